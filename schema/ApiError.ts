@@ -1,0 +1,119 @@
+/** One class per error code: it is thrown, matched by `_tag`, and is its own wire schema (interface 2 "Error response"). */
+import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
+import * as Data from "effect/Data"
+import * as Schema from "effect/Schema"
+import type * as Types from "effect/Types"
+import type { YieldableError } from "effect/Cause"
+
+/** The members every error body has. `field` names the offending request member as a dotted path. */
+export interface ErrorBody<Code extends string> {
+  readonly statusCode: number
+  readonly code: Code
+  readonly message: string
+  readonly field?: string
+}
+
+type Extra<F extends Schema.Struct.Fields> = Types.Simplify<Schema.Struct.Type<F>>
+
+export interface ApiErrorClass<Self, Code extends string, F extends Schema.Struct.Fields>
+  extends Schema.Schema<Self, ErrorBody<Code> & Schema.Struct.Encoded<F>> {
+  new (
+    props: keyof F extends never
+      ? { readonly field?: string; readonly message?: string } | void
+      : Extra<F> & { readonly field?: string; readonly message?: string }
+  ): YieldableError & { readonly _tag: Code; readonly field?: string } & Extra<F>
+  readonly code: Code
+  readonly status: number
+  readonly sentence: string
+  /** Members beyond the four of every body, in the order they are sent. */
+  readonly extraKeys: ReadonlyArray<string>
+}
+
+/** Any error of the closed list (decisions 3). */
+export interface AnyApiError {
+  readonly _tag: string
+  readonly message: string
+  readonly field?: string
+  readonly constructor: Function
+}
+
+const marker = Symbol.for("ampoule/ApiError")
+
+/**
+ * `class SecretNotFound extends ApiError<SecretNotFound>()("SECRET_NOT_FOUND", 404, "No such secret.") {}`
+ *
+ * The message is a fixed sentence, so that no error can repeat an input (decisions 3). A caller may replace it by
+ * another fixed sentence, never by text that came from a request.
+ */
+export const ApiError =
+  <Self = never>() =>
+  <const Code extends string, F extends Schema.Struct.Fields = {}>(
+    code: Code,
+    status: number,
+    sentence: string,
+    extra?: F
+  ): ApiErrorClass<Self, Code, F> => {
+    const fields: F = extra ?? ({} as F)
+    const extraKeys = Object.keys(fields)
+    const Base = Data.TaggedError(code)<{ readonly message: string; readonly field?: string }>
+
+    const propsOf = (given: Record<string, unknown> | void): Record<string, unknown> => {
+      const known: Record<string, unknown> = {}
+      for (const key of ["message", "field", ...extraKeys]) if (given?.[key] !== undefined) known[key] = given[key]
+      return known
+    }
+
+    class Generated extends Base {
+      static readonly code = code
+      static readonly status = status
+      static readonly sentence = sentence
+      static readonly extraKeys: ReadonlyArray<string> = extraKeys
+      readonly [marker] = true
+      constructor(props?: Record<string, unknown> | void) {
+        super({ message: sentence, ...propsOf(props) })
+      }
+    }
+
+    const Wire = Schema.Struct({
+      statusCode: Schema.Number,
+      code: Schema.Literal(code),
+      message: Schema.String,
+      field: Schema.optionalWith(Schema.String, { exact: true }),
+      ...fields
+    })
+
+    let cached: Schema.Schema.Any | undefined
+    const schemaOf = (self: typeof Generated): Schema.Schema.Any =>
+      (cached ??= Schema.transform(Wire, Schema.declare((u): u is Generated => u instanceof self), {
+        strict: false,
+        decode: (body: Record<string, unknown>) => new self(body),
+        encode: (error: Generated) => bodyOf(error)
+      }).annotations(HttpApiSchema.annotations({ status, identifier: code, description: sentence })))
+
+    Object.defineProperty(Generated, "ast", {
+      get(this: typeof Generated) {
+        return schemaOf(this).ast
+      }
+    })
+    return Object.assign(Generated, {
+      [Schema.TypeId]: Schema.Void[Schema.TypeId],
+      pipe: Schema.Void.pipe,
+      annotations(this: { readonly ast: Schema.Schema.Any["ast"] }, annotations: Schema.Annotations.GenericSchema<unknown>) {
+        return Schema.make(this.ast).annotations(annotations)
+      }
+    }) as unknown as ApiErrorClass<Self, Code, F>
+  }
+
+export const isApiError = (u: unknown): u is AnyApiError => typeof u === "object" && u !== null && marker in u
+
+export const statusOf = (error: AnyApiError): number => (error.constructor as unknown as { readonly status: number }).status
+
+/** The body as it goes over the wire: the four fixed members, then the extra ones of the code. */
+export const bodyOf = (error: AnyApiError): ErrorBody<string> & Record<string, unknown> => {
+  const cls = error.constructor as unknown as { readonly code: string; readonly status: number; readonly extraKeys: ReadonlyArray<string> }
+  const body: Record<string, unknown> = { statusCode: cls.status, code: cls.code, message: error.message }
+  if (error.field !== undefined) body["field"] = error.field
+  const source = error as unknown as Record<string, unknown>
+  for (const key of cls.extraKeys) if (source[key] !== undefined) body[key] = source[key]
+  return body as ErrorBody<string> & Record<string, unknown>
+}

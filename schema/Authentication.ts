@@ -1,0 +1,38 @@
+/** Which credentials a route takes (interface 4, 5). One tag per credential set; `src/http/Authentication.ts` implements them. */
+import * as HttpApiMiddleware from "@effect/platform/HttpApiMiddleware"
+import * as Schema from "effect/Schema"
+import { CurrentCaller } from "./Caller.ts"
+import * as Errors from "./Errors.ts"
+import type { CredentialKind } from "./Scopes.ts"
+
+const failure = Schema.Union(
+  Errors.Unauthenticated,
+  Errors.CredentialInvalid,
+  Errors.CredentialExpired,
+  Errors.CredentialRevoked,
+  Errors.RateLimited,
+  Errors.CredentialKindNotAccepted,
+  Errors.CrossSiteRequest
+)
+const options = { failure, provides: CurrentCaller } as const
+
+/** API token, CLI grant or session: most routes. */
+export class AnyCredential extends HttpApiMiddleware.Tag<AnyCredential>()("AnyCredential", options) {
+  static readonly kinds: ReadonlyArray<CredentialKind> = ["api_token", "cli_grant", "session"]
+}
+/** CLI grant or session, not an API token: `GET /me`. */
+export class PersonCredential extends HttpApiMiddleware.Tag<PersonCredential>()("PersonCredential", options) {
+  static readonly kinds: ReadonlyArray<CredentialKind> = ["cli_grant", "session"]
+}
+/** CLI grant only: `GET /me/cli`, `POST /auth/cli/logout`. */
+export class GrantCredential extends HttpApiMiddleware.Tag<GrantCredential>()("GrantCredential", options) {
+  static readonly kinds: ReadonlyArray<CredentialKind> = ["cli_grant"]
+}
+/** API token or session; also a revoked token: `DELETE /me/token` (decisions 2). */
+export class OwnTokenCredential extends HttpApiMiddleware.Tag<OwnTokenCredential>()("OwnTokenCredential", options) {
+  static readonly kinds: ReadonlyArray<CredentialKind> = ["api_token", "session"]
+}
+/** Dashboard session only (decisions 9). */
+export class SessionCredential extends HttpApiMiddleware.Tag<SessionCredential>()("SessionCredential", options) {
+  static readonly kinds: ReadonlyArray<CredentialKind> = ["session"]
+}

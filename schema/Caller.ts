@@ -1,0 +1,41 @@
+import * as Context from "effect/Context"
+import type { EnvironmentId, ProjectId, TeamId, UserId } from "./Ids.ts"
+import type { AccessLevel, CredentialKind, Plan, Role, Scope } from "./Scopes.ts"
+
+/** One team a credential reaches. */
+export interface CallerTeam {
+  readonly id: TeamId
+  readonly name: string
+  readonly plan: Plan
+  /** The person's role now; null for an API token over REST, whose scope decides (interface 5). */
+  readonly role: Role | null
+  /** Scopes held in this team; null where the credential is not limited by scopes (session, API token over REST). */
+  readonly scopes: ReadonlyArray<Scope> | null
+}
+
+/** What narrows a credential below its teams; null = not narrowed, an empty list = nothing (decisions 8). */
+export interface Restrictions {
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+}
+
+/** What we know about an authenticated credential, from its row, in the one statement that verified it. */
+export interface Caller {
+  readonly kind: CredentialKind
+  /** Id of the credential's record (never its look-up id or secret). */
+  readonly credentialId: string
+  /** The token's or the client's name. */
+  readonly name: string | null
+  /** The person: holder of a session, grant or OAuth grant; null for an API token (its actions are its own). */
+  readonly user: { readonly id: UserId; readonly email: string; readonly name: string } | null
+  readonly teams: ReadonlyArray<CallerTeam>
+  readonly accessLevel: AccessLevel | null
+  readonly mcpScopes: ReadonlyArray<Scope>
+  readonly restrictions: Restrictions
+  readonly machine: boolean
+  readonly createdAt: Date
+  readonly expiresAt: Date | null
+  readonly lastUsedAt: Date | null
+}
+
+export class CurrentCaller extends Context.Tag("schema/CurrentCaller")<CurrentCaller, Caller>() {}

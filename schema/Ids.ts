@@ -1,0 +1,43 @@
+import * as Schema from "effect/Schema"
+
+/** The contract's own uuid pattern (interface 2 "Shared formats"): versions 1 to 8, nil and max. */
+export const uuidPattern =
+  /^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}|00000000-0000-0000-0000-000000000000|ffffffff-ffff-ffff-ffff-ffffffffffff)$/
+
+const jsonSchema = { type: "string", format: "uuid", pattern: uuidPattern.source } as const
+
+/** A uuid as it comes in: checked against the pattern and folded to lower case, as the database prints it. */
+const uuid = <B extends string>(brand: B, description: string) =>
+  Schema.transform(
+    Schema.String.pipe(Schema.filter((s) => uuidPattern.test(s) || "must be a uuid", { jsonSchema, description })),
+    Schema.String,
+    { strict: true, decode: (s) => s.toLowerCase(), encode: (s) => s }
+  ).pipe(Schema.brand(brand)).annotations({ jsonSchema, description })
+
+export const TeamId = uuid("TeamId", "Id of a team.")
+export type TeamId = typeof TeamId.Type
+export const UserId = uuid("UserId", "Id of a person.")
+export type UserId = typeof UserId.Type
+export const ProjectId = uuid("ProjectId", "Id of a project.")
+export type ProjectId = typeof ProjectId.Type
+export const EnvironmentId = uuid("EnvironmentId", "Id of an environment.")
+export type EnvironmentId = typeof EnvironmentId.Type
+export const SecretId = uuid("SecretId", "Id of a secret.")
+export type SecretId = typeof SecretId.Type
+export const TokenId = uuid("TokenId", "Id of an API token.")
+export type TokenId = typeof TokenId.Type
+export const GrantId = uuid("GrantId", "Id of a CLI grant.")
+export type GrantId = typeof GrantId.Type
+export const InstallationId = uuid("InstallationId", "Id that a client keeps for its installation.")
+export type InstallationId = typeof InstallationId.Type
+
+/** Ids on the way out carry their type in the document and no refinement in the program (architecture 5). */
+const out = <B extends string>(brand: B) =>
+  Schema.String.pipe(Schema.brand(brand)).annotations({ jsonSchema: { type: "string", format: "uuid" } })
+export const TeamIdOut = out("TeamId")
+export const UserIdOut = out("UserId")
+export const ProjectIdOut = out("ProjectId")
+export const EnvironmentIdOut = out("EnvironmentId")
+export const SecretIdOut = out("SecretId")
+export const TokenIdOut = out("TokenId")
+export const GrantIdOut = out("GrantId")

@@ -1,0 +1,36 @@
+import * as Context from "effect/Context"
+import * as Schema from "effect/Schema"
+
+/** Interface 2 "Scopes". */
+export const Scope = Schema.Literal(
+  "identity:read",
+  "projects:read",
+  "secrets:read",
+  "secrets:read_values",
+  "secrets:write",
+  "secrets:run",
+  "audit:read"
+).annotations({ identifier: "Scope" })
+export type Scope = typeof Scope.Type
+export const allScopes: ReadonlyArray<Scope> = Scope.literals
+
+/** `audit:read` is for MCP credentials only (interface 2). */
+export const cliScopes: ReadonlyArray<Scope> = allScopes.filter((s) => s !== "audit:read")
+
+/** Preselected when a person approves a device request (decisions 6). */
+export const preselectedScopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read", "secrets:run"]
+
+export const AccessLevel = Schema.Literal("read", "write").annotations({ identifier: "AccessLevel" })
+export type AccessLevel = typeof AccessLevel.Type
+
+export const Role = Schema.Literal("owner", "admin", "member", "viewer").annotations({ identifier: "Role" })
+export type Role = typeof Role.Type
+
+export const Plan = Schema.Literal("developer", "team").annotations({ identifier: "Plan" })
+export type Plan = typeof Plan.Type
+
+export const CredentialKind = Schema.Literal("api_token", "cli_grant", "session", "oauth_token")
+export type CredentialKind = typeof CredentialKind.Type
+
+/** The CLI scope of an endpoint; printed as `x-cli-scope` and read by the scope tests. "none" = the caller itself. */
+export class RequiredScope extends Context.Tag("schema/RequiredScope")<RequiredScope, Scope | "none">() {}

@@ -1,0 +1,165 @@
+/** Formats of request members. Every message is a fixed sentence: a refinement never repeats its input (architecture S1). */
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+
+/** Characters as OpenAPI and the contract count them: code points, not UTF-16 units (decisions 3). */
+export const codePoints = (s: string): number => {
+  let n = 0
+  for (let i = 0; i < s.length; i++) {
+    const c = s.charCodeAt(i)
+    if (c < 0xdc00 || c > 0xdfff) n++
+  }
+  return n
+}
+
+export const maxValueLength = 65_536
+
+const text = (options: {
+  readonly min?: number
+  readonly max: number
+  readonly pattern?: RegExp
+  readonly message: string
+  readonly description: string
+}) =>
+  Schema.String.pipe(
+    Schema.filter(
+      (s) => {
+        if (s.length > options.max * 2 || !s.isWellFormed()) return options.message
+        const n = codePoints(s)
+        if (n < (options.min ?? 0) || n > options.max) return options.message
+        return options.pattern === undefined || options.pattern.test(s) || options.message
+      },
+      {
+        description: options.description,
+        jsonSchema: {
+          type: "string",
+          ...(options.min === undefined ? {} : { minLength: options.min }),
+          maxLength: options.max,
+          ...(options.pattern === undefined ? {} : { pattern: options.pattern.source })
+        }
+      }
+    )
+  )
+
+export const environmentSlugPattern = /^[a-z0-9][a-z0-9-]*$/
+export const EnvironmentSlug = text({
+  min: 1,
+  max: 50,
+  pattern: environmentSlugPattern,
+  message: "must be an environment slug: 1 to 50 of a-z, 0-9 and -, starting with a letter or digit",
+  description: "Environment slug."
+}).pipe(Schema.brand("EnvironmentSlug"))
+export type EnvironmentSlug = typeof EnvironmentSlug.Type
+
+export const secretKeyPattern = /^[A-Z][A-Z0-9_]*$/
+export const SecretKey = text({
+  min: 1,
+  max: 255,
+  pattern: secretKeyPattern,
+  message: "must be a secret key: 1 to 255 of A-Z, 0-9 and _, starting with a letter",
+  description: "Secret key."
+}).pipe(Schema.brand("SecretKey"))
+export type SecretKey = typeof SecretKey.Type
+
+export const sealingKeyIdPattern = /^ek_[0-9a-f]{8}$/
+export const SealingKeyId = text({
+  max: 11,
+  pattern: sealingKeyIdPattern,
+  message: "must be a sealing key id: ek_ and 8 hex digits",
+  description: "Sealing key id."
+}).pipe(Schema.brand("SealingKeyId"))
+export type SealingKeyId = typeof SealingKeyId.Type
+
+/**
+ * A value or template source as it comes in. The check stands outside the Redacted, so that a refusal cannot print the
+ * text (architecture rule 9). U+0000 is allowed: values are stored as ciphertext.
+ */
+export const SecretText = Schema.Redacted(Schema.String).pipe(
+  Schema.filter(
+    (redacted) => {
+      const s = Redacted.value(redacted)
+      return (
+        (s.length <= maxValueLength * 2 && s.isWellFormed() && codePoints(s) <= maxValueLength) ||
+        "must be well-formed text of at most 65536 characters"
+      )
+    },
+    { jsonSchema: { type: "string", maxLength: maxValueLength } }
+  )
+).annotations({
+  jsonSchema: { type: "string", maxLength: maxValueLength },
+  description: "Text of a secret, at most 65536 characters."
+})
+export type SecretText = typeof SecretText.Type
+
+/** Control, bidi and zero-width characters: refused in every name a person or a model reads (decisions 3). */
+// eslint-disable-next-line no-control-regex
+const invisible = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/
+export const isPlainName = (s: string): boolean => s.isWellFormed() && !invisible.test(s) && s.trim().length > 0
+
+export const name = (max: number, description: string) =>
+  text({ min: 1, max, message: `must be 1 to ${max} characters`, description }).pipe(
+    Schema.filter((s) => isPlainName(s) || "must not be blank nor contain control, bidi or zero-width characters")
+  ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: max }, description })
+
+/** 1 to 100 characters. */
+export const Name = name(100, "Name, 1 to 100 characters.")
+
+export const ExpectedVersion = Schema.Number.pipe(
+  Schema.filter((n) => (Number.isSafeInteger(n) && n >= 0) || "must be an integer from 0 to 9007199254740991")
+).annotations({ jsonSchema: { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER } })
+
+/** A whole number in a query string: digits only (`1e2`, ` 5 `, `+7` are refused). */
+export const queryInteger = (min: number, max: number, description: string) =>
+  Schema.String.pipe(
+    Schema.filter((s) => /^(0|[1-9][0-9]{0,15})$/.test(s) || `must be an integer from ${min} to ${max}`),
+    Schema.transform(Schema.Number, { strict: true, decode: Number, encode: String }),
+    Schema.filter((n) => (n >= min && n <= max) || `must be an integer from ${min} to ${max}`)
+  ).annotations({ jsonSchema: { type: "integer", minimum: min, maximum: max }, description })
+
+export const Page = queryInteger(1, 10_000, "Page, 1 to 10000; 1 by default.")
+export const PageSize = queryInteger(1, 500, "Entries per page, 1 to 500; 100 by default.")
+
+export const Representation = Schema.Literal("materialized", "source").annotations({
+  description: "materialized (default): references expanded; source: as written."
+})
+export type Representation = typeof Representation.Type
+
+export const SecretKind = Schema.Literal("literal", "template")
+export type SecretKind = typeof SecretKind.Type
+
+export const Disposition = Schema.Literal("flatten", "cascade").annotations({
+  description: "What happens to secrets that refer to the deleted one: flatten keeps their current text, cascade deletes them too."
+})
+export type Disposition = typeof Disposition.Type
+
+/** E-mail address, folded to its canonical form (lower case, NFC) before any use: look-up, rate limit, storage. */
+export const Email = Schema.transform(
+  text({ min: 3, max: 254, pattern: /^[^\s@]+@[^\s@]+$/, message: "must be an e-mail address", description: "E-mail address." }).pipe(
+    Schema.filter((s) => isPlainName(s) || "must be an e-mail address")
+  ),
+  Schema.String,
+  { strict: true, decode: (s) => s.normalize("NFC").toLowerCase(), encode: (s) => s }
+).annotations({ jsonSchema: { type: "string", format: "email", maxLength: 254 } })
+
+/** A new password: 12 to 256 characters, no composition rules. */
+export const NewPassword = Schema.Redacted(Schema.String).pipe(
+  Schema.filter((redacted) => {
+    const s = Redacted.value(redacted)
+    if (!s.isWellFormed()) return "must be well-formed text"
+    const n = codePoints(s)
+    return (n >= 12 && n <= 256) || "must have 12 to 256 characters"
+  })
+).annotations({ jsonSchema: { type: "string", format: "password", minLength: 12, maxLength: 256 } })
+
+/** A password that is being checked. */
+export const Password = Schema.Redacted(Schema.String).pipe(
+  Schema.filter((redacted) => Redacted.value(redacted).length <= 1024 || "is too long")
+).annotations({ jsonSchema: { type: "string", format: "password", maxLength: 1024 } })
+
+/** A bearer credential given in a body (device code, invitation, reset, setup). */
+export const CredentialText = Schema.Redacted(Schema.String).pipe(
+  Schema.filter((redacted) => Redacted.value(redacted).length <= 256 || "is too long")
+).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: 256 } })
+
+/** ISO 8601 UTC on the way out. */
+export const Timestamp = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
