@@ -16,6 +16,7 @@ export default Effect.gen(function* () {
     team_id uuid,
     project_id uuid,
     environment_id uuid,
+    environment text,
     actor_id text NOT NULL,
     action text NOT NULL,
     body text NOT NULL,
@@ -23,6 +24,7 @@ export default Effect.gen(function* () {
     PRIMARY KEY (stream, seq)
   )`
   yield* sql`CREATE INDEX audit_entries_team ON audit_entries (team_id, id DESC)`
+  yield* sql`CREATE INDEX audit_entries_environment ON audit_entries (environment_id, id DESC)`
   yield* sql`CREATE TABLE audit_streams (
     id uuid PRIMARY KEY,
     seq bigint NOT NULL,

@@ -19,6 +19,20 @@ export interface Restrictions {
   readonly environmentIds: ReadonlyArray<EnvironmentId> | null
 }
 
+/**
+ * The environment that the request's query names, read in the statement that verified the credential (architecture 4).
+ * Not checked yet: only `access/Access.ts` turns it into a Permit.
+ */
+export interface NamedEnvironment {
+  readonly teamId: TeamId
+  readonly projectId: ProjectId
+  readonly environmentId: EnvironmentId
+  readonly slug: string
+  readonly protected: boolean
+  readonly revision: number
+  readonly plan: Plan
+}
+
 /** What we know about an authenticated credential, from its row, in the one statement that verified it. */
 export interface Caller {
   readonly kind: CredentialKind
@@ -36,6 +50,7 @@ export interface Caller {
   readonly createdAt: Date
   readonly expiresAt: Date | null
   readonly lastUsedAt: Date | null
+  readonly named: NamedEnvironment | null
 }
 
 export class CurrentCaller extends Context.Tag("schema/CurrentCaller")<CurrentCaller, Caller>() {}

@@ -1,0 +1,53 @@
+/** Rate-limit windows in this process: one ring of times per bucket serves all windows of its policy. */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { decide, RateLimitStore } from "#src/limits/RateLimiter.ts"
+
+/** Times of admitted requests, as many as the largest limit; grows on demand, since most buckets stay nearly empty. */
+class Ring {
+  private times = new Float64Array(16)
+  private next = 0
+  private count = 0
+  newest = 0
+  constructor(private readonly capacity: number) {}
+
+  at(n: number): number | undefined {
+    if (n >= this.count) return undefined
+    return this.times[(this.next - 1 - n + this.times.length * 2) % this.times.length]
+  }
+  push(time: number): void {
+    if (this.count === this.times.length && this.count < this.capacity) {
+      const grown = new Float64Array(Math.min(this.capacity, this.times.length * 4))
+      for (let i = 0; i < this.count; i++) grown[this.count - 1 - i] = this.at(i) ?? 0
+      this.times = grown
+      this.next = this.count % grown.length
+    }
+    this.times[this.next] = time
+    this.next = (this.next + 1) % this.times.length
+    this.count = Math.min(this.count + 1, this.times.length)
+    this.newest = time
+  }
+}
+
+/** Buckets beyond this are dropped oldest first: an attacker's addresses cannot fill the memory. */
+const maxBuckets = 20_000
+
+export const layer = Layer.sync(RateLimitStore, () => {
+  const rings = new Map<string, Ring>()
+  return {
+    take: (bucket, policy, now) =>
+      Effect.sync(() => {
+        let ring = rings.get(bucket)
+        if (ring === undefined) {
+          ring = new Ring(Math.max(...policy.map((w) => w.limit)))
+          if (rings.size >= maxBuckets) rings.delete(rings.keys().next().value ?? "")
+        } else rings.delete(bucket)
+        rings.set(bucket, ring)
+        const at = Math.max(now, ring.newest)
+        const held = ring
+        const taken = decide(policy, (n) => held.at(n), at)
+        if (taken.allowed) ring.push(at)
+        return taken
+      })
+  }
+})

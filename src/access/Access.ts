@@ -1,0 +1,171 @@
+/** The one gate: visible? - rules - Permit. A denial of an identified credential is recorded; "not visible" is "does not exist". */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import type { AuditAction } from "#schema/Audit.ts"
+import { type Caller, CurrentCaller } from "#schema/Caller.ts"
+import { EnvironmentNotFound, Forbidden, ProjectNotFound, ScopeMissing, SecretNotFound, TeamNotFound } from "#schema/Errors.ts"
+import type { EnvironmentId, ProjectId, SecretId, TeamId } from "#schema/Ids.ts"
+import type { Plan, Scope } from "#schema/Scopes.ts"
+import { Audit } from "./Audit.ts"
+import { type EnvironmentTarget, Permit, type ProjectTarget, type Target, type TeamTarget } from "./Permit.ts"
+import * as Policy from "./Policy.ts"
+
+/** What the trail calls this use, and the keys it names; written with a denial here, with the use itself by the service. */
+export interface Intent {
+  readonly audit: AuditAction
+  readonly keys?: ReadonlyArray<string>
+}
+
+interface ProjectRow {
+  readonly teamId: TeamId
+  readonly plan: Plan
+  readonly projectId: ProjectId
+  readonly environmentIds: ReadonlyArray<EnvironmentId>
+}
+interface EnvironmentRow {
+  readonly teamId: TeamId
+  readonly plan: Plan
+  readonly projectId: ProjectId
+  readonly environmentId: EnvironmentId
+  readonly slug: string
+  readonly protected: boolean
+  readonly revision: number
+}
+
+export class Access extends Effect.Service<Access>()("access/Access", {
+  effect: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const audit = yield* Audit
+
+    const environmentColumns = sql.literal(`
+      e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision::float8 AS revision
+      FROM environments e
+      JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+      JOIN teams t ON t.id = e.team_id`)
+
+    const projectById = (projectId: ProjectId) =>
+      Effect.map(
+        sql<ProjectRow>`
+          SELECT p.team_id, t.plan, p.id AS project_id,
+            array(SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS environment_ids
+          FROM projects p JOIN teams t ON t.id = p.team_id
+          WHERE p.id = ${projectId} AND p.deleted_at IS NULL`,
+        (rows): ProjectRow | undefined => rows[0]
+      )
+    const environmentById = (environmentId: EnvironmentId) =>
+      Effect.map(
+        sql<EnvironmentRow>`SELECT ${environmentColumns} WHERE e.id = ${environmentId} AND e.deleted_at IS NULL`,
+        (rows): EnvironmentRow | undefined => rows[0]
+      )
+    const environmentBySlug = (projectId: ProjectId, slug: string) =>
+      Effect.map(
+        sql<EnvironmentRow>`
+          SELECT ${environmentColumns} WHERE e.project_id = ${projectId} AND e.slug = ${slug} AND e.deleted_at IS NULL`,
+        (rows): EnvironmentRow | undefined => rows[0]
+      )
+    const environmentOf = (secretId: SecretId) =>
+      Effect.map(
+        sql<EnvironmentRow>`
+          SELECT ${environmentColumns} JOIN secrets s ON s.environment_id = e.id
+          WHERE s.id = ${secretId} AND e.deleted_at IS NULL`,
+        (rows): EnvironmentRow | undefined => rows[0]
+      )
+
+    const decide = <A extends Policy.Action, T extends Target>(action: A, caller: Caller, target: T, intent: Intent) =>
+      Effect.gen(function* () {
+        const team = Policy.teamOf(caller, target.teamId)
+        const denial = team === undefined ? new Forbidden() : Policy.decide({ caller, team, target, action })
+        const permit = Permit.issue(action, caller, target, intent.audit)
+        if (denial === undefined) return permit
+        yield* audit.record({
+          ...permit.event(intent.keys === undefined ? {} : { keys: intent.keys }),
+          outcome: "denied",
+          reason: denial._tag
+        })
+        return yield* denial
+      })
+
+    const asEnvironment = (row: EnvironmentRow): EnvironmentTarget => ({
+      type: "environment",
+      teamId: row.teamId,
+      plan: row.plan,
+      projectId: row.projectId,
+      environmentId: row.environmentId,
+      slug: row.slug,
+      protected: row.protected,
+      revision: row.revision
+    })
+
+    /** An environment by project and slug. PROJECT_NOT_FOUND when the project is not visible, else ENVIRONMENT_NOT_FOUND. */
+    const environment = Effect.fnUntraced(function* <A extends Scope>(
+      action: A,
+      at: { readonly projectId: ProjectId; readonly environment: string },
+      intent: Intent
+    ) {
+      const caller = yield* CurrentCaller
+      const named = caller.named
+      const row =
+        named !== null && named.projectId === at.projectId && named.slug === at.environment
+          ? named
+          : yield* Effect.orDie(environmentBySlug(at.projectId, at.environment))
+      if (row !== undefined && Policy.environmentVisible(caller, row)) {
+        return yield* decide(action, caller, asEnvironment(row), intent)
+      }
+      const project = yield* Effect.orDie(projectById(at.projectId))
+      if (project === undefined || !Policy.projectVisible(caller, project)) return yield* new ProjectNotFound()
+      return yield* new EnvironmentNotFound()
+    })
+
+    const environmentWithId = Effect.fnUntraced(function* <A extends Policy.Action>(
+      action: A,
+      environmentId: EnvironmentId,
+      intent: Intent
+    ) {
+      const caller = yield* CurrentCaller
+      const row = yield* Effect.orDie(environmentById(environmentId))
+      if (row === undefined || !Policy.environmentVisible(caller, row)) return yield* new EnvironmentNotFound()
+      return yield* decide(action, caller, asEnvironment(row), intent)
+    })
+
+    /** The environment that owns a secret, live or deleted. */
+    const environmentOfSecret = Effect.fnUntraced(function* <A extends Scope>(action: A, secretId: SecretId, intent: Intent) {
+      const caller = yield* CurrentCaller
+      const row = yield* Effect.orDie(environmentOf(secretId))
+      if (row === undefined || !Policy.environmentVisible(caller, row)) return yield* new SecretNotFound()
+      return yield* decide(action, caller, asEnvironment(row), intent)
+    })
+
+    const project = Effect.fnUntraced(function* <A extends Policy.Action>(action: A, projectId: ProjectId, intent: Intent) {
+      const caller = yield* CurrentCaller
+      const row = yield* Effect.orDie(projectById(projectId))
+      if (row === undefined || !Policy.projectVisible(caller, row)) return yield* new ProjectNotFound()
+      const target: ProjectTarget = { type: "project", teamId: row.teamId, plan: row.plan, projectId: row.projectId }
+      return yield* decide(action, caller, target, intent)
+    })
+
+    const team = Effect.fnUntraced(function* <A extends Policy.Action>(action: A, teamId: TeamId, intent: Intent) {
+      const caller = yield* CurrentCaller
+      const standing = Policy.teamOf(caller, teamId)
+      if (standing === undefined) return yield* new TeamNotFound()
+      const target: TeamTarget = { type: "team", teamId, plan: standing.plan }
+      return yield* decide(action, caller, target, intent)
+    })
+
+    /** Subject "all granted teams" (interface 5 rule 7): the scope must be held in each of them. */
+    const allTeams = Effect.fnUntraced(function* (scope: Scope) {
+      const caller = yield* CurrentCaller
+      if (caller.teams.every((t) => t.scopes === null || t.scopes.includes(scope))) return caller
+      return yield* new ScopeMissing({ requiredScope: scope })
+    })
+
+    /** Subject "each granted team": the teams that hold the scope; refused when none does (decisions 6). */
+    const eachTeam = Effect.fnUntraced(function* (scope: Scope) {
+      const caller = yield* CurrentCaller
+      const teams = caller.teams.filter((t) => t.scopes === null || t.scopes.includes(scope))
+      if (teams.length > 0) return { caller, teams }
+      return yield* new ScopeMissing({ requiredScope: scope })
+    })
+
+    return { environment, environmentWithId, environmentOfSecret, project, team, allTeams, eachTeam } as const
+  })
+}) {}

@@ -1,0 +1,65 @@
+/** Concurrent callers share one run (architecture 4): whatever arrives while runs are in flight goes with the next one. */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Runtime from "effect/Runtime"
+
+interface Waiting<A, B, E> {
+  readonly item: A
+  readonly resume: (exit: Effect.Effect<B, E>) => void
+}
+
+/**
+ * `run` gets 1 to `maxBatch` items and answers one result for each, in order. With `maxInFlight: 1` batches never
+ * overlap, so the order of items is the order of commits. A caller's interruption never stops a run that others share.
+ */
+export const make = <A, B, E>(options: {
+  readonly run: (batch: ReadonlyArray<A>) => Effect.Effect<ReadonlyArray<B>, E>
+  readonly maxBatch: number
+  readonly maxInFlight: number
+}): Effect.Effect<(item: A) => Effect.Effect<B, E>> =>
+  Effect.map(Effect.runtime<never>(), (runtime) => {
+    const fork = Runtime.runFork(runtime)
+    let queue: Array<Waiting<A, B, E>> = []
+    let inFlight = 0
+    let scheduled = false
+
+    const flush = () => {
+      scheduled = false
+      while (queue.length > 0 && inFlight < options.maxInFlight) {
+        const batch = queue.length <= options.maxBatch ? queue : queue.slice(0, options.maxBatch)
+        queue = queue.length <= options.maxBatch ? [] : queue.slice(options.maxBatch)
+        inFlight++
+        fork(Effect.suspend(() => options.run(batch.map((w) => w.item)))).addObserver((exit) => {
+          inFlight--
+          settle(batch, exit)
+          if (queue.length > 0) schedule()
+        })
+      }
+    }
+    const schedule = () => {
+      if (scheduled || inFlight >= options.maxInFlight) return
+      scheduled = true
+      queueMicrotask(flush)
+    }
+    const settle = (batch: ReadonlyArray<Waiting<A, B, E>>, exit: Exit.Exit<ReadonlyArray<B>, E>) => {
+      if (Exit.isSuccess(exit)) {
+        for (let i = 0; i < batch.length; i++) batch[i].resume(Exit.succeed(exit.value[i]))
+        return
+      }
+      // The run is nobody's fiber: an interruption of it (shutdown) reaches the callers as a defect, never as their own.
+      const cause = Cause.isInterruptedOnly(exit.cause) ? Cause.die(new Error("shut down before commit")) : exit.cause
+      for (const waiting of batch) waiting.resume(Exit.failCause(cause))
+    }
+
+    return (item: A) =>
+      Effect.async<B, E>((resume) => {
+        const waiting = { item, resume }
+        queue.push(waiting)
+        schedule()
+        return Effect.sync(() => {
+          const at = queue.indexOf(waiting)
+          if (at >= 0) queue.splice(at, 1)
+        })
+      })
+  })

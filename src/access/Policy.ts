@@ -1,0 +1,164 @@
+/**
+ * THE RULES of interface 5 and decisions 9, one named value per sentence, in order of evaluation; the first denial wins.
+ * A rule is pure: (caller's standing in the target's team, target, action) to a denial or nothing.
+ */
+import type { Caller, CallerTeam } from "#schema/Caller.ts"
+import { ApiTokenNotScopedToProtectedEnvironment, ApiTokenReadOnly, Forbidden, ScopeMissing } from "#schema/Errors.ts"
+import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
+import type { Role, Scope } from "#schema/Scopes.ts"
+import type { Target } from "./Permit.ts"
+
+/** What can be done. The first block is the contract's scopes; the rest is for people only (dashboard sessions). */
+export type Action =
+  | Scope
+  | "projects:manage"
+  | "environments:manage"
+  | "sealing-keys:manage"
+  | "tokens:manage"
+  | "members:read"
+  | "members:manage"
+  | "team:manage"
+  | "plan:manage"
+  | "audit-trail:read"
+
+export type Denial = Forbidden | ScopeMissing | ApiTokenReadOnly | ApiTokenNotScopedToProtectedEnvironment
+
+interface Asked {
+  readonly caller: Caller
+  readonly team: CallerTeam
+  readonly target: Target
+  readonly action: Action
+}
+type Rule = (asked: Asked) => Denial | undefined
+
+/** Decisions 9 "What roles may". */
+const viewer: ReadonlyArray<Action> = ["identity:read", "projects:read", "secrets:read", "members:read"]
+const member: ReadonlyArray<Action> = [...viewer, "secrets:read_values", "secrets:run", "secrets:write"]
+const admin: ReadonlyArray<Action> = [
+  ...member,
+  "audit:read",
+  "audit-trail:read",
+  "projects:manage",
+  "environments:manage",
+  "sealing-keys:manage",
+  "tokens:manage",
+  "members:manage",
+  "team:manage"
+]
+const owner: ReadonlyArray<Action> = [...admin, "plan:manage"]
+const allowedTo: Record<Role, ReadonlySet<Action>> = {
+  viewer: new Set(viewer),
+  member: new Set(member),
+  admin: new Set(admin),
+  owner: new Set(owner)
+}
+export const roleAllows = (role: Role, action: Action): boolean => allowedTo[role].has(action)
+
+const scopes: ReadonlySet<Action> = new Set<Scope>([
+  "identity:read",
+  "projects:read",
+  "secrets:read",
+  "secrets:read_values",
+  "secrets:write",
+  "secrets:run",
+  "audit:read"
+])
+const isScope = (action: Action): action is Scope => scopes.has(action)
+
+const changes: ReadonlySet<Action> = new Set<Action>([
+  "secrets:write",
+  "projects:manage",
+  "environments:manage",
+  "sealing-keys:manage",
+  "tokens:manage",
+  "members:manage",
+  "team:manage",
+  "plan:manage"
+])
+
+/** A person may do what the role in the team allows now; whoever has no role manages nothing (FORBIDDEN). */
+export const rolesBoundWhatPeopleMay: Rule = ({ team, action }) => {
+  if (team.role === null) return isScope(action) ? undefined : new Forbidden()
+  return roleAllows(team.role, action) ? undefined : new Forbidden()
+}
+
+/** A credential that holds scopes needs the one of the action, in the team that owns the resource (SCOPE_MISSING). */
+export const scopedCredentialsNeedTheScope: Rule = ({ team, action }) =>
+  team.scopes === null || (isScope(action) && team.scopes.includes(action))
+    ? undefined
+    : new ScopeMissing({ requiredScope: action })
+
+/** "`read` … refuses create, update, rotate, roll back and delete" (API_TOKEN_READ_ONLY). */
+export const readOnlyTokensNeverWrite: Rule = ({ caller, action }) =>
+  caller.accessLevel === "read" && changes.has(action) ? new ApiTokenReadOnly() : undefined
+
+/**
+ * "A write token changes a protected environment only when it was created naming that environment"
+ * (API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT).
+ */
+export const protectedEnvironmentsNeedANamingToken: Rule = ({ caller, target, action }) =>
+  caller.kind === "api_token" &&
+  target.type === "environment" &&
+  target.protected &&
+  changes.has(action) &&
+  !(caller.restrictions.environmentIds?.includes(target.environmentId) ?? false)
+    ? new ApiTokenNotScopedToProtectedEnvironment()
+    : undefined
+
+/** "Protected environments accept changes from owners and admins only" (FORBIDDEN). */
+export const protectedEnvironmentsNeedOwnerOrAdmin: Rule = ({ team, target, action }) =>
+  target.type === "environment" &&
+  target.protected &&
+  changes.has(action) &&
+  team.role !== null &&
+  team.role !== "owner" &&
+  team.role !== "admin"
+    ? new Forbidden()
+    : undefined
+
+/** In order of evaluation (decisions 3 "Order of checks": role, scope, level, protected). */
+export const rules: ReadonlyArray<Rule> = [
+  rolesBoundWhatPeopleMay,
+  scopedCredentialsNeedTheScope,
+  readOnlyTokensNeverWrite,
+  protectedEnvironmentsNeedANamingToken,
+  protectedEnvironmentsNeedOwnerOrAdmin
+]
+
+export const decide = (asked: Asked): Denial | undefined => {
+  for (const rule of rules) {
+    const denial = rule(asked)
+    if (denial !== undefined) return denial
+  }
+  return undefined
+}
+
+/** The caller's standing in a team; undefined = the team is not visible. */
+export const teamOf = (caller: Caller, teamId: TeamId): CallerTeam | undefined =>
+  caller.teams.find((team) => team.id === teamId)
+
+/** "Narrowing is checked on every request": an environment is visible when nothing narrows it away. */
+export const environmentVisible = (
+  caller: Caller,
+  at: { readonly teamId: TeamId; readonly projectId: ProjectId; readonly environmentId: EnvironmentId }
+): boolean =>
+  teamOf(caller, at.teamId) !== undefined &&
+  (caller.restrictions.projectIds === null || caller.restrictions.projectIds.includes(at.projectId)) &&
+  (caller.restrictions.environmentIds === null || caller.restrictions.environmentIds.includes(at.environmentId))
+
+/** "Projects without a reached environment are hidden" from a credential that is narrowed to environments (decisions 6). */
+export const projectVisible = (
+  caller: Caller,
+  at: {
+    readonly teamId: TeamId
+    readonly projectId: ProjectId
+    readonly environmentIds: ReadonlyArray<EnvironmentId>
+  }
+): boolean => {
+  const { environmentIds, projectIds } = caller.restrictions
+  return (
+    teamOf(caller, at.teamId) !== undefined &&
+    (projectIds === null || projectIds.includes(at.projectId)) &&
+    (environmentIds === null || at.environmentIds.some((id) => environmentIds.includes(id)))
+  )
+}

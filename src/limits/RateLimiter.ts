@@ -1,0 +1,98 @@
+/** Sliding windows per bucket (interface 8, decisions 7). The store is a choice: in process or Redis. */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import { RateLimited } from "#schema/Errors.ts"
+
+export interface Window {
+  readonly limit: number
+  readonly millis: number
+}
+/** All windows of a policy hold at once; shortest first. */
+export type Policy = ReadonlyArray<Window>
+
+/** "50 requests per second, 250 per 10 seconds, 1000 per minute, counted in the token's own bucket" (interface 8). */
+export const credentialPolicy: Policy = [
+  { limit: 50, millis: 1_000 },
+  { limit: 250, millis: 10_000 },
+  { limit: 1_000, millis: 60_000 }
+]
+export const addressPolicy: Policy = [{ limit: 300, millis: 60_000 }]
+export const deviceStartPolicy: Policy = [{ limit: 10, millis: 60_000 }]
+export const signInPolicy: Policy = [{ limit: 10, millis: 600_000 }]
+export const userCodePolicy: Policy = [{ limit: 10, millis: 600_000 }]
+export const diffPolicy: Policy = [{ limit: 30, millis: 60_000 }]
+
+/** State of the tightest window after a take, for the `RateLimit-*` headers; seconds are rounded up. */
+export interface Taken {
+  readonly allowed: boolean
+  readonly limit: number
+  readonly remaining: number
+  readonly resetSeconds: number
+  /** 0 when allowed. */
+  readonly retryAfterSeconds: number
+}
+
+/**
+ * Counts a request of `bucket` at `now` (milliseconds) unless a window is full. No span of a window's length ever admits
+ * more than its limit; a refused request does not count.
+ */
+export class RateLimitStore extends Context.Tag("limits/RateLimitStore")<
+  RateLimitStore,
+  { readonly take: (bucket: string, policy: Policy, now: number) => Effect.Effect<Taken> }
+>() {}
+
+/** `AMPOULE_RATE_LIMITS=off` for benchmarks. */
+export class RateLimits extends Context.Reference<RateLimits>()("limits/RateLimits", {
+  defaultValue: (): "on" | "off" => "on"
+}) {}
+
+/** The decision over the times of admitted requests, newest first; `admitted` holds at most the largest limit of them. */
+export const decide = (policy: Policy, admitted: (n: number) => number | undefined, now: number): Taken => {
+  let wait = 0
+  let tightest: Taken | undefined
+  for (const { limit, millis } of policy) {
+    const blocking = admitted(limit - 1)
+    if (blocking !== undefined && now - blocking < millis) wait = Math.max(wait, blocking + millis - now)
+    let used = 0
+    let low = 0
+    let high = limit
+    while (low < high) {
+      const middle = (low + high) >> 1
+      const time = admitted(middle)
+      if (time !== undefined && now - time < millis) low = middle + 1
+      else high = middle
+    }
+    used = low
+    const remaining = Math.max(0, limit - used - 1)
+    const oldest = used === 0 ? now : (admitted(used - 1) ?? now)
+    if (tightest === undefined || remaining / limit < tightest.remaining / tightest.limit) {
+      tightest = {
+        allowed: true,
+        limit,
+        remaining,
+        resetSeconds: Math.max(1, Math.ceil((oldest + millis - now) / 1000)),
+        retryAfterSeconds: 0
+      }
+    }
+  }
+  const state = tightest ?? { allowed: true, limit: 0, remaining: 0, resetSeconds: 1, retryAfterSeconds: 0 }
+  if (wait === 0) return state
+  return { ...state, allowed: false, remaining: 0, retryAfterSeconds: Math.max(1, Math.ceil(wait / 1000)) }
+}
+
+export class RateLimiter extends Effect.Service<RateLimiter>()("limits/RateLimiter", {
+  effect: Effect.gen(function* () {
+    const store = yield* RateLimitStore
+
+    /** Counts one request; fails with RATE_LIMITED. `undefined` = limits are off. */
+    const take = Effect.fnUntraced(function* (bucket: string, policy: Policy) {
+      if ((yield* RateLimits) === "off") return undefined
+      const taken = yield* store.take(bucket, policy, yield* Clock.currentTimeMillis)
+      if (!taken.allowed) return yield* new RateLimited({ retryAfterSeconds: taken.retryAfterSeconds })
+      return taken
+    })
+
+    return { take } as const
+  })
+}) {}
