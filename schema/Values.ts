@@ -108,6 +108,16 @@ export const ExpectedVersion = Schema.Number.pipe(
   Schema.filter((n) => (Number.isSafeInteger(n) && n >= 0) || "must be an integer from 0 to 9007199254740991")
 ).annotations({ jsonSchema: { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER } })
 
+/** A version that exists or may have existed: 1, 2, … */
+export const VersionNumber = Schema.Number.pipe(
+  Schema.filter((n) => (Number.isSafeInteger(n) && n >= 1) || "must be an integer from 1 to 9007199254740991")
+).annotations({ jsonSchema: { type: "integer", minimum: 1, maximum: Number.MAX_SAFE_INTEGER } })
+
+/** Header of the three POSTs that can be repeated safely (decisions 4). */
+export const IdempotencyKey = Schema.String.pipe(
+  Schema.filter((s) => /^[\x20-\x7e]{1,255}$/.test(s) || "must be 1 to 255 ASCII characters")
+).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: 255 } })
+
 /** A whole number in a query string: digits only (`1e2`, ` 5 `, `+7` are refused). */
 export const queryInteger = (min: number, max: number, description: string) =>
   Schema.String.pipe(

@@ -1,0 +1,104 @@
+/** What the audit trail records (decisions 10). Names only: no member can hold a value. */
+import * as Schema from "effect/Schema"
+import { Timestamp } from "./Values.ts"
+import { Actor, Integer, Key, openEnum, Slug, Uuid } from "./Wire.ts"
+
+/** Every action of the service: the closed list that the document publishes. */
+export const AuditAction = Schema.Literal(
+  "secret.list",
+  "secret.list_values",
+  "secret.list_deleted",
+  "secret.read",
+  "secret.inject",
+  "secret.diff",
+  "secret.composition",
+  "secret.history",
+  "secret.create",
+  "secret.update",
+  "secret.delete",
+  "secret.rollback",
+  "secret.restore",
+  "secret.purge",
+  "sealed.open",
+  "sealing_key.read",
+  "sealing_key.create",
+  "sealing_key.rotate",
+  "sealing_key.retire",
+  "project.list",
+  "project.create",
+  "project.update",
+  "project.delete",
+  "environment.list",
+  "environment.create",
+  "environment.update",
+  "environment.delete",
+  "token.list",
+  "token.create",
+  "token.update",
+  "token.make_read_only",
+  "token.rotate",
+  "token.revoke",
+  "token.delete",
+  "identity.read",
+  "grant.list",
+  "grant.issue",
+  "grant.revoke",
+  "device.view",
+  "device.approve",
+  "device.deny",
+  "oauth.consent",
+  "oauth.deny",
+  "oauth.issue",
+  "oauth.refresh",
+  "oauth.revoke",
+  "setup.complete",
+  "session.create",
+  "session.end",
+  "password.change",
+  "password.reset_link",
+  "password.reset",
+  "team.create",
+  "team.update",
+  "team.leave",
+  "member.list",
+  "member.invite",
+  "member.join",
+  "member.update",
+  "member.remove",
+  "audit.read",
+  "audit.export",
+  "data_key.rotate",
+  "root_key.rotate"
+)
+export type AuditAction = typeof AuditAction.Type
+export const auditActions: ReadonlyArray<AuditAction> = AuditAction.literals
+
+export const AuditTarget = Schema.Struct({
+  type: Schema.String,
+  id: Schema.String,
+  name: Schema.String
+}).annotations({ identifier: "AuditTarget", description: "What was acted on, where keys do not say it." })
+
+const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
+
+export const AuditEntry = Schema.Struct({
+  id: Uuid,
+  stream: Uuid,
+  seq: Integer.annotations({ jsonSchema: { type: "integer" }, description: "Position in its stream, without gaps." }),
+  at: Timestamp,
+  requestId: Schema.String,
+  actor: Actor,
+  action: openEnum(...auditActions),
+  outcome: openEnum("allowed", "denied"),
+  reason: optional(Schema.String.annotations({ description: "Error code of a denial." })),
+  team: Schema.NullOr(Uuid),
+  project: optional(Uuid),
+  environment: optional(Slug),
+  environmentId: optional(Uuid),
+  keys: Schema.Array(Key),
+  target: optional(AuditTarget),
+  ip: Schema.NullOr(Schema.String),
+  userAgent: Schema.NullOr(Schema.String),
+  via: openEnum("rest", "mcp", "dashboard", "cli")
+}).annotations({ identifier: "AuditEntry", description: "One entry of the audit trail. Never a value." })
+export type AuditEntry = typeof AuditEntry.Type
