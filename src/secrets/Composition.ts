@@ -1,0 +1,326 @@
+/**
+ * How the secrets of one environment build on each other (decisions 4): checks, expansion, dependents, flatten. Pure, over
+ * plaintext in memory. Nothing recurses, and every size is known before anything is joined, so no input can make it slow
+ * or large (security V8).
+ */
+import type { SecretKind } from "#schema/Values.ts"
+import type { TemplateInvalid } from "#schema/Errors.ts"
+import {
+  PlanLimitReached,
+  TemplateCycle,
+  TemplateReferenceMissing,
+  TemplateTooDeep,
+  ValueTooLarge
+} from "#schema/Errors.ts"
+import { codePoints, maxValueLength } from "#schema/Values.ts"
+import * as Either from "effect/Either"
+import * as Template from "./Template.ts"
+
+export type Entry =
+  | { readonly kind: "literal"; readonly text: string }
+  | { readonly kind: "template"; readonly parts: Template.Parts }
+
+/** The live secrets of an environment by key. */
+export type State = ReadonlyMap<string, Entry>
+
+/** Secrets to write (an entry) or to delete (null), in the order of the request. */
+export type Changes = ReadonlyMap<string, Entry | null>
+
+export type Problem = TemplateReferenceMissing | TemplateCycle | TemplateTooDeep | ValueTooLarge | PlanLimitReached
+
+/** References on one path, from a template to the text at its end. */
+export const maxDepth = 10
+
+/** UTF-8 bytes of all values of an environment, as written and as expanded. */
+export const maxEnvironmentBytes = 16 * 1024 * 1024
+
+export const literal = (text: string): Entry => ({ kind: "literal", text })
+
+/** An entry from stored or submitted text. */
+export const entry = (kind: SecretKind, text: string, field?: string): Either.Either<Entry, TemplateInvalid> =>
+  kind === "literal"
+    ? Either.right(literal(text))
+    : Either.map(Template.parse(text, field), (parts): Entry => ({ kind: "template", parts }))
+
+/** The text of an entry as it was written. */
+export const sourceOf = (entry: Entry): string => (entry.kind === "literal" ? entry.text : Template.print(entry.parts))
+
+/** The keys an entry uses, each once, in the order of first use. */
+export const referencesOf = (entry: Entry): ReadonlyArray<string> =>
+  entry.kind === "literal" ? [] : Template.references(entry.parts)
+
+const sorted = (keys: Iterable<string>): Array<string> => [...keys].sort()
+
+interface Walk {
+  /** Every key reached; what a template uses stands before it (unless there is a cycle). */
+  readonly order: ReadonlyArray<string>
+  readonly uses: ReadonlyMap<string, ReadonlyArray<string>>
+  readonly missing: ReadonlySet<string>
+  readonly cycle: ReadonlyArray<string> | undefined
+}
+
+/** Depth-first from the roots, with the path on the heap. */
+const walk = (state: State, roots: Iterable<string>): Walk => {
+  const order: Array<string> = []
+  const uses = new Map<string, ReadonlyArray<string>>()
+  const missing = new Set<string>()
+  let cycle: ReadonlyArray<string> | undefined
+  const path: Array<{ readonly key: string; readonly uses: ReadonlyArray<string>; next: number }> = []
+  const onPath = new Map<string, number>()
+
+  const reach = (key: string) => {
+    const position = onPath.get(key)
+    if (position !== undefined) {
+      cycle ??= path.slice(position).map((step) => step.key)
+      return
+    }
+    if (uses.has(key)) return
+    const found = state.get(key)
+    if (found === undefined) {
+      missing.add(key)
+      return
+    }
+    const keys = referencesOf(found)
+    uses.set(key, keys)
+    onPath.set(key, path.length)
+    path.push({ key, uses: keys, next: 0 })
+  }
+
+  for (const root of roots) {
+    reach(root)
+    for (let step = path.at(-1); step !== undefined; step = path.at(-1)) {
+      if (step.next < step.uses.length) {
+        reach(step.uses[step.next++])
+      } else {
+        path.pop()
+        onPath.delete(step.key)
+        order.push(step.key)
+      }
+    }
+  }
+  return { order, uses, missing, cycle }
+}
+
+const startingAtSmallest = (cycle: ReadonlyArray<string>): ReadonlyArray<string> => {
+  let smallest = 0
+  for (let i = 1; i < cycle.length; i++) if (cycle[i] < cycle[smallest]) smallest = i
+  return [...cycle.slice(smallest), ...cycle.slice(0, smallest)]
+}
+
+/** Per key: the most references on a path down from it. */
+const depthsDown = ({ order, uses }: Walk): ReadonlyMap<string, number> => {
+  const depths = new Map<string, number>()
+  for (const key of order) {
+    let depth = 0
+    for (const used of uses.get(key) ?? []) depth = Math.max(depth, 1 + (depths.get(used) ?? 0))
+    depths.set(key, depth)
+  }
+  return depths
+}
+
+/** Per key: the most references on a path that leads to it. */
+const depthsUp = ({ order, uses }: Walk): ReadonlyMap<string, number> => {
+  const depths = new Map<string, number>()
+  for (let i = order.length - 1; i >= 0; i--) {
+    const depth = 1 + (depths.get(order[i]) ?? 0)
+    for (const used of uses.get(order[i]) ?? []) depths.set(used, Math.max(depth, depths.get(used) ?? 0))
+  }
+  return depths
+}
+
+interface Size {
+  /** Code points of the expanded value. */
+  readonly points: number
+  /** UTF-8 bytes of the expanded value. */
+  readonly bytes: number
+  /** UTF-8 bytes of the text as written. */
+  readonly written: number
+}
+
+const nothing: Size = { points: 0, bytes: 0, written: 0 }
+
+const sizeOfText = (text: string, written: string): Size => ({
+  points: codePoints(text),
+  bytes: Buffer.byteLength(text),
+  written: Buffer.byteLength(written)
+})
+
+const sizeOfTemplate = (parts: Template.Parts, sizeOf: (key: string) => Size): Size => {
+  let { points, bytes, written } = nothing
+  for (const part of parts) {
+    const size = typeof part === "string" ? sizeOfText(part, Template.escape(part)) : sizeOf(part.key)
+    points += size.points
+    bytes += size.bytes
+    written += typeof part === "string" ? size.written : part.key.length + 3
+  }
+  return { points, bytes, written }
+}
+
+/** Sizes bottom-up, one look at each part. */
+const sizesOf = (state: State, order: ReadonlyArray<string>): ReadonlyMap<string, Size> => {
+  const sizes = new Map<string, Size>()
+  const sizeOf = (key: string) => sizes.get(key) ?? nothing
+  for (const key of order) {
+    const one = state.get(key)
+    if (one === undefined) continue
+    sizes.set(key, one.kind === "literal" ? sizeOfText(one.text, one.text) : sizeOfTemplate(one.parts, sizeOf))
+  }
+  return sizes
+}
+
+/** Names the request member that a problem belongs to: the first of these keys that takes part in it. */
+type FieldFor = (takesPart: (key: string) => boolean) => { readonly field?: string }
+
+const noField: FieldFor = () => ({})
+
+const problemOf = (state: State, found: Walk, fieldFor: FieldFor): Problem | undefined => {
+  if (found.missing.size > 0) {
+    const field = fieldFor((key) => (found.uses.get(key) ?? []).some((used) => found.missing.has(used)))
+    return new TemplateReferenceMissing({ references: sorted(found.missing), ...field })
+  }
+  if (found.cycle !== undefined) {
+    const members = new Set(found.cycle)
+    return new TemplateCycle({ cycle: startingAtSmallest(found.cycle), ...fieldFor((key) => members.has(key)) })
+  }
+  const down = depthsDown(found)
+  if (found.order.some((key) => (down.get(key) ?? 0) > maxDepth)) {
+    const up = depthsUp(found)
+    return new TemplateTooDeep(fieldFor((key) => (up.get(key) ?? 0) + (down.get(key) ?? 0) > maxDepth))
+  }
+  const sizes = sizesOf(state, found.order)
+  const tooLarge = sorted(found.order).find((key) => (sizes.get(key)?.points ?? 0) > maxValueLength)
+  if (tooLarge !== undefined) {
+    const below = new Set(walk(state, [tooLarge]).order)
+    return new ValueTooLarge(fieldFor((key) => below.has(key)))
+  }
+  let expanded = 0
+  let written = 0
+  for (const size of sizes.values()) {
+    expanded += size.bytes
+    written += size.written
+  }
+  return Math.max(expanded, written) > maxEnvironmentBytes ? new PlanLimitReached() : undefined
+}
+
+/**
+ * The first problem of an environment: missing references (all of them, sorted), then a cycle (its keys in order, from the
+ * smallest on), then a path of more than 10 references, then a value of more than 65,536 code points, then more than 16 MiB.
+ */
+export const check = (state: State): Either.Either<void, Problem> => {
+  const problem = problemOf(state, walk(state, sorted(state.keys())), noField)
+  return problem === undefined ? Either.void : Either.left(problem)
+}
+
+export const apply = (state: State, changes: Changes): State => {
+  const after = new Map(state)
+  for (const [key, change] of changes) {
+    if (change === null) after.delete(key)
+    else after.set(key, change)
+  }
+  return after
+}
+
+/**
+ * `check` of the state after all changes. `fieldOf` maps a changed key to its request member: the error names the first
+ * changed key, in the order of the request, that takes part in the problem.
+ */
+export const checkAfter = (
+  state: State,
+  changes: Changes,
+  fieldOf?: (key: string) => string | undefined
+): Either.Either<void, Problem> => {
+  const after = apply(state, changes)
+  const fieldFor: FieldFor = (takesPart) => {
+    for (const key of changes.keys()) {
+      if (!takesPart(key)) continue
+      const field = fieldOf?.(key)
+      if (field !== undefined) return { field }
+    }
+    return {}
+  }
+  const problem = problemOf(after, walk(after, sorted(after.keys())), fieldFor)
+  return problem === undefined ? Either.void : Either.left(problem)
+}
+
+const resolveFrom = (state: State, roots: Iterable<string>): Either.Either<ReadonlyMap<string, string>, Problem> => {
+  const found = walk(state, roots)
+  const problem = problemOf(state, found, noField)
+  if (problem !== undefined) return Either.left(problem)
+  const values = new Map<string, string>()
+  const valueOf = (key: string) => values.get(key) ?? ""
+  for (const key of found.order) {
+    const one = state.get(key)
+    if (one === undefined) continue
+    values.set(key, one.kind === "literal" ? one.text : Template.expand(one.parts, valueOf))
+  }
+  return Either.right(values)
+}
+
+/** The expanded value of every key, sorted by key in byte order. */
+export const resolve = (state: State): Either.Either<ReadonlyMap<string, string>, Problem> => {
+  const keys = sorted(state.keys())
+  return Either.map(resolveFrom(state, keys), (values) => new Map(keys.map((key) => [key, values.get(key) ?? ""])))
+}
+
+/** The expanded value of one key; looks only at what the key builds on. A key that is not there is a missing reference. */
+export const resolveOne = (state: State, key: string): Either.Either<string, Problem> =>
+  Either.map(resolveFrom(state, [key]), (values) => values.get(key) ?? "")
+
+/** Keys outside `keys` whose templates use one of `keys` directly, sorted. */
+export const dependentsOfAll = (state: State, keys: ReadonlySet<string>): ReadonlyArray<string> => {
+  const found: Array<string> = []
+  for (const [key, one] of state) {
+    if (!keys.has(key) && one.kind === "template" && one.parts.some((p) => typeof p !== "string" && keys.has(p.key))) {
+      found.push(key)
+    }
+  }
+  return found.sort()
+}
+
+/** Keys whose templates use `key` directly, sorted. */
+export const dependents = (state: State, key: string): ReadonlyArray<string> => dependentsOfAll(state, new Set([key]))
+
+/** Keys whose templates use `key`, directly or through others, sorted; without `key` itself. */
+export const transitiveDependents = (state: State, key: string): ReadonlyArray<string> => {
+  const usedBy = new Map<string, Array<string>>()
+  for (const [user, one] of state) {
+    for (const used of referencesOf(one)) {
+      const users = usedBy.get(used)
+      if (users === undefined) usedBy.set(used, [user])
+      else users.push(user)
+    }
+  }
+  const found = new Set([key])
+  // A Set hands out members added while it is iterated.
+  for (const used of found) for (const user of usedBy.get(used) ?? []) found.add(user)
+  found.delete(key)
+  return sorted(found)
+}
+
+export interface Rewritten {
+  readonly key: string
+  readonly kind: SecretKind
+  /** Text of a literal, source of a template. */
+  readonly text: string
+}
+
+/**
+ * The direct dependents of `key` as they must be rewritten before it is deleted, sorted: every value stays what it was.
+ * A dependent keeps its other references, except one that the language cannot write (`Template.inline`) and except when
+ * its escaped source would pass the length limit: then it becomes a literal of its expanded text, which always fits.
+ */
+export const flatten = (state: State, key: string): Either.Either<ReadonlyArray<Rewritten>, Problem> => {
+  const users = dependents(state, key)
+  return Either.map(resolveFrom(state, users), (values) => {
+    const valueOf = (used: string) => values.get(used) ?? ""
+    return users.flatMap((user): ReadonlyArray<Rewritten> => {
+      const one = state.get(user)
+      if (one === undefined || one.kind === "literal") return []
+      const parts = Template.inline(one.parts, key, valueOf)
+      const source = Template.print(parts)
+      return parts.every((part) => typeof part === "string") || codePoints(source) > maxValueLength
+        ? [{ key: user, kind: "literal", text: valueOf(user) }]
+        : [{ key: user, kind: "template", text: source }]
+    })
+  })
+}

@@ -1,0 +1,136 @@
+/**
+ * The `${KEY}` language (decisions 4): one scan from left to right, no regular expression, no recursion.
+ *
+ *     source    = *( reference / escape / text )
+ *     reference = "${" KEY "}"        KEY = [A-Z][A-Z0-9_]*, at most 255 characters
+ *     escape    = "$${"               a plain "${"
+ *     text      = any other character, a lone "$" too; "${" itself is no text
+ */
+import type { SecretKind } from "#schema/Values.ts"
+import { TemplateInvalid } from "#schema/Errors.ts"
+import * as Either from "effect/Either"
+
+export interface Reference {
+  readonly key: string
+}
+
+/** A string is text that means itself. */
+export type Part = string | Reference
+
+/**
+ * A parsed template: no empty text, no two texts side by side, and no text ending in `$` right before a reference,
+ * because the language has no way to write that (`$${` is the escape). Made by `parse` and `inline` only.
+ */
+export type Parts = ReadonlyArray<Part>
+
+const maxKeyLength = 255
+const A = 65
+const Z = 90
+const digit0 = 48
+const digit9 = 57
+const underscore = 95
+const closing = 125
+
+/** Index of the `}` that ends the key starting at `from`, or -1 when no well-formed key stands there. */
+const endOfKey = (source: string, from: number): number => {
+  const first = source.charCodeAt(from)
+  if (!(first >= A && first <= Z)) return -1
+  let i = from + 1
+  while (i - from <= maxKeyLength) {
+    const c = source.charCodeAt(i)
+    if (c === closing) return i
+    if (!((c >= A && c <= Z) || (c >= digit0 && c <= digit9) || c === underscore)) return -1
+    i++
+  }
+  return -1
+}
+
+/**
+ * The kind of a value written without one: a template when it holds at least one well-formed `${KEY}` or one `$${`,
+ * else a literal. A value that also holds a malformed `${` is a template, and `parse` refuses it.
+ */
+export const kindOf = (value: string): SecretKind => {
+  for (let at = value.indexOf("${"); at !== -1; at = value.indexOf("${", at + 2)) {
+    if ((at > 0 && value[at - 1] === "$") || endOfKey(value, at + 2) !== -1) return "template"
+  }
+  return "literal"
+}
+
+/** Fails with `TEMPLATE_INVALID` at a `${` that is neither a reference nor part of an escape. */
+export const parse = (source: string, field?: string): Either.Either<Parts, TemplateInvalid> => {
+  const parts: Array<Part> = []
+  // One object per key: 64 KiB of references to the same key stay small.
+  const known = new Map<string, Reference>()
+  let text = ""
+  let start = 0
+  let at = source.indexOf("$")
+  while (at !== -1) {
+    let next = at + 1
+    if (source.startsWith("$${", at)) {
+      text += source.slice(start, at) + "${"
+      next = start = at + 3
+    } else if (source[at + 1] === "{") {
+      const end = endOfKey(source, at + 2)
+      if (end === -1) return Either.left(new TemplateInvalid(field === undefined ? {} : { field }))
+      text += source.slice(start, at)
+      if (text !== "") parts.push(text)
+      text = ""
+      const key = source.slice(at + 2, end)
+      let reference = known.get(key)
+      if (reference === undefined) known.set(key, (reference = { key }))
+      parts.push(reference)
+      next = start = end + 1
+    }
+    at = source.indexOf("$", next)
+  }
+  text += source.slice(start)
+  if (text !== "") parts.push(text)
+  return Either.right(parts)
+}
+
+/** The keys a template uses, each once, in the order of first use. */
+export const references = (parts: Parts): ReadonlyArray<string> => {
+  const keys = new Set<string>()
+  for (const part of parts) if (typeof part !== "string") keys.add(part.key)
+  return [...keys]
+}
+
+/** Source of a template that means exactly `text`, whatever it holds: one more `$` before every `${`. */
+export const escape = (text: string): string => text.replaceAll("${", () => "$${")
+
+/** The source of a template: the inverse of `parse`. */
+export const print = (parts: Parts): string => {
+  let source = ""
+  for (const part of parts) source += typeof part === "string" ? escape(part) : "${" + part.key + "}"
+  return source
+}
+
+/** The text of a template, given the value of each key it uses. What a reference brings in is not scanned again. */
+export const expand = (parts: Parts, valueOf: (key: string) => string): string =>
+  parts.map((part) => (typeof part === "string" ? part : valueOf(part.key))).join("")
+
+/**
+ * The template with every reference to `key` replaced by its value. A reference that would then stand right behind a
+ * `$` cannot be written in the language: it is replaced by its value too, so that the expanded text stays the same.
+ */
+export const inline = (parts: Parts, key: string, valueOf: (key: string) => string): Parts => {
+  const result: Array<Part> = []
+  let text = ""
+  let endsInDollar = false
+  const append = (piece: string) => {
+    text += piece
+    // Asked of the piece: asking a growing text would copy it at every step.
+    if (piece !== "") endsInDollar = piece.endsWith("$")
+  }
+  for (const part of parts) {
+    if (typeof part === "string") append(part)
+    else if (part.key === key || endsInDollar) append(valueOf(part.key))
+    else {
+      if (text !== "") result.push(text)
+      text = ""
+      result.push(part)
+    }
+  }
+  if (text !== "") result.push(text)
+  return result
+}
