@@ -1,0 +1,273 @@
+/**
+ * Credential text to `Caller`, in one batched statement that also reads the environment the request names
+ * (architecture 4). No validity is cached: revocation holds from the next request, on every process.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import type { SqlError } from "@effect/sql/SqlError"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { Caller, CallerTeam, NamedEnvironment } from "#schema/Caller.ts"
+import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema/Errors.ts"
+import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
+import type { AccessLevel, Plan, Role, Scope } from "#schema/Scopes.ts"
+import * as GroupCommit from "#src/access/GroupCommit.ts"
+import { LastUse, type UsedTable } from "./LastUse.ts"
+import * as Liveness from "./Liveness.ts"
+import * as TokenText from "./TokenText.ts"
+
+/** The environment a request's query names, when both members are well formed. */
+export interface Named {
+  readonly projectId: ProjectId
+  readonly environment: string
+}
+interface Lookup {
+  readonly id: string
+  readonly named: Named | undefined
+}
+
+interface CredentialRow {
+  readonly id: string | null
+  readonly salt: Buffer
+  readonly hash: Buffer
+  readonly createdAt: Date
+  readonly lastUsedAt: Date | null
+  readonly revokedAt: Date | null
+  readonly eTeamId: TeamId | null
+  readonly eProjectId: ProjectId
+  readonly eId: EnvironmentId
+  readonly eSlug: string
+  readonly eProtected: boolean
+  readonly eRevision: number
+  readonly ePlan: Plan
+}
+interface TokenRow extends CredentialRow {
+  readonly expiresAt: Date | null
+  readonly name: string
+  readonly teamId: TeamId
+  readonly teamName: string
+  readonly plan: Plan
+  readonly accessLevel: AccessLevel
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+  readonly mcpScopes: ReadonlyArray<Scope>
+  readonly creatorActive: boolean | null
+  readonly creatorDeactivatedAt: Date | null
+  readonly creatorRole: Role | null
+}
+interface PersonRow extends CredentialRow {
+  readonly expiresAt: Date
+  readonly userId: UserId
+  readonly email: string
+  readonly userName: string
+}
+interface SessionRow extends PersonRow {
+  readonly lastUsedAt: Date
+  readonly teams: ReadonlyArray<{ readonly id: TeamId; readonly name: string; readonly plan: Plan; readonly role: Role }>
+}
+interface GrantRow extends PersonRow {
+  readonly machine: boolean
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+  readonly teams: ReadonlyArray<CallerTeam>
+}
+
+export interface Verified {
+  readonly caller: Caller
+  readonly life: Liveness.Life
+  /** Of an API token: the creator's role now, which MCP checks too (interface 5). */
+  readonly creatorRole: Role | null
+}
+
+const namedOf = (row: CredentialRow): NamedEnvironment | null =>
+  row.eTeamId === null
+    ? null
+    : {
+        teamId: row.eTeamId,
+        projectId: row.eProjectId,
+        environmentId: row.eId,
+        slug: row.eSlug,
+        protected: row.eProtected,
+        revision: row.eRevision,
+        plan: row.ePlan
+      }
+
+const unrestricted = { projectIds: null, environmentIds: null } as const
+
+export class Authenticate extends Effect.Service<Authenticate>()("credentials/Authenticate", {
+  effect: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const lastUse = yield* LastUse
+
+    const asked = (batch: ReadonlyArray<Lookup>) => sql`
+      unnest(
+        ${batch.map((l) => l.id)}::text[],
+        ${batch.map((l) => l.named?.projectId ?? null)}::uuid[],
+        ${batch.map((l) => l.named?.environment ?? null)}::text[]
+      ) WITH ORDINALITY AS q (lookup_id, project_id, slug, n)`
+    const namedColumns = sql.literal(`
+      e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
+      e.revision::float8 AS e_revision, et.plan AS e_plan`)
+    const namedJoin = sql.literal(`
+      LEFT JOIN projects ep ON ep.id = q.project_id AND ep.deleted_at IS NULL
+      LEFT JOIN environments e ON e.project_id = ep.id AND e.slug = q.slug AND e.deleted_at IS NULL
+      LEFT JOIN teams et ON et.id = e.team_id`)
+
+    const tokens = (batch: ReadonlyArray<Lookup>) => sql<TokenRow>`
+      SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.name, c.team_id,
+        t.name AS team_name, t.plan, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes,
+        m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role, ${namedColumns}
+      FROM ${asked(batch)}
+      LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id
+      LEFT JOIN teams t ON t.id = c.team_id
+      LEFT JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
+      ${namedJoin}
+      ORDER BY q.n`
+
+    const sessions = (batch: ReadonlyArray<Lookup>) => sql<SessionRow>`
+      SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at,
+        u.id AS user_id, u.email, u.name AS user_name,
+        (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role)
+            ORDER BY t.id), '[]'::json)
+          FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
+        ${namedColumns}
+      FROM ${asked(batch)}
+      LEFT JOIN sessions c ON c.lookup_id = q.lookup_id
+      LEFT JOIN users u ON u.id = c.user_id
+      ${namedJoin}
+      ORDER BY q.n`
+
+    const grants = (batch: ReadonlyArray<Lookup>) => sql<GrantRow>`
+      SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.machine,
+        c.project_ids, c.environment_ids, u.id AS user_id, u.email, u.name AS user_name,
+        (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
+            'scopes', g.scopes) ORDER BY t.id), '[]'::json)
+          FROM cli_grant_teams g
+          JOIN teams t ON t.id = g.team_id
+          JOIN memberships m ON m.team_id = g.team_id AND m.user_id = u.id AND m.active
+          WHERE g.grant_id = c.id) AS teams,
+        ${namedColumns}
+      FROM ${asked(batch)}
+      LEFT JOIN cli_grants c ON c.lookup_id = q.lookup_id
+      LEFT JOIN users u ON u.id = c.user_id
+      ${namedJoin}
+      ORDER BY q.n`
+
+    const batched = <Row extends CredentialRow>(
+      statement: (batch: ReadonlyArray<Lookup>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
+    ) => GroupCommit.make({ run: statement, maxBatch: 128, maxInFlight: 2 })
+    const findToken = yield* batched(tokens)
+    const findSession = yield* batched(sessions)
+    const findGrant = yield* batched(grants)
+
+    const known = <Row extends CredentialRow>(row: Row, token: TokenText.TokenText): Row | undefined =>
+      TokenText.verify(row.id === null ? undefined : row, token.secret) ? row : undefined
+
+    const verifyToken = Effect.fnUntraced(function* (token: TokenText.TokenText, named: Named | undefined, now: number) {
+      const row = known(yield* Effect.orDie(findToken({ id: token.id, named })), token)
+      if (row === undefined || row.id === null) return yield* new CredentialInvalid()
+      const verified: Verified = {
+        life: Liveness.ofToken(row, now),
+        creatorRole: row.creatorActive === true ? row.creatorRole : null,
+        caller: {
+          kind: "api_token",
+          credentialId: row.id,
+          name: row.name,
+          user: null,
+          teams: [{ id: row.teamId, name: row.teamName, plan: row.plan, role: null, scopes: null }],
+          accessLevel: row.accessLevel,
+          mcpScopes: row.mcpScopes,
+          restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
+          machine: true,
+          createdAt: row.createdAt,
+          expiresAt: row.expiresAt,
+          lastUsedAt: row.lastUsedAt,
+          named: namedOf(row)
+        }
+      }
+      return verified
+    })
+
+    const verifySession = Effect.fnUntraced(function* (token: TokenText.TokenText, named: Named | undefined, now: number) {
+      const row = known(yield* Effect.orDie(findSession({ id: token.id, named })), token)
+      if (row === undefined || row.id === null) return yield* new CredentialInvalid()
+      const verified: Verified = {
+        life: Liveness.ofSession(row, now),
+        creatorRole: null,
+        caller: {
+          kind: "session",
+          credentialId: row.id,
+          name: null,
+          user: { id: row.userId, email: row.email, name: row.userName },
+          teams: row.teams.map((team) => ({ ...team, scopes: null })),
+          accessLevel: null,
+          mcpScopes: [],
+          restrictions: unrestricted,
+          machine: false,
+          createdAt: row.createdAt,
+          expiresAt: row.expiresAt,
+          lastUsedAt: row.lastUsedAt,
+          named: namedOf(row)
+        }
+      }
+      return verified
+    })
+
+    const verifyGrant = Effect.fnUntraced(function* (token: TokenText.TokenText, named: Named | undefined, now: number) {
+      const row = known(yield* Effect.orDie(findGrant({ id: token.id, named })), token)
+      if (row === undefined || row.id === null) return yield* new CredentialInvalid()
+      const verified: Verified = {
+        life: Liveness.ofGrant({ ...row, teams: row.teams.length }, now),
+        creatorRole: null,
+        caller: {
+          kind: "cli_grant",
+          credentialId: row.id,
+          name: null,
+          user: { id: row.userId, email: row.email, name: row.userName },
+          teams: row.teams,
+          accessLevel: null,
+          mcpScopes: [],
+          restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
+          machine: row.machine,
+          createdAt: row.createdAt,
+          expiresAt: row.expiresAt,
+          lastUsedAt: row.lastUsedAt,
+          named: namedOf(row)
+        }
+      }
+      return verified
+    })
+
+    /** Text to credential in any state of life; CREDENTIAL_INVALID when nothing matches. Does not count as a use. */
+    const verify = Effect.fnUntraced(function* (text: string, named?: Named) {
+      const token = TokenText.parse(text)
+      const now = yield* Clock.currentTimeMillis
+      switch (token?.kind) {
+        case "at":
+          return yield* verifyToken(token, named, now)
+        case "ss":
+          return yield* verifySession(token, named, now)
+        case "cg":
+          return yield* verifyGrant(token, named, now)
+        default:
+          return yield* new CredentialInvalid()
+      }
+    })
+
+    const table = { api_token: "api_tokens", cli_grant: "cli_grants", session: "sessions" } as const satisfies Record<
+      string,
+      UsedTable
+    >
+
+    /** A credential that may be used now. Counts as its use. */
+    const authenticate = Effect.fnUntraced(function* (text: string, named?: Named) {
+      const verified = yield* verify(text, named)
+      if (verified.life === "revoked") return yield* new CredentialRevoked()
+      if (verified.life === "expired") return yield* new CredentialExpired()
+      const { caller } = verified
+      if (caller.kind !== "oauth_token") yield* lastUse.touch(table[caller.kind], caller.credentialId, caller.lastUsedAt)
+      return verified
+    })
+
+    return { verify, authenticate } as const
+  })
+}) {}

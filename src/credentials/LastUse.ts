@@ -1,0 +1,57 @@
+/** Last use of tokens, grants and sessions, written behind: never on the request path (architecture 4). */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
+
+interface Use {
+  readonly at: number
+  readonly ip: string
+  readonly userAgent: string | null
+}
+export type UsedTable = "api_tokens" | "cli_grants" | "sessions"
+const tables: ReadonlyArray<UsedTable> = ["api_tokens", "cli_grants", "sessions"]
+
+/** A credential in steady use is written at most this often. */
+const writeInterval = 60_000
+const maxUserAgent = 256
+
+export class LastUse extends Effect.Service<LastUse>()("credentials/LastUse", {
+  scoped: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const pending = new Map<UsedTable, Map<string, Use>>(tables.map((t) => [t, new Map()]))
+
+    /** `written` is the last use as the row has it. */
+    const touch = Effect.fnUntraced(function* (table: UsedTable, id: string, written: Date | null) {
+      const at = yield* Clock.currentTimeMillis
+      if (written !== null && at - written.getTime() < writeInterval) return
+      const { ip, userAgent } = yield* RequestInfo
+      pending.get(table)?.set(id, { at, ip, userAgent: userAgent?.slice(0, maxUserAgent) ?? null })
+    })
+
+    /** Writes what is waiting, one statement a table. */
+    const flush = Effect.gen(function* () {
+      for (const table of tables) {
+        const uses = [...(pending.get(table) ?? [])]
+        if (uses.length === 0) continue
+        pending.set(table, new Map())
+        yield* sql`
+          UPDATE ${sql(table)} SET last_used_at = u.at, last_used_ip = u.ip, last_used_user_agent = u.user_agent
+          FROM unnest(
+            ${uses.map(([id]) => id)}::uuid[],
+            ${uses.map(([, use]) => new Date(use.at).toISOString())}::timestamptz[],
+            ${uses.map(([, use]) => use.ip)}::text[],
+            ${uses.map(([, use]) => use.userAgent)}::text[]
+          ) AS u (id, at, ip, user_agent)
+          WHERE ${sql(table)}.id = u.id AND (last_used_at IS NULL OR last_used_at < u.at)`
+      }
+    })
+
+    // A failed write is tried again with the next use; it never fails a request.
+    yield* Effect.ignore(flush).pipe(Effect.repeat(Schedule.spaced("2 seconds")), Effect.forkScoped)
+    yield* Effect.addFinalizer(() => Effect.ignore(flush))
+
+    return { touch, flush: Effect.orDie(flush) } as const
+  })
+}) {}

@@ -1,0 +1,65 @@
+/** Interface 3 as functions of a clock. Pure: rows and a time in, a state out. */
+
+export type Life = "live" | "expired" | "revoked"
+
+const day = 86_400_000
+/** "token without expiry (older rule): stops after 90 days unused"; the same for a CLI grant (interface 8). */
+export const idleLimit = 90 * day
+/** "CLI login credential: at most 180 days" (interface 8). */
+export const grantLife = 180 * day
+/** "creator deactivated grace period: 7 days" (interface 8). */
+export const creatorGrace = 7 * day
+/** Sessions: 12 h idle, 7 d absolute (decisions 2). */
+export const sessionIdleLimit = day / 2
+export const sessionLife = 7 * day
+/** Lifetime choices (interface 8); a year is 365 days. */
+export const lifetimes = { "1d": day, "7d": 7 * day, "30d": 30 * day, "90d": 90 * day, "1y": 365 * day } as const
+export type Lifetime = keyof typeof lifetimes
+
+/** A date reached is a date passed: "expiry date reached - refused from then on". */
+const reached = (date: Date | null, now: number): boolean => date !== null && date.getTime() <= now
+const since = (date: Date, span: number, now: number): boolean => date.getTime() + span <= now
+
+export const ofToken = (
+  row: {
+    readonly createdAt: Date
+    readonly expiresAt: Date | null
+    readonly lastUsedAt: Date | null
+    readonly revokedAt: Date | null
+    /** Null: the creator is not in the team any more. */
+    readonly creatorActive: boolean | null
+    readonly creatorDeactivatedAt: Date | null
+  },
+  now: number
+): Life => {
+  if (row.revokedAt !== null || row.creatorActive === null) return "revoked"
+  if (reached(row.expiresAt, now)) return "expired"
+  if (row.expiresAt === null && since(row.lastUsedAt ?? row.createdAt, idleLimit, now)) return "expired"
+  if (!row.creatorActive && (row.creatorDeactivatedAt === null || since(row.creatorDeactivatedAt, creatorGrace, now))) {
+    return "expired"
+  }
+  return "live"
+}
+
+export const ofGrant = (
+  row: {
+    readonly createdAt: Date
+    readonly expiresAt: Date
+    readonly lastUsedAt: Date | null
+    readonly revokedAt: Date | null
+    readonly teams: number
+  },
+  now: number
+): Life => {
+  if (row.revokedAt !== null || row.teams === 0) return "revoked"
+  if (reached(row.expiresAt, now) || since(row.createdAt, grantLife, now)) return "expired"
+  return since(row.lastUsedAt ?? row.createdAt, idleLimit, now) ? "expired" : "live"
+}
+
+export const ofSession = (
+  row: { readonly expiresAt: Date; readonly lastUsedAt: Date; readonly revokedAt: Date | null },
+  now: number
+): Life => {
+  if (row.revokedAt !== null) return "revoked"
+  return reached(row.expiresAt, now) || since(row.lastUsedAt, sessionIdleLimit, now) ? "expired" : "live"
+}

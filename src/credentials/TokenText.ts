@@ -1,0 +1,63 @@
+/** `amp_<kind>_<id><_><secret><crc>`: text of every bearer credential (decisions 2). Pure. */
+import { createHash, timingSafeEqual } from "node:crypto"
+import { crc32 } from "node:zlib"
+
+/** at API token, cg CLI grant, dc device code, oa / or / oc OAuth access / refresh / code, ss session, su setup, iv invitation, pr password reset. */
+export const kinds = ["at", "cg", "dc", "oa", "or", "oc", "ss", "su", "iv", "pr"] as const
+export type TokenKind = (typeof kinds)[number]
+
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+const idLength = 16
+const secretLength = 43
+const crcLength = 6
+
+/** For secret scanners; published in the README. */
+export const pattern = /^amp_(at|cg|dc|oa|or|oc|ss|su|iv|pr)_([0-9A-Za-z]{16})_([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/
+
+export interface TokenText {
+  readonly kind: TokenKind
+  /** Look-up only: it proves nothing. */
+  readonly id: string
+  readonly secret: string
+}
+
+const base62 = (value: bigint, length: number): string => {
+  let text = ""
+  for (let i = 0, rest = value; i < length; i++, rest /= 62n) text = alphabet[Number(rest % 62n)] + text
+  return text
+}
+const checksum = (text: string): string => base62(BigInt(crc32(text)), crcLength)
+
+/** `idBytes`: at least 12 random bytes; `secretBytes`: 32 random bytes (256 bits). */
+export const make = (kind: TokenKind, idBytes: Uint8Array, secretBytes: Uint8Array): TokenText => ({
+  kind,
+  id: base62(BigInt("0x" + Buffer.from(idBytes).toString("hex")), idLength),
+  secret: base62(BigInt("0x" + Buffer.from(secretBytes).toString("hex")), secretLength)
+})
+
+export const print = ({ id, kind, secret }: TokenText): string => {
+  const text = `amp_${kind}_${id}_${secret}`
+  return text + checksum(text)
+}
+
+/** Undefined for anything that was never printed by `print`; the checksum spares the database garbage. */
+export const parse = (text: string): TokenText | undefined => {
+  const match = pattern.exec(text)
+  if (match === null) return undefined
+  const kind = kinds.find((k) => k === match[1])
+  if (kind === undefined || checksum(text.slice(0, -crcLength)) !== match[4]) return undefined
+  return { kind, id: match[2], secret: match[3] }
+}
+
+/** SHA-256(salt || secret): a plain hash is enough for 256 random bits (security 3.4). */
+export const hash = (salt: Uint8Array, secret: string): Buffer =>
+  createHash("sha256").update(salt).update(secret).digest()
+
+const dummySalt = Buffer.alloc(16)
+const dummyHash = Buffer.alloc(32)
+
+/** Constant-time; an unknown row costs the same as a wrong secret. */
+export const verify = (
+  row: { readonly salt: Uint8Array; readonly hash: Uint8Array } | undefined,
+  secret: string
+): boolean => timingSafeEqual(hash(row?.salt ?? dummySalt, secret), row?.hash ?? dummyHash) && row !== undefined
