@@ -1,0 +1,73 @@
+/** A dependency of the service is down: a defect, which the HTTP envelope answers as `DEPENDENCY_UNAVAILABLE` (decisions 11). */
+import type { VaultUnavailable } from "#schema/Vault.ts"
+import * as Cause from "effect/Cause"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+
+export class DependencyDown extends Data.TaggedError("DependencyDown")<{
+  readonly dependency: "database" | "vault" | "cache"
+  readonly cause?: unknown
+}> {}
+
+/** For the services above crypto: an outage of the vault stops being their callers' business here. */
+export const dieWhenVaultIsDown = <A, E, R>(
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<A, Exclude<E, Extract<E, VaultUnavailable>>, R> =>
+  Effect.catchIf(
+    self,
+    (error): error is Extract<E, VaultUnavailable> => Predicate.isTagged(error, "VaultUnavailable"),
+    (cause) => Effect.die(new DependencyDown({ dependency: "vault", cause }))
+  )
+
+/** What `pg`, Node's sockets and the embedded database say when there is no database to talk to, by `code`. */
+const unavailableCodes = new Set([
+  ...["ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "EHOSTDOWN", "ENETUNREACH"],
+  ...["ENOTFOUND", "EAI_AGAIN"],
+  ...["QUERY_DEADLINE_EXCEEDED", "EMBEDDED_DATABASE_GONE"],
+  // SQLSTATE: cancelled by statement_timeout; shutting down, crashed, starting up, dropped; idle in transaction;
+  // a standby that cannot write; refused sign-in or a database that is not there (any more).
+  ...["57014", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04", "25006", "28000", "28P01", "3D000"]
+])
+
+/** SQLSTATE classes: connection, insufficient resources, system error. */
+const unavailableClass = /^(08|53|58)[0-9A-Z]{3}$/
+
+/** `pg` and its pool give these no code. */
+const unavailableMessages = new Set([
+  "Connection terminated",
+  "Connection terminated unexpectedly",
+  "Connection terminated due to connection timeout",
+  "timeout exceeded when trying to connect",
+  "timeout expired",
+  "Client has encountered a connection error and is not queryable",
+  "Client was closed and is not queryable",
+  "Cannot use a pool after calling end on the pool"
+])
+
+/**
+ * Whether the database was out of reach, whatever it is wrapped in: a Cause, a SqlError, an AggregateError or one of
+ * their causes. An answer of a working database (a constraint, a syntax error) is not.
+ */
+export const isDatabaseUnavailable = (cause: unknown): boolean => {
+  const pending: Array<unknown> = [cause]
+  const seen = new Set<unknown>()
+  while (pending.length > 0) {
+    const next = pending.pop()
+    if (typeof next !== "object" || next === null || seen.has(next)) continue
+    seen.add(next)
+    if (Cause.isCause(next)) {
+      pending.push(...Cause.failures(next), ...Cause.defects(next))
+      continue
+    }
+    if (next instanceof DependencyDown && next.dependency === "database") return true
+    const code = "code" in next && typeof next.code === "string" ? next.code : undefined
+    if (code !== undefined && (unavailableCodes.has(code) || unavailableClass.test(code))) return true
+    // A Unix socket that is not there: not to be mixed up with a missing file.
+    if (code === "ENOENT" && "syscall" in next && next.syscall === "connect") return true
+    if (code === undefined && next instanceof Error && unavailableMessages.has(next.message)) return true
+    if ("cause" in next) pending.push(next.cause)
+    if ("errors" in next && Array.isArray(next.errors)) pending.push(...next.errors)
+  }
+  return false
+}

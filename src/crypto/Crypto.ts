@@ -1,0 +1,74 @@
+/** Randomness, ids and digests as a service (architecture rule 15). */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
+
+/** Where random bytes come from: the operating system, unless a test says otherwise. */
+export class Randomness extends Context.Reference<Randomness>()("crypto/Randomness", {
+  defaultValue: () => ({ bytes: (length: number): Buffer => randomBytes(length) })
+}) {}
+
+export const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+export const sha256 = (...parts: ReadonlyArray<Uint8Array | string>): Buffer => {
+  const hash = createHash("sha256")
+  for (const part of parts) hash.update(part)
+  return hash.digest()
+}
+
+/** In constant time for equal lengths; a length is never secret here (digests, MACs). */
+export const safeEqual = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && timingSafeEqual(a, b)
+
+export class Crypto extends Effect.Service<Crypto>()("crypto/Crypto", {
+  effect: Effect.gen(function* () {
+    const random = yield* Randomness
+
+    // UUIDv7 with a 12-bit counter (RFC 9562 6.2 method 1): ids made by one process sort in the order of their making,
+    // also when the clock stands still or steps back.
+    let lastMillis = -1
+    let counter = 0
+    const nextUuid = (millis: number): string => {
+      const bytes = random.bytes(10)
+      if (millis > lastMillis) {
+        lastMillis = millis
+        counter = bytes.readUInt16BE(8) & 0x7ff
+      } else if (++counter > 0xfff) {
+        lastMillis++
+        counter = 0
+      }
+      const tail = bytes.toString("hex", 0, 8)
+      const time = lastMillis.toString(16).padStart(12, "0")
+      const variant = ((bytes[0] & 0x3f) | 0x80).toString(16)
+      return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, "0")}-${variant}${tail.slice(2, 4)}-${tail.slice(4)}`
+    }
+
+    /** Uniform over the alphabet (at most 256 characters): bytes that would favour its first characters are thrown away. */
+    const text = (alphabet: string, length: number): string => {
+      const limit = 256 - (256 % alphabet.length)
+      let out = ""
+      while (out.length < length) {
+        for (const byte of random.bytes(length - out.length + 8)) {
+          if (byte < limit && out.length < length) out += alphabet[byte % alphabet.length]
+        }
+      }
+      return out
+    }
+
+    return {
+      randomBytes: (length: number): Effect.Effect<Buffer> => Effect.sync(() => random.bytes(length)),
+      /** UUIDv7, lower case. */
+      uuid: Effect.map(Clock.currentTimeMillis, nextUuid),
+      /** `count` ids in ascending order. */
+      uuids: (count: number): Effect.Effect<ReadonlyArray<string>> =>
+        Effect.map(Clock.currentTimeMillis, (millis) => Array.from({ length: count }, () => nextUuid(millis))),
+      randomText: (alphabet: string, length: number): Effect.Effect<string> =>
+        Effect.sync(() => text(alphabet, length)),
+      /** The look-up half of a credential: 16 base62 characters (decisions 2). */
+      lookupId: Effect.sync(() => text(base62, 16)),
+      /** The secret half: 43 base62 characters, 256 bits. */
+      credentialSecret: Effect.sync(() => Redacted.make(text(base62, 43)))
+    }
+  })
+}) {}

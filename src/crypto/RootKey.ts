@@ -1,0 +1,93 @@
+/**
+ * Root keys and what is derived from them (security page 3.1). Runs where a root key is held, in the local vault and in
+ * the vault process, and nowhere else.
+ *
+ *   root key -> key-encryption key of a team (derived, never stored) -> wraps data keys and private sealing keys
+ */
+import { IntegrityFailure } from "#schema/Errors.ts"
+import type { KeyContext } from "#schema/Vault.ts"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import type { KeyObject } from "node:crypto"
+import { createHash, createHmac, createSecretKey, timingSafeEqual } from "node:crypto"
+import { boxContext, deriveKey, openBytes, sealBytes } from "./Envelope.ts"
+
+export const keyLength = 32
+
+export interface RootKey {
+  /** `rk_` and 8 hex digits of SHA-256 of a derived value: it names the key and says nothing about it. */
+  readonly id: string
+  readonly key: KeyObject
+}
+
+/** The first key wraps; every one unwraps what names it. That is all a rotation needs: new key first, old one after. */
+export interface RootKeys {
+  readonly current: RootKey
+  readonly byId: ReadonlyMap<string, RootKey>
+}
+
+export interface Wrapped {
+  readonly wrapped: Uint8Array
+  readonly rootKeyId: string
+}
+
+export const rootKey = (key: KeyObject): RootKey => {
+  const id = createHash("sha256")
+    .update(deriveKey(key, boxContext("ampoule root key id v1")).export())
+    .digest("hex")
+  return { id: `rk_${id.slice(0, 8)}`, key }
+}
+
+export const rootKeys = (current: RootKey, older: ReadonlyArray<RootKey> = []): RootKeys => ({
+  current,
+  byId: new Map([...older, current].map((root) => [root.id, root]))
+})
+
+/** Takes the bytes over: they are overwritten, and the key lives on outside the JS heap. */
+export const secretKeyFrom = (bytes: Uint8Array): KeyObject => {
+  const key = createSecretKey(bytes)
+  bytes.fill(0)
+  return key
+}
+
+const teamKey = (root: RootKey, teamId: string) => deriveKey(root.key, boxContext("ampoule kek v1", teamId))
+
+const wrapContext = (root: RootKey, at: KeyContext) =>
+  boxContext("ampoule wrapped key v1", at.purpose, at.teamId, at.projectId, at.environmentId, at.keyId, root.id)
+
+export const wrap = (keys: RootKeys, at: KeyContext, bytes: Uint8Array, salt: Uint8Array): Wrapped => ({
+  wrapped: sealBytes(teamKey(keys.current, at.teamId), wrapContext(keys.current, at), bytes, salt),
+  rootKeyId: keys.current.id
+})
+
+/** Left when the context is not the one of the wrapping, a byte changed, or `rootKeyId` names no key held here. */
+export const unwrap = (
+  keys: RootKeys,
+  at: KeyContext,
+  wrapped: Uint8Array,
+  rootKeyId: string
+): Either.Either<Buffer, IntegrityFailure> => {
+  const root = keys.byId.get(rootKeyId)
+  if (root === undefined) return Either.left(new IntegrityFailure())
+  return openBytes(teamKey(root, at.teamId), wrapContext(root, at), wrapped)
+}
+
+export const macAuditHead = (root: RootKey, head: Uint8Array): Buffer =>
+  createHmac("sha256", deriveKey(root.key, boxContext("ampoule audit mac v1")))
+    .update(head)
+    .digest()
+
+export const auditHeadMatches = (root: RootKey, head: Uint8Array, mac: Uint8Array): boolean =>
+  mac.length === 32 && timingSafeEqual(macAuditHead(root, head), mac)
+
+/** 32 bytes as 64 hex digits, or as base64 or base64url with or without padding. None when the text is neither. */
+export const parseRootKey = (text: Redacted.Redacted<string>): Option.Option<RootKey> => {
+  const s = Redacted.value(text).trim()
+  const bytes = /^[0-9a-fA-F]{64}$/.test(s)
+    ? Buffer.from(s, "hex")
+    : /^[A-Za-z0-9+/_-]{43}=?$/.test(s)
+      ? Buffer.from(s, "base64")
+      : undefined
+  return bytes?.length === keyLength ? Option.some(rootKey(secretKeyFrom(bytes))) : Option.none()
+}

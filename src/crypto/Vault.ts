@@ -1,0 +1,92 @@
+/** Who holds the root key. It never leaves the implementation: callers see data keys, wrapped bytes and MACs. */
+import type { IntegrityFailure } from "#schema/Errors.ts"
+import type { KeyContext, VaultStatus, VaultUnavailable } from "#schema/Vault.ts"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import type { KeyObject } from "node:crypto"
+import { Crypto } from "./Crypto.ts"
+import * as Envelope from "./Envelope.ts"
+import type { RootKeys, Wrapped } from "./RootKey.ts"
+import * as RootKey from "./RootKey.ts"
+
+export interface DataKeyMade extends Wrapped {
+  readonly key: KeyObject
+}
+
+export interface AuditMac {
+  readonly mac: Uint8Array
+  readonly rootKeyId: string
+}
+
+export class Vault extends Context.Tag("crypto/Vault")<
+  Vault,
+  {
+    /** A new 256-bit key, and the same wrapped for storage. */
+    readonly generateDataKey: (context: KeyContext) => Effect.Effect<DataKeyMade, VaultUnavailable>
+    readonly unwrap: (
+      context: KeyContext,
+      wrapped: Uint8Array,
+      rootKeyId: string
+    ) => Effect.Effect<KeyObject, VaultUnavailable | IntegrityFailure>
+    /** The same key wrapped by the current root key (root-key rotation). */
+    readonly rewrap: (
+      context: KeyContext,
+      wrapped: Uint8Array,
+      rootKeyId: string
+    ) => Effect.Effect<Wrapped, VaultUnavailable | IntegrityFailure>
+    /** For keys that are not 256-bit data keys, such as private sealing keys. */
+    readonly wrapBytes: (
+      context: KeyContext,
+      bytes: Redacted.Redacted<Uint8Array>
+    ) => Effect.Effect<Wrapped, VaultUnavailable>
+    readonly unwrapBytes: (
+      context: KeyContext,
+      wrapped: Uint8Array,
+      rootKeyId: string
+    ) => Effect.Effect<Redacted.Redacted<Uint8Array>, VaultUnavailable | IntegrityFailure>
+    /** HMAC-SHA256 of the head of an audit stream under a key that a writer of the database does not have. */
+    readonly macAuditHead: (head: Uint8Array) => Effect.Effect<AuditMac, VaultUnavailable>
+    /** False also when the root key named is not held. */
+    readonly auditHeadMatches: (head: Uint8Array, mac: AuditMac) => Effect.Effect<boolean, VaultUnavailable>
+    readonly status: Effect.Effect<VaultStatus, VaultUnavailable>
+  }
+>() {}
+
+/** The vault over root keys held in this process: what the local vault is and the vault process serves. */
+export const make = Effect.fnUntraced(function* (keys: RootKeys) {
+  const crypto = yield* Crypto
+  const salt = crypto.randomBytes(Envelope.saltLength)
+
+  const unwrap = (context: KeyContext, wrapped: Uint8Array, rootKeyId: string) =>
+    Effect.suspend(() => RootKey.unwrap(keys, context, wrapped, rootKeyId))
+
+  const wrap = (context: KeyContext, bytes: Uint8Array) =>
+    Effect.map(salt, (salt) => RootKey.wrap(keys, context, bytes, salt))
+
+  return Vault.of({
+    generateDataKey: Effect.fnUntraced(function* (context) {
+      const bytes = yield* crypto.randomBytes(RootKey.keyLength)
+      const wrapped = yield* wrap(context, bytes)
+      return { ...wrapped, key: RootKey.secretKeyFrom(bytes) }
+    }),
+    unwrap: (context, wrapped, rootKeyId) => Effect.map(unwrap(context, wrapped, rootKeyId), RootKey.secretKeyFrom),
+    rewrap: Effect.fnUntraced(function* (context, wrapped, rootKeyId) {
+      const bytes = yield* unwrap(context, wrapped, rootKeyId)
+      const again = yield* wrap(context, bytes)
+      bytes.fill(0)
+      return again
+    }),
+    wrapBytes: (context, bytes) => wrap(context, Redacted.value(bytes)),
+    unwrapBytes: (context, wrapped, rootKeyId) =>
+      Effect.map(unwrap(context, wrapped, rootKeyId), (bytes): Redacted.Redacted<Uint8Array> => Redacted.make(bytes)),
+    macAuditHead: (head) =>
+      Effect.sync(() => ({ mac: RootKey.macAuditHead(keys.current, head), rootKeyId: keys.current.id })),
+    auditHeadMatches: (head, { mac, rootKeyId }) =>
+      Effect.sync(() => {
+        const root = keys.byId.get(rootKeyId)
+        return root !== undefined && RootKey.auditHeadMatches(root, head, mac)
+      }),
+    status: Effect.succeed({ rootKeyId: keys.current.id, rootKeyIds: [...keys.byId.keys()] })
+  })
+})
