@@ -1,5 +1,7 @@
 /** Which credentials a route takes (interface 4, 5). One tag per credential set; `src/http/Authentication.ts` implements them. */
 import * as HttpApiMiddleware from "@effect/platform/HttpApiMiddleware"
+import * as Context from "effect/Context"
+import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { CurrentCaller } from "./Caller.ts"
 import * as Errors from "./Errors.ts"
@@ -35,4 +37,22 @@ export class OwnTokenCredential extends HttpApiMiddleware.Tag<OwnTokenCredential
 /** Dashboard session only (decisions 9). */
 export class SessionCredential extends HttpApiMiddleware.Tag<SessionCredential>()("SessionCredential", options) {
   static readonly kinds: ReadonlyArray<CredentialKind> = ["session"]
+}
+
+/** The device code of `Authorization: Bearer` on the events route; whoever answers the route looks it up. */
+export class PresentedDeviceCode extends Context.Tag("schema/PresentedDeviceCode")<
+  PresentedDeviceCode,
+  Redacted.Redacted
+>() {}
+export class DeviceCodeCredential extends HttpApiMiddleware.Tag<DeviceCodeCredential>()("DeviceCodeCredential", {
+  failure: Schema.Union(
+    Errors.Unauthenticated,
+    Errors.CredentialInvalid,
+    Errors.CredentialExpired,
+    Errors.RateLimited,
+    Errors.CredentialKindNotAccepted
+  ),
+  provides: PresentedDeviceCode
+}) {
+  static readonly kinds: ReadonlyArray<"device_code"> = ["device_code"]
 }

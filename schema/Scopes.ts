@@ -16,6 +16,16 @@ export const allScopes: ReadonlyArray<Scope> = Scope.literals
 
 /** `audit:read` is for MCP credentials only (interface 2). */
 export const cliScopes: ReadonlyArray<Scope> = allScopes.filter((s) => s !== "audit:read")
+export const CliScope = Scope.pipe(
+  Schema.pickLiteral(
+    "identity:read",
+    "projects:read",
+    "secrets:read",
+    "secrets:read_values",
+    "secrets:write",
+    "secrets:run"
+  )
+).annotations({ message: () => "must be a scope that a CLI grant can hold", identifier: "CliScope" })
 
 /** Preselected when a person approves a device request (decisions 6). */
 export const preselectedScopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read", "secrets:run"]

@@ -8,6 +8,7 @@ import { ProjectId, ProjectIdOut, SecretId, SecretIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { strict } from "./Strict.ts"
 import {
+  boundedList,
   Disposition,
   EnvironmentSlug,
   ExpectedVersion,
@@ -228,14 +229,13 @@ export const CreateSecretsBulk = strict(
   Schema.Struct({
     projectId: ProjectId,
     environment: EnvironmentSlug,
-    secrets: Schema.Array(BulkEntry).pipe(
+    secrets: boundedList(BulkEntry, 1, 100).pipe(
       Schema.filter(
         (entries): Schema.FilterOutput => {
-          if (entries.length < 1 || entries.length > 100) return "must have 1 to 100 entries"
           const at = repeated(entries.map((entry) => entry.key))
           return at < 0 ? undefined : { path: [at, "key"], message: "must not repeat an earlier key" }
         },
-        { jsonSchema: { minItems: 1, maxItems: 100 } }
+        { jsonSchema: {} }
       )
     )
   })
@@ -244,14 +244,13 @@ export type CreateSecretsBulk = typeof CreateSecretsBulk.Type
 
 export const DeleteSecretsBulk = strict(
   Schema.Struct({
-    ids: Schema.Array(SecretId).pipe(
+    ids: boundedList(SecretId, 1, 100).pipe(
       Schema.filter(
         (ids): Schema.FilterOutput => {
-          if (ids.length < 1 || ids.length > 100) return "must have 1 to 100 ids"
           const at = repeated(ids)
           return at < 0 ? undefined : { path: [at], message: "must not repeat an earlier id" }
         },
-        { jsonSchema: { minItems: 1, maxItems: 100 } }
+        { jsonSchema: {} }
       )
     ),
     projectId: ProjectId,
@@ -525,7 +524,7 @@ export class SecretsApi extends HttpApiGroup.make("secrets")
       .addError(Errors.SecretNotFound)
       .addError(MayNotWrite)
       .addError(Errors.SecretHasDependents)
-      .addError(Errors.ValueTooLarge)
+      .addError(Errors.PlanLimitReached)
       .addError(Errors.IntegrityFailure)
       .middleware(AnyCredential)
       .annotateContext(

@@ -1,5 +1,20 @@
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 
 /** Marks a request body or query as strict: an unknown member is a 400 that names it (interface 7, decisions 3). */
 export const strict = <S extends Schema.Annotable.All>(schema: S): Schema.Annotable.Self<S> =>
   schema.annotations({ parseOptions: { onExcessProperty: "error" } }) as Schema.Annotable.Self<S>
+
+/** A change that changes nothing is refused; `field` names the first member that would have made one. */
+export const atLeastOne = <A extends object, I, R>(
+  schema: Schema.Schema<A, I, R>,
+  ...members: ReadonlyArray<keyof A & string>
+) =>
+  schema.pipe(
+    Schema.filter(
+      (body) =>
+        members.some((member) => body[member] !== undefined)
+          ? undefined
+          : { path: members.slice(0, 1), message: `must be given, or another of ${members.join(", ")}` },
+      { jsonSchema: { minProperties: 1 } }
+    )
+  )

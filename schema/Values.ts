@@ -1,4 +1,7 @@
 /** Formats of request members. Every message is a fixed sentence: a refinement never repeats its input (architecture S1). */
+import * as DateTime from "effect/DateTime"
+import * as Option from "effect/Option"
+import * as ParseResult from "effect/ParseResult"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 
@@ -51,6 +54,15 @@ export const EnvironmentSlug = text({
 }).pipe(Schema.brand("EnvironmentSlug"))
 export type EnvironmentSlug = typeof EnvironmentSlug.Type
 
+export const ProjectSlug = text({
+  min: 1,
+  max: 50,
+  pattern: environmentSlugPattern,
+  message: "must be a slug: 1 to 50 of a-z, 0-9 and -, starting with a letter or digit",
+  description: "Project slug."
+}).pipe(Schema.brand("ProjectSlug"))
+export type ProjectSlug = typeof ProjectSlug.Type
+
 export const secretKeyPattern = /^[A-Z][A-Z0-9_]*$/
 export const SecretKey = text({
   min: 1,
@@ -74,32 +86,95 @@ export type SealingKeyId = typeof SealingKeyId.Type
  * A value or template source as it comes in. The check stands outside the Redacted, so that a refusal cannot print the
  * text (architecture rule 9). U+0000 is allowed: values are stored as ciphertext.
  */
-export const SecretText = Schema.Redacted(Schema.String).pipe(
-  Schema.filter(
-    (redacted) => {
-      const s = Redacted.value(redacted)
-      return (
-        (s.length <= maxValueLength * 2 && s.isWellFormed() && codePoints(s) <= maxValueLength) ||
-        "must be well-formed text of at most 65536 characters"
-      )
-    },
-    { jsonSchema: { type: "string", maxLength: maxValueLength } }
+export const SecretText = Schema.Redacted(Schema.String)
+  .pipe(
+    Schema.filter(
+      (redacted) => {
+        const s = Redacted.value(redacted)
+        return (
+          (s.length <= maxValueLength * 2 && s.isWellFormed() && codePoints(s) <= maxValueLength) ||
+          "must be well-formed text of at most 65536 characters"
+        )
+      },
+      { jsonSchema: { type: "string", maxLength: maxValueLength } }
+    )
   )
-).annotations({
-  jsonSchema: { type: "string", maxLength: maxValueLength },
-  description: "Text of a secret, at most 65536 characters."
-})
+  .annotations({
+    jsonSchema: { type: "string", maxLength: maxValueLength },
+    description: "Text of a secret, at most 65536 characters."
+  })
 export type SecretText = typeof SecretText.Type
 
 /** Control, bidi and zero-width characters: refused in every name a person or a model reads (decisions 3). */
 // eslint-disable-next-line no-control-regex
-const invisible = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/
+const invisible =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/
 export const isPlainName = (s: string): boolean => s.isWellFormed() && !invisible.test(s) && s.trim().length > 0
 
 export const name = (max: number, description: string) =>
-  text({ min: 1, max, message: `must be 1 to ${max} characters`, description }).pipe(
-    Schema.filter((s) => isPlainName(s) || "must not be blank nor contain control, bidi or zero-width characters")
-  ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: max }, description })
+  text({ min: 1, max, message: `must be 1 to ${max} characters`, description })
+    .pipe(
+      Schema.filter((s) => isPlainName(s) || "must not be blank nor contain control, bidi or zero-width characters")
+    )
+    .annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: max }, description })
+
+/** Host name or operating system as a client claims it: may be empty, at most 256 characters. */
+export const HostText = text({
+  max: 256,
+  message: "must be at most 256 characters",
+  description: "At most 256 characters."
+})
+  .pipe(
+    Schema.filter(
+      (s) => s === "" || isPlainName(s) || "must not be blank nor contain control, bidi or zero-width characters"
+    )
+  )
+  .annotations({ jsonSchema: { type: "string", maxLength: 256 }, description: "At most 256 characters." })
+
+/** A user code as typed by a person: case, dashes and spaces do not count (decisions 6). An unknown one is a 404. */
+export const UserCode = Schema.transform(
+  Schema.String.pipe(Schema.filter((s) => s.length <= 64 || "is too long")),
+  Schema.String,
+  { strict: true, decode: (s) => s.replace(/[\s-]/g, "").toUpperCase(), encode: (s) => s }
+).annotations({ jsonSchema: { type: "string", maxLength: 64 }, description: "User code, as XXXX-XXXX." })
+
+/** A moment in a query, ISO 8601 with a zone; comes out in UTC. */
+export const Instant = Schema.transformOrFail(
+  Schema.String.pipe(
+    Schema.filter(
+      (s) =>
+        /^[12]\d{3}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)$/.test(s) || "must be an ISO 8601 time"
+    )
+  ),
+  Schema.String,
+  {
+    strict: true,
+    decode: (s, _, ast) =>
+      Option.match(DateTime.make(s), {
+        onNone: () => ParseResult.fail(new ParseResult.Type(ast, s, "must be an ISO 8601 time")),
+        onSome: (moment) => ParseResult.succeed(DateTime.formatIso(moment))
+      }),
+    encode: (s) => ParseResult.succeed(s)
+  }
+).annotations({ jsonSchema: { type: "string", format: "date-time" } })
+
+/** Id of an actor in the audit trail: a uuid, or a word such as `system`. */
+export const ActorId = text({
+  min: 1,
+  max: 200,
+  pattern: /^[\x21-\x7e]+$/,
+  message: "must be the id of an actor",
+  description: "Id of an actor."
+})
+
+/** Opaque; only `nextCursor` of an earlier answer makes sense here. */
+export const AuditCursor = text({
+  min: 1,
+  max: 200,
+  pattern: /^[A-Za-z0-9_-]+$/,
+  message: "must be the nextCursor of an earlier answer",
+  description: "nextCursor of an earlier answer."
+})
 
 /** 1 to 100 characters. */
 export const Name = name(100, "Name, 1 to 100 characters.")
@@ -129,47 +204,66 @@ export const queryInteger = (min: number, max: number, description: string) =>
 export const Page = queryInteger(1, 10_000, "Page, 1 to 10000; 1 by default.")
 export const PageSize = queryInteger(1, 500, "Entries per page, 1 to 500; 100 by default.")
 
+/** A list with a bounded number of entries. */
+export const boundedList = <S extends Schema.Schema.Any>(item: S, min: number, max: number) =>
+  Schema.Array(item).pipe(
+    Schema.filter((list) => (list.length >= min && list.length <= max) || `must have ${min} to ${max} entries`, {
+      jsonSchema: { minItems: min, maxItems: max }
+    })
+  )
+
 export const Representation = Schema.Literal("materialized", "source").annotations({
+  message: () => "must be materialized or source",
   description: "materialized (default): references expanded; source: as written."
 })
 export type Representation = typeof Representation.Type
 
-export const SecretKind = Schema.Literal("literal", "template")
+export const SecretKind = Schema.Literal("literal", "template").annotations({
+  message: () => "must be literal or template"
+})
 export type SecretKind = typeof SecretKind.Type
 
 export const Disposition = Schema.Literal("flatten", "cascade").annotations({
-  description: "What happens to secrets that refer to the deleted one: flatten keeps their current text, cascade deletes them too."
+  message: () => "must be flatten or cascade",
+  description:
+    "What happens to secrets that refer to the deleted one: flatten keeps their current text, cascade deletes them too."
 })
 export type Disposition = typeof Disposition.Type
 
 /** E-mail address, folded to its canonical form (lower case, NFC) before any use: look-up, rate limit, storage. */
 export const Email = Schema.transform(
-  text({ min: 3, max: 254, pattern: /^[^\s@]+@[^\s@]+$/, message: "must be an e-mail address", description: "E-mail address." }).pipe(
-    Schema.filter((s) => isPlainName(s) || "must be an e-mail address")
-  ),
+  text({
+    min: 3,
+    max: 254,
+    pattern: /^[^\s@]+@[^\s@]+$/,
+    message: "must be an e-mail address",
+    description: "E-mail address."
+  }).pipe(Schema.filter((s) => isPlainName(s) || "must be an e-mail address")),
   Schema.String,
   { strict: true, decode: (s) => s.normalize("NFC").toLowerCase(), encode: (s) => s }
 ).annotations({ jsonSchema: { type: "string", format: "email", maxLength: 254 } })
 
 /** A new password: 12 to 256 characters, no composition rules. */
-export const NewPassword = Schema.Redacted(Schema.String).pipe(
-  Schema.filter((redacted) => {
-    const s = Redacted.value(redacted)
-    if (!s.isWellFormed()) return "must be well-formed text"
-    const n = codePoints(s)
-    return (n >= 12 && n <= 256) || "must have 12 to 256 characters"
-  })
-).annotations({ jsonSchema: { type: "string", format: "password", minLength: 12, maxLength: 256 } })
+export const NewPassword = Schema.Redacted(Schema.String)
+  .pipe(
+    Schema.filter((redacted) => {
+      const s = Redacted.value(redacted)
+      if (!s.isWellFormed()) return "must be well-formed text"
+      const n = codePoints(s)
+      return (n >= 12 && n <= 256) || "must have 12 to 256 characters"
+    })
+  )
+  .annotations({ jsonSchema: { type: "string", format: "password", minLength: 12, maxLength: 256 } })
 
 /** A password that is being checked. */
-export const Password = Schema.Redacted(Schema.String).pipe(
-  Schema.filter((redacted) => Redacted.value(redacted).length <= 1024 || "is too long")
-).annotations({ jsonSchema: { type: "string", format: "password", maxLength: 1024 } })
+export const Password = Schema.Redacted(Schema.String)
+  .pipe(Schema.filter((redacted) => Redacted.value(redacted).length <= 1024 || "is too long"))
+  .annotations({ jsonSchema: { type: "string", format: "password", maxLength: 1024 } })
 
 /** A bearer credential given in a body (device code, invitation, reset, setup). */
-export const CredentialText = Schema.Redacted(Schema.String).pipe(
-  Schema.filter((redacted) => Redacted.value(redacted).length <= 256 || "is too long")
-).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: 256 } })
+export const CredentialText = Schema.Redacted(Schema.String)
+  .pipe(Schema.filter((redacted) => Redacted.value(redacted).length <= 256 || "is too long"))
+  .annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: 256 } })
 
 /** ISO 8601 UTC on the way out. */
 export const Timestamp = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })

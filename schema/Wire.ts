@@ -52,3 +52,6 @@ export const pageFields = {
   total: Integer,
   hasMore: Schema.Boolean
 } as const
+
+export const DeletedAck = Schema.Struct({ deleted: Schema.Boolean }).annotations({ identifier: "DeletedAck" })
+export type DeletedAck = typeof DeletedAck.Type

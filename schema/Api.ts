@@ -1,0 +1,106 @@
+/** The two contracts, and the one API that the server serves for both. A route that is not here is not there yet. */
+import * as HttpApi from "@effect/platform/HttpApi"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { ApiTokensApi } from "./ApiTokensApi.ts"
+import { AuditApi } from "./AuditApi.ts"
+import { CapabilitiesApi } from "./CapabilitiesApi.ts"
+import { DiscoveryApi, OpenApiDocument } from "./DiscoveryApi.ts"
+import * as Errors from "./Errors.ts"
+import { IdentityApi } from "./IdentityApi.ts"
+import { ManageProjectsApi } from "./ManageProjectsApi.ts"
+import { operation } from "./Operation.ts"
+import { ProjectsApi } from "./ProjectsApi.ts"
+import { SecretsApi } from "./SecretsApi.ts"
+import { SessionApi, SetupApi } from "./SessionApi.ts"
+import { MembersApi, TeamsApi } from "./TeamsApi.ts"
+
+/** What any route can answer (interface 4: "failure statuses for every operation include 400, 404, 429 and 500"). */
+const AnyRoute = Schema.Union(
+  Errors.ValidationFailed,
+  Errors.RouteNotFound,
+  Errors.RateLimited,
+  Errors.InternalError,
+  Errors.DependencyUnavailable
+)
+
+export const title = "Ampoule"
+/** Version of the contract (interface 9). */
+export const version = "1.0.0"
+
+/** Interface 4: what a token, a CLI grant or an agent may call. Described by `/openapi.json`. */
+export class Api extends HttpApi.make("ampoule")
+  .add(DiscoveryApi)
+  .add(IdentityApi)
+  .add(ProjectsApi)
+  .add(SecretsApi)
+  .add(CapabilitiesApi)
+  // Next, each with its handlers: .add(DeviceApi), .add(SealedApi), .add(MetadataApi)
+  .addError(AnyRoute) {}
+
+/** The description of the session routes. */
+export class DashboardDocumentApi extends HttpApiGroup.make("dashboardDocument")
+  .add(
+    HttpApiEndpoint.get("openApi", "/dashboard/openapi.json")
+      .addSuccess(OpenApiDocument, { status: 200 })
+      .annotateContext(
+        operation({
+          summary: "This description",
+          description: "The OpenAPI 3.1.0 description of the session routes.",
+          response: { openapi: "3.1.0", info: { title: "Ampoule dashboard", version: "1.0.0" }, paths: {} }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "Description of the session routes." })) {}
+
+/** Decisions 9: what a signed-in person may call. Described by `/dashboard/openapi.json`. */
+export class DashboardApi extends HttpApi.make("dashboard")
+  .add(DashboardDocumentApi)
+  .add(SetupApi)
+  .add(SessionApi)
+  .add(TeamsApi)
+  .add(MembersApi)
+  .add(ManageProjectsApi)
+  .add(ApiTokensApi)
+  .add(AuditApi)
+  // Next, each with its handlers: .add(DeviceApprovalApi), .add(MyGrantsApi), .add(SealingKeysApi)
+  .addError(AnyRoute) {}
+
+const nothing = (what: string) => {
+  const check = Schema.filter((given: unknown): Schema.FilterOutput => {
+    const members = typeof given === "object" && given !== null ? Object.keys(given) : []
+    if (members.length > 0)
+      return { path: members.slice(0, 1), message: `is not accepted: this route takes no ${what}` }
+    return given === null || typeof given === "object" || `must be empty: this route takes no ${what}`
+  })
+  return Schema.make<unknown, { readonly [name: string]: string | undefined }>(Schema.Unknown.pipe(check).ast)
+}
+const noQuery = nothing("query")
+const noBody = nothing("body")
+
+const closedEndpoint = (endpoint: HttpApiEndpoint.HttpApiEndpoint.AnyWithProps) => {
+  const queried = Option.isSome(endpoint.urlParamsSchema) ? endpoint : endpoint.setUrlParams(noQuery)
+  return endpoint.method === "GET" || endpoint.method === "DELETE" || Option.isSome(endpoint.payloadSchema)
+    ? queried
+    : queried.setPayload(noBody)
+}
+
+/**
+ * A route that declares no query, or no body, refuses one: an unknown parameter or member is a 400 everywhere
+ * (decisions 3). It is said here and not in the groups, where it would make every client call pass `urlParams: {}`.
+ */
+const closed = <A extends HttpApi.HttpApi.Any>(api: A): A => {
+  // The types of the groups stay: what is added here is never seen by a handler, which HttpApi's types cannot say.
+  const open = api as unknown as HttpApi.HttpApi.AnyWithProps
+  const groups = Object.values(open.groups).map((group: HttpApiGroup.HttpApiGroup.AnyWithProps) => {
+    const empty = HttpApiGroup.make(group.identifier).annotateContext(group.annotations) as unknown as typeof group
+    return Object.values(group.endpoints).reduce((to, endpoint) => to.add(closedEndpoint(endpoint)), empty)
+  })
+  return groups.reduce((to, group) => to.add(group), open) as unknown as A
+}
+
+/** What one server serves: handlers are built against this, documents and clients against the two above. */
+export class ServerApi extends closed(HttpApi.make("server").addHttpApi(Api).addHttpApi(DashboardApi)) {}

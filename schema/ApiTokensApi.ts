@@ -1,0 +1,230 @@
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Schema from "effect/Schema"
+import { SessionCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { EnvironmentIdOut, ProjectId, ProjectIdOut, TeamId, TeamIdOut, TokenId, TokenIdOut, UserIdOut } from "./Ids.ts"
+import { RevokedAck } from "./IdentityApi.ts"
+import { operation } from "./Operation.ts"
+import { AccessLevel, Scope } from "./Scopes.ts"
+import { atLeastOne, strict } from "./Strict.ts"
+import { boundedList, EnvironmentSlug, Name, Timestamp } from "./Values.ts"
+import { AccessLevelOut, ScopeOut, Slug } from "./Wire.ts"
+
+const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
+const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
+
+export const Lifetime = Schema.Literal("1d", "7d", "30d", "90d", "1y").annotations({
+  message: () => "must be 1d, 7d, 30d, 90d or 1y",
+  description: "Never longer than the plan allows; the plan's longest when absent."
+})
+export type Lifetime = typeof Lifetime.Type
+
+const tokenFields = {
+  id: TokenIdOut,
+  teamId: TeamIdOut,
+  name: Schema.String,
+  accessLevel: AccessLevelOut,
+  projects: Schema.NullOr(Schema.Array(Schema.Struct({ id: ProjectIdOut, name: Schema.String }))),
+  environments: Schema.NullOr(
+    Schema.Array(Schema.Struct({ id: EnvironmentIdOut, slug: Slug, projectId: ProjectIdOut }))
+  ),
+  mcpScopes: Schema.Array(ScopeOut),
+  createdBy: Schema.Struct({ id: UserIdOut, email: Schema.String }),
+  createdAt: Timestamp,
+  expiresAt: Schema.NullOr(Timestamp),
+  lastUsedAt: Schema.NullOr(Timestamp),
+  lastUsedIp: Schema.NullOr(Schema.String),
+  lastUsedUserAgent: Schema.NullOr(Schema.String)
+} as const
+
+export const ApiToken = Schema.Struct(tokenFields).annotations({
+  identifier: "ApiToken",
+  description: "projects and environments: null = not narrowed."
+})
+export type ApiToken = typeof ApiToken.Type
+
+export const ApiTokenWithValue = Schema.Struct({
+  ...tokenFields,
+  value: Schema.String.annotations({ description: "Shown once." })
+}).annotations({ identifier: "ApiTokenWithValue" })
+export type ApiTokenWithValue = typeof ApiTokenWithValue.Type
+
+export const ApiTokenList = Schema.Struct({ items: Schema.Array(ApiToken) }).annotations({ identifier: "ApiTokenList" })
+
+const McpScopes = boundedList(Scope.annotations({ message: () => "must be a scope" }), 0, 7)
+
+/** MCP scopes are bounded by the access level (interface 5 "API tokens"). */
+const readOnlyHoldsNoWriteScope = (body: {
+  readonly accessLevel?: AccessLevel
+  readonly mcpScopes?: ReadonlyArray<Scope>
+}): Schema.FilterIssue | undefined =>
+  body.accessLevel !== "write" && body.mcpScopes?.includes("secrets:write") === true
+    ? { path: ["mcpScopes"], message: "must not hold secrets:write when accessLevel is read" }
+    : undefined
+
+export const CreateApiToken = strict(
+  Schema.Struct({
+    name: Name,
+    accessLevel: optional(AccessLevel.annotations({ message: () => "must be read or write" })),
+    projects: optional(boundedList(ProjectId, 1, 1_000)),
+    environments: optional(boundedList(EnvironmentSlug, 1, 100)),
+    lifetime: optional(Lifetime),
+    mcpScopes: optional(McpScopes)
+  }).pipe(Schema.filter(readOnlyHoldsNoWriteScope, { jsonSchema: {} }))
+).annotations({
+  identifier: "CreateApiToken",
+  description:
+    "accessLevel is read when absent. environments are resolved now; later ones of the same slug are not reached."
+})
+export type CreateApiToken = typeof CreateApiToken.Type
+
+/** A token can only be narrowed: `accessLevel` may become read, `mcpScopes` may lose members (decisions 8). */
+export const UpdateApiToken = strict(
+  atLeastOne(
+    Schema.Struct({
+      name: optional(Name),
+      accessLevel: optional(
+        Schema.Literal("read").annotations({ message: () => "must be read: a token cannot be widened" })
+      ),
+      mcpScopes: optional(McpScopes)
+    }),
+    "name",
+    "accessLevel",
+    "mcpScopes"
+  )
+).annotations({ identifier: "UpdateApiToken" })
+export type UpdateApiToken = typeof UpdateApiToken.Type
+
+const TeamPath = Schema.Struct({ teamId: TeamId })
+const TokenPath = Schema.Struct({ teamId: TeamId, tokenId: TokenId })
+
+const token = {
+  id: "01980a60-4b5c-7d6e-9f70-8192a3b4c5d6",
+  teamId: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30",
+  name: "ci",
+  accessLevel: "read",
+  projects: [{ id: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e", name: "Shop" }],
+  environments: null,
+  mcpScopes: [],
+  createdBy: { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "ada@example.com" },
+  createdAt: "2026-11-21T08:00:00.000Z",
+  expiresAt: "2027-02-19T08:00:00.000Z",
+  lastUsedAt: null,
+  lastUsedIp: null,
+  lastUsedUserAgent: null
+}
+const shown = { ...token, value: "amp_at_<id>_<secret and checksum>" }
+
+/** API tokens of a team: owner or admin, in a session (interface 4). */
+export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
+  .add(
+    HttpApiEndpoint.post("create", "/teams/:teamId/api-tokens")
+      .setPath(TeamPath)
+      .setPayload(CreateApiToken)
+      .addSuccess(ApiTokenWithValue, { status: 201 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.ProjectNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.PlanLimitReached)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Create an API token",
+          description: "The value is shown once, in this answer.",
+          request: {
+            name: "ci",
+            accessLevel: "read",
+            projects: ["01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"],
+            lifetime: "90d"
+          },
+          response: shown
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("list", "/teams/:teamId/api-tokens")
+      .setPath(TeamPath)
+      .addSuccess(ApiTokenList, { status: 200 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "List API tokens",
+          description: "With creator and last use. Revoked tokens are not listed.",
+          response: { items: [token] }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.patch("update", "/teams/:teamId/api-tokens/:tokenId")
+      .setPath(TokenPath)
+      .setPayload(UpdateApiToken)
+      .addSuccess(ApiToken, { status: 200 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.TokenNotFound)
+      .addError(Errors.Forbidden)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Rename or narrow an API token",
+          description: "accessLevel can become read, MCP scopes can be removed; neither can be widened.",
+          request: { accessLevel: "read" },
+          response: token
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("rotate", "/teams/:teamId/api-tokens/:tokenId/rotate")
+      .setPath(TokenPath)
+      .addSuccess(ApiTokenWithValue, { status: 200 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.TokenNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Rotate an API token",
+          description:
+            "Replaces the token by a new one with the same name, reach, level, MCP scopes and expiry. The person who rotates becomes its creator.",
+          response: shown
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("revoke", "/teams/:teamId/api-tokens/:tokenId/revoke")
+      .setPath(TokenPath)
+      .addSuccess(RevokedAck, { status: 200 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.TokenNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Revoke an API token",
+          description: "Permanent; holds from the next request.",
+          response: { revoked: true }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.del("remove", "/teams/:teamId/api-tokens/:tokenId")
+      .setPath(TokenPath)
+      .addSuccess(RevokedAck, { status: 200 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.TokenNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Delete an API token",
+          description: "Revokes it and removes it from the records; the audit trail still names it.",
+          response: { revoked: true }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "API tokens of a team." })) {}

@@ -1,0 +1,74 @@
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Schema from "effect/Schema"
+import { AuditAction, AuditEntry } from "./Audit.ts"
+import { SessionCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { ProjectId, TeamId } from "./Ids.ts"
+import { operation } from "./Operation.ts"
+import { strict } from "./Strict.ts"
+import { AuditCursor, EnvironmentSlug, Instant, queryInteger, SecretKey, ActorId } from "./Values.ts"
+
+const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
+
+export const AuditPage = Schema.Struct({
+  items: Schema.Array(AuditEntry),
+  nextCursor: Schema.NullOr(Schema.String)
+}).annotations({ identifier: "AuditPage", description: "Newest first." })
+export type AuditPage = typeof AuditPage.Type
+
+export const AuditQuery = strict(
+  Schema.Struct({
+    cursor: optional(AuditCursor),
+    limit: optional(queryInteger(1, 200, "Entries per answer, 1 to 200; 50 by default.")),
+    action: optional(AuditAction.annotations({ message: () => "must be an action of the audit trail" })),
+    actor: optional(ActorId),
+    projectId: optional(ProjectId),
+    environment: optional(EnvironmentSlug),
+    key: optional(SecretKey),
+    since: optional(Instant),
+    until: optional(Instant)
+  })
+)
+export type AuditQuery = typeof AuditQuery.Type
+
+export class AuditApi extends HttpApiGroup.make("audit")
+  .add(
+    HttpApiEndpoint.get("list", "/teams/:teamId/audit")
+      .setPath(Schema.Struct({ teamId: TeamId }))
+      .setUrlParams(AuditQuery)
+      .addSuccess(AuditPage, { status: 200 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Read the audit trail",
+          description: "Entries of a team, newest first: owner and admin.",
+          response: {
+            items: [
+              {
+                id: "01980a63-7e8f-7091-a2b3-c4d5e6f70819",
+                stream: "01980a5c-0001-7000-8000-000000000001",
+                seq: 42,
+                at: "2026-11-21T08:00:00.000Z",
+                requestId: "01980a63-7e8e-7000-8000-1a2b3c4d5e6f",
+                actor: { type: "api_token", id: "01980a60-4b5c-7d6e-9f70-8192a3b4c5d6", name: "ci" },
+                action: "secret.inject",
+                outcome: "allowed",
+                team: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30",
+                project: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e",
+                environment: "development",
+                keys: ["DATABASE_URL", "DB_PASSWORD"],
+                ip: "203.0.113.7",
+                userAgent: "ampoule/1.0.0",
+                via: "cli"
+              }
+            ],
+            nextCursor: null
+          }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "The audit trail of a team." })) {}

@@ -1,0 +1,308 @@
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Schema from "effect/Schema"
+import { DeviceCodeCredential, GrantCredential, SessionCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { EnvironmentId, GrantId, GrantIdOut, InstallationId, ProjectId, TeamId, UserIdOut } from "./Ids.ts"
+import { GrantedTeam, RevokedAck } from "./IdentityApi.ts"
+import { operation } from "./Operation.ts"
+import { CliScope } from "./Scopes.ts"
+import { strict } from "./Strict.ts"
+import { boundedList, CredentialText, HostText, Timestamp, UserCode } from "./Values.ts"
+import { DeletedAck, openEnum, RestrictionsOut, Uuid } from "./Wire.ts"
+
+const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
+
+export const CredentialProtection = Schema.Literal("os_keychain", "plaintext_local").annotations({
+  message: () => "must be os_keychain or plaintext_local",
+  description: "Where the client keeps the credential; os_keychain by default."
+})
+export const DeviceHost = Schema.Struct({ hostname: optional(HostText), os: optional(HostText) })
+
+export const DeviceStart = strict(
+  Schema.Struct({
+    credentialProtection: optional(CredentialProtection),
+    installationId: optional(InstallationId),
+    machineCredential: optional(
+      Schema.Literal("grant").annotations({
+        message: () => "must be grant",
+        description: "Asks for unattended use; the approver decides."
+      })
+    ),
+    host: optional(DeviceHost)
+  })
+).annotations({ identifier: "DeviceStart" })
+export type DeviceStart = typeof DeviceStart.Type
+
+export const DeviceStartResponse = Schema.Struct({
+  deviceCode: Schema.String.annotations({ jsonSchema: { type: "string", minLength: 1 } }),
+  userCode: Schema.String.annotations({ jsonSchema: { type: "string", minLength: 1 } }),
+  verificationUri: Schema.String.annotations({ jsonSchema: { type: "string", format: "uri" } }),
+  verificationUriComplete: Schema.String.annotations({ jsonSchema: { type: "string", format: "uri" } }),
+  expiresInSeconds: Schema.Number.annotations({ jsonSchema: { type: "integer", maximum: Number.MAX_SAFE_INTEGER } }),
+  pollIntervalSeconds: Schema.Number.annotations({
+    jsonSchema: { type: "integer", maximum: Number.MAX_SAFE_INTEGER }
+  })
+}).annotations({ identifier: "DeviceStartResponse" })
+export type DeviceStartResponse = typeof DeviceStartResponse.Type
+
+export const DeviceToken = strict(Schema.Struct({ deviceCode: CredentialText })).annotations({
+  identifier: "DeviceToken"
+})
+
+/** One struct for all four states, so that a client reads a state that it does not know yet (interface 9). */
+export const DevicePollResponse = Schema.Struct({
+  status: openEnum("pending", "failed", "granted", "granted-machine"),
+  reason: optional(openEnum("slow_down", "denied", "expired", "consumed", "unknown")),
+  credential: optional(Schema.String.annotations({ description: "The CLI grant, delivered exactly once." })),
+  grantId: optional(GrantIdOut),
+  expiresAt: optional(Timestamp),
+  user: optional(Schema.Struct({ id: UserIdOut, email: Schema.String })),
+  teams: optional(Schema.Array(GrantedTeam)),
+  restrictions: optional(RestrictionsOut)
+}).annotations({ identifier: "DevicePollResponse" })
+export type DevicePollResponse = typeof DevicePollResponse.Type
+
+/** JSON of the `data:` line of the event stream (interface 6). */
+export const DeviceEvent = Schema.Struct({
+  event: openEnum("connected", "approved", "denied"),
+  email: optional(Schema.String)
+}).annotations({ identifier: "DeviceEvent" })
+export type DeviceEvent = typeof DeviceEvent.Type
+
+const deviceCode = "amp_dc_<id>_<secret and checksum>"
+const startedAt = "2026-11-21T08:00:00.000Z"
+const teamId = "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"
+const grantId = "01980a61-5c6d-7e8f-a0b1-c2d3e4f50617"
+
+/** Device authorization: how a command line or an unattended agent gets its credential. */
+export class DeviceApi extends HttpApiGroup.make("device")
+  .add(
+    HttpApiEndpoint.post("start", "/auth/cli/device")
+      .setPayload(Schema.Union(Schema.Null, DeviceStart))
+      .addSuccess(DeviceStartResponse, { status: 201 })
+      .addError(Errors.PayloadTooLarge)
+      .addError(Errors.UnsupportedMediaType)
+      .annotateContext(
+        operation({
+          summary: "Start a device authorization",
+          description: "No body, an empty body, null and {} are the same. The codes live 10 minutes.",
+          request: { host: { hostname: "laptop", os: "linux" } },
+          response: {
+            deviceCode,
+            userCode: "BCDF-GHJK",
+            verificationUri: "https://ampoule.example.com/device",
+            verificationUriComplete: "https://ampoule.example.com/device?code=BCDF-GHJK",
+            expiresInSeconds: 600,
+            pollIntervalSeconds: 5
+          }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("token", "/auth/cli/device/token")
+      .setPayload(DeviceToken)
+      .addSuccess(DevicePollResponse, { status: 201 })
+      .addError(Errors.CredentialInvalid)
+      .addError(Errors.CrossSiteRequest)
+      .addError(Errors.PayloadTooLarge)
+      .addError(Errors.UnsupportedMediaType)
+      .annotateContext(
+        operation({
+          summary: "Poll for the credential",
+          description:
+            "Every answer is 201 with a status; the device code stands in the body. The credential is delivered exactly once.",
+          request: { deviceCode },
+          response: { status: "pending" }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("events", "/auth/cli/device/events")
+      .addSuccess(HttpApiSchema.Text({ contentType: "text/event-stream" }), { status: 200 })
+      .middleware(DeviceCodeCredential)
+      .annotateContext(
+        operation({
+          summary: "Wait for the decision",
+          description:
+            "Server-sent events connected, approved and denied, each with the JSON object {event, email?}. Closes after the decision.",
+          response: 'event: connected\ndata: {"event":"connected"}\n\n'
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("logout", "/auth/cli/logout")
+      .addSuccess(RevokedAck, { status: 201 })
+      .middleware(GrantCredential)
+      .annotateContext(
+        operation({
+          scope: "none",
+          summary: "Revoke the presented CLI grant",
+          description: "Immediate; the grant stops working with this answer.",
+          response: { revoked: true }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "Device authorization and logout of a command line." })) {}
+
+export const DeviceRequest = Schema.Struct({
+  userCode: Schema.String,
+  createdAt: Timestamp,
+  expiresAt: Timestamp,
+  ip: Schema.String.annotations({ description: "Address that asked." }),
+  host: Schema.NullOr(Schema.Struct({ hostname: optional(Schema.String), os: optional(Schema.String) })).annotations({
+    description: "As claimed by the client; not verified."
+  }),
+  credentialProtection: openEnum("os_keychain", "plaintext_local"),
+  machineRequested: Schema.Boolean,
+  status: openEnum("pending", "approved", "denied", "expired")
+}).annotations({ identifier: "DeviceRequest" })
+export type DeviceRequest = typeof DeviceRequest.Type
+
+export const DeviceDecision = Schema.Struct({ status: openEnum("approved", "denied") }).annotations({
+  identifier: "DeviceDecision"
+})
+
+export const ApproveDevice = strict(
+  Schema.Struct({
+    teams: boundedList(Schema.Struct({ teamId: TeamId, scopes: boundedList(CliScope, 1, 6) }), 1, 100),
+    projectIds: optional(boundedList(ProjectId, 1, 1_000)),
+    environmentIds: optional(boundedList(EnvironmentId, 1, 1_000)),
+    machine: optional(Schema.Boolean)
+  })
+).annotations({ identifier: "ApproveDevice" })
+export type ApproveDevice = typeof ApproveDevice.Type
+
+const UserCodePath = Schema.Struct({ userCode: UserCode })
+
+/** Deciding about a device request: a signed-in person and a POST; a GET never approves (decisions 6). */
+export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
+  .add(
+    HttpApiEndpoint.get("show", "/auth/cli/device/requests/:userCode")
+      .setPath(UserCodePath)
+      .addSuccess(DeviceRequest, { status: 200 })
+      .addError(Errors.GrantNotFound)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Look at a device request",
+          description: "What asks, since when, and from where.",
+          response: {
+            userCode: "BCDF-GHJK",
+            createdAt: startedAt,
+            expiresAt: "2026-11-21T08:10:00.000Z",
+            ip: "203.0.113.7",
+            host: { hostname: "laptop", os: "linux" },
+            credentialProtection: "os_keychain",
+            machineRequested: false,
+            status: "pending"
+          }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("approve", "/auth/cli/device/requests/:userCode/approve")
+      .setPath(UserCodePath)
+      .setPayload(ApproveDevice)
+      .addSuccess(DeviceDecision, { status: 200 })
+      .addError(Errors.GrantNotFound)
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.ProjectNotFound)
+      .addError(Errors.EnvironmentNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.GrantAlreadyDecided)
+      .addError(Errors.PayloadTooLarge)
+      .addError(Errors.UnsupportedMediaType)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Approve a device request",
+          description: "Picks teams, scopes per team, and an optional restriction to projects or environments.",
+          request: { teams: [{ teamId, scopes: ["identity:read", "projects:read", "secrets:read", "secrets:run"] }] },
+          response: { status: "approved" }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("deny", "/auth/cli/device/requests/:userCode/deny")
+      .setPath(UserCodePath)
+      .addSuccess(DeviceDecision, { status: 200 })
+      .addError(Errors.GrantNotFound)
+      .addError(Errors.GrantAlreadyDecided)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Deny a device request",
+          description: "The client is told and starts again.",
+          response: { status: "denied" }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "Deciding about device requests." })) {}
+
+export const CliGrant = Schema.Struct({
+  id: GrantIdOut,
+  machine: Schema.Boolean,
+  teams: Schema.Array(GrantedTeam),
+  restrictions: RestrictionsOut,
+  host: Schema.NullOr(Schema.Struct({ hostname: optional(Schema.String), os: optional(Schema.String) })),
+  installationId: Schema.NullOr(Uuid),
+  credentialProtection: openEnum("os_keychain", "plaintext_local"),
+  createdAt: Timestamp,
+  expiresAt: Timestamp,
+  lastUsedAt: Schema.NullOr(Timestamp),
+  lastUsedIp: Schema.NullOr(Schema.String),
+  lastUsedUserAgent: Schema.NullOr(Schema.String)
+}).annotations({ identifier: "CliGrant" })
+export type CliGrant = typeof CliGrant.Type
+
+export const CliGrantList = Schema.Struct({ items: Schema.Array(CliGrant) }).annotations({ identifier: "CliGrantList" })
+
+/** CLI grants of the signed-in person. */
+export class MyGrantsApi extends HttpApiGroup.make("myGrants")
+  .add(
+    HttpApiEndpoint.get("list", "/me/cli-grants")
+      .addSuccess(CliGrantList, { status: 200 })
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "List own CLI grants",
+          description: "Grants of the signed-in person that still work.",
+          response: {
+            items: [
+              {
+                id: grantId,
+                machine: false,
+                teams: [{ id: teamId, name: "Platform", scopes: ["identity:read", "secrets:run"] }],
+                restrictions: { projectIds: null, environmentIds: null },
+                host: { hostname: "laptop", os: "linux" },
+                installationId: null,
+                credentialProtection: "os_keychain",
+                createdAt: startedAt,
+                expiresAt: "2027-05-20T08:00:00.000Z",
+                lastUsedAt: null,
+                lastUsedIp: null,
+                lastUsedUserAgent: null
+              }
+            ]
+          }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.del("revoke", "/me/cli-grants/:grantId")
+      .setPath(Schema.Struct({ grantId: GrantId }))
+      .addSuccess(DeletedAck, { status: 200 })
+      .addError(Errors.GrantNotFound)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Revoke an own CLI grant",
+          description: "Holds from the next request.",
+          response: { deleted: true }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "CLI grants of the signed-in person." })) {}

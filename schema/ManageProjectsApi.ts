@@ -1,0 +1,184 @@
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Schema from "effect/Schema"
+import { SessionCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { EnvironmentId, ProjectId, TeamId } from "./Ids.ts"
+import { operation } from "./Operation.ts"
+import { Project, ProjectEnvironment } from "./ProjectsApi.ts"
+import { atLeastOne, strict } from "./Strict.ts"
+import { boundedList, EnvironmentSlug, Name, ProjectSlug } from "./Values.ts"
+import { DeletedAck } from "./Wire.ts"
+
+const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
+const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
+
+export const CreateEnvironment = strict(
+  Schema.Struct({ slug: EnvironmentSlug, name: optional(Name), protected: optional(Schema.Boolean) })
+).annotations({ identifier: "CreateEnvironment" })
+export type CreateEnvironment = typeof CreateEnvironment.Type
+
+export const CreateProject = strict(
+  Schema.Struct({
+    name: Name,
+    slug: optional(ProjectSlug),
+    environments: optional(
+      boundedList(CreateEnvironment, 0, 100).pipe(
+        Schema.filter(
+          (environments) => {
+            const slugs = environments.map((environment) => environment.slug)
+            const at = slugs.findIndex((slug, i) => slugs.indexOf(slug) < i)
+            return at < 0 ? undefined : { path: [at, "slug"], message: "must not repeat an earlier slug" }
+          },
+          { jsonSchema: {} }
+        )
+      )
+    )
+  })
+).annotations({
+  identifier: "CreateProject",
+  description: "slug follows from the name when absent; environments are development, staging and protected production."
+})
+export type CreateProject = typeof CreateProject.Type
+
+export const UpdateProject = strict(
+  atLeastOne(Schema.Struct({ name: optional(Name), slug: optional(ProjectSlug) }), "name", "slug")
+).annotations({ identifier: "UpdateProject" })
+export type UpdateProject = typeof UpdateProject.Type
+
+export const UpdateEnvironment = strict(
+  atLeastOne(Schema.Struct({ name: optional(Name), protected: optional(Schema.Boolean) }), "name", "protected")
+).annotations({ identifier: "UpdateEnvironment" })
+export type UpdateEnvironment = typeof UpdateEnvironment.Type
+
+const ProjectPath = Schema.Struct({ projectId: ProjectId })
+const EnvironmentPath = Schema.Struct({ envId: EnvironmentId })
+
+const at = "2026-11-21T08:00:00.000Z"
+const project = {
+  id: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e",
+  teamId: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30",
+  name: "Shop",
+  slug: "shop",
+  createdAt: at,
+  updatedAt: at
+}
+const environment = {
+  id: "01980a5e-7c12-7000-8a1b-2c3d4e5f6071",
+  slug: "preview",
+  name: "Preview",
+  protected: false,
+  createdAt: at
+}
+
+/** Owners and admins manage projects and environments (decisions 9). */
+export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
+  .add(
+    HttpApiEndpoint.post("create", "/teams/:teamId/projects")
+      .setPath(Schema.Struct({ teamId: TeamId }))
+      .setPayload(CreateProject)
+      .addSuccess(Project, { status: 201 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.PlanLimitReached)
+      .addError(Errors.NameTaken)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Create a project",
+          description: "With its environments: development, staging and protected production when none are named.",
+          request: { name: "Shop" },
+          response: project
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.patch("update", "/projects/:projectId")
+      .setPath(ProjectPath)
+      .setPayload(UpdateProject)
+      .addSuccess(Project, { status: 200 })
+      .addError(Errors.ProjectNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.NameTaken)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Change a project",
+          description: "Name and slug.",
+          request: { name: "Shop" },
+          response: project
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.del("remove", "/projects/:projectId")
+      .setPath(ProjectPath)
+      .addSuccess(DeletedAck, { status: 200 })
+      .addError(Errors.ProjectNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Delete a project",
+          description: "With everything in it; allowed when it is not empty, and audited.",
+          response: { deleted: true }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("createEnvironment", "/projects/:projectId/environments")
+      .setPath(ProjectPath)
+      .setPayload(CreateEnvironment)
+      .addSuccess(ProjectEnvironment, { status: 201 })
+      .addError(Errors.ProjectNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.PlanLimitReached)
+      .addError(Errors.NameTaken)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Create an environment",
+          description: "Slugs are unique among the live environments of a project.",
+          request: { slug: "preview", name: "Preview" },
+          response: environment
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.patch("updateEnvironment", "/environments/:envId")
+      .setPath(EnvironmentPath)
+      .setPayload(UpdateEnvironment)
+      .addSuccess(ProjectEnvironment, { status: 200 })
+      .addError(Errors.EnvironmentNotFound)
+      .addError(Errors.Forbidden)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Change an environment",
+          description: "Its name, and whether it is protected.",
+          request: { protected: true },
+          response: { ...environment, protected: true }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.del("removeEnvironment", "/environments/:envId")
+      .setPath(EnvironmentPath)
+      .addSuccess(DeletedAck, { status: 200 })
+      .addError(Errors.EnvironmentNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Delete an environment",
+          description: "With its secrets; allowed when it is not empty, and audited.",
+          response: { deleted: true }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "Managing projects and environments." })) {}

@@ -1,0 +1,98 @@
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Schema from "effect/Schema"
+import { AnyCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { EnvironmentIdOut, ProjectId, ProjectIdOut, TeamIdOut } from "./Ids.ts"
+import { operation } from "./Operation.ts"
+import { Timestamp } from "./Values.ts"
+import { Slug } from "./Wire.ts"
+
+export const Project = Schema.Struct({
+  id: ProjectIdOut,
+  teamId: TeamIdOut,
+  name: Schema.String,
+  slug: Schema.String,
+  createdAt: Timestamp,
+  updatedAt: Timestamp
+}).annotations({ identifier: "Project" })
+export type Project = typeof Project.Type
+
+export const ProjectList = Schema.Struct({ items: Schema.Array(Project) }).annotations({ identifier: "ProjectList" })
+export type ProjectList = typeof ProjectList.Type
+
+export const ProjectEnvironment = Schema.Struct({
+  id: EnvironmentIdOut,
+  slug: Slug,
+  name: Schema.String,
+  protected: Schema.Boolean,
+  createdAt: Timestamp
+}).annotations({ identifier: "ProjectEnvironment" })
+export type ProjectEnvironment = typeof ProjectEnvironment.Type
+
+export const ProjectEnvironmentList = Schema.Struct({
+  projectId: ProjectIdOut,
+  items: Schema.Array(ProjectEnvironment)
+}).annotations({ identifier: "ProjectEnvironmentList" })
+export type ProjectEnvironmentList = typeof ProjectEnvironmentList.Type
+
+const at = "2026-11-21T08:00:00.000Z"
+const projectId = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"
+
+/** What a credential sees of projects and environments. */
+export class ProjectsApi extends HttpApiGroup.make("projects")
+  .add(
+    HttpApiEndpoint.get("list", "/projects")
+      .addSuccess(ProjectList, { status: 200 })
+      .addError(Errors.ScopeMissing)
+      .middleware(AnyCredential)
+      .annotateContext(
+        operation({
+          scope: "projects:read",
+          summary: "List projects",
+          description:
+            "Projects visible across all teams granted to the credential. A credential narrowed to some projects sees only those.",
+          response: {
+            items: [
+              {
+                id: projectId,
+                teamId: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30",
+                name: "Shop",
+                slug: "shop",
+                createdAt: at,
+                updatedAt: at
+              }
+            ]
+          }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("listEnvironments", "/projects/:projectId/environments")
+      .setPath(Schema.Struct({ projectId: ProjectId }))
+      .addSuccess(ProjectEnvironmentList, { status: 200 })
+      .addError(Errors.ProjectNotFound)
+      .addError(Errors.ScopeMissing)
+      .middleware(AnyCredential)
+      .annotateContext(
+        operation({
+          scope: "projects:read",
+          summary: "List the environments of a project",
+          description: "Environments of the project that the credential reaches.",
+          response: {
+            projectId,
+            items: [
+              {
+                id: "01980a5e-7c12-7000-8a1b-2c3d4e5f6071",
+                slug: "development",
+                name: "Development",
+                protected: false,
+                createdAt: at
+              }
+            ]
+          }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "Projects and their environments." })) {}

@@ -1,0 +1,132 @@
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Schema from "effect/Schema"
+import { SessionCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { MyTeam, Person } from "./IdentityApi.ts"
+import { operation } from "./Operation.ts"
+import { strict } from "./Strict.ts"
+import { CredentialText, Email, Name, NewPassword, Password } from "./Values.ts"
+import { DeletedAck } from "./Wire.ts"
+
+const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
+const BadCode = Schema.Union(Errors.CredentialInvalid, Errors.CredentialExpired, Errors.CredentialRevoked)
+
+export const Setup = strict(
+  Schema.Struct({ setupCode: CredentialText, email: Email, name: Name, password: NewPassword, teamName: Name })
+).annotations({ identifier: "Setup" })
+export type Setup = typeof Setup.Type
+
+export const SetupResult = Schema.Struct({ user: Person, team: MyTeam }).annotations({ identifier: "SetupResult" })
+export type SetupResult = typeof SetupResult.Type
+
+export const SignIn = strict(Schema.Struct({ email: Email, password: Password })).annotations({ identifier: "SignIn" })
+export type SignIn = typeof SignIn.Type
+
+export const SignedIn = Schema.Struct({ user: Person, teams: Schema.Array(MyTeam) }).annotations({
+  identifier: "SignedIn"
+})
+export type SignedIn = typeof SignedIn.Type
+
+export const ChangePassword = strict(
+  Schema.Struct({ currentPassword: Password, newPassword: NewPassword })
+).annotations({ identifier: "ChangePassword" })
+export type ChangePassword = typeof ChangePassword.Type
+
+export const ResetPassword = strict(Schema.Struct({ code: CredentialText, newPassword: NewPassword })).annotations({
+  identifier: "ResetPassword"
+})
+export type ResetPassword = typeof ResetPassword.Type
+
+export const PasswordAck = Schema.Struct({ changed: Schema.Boolean }).annotations({ identifier: "PasswordAck" })
+
+const user = { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "ada@example.com", name: "Ada" }
+const team = { id: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30", name: "Platform", role: "owner", plan: "team" }
+
+/** The first owner of an instance. */
+export class SetupApi extends HttpApiGroup.make("setup")
+  .add(
+    HttpApiEndpoint.post("complete", "/setup")
+      .setPayload(Setup)
+      .addSuccess(SetupResult, { status: 201 })
+      .addError(BadCode)
+      .addError(Errors.SetupAlreadyDone)
+      .addError(Errors.CrossSiteRequest)
+      .addError(BadBody)
+      .annotateContext(
+        operation({
+          summary: "Set the instance up",
+          description: "Once, with the code that the server printed at its first start. Signs the first owner in.",
+          request: {
+            setupCode: "amp_su_<id>_<secret and checksum>",
+            email: "ada@example.com",
+            name: "Ada",
+            password: "correct horse battery staple",
+            teamName: "Platform"
+          },
+          response: { user, team }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "First start." })) {}
+
+/** Signing in and out, and passwords. */
+export class SessionApi extends HttpApiGroup.make("session")
+  .add(
+    HttpApiEndpoint.post("signIn", "/auth/session")
+      .setPayload(SignIn)
+      .addSuccess(SignedIn, { status: 200 })
+      .addError(Errors.SignInFailed)
+      .addError(Errors.CrossSiteRequest)
+      .addError(BadBody)
+      .annotateContext(
+        operation({
+          summary: "Sign in",
+          description: "Sets the session cookie.",
+          request: { email: "ada@example.com", password: "correct horse battery staple" },
+          response: { user, teams: [team] }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.del("signOut", "/auth/session")
+      .addSuccess(DeletedAck, { status: 200 })
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({ summary: "Sign out", description: "Ends the session.", response: { deleted: true } })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("changePassword", "/me/password")
+      .setPayload(ChangePassword)
+      .addSuccess(PasswordAck, { status: 200 })
+      .addError(Errors.SignInFailed)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Change the own password",
+          description: "Revokes the API tokens that the person created.",
+          request: { currentPassword: "correct horse battery staple", newPassword: "another horse battery staple" },
+          response: { changed: true }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("resetPassword", "/password-reset")
+      .setPayload(ResetPassword)
+      .addSuccess(PasswordAck, { status: 200 })
+      .addError(BadCode)
+      .addError(Errors.CrossSiteRequest)
+      .addError(BadBody)
+      .annotateContext(
+        operation({
+          summary: "Set a password with a reset code",
+          description: "Ends the person's sessions and grants, and revokes the API tokens that they created.",
+          request: { code: "amp_pr_<id>_<secret and checksum>", newPassword: "another horse battery staple" },
+          response: { changed: true }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "Sessions and passwords." })) {}

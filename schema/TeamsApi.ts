@@ -1,0 +1,234 @@
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Schema from "effect/Schema"
+import { SessionCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { TeamId, UserId, UserIdOut } from "./Ids.ts"
+import { MyTeam } from "./IdentityApi.ts"
+import { operation } from "./Operation.ts"
+import { Plan, Role } from "./Scopes.ts"
+import { SignedIn } from "./SessionApi.ts"
+import { atLeastOne, strict } from "./Strict.ts"
+import { CredentialText, Email, Name, NewPassword, Timestamp } from "./Values.ts"
+import { DeletedAck, RoleOut, Uuid } from "./Wire.ts"
+
+const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
+const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
+
+export const CreateTeam = strict(Schema.Struct({ name: Name })).annotations({ identifier: "CreateTeam" })
+export const UpdateTeam = strict(
+  atLeastOne(Schema.Struct({ name: optional(Name), plan: optional(Plan) }), "name", "plan")
+).annotations({ identifier: "UpdateTeam" })
+export type UpdateTeam = typeof UpdateTeam.Type
+
+const TeamPath = Schema.Struct({ teamId: TeamId })
+const MemberPath = Schema.Struct({ teamId: TeamId, userId: UserId })
+
+const teamId = "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"
+const userId = "01980a5d-11aa-7f00-b1c2-3d4e5f607182"
+const team = { id: teamId, name: "Platform", role: "owner", plan: "team" }
+
+export class TeamsApi extends HttpApiGroup.make("teams")
+  .add(
+    HttpApiEndpoint.post("create", "/teams")
+      .setPayload(CreateTeam)
+      .addSuccess(MyTeam, { status: 201 })
+      .addError(Errors.PlanLimitReached)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Create a team",
+          description: "The person becomes its owner.",
+          request: { name: "Platform" },
+          response: { ...team, plan: "developer" }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.patch("update", "/teams/:teamId")
+      .setPath(TeamPath)
+      .setPayload(UpdateTeam)
+      .addSuccess(MyTeam, { status: 200 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.Forbidden)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Change a team",
+          description: "Only owners change the plan.",
+          request: { plan: "team" },
+          response: team
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("leave", "/teams/:teamId/leave")
+      .setPath(TeamPath)
+      .addSuccess(DeletedAck, { status: 200 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Leave a team",
+          description: "Revokes the API tokens that the person created. The last active owner cannot leave.",
+          response: { deleted: true }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "Teams." })) {}
+
+export const Member = Schema.Struct({
+  userId: UserIdOut,
+  email: Schema.String,
+  name: Schema.String,
+  role: RoleOut,
+  active: Schema.Boolean
+}).annotations({ identifier: "Member" })
+export type Member = typeof Member.Type
+export const MemberList = Schema.Struct({ items: Schema.Array(Member) }).annotations({ identifier: "MemberList" })
+
+export const Invite = strict(Schema.Struct({ email: Email, role: Role })).annotations({ identifier: "Invite" })
+export const Invitation = Schema.Struct({
+  id: Uuid,
+  inviteUrl: Schema.String.annotations({ jsonSchema: { type: "string", format: "uri" } }),
+  expiresAt: Timestamp
+}).annotations({ identifier: "Invitation", description: "The link is shown once." })
+export type Invitation = typeof Invitation.Type
+
+/** Name and password are needed by a person who does not exist yet, and unused by one who is signed in (decisions 9). */
+export const AcceptInvitation = strict(
+  Schema.Struct({ code: CredentialText, name: optional(Name), password: optional(NewPassword) })
+).annotations({ identifier: "AcceptInvitation" })
+export type AcceptInvitation = typeof AcceptInvitation.Type
+
+export const UpdateMember = strict(
+  atLeastOne(Schema.Struct({ role: optional(Role), active: optional(Schema.Boolean) }), "role", "active")
+).annotations({ identifier: "UpdateMember" })
+export type UpdateMember = typeof UpdateMember.Type
+
+export const PasswordResetLink = Schema.Struct({
+  resetUrl: Schema.String.annotations({ jsonSchema: { type: "string", format: "uri" } })
+}).annotations({ identifier: "PasswordResetLink", description: "The link is shown once." })
+
+const member = { userId, email: "ada@example.com", name: "Ada", role: "owner", active: true }
+
+export class MembersApi extends HttpApiGroup.make("members")
+  .add(
+    HttpApiEndpoint.get("list", "/teams/:teamId/members")
+      .setPath(TeamPath)
+      .addSuccess(MemberList, { status: 200 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({ summary: "List members", description: "Members of a team.", response: { items: [member] } })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("invite", "/teams/:teamId/invitations")
+      .setPath(TeamPath)
+      .setPayload(Invite)
+      .addSuccess(Invitation, { status: 201 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.NameTaken)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Invite a person",
+          description: "Answers with a link that is handed over by whatever means. Only owners invite owners.",
+          request: { email: "grace@example.com", role: "member" },
+          response: {
+            id: "01980a62-6d7e-7f80-91a2-b3c4d5e6f708",
+            inviteUrl: "https://ampoule.example.com/invite?code=amp_iv_<id>_<secret and checksum>",
+            expiresAt: "2026-11-28T08:00:00.000Z"
+          }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("acceptInvitation", "/invitations/accept")
+      .setPayload(AcceptInvitation)
+      .addSuccess(SignedIn, { status: 200 })
+      .addError(Errors.Unauthenticated)
+      .addError(Errors.CredentialInvalid)
+      .addError(Errors.CredentialExpired)
+      .addError(Errors.CredentialRevoked)
+      .addError(Errors.Forbidden)
+      .addError(Errors.CrossSiteRequest)
+      .addError(BadBody)
+      .annotateContext(
+        operation({
+          summary: "Accept an invitation",
+          description:
+            "A new person gives name and password and is signed in. A person who exists signs in first; then name and password are unused.",
+          request: {
+            code: "amp_iv_<id>_<secret and checksum>",
+            name: "Grace",
+            password: "correct horse battery staple"
+          },
+          response: {
+            user: { id: userId, email: "grace@example.com", name: "Grace" },
+            teams: [{ ...team, role: "member" }]
+          }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.patch("update", "/teams/:teamId/members/:userId")
+      .setPath(MemberPath)
+      .setPayload(UpdateMember)
+      .addSuccess(Member, { status: 200 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.MemberNotFound)
+      .addError(Errors.Forbidden)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Change a member",
+          description:
+            "A change of the role revokes the API tokens that the person created. active: false takes the team away at once; tokens keep working for 7 days.",
+          request: { role: "admin" },
+          response: { ...member, role: "admin" }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.del("remove", "/teams/:teamId/members/:userId")
+      .setPath(MemberPath)
+      .addSuccess(DeletedAck, { status: 200 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.MemberNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Remove a member",
+          description: "Revokes the API tokens that the person created.",
+          response: { deleted: true }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("passwordReset", "/teams/:teamId/members/:userId/password-reset")
+      .setPath(MemberPath)
+      .addSuccess(PasswordResetLink, { status: 201 })
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.MemberNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Make a password reset link",
+          description: "Answers with a link that is handed over by whatever means.",
+          response: { resetUrl: "https://ampoule.example.com/reset?code=amp_pr_<id>_<secret and checksum>" }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "Members and invitations." })) {}
