@@ -27,6 +27,11 @@ class Ring {
     this.count = Math.min(this.count + 1, this.times.length)
     this.newest = time
   }
+  pop(): void {
+    if (this.count === 0) return
+    this.next = (this.next - 1 + this.times.length) % this.times.length
+    this.count--
+  }
 }
 
 /** Buckets beyond this are dropped oldest first: an attacker's addresses cannot fill the memory. */
@@ -48,6 +53,7 @@ export const layer = Layer.sync(RateLimitStore, () => {
         const taken = decide(policy, (n) => held.at(n), at)
         if (taken.allowed) ring.push(at)
         return taken
-      })
+      }),
+    giveBack: (bucket) => Effect.sync(() => rings.get(bucket)?.pop())
   }
 })

@@ -39,7 +39,11 @@ export interface Taken {
  */
 export class RateLimitStore extends Context.Tag("limits/RateLimitStore")<
   RateLimitStore,
-  { readonly take: (bucket: string, policy: Policy, now: number) => Effect.Effect<Taken> }
+  {
+    readonly take: (bucket: string, policy: Policy, now: number) => Effect.Effect<Taken>
+    /** Uncounts the newest request of the bucket, if there is one. */
+    readonly giveBack: (bucket: string) => Effect.Effect<void>
+  }
 >() {}
 
 /** `AMPOULE_RATE_LIMITS=off` for benchmarks. */
@@ -93,6 +97,14 @@ export class RateLimiter extends Effect.Service<RateLimiter>()("limits/RateLimit
       return taken
     })
 
-    return { take } as const
+    /**
+     * For limits that count failures only: take before trying, give back after a success. Parallel tries cannot slip
+     * past the limit that way.
+     */
+    const giveBack = Effect.fnUntraced(function* (bucket: string) {
+      if ((yield* RateLimits) === "on") yield* store.giveBack(bucket)
+    })
+
+    return { take, giveBack } as const
   })
 }) {}
