@@ -62,7 +62,12 @@ interface PersonRow extends CredentialRow {
 }
 interface SessionRow extends PersonRow {
   readonly lastUsedAt: Date
-  readonly teams: ReadonlyArray<{ readonly id: TeamId; readonly name: string; readonly plan: Plan; readonly role: Role }>
+  readonly teams: ReadonlyArray<{
+    readonly id: TeamId
+    readonly name: string
+    readonly plan: Plan
+    readonly role: Role
+  }>
 }
 interface GrantRow extends PersonRow {
   readonly machine: boolean
@@ -162,7 +167,11 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     const known = <Row extends CredentialRow>(row: Row, token: TokenText.TokenText): Row | undefined =>
       TokenText.verify(row.id === null ? undefined : row, token.secret) ? row : undefined
 
-    const verifyToken = Effect.fnUntraced(function* (token: TokenText.TokenText, named: Named | undefined, now: number) {
+    const verifyToken = Effect.fnUntraced(function* (
+      token: TokenText.TokenText,
+      named: Named | undefined,
+      now: number
+    ) {
       const row = known(yield* Effect.orDie(findToken({ id: token.id, named })), token)
       if (row === undefined || row.id === null) return yield* new CredentialInvalid()
       const verified: Verified = {
@@ -187,7 +196,11 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       return verified
     })
 
-    const verifySession = Effect.fnUntraced(function* (token: TokenText.TokenText, named: Named | undefined, now: number) {
+    const verifySession = Effect.fnUntraced(function* (
+      token: TokenText.TokenText,
+      named: Named | undefined,
+      now: number
+    ) {
       const row = known(yield* Effect.orDie(findSession({ id: token.id, named })), token)
       if (row === undefined || row.id === null) return yield* new CredentialInvalid()
       const verified: Verified = {
@@ -212,7 +225,11 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       return verified
     })
 
-    const verifyGrant = Effect.fnUntraced(function* (token: TokenText.TokenText, named: Named | undefined, now: number) {
+    const verifyGrant = Effect.fnUntraced(function* (
+      token: TokenText.TokenText,
+      named: Named | undefined,
+      now: number
+    ) {
       const row = known(yield* Effect.orDie(findGrant({ id: token.id, named })), token)
       if (row === undefined || row.id === null) return yield* new CredentialInvalid()
       const verified: Verified = {
@@ -264,7 +281,8 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       if (verified.life === "revoked") return yield* new CredentialRevoked()
       if (verified.life === "expired") return yield* new CredentialExpired()
       const { caller } = verified
-      if (caller.kind !== "oauth_token") yield* lastUse.touch(table[caller.kind], caller.credentialId, caller.lastUsedAt)
+      if (caller.kind !== "oauth_token")
+        yield* lastUse.touch(table[caller.kind], caller.credentialId, caller.lastUsedAt)
       return verified
     })
 
