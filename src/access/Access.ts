@@ -3,7 +3,14 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import type { AuditAction } from "#schema/Audit.ts"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
-import { EnvironmentNotFound, Forbidden, ProjectNotFound, ScopeMissing, SecretNotFound, TeamNotFound } from "#schema/Errors.ts"
+import {
+  EnvironmentNotFound,
+  Forbidden,
+  ProjectNotFound,
+  ScopeMissing,
+  SecretNotFound,
+  TeamNotFound
+} from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, SecretId, TeamId } from "#schema/Ids.ts"
 import type { Plan, Scope } from "#schema/Scopes.ts"
 import { Audit } from "./Audit.ts"
@@ -74,7 +81,8 @@ export class Access extends Effect.Service<Access>()("access/Access", {
     const decide = <A extends Policy.Action, T extends Target>(action: A, caller: Caller, target: T, intent: Intent) =>
       Effect.gen(function* () {
         const team = Policy.teamOf(caller, target.teamId)
-        const denial = team === undefined ? new Forbidden() : Policy.decide({ caller, team, target, action })
+        const denial: Policy.DenialOf<A> | Forbidden | undefined =
+          team === undefined ? new Forbidden() : Policy.decide({ caller, team, target, action })
         const permit = Permit.issue(action, caller, target, intent.audit)
         if (denial === undefined) return permit
         yield* audit.record({
@@ -82,7 +90,7 @@ export class Access extends Effect.Service<Access>()("access/Access", {
           outcome: "denied",
           reason: denial._tag
         })
-        return yield* denial
+        return yield* Effect.fail(denial)
       })
 
     const asEnvironment = (row: EnvironmentRow): EnvironmentTarget => ({
@@ -128,14 +136,22 @@ export class Access extends Effect.Service<Access>()("access/Access", {
     })
 
     /** The environment that owns a secret, live or deleted. */
-    const environmentOfSecret = Effect.fnUntraced(function* <A extends Scope>(action: A, secretId: SecretId, intent: Intent) {
+    const environmentOfSecret = Effect.fnUntraced(function* <A extends Scope>(
+      action: A,
+      secretId: SecretId,
+      intent: Intent
+    ) {
       const caller = yield* CurrentCaller
       const row = yield* Effect.orDie(environmentOf(secretId))
       if (row === undefined || !Policy.environmentVisible(caller, row)) return yield* new SecretNotFound()
       return yield* decide(action, caller, asEnvironment(row), intent)
     })
 
-    const project = Effect.fnUntraced(function* <A extends Policy.Action>(action: A, projectId: ProjectId, intent: Intent) {
+    const project = Effect.fnUntraced(function* <A extends Policy.Action>(
+      action: A,
+      projectId: ProjectId,
+      intent: Intent
+    ) {
       const caller = yield* CurrentCaller
       const row = yield* Effect.orDie(projectById(projectId))
       if (row === undefined || !Policy.projectVisible(caller, row)) return yield* new ProjectNotFound()

@@ -41,7 +41,9 @@ interface Head {
   readonly hash: Buffer
 }
 
-const actorOf = (actor: AuditEvent["actor"]): { readonly id: string; readonly name: string; readonly type: string } => {
+export const actorOf = (
+  actor: AuditEvent["actor"]
+): { readonly id: string; readonly name: string; readonly type: string } => {
   if (actor === "system") return { id: "system", name: "system", type: "system" }
   if ("userId" in actor) return { id: actor.userId, name: actor.email, type: "user" }
   switch (actor.kind) {
@@ -99,13 +101,13 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
 
     // Each process writes streams of its own, so that no lock orders processes (security 3.9). Reads go group-committed
     // through one with its head in memory; writes go through one whose head row their transactions lock.
-    const readStream = yield* crypto.newId
-    const writeStream = yield* crypto.newId
+    const readStream = yield* crypto.uuid
+    const writeStream = yield* crypto.uuid
 
     const toEntry = (event: AuditEvent): Effect.Effect<Entry> =>
       Effect.gen(function* () {
         const origin = yield* RequestInfo
-        return { id: yield* crypto.newId, at: yield* Clock.currentTimeMillis, origin, event }
+        return { id: yield* crypto.uuid, at: yield* Clock.currentTimeMillis, origin, event }
       })
 
     const link = (entries: ReadonlyArray<Entry>, stream: string, head: Head) => {

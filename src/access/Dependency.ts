@@ -21,14 +21,15 @@ export const dieWhenVaultIsDown = <A, E, R>(
   )
 
 /** What `pg`, Node's sockets and the embedded database say when there is no database to talk to, by `code`. */
-const unavailableCodes = new Set([
-  ...["ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "EHOSTDOWN", "ENETUNREACH"],
-  ...["ENOTFOUND", "EAI_AGAIN"],
-  ...["QUERY_DEADLINE_EXCEEDED", "EMBEDDED_DATABASE_GONE"],
-  // SQLSTATE: cancelled by statement_timeout; shutting down, crashed, starting up, dropped; idle in transaction;
-  // a standby that cannot write; refused sign-in or a database that is not there (any more).
-  ...["57014", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04", "25006", "28000", "28P01", "3D000"]
-])
+const unavailableCodes = new Set(
+  [
+    "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENOTFOUND EAI_AGAIN",
+    "QUERY_DEADLINE_EXCEEDED EMBEDDED_DATABASE_GONE",
+    // SQLSTATE: cancelled by statement_timeout; shutting down, crashed, starting up, dropped; idle in a transaction for
+    // too long; a standby that cannot write; refused sign-in; a database that is not there (any more).
+    "57014 57P01 57P02 57P03 57P04 57P05 25P03 25P04 25006 28000 28P01 3D000"
+  ].flatMap((codes) => codes.split(" "))
+)
 
 /** SQLSTATE classes: connection, insufficient resources, system error. */
 const unavailableClass = /^(08|53|58)[0-9A-Z]{3}$/

@@ -45,7 +45,12 @@ export class Permit<out A extends Action, out T extends Target> {
   }
 
   /** For `Access` only. */
-  static issue<A extends Action, T extends Target>(action: A, caller: Caller, target: T, audit: AuditAction): Permit<A, T> {
+  static issue<A extends Action, T extends Target>(
+    action: A,
+    caller: Caller,
+    target: T,
+    audit: AuditAction
+  ): Permit<A, T> {
     return new Permit(action, caller, target, audit)
   }
 
@@ -57,7 +62,9 @@ export class Permit<out A extends Action, out T extends Target> {
       outcome: "allowed",
       teamId: this.target.teamId,
       ...("projectId" in this.target ? { projectId: this.target.projectId } : {}),
-      ...("environmentId" in this.target ? { environmentId: this.target.environmentId, environment: this.target.slug } : {}),
+      ...("environmentId" in this.target
+        ? { environmentId: this.target.environmentId, environment: this.target.slug }
+        : {}),
       ...(details.keys === undefined ? {} : { keys: details.keys }),
       ...(details.target === undefined ? {} : { target: details.target })
     }

@@ -23,6 +23,13 @@ export type Action =
 
 export type Denial = Forbidden | ScopeMissing | ApiTokenReadOnly | ApiTokenNotScopedToProtectedEnvironment
 
+/** What can deny an action: levels and protection concern writes only, and what is for people only needs no scope. */
+export type DenialOf<A extends Action> = A extends "secrets:write"
+  ? Denial
+  : A extends Scope
+    ? Forbidden | ScopeMissing
+    : Forbidden
+
 interface Asked {
   readonly caller: Caller
   readonly team: CallerTeam
@@ -83,10 +90,11 @@ export const rolesBoundWhatPeopleMay: Rule = ({ team, action }) => {
 }
 
 /** A credential that holds scopes needs the one of the action, in the team that owns the resource (SCOPE_MISSING). */
-export const scopedCredentialsNeedTheScope: Rule = ({ team, action }) =>
-  team.scopes === null || (isScope(action) && team.scopes.includes(action))
-    ? undefined
-    : new ScopeMissing({ requiredScope: action })
+export const scopedCredentialsNeedTheScope: Rule = ({ team, action }) => {
+  if (team.scopes === null) return undefined
+  if (!isScope(action)) return new Forbidden()
+  return team.scopes.includes(action) ? undefined : new ScopeMissing({ requiredScope: action })
+}
 
 /** "`read` … refuses create, update, rotate, roll back and delete" (API_TOKEN_READ_ONLY). */
 export const readOnlyTokensNeverWrite: Rule = ({ caller, action }) =>
@@ -125,10 +133,11 @@ export const rules: ReadonlyArray<Rule> = [
   protectedEnvironmentsNeedOwnerOrAdmin
 ]
 
-export const decide = (asked: Asked): Denial | undefined => {
+export const decide = <A extends Action>(asked: Asked & { readonly action: A }): DenialOf<A> | undefined => {
   for (const rule of rules) {
     const denial = rule(asked)
-    if (denial !== undefined) return denial
+    // `DenialOf` says which rules can deny which action; test/access/Policy.test.ts goes through all of them.
+    if (denial !== undefined) return denial as DenialOf<A>
   }
   return undefined
 }

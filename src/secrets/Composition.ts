@@ -173,7 +173,7 @@ type FieldFor = (takesPart: (key: string) => boolean) => { readonly field?: stri
 
 const noField: FieldFor = () => ({})
 
-const problemOf = (state: State, found: Walk, fieldFor: FieldFor): Problem | undefined => {
+const problemOf = (state: State, found: Walk, fieldFor: FieldFor, besides = 0): Problem | undefined => {
   if (found.missing.size > 0) {
     const field = fieldFor((key) => (found.uses.get(key) ?? []).some((used) => found.missing.has(used)))
     return new TemplateReferenceMissing({ references: sorted(found.missing), ...field })
@@ -193,8 +193,8 @@ const problemOf = (state: State, found: Walk, fieldFor: FieldFor): Problem | und
     const below = new Set(walk(state, [tooLarge]).order)
     return new ValueTooLarge(fieldFor((key) => below.has(key)))
   }
-  let expanded = 0
-  let written = 0
+  let expanded = besides
+  let written = besides
   for (const size of sizes.values()) {
     expanded += size.bytes
     written += size.written
@@ -222,12 +222,14 @@ export const apply = (state: State, changes: Changes): State => {
 
 /**
  * `check` of the state after all changes. `fieldOf` maps a changed key to its request member: the error names the first
- * changed key, in the order of the request, that takes part in the problem.
+ * changed key, in the order of the request, that takes part in the problem. `besides`: bytes of literals that no template
+ * uses and that the state therefore leaves out; they count for the size of the environment only.
  */
 export const checkAfter = (
   state: State,
   changes: Changes,
-  fieldOf?: (key: string) => string | undefined
+  fieldOf?: (key: string) => string | undefined,
+  besides?: number
 ): Either.Either<void, Problem> => {
   const after = apply(state, changes)
   const fieldFor: FieldFor = (takesPart) => {
@@ -238,7 +240,7 @@ export const checkAfter = (
     }
     return {}
   }
-  const problem = problemOf(after, walk(after, sorted(after.keys())), fieldFor)
+  const problem = problemOf(after, walk(after, sorted(after.keys())), fieldFor, besides)
   return problem === undefined ? Either.void : Either.left(problem)
 }
 
