@@ -51,6 +51,7 @@ export const AuditAction = Schema.Literal(
   "oauth.issue",
   "oauth.refresh",
   "oauth.revoke",
+  "credential.refused",
   "setup.complete",
   "session.create",
   "session.end",

@@ -275,9 +275,8 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       UsedTable
     >
 
-    /** A credential that may be used now. Counts as its use. */
-    const authenticate = Effect.fnUntraced(function* (text: string, named?: Named) {
-      const verified = yield* verify(text, named)
+    /** Only a living credential goes on; counts as its use. */
+    const admit = Effect.fnUntraced(function* (verified: Verified) {
       if (verified.life === "revoked") return yield* new CredentialRevoked()
       if (verified.life === "expired") return yield* new CredentialExpired()
       const { caller } = verified
@@ -286,6 +285,9 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       return verified
     })
 
-    return { verify, authenticate } as const
+    /** A credential that may be used now. Counts as its use. */
+    const authenticate = (text: string, named?: Named) => Effect.flatMap(verify(text, named), admit)
+
+    return { verify, admit, authenticate } as const
   })
 }) {}

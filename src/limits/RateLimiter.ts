@@ -89,11 +89,16 @@ export class RateLimiter extends Effect.Service<RateLimiter>()("limits/RateLimit
   effect: Effect.gen(function* () {
     const store = yield* RateLimitStore
 
+    /** Counts one request and tells; a full window is an answer here, not a failure. `undefined` = limits are off. */
+    const count = Effect.fnUntraced(function* (bucket: string, policy: Policy) {
+      if ((yield* RateLimits) === "off") return undefined
+      return yield* store.take(bucket, policy, yield* Clock.currentTimeMillis)
+    })
+
     /** Counts one request; fails with RATE_LIMITED. `undefined` = limits are off. */
     const take = Effect.fnUntraced(function* (bucket: string, policy: Policy) {
-      if ((yield* RateLimits) === "off") return undefined
-      const taken = yield* store.take(bucket, policy, yield* Clock.currentTimeMillis)
-      if (!taken.allowed) return yield* new RateLimited({ retryAfterSeconds: taken.retryAfterSeconds })
+      const taken = yield* count(bucket, policy)
+      if (taken?.allowed === false) return yield* new RateLimited({ retryAfterSeconds: taken.retryAfterSeconds })
       return taken
     })
 
@@ -105,6 +110,6 @@ export class RateLimiter extends Effect.Service<RateLimiter>()("limits/RateLimit
       if ((yield* RateLimits) === "on") yield* store.giveBack(bucket)
     })
 
-    return { take, giveBack } as const
+    return { count, take, giveBack } as const
   })
 }) {}
