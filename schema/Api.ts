@@ -17,6 +17,7 @@ import { ProjectsApi } from "./ProjectsApi.ts"
 import { SecretsApi } from "./SecretsApi.ts"
 import { SessionApi, SetupApi } from "./SessionApi.ts"
 import { MembersApi, TeamsApi } from "./TeamsApi.ts"
+import { answers } from "./Wire.ts"
 
 /** What any route can answer (interface 4: "failure statuses for every operation include 400, 404, 429 and 500"). */
 const AnyRoute = Schema.Union(
@@ -45,7 +46,7 @@ export class Api extends HttpApi.make("ampoule")
 export class DashboardDocumentApi extends HttpApiGroup.make("dashboardDocument")
   .add(
     HttpApiEndpoint.get("openApi", "/dashboard/openapi.json")
-      .addSuccess(OpenApiDocument, { status: 200 })
+      .addSuccess(answers(200, OpenApiDocument))
       .annotateContext(
         operation({
           summary: "This description",

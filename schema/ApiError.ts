@@ -15,8 +15,10 @@ export interface ErrorBody<Code extends string> {
 
 type Extra<F extends Schema.Struct.Fields> = Types.Simplify<Schema.Struct.Type<F>>
 
-export interface ApiErrorClass<Self, Code extends string, F extends Schema.Struct.Fields>
-  extends Schema.Schema<Self, ErrorBody<Code> & Schema.Struct.Encoded<F>> {
+export interface ApiErrorClass<Self, Code extends string, F extends Schema.Struct.Fields> extends Schema.Schema<
+  Self,
+  ErrorBody<Code> & Schema.Struct.Encoded<F>
+> {
   new (
     props: keyof F extends never
       ? { readonly field?: string; readonly message?: string } | void
@@ -84,11 +86,15 @@ export const ApiError =
 
     let cached: Schema.Schema.Any | undefined
     const schemaOf = (self: typeof Generated): Schema.Schema.Any =>
-      (cached ??= Schema.transform(Wire, Schema.declare((u): u is Generated => u instanceof self), {
-        strict: false,
-        decode: (body: Record<string, unknown>) => new self(body),
-        encode: (error: Generated) => bodyOf(error)
-      }).annotations(HttpApiSchema.annotations({ status, identifier: code, description: sentence })))
+      (cached ??= Schema.transform(
+        Wire,
+        Schema.declare((u): u is Generated => u instanceof self),
+        {
+          strict: false,
+          decode: (body: Record<string, unknown>) => new self(body),
+          encode: (error: Generated) => bodyOf(error)
+        }
+      ).annotations(HttpApiSchema.annotations({ status, identifier: code, description: sentence })))
 
     Object.defineProperty(Generated, "ast", {
       get(this: typeof Generated) {
@@ -98,7 +104,10 @@ export const ApiError =
     return Object.assign(Generated, {
       [Schema.TypeId]: Schema.Void[Schema.TypeId],
       pipe: Schema.Void.pipe,
-      annotations(this: { readonly ast: Schema.Schema.Any["ast"] }, annotations: Schema.Annotations.GenericSchema<unknown>) {
+      annotations(
+        this: { readonly ast: Schema.Schema.Any["ast"] },
+        annotations: Schema.Annotations.GenericSchema<unknown>
+      ) {
         return Schema.make(this.ast).annotations(annotations)
       }
     }) as unknown as ApiErrorClass<Self, Code, F>
@@ -106,11 +115,16 @@ export const ApiError =
 
 export const isApiError = (u: unknown): u is AnyApiError => typeof u === "object" && u !== null && marker in u
 
-export const statusOf = (error: AnyApiError): number => (error.constructor as unknown as { readonly status: number }).status
+export const statusOf = (error: AnyApiError): number =>
+  (error.constructor as unknown as { readonly status: number }).status
 
 /** The body as it goes over the wire: the four fixed members, then the extra ones of the code. */
 export const bodyOf = (error: AnyApiError): ErrorBody<string> & Record<string, unknown> => {
-  const cls = error.constructor as unknown as { readonly code: string; readonly status: number; readonly extraKeys: ReadonlyArray<string> }
+  const cls = error.constructor as unknown as {
+    readonly code: string
+    readonly status: number
+    readonly extraKeys: ReadonlyArray<string>
+  }
   const body: Record<string, unknown> = { statusCode: cls.status, code: cls.code, message: error.message }
   if (error.field !== undefined) body["field"] = error.field
   const source = error as unknown as Record<string, unknown>

@@ -9,6 +9,7 @@ import { ProjectId, TeamId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { strict } from "./Strict.ts"
 import { AuditCursor, EnvironmentSlug, Instant, queryInteger, SecretKey, ActorId } from "./Values.ts"
+import { answers } from "./Wire.ts"
 
 const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 
@@ -38,7 +39,7 @@ export class AuditApi extends HttpApiGroup.make("audit")
     HttpApiEndpoint.get("list", "/teams/:teamId/audit")
       .setPath(Schema.Struct({ teamId: TeamId }))
       .setUrlParams(AuditQuery)
-      .addSuccess(AuditPage, { status: 200 })
+      .addSuccess(answers(200, AuditPage))
       .addError(Errors.TeamNotFound)
       .addError(Errors.Forbidden)
       .middleware(SessionCredential)

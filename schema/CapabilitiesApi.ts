@@ -4,7 +4,7 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { AnyCredential } from "./Authentication.ts"
 import { operation } from "./Operation.ts"
-import { Integer, openEnum, PlanOut } from "./Wire.ts"
+import { answers, Integer, openEnum, PlanOut } from "./Wire.ts"
 
 const PlanLimits = Schema.Struct({
   longestTokenLifetimeDays: Integer,
@@ -102,7 +102,7 @@ export type Capabilities = typeof Capabilities.Type
 export class CapabilitiesApi extends HttpApiGroup.make("capabilities")
   .add(
     HttpApiEndpoint.get("read", "/capabilities")
-      .addSuccess(Capabilities, { status: 200 })
+      .addSuccess(answers(200, Capabilities))
       .middleware(AnyCredential)
       .annotateContext(
         operation({

@@ -11,7 +11,7 @@ import { operation } from "./Operation.ts"
 import { CliScope } from "./Scopes.ts"
 import { strict } from "./Strict.ts"
 import { boundedList, CredentialText, HostText, Timestamp, UserCode } from "./Values.ts"
-import { DeletedAck, openEnum, RestrictionsOut, Uuid } from "./Wire.ts"
+import { answers, DeletedAck, openEnum, RestrictionsOut, Uuid } from "./Wire.ts"
 
 const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 
@@ -82,7 +82,7 @@ export class DeviceApi extends HttpApiGroup.make("device")
   .add(
     HttpApiEndpoint.post("start", "/auth/cli/device")
       .setPayload(Schema.Union(Schema.Null, DeviceStart))
-      .addSuccess(DeviceStartResponse, { status: 201 })
+      .addSuccess(answers(201, DeviceStartResponse))
       .addError(Errors.PayloadTooLarge)
       .addError(Errors.UnsupportedMediaType)
       .annotateContext(
@@ -104,7 +104,7 @@ export class DeviceApi extends HttpApiGroup.make("device")
   .add(
     HttpApiEndpoint.post("token", "/auth/cli/device/token")
       .setPayload(DeviceToken)
-      .addSuccess(DevicePollResponse, { status: 201 })
+      .addSuccess(answers(201, DevicePollResponse))
       .addError(Errors.CredentialInvalid)
       .addError(Errors.CrossSiteRequest)
       .addError(Errors.PayloadTooLarge)
@@ -121,7 +121,7 @@ export class DeviceApi extends HttpApiGroup.make("device")
   )
   .add(
     HttpApiEndpoint.get("events", "/auth/cli/device/events")
-      .addSuccess(HttpApiSchema.Text({ contentType: "text/event-stream" }), { status: 200 })
+      .addSuccess(answers(200, HttpApiSchema.Text({ contentType: "text/event-stream" })))
       .middleware(DeviceCodeCredential)
       .annotateContext(
         operation({
@@ -134,7 +134,7 @@ export class DeviceApi extends HttpApiGroup.make("device")
   )
   .add(
     HttpApiEndpoint.post("logout", "/auth/cli/logout")
-      .addSuccess(RevokedAck, { status: 201 })
+      .addSuccess(answers(201, RevokedAck))
       .middleware(GrantCredential)
       .annotateContext(
         operation({
@@ -182,7 +182,7 @@ export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
   .add(
     HttpApiEndpoint.get("show", "/auth/cli/device/requests/:userCode")
       .setPath(UserCodePath)
-      .addSuccess(DeviceRequest, { status: 200 })
+      .addSuccess(answers(200, DeviceRequest))
       .addError(Errors.GrantNotFound)
       .middleware(SessionCredential)
       .annotateContext(
@@ -206,7 +206,7 @@ export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
     HttpApiEndpoint.post("approve", "/auth/cli/device/requests/:userCode/approve")
       .setPath(UserCodePath)
       .setPayload(ApproveDevice)
-      .addSuccess(DeviceDecision, { status: 200 })
+      .addSuccess(answers(200, DeviceDecision))
       .addError(Errors.GrantNotFound)
       .addError(Errors.TeamNotFound)
       .addError(Errors.ProjectNotFound)
@@ -228,7 +228,7 @@ export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
   .add(
     HttpApiEndpoint.post("deny", "/auth/cli/device/requests/:userCode/deny")
       .setPath(UserCodePath)
-      .addSuccess(DeviceDecision, { status: 200 })
+      .addSuccess(answers(200, DeviceDecision))
       .addError(Errors.GrantNotFound)
       .addError(Errors.GrantAlreadyDecided)
       .middleware(SessionCredential)
@@ -264,7 +264,7 @@ export const CliGrantList = Schema.Struct({ items: Schema.Array(CliGrant) }).ann
 export class MyGrantsApi extends HttpApiGroup.make("myGrants")
   .add(
     HttpApiEndpoint.get("list", "/me/cli-grants")
-      .addSuccess(CliGrantList, { status: 200 })
+      .addSuccess(answers(200, CliGrantList))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -294,7 +294,7 @@ export class MyGrantsApi extends HttpApiGroup.make("myGrants")
   .add(
     HttpApiEndpoint.del("revoke", "/me/cli-grants/:grantId")
       .setPath(Schema.Struct({ grantId: GrantId }))
-      .addSuccess(DeletedAck, { status: 200 })
+      .addSuccess(answers(200, DeletedAck))
       .addError(Errors.GrantNotFound)
       .middleware(SessionCredential)
       .annotateContext(

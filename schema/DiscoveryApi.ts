@@ -3,7 +3,7 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { operation } from "./Operation.ts"
-import { openEnum, ScopeOut } from "./Wire.ts"
+import { answers, openEnum, ScopeOut } from "./Wire.ts"
 
 export const LivenessResponse = Schema.Struct({ status: openEnum("ok") }).annotations({
   identifier: "LivenessResponse"
@@ -75,7 +75,7 @@ const checks = { database: { status: "up" }, cache: { status: "in-process" }, va
 export class DiscoveryApi extends HttpApiGroup.make("discovery")
   .add(
     HttpApiEndpoint.get("live", "/health/live")
-      .addSuccess(LivenessResponse, { status: 200 })
+      .addSuccess(answers(200, LivenessResponse))
       .annotateContext(
         operation({
           summary: "Is the process alive?",
@@ -86,8 +86,8 @@ export class DiscoveryApi extends HttpApiGroup.make("discovery")
   )
   .add(
     HttpApiEndpoint.get("ready", "/health/ready")
-      .addSuccess(ReadinessResponse, { status: 200 })
-      .addSuccess(ReadinessUnavailable, { status: 503 })
+      .addSuccess(answers(200, ReadinessResponse))
+      .addSuccess(answers(503, ReadinessUnavailable))
       .annotateContext(
         operation({
           summary: "Can the service work?",
@@ -98,7 +98,7 @@ export class DiscoveryApi extends HttpApiGroup.make("discovery")
   )
   .add(
     HttpApiEndpoint.get("openApi", "/openapi.json")
-      .addSuccess(OpenApiDocument, { status: 200 })
+      .addSuccess(answers(200, OpenApiDocument))
       .annotateContext(
         operation({
           summary: "This description",
@@ -123,7 +123,7 @@ const resourceExample = (resource: string) => ({
 export class MetadataApi extends HttpApiGroup.make("metadata")
   .add(
     HttpApiEndpoint.get("authorizationServer", "/.well-known/oauth-authorization-server")
-      .addSuccess(AuthorizationServerMetadata, { status: 200 })
+      .addSuccess(answers(200, AuthorizationServerMetadata))
       .annotateContext(
         operation({
           summary: "Authorization server metadata",
@@ -151,7 +151,7 @@ export class MetadataApi extends HttpApiGroup.make("metadata")
   )
   .add(
     HttpApiEndpoint.get("protectedResource", "/.well-known/oauth-protected-resource")
-      .addSuccess(ProtectedResourceMetadata, { status: 200 })
+      .addSuccess(answers(200, ProtectedResourceMetadata))
       .annotateContext(
         operation({
           summary: "Protected resource metadata",
@@ -162,7 +162,7 @@ export class MetadataApi extends HttpApiGroup.make("metadata")
   )
   .add(
     HttpApiEndpoint.get("mcpProtectedResource", "/.well-known/oauth-protected-resource/mcp")
-      .addSuccess(ProtectedResourceMetadata, { status: 200 })
+      .addSuccess(answers(200, ProtectedResourceMetadata))
       .annotateContext(
         operation({
           summary: "Protected resource metadata of the MCP endpoint",

@@ -7,7 +7,7 @@ import * as Errors from "./Errors.ts"
 import { GrantIdOut, TeamIdOut, UserIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { Timestamp } from "./Values.ts"
-import { AccessLevelOut, openEnum, PlanOut, RestrictionsOut, RoleOut, ScopeOut } from "./Wire.ts"
+import { AccessLevelOut, answers, openEnum, PlanOut, RestrictionsOut, RoleOut, ScopeOut } from "./Wire.ts"
 
 const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 
@@ -82,7 +82,7 @@ const unrestricted = { projectIds: null, environmentIds: null }
 export class IdentityApi extends HttpApiGroup.make("identity")
   .add(
     HttpApiEndpoint.get("verify", "/me/verify")
-      .addSuccess(VerifyAuthResponse, { status: 200 })
+      .addSuccess(answers(200, VerifyAuthResponse))
       .addError(Errors.ScopeMissing)
       .middleware(AnyCredential)
       .annotateContext(
@@ -107,7 +107,7 @@ export class IdentityApi extends HttpApiGroup.make("identity")
   )
   .add(
     HttpApiEndpoint.del("revokeOwnToken", "/me/token")
-      .addSuccess(RevokedAck, { status: 200 })
+      .addSuccess(answers(200, RevokedAck))
       .middleware(OwnTokenCredential)
       .annotateContext(
         operation({
@@ -120,7 +120,7 @@ export class IdentityApi extends HttpApiGroup.make("identity")
   )
   .add(
     HttpApiEndpoint.get("me", "/me")
-      .addSuccess(MeResponse, { status: 200 })
+      .addSuccess(answers(200, MeResponse))
       .addError(Errors.ScopeMissing)
       .middleware(PersonCredential)
       .annotateContext(
@@ -138,7 +138,7 @@ export class IdentityApi extends HttpApiGroup.make("identity")
   )
   .add(
     HttpApiEndpoint.get("meCli", "/me/cli")
-      .addSuccess(CliWhoamiResponse, { status: 200 })
+      .addSuccess(answers(200, CliWhoamiResponse))
       .addError(Errors.ScopeMissing)
       .middleware(GrantCredential)
       .annotateContext(

@@ -12,7 +12,9 @@ const uuid = <B extends string>(brand: B, description: string) =>
     Schema.String.pipe(Schema.filter((s) => uuidPattern.test(s) || "must be a uuid", { jsonSchema, description })),
     Schema.String,
     { strict: true, decode: (s) => s.toLowerCase(), encode: (s) => s }
-  ).pipe(Schema.brand(brand)).annotations({ jsonSchema, description })
+  )
+    .pipe(Schema.brand(brand))
+    .annotations({ jsonSchema, description })
 
 export const TeamId = uuid("TeamId", "Id of a team.")
 export type TeamId = typeof TeamId.Type

@@ -7,7 +7,7 @@ import * as Errors from "./Errors.ts"
 import { EnvironmentIdOut, ProjectId, ProjectIdOut, TeamIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { Timestamp } from "./Values.ts"
-import { Slug } from "./Wire.ts"
+import { answers, Slug } from "./Wire.ts"
 
 export const Project = Schema.Struct({
   id: ProjectIdOut,
@@ -44,7 +44,7 @@ const projectId = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"
 export class ProjectsApi extends HttpApiGroup.make("projects")
   .add(
     HttpApiEndpoint.get("list", "/projects")
-      .addSuccess(ProjectList, { status: 200 })
+      .addSuccess(answers(200, ProjectList))
       .addError(Errors.ScopeMissing)
       .middleware(AnyCredential)
       .annotateContext(
@@ -71,7 +71,7 @@ export class ProjectsApi extends HttpApiGroup.make("projects")
   .add(
     HttpApiEndpoint.get("listEnvironments", "/projects/:projectId/environments")
       .setPath(Schema.Struct({ projectId: ProjectId }))
-      .addSuccess(ProjectEnvironmentList, { status: 200 })
+      .addSuccess(answers(200, ProjectEnvironmentList))
       .addError(Errors.ProjectNotFound)
       .addError(Errors.ScopeMissing)
       .middleware(AnyCredential)

@@ -8,7 +8,7 @@ import { EnvironmentId, EnvironmentIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { strict } from "./Strict.ts"
 import { SealingKeyId, Timestamp } from "./Values.ts"
-import { openEnum } from "./Wire.ts"
+import { answers, openEnum } from "./Wire.ts"
 
 const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 
@@ -80,7 +80,7 @@ export class SealedApi extends HttpApiGroup.make("sealed")
   .add(
     HttpApiEndpoint.get("keypair", "/environments/:envId/keypair")
       .setPath(EnvironmentPath)
-      .addSuccess(EnvironmentKeypair, { status: 200 })
+      .addSuccess(answers(200, EnvironmentKeypair))
       .addError(Errors.EnvironmentNotFound)
       .addError(Errors.ScopeMissing)
       .middleware(AnyCredential)
@@ -97,7 +97,7 @@ export class SealedApi extends HttpApiGroup.make("sealed")
     HttpApiEndpoint.post("open", "/environments/:envId/sealed-values/open")
       .setPath(EnvironmentPath)
       .setPayload(OpenSealedValues)
-      .addSuccess(OpenedSealedValues, { status: 200 })
+      .addSuccess(answers(200, OpenedSealedValues))
       .addError(Errors.EnvironmentNotFound)
       .addError(Errors.SealingKeyNotFound)
       .addError(Errors.Forbidden)
@@ -129,7 +129,7 @@ export class SealingKeysApi extends HttpApiGroup.make("sealingKeys")
   .add(
     HttpApiEndpoint.post("rotate", "/environments/:envId/keypair/rotate")
       .setPath(EnvironmentPath)
-      .addSuccess(EnvironmentKeypair, { status: 200 })
+      .addSuccess(answers(200, EnvironmentKeypair))
       .addError(Errors.EnvironmentNotFound)
       .addError(Errors.Forbidden)
       .middleware(SessionCredential)
@@ -144,7 +144,7 @@ export class SealingKeysApi extends HttpApiGroup.make("sealingKeys")
   .add(
     HttpApiEndpoint.post("retire", "/environments/:envId/keypair/:keyId/retire")
       .setPath(Schema.Struct({ envId: EnvironmentId, keyId: SealingKeyId }))
-      .addSuccess(EnvironmentKeypair, { status: 200 })
+      .addSuccess(answers(200, EnvironmentKeypair))
       .addError(Errors.EnvironmentNotFound)
       .addError(Errors.SealingKeyNotFound)
       .addError(Errors.Forbidden)

@@ -8,7 +8,7 @@ import { MyTeam, Person } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { strict } from "./Strict.ts"
 import { CredentialText, Email, Name, NewPassword, Password } from "./Values.ts"
-import { DeletedAck } from "./Wire.ts"
+import { answers, DeletedAck } from "./Wire.ts"
 
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 const BadCode = Schema.Union(Errors.CredentialInvalid, Errors.CredentialExpired, Errors.CredentialRevoked)
@@ -49,7 +49,7 @@ export class SetupApi extends HttpApiGroup.make("setup")
   .add(
     HttpApiEndpoint.post("complete", "/setup")
       .setPayload(Setup)
-      .addSuccess(SetupResult, { status: 201 })
+      .addSuccess(answers(201, SetupResult))
       .addError(BadCode)
       .addError(Errors.SetupAlreadyDone)
       .addError(Errors.CrossSiteRequest)
@@ -76,7 +76,7 @@ export class SessionApi extends HttpApiGroup.make("session")
   .add(
     HttpApiEndpoint.post("signIn", "/auth/session")
       .setPayload(SignIn)
-      .addSuccess(SignedIn, { status: 200 })
+      .addSuccess(answers(200, SignedIn))
       .addError(Errors.SignInFailed)
       .addError(Errors.CrossSiteRequest)
       .addError(BadBody)
@@ -91,7 +91,7 @@ export class SessionApi extends HttpApiGroup.make("session")
   )
   .add(
     HttpApiEndpoint.del("signOut", "/auth/session")
-      .addSuccess(DeletedAck, { status: 200 })
+      .addSuccess(answers(200, DeletedAck))
       .middleware(SessionCredential)
       .annotateContext(
         operation({ summary: "Sign out", description: "Ends the session.", response: { deleted: true } })
@@ -100,7 +100,7 @@ export class SessionApi extends HttpApiGroup.make("session")
   .add(
     HttpApiEndpoint.post("changePassword", "/me/password")
       .setPayload(ChangePassword)
-      .addSuccess(PasswordAck, { status: 200 })
+      .addSuccess(answers(200, PasswordAck))
       .addError(Errors.SignInFailed)
       .addError(BadBody)
       .middleware(SessionCredential)
@@ -116,7 +116,7 @@ export class SessionApi extends HttpApiGroup.make("session")
   .add(
     HttpApiEndpoint.post("resetPassword", "/password-reset")
       .setPayload(ResetPassword)
-      .addSuccess(PasswordAck, { status: 200 })
+      .addSuccess(answers(200, PasswordAck))
       .addError(BadCode)
       .addError(Errors.CrossSiteRequest)
       .addError(BadBody)

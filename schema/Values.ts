@@ -106,8 +106,8 @@ export const SecretText = Schema.Redacted(Schema.String)
 export type SecretText = typeof SecretText.Type
 
 /** Control, bidi and zero-width characters: refused in every name a person or a model reads (decisions 3). */
-// eslint-disable-next-line no-control-regex
 const invisible =
+  // eslint-disable-next-line no-control-regex
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/
 export const isPlainName = (s: string): boolean => s.isWellFormed() && !invisible.test(s) && s.trim().length > 0
 

@@ -1,5 +1,8 @@
 /** Building blocks of response bodies: plain types, no refinements, open to what a later server adds (architecture 5, H9). */
+import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as AST from "effect/SchemaAST"
 
 /**
  * An enumeration in a response. The document lists the values sent today; the program takes any text, so that a client
@@ -11,6 +14,16 @@ export const openEnum = <const A extends string>(
   Schema.make<A | (string & {}), string>(Schema.String.ast).annotations({
     jsonSchema: { type: "string", enum: [...values] }
   })
+
+/** A success with its status. Annotating a schema drops its name, which is the one in the document: it is said again. */
+export const answers = <S extends Schema.Schema.Any>(status: 200 | 201 | 503, schema: S): S =>
+  schema.annotations({
+    ...HttpApiSchema.annotations({ status }),
+    ...Option.match(AST.getIdentifierAnnotation(schema.ast), {
+      onNone: () => ({}),
+      onSome: (identifier) => ({ identifier })
+    })
+  }) as S
 
 export const Integer = Schema.Number.annotations({ jsonSchema: { type: "integer" } })
 export const Slug = Schema.String.annotations({ jsonSchema: { type: "string" }, description: "Environment slug." })
