@@ -12,9 +12,6 @@ export const creatorGrace = 7 * day
 /** Sessions: 12 h idle, 7 d absolute (decisions 2). */
 export const sessionIdleLimit = day / 2
 export const sessionLife = 7 * day
-/** Lifetime choices (interface 8); a year is 365 days. */
-export const lifetimes = { "1d": day, "7d": 7 * day, "30d": 30 * day, "90d": 90 * day, "1y": 365 * day } as const
-export type Lifetime = keyof typeof lifetimes
 
 /** A date reached is a date passed: "expiry date reached - refused from then on". */
 const reached = (date: Date | null, now: number): boolean => date !== null && date.getTime() <= now

@@ -1,0 +1,108 @@
+/** What ends with a person's standing (interface 3, decisions 8 and 9). Every method runs in the caller's transaction. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type { TeamId, TokenId, UserId } from "#schema/Ids.ts"
+import type { AuditEvent } from "#src/access/Audit.ts"
+import { creatorGrace } from "./Liveness.ts"
+
+export interface RevokedToken {
+  readonly id: TokenId
+  readonly name: string
+  readonly teamId: TeamId
+}
+
+/** One entry for each token that fell with its creator's standing. */
+export const revocationEvents = (
+  actor: AuditEvent["actor"],
+  tokens: ReadonlyArray<RevokedToken>
+): ReadonlyArray<AuditEvent> =>
+  tokens.map(({ id, name, teamId }) => ({
+    actor,
+    action: "token.revoke",
+    outcome: "allowed",
+    teamId,
+    target: { type: "api_token", id, name }
+  }))
+
+export class Revocation extends Effect.Service<Revocation>()("credentials/Revocation", {
+  effect: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+
+    /** API tokens that the person created, in one team or (null) everywhere. */
+    const tokensOf = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId | null) {
+      const now = yield* DateTime.nowAsDate
+      return yield* sql<RevokedToken>`
+        UPDATE api_tokens SET revoked_at = ${now}
+        WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
+        RETURNING id, name, team_id`
+    }, Effect.orDie)
+
+    /** A token that stopped when its creator's grace was over stays stopped when the creator comes back. */
+    const tokensPastGrace = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId, deactivatedAt: Date | null) {
+      const now = yield* DateTime.nowAsDate
+      if (deactivatedAt !== null && deactivatedAt.getTime() + creatorGrace > now.getTime()) return []
+      return yield* tokensOf(userId, teamId)
+    })
+
+    /** CLI grants lose the team and die with their last one (decisions 6). */
+    const grantsInTeam = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId) {
+      const now = yield* DateTime.nowAsDate
+      yield* sql`
+        DELETE FROM cli_grant_teams t USING cli_grants g
+        WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId}`
+      yield* sql`
+        UPDATE cli_grants g SET revoked_at = ${now}
+        WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
+          AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)`
+    }, Effect.orDie)
+
+    const grantsOf = Effect.fnUntraced(function* (userId: UserId) {
+      const now = yield* DateTime.nowAsDate
+      yield* sql`UPDATE cli_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`
+    }, Effect.orDie)
+
+    /** All sessions of the person but `keep`. */
+    const sessionsOf = Effect.fnUntraced(function* (userId: UserId, keep: string | null) {
+      const now = yield* DateTime.nowAsDate
+      yield* sql`
+        UPDATE sessions SET revoked_at = ${now}
+        WHERE user_id = ${userId} AND revoked_at IS NULL AND (${keep}::uuid IS NULL OR id <> ${keep})`
+    }, Effect.orDie)
+
+    /** "Signed out when it was the last" team (decisions 9). */
+    const sessionsWithoutTeam = Effect.fnUntraced(function* (userId: UserId) {
+      const now = yield* DateTime.nowAsDate
+      yield* sql`
+        UPDATE sessions SET revoked_at = ${now}
+        WHERE user_id = ${userId} AND revoked_at IS NULL
+          AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = ${userId} AND m.active)`
+    }, Effect.orDie)
+
+    /** Links the person handed out: someone who is shut out must not have left a door open. */
+    const linksBy = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId) {
+      const now = yield* DateTime.nowAsDate
+      yield* sql`
+        UPDATE invitations SET revoked_at = ${now}
+        WHERE team_id = ${teamId} AND invited_by = ${userId} AND accepted_at IS NULL AND revoked_at IS NULL`
+      yield* sql`UPDATE password_resets SET used_at = ${now} WHERE created_by = ${userId} AND used_at IS NULL`
+    }, Effect.orDie)
+
+    /** Reset links to the person's own account. */
+    const resetLinksOf = Effect.fnUntraced(function* (userId: UserId) {
+      const now = yield* DateTime.nowAsDate
+      yield* sql`UPDATE password_resets SET used_at = ${now} WHERE user_id = ${userId} AND used_at IS NULL`
+    }, Effect.orDie)
+
+    return {
+      tokensOf,
+      tokensPastGrace,
+      grantsInTeam,
+      grantsOf,
+      sessionsOf,
+      sessionsWithoutTeam,
+      linksBy,
+      resetLinksOf
+    } as const
+  })
+}) {}

@@ -1,0 +1,30 @@
+/** What each plan allows, and the limits that hold on every plan (interface 8, decisions 4). */
+import type { Plan } from "#schema/Scopes.ts"
+
+const day = 86_400_000
+/** Lifetime choices of an API token (interface 8), in milliseconds; a year is 365 days. */
+export const lifetimes = { "1d": day, "7d": 7 * day, "30d": 30 * day, "90d": 90 * day, "1y": 365 * day } as const
+export type Lifetime = keyof typeof lifetimes
+
+export interface PlanLimits {
+  readonly longestLifetime: Lifetime
+  /** "The active-token cap is an abuse limit, not a pricing tier." */
+  readonly activeTokens: number
+  /** Whether versions before the current one are kept. */
+  readonly versions: boolean
+}
+
+export const plans: Record<Plan, PlanLimits> = {
+  developer: { longestLifetime: "90d", activeTokens: 500, versions: false },
+  team: { longestLifetime: "1y", activeTokens: 2_000, versions: true }
+}
+
+export const lifetimeAllowed = (plan: Plan, lifetime: Lifetime): boolean =>
+  lifetimes[lifetime] <= lifetimes[plans[plan].longestLifetime]
+
+export const environmentsPerProject = 100
+export const projectsPerTeam = 1_000
+/** Abuse limits of our own: each list that they bound is answered whole. */
+export const membersPerTeam = 1_000
+export const invitationsPerTeam = 200
+export const teamsPerPerson = 100
