@@ -1,0 +1,95 @@
+import * as Migrator from "@effect/sql/Migrator"
+import * as SqlClient from "@effect/sql/SqlClient"
+import type { SqlError } from "@effect/sql/SqlError"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import _0001_identity from "#migrations/0001_identity.ts"
+import _0002_projects from "#migrations/0002_projects.ts"
+import _0003_secrets from "#migrations/0003_secrets.ts"
+import _0004_credentials from "#migrations/0004_credentials.ts"
+import _0005_audit from "#migrations/0005_audit.ts"
+import _0006_vault from "#migrations/0006_vault.ts"
+import _0006_vault from "#migrations/0006_vault.ts"
+import { StartRefused } from "#src/AppConfig.ts"
+
+/** Append-only. A test compares it with the folder. */
+export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.SqlClient>> = {
+  "0001_identity": _0001_identity,
+  "0002_projects": _0002_projects,
+  "0003_secrets": _0003_secrets,
+  "0004_credentials": _0004_credentials,
+  "0005_audit": _0005_audit,
+  "0006_vault": _0006_vault
+}
+
+type Registry = typeof registry
+
+const LEDGER = "effect_sql_migrations"
+/** Any fixed number: the lock's name among all users of the database ("ampoule" in ASCII digits, cut). */
+const LOCK = 97_109_112
+
+const parse = (key: string) => {
+  const cut = key.indexOf("_")
+  return { id: Number(key.slice(0, cut)), name: key.slice(cut + 1) }
+}
+
+/**
+ * Brings the database up to `migrations` in one transaction, under a lock that lets one process at a time do it:
+ * a failing migration leaves nothing behind. Answers what it ran.
+ */
+export const migrate = (
+  migrations: Registry = registry
+): Effect.Effect<ReadonlyArray<readonly [id: number, name: string]>, StartRefused | SqlError, SqlClient.SqlClient> =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const known = Object.keys(migrations).map(parse)
+    return yield* sql.withTransaction(
+      Effect.gen(function* () {
+        yield* sql`SELECT pg_advisory_xact_lock(${LOCK}::bigint)`
+        // The migrator makes its ledger by running into an error, which would spoil this transaction.
+        yield* sql`CREATE TABLE IF NOT EXISTS ${sql(LEDGER)} (
+          migration_id integer PRIMARY KEY,
+          created_at timestamptz NOT NULL DEFAULT now(),
+          name text NOT NULL
+        )`
+        const applied = yield* sql<{ id: number; name: string }>`
+          SELECT migration_id AS id, name FROM ${sql(LEDGER)} ORDER BY migration_id`
+        yield* refuseForeignLedger(applied, known)
+        return yield* Migrator.make({})({
+          loader: Migrator.fromRecord(migrations as Record<string, Effect.Effect<void, unknown, SqlClient.SqlClient>>),
+          table: LEDGER
+        })
+      })
+    )
+  }).pipe(
+    Effect.catchTag("MigrationError", (error) => new StartRefused({ message: error.message })),
+    Effect.catchSomeDefect((defect) =>
+      defect instanceof Migrator.MigrationError
+        ? Option.some(Effect.zipRight(Effect.logDebug("migration", defect.cause), refused(defect)))
+        : Option.none()
+    )
+  )
+
+const refused = (defect: Migrator.MigrationError) =>
+  new StartRefused({ message: `${defect.message}. The database is as it was before.` })
+
+/** A ledger that this program could not have written up to its own end means another version's database. */
+const refuseForeignLedger = (
+  applied: ReadonlyArray<{ readonly id: number; readonly name: string }>,
+  known: ReadonlyArray<{ readonly id: number; readonly name: string }>
+): Effect.Effect<void, StartRefused> => {
+  const newest = Math.max(0, ...known.map(({ id }) => id))
+  const last = applied.at(-1)?.id ?? 0
+  if (last > newest) {
+    return new StartRefused({
+      message: `The database was migrated by a newer Ampoule (migration ${last}, this program knows up to ${newest}). Start that version, or restore a backup from before.`
+    })
+  }
+  const ledger = new Map(applied.map(({ id, name }) => [id, name]))
+  const odd = known.find(({ id, name }) => id <= last && ledger.get(id) !== name)
+  return odd === undefined
+    ? Effect.void
+    : new StartRefused({
+        message: `The database's list of migrations differs from this program's at number ${odd.id}. It belongs to another program or version.`
+      })
+}

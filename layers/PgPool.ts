@@ -1,0 +1,160 @@
+import * as PgClient from "@effect/sql-pg/PgClient"
+import type * as SqlClient from "@effect/sql/SqlClient"
+import type { SqlError } from "@effect/sql/SqlError"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Str from "effect/String"
+import * as Pg from "pg"
+
+/** The database did not answer a statement in time. The connection it ran on is gone with it. */
+export class QueryDeadlineExceeded extends Error {
+  override readonly name = "QueryDeadlineExceeded"
+  readonly code = "QUERY_DEADLINE_EXCEEDED"
+  constructor() {
+    super("the database did not answer in time")
+  }
+}
+
+export interface PoolOptions {
+  /** Where to connect: what `pg.Pool` takes. */
+  readonly connection: Pg.PoolConfig
+  /** Connections at most. */
+  readonly size: number
+  /** How long a query may wait for a connection, new or free, in milliseconds. */
+  readonly checkoutMillis: number
+  /** How long a statement may take before its connection is destroyed, in milliseconds. */
+  readonly deadlineMillis: number
+}
+
+type Callback = (error: Error | null | undefined, result: unknown) => void
+type Release = (error?: Error | boolean) => void
+
+const MAX_NAMED_STATEMENTS = 500
+const names = new Map<string, string>()
+const seenOnce = new Set<string>()
+
+/** A statement seen twice gets a name, so that Postgres parses and plans it once per connection. Bounded: no text can grow it for ever. */
+const statementName = (text: string): string | undefined => {
+  const known = names.get(text)
+  if (known !== undefined || names.size >= MAX_NAMED_STATEMENTS) return known
+  if (seenOnce.delete(text)) {
+    const name = `a${names.size}`
+    names.set(text, name)
+    return name
+  }
+  if (seenOnce.size >= MAX_NAMED_STATEMENTS) seenOnce.clear()
+  seenOnce.add(text)
+  return undefined
+}
+
+/** What a prepared statement answers after another process changed the schema: this connection has to go. */
+const staleStatement = new Set(["0A000", "26000"])
+
+/** `pg.Client` that names its statements, bounds them in time, and is not given back while one still runs. */
+const makeClientClass = (deadlineMillis: number) =>
+  class Client extends Pg.Client {
+    #running = 0
+    #poisoned = false
+    #release: Release | undefined
+    #waitingRelease: Release | undefined
+
+    constructor(config?: Pg.ClientConfig) {
+      super(config)
+      // @effect/sql-pg asks the pool to cancel this backend when a fiber is interrupted; by then the backend may run
+      // somebody else's query. Without a process id it does not ask.
+      Object.defineProperty(this, "processID", { get: () => undefined, set: () => {} })
+      // The pool sets `release` at each checkout. An interrupted fiber releases while its statement still runs:
+      // the connection must not reach the next user before it is free again.
+      Object.defineProperty(this, "release", {
+        get: () => this.#releaseWhenIdle,
+        set: (release: Release) => {
+          this.#release = release
+        }
+      })
+      // pg's `query` has a dozen overloads; both callers (sql-pg and pg-pool) use the callback form handled here.
+      const query = super.query.bind(this) as (config: unknown, values?: unknown, callback?: Callback) => unknown
+      Object.defineProperty(this, "query", {
+        value: (config: unknown, values: unknown, callback?: Callback) =>
+          typeof callback === "function"
+            ? query(this.#named(config, values), undefined, this.#watched(callback))
+            : query(config, values)
+      })
+    }
+
+    readonly #releaseWhenIdle: Release = (error) => {
+      const release = this.#release
+      if (release === undefined) return
+      if (error === undefined && this.#running > 0) this.#waitingRelease = release
+      else release(error ?? (this.#poisoned || undefined))
+    }
+
+    #named(config: unknown, values: unknown) {
+      const given =
+        typeof config === "string" ? { text: config, values } : (config as { text: string; values?: unknown })
+      // Without parameters the simple protocol serves best: transaction control, and migrations' DDL.
+      if (!Array.isArray(given.values) || given.values.length === 0) return given
+      const name = statementName(given.text)
+      return name === undefined ? given : { ...given, name }
+    }
+
+    #watched(callback: Callback): Callback {
+      this.#running++
+      let settled = false
+      const timer = setTimeout(() => {
+        // The answer may already be here, behind work that held the event loop: let the sockets speak first.
+        setImmediate(() => setImmediate(() => settled || this.#destroy(new QueryDeadlineExceeded())))
+      }, deadlineMillis)
+      return (error, result) => {
+        if (settled) return
+        settled = true
+        clearTimeout(timer)
+        this.#running--
+        if (error != null && "code" in error && staleStatement.has(String(error.code))) this.#poisoned = true
+        callback(error, result)
+        const waiting = this.#waitingRelease
+        if (waiting !== undefined && this.#running === 0) {
+          this.#waitingRelease = undefined
+          // Next tick: `pg` puts its own state in order after this callback.
+          process.nextTick(() => waiting(this.#poisoned || undefined))
+        }
+      }
+    }
+
+    /** Ends the socket: pg then fails everything on this connection with `error`, and the pool drops it. */
+    #destroy(error: Error) {
+      const { stream } = (
+        this as unknown as { readonly connection: { readonly stream: { destroy(error: Error): void } } }
+      ).connection
+      stream.destroy(error)
+    }
+  }
+
+const camelNames = new Map<string, string>()
+const camel = (name: string) => {
+  let known = camelNames.get(name)
+  if (known === undefined) camelNames.set(name, (known = Str.snakeToCamel(name)))
+  return known
+}
+
+export const acquirePool = (options: PoolOptions): Effect.Effect<Pg.Pool, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const pool = new Pg.Pool({
+        application_name: "ampoule",
+        idleTimeoutMillis: 30_000,
+        ...options.connection,
+        max: options.size,
+        connectionTimeoutMillis: options.checkoutMillis,
+        Client: makeClientClass(options.deadlineMillis)
+      })
+      // An idle connection that breaks is dropped by the pool; without a listener it would end the process.
+      pool.on("error", () => {})
+      return pool
+    }),
+    (pool) => Effect.promise(() => pool.end()).pipe(Effect.interruptible, Effect.timeoutOption("2 seconds"))
+  )
+
+/** SqlClient over such a pool. Result columns come back in camelCase; JSON documents are left alone. */
+export const layer = (options: PoolOptions): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError> =>
+  PgClient.layerFromPool({ acquire: acquirePool(options), transformResultNames: camel, transformJson: false })

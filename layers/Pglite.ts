@@ -1,0 +1,311 @@
+import type * as PgClient from "@effect/sql-pg/PgClient"
+import type * as SqlClient from "@effect/sql/SqlClient"
+import type { SqlError } from "@effect/sql/SqlError"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Runtime from "effect/Runtime"
+import type * as Scope from "effect/Scope"
+import { Duplex } from "node:stream"
+import { Worker } from "node:worker_threads"
+import { migrate } from "#layers/Migrations.ts"
+import * as PgPool from "#layers/PgPool.ts"
+import { StartRefused } from "#src/AppConfig.ts"
+import type { FromWorker, Origin, ToWorker, WorkerInput } from "#layers/pglite-worker.mjs"
+
+/** The embedded database's thread has ended or does not answer. */
+export class EmbeddedDatabaseGone extends Error {
+  override readonly name = "EmbeddedDatabaseGone"
+  readonly code = "EMBEDDED_DATABASE_GONE"
+  constructor() {
+    super("the embedded database is not running")
+  }
+}
+
+type Report = (message: string) => void
+
+/** How long the thread may be silent after a connection was given up before it is ended and started anew. */
+const STUCK_AFTER_MILLIS = 15_000
+const STOP_WITHIN_MILLIS = 10_000
+
+/** Owns the thread: starts it, starts it again when it died (a folder survives that, a memory database does not). */
+class EmbeddedDatabase {
+  #worker: Worker | undefined
+  #ready = false
+  #stopping = false
+  #connections = new Map<number, WorkerSocket>()
+  #lastConnection = 0
+  #waitingForClose: NodeJS.Timeout | undefined
+  readonly #input: WorkerInput
+  readonly #report: Report
+
+  constructor(input: WorkerInput, report: Report) {
+    this.#input = input
+    this.#report = report
+  }
+
+  /** Resolves when the database answers, rejects with a sentence for the operator. */
+  start(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const worker = new Worker(new URL("./pglite-worker.mjs", import.meta.url), {
+        workerData: this.#input,
+        execArgv: [],
+        // Nothing of the service's environment (its keys!) goes into that thread, and none of its output out of it.
+        env: {},
+        stdout: true,
+        stderr: true
+      })
+      worker.stdout.resume()
+      worker.stderr.resume()
+      this.#worker = worker
+      let failure = "the embedded database stopped while it was starting"
+      worker.on("message", (message: FromWorker) => {
+        switch (message.type) {
+          case "initializing":
+            return this.#report("Preparing the embedded database (first start, a few seconds)")
+          case "ready":
+            this.#ready = true
+            for (const connection of this.#connections.keys()) this.#send({ type: "open", connection })
+            return resolve()
+          case "failed":
+            failure = message.sentence
+            return
+          case "opened":
+            return this.#connections.get(message.connection)?.opened()
+          case "bytes":
+            return this.#connections.get(message.connection)?.receive(message.bytes)
+          case "closed":
+            clearTimeout(this.#waitingForClose)
+            this.#waitingForClose = undefined
+            return
+          case "broken":
+            this.#report("The embedded database failed and is being restarted")
+            void worker.terminate()
+            return
+        }
+      })
+      worker.on("error", () => {})
+      worker.once("exit", () => {
+        if (this.#worker !== worker) return
+        this.#worker = undefined
+        this.#ready = false
+        clearTimeout(this.#waitingForClose)
+        this.#waitingForClose = undefined
+        for (const socket of this.#connections.values()) socket.destroy(new EmbeddedDatabaseGone())
+        this.#connections.clear()
+        reject(new Error(failure))
+      })
+    })
+  }
+
+  connect(socket: WorkerSocket): number {
+    const connection = ++this.#lastConnection
+    this.#connections.set(connection, socket)
+    if (this.#ready) this.#send({ type: "open", connection })
+    else if (this.#worker === undefined) this.#restart()
+    return connection
+  }
+
+  #restart() {
+    const lost = !("folder" in this.#input.origin)
+    if (this.#stopping || lost) {
+      const sockets = [...this.#connections.values()]
+      this.#connections.clear()
+      for (const socket of sockets) process.nextTick(() => socket.destroy(new EmbeddedDatabaseGone()))
+      return
+    }
+    this.start().then(
+      () => this.#report("The embedded database is back"),
+      () => this.#report("The embedded database could not be restarted")
+    )
+  }
+
+  send(connection: number, bytes: Uint8Array) {
+    if (this.#connections.has(connection)) this.#send({ type: "bytes", connection, bytes })
+  }
+
+  disconnect(connection: number) {
+    if (!this.#connections.delete(connection) || !this.#ready) return
+    this.#send({ type: "close", connection })
+    const worker = this.#worker
+    this.#waitingForClose ??= setTimeout(() => {
+      this.#report("The embedded database does not answer and is being restarted")
+      void worker?.terminate()
+    }, STUCK_AFTER_MILLIS).unref()
+  }
+
+  #send(message: ToWorker) {
+    this.#worker?.postMessage(message)
+  }
+
+  /** Sends the thread home; resolves when it is gone. */
+  async stop(): Promise<void> {
+    this.#stopping = true
+    const worker = this.#worker
+    if (worker === undefined) return
+    const timer = setTimeout(() => void worker.terminate(), STOP_WITHIN_MILLIS)
+    const gone = new Promise<void>((resolve) => void worker.once("exit", () => resolve()))
+    this.#send({ type: "stop" })
+    await gone
+    clearTimeout(timer)
+  }
+
+  /** Ends the thread at once, as a crash would. */
+  async crash(): Promise<void> {
+    await this.#worker?.terminate()
+  }
+
+  /** The whole database as an archive: what the file of `Origin.template` holds. */
+  dump(): Promise<Uint8Array> {
+    return new Promise((resolve, reject) => {
+      const worker = this.#worker
+      if (worker === undefined) return reject(new EmbeddedDatabaseGone())
+      const listener = (message: FromWorker) => {
+        if (message.type !== "dumped") return
+        worker.off("message", listener)
+        resolve(message.bytes)
+      }
+      worker.on("message", listener)
+      this.#send({ type: "dump" })
+    })
+  }
+}
+
+/** What `pg` takes for its TCP socket. One write is one batch of protocol messages. */
+class WorkerSocket extends Duplex {
+  #connection = 0
+  readonly #database: EmbeddedDatabase
+
+  constructor(database: EmbeddedDatabase) {
+    super()
+    this.#database = database
+  }
+
+  connect() {
+    this.#connection = this.#database.connect(this)
+    return this
+  }
+
+  opened() {
+    this.emit("connect")
+  }
+
+  receive(bytes: Uint8Array) {
+    this.push(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
+  }
+
+  override _read() {}
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void) {
+    this.#database.send(this.#connection, new Uint8Array(chunk))
+    done()
+  }
+
+  override _writev(chunks: ReadonlyArray<{ readonly chunk: Buffer }>, done: () => void) {
+    this.#database.send(this.#connection, new Uint8Array(Buffer.concat(chunks.map(({ chunk }) => chunk))))
+    done()
+  }
+
+  override _final(done: () => void) {
+    this.push(null)
+    done()
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void) {
+    this.#database.disconnect(this.#connection)
+    done(error)
+  }
+
+  // The part of net.Socket that pg calls.
+  setNoDelay() {}
+  setKeepAlive() {}
+  ref() {}
+  unref() {}
+}
+
+export interface EmbeddedOptions {
+  readonly origin: Origin
+  readonly checkoutMillis: number
+  readonly deadlineMillis: number
+  /** Counts fsync calls, for the test that holds the durability hook. */
+  readonly fsyncCounter?: SharedArrayBuffer
+}
+
+const acquire = (options: EmbeddedOptions): Effect.Effect<EmbeddedDatabase, StartRefused, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.gen(function* () {
+      const runFork = Runtime.runFork(yield* Effect.runtime())
+      const database = new EmbeddedDatabase(
+        {
+          origin: options.origin,
+          ...(options.fsyncCounter === undefined ? {} : { fsyncCounter: options.fsyncCounter })
+        },
+        (message) => void runFork(Effect.logWarning(message))
+      )
+      yield* Effect.tryPromise({
+        try: () => database.start(),
+        catch: (error) =>
+          new StartRefused({ message: error instanceof Error ? error.message : "the embedded database did not start" })
+      })
+      return database
+    }),
+    (database) => Effect.promise(() => database.stop())
+  )
+
+const poolOptions = (database: EmbeddedDatabase, options: Omit<EmbeddedOptions, "origin">): PgPool.PoolOptions => ({
+  connection: {
+    user: "postgres",
+    database: "postgres",
+    password: "",
+    ssl: false,
+    idleTimeoutMillis: 0,
+    // pg asks for a Socket and uses the part that WorkerSocket has.
+    stream: (() => new WorkerSocket(database)) as unknown as () => Duplex
+  },
+  // One session: the pool of one is the queue in front of it, a transaction holds it.
+  size: 1,
+  checkoutMillis: options.checkoutMillis,
+  deadlineMillis: options.deadlineMillis
+})
+
+const MIGRATION_MILLIS = 600_000
+
+export type Provided = PgClient.PgClient | SqlClient.SqlClient
+
+/** A migrated database in its own thread, with a handle on that thread for tests. */
+export const make = (
+  options: EmbeddedOptions & { readonly migrated?: boolean }
+): Effect.Effect<
+  {
+    readonly layer: Layer.Layer<Provided, SqlError>
+    readonly crash: Effect.Effect<void>
+    readonly dump: Effect.Effect<Uint8Array>
+  },
+  StartRefused | SqlError,
+  Scope.Scope
+> =>
+  Effect.gen(function* () {
+    const database = yield* acquire(options)
+    if (options.migrated !== false) {
+      yield* Effect.provide(
+        migrate(),
+        PgPool.layer(poolOptions(database, { checkoutMillis: MIGRATION_MILLIS, deadlineMillis: MIGRATION_MILLIS }))
+      )
+    }
+    return {
+      layer: PgPool.layer(poolOptions(database, options)),
+      crash: Effect.promise(() => database.crash()),
+      dump: Effect.promise(() => database.dump())
+    }
+  })
+
+/** Patient: tests share a machine. */
+const forTests = { checkoutMillis: 30_000, deadlineMillis: 30_000 }
+
+/** In memory and gone with its scope. Slow to start: seconds. */
+export const layerMemory: Layer.Layer<Provided, StartRefused | SqlError> = Layer.unwrapScoped(
+  Effect.map(make({ origin: { empty: true }, ...forTests }), ({ layer }) => layer)
+)
+
+/** In memory, from the file of a dumped database that is migrated already. */
+export const layerFromDump = (template: string): Layer.Layer<Provided, StartRefused | SqlError> =>
+  Layer.unwrapScoped(Effect.map(make({ origin: { template }, migrated: false, ...forTests }), ({ layer }) => layer))

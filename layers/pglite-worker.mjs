@@ -1,0 +1,162 @@
+// @ts-check
+/**
+ * The embedded PostgreSQL, in a thread of its own: its queries are synchronous WebAssembly and would stop the
+ * event loop of the service. Speaks PostgreSQL's wire protocol with `Pglite.ts` in whole batches.
+ * Plain JavaScript, because a worker has to load without a compiler, from the sources as well as from `dist`.
+ */
+import * as fs from "node:fs"
+import { isMainThread, parentPort, workerData } from "node:worker_threads"
+
+/**
+ * @typedef {import("./pglite-worker.d.mts").WorkerInput} WorkerInput
+ * @typedef {import("./pglite-worker.d.mts").ToWorker} ToWorker
+ * @typedef {import("./pglite-worker.d.mts").FromWorker} FromWorker
+ */
+
+/** @param {string} text a simple query, as the wire has it */
+const simpleQuery = (text) => {
+  const body = Buffer.from(text + "\0")
+  const message = Buffer.alloc(body.length + 5)
+  message.write("Q")
+  message.writeInt32BE(body.length + 4, 1)
+  body.copy(message, 5)
+  return new Uint8Array(message)
+}
+
+/** @param {WorkerInput} input @param {(message: FromWorker, transfer?: Array<ArrayBuffer>) => void} send */
+const serve = async (input, send) => {
+  /** @type {Array<string>} */
+  const spoken = []
+  const onStderr = (/** @type {string} */ line) => void (spoken.length < 100 && spoken.push(line))
+  const { PGlite } = await import("@electric-sql/pglite")
+  const durable = "folder" in input.origin
+  // `-F` is fsync=off. Even without it the file system of the WebAssembly build has no fsync operation: see `hookFsync`.
+  const startParams = [
+    ...PGlite.defaultStartParams.filter((/** @type {string} */ x) => !durable || x !== "-F"),
+    ...["shared_buffers=16MB", "timezone=UTC", ...(durable ? ["wal_sync_method=fsync"] : [])].flatMap((x) => ["-c", x])
+  ]
+
+  /** Without this hook COMMIT returns before the write-ahead log is on the disk. @param {any} lite */
+  const hookFsync = (lite) => {
+    const counter = input.fsyncCounter === undefined ? undefined : new Int32Array(input.fsyncCounter)
+    lite.Module.NODEFS.stream_ops.fsync = (/** @type {{ nfd: number }} */ stream) => {
+      fs.fsyncSync(stream.nfd)
+      if (counter !== undefined) Atomics.add(counter, 0, 1)
+      return 0
+    }
+  }
+
+  const open = async () => {
+    if ("template" in input.origin)
+      return PGlite.create({ loadDataDir: new Blob([fs.readFileSync(input.origin.template)]), startParams, onStderr })
+    if ("empty" in input.origin) return PGlite.create({ startParams, onStderr })
+    const { folder } = input.origin
+    if (!fs.existsSync(folder)) {
+      // Made beside its final name: a first start that is killed half-way leaves no half database behind.
+      send({ type: "initializing" })
+      const unfinished = `${folder}.new`
+      fs.rmSync(unfinished, { recursive: true, force: true })
+      fs.mkdirSync(unfinished, { recursive: true, mode: 0o700 })
+      await (await PGlite.create(unfinished, { startParams, onStderr })).close()
+      syncTree(unfinished)
+      fs.renameSync(unfinished, folder)
+    }
+    const lite = await PGlite.create(folder, { startParams, onStderr })
+    hookFsync(lite)
+    return lite
+  }
+
+  const lite = await open()
+  /** @param {Uint8Array} message @param {(bytes: Uint8Array) => void} onRawData */
+  const exchange = (message, onRawData) => lite.execProtocolRawStream(message, { syncToFs: false, onRawData })
+  /** @param {string} text */
+  const quietly = (text) => exchange(simpleQuery(text), () => {})
+
+  let current = -1
+  let work = Promise.resolve()
+
+  /** @param {ToWorker} message */
+  const handle = async (message) => {
+    switch (message.type) {
+      case "open": {
+        // There is one session for all connections that follow one another: what the last one left goes.
+        await quietly("ROLLBACK")
+        await quietly("DISCARD ALL")
+        current = message.connection
+        return send({ type: "opened", connection: current })
+      }
+      case "bytes": {
+        if (message.connection !== current) return
+        /** @type {Array<Uint8Array>} */
+        const chunks = []
+        await exchange(message.bytes, (bytes) => chunks.push(bytes.slice()))
+        const answer = new Uint8Array(chunks.reduce((size, chunk) => size + chunk.length, 0))
+        let offset = 0
+        for (const chunk of chunks) {
+          answer.set(chunk, offset)
+          offset += chunk.length
+        }
+        return send({ type: "bytes", connection: message.connection, bytes: answer }, [answer.buffer])
+      }
+      case "close": {
+        if (message.connection === current) {
+          current = -1
+          await quietly("ROLLBACK")
+        }
+        return send({ type: "closed", connection: message.connection })
+      }
+      case "dump": {
+        await quietly("CHECKPOINT")
+        const bytes = new Uint8Array(await (await lite.dumpDataDir("none")).arrayBuffer())
+        return send({ type: "dumped", bytes }, [bytes.buffer])
+      }
+      case "stop": {
+        await lite.close()
+        return process.exit(0)
+      }
+    }
+  }
+
+  send({ type: "ready" })
+  return (/** @type {ToWorker} */ message) => {
+    work = work.then(() => handle(message)).catch(() => send({ type: "broken" }))
+  }
+}
+
+/** Flushes a fresh folder, so that its name never stands for files that are not on the disk. @param {string} folder */
+const syncTree = (folder) => {
+  for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+    const path = `${folder}/${entry.name}`
+    if (entry.isDirectory()) syncTree(path)
+    else if (entry.isFile()) syncPath(path)
+  }
+  syncPath(folder)
+}
+
+/** @param {string} path */
+const syncPath = (path) => {
+  const descriptor = fs.openSync(path, "r")
+  try {
+    fs.fsyncSync(descriptor)
+  } finally {
+    fs.closeSync(descriptor)
+  }
+}
+
+if (!isMainThread && parentPort !== null) {
+  const port = parentPort
+  /** @type {Array<ToWorker>} */
+  const early = []
+  port.on("message", (message) => early.push(message))
+  serve(workerData, (message, transfer = []) => port.postMessage(message, transfer)).then(
+    (receive) => {
+      port.removeAllListeners("message")
+      port.on("message", receive)
+      for (const message of early) receive(message)
+    },
+    (error) => {
+      port.postMessage({ type: "failed", sentence: String(error) })
+      process.exit(1)
+    }
+  )
+}

@@ -1,0 +1,40 @@
+import * as Context from "effect/Context"
+import * as Data from "effect/Data"
+import type * as LogLevel from "effect/LogLevel"
+import type * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
+
+/**
+ * The service cannot start as it is set up. `message` is one plain sentence for the operator: it names the setting
+ * or the folder and what to do, and never repeats a value.
+ */
+export class StartRefused extends Data.TaggedError("StartRefused")<{ readonly message: string }> {}
+
+/** Every setting of the server (decisions 1), decoded. Provided from the environment by `layers/Config.ts`. */
+export interface Settings {
+  readonly host: string
+  readonly port: number
+  /** Public address without a trailing slash; `http:` only for loopback (decisions 2). */
+  readonly baseUrl: string
+  /** Folder of the embedded default, as given. */
+  readonly dataDir: string
+  /** Postgres. None: the embedded database in `dataDir`. */
+  readonly databaseUrl: Option.Option<Redacted.Redacted>
+  /** Connections to Postgres, per process. */
+  readonly databasePoolSize: number
+  /** Serve on a Postgres that may lose acknowledged writes in a power failure. */
+  readonly unsafeDatabase: boolean
+  readonly redisUrl: Option.Option<Redacted.Redacted>
+  readonly vaultUrl: Option.Option<Redacted.Redacted>
+  readonly workers: number
+  readonly rootKey: Option.Option<Redacted.Redacted>
+  readonly setupCode: Option.Option<Redacted.Redacted>
+  /** Addresses or CIDR blocks whose `X-Forwarded-For` counts (decisions 7). */
+  readonly trustedProxies: ReadonlyArray<string>
+  readonly rateLimits: boolean
+  readonly mcpReveal: boolean
+  readonly logLevel: LogLevel.LogLevel
+  readonly logFormat: "json" | "pretty" | "logfmt"
+}
+
+export class AppConfig extends Context.Tag("AppConfig")<AppConfig, Settings>() {}
