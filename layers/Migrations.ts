@@ -9,7 +9,6 @@ import _0003_secrets from "#migrations/0003_secrets.ts"
 import _0004_credentials from "#migrations/0004_credentials.ts"
 import _0005_audit from "#migrations/0005_audit.ts"
 import _0006_vault from "#migrations/0006_vault.ts"
-import _0006_vault from "#migrations/0006_vault.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
