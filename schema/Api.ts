@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { ApiTokensApi } from "./ApiTokensApi.ts"
 import { AuditApi } from "./AuditApi.ts"
 import { CapabilitiesApi } from "./CapabilitiesApi.ts"
+import { DeviceApi, DeviceApprovalApi, MyGrantsApi } from "./DeviceApi.ts"
 import { DiscoveryApi, OpenApiDocument } from "./DiscoveryApi.ts"
 import * as Errors from "./Errors.ts"
 import { IdentityApi } from "./IdentityApi.ts"
@@ -28,9 +29,11 @@ const AnyRoute = Schema.Union(
   Errors.DependencyUnavailable
 )
 
-export const title = "Ampoule"
 /** Version of the contract (interface 9). */
 export const version = "1.0.0"
+
+/** `/mcp` is served beside the HttpApi; the document lists it from the day it exists. */
+export const servesMcp = false
 
 /** Interface 4: what a token, a CLI grant or an agent may call. Described by `/openapi.json`. */
 export class Api extends HttpApi.make("ampoule")
@@ -39,7 +42,8 @@ export class Api extends HttpApi.make("ampoule")
   .add(ProjectsApi)
   .add(SecretsApi)
   .add(CapabilitiesApi)
-  // Next, each with its handlers: .add(DeviceApi), .add(SealedApi), .add(MetadataApi)
+  .add(DeviceApi)
+  // Next, each with its handlers: .add(SealedApi), .add(MetadataApi)
   .addError(AnyRoute) {}
 
 /** The description of the session routes. */
@@ -67,7 +71,9 @@ export class DashboardApi extends HttpApi.make("dashboard")
   .add(ManageProjectsApi)
   .add(ApiTokensApi)
   .add(AuditApi)
-  // Next, each with its handlers: .add(DeviceApprovalApi), .add(MyGrantsApi), .add(SealingKeysApi)
+  .add(DeviceApprovalApi)
+  .add(MyGrantsApi)
+  // Next, each with its handlers: .add(SealingKeysApi)
   .addError(AnyRoute) {}
 
 const nothing = (what: string) => {

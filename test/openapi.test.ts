@@ -1,0 +1,636 @@
+/** The documents against the tables of interface 4 and decisions 4 to 9, typed here by hand. */
+import * as HttpApi from "@effect/platform/HttpApi"
+import { assert, describe, it } from "@effect/vitest"
+import { Api, DashboardApi } from "#schema/Api.ts"
+import { auditActions } from "#schema/Audit.ts"
+import { DeviceApi, DeviceApprovalApi, MyGrantsApi } from "#schema/DeviceApi.ts"
+import { MetadataApi } from "#schema/DiscoveryApi.ts"
+import * as OpenApi from "#schema/OpenApi.ts"
+import { SealedApi, SealingKeysApi } from "#schema/SealedApi.ts"
+
+interface Row {
+  readonly success: number
+  readonly response: string
+  /** Absent = no credential. */
+  readonly credentials?: ReadonlyArray<string>
+  readonly scope?: string
+  readonly required?: ReadonlyArray<string>
+  readonly optional?: ReadonlyArray<string>
+  readonly body?: { readonly required: ReadonlyArray<string>; readonly optional: ReadonlyArray<string> }
+  /** Beyond 400, 404, 429, 500 and, with a credential, 401 and 403. */
+  readonly more?: ReadonlyArray<number>
+}
+
+const all = ["apiToken", "cliGrant", "session"]
+const environment = ["projectId", "environment"]
+const paging = ["page", "pageSize", "representation"]
+const body = [413, 415]
+
+const contract: Record<string, Row> = {
+  "GET /.well-known/oauth-authorization-server": { success: 200, response: "AuthorizationServerMetadata" },
+  "GET /.well-known/oauth-protected-resource": { success: 200, response: "ProtectedResourceMetadata" },
+  "GET /.well-known/oauth-protected-resource/mcp": { success: 200, response: "ProtectedResourceMetadata" },
+  "GET /health/live": { success: 200, response: "LivenessResponse" },
+  "GET /health/ready": { success: 200, response: "ReadinessResponse", more: [503] },
+  "GET /openapi.json": { success: 200, response: "object" },
+
+  "GET /me/verify": { success: 200, response: "VerifyAuthResponse", credentials: all, scope: "identity:read" },
+  "DELETE /me/token": { success: 200, response: "RevokedAck", credentials: ["apiToken", "session"] },
+  "GET /me": { success: 200, response: "MeResponse", credentials: ["cliGrant", "session"], scope: "identity:read" },
+  "GET /me/cli": { success: 200, response: "CliWhoamiResponse", credentials: ["cliGrant"], scope: "identity:read" },
+  "POST /auth/cli/device": {
+    success: 201,
+    response: "DeviceStartResponse",
+    body: { required: [], optional: ["credentialProtection", "installationId", "machineCredential", "host"] },
+    more: body
+  },
+  // The device code stands in the body, so no scheme; 401 and 403 belong to the credential all the same.
+  "POST /auth/cli/device/token": {
+    success: 201,
+    response: "DevicePollResponse",
+    body: { required: ["deviceCode"], optional: [] },
+    more: [401, 403, ...body]
+  },
+  "GET /auth/cli/device/events": { success: 200, response: "text/event-stream", credentials: ["deviceCode"] },
+  "POST /auth/cli/logout": { success: 201, response: "RevokedAck", credentials: ["cliGrant"], scope: "none" },
+
+  "GET /projects": { success: 200, response: "ProjectList", credentials: all, scope: "projects:read" },
+  "GET /projects/{projectId}/environments": {
+    success: 200,
+    response: "ProjectEnvironmentList",
+    credentials: all,
+    scope: "projects:read",
+    required: ["projectId"]
+  },
+  "GET /environments/{envId}/keypair": {
+    success: 200,
+    response: "EnvironmentKeypair",
+    credentials: all,
+    scope: "secrets:read",
+    required: ["envId"]
+  },
+  "POST /environments/{envId}/sealed-values/open": {
+    success: 200,
+    response: "OpenedSealedValues",
+    credentials: all,
+    scope: "secrets:run",
+    required: ["envId"],
+    body: { required: ["keyId", "entries"], optional: [] },
+    more: body
+  },
+
+  "POST /secrets": {
+    success: 201,
+    response: "SecretRef",
+    credentials: all,
+    scope: "secrets:write",
+    optional: ["Idempotency-Key"],
+    body: { required: ["projectId", "environment", "key"], optional: ["kind", "value", "source", "expectedVersion"] },
+    more: [409, ...body]
+  },
+  "GET /secrets": {
+    success: 200,
+    response: "ListSecretsResponse",
+    credentials: all,
+    scope: "secrets:read",
+    required: environment,
+    optional: paging
+  },
+  "POST /secrets/bulk": {
+    success: 201,
+    response: "BulkCreateResult",
+    credentials: all,
+    scope: "secrets:write",
+    optional: ["Idempotency-Key"],
+    body: { required: ["projectId", "environment", "secrets"], optional: [] },
+    more: [409, ...body]
+  },
+  "GET /secrets/with-values": {
+    success: 200,
+    response: "SecretWithValueList",
+    credentials: all,
+    scope: "secrets:read_values",
+    required: environment,
+    optional: paging
+  },
+  "GET /secrets/value": {
+    success: 200,
+    response: "SecretWithValue",
+    credentials: all,
+    scope: "secrets:read_values",
+    required: [...environment, "key"],
+    optional: ["representation"]
+  },
+  "GET /secrets/inject": {
+    success: 200,
+    response: "InjectedSecrets",
+    credentials: all,
+    scope: "secrets:run",
+    required: environment,
+    optional: ["If-None-Match", ...paging],
+    more: [304]
+  },
+  "GET /secrets/diff": {
+    success: 200,
+    response: "SecretDiff",
+    credentials: all,
+    scope: "secrets:read",
+    required: ["projectId", "sourceEnv", "targetEnv"]
+  },
+  "DELETE /secrets/{secretId}": {
+    success: 200,
+    response: "DeleteSecretResult",
+    credentials: all,
+    scope: "secrets:write",
+    required: ["secretId"],
+    optional: ["disposition"],
+    more: [409]
+  },
+  "POST /secrets/delete-bulk": {
+    success: 201,
+    response: "BulkDeleteResult",
+    credentials: all,
+    scope: "secrets:write",
+    optional: ["Idempotency-Key"],
+    body: { required: ["ids", "projectId", "environment"], optional: [] },
+    more: [409, ...body]
+  },
+  "GET /secrets/composition": {
+    success: 200,
+    response: "SecretCompositionGraph",
+    credentials: all,
+    scope: "secrets:read",
+    required: environment
+  },
+
+  // decisions 4
+  "PATCH /secrets/{secretId}": {
+    success: 200,
+    response: "SecretRef",
+    credentials: all,
+    scope: "secrets:write",
+    required: ["secretId"],
+    body: { required: [], optional: ["kind", "value", "source", "expectedVersion"] },
+    more: [409, ...body]
+  },
+  "POST /secrets/{secretId}/rollback": {
+    success: 200,
+    response: "SecretRef",
+    credentials: all,
+    scope: "secrets:write",
+    required: ["secretId"],
+    body: { required: ["version"], optional: ["expectedVersion"] },
+    more: [409, ...body]
+  },
+  "POST /secrets/{secretId}/restore": {
+    success: 200,
+    response: "SecretRef",
+    credentials: all,
+    scope: "secrets:write",
+    required: ["secretId"],
+    more: [409]
+  },
+  "GET /secrets/{secretId}/versions": {
+    success: 200,
+    response: "SecretVersionList",
+    credentials: all,
+    scope: "secrets:read",
+    required: ["secretId"]
+  },
+  "GET /secrets/deleted": {
+    success: 200,
+    response: "DeletedSecretList",
+    credentials: all,
+    scope: "secrets:read",
+    required: environment
+  },
+
+  "GET /capabilities": { success: 200, response: "Capabilities", credentials: all, scope: "none" }
+}
+
+const session = ["session"]
+const sessionRoute = (success: number, response: string, row: Omit<Row, "success" | "response"> = {}): Row => ({
+  success,
+  response,
+  credentials: session,
+  ...row
+})
+const members = (required: ReadonlyArray<string>, optional: ReadonlyArray<string> = []) => ({ required, optional })
+
+const dashboard: Record<string, Row> = {
+  "GET /dashboard/openapi.json": { success: 200, response: "object" },
+  "POST /setup": {
+    success: 201,
+    response: "SetupResult",
+    body: members(["setupCode", "email", "name", "password", "teamName"]),
+    more: [401, 403, 409, ...body]
+  },
+  "POST /auth/session": {
+    success: 200,
+    response: "SignedIn",
+    body: members(["email", "password"]),
+    more: [401, 403, ...body]
+  },
+  "DELETE /auth/session": sessionRoute(200, "DeletedAck"),
+  "POST /me/password": sessionRoute(200, "PasswordAck", {
+    body: members(["currentPassword", "newPassword"]),
+    more: body
+  }),
+  "POST /password-reset": {
+    success: 200,
+    response: "PasswordAck",
+    body: members(["code", "newPassword"]),
+    more: [401, 403, ...body]
+  },
+  "POST /teams": sessionRoute(201, "MyTeam", { body: members(["name"]), more: body }),
+  "PATCH /teams/{teamId}": sessionRoute(200, "MyTeam", {
+    required: ["teamId"],
+    body: members([], ["name", "plan"]),
+    more: body
+  }),
+  "POST /teams/{teamId}/leave": sessionRoute(200, "DeletedAck", { required: ["teamId"] }),
+  "GET /teams/{teamId}/members": sessionRoute(200, "MemberList", { required: ["teamId"] }),
+  "POST /teams/{teamId}/invitations": sessionRoute(201, "Invitation", {
+    required: ["teamId"],
+    body: members(["email", "role"]),
+    more: [409, ...body]
+  }),
+  "POST /invitations/accept": {
+    success: 200,
+    response: "SignedIn",
+    body: members(["code"], ["name", "password"]),
+    more: [401, 403, ...body]
+  },
+  "PATCH /teams/{teamId}/members/{userId}": sessionRoute(200, "Member", {
+    required: ["teamId", "userId"],
+    body: members([], ["role", "active"]),
+    more: body
+  }),
+  "DELETE /teams/{teamId}/members/{userId}": sessionRoute(200, "DeletedAck", { required: ["teamId", "userId"] }),
+  "POST /teams/{teamId}/members/{userId}/password-reset": sessionRoute(201, "PasswordResetLink", {
+    required: ["teamId", "userId"]
+  }),
+  "POST /teams/{teamId}/projects": sessionRoute(201, "Project", {
+    required: ["teamId"],
+    body: members(["name"], ["slug", "environments"]),
+    more: [409, ...body]
+  }),
+  "PATCH /projects/{projectId}": sessionRoute(200, "Project", {
+    required: ["projectId"],
+    body: members([], ["name", "slug"]),
+    more: [409, ...body]
+  }),
+  "DELETE /projects/{projectId}": sessionRoute(200, "DeletedAck", { required: ["projectId"] }),
+  "POST /projects/{projectId}/environments": sessionRoute(201, "ProjectEnvironment", {
+    required: ["projectId"],
+    body: members(["slug"], ["name", "protected"]),
+    more: [409, ...body]
+  }),
+  "PATCH /environments/{envId}": sessionRoute(200, "ProjectEnvironment", {
+    required: ["envId"],
+    body: members([], ["name", "protected"]),
+    more: body
+  }),
+  "DELETE /environments/{envId}": sessionRoute(200, "DeletedAck", { required: ["envId"] }),
+  "POST /teams/{teamId}/api-tokens": sessionRoute(201, "ApiTokenWithValue", {
+    required: ["teamId"],
+    body: members(["name"], ["accessLevel", "projects", "environments", "lifetime", "mcpScopes"]),
+    more: body
+  }),
+  "GET /teams/{teamId}/api-tokens": sessionRoute(200, "ApiTokenList", { required: ["teamId"] }),
+  "PATCH /teams/{teamId}/api-tokens/{tokenId}": sessionRoute(200, "ApiToken", {
+    required: ["teamId", "tokenId"],
+    body: members([], ["name", "accessLevel", "mcpScopes"]),
+    more: body
+  }),
+  "POST /teams/{teamId}/api-tokens/{tokenId}/rotate": sessionRoute(200, "ApiTokenWithValue", {
+    required: ["teamId", "tokenId"]
+  }),
+  "POST /teams/{teamId}/api-tokens/{tokenId}/revoke": sessionRoute(200, "RevokedAck", {
+    required: ["teamId", "tokenId"]
+  }),
+  "DELETE /teams/{teamId}/api-tokens/{tokenId}": sessionRoute(200, "RevokedAck", { required: ["teamId", "tokenId"] }),
+  "GET /teams/{teamId}/audit": sessionRoute(200, "AuditPage", {
+    required: ["teamId"],
+    optional: ["cursor", "limit", "action", "actor", "projectId", "environment", "key", "since", "until"]
+  }),
+  "GET /auth/cli/device/requests/{userCode}": sessionRoute(200, "DeviceRequest", { required: ["userCode"] }),
+  "POST /auth/cli/device/requests/{userCode}/approve": sessionRoute(200, "DeviceDecision", {
+    required: ["userCode"],
+    body: members(["teams"], ["projectIds", "environmentIds", "machine"]),
+    more: [409, ...body]
+  }),
+  "POST /auth/cli/device/requests/{userCode}/deny": sessionRoute(200, "DeviceDecision", {
+    required: ["userCode"],
+    more: [409]
+  }),
+  "GET /me/cli-grants": sessionRoute(200, "CliGrantList"),
+  "DELETE /me/cli-grants/{grantId}": sessionRoute(200, "DeletedAck", { required: ["grantId"] }),
+  "POST /environments/{envId}/keypair/rotate": sessionRoute(200, "EnvironmentKeypair", { required: ["envId"] }),
+  "POST /environments/{envId}/keypair/{keyId}/retire": sessionRoute(200, "EnvironmentKeypair", {
+    required: ["envId", "keyId"]
+  })
+}
+
+/** Declared, but not served yet; `Api.ts` says when they are. A row leaves this list when its group joins the API. */
+const waiting = [
+  "GET /.well-known/oauth-authorization-server",
+  "GET /.well-known/oauth-protected-resource",
+  "GET /.well-known/oauth-protected-resource/mcp",
+  "GET /environments/{envId}/keypair",
+  "POST /environments/{envId}/sealed-values/open",
+  "POST /environments/{envId}/keypair/rotate",
+  "POST /environments/{envId}/keypair/{keyId}/retire"
+]
+
+// --- reading a document ---
+
+interface SchemaObject {
+  readonly $ref?: string
+  readonly type?: string
+  readonly anyOf?: ReadonlyArray<SchemaObject>
+  readonly required?: ReadonlyArray<string>
+  readonly properties?: Record<string, SchemaObject>
+  readonly items?: SchemaObject
+  readonly additionalProperties?: boolean | SchemaObject
+  readonly enum?: ReadonlyArray<string>
+  readonly minimum?: number
+  readonly maximum?: number
+}
+interface Media {
+  readonly schema: SchemaObject
+  readonly example?: unknown
+}
+interface Operation {
+  readonly operationId: string
+  readonly summary?: string
+  readonly description?: string
+  readonly security: ReadonlyArray<Record<string, ReadonlyArray<string>>>
+  readonly "x-cli-scope"?: string
+  readonly parameters?: ReadonlyArray<{
+    readonly name: string
+    readonly in: string
+    readonly required: boolean
+    readonly schema: SchemaObject
+  }>
+  readonly requestBody?: { readonly content: Record<string, Media> }
+  readonly responses: Record<
+    string,
+    {
+      readonly description: string
+      readonly headers?: Record<string, unknown>
+      readonly content?: Record<string, Media>
+      readonly "x-error-codes"?: ReadonlyArray<string>
+    }
+  >
+}
+interface Document {
+  readonly openapi: string
+  readonly info: { readonly title: string; readonly version: string; readonly description: string }
+  readonly paths: Record<string, Record<string, Operation>>
+  readonly components: {
+    readonly schemas: Record<string, SchemaObject>
+    readonly headers: Record<string, unknown>
+    readonly securitySchemes: Record<string, unknown>
+  }
+}
+
+const read = (document: OpenApi.JsonObject): Document => JSON.parse(JSON.stringify(document))
+
+const operations = (document: Document): ReadonlyArray<readonly [string, Operation]> =>
+  Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => [`${method.toUpperCase()} ${path}`, operation] as const)
+  )
+
+const nameOf = (ref: string | undefined) => ref?.replace("#/components/schemas/", "")
+
+const resolve = (document: Document, schema: SchemaObject): SchemaObject =>
+  schema.$ref === undefined ? schema : document.components.schemas[nameOf(schema.$ref) ?? ""]
+
+/** The object of a request body; the device start also takes null. */
+const bodyOf = (document: Document, operation: Operation): SchemaObject => {
+  const schema = operation.requestBody?.content["application/json"]?.schema ?? {}
+  const member = schema.anyOf?.find((one) => one.$ref !== undefined) ?? schema
+  return resolve(document, member)
+}
+
+const info = { title: "All", description: "" }
+const whole = {
+  contract: read(
+    OpenApi.describe(
+      HttpApi.make("contract").addHttpApi(Api).add(DeviceApi).add(SealedApi).add(MetadataApi),
+      info,
+      true
+    )
+  ),
+  dashboard: read(
+    OpenApi.describe(
+      HttpApi.make("dashboard").addHttpApi(DashboardApi).add(DeviceApprovalApi).add(MyGrantsApi).add(SealingKeysApi),
+      info,
+      false
+    )
+  )
+}
+const served = { contract: read(OpenApi.contractDocument), dashboard: read(OpenApi.dashboardDocument) }
+
+const sorted = (names: ReadonlyArray<string>) => [...names].sort()
+
+describe("the served documents", () => {
+  it("list exactly the routes of the tables, except those that wait for their handlers", () => {
+    const expected = [...Object.keys(contract), ...Object.keys(dashboard)].filter((route) => !waiting.includes(route))
+    const listed = [...operations(served.contract), ...operations(served.dashboard)].map(([route]) => route)
+    assert.deepStrictEqual(sorted(listed), sorted(expected))
+  })
+
+  it("are OpenAPI 3.1.0 with contract version 1.0.0 and send AI agents to /mcp", () => {
+    for (const document of Object.values(served)) {
+      assert.strictEqual(document.openapi, "3.1.0")
+      assert.strictEqual(document.info.version, "1.0.0")
+      assert.match(document.info.description, /\/mcp` in preference to/)
+    }
+    assert.strictEqual(served.contract.info.title, "Ampoule")
+  })
+
+  it("carry the server's own address when published", () => {
+    const published = OpenApi.at("https://vault.example", OpenApi.contractDocument)
+    assert.deepStrictEqual(published["servers"], [{ url: "https://vault.example" }])
+    assert.deepStrictEqual(published["paths"], OpenApi.contractDocument["paths"])
+  })
+})
+
+for (const [name, document, table] of [
+  ["contract", whole.contract, contract],
+  ["dashboard", whole.dashboard, dashboard]
+] as const) {
+  const rows = operations(document).filter(([route]) => !route.endsWith(" /mcp"))
+
+  describe(`every operation of the ${name}`, () => {
+    it("is a row of the table, and every row is an operation", () => {
+      assert.deepStrictEqual(sorted(rows.map(([route]) => route)), sorted(Object.keys(table)))
+    })
+
+    for (const [route, operation] of rows) {
+      const row = table[route]
+
+      it(`${route}: success, failures, credentials and scope`, () => {
+        const withCredential = row.credentials === undefined ? [] : [401, 403]
+        const failures = [400, 404, 429, 500, ...withCredential, ...(row.more ?? [])].map(String)
+        assert.deepStrictEqual(
+          sorted(Object.keys(operation.responses)),
+          sorted([...new Set([String(row.success), ...failures])])
+        )
+        assert.deepStrictEqual(
+          operation.security.flatMap((requirement) => Object.keys(requirement)),
+          [...(row.credentials ?? [])]
+        )
+        assert.strictEqual(operation["x-cli-scope"], row.scope)
+        const success = Object.entries(operation.responses[row.success].content ?? {})[0]
+        const shown =
+          nameOf(success[1].schema.$ref) ?? (success[0] === "application/json" ? success[1].schema.type : success[0])
+        assert.strictEqual(shown, row.response)
+      })
+
+      it(`${route}: parameters and body`, () => {
+        const parameters = operation.parameters ?? []
+        const names = (required: boolean) =>
+          sorted(parameters.filter((p) => p.required === required).map((p) => p.name))
+        assert.deepStrictEqual(names(true), sorted(row.required ?? []))
+        assert.deepStrictEqual(names(false), sorted(row.optional ?? []))
+        if (row.body === undefined) {
+          assert.isUndefined(operation.requestBody)
+        } else {
+          const schema = bodyOf(document, operation)
+          assert.deepStrictEqual(sorted(schema.required ?? []), sorted(row.body.required))
+          assert.deepStrictEqual(
+            sorted(Object.keys(schema.properties ?? {})),
+            sorted([...row.body.required, ...row.body.optional])
+          )
+        }
+      })
+
+      it(`${route}: one error shape, with the codes that its failures can have`, () => {
+        for (const [status, response] of Object.entries(operation.responses)) {
+          assert.isDefined(response.headers?.["X-Request-Id"], status)
+          if (Number(status) < 400) continue
+          const schema = response.content?.["application/json"].schema
+          if (status === "503") {
+            assert.deepStrictEqual(schema, { $ref: "#/components/schemas/ReadinessResponse" })
+            continue
+          }
+          assert.deepStrictEqual(schema, { $ref: "#/components/schemas/ErrorResponse" })
+          const codes = response["x-error-codes"] ?? []
+          assert.isNotEmpty(codes)
+          for (const code of codes) {
+            assert.strictEqual(OpenApi.errorCodes.find((known) => known.code === code)?.status, Number(status))
+            assert.include(response.description, `\`${code}\``)
+          }
+        }
+        assert.isDefined(operation.responses["429"].headers?.["Retry-After"])
+      })
+
+      it(`${route}: a summary, a description and an example`, () => {
+        assert.isNotEmpty(operation.summary)
+        assert.isNotEmpty(operation.description)
+        const [media] = Object.values(operation.responses[row.success].content ?? {})
+        assert.isDefined(media.example)
+        if (operation.requestBody !== undefined) {
+          assert.isDefined(operation.requestBody.content["application/json"].example)
+        }
+      })
+    }
+
+    it("closes every object of a request and none of a response", () => {
+      const closed = (schema: SchemaObject, expected: boolean, at: string): void => {
+        if (schema.$ref !== undefined) return closed(resolve(document, schema), expected, nameOf(schema.$ref) ?? at)
+        if (schema.properties !== undefined) {
+          assert.strictEqual(schema.additionalProperties === false, expected, at)
+        }
+        for (const [member, inner] of Object.entries(schema.properties ?? {}))
+          closed(inner, expected, `${at}.${member}`)
+        for (const inner of schema.anyOf ?? []) closed(inner, expected, at)
+        if (schema.items !== undefined) closed(schema.items, expected, at)
+      }
+      for (const [route, operation] of rows) {
+        for (const media of Object.values(operation.requestBody?.content ?? {})) closed(media.schema, true, route)
+        for (const response of Object.values(operation.responses)) {
+          for (const media of Object.values(response.content ?? {})) closed(media.schema, false, route)
+        }
+      }
+    })
+
+    it("leaves nothing of the framework", () => {
+      const text = JSON.stringify(document)
+      for (const leftover of ["HttpApiDecodeError", "PropertyKey", "maxLength(", "minLength(", "a string matching"]) {
+        assert.notInclude(text, leftover)
+      }
+      for (const schema of ["Issue", "Int", "UUID", "ReadinessUnavailable"]) {
+        assert.notProperty(document.components.schemas, schema)
+      }
+      for (const { code } of OpenApi.errorCodes) assert.notProperty(document.components.schemas, code)
+      assert.notInclude(text, '"title":"a')
+    })
+
+    it("refers only to what is there, and shows nothing unused", () => {
+      const text = JSON.stringify(document)
+      for (const [kind, names] of Object.entries(document.components)) {
+        const used = [...text.matchAll(new RegExp(`"#/components/${kind}/([^"]+)"`, "g"))].map(([, found]) => found)
+        for (const found of used) assert.property(names, found)
+        if (kind === "schemas") {
+          assert.deepStrictEqual(sorted([...new Set([...used, "AuditAction"])]), sorted(Object.keys(names)))
+        }
+      }
+    })
+  })
+}
+
+describe("the contract document", () => {
+  it("publishes every error code of decisions 3 and every audit action", () => {
+    const codes = served.contract.components.schemas["ErrorResponse"].properties?.["code"].enum
+    assert.deepStrictEqual(codes, [
+      ...["VALIDATION_FAILED", "TEMPLATE_INVALID", "TEMPLATE_REFERENCE_MISSING", "TEMPLATE_TOO_DEEP"],
+      ...["VALUE_TOO_LARGE", "SEALED_VALUE_INVALID", "SEALING_KEY_EXPIRED"],
+      ...["UNAUTHENTICATED", "CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED", "CREDENTIAL_REVOKED", "SIGN_IN_FAILED"],
+      ...["FORBIDDEN", "SCOPE_MISSING", "API_TOKEN_READ_ONLY", "API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT"],
+      ...["CREDENTIAL_KIND_NOT_ACCEPTED", "CROSS_SITE_REQUEST", "PLAN_LIMIT_REACHED"],
+      ...["ROUTE_NOT_FOUND", "TEAM_NOT_FOUND", "PROJECT_NOT_FOUND", "ENVIRONMENT_NOT_FOUND", "SECRET_NOT_FOUND"],
+      ...["SECRET_VERSION_NOT_FOUND", "SEALING_KEY_NOT_FOUND", "TOKEN_NOT_FOUND", "GRANT_NOT_FOUND"],
+      ...["MEMBER_NOT_FOUND", "SECRET_ALREADY_EXISTS", "SECRET_VERSION_CONFLICT", "SECRET_HAS_DEPENDENTS"],
+      ...["TEMPLATE_CYCLE", "NAME_TAKEN", "SETUP_ALREADY_DONE", "GRANT_ALREADY_DECIDED", "IDEMPOTENCY_KEY_REUSED"],
+      ...["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "RATE_LIMITED", "INTERNAL_ERROR", "DEPENDENCY_UNAVAILABLE"],
+      "INTEGRITY_FAILURE"
+    ])
+    assert.deepStrictEqual(served.contract.components.schemas["AuditAction"].enum, [...auditActions])
+  })
+
+  it("says page and pageSize as integers with their bounds", () => {
+    for (const path of ["/secrets", "/secrets/with-values", "/secrets/inject"]) {
+      const parameters = served.contract.paths[path]["get"].parameters ?? []
+      const bounds = (name: string) => {
+        const { type, minimum, maximum } = parameters.find((one) => one.name === name)?.schema ?? {}
+        return [type, minimum, maximum]
+      }
+      assert.deepStrictEqual(bounds("page"), ["integer", 1, 10_000])
+      assert.deepStrictEqual(bounds("pageSize"), ["integer", 1, 500])
+    }
+  })
+
+  it("shows ETag and 304 on inject, and both error shapes of /mcp when it is listed", () => {
+    const inject = served.contract.paths["/secrets/inject"]["get"]
+    assert.property(inject.responses["200"].headers, "ETag")
+    assert.property(inject.responses["304"].headers, "ETag")
+    assert.deepStrictEqual(Object.keys(whole.contract.paths["/mcp"]), ["post", "get", "delete"])
+    for (const operation of Object.values(whole.contract.paths["/mcp"])) {
+      assert.includeMembers(Object.keys(operation.responses), ["200", "400", "401", "403", "404", "429", "500"])
+      assert.isNotEmpty(operation.summary)
+    }
+    assert.property(whole.contract.components.schemas, "OAuthErrorResponse")
+    assert.property(whole.contract.components.schemas, "JsonRpcErrorResponse")
+  })
+
+  it("names no operation twice", () => {
+    for (const document of Object.values(whole)) {
+      const ids = operations(document).map(([, operation]) => operation.operationId)
+      assert.strictEqual(new Set(ids).size, ids.length)
+    }
+  })
+})
