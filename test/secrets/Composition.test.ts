@@ -28,7 +28,7 @@ const literalText = FastCheck.string({
   unit: FastCheck.constantFrom("$", "{", "}", "${A}", "$${", "A", "x", "\0", "😀"),
   maxLength: 6
 })
-/** Sources made of escaped text and references; text that would end in `$` before a reference reads as an escape. */
+/** Sources made of escaped text and references. A text ending in `$` can join with what follows to an escape or to `${`. */
 const anySource = (keys: ReadonlyArray<string>) =>
   FastCheck.array(
     FastCheck.oneof(
@@ -41,7 +41,10 @@ const entryOver = (keys: ReadonlyArray<string>): FastCheck.Arbitrary<Composition
   FastCheck.oneof(
     literalText.map(Composition.literal),
     anySource(keys)
-      .filter((source) => Either.isRight(Template.parse(source)))
+      .filter((source) => {
+        const parts = Template.parse(source)
+        return Either.isRight(parts) && Template.references(parts.right).every((used) => keys.includes(used))
+      })
       .map(template)
   )
 
