@@ -24,7 +24,6 @@ export const lifetimeAllowed = (plan: Plan, lifetime: Lifetime): boolean =>
 
 export const environmentsPerProject = 100
 export const projectsPerTeam = 1_000
-/** Abuse limits of our own: each list that they bound is answered whole. */
+/** Abuse limits of our own: each list that they bound is answered whole. Open invitations count as members. */
 export const membersPerTeam = 1_000
-export const invitationsPerTeam = 200
 export const teamsPerPerson = 100
