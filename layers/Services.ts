@@ -1,0 +1,37 @@
+/** Every service of `src`, with the choices still open: SqlClient, Vault, RateLimitStore, EventBus, AppConfig, FileSystem. */
+import * as Layer from "effect/Layer"
+import { Access } from "#src/access/Access.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { Authenticate } from "#src/credentials/Authenticate.ts"
+import { CliGrants } from "#src/credentials/CliGrants.ts"
+import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import { LastUse } from "#src/credentials/LastUse.ts"
+import { Passwords } from "#src/credentials/Passwords.ts"
+import { Revocation } from "#src/credentials/Revocation.ts"
+import { Sessions } from "#src/credentials/Sessions.ts"
+import { Setup } from "#src/credentials/Setup.ts"
+import { Tokens } from "#src/credentials/Tokens.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { DataKeys } from "#src/crypto/DataKeys.ts"
+import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { Idempotency } from "#src/secrets/Idempotency.ts"
+import { Secrets } from "#src/secrets/Secrets.ts"
+import { SecretStore } from "#src/secrets/SecretStore.ts"
+import { Snapshots } from "#src/secrets/Snapshots.ts"
+
+const crypto = Layer.mergeAll(DataKeys.Default, SnapshotCipher.Default)
+const access = Layer.mergeAll(Access.Default, RateLimiter.Default).pipe(Layer.provideMerge(Audit.Default))
+const credentials = Layer.mergeAll(Authenticate.Default, DeviceGrants.Default, Setup.Default, Tokens.Default).pipe(
+  Layer.provideMerge(Layer.mergeAll(CliGrants.Default, LastUse.Default, Sessions.Default)),
+  Layer.provideMerge(Layer.mergeAll(Passwords.Default, Revocation.Default))
+)
+const secrets = Secrets.Default.pipe(
+  Layer.provideMerge(Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default))
+)
+
+export const layer = Layer.mergeAll(credentials, secrets).pipe(
+  Layer.provideMerge(access),
+  Layer.provideMerge(crypto),
+  Layer.provideMerge(Crypto.Default)
+)

@@ -1,0 +1,165 @@
+/**
+ * The credential of a request (decisions 2, 3): 401 - 429 - 403 kind - 403 cross-site, in that order. One check serves
+ * all credential sets of `schema/Authentication.ts`; they differ in the kinds they take.
+ */
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import {
+  AnyCredential,
+  DeviceCodeCredential,
+  GrantCredential,
+  OwnTokenCredential,
+  PersonCredential,
+  SessionCredential
+} from "#schema/Authentication.ts"
+import type { Caller } from "#schema/Caller.ts"
+import {
+  CredentialInvalid,
+  CredentialKindNotAccepted,
+  CrossSiteRequest,
+  RateLimited,
+  Unauthenticated
+} from "#schema/Errors.ts"
+import { type ProjectId, uuidPattern } from "#schema/Ids.ts"
+import type { CredentialKind } from "#schema/Scopes.ts"
+import { environmentSlugPattern } from "#schema/Values.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { Authenticate, type Named, type Verified } from "#src/credentials/Authenticate.ts"
+import * as TokenText from "#src/credentials/TokenText.ts"
+import { credentialPolicy, type Policy, RateLimiter } from "#src/limits/RateLimiter.ts"
+import { countAddress } from "./AddressLimit.ts"
+import { CurrentExchange } from "./RequestContext.ts"
+
+/** `Secure` cookies and their `__Host-` prefix need https; plain http is for loopback only (decisions 2). */
+export const sessionCookie = (baseUrl: string): string =>
+  baseUrl.startsWith("https:") ? "__Host-ampoule_session" : "ampoule_session"
+
+const bearer = /^bearer(?: +(.*))?$/i
+
+/** With both, the bearer alone counts. Undefined = nothing was presented. */
+const presented = (request: HttpServerRequest.HttpServerRequest, cookie: string): string | undefined => {
+  const { authorization } = request.headers
+  const match = authorization === undefined ? null : bearer.exec(authorization)
+  if (match !== null) return match[1]?.trim() || undefined
+  // An `Authorization` of another scheme may be a proxy's; without a cookie it is a credential that we do not know.
+  return request.headers["cookie"] === undefined ? authorization : (request.cookies[cookie] ?? authorization)
+}
+
+/** The environment that the query names, so that the statement which verifies the credential reads it too (architecture 4). */
+const namedBy = (query: Readonly<Record<string, string | ReadonlyArray<string>>>): Named | undefined => {
+  const { environment, projectId } = query
+  return typeof projectId === "string" &&
+    typeof environment === "string" &&
+    environment.length <= 50 &&
+    uuidPattern.test(projectId) &&
+    environmentSlugPattern.test(environment)
+    ? { projectId: projectId.toLowerCase() as ProjectId, environment }
+    : undefined
+}
+
+const valueRoutes = new Set(["/secrets/value", "/secrets/with-values", "/secrets/inject"])
+const sameSite = (site: string | undefined) => site === undefined || site === "same-origin" || site === "none"
+
+/** Whether a session's request may have been made by another site's page. */
+const isCrossSite = (request: HttpServerRequest.HttpServerRequest, baseUrl: string): boolean => {
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    const { origin } = request.headers
+    return (origin !== undefined && origin !== baseUrl) || !sameSite(request.headers["sec-fetch-site"])
+  }
+  const mark = request.url.indexOf("?")
+  return (
+    valueRoutes.has(mark === -1 ? request.url : request.url.slice(0, mark)) &&
+    !sameSite(request.headers["sec-fetch-site"])
+  )
+}
+
+/** Refusals of one credential go into the trail at most this often. */
+const recordedRefusals: Policy = [{ limit: 10, millis: 60_000 }]
+
+const make = Effect.gen(function* () {
+  const authenticate = yield* Authenticate
+  const limiter = yield* RateLimiter
+  const audit = yield* Audit
+  const { baseUrl } = yield* AppConfig
+  // Origins are compared as browsers send them; a base URL may carry a path.
+  const { origin } = new URL(baseUrl)
+  const cookie = sessionCookie(baseUrl)
+
+  /** A 401 counts against the address it came from: guessing is bounded. */
+  const refuse = <E>(error: E) => Effect.zipRight(countAddress(limiter), Effect.fail(error))
+
+  /** A denial of an identified credential is recorded (decisions 10). */
+  const record = Effect.fnUntraced(function* (caller: Caller, reason: string) {
+    const taken = yield* limiter.count(`refusals:${caller.credentialId}`, recordedRefusals)
+    if (taken?.allowed === false) return
+    yield* audit.record({
+      actor: caller,
+      action: "credential.refused",
+      outcome: "denied",
+      teamId: caller.teams.length === 1 ? caller.teams[0].id : null,
+      reason
+    })
+  })
+  const deny = <E extends { readonly _tag: string }>(caller: Caller, error: E) =>
+    Effect.zipRight(record(caller, error._tag), Effect.fail(error))
+
+  const credential = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
+    const text = presented(request, cookie)
+    return text === undefined ? yield* refuse(new Unauthenticated()) : text
+  })
+
+  const verified = (text: string, named?: Named) => Effect.catchAll(authenticate.verify(text, named), refuse)
+
+  const admitted = (found: Verified) =>
+    Effect.catchAll(authenticate.admit(found), (error) =>
+      Effect.zipRight(record(found.caller, error._tag), refuse(error))
+    )
+
+  const check = (kinds: ReadonlyArray<CredentialKind>, alsoRevokedTokens = false) =>
+    Effect.gen(function* () {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const text = yield* credential(request)
+      const found = yield* verified(text, namedBy(yield* HttpServerRequest.ParsedSearchParams))
+      const { caller } = found
+      if (!(alsoRevokedTokens && caller.kind === "api_token" && found.life === "revoked")) yield* admitted(found)
+
+      const exchange = yield* CurrentExchange
+      exchange.authenticated = true
+      if (caller.kind === "session") exchange.via = "dashboard"
+      exchange.rateLimit = yield* limiter.count(`credential:${caller.credentialId}`, credentialPolicy)
+      if (exchange.rateLimit?.allowed === false) {
+        return yield* new RateLimited({ retryAfterSeconds: exchange.rateLimit.retryAfterSeconds })
+      }
+
+      if (!kinds.includes(caller.kind)) return yield* deny(caller, new CredentialKindNotAccepted())
+      if (caller.kind === "session" && isCrossSite(request, origin)) return yield* deny(caller, new CrossSiteRequest())
+      return caller
+    })
+
+  /** The code itself is looked up by the route; any other credential that is good is of the wrong kind. */
+  const deviceCode = Effect.gen(function* () {
+    const text = yield* credential(yield* HttpServerRequest.HttpServerRequest)
+    if (TokenText.parse(text)?.kind === "dc") {
+      yield* countAddress(limiter)
+      return Redacted.make(text)
+    }
+    const found = yield* verified(text)
+    yield* admitted(found).pipe(Effect.catchTag("CREDENTIAL_REVOKED", () => new CredentialInvalid()))
+    return yield* deny(found.caller, new CredentialKindNotAccepted())
+  })
+
+  return Context.empty().pipe(
+    Context.add(AnyCredential, check(AnyCredential.kinds)),
+    Context.add(PersonCredential, check(PersonCredential.kinds)),
+    Context.add(GrantCredential, check(GrantCredential.kinds)),
+    Context.add(OwnTokenCredential, check(OwnTokenCredential.kinds, true)),
+    Context.add(SessionCredential, check(SessionCredential.kinds)),
+    Context.add(DeviceCodeCredential, deviceCode)
+  )
+})
+
+export const layer = Layer.effectContext(make)

@@ -1,0 +1,64 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { ServerApi } from "#schema/Api.ts"
+import * as OpenApi from "#schema/OpenApi.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { Vault } from "#src/crypto/Vault.ts"
+import { CacheHealth } from "#src/limits/CacheHealth.ts"
+
+/** Readiness answers within 2 s, whatever the dependencies do (decisions 11). */
+const deadline = "1700 millis"
+
+/** A check that does not answer is down; what it left running ends on its own. */
+const up = <E, R>(check: Effect.Effect<unknown, E, R>) =>
+  check.pipe(
+    Effect.as({ status: "up" }),
+    Effect.disconnect,
+    Effect.timeout(deadline),
+    Effect.catchAllCause(() => Effect.succeed({ status: "down" }))
+  )
+
+const health = HttpApiBuilder.group(ServerApi, "discovery", (handlers) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const vault = yield* Vault
+    const cacheHealth = yield* CacheHealth
+    const { baseUrl } = yield* AppConfig
+
+    const cache = Effect.map(cacheHealth, (status) => ({ status })).pipe(
+      Effect.disconnect,
+      Effect.timeout(deadline),
+      Effect.catchAllCause(() => Effect.succeed({ status: "down" }))
+    )
+    const checks = Effect.all(
+      { database: up(sql`SELECT 1`), cache, vault: up(vault.status) },
+      { concurrency: "unbounded" }
+    )
+    const document = JSON.stringify(OpenApi.at(baseUrl, OpenApi.contractDocument))
+
+    return handlers
+      .handle("live", () => Effect.succeed({ status: "ok" }))
+      .handle("ready", () =>
+        Effect.map(checks, (checks) =>
+          Object.values(checks).some(({ status }) => status === "down")
+            ? { status: "unavailable" as const, checks }
+            : { status: "ready" as const, checks }
+        )
+      )
+      .handle("openApi", () => Effect.succeed(HttpServerResponse.text(document, { contentType: "application/json" })))
+  })
+)
+
+const dashboardDocument = HttpApiBuilder.group(ServerApi, "dashboardDocument", (handlers) =>
+  Effect.map(AppConfig, ({ baseUrl }) => {
+    const document = JSON.stringify(OpenApi.at(baseUrl, OpenApi.dashboardDocument))
+    return handlers.handle("openApi", () =>
+      Effect.succeed(HttpServerResponse.text(document, { contentType: "application/json" }))
+    )
+  })
+)
+
+export const layer = Layer.merge(health, dashboardDocument)

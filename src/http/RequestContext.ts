@@ -1,0 +1,82 @@
+/** What is known of a request before anybody answers it: its id, where it came from, and what authentication found out. */
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as Context from "effect/Context"
+import { BlockList, isIP } from "node:net"
+import type { RequestOrigin, Via } from "#src/access/RequestInfo.ts"
+import type { Taken } from "#src/limits/RateLimiter.ts"
+
+/**
+ * One per request. `HttpApiMiddleware` runs before a handler and cannot touch its answer (architecture H4), so what
+ * authentication finds out is written down here and read when the answer leaves.
+ */
+export class Exchange implements RequestOrigin {
+  via: Via
+  /** State of the credential's own bucket, for the `RateLimit-*` headers. */
+  rateLimit: Taken | undefined = undefined
+  authenticated = false
+  constructor(
+    readonly id: string,
+    readonly ip: string,
+    readonly userAgent: string | null
+  ) {
+    this.via = userAgent?.startsWith("ampoule-cli/") === true ? "cli" : "rest"
+  }
+}
+
+export class CurrentExchange extends Context.Reference<CurrentExchange>()("http/CurrentExchange", {
+  defaultValue: () => new Exchange("system", "", null)
+}) {}
+
+const plainAddress = (address: string): string => (address.startsWith("::ffff:") ? address.slice(7) : address)
+
+/** Addresses and CIDR blocks; whatever is neither is left out (the settings were checked when they were read). */
+export const trustedProxies = (addresses: ReadonlyArray<string>): ((address: string) => boolean) => {
+  if (addresses.length === 0) return () => false
+  const list = new BlockList()
+  for (const given of addresses) {
+    const [address, prefix] = given.split("/")
+    const family = isIP(address) === 6 ? "ipv6" : "ipv4"
+    if (isIP(address) === 0) continue
+    if (prefix === undefined) list.addAddress(address, family)
+    else list.addSubnet(address, Number(prefix), family)
+  }
+  return (address) => {
+    const version = isIP(address)
+    return version !== 0 && list.check(address, version === 6 ? "ipv6" : "ipv4")
+  }
+}
+
+/** The rightmost address that no trusted proxy of ours reported of itself: everything left of it is the client's claim. */
+export const clientAddress = (
+  peer: string,
+  forwardedFor: string | undefined,
+  trusted: (address: string) => boolean
+): string => {
+  let client = plainAddress(peer)
+  if (forwardedFor === undefined) return client
+  const hops = forwardedFor.split(",")
+  for (let i = hops.length - 1; i >= 0 && trusted(client); i--) {
+    const hop = plainAddress(hops[i].trim())
+    if (isIP(hop) === 0) break
+    client = hop
+  }
+  return client
+}
+
+const maxUserAgent = 256
+
+export const exchangeOf = (
+  id: string,
+  request: HttpServerRequest.HttpServerRequest,
+  trusted: (address: string) => boolean
+): Exchange =>
+  new Exchange(
+    id,
+    clientAddress(
+      NodeHttpServerRequest.toIncomingMessage(request).socket.remoteAddress ?? "",
+      request.headers["x-forwarded-for"],
+      trusted
+    ),
+    request.headers["user-agent"]?.slice(0, maxUserAgent) ?? null
+  )

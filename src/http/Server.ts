@@ -1,0 +1,146 @@
+/**
+ * The listening server. It is built last, when everything it needs stands, so that the port opens ready (a request in
+ * between would hang), and it closes first, so that running requests end on services that are still there.
+ */
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Runtime from "effect/Runtime"
+import * as Http from "node:http"
+import type { AddressInfo, Socket } from "node:net"
+import { bodyOf } from "#schema/ApiError.ts"
+import { PayloadTooLarge, ValidationFailed } from "#schema/Errors.ts"
+import { StartRefused } from "#src/AppConfig.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { Shutdown } from "./Shutdown.ts"
+
+export interface Options {
+  readonly host: string
+  /** 0: any free port. */
+  readonly port: number
+  /** Spans of requests: only with somewhere to send them. */
+  readonly traced: boolean
+}
+
+/** Where the server listens. */
+export class Listening extends Context.Tag("http/Listening")<
+  Listening,
+  { readonly host: string; readonly port: number }
+>() {}
+
+/** A stop takes at most 10 s (security V11): what still runs after this is cut off. */
+const graceMillis = 8_000
+
+const limits: Http.ServerOptions = {
+  // Slow clients hold no connection for long; `/secrets/bulk` takes up to 32 MiB.
+  headersTimeout: 15_000,
+  requestTimeout: 120_000,
+  connectionsCheckingInterval: 5_000,
+  keepAliveTimeout: 60_000,
+  // No route reads it, and Node's own refusal has no body.
+  requireHostHeader: false
+}
+
+/** Paths are case-sensitive and a trailing slash is another path (decisions 3). */
+const routerConfig = {
+  caseSensitive: true,
+  ignoreTrailingSlash: false,
+  ignoreDuplicateSlashes: false,
+  maxParamLength: 4096
+}
+
+const listen = (server: Http.Server, { host, port }: Options) =>
+  Effect.async<AddressInfo, StartRefused>((resume) => {
+    const onError = (error: NodeJS.ErrnoException) =>
+      resume(
+        new StartRefused({
+          message:
+            error.code === "EADDRINUSE"
+              ? `Port ${port} of ${host} is in use; stop what listens there or set AMPOULE_PORT.`
+              : `Cannot listen on port ${port} of ${host} (${error.code ?? "unknown reason"}); check AMPOULE_HOST and AMPOULE_PORT.`
+        })
+      )
+    server.once("error", onError)
+    server.listen(port, host, () => {
+      server.off("error", onError)
+      // A server that listens on a port has an AddressInfo; a string is for pipes.
+      resume(Effect.succeed(server.address() as AddressInfo))
+    })
+  })
+
+/** What is not HTTP has no request to answer; it gets the same body all the same (decisions 3). */
+const refuseGarbage = (newId: () => string) => (error: NodeJS.ErrnoException, socket: Socket) => {
+  if (!socket.writable || error.code === "ECONNRESET") return socket.destroy()
+  const refusal =
+    error.code === "HPE_HEADER_OVERFLOW"
+      ? new PayloadTooLarge({ message: "The request's header is too large." })
+      : new ValidationFailed({ message: "The request is not HTTP." })
+  const body = JSON.stringify(bodyOf(refusal))
+  const status = error.code === "HPE_HEADER_OVERFLOW" ? "413 Payload Too Large" : "400 Bad Request"
+  return socket.end(
+    [
+      `HTTP/1.1 ${status}`,
+      "Content-Type: application/json",
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      `X-Request-Id: ${newId()}`,
+      "X-Content-Type-Options: nosniff",
+      "Cache-Control: no-store",
+      "Connection: close",
+      "",
+      body
+    ].join("\r\n")
+  )
+}
+
+/** No new connection, streams ended, running requests answered, then everything shut. */
+const drain = (server: Http.Server, sockets: ReadonlySet<Socket>, shutdown: Context.Tag.Service<Shutdown>) =>
+  Effect.zipRight(
+    Deferred.succeed(shutdown.deferred, undefined),
+    Effect.async<void>((resume) => {
+      // A connection becomes idle when its last answer is out; Node looks only once.
+      const sweep = setInterval(() => server.closeIdleConnections(), 20)
+      const cut = setTimeout(() => server.closeAllConnections(), graceMillis)
+      server.close(() => {
+        clearInterval(sweep)
+        clearTimeout(cut)
+        resume(Effect.void)
+      })
+      // Node does not count a connection as idle that never asked for anything.
+      for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
+    })
+  )
+
+export const layer = (options: Options) =>
+  Layer.scoped(
+    Listening,
+    Effect.gen(function* () {
+      const shutdown = yield* Shutdown
+      const crypto = yield* Crypto
+      const runtime = yield* Effect.runtime<never>()
+      const app = yield* HttpRouter.withRouterConfig(HttpApiBuilder.httpApp, routerConfig)
+      const handler = yield* Effect.locally(
+        NodeHttpServer.makeHandler(app),
+        HttpMiddleware.currentTracerDisabledWhen,
+        () => !options.traced
+      )
+
+      const server = Http.createServer(limits, handler)
+      server.on("checkExpectation", handler)
+      server.on(
+        "clientError",
+        refuseGarbage(() => Runtime.runSync(runtime, crypto.uuid))
+      )
+      const sockets = new Set<Socket>()
+      server.on("connection", (socket) => {
+        sockets.add(socket)
+        socket.once("close", () => sockets.delete(socket))
+      })
+      const address = yield* Effect.acquireRelease(listen(server, options), () => drain(server, sockets, shutdown))
+      return { host: address.address, port: address.port }
+    })
+  ).pipe(Layer.provide([HttpApiBuilder.Router.Live, HttpApiBuilder.Middleware.layer, NodeHttpServer.layerContext]))

@@ -1,0 +1,127 @@
+/**
+ * The whole server on a port of its own, over a migrated test database, a vault in memory and limits in process.
+ *
+ * `layer(TestApp.layer, { excludeTestServices: true })("…", (it) => { it.effect("…", () => Effect.gen(function* () {
+ *   const world = yield* World.project()
+ *   const answer = yield* TestApp.get("/secrets?…", { bearer: yield* World.token({ team: world.team }) })
+ * }) })`
+ *
+ * `excludeTestServices` gives the server a clock that runs; without it time stands at 1970 until a test adjusts it.
+ */
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
+import * as HttpApiClient from "@effect/platform/HttpApiClient"
+import * as HttpClient from "@effect/platform/HttpClient"
+import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
+import * as NodeContext from "@effect/platform-node/NodeContext"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as LogLevel from "effect/LogLevel"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as EventBusMemory from "#layers/EventBusMemory.ts"
+import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
+import * as Server from "#layers/Server.ts"
+import * as VaultLocal from "#layers/VaultLocal.ts"
+import { Api } from "#schema/Api.ts"
+import { AppConfig, type Settings } from "#src/AppConfig.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { Listening } from "#src/http/Server.ts"
+import * as TestDatabase from "./TestDatabase.ts"
+
+/** What the server takes for its public address: cookies, origins and links follow it, not the port it really has. */
+export const baseUrl = "http://127.0.0.1:4400"
+
+export const settings: Settings = {
+  host: "127.0.0.1",
+  port: 0,
+  baseUrl,
+  dataDir: "/nowhere",
+  databaseUrl: Option.none(),
+  databasePoolSize: 10,
+  unsafeDatabase: false,
+  redisUrl: Option.none(),
+  vaultUrl: Option.none(),
+  workers: 1,
+  rootKey: Option.none(),
+  setupCode: Option.none(),
+  trustedProxies: [],
+  rateLimits: true,
+  mcpReveal: true,
+  logLevel: LogLevel.Warning,
+  logFormat: "json"
+}
+
+export const config = (changes: Partial<Settings> = {}) => Layer.succeed(AppConfig, { ...settings, ...changes })
+
+/** The choices of `layers/Services.ts`, made for tests. Replace one with `Layer.provide` on `server` below it. */
+export const backends = Layer.mergeAll(
+  TestDatabase.layer,
+  Layer.provide(VaultLocal.layerMemory, Crypto.Default),
+  RateLimitMemory.layer,
+  EventBusMemory.layer,
+  NodeContext.layer
+)
+
+/** Everything but backends and settings. */
+export const server = Server.layer({ host: "127.0.0.1", port: 0, traced: false })
+
+export const layer = server.pipe(Layer.provideMerge(Layer.merge(backends, config())))
+
+export interface Asked {
+  /** Credential text for `Authorization: Bearer`. */
+  readonly bearer?: string | Redacted.Redacted
+  /** Text of a session, sent as the cookie. */
+  readonly session?: string | Redacted.Redacted
+  readonly headers?: Record<string, string>
+  /** Sent as JSON. */
+  readonly json?: unknown
+  /** Sent as it is. */
+  readonly body?: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  /** Parsed when the answer is JSON, else undefined. Untyped on purpose: tests look at what is on the wire. */
+  // eslint-disable-next-line typescript/no-explicit-any
+  readonly json: any
+}
+
+const textOf = (secret: string | Redacted.Redacted) => (Redacted.isRedacted(secret) ? Redacted.value(secret) : secret)
+
+export const request = (method: string, path: string, asked: Asked = {}): Effect.Effect<Answer, never, Listening> =>
+  Effect.flatMap(Listening, ({ port }) =>
+    Effect.promise(async (signal) => {
+      const headers = new Headers(asked.headers)
+      if (asked.bearer !== undefined) headers.set("authorization", `Bearer ${textOf(asked.bearer)}`)
+      if (asked.session !== undefined) headers.set("cookie", `ampoule_session=${textOf(asked.session)}`)
+      if (asked.json !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json")
+      const body = asked.json === undefined ? asked.body : JSON.stringify(asked.json)
+      const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+        method,
+        headers,
+        signal,
+        redirect: "manual",
+        ...(body === undefined ? {} : { body }),
+        ...(body instanceof ReadableStream ? { duplex: "half" } : {})
+      })
+      const text = await response.text()
+      const isJson = response.headers.get("content-type")?.startsWith("application/json") === true && text !== ""
+      return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined }
+    })
+  )
+
+export const get = (path: string, asked?: Asked) => request("GET", path, asked)
+export const post = (path: string, asked?: Asked) => request("POST", path, asked)
+export const patch = (path: string, asked?: Asked) => request("PATCH", path, asked)
+export const del = (path: string, asked?: Asked) => request("DELETE", path, asked)
+
+/** The typed client of the contract, as a bearer. */
+export const client = (bearer: string | Redacted.Redacted) =>
+  Effect.flatMap(Listening, ({ port }) =>
+    HttpApiClient.make(Api, {
+      baseUrl: `http://127.0.0.1:${port}`,
+      transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(textOf(bearer)))
+    })
+  ).pipe(Effect.provide(FetchHttpClient.layer))
