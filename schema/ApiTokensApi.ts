@@ -67,7 +67,7 @@ const readOnlyHoldsNoWriteScope = (body: {
 export const CreateApiToken = strict(
   Schema.Struct({
     name: Name,
-    accessLevel: optional(AccessLevel.annotations({ message: () => "must be read or write" })),
+    accessLevel: optional(AccessLevel),
     projects: optional(boundedList(ProjectId, 1, 1_000)),
     environments: optional(boundedList(EnvironmentSlug, 1, 100)),
     lifetime: optional(Lifetime),

@@ -81,7 +81,7 @@ const grantId = "01980a61-5c6d-7e8f-a0b1-c2d3e4f50617"
 export class DeviceApi extends HttpApiGroup.make("device")
   .add(
     HttpApiEndpoint.post("start", "/auth/cli/device")
-      .setPayload(Schema.Union(Schema.Null, DeviceStart))
+      .setPayload(Schema.Union(DeviceStart, Schema.Null))
       .addSuccess(answers(201, DeviceStartResponse))
       .addError(Errors.PayloadTooLarge)
       .addError(Errors.UnsupportedMediaType)

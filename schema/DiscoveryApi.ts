@@ -18,18 +18,19 @@ export const ReadinessChecks = Schema.Struct({ database: Check, cache: Check, va
 })
 export type ReadinessChecks = typeof ReadinessChecks.Type
 
-// Two schemas, so that the status of the answer follows from `status` alone; the document shows them as one.
-const readiness = { type: "string", enum: ["ready", "unavailable"] } as const
 export const ReadinessResponse = Schema.Struct({
-  status: Schema.Literal("ready").annotations({ jsonSchema: readiness }),
+  status: openEnum("ready", "unavailable"),
   checks: ReadinessChecks
 }).annotations({ identifier: "ReadinessResponse" })
 export type ReadinessResponse = typeof ReadinessResponse.Type
+
+/** The same with the status 503: what a handler answers with is 200 when it says "ready", else 503. */
 export const ReadinessUnavailable = Schema.Struct({
-  status: Schema.Literal("unavailable").annotations({ jsonSchema: readiness }),
+  status: openEnum("ready", "unavailable").pipe(
+    Schema.filter((status) => status !== "ready", { jsonSchema: { type: "string", enum: ["ready", "unavailable"] } })
+  ),
   checks: ReadinessChecks
 }).annotations({ identifier: "ReadinessUnavailable" })
-export type ReadinessUnavailable = typeof ReadinessUnavailable.Type
 
 /** RFC 8414, the members that we send. */
 export const AuthorizationServerMetadata = Schema.Struct({
@@ -86,8 +87,8 @@ export class DiscoveryApi extends HttpApiGroup.make("discovery")
   )
   .add(
     HttpApiEndpoint.get("ready", "/health/ready")
-      .addSuccess(answers(200, ReadinessResponse))
       .addSuccess(answers(503, ReadinessUnavailable))
+      .addSuccess(answers(200, ReadinessResponse))
       .annotateContext(
         operation({
           summary: "Can the service work?",

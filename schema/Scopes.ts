@@ -30,13 +30,22 @@ export const CliScope = Scope.pipe(
 /** Preselected when a person approves a device request (decisions 6). */
 export const preselectedScopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read", "secrets:run"]
 
-export const AccessLevel = Schema.Literal("read", "write").annotations({ identifier: "AccessLevel" })
+export const AccessLevel = Schema.Literal("read", "write").annotations({
+  message: () => "must be read or write",
+  identifier: "AccessLevel"
+})
 export type AccessLevel = typeof AccessLevel.Type
 
-export const Role = Schema.Literal("owner", "admin", "member", "viewer").annotations({ identifier: "Role" })
+export const Role = Schema.Literal("owner", "admin", "member", "viewer").annotations({
+  message: () => "must be owner, admin, member or viewer",
+  identifier: "Role"
+})
 export type Role = typeof Role.Type
 
-export const Plan = Schema.Literal("developer", "team").annotations({ identifier: "Plan" })
+export const Plan = Schema.Literal("developer", "team").annotations({
+  message: () => "must be developer or team",
+  identifier: "Plan"
+})
 export type Plan = typeof Plan.Type
 
 export const CredentialKind = Schema.Literal("api_token", "cli_grant", "session", "oauth_token")

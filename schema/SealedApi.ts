@@ -30,7 +30,7 @@ export type SealingKey = typeof SealingKey.Type
 const maxSealedLength = 360_000
 
 const SealedEntry = Schema.String.pipe(
-  Schema.filter((s) => s.length <= maxSealedLength || "must be sealed:v1:<keyId>:<base64url>", {
+  Schema.filter((s) => s.length <= maxSealedLength || "must be at most 360000 characters", {
     jsonSchema: { type: "string", maxLength: maxSealedLength }
   })
 )
@@ -42,8 +42,9 @@ export const OpenSealedValues = strict(
     entries: Schema.Record({ key: Schema.String, value: SealedEntry }).pipe(
       Schema.filter(
         (entries) => {
-          const n = Object.keys(entries).length
-          return (n >= 1 && n <= 501) || "must have 1 to 500 entries"
+          // The manifest speaks about the others and is none of them (decisions 5).
+          const n = Object.keys(entries).length - ("_manifest" in entries ? 1 : 0)
+          return (n >= 1 && n <= 500) || "must have 1 to 500 entries"
         },
         { jsonSchema: { minProperties: 1, maxProperties: 501 } }
       )
