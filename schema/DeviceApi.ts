@@ -17,6 +17,7 @@ const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith
 
 export const CredentialProtection = Schema.Literal("os_keychain", "plaintext_local").annotations({
   message: () => "must be os_keychain or plaintext_local",
+  jsonSchema: { type: "string", enum: ["os_keychain", "plaintext_local"], default: "os_keychain" },
   description: "Where the client keeps the credential; os_keychain by default."
 })
 export const DeviceHost = Schema.Struct({ hostname: optional(HostText), os: optional(HostText) })
