@@ -1,0 +1,124 @@
+/** The command line on Node: its layers, how it starts and how it ends. */
+import * as ValidationError from "@effect/cli/ValidationError"
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
+import * as NodePath from "@effect/platform-node/NodePath"
+import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
+import * as Cause from "effect/Cause"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as Option from "effect/Option"
+import * as Cli from "#src/cli/Cli.ts"
+import { CredentialStores } from "#src/cli/CredentialStore.ts"
+import { type CliError, describe, print } from "#src/cli/Failure.ts"
+import { wantsColour, withoutColour } from "#src/cli/Output.ts"
+import { Programs } from "#src/cli/Programs.ts"
+import { ChildCommand } from "#src/cli/Run.ts"
+import * as Signals from "#src/cli/Signals.ts"
+import * as CredentialFile from "./CredentialFile.ts"
+import { keychain } from "./CredentialKeychain.ts"
+
+const stores = Layer.effect(
+  CredentialStores,
+  Effect.map(CredentialFile.make, (file) => ({ os_keychain: keychain, plaintext_local: file }))
+)
+
+/** The server's modules are loaded by the command that runs one. */
+const serverPrograms = Effect.promise(() => import("./Programs.ts"))
+const programs = Layer.succeed(Programs, {
+  server: Effect.flatMap(serverPrograms, (loaded) => loaded.server),
+  migrate: Effect.flatMap(serverPrograms, (loaded) => loaded.migrate),
+  ownServer: Effect.flatMap(serverPrograms, (loaded) => loaded.ownServer)
+})
+
+/** Help and usage errors, without colours where they would be noise. */
+const output = Console.consoleWith((original) =>
+  Effect.succeed<Console.Console>({
+    ...original,
+    log: (...args) =>
+      Effect.sync(() => {
+        process.stdout.write(`${wantsColour() ? args.join(" ") : withoutColour(args.join(" "))}\n`)
+      }),
+    error: (...args) =>
+      Effect.sync(() => {
+        process.stderr.write(`${withoutColour(args.join(" "))}\n`)
+      })
+  })
+)
+
+const layer = Layer.mergeAll(stores, programs, NodeTerminal.layer, NodeHttpClient.layer, Cli.config).pipe(
+  Layer.provideMerge(Layer.merge(NodeFileSystem.layer, NodePath.layer))
+)
+
+const report = (error: CliError, json: boolean) =>
+  Effect.sync(() => {
+    process.stderr.write(print(error, json))
+    process.exitCode ??= describe(error).exitCode
+  })
+
+/** All after the first `--` belongs to the child, whatever it looks like: it is not for the parser. */
+const splitCommand = (argv: ReadonlyArray<string>) => {
+  const at = argv.indexOf("--")
+  return at < 0 || argv[2] !== "run"
+    ? { own: argv, child: Option.none<ReadonlyArray<string>>() }
+    : { own: argv.slice(0, at), child: Option.some(argv.slice(at + 1)) }
+}
+
+const program = (argv: ReadonlyArray<string>) => {
+  const { child, own } = splitCommand(argv)
+  const json = own.includes("--json")
+  return Effect.gen(function* () {
+    const console = yield* output
+    return yield* Effect.withConsole(Cli.execute(own), console)
+  }).pipe(
+    Effect.catchAll((error) => {
+      if (!ValidationError.isValidationError(error)) return report(error, json)
+      // Its text is printed already.
+      return Effect.sync(() => {
+        process.exitCode = 2
+      })
+    }),
+    Effect.provideService(ChildCommand, child),
+    Effect.provide(layer),
+    Effect.provide(Logger.remove(Logger.defaultLogger))
+  )
+}
+
+/** A fault of ours: where it happened, never what was at hand. An error's message may quote a value. */
+const bug = (defect: unknown): string => {
+  const name = defect instanceof Error ? defect.name : "unknown"
+  const frames = defect instanceof Error ? (defect.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line)) : []
+  return [`ampoule: internal error (${name}). Please report it.`, ...frames.slice(0, 5), ""].join("\n")
+}
+
+const finish = (code: number) => {
+  process.exitCode = code
+  process.stdout.write("", () => process.stderr.write("", () => process.exit()))
+}
+
+const end = (exit: Exit.Exit<void>) => {
+  if (Exit.isSuccess(exit)) return finish(Number(process.exitCode ?? 0))
+  const signal = Signals.endedBy()
+  if (Cause.isInterruptedOnly(exit.cause) && signal !== undefined) return finish(Signals.exitCodeOf(signal))
+  process.stderr.write(bug(Cause.squash(exit.cause)))
+  finish(70)
+}
+
+export const launch = (argv: ReadonlyArray<string>): void => {
+  const fault = (error: unknown) => {
+    process.stderr.write(bug(error))
+    process.exit(70)
+  }
+  process.on("uncaughtException", fault)
+  process.on("unhandledRejection", fault)
+  // The reader has gone (`| head`): nobody is left to tell.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => process.exit())
+  let fiber: Fiber.RuntimeFiber<void> | undefined
+  Signals.install(() => fiber?.unsafeInterruptAsFork(fiber.id()))
+  fiber = Effect.runFork(program(argv))
+  fiber.addObserver(end)
+}

@@ -1,0 +1,205 @@
+/** The environment of a child process: what goes in, what must not, and what the system can carry. Pure. */
+import { credentialVariables } from "./Environment.ts"
+
+export type Variables = Readonly<Record<string, string>>
+
+/** Variables that decide which code a program runs: a secret of that name would be a way to run some. */
+const dangerous: ReadonlySet<string> = new Set([
+  // search paths and shells
+  "PATH",
+  "ENV",
+  "BASH_ENV",
+  "BASH_FUNC",
+  "CDPATH",
+  "IFS",
+  "PS4",
+  "PROMPT_COMMAND",
+  "SHELL",
+  "SHELLOPTS",
+  "BASHOPTS",
+  "ZDOTDIR",
+  "COMSPEC",
+  "PATHEXT",
+  // run times
+  "NODE_OPTIONS",
+  "NODE_PATH",
+  "NODE_EXTRA_CA_CERTS",
+  "NODE_TLS_REJECT_UNAUTHORIZED",
+  "BUN_OPTIONS",
+  "DENO_DIR",
+  "PYTHONSTARTUP",
+  "PYTHONPATH",
+  "PYTHONHOME",
+  "PYTHONINSPECT",
+  "PYTHONBREAKPOINT",
+  "PYTHONWARNINGS",
+  "PERL5OPT",
+  "PERL5LIB",
+  "PERL5DB",
+  "PERLLIB",
+  "RUBYOPT",
+  "RUBYLIB",
+  "GEM_HOME",
+  "GEM_PATH",
+  "JAVA_TOOL_OPTIONS",
+  "_JAVA_OPTIONS",
+  "JDK_JAVA_OPTIONS",
+  "CLASSPATH",
+  "DOTNET_STARTUP_HOOKS",
+  "PHPRC",
+  "PHP_INI_SCAN_DIR",
+  "LUA_INIT",
+  "LUA_PATH",
+  "LUA_CPATH",
+  "R_PROFILE",
+  "ERL_FLAGS",
+  // loaders and libraries
+  "GCONV_PATH",
+  "GLIBC_TUNABLES",
+  "LOCPATH",
+  "NLSPATH",
+  "HOSTALIASES",
+  "RESOLV_HOST_CONF",
+  "OPENSSL_CONF",
+  "OPENSSL_ENGINES",
+  "OPENSSL_MODULES",
+  "SSL_CERT_FILE",
+  "SSL_CERT_DIR",
+  // programs that programs start
+  "EDITOR",
+  "VISUAL",
+  "PAGER",
+  "MANPAGER",
+  "LESSOPEN",
+  "LESSCLOSE",
+  "BROWSER",
+  "SUDO_ASKPASS",
+  "SSH_ASKPASS",
+  "RUSTC_WRAPPER",
+  "HOME",
+  "TMPDIR"
+])
+const dangerousPrefix = /^(LD_|DYLD_|GIT_|NPM_CONFIG_)/
+/** Of git, only what says which program or configuration to run. */
+const harmlessGit = /^GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)$|^GIT_(TOKEN|USERNAME|PASSWORD|BRANCH|COMMIT|SHA|TAG|REF|REPOSITORY|REPO|URL)$/
+
+export const isDangerous = (name: string): boolean =>
+  dangerous.has(name) || (dangerousPrefix.test(name) && !harmlessGit.test(name))
+
+export const dangerousNames = (values: Variables, allowed: ReadonlyArray<string>): ReadonlyArray<string> =>
+  Object.keys(values)
+    .filter((name) => isDangerous(name) && !allowed.includes(name))
+    .sort()
+
+export interface Selection {
+  /** `*` stands for any text; none given = all. */
+  readonly only: ReadonlyArray<string>
+  readonly except: ReadonlyArray<string>
+  readonly prefix: string | undefined
+}
+
+const matches = (pattern: string, name: string): boolean => {
+  const [first = "", ...rest] = pattern.split("*")
+  if (rest.length === 0) return pattern === name
+  const last = rest.pop() ?? ""
+  if (!name.startsWith(first)) return false
+  let at = first.length
+  for (const part of rest) {
+    const found = name.indexOf(part, at)
+    if (found < 0) return false
+    at = found + part.length
+  }
+  return name.length - at >= last.length && name.endsWith(last)
+}
+
+export const select = (values: Variables, { except, only, prefix }: Selection): Variables =>
+  Object.fromEntries(
+    Object.entries(values).filter(
+      ([name]) =>
+        (only.length === 0 || only.some((pattern) => matches(pattern, name))) &&
+        !except.some((pattern) => matches(pattern, name)) &&
+        (prefix === undefined || name.startsWith(prefix))
+    )
+  )
+
+/** Exact names in `only` that are not there: a typing error rather than a wish for less. */
+export const missing = (values: Variables, only: ReadonlyArray<string>): ReadonlyArray<string> =>
+  only.filter((pattern) => !pattern.includes("*") && !Object.hasOwn(values, pattern))
+
+export interface Composition {
+  readonly inherited: Readonly<Record<string, string | undefined>>
+  readonly values: Variables
+  /** A variable that is set already keeps its value. */
+  readonly keepExisting: boolean
+  readonly passCredentials: boolean
+}
+
+export const compose = ({ inherited, keepExisting, passCredentials, values }: Composition): Variables => {
+  const composed: Record<string, string> = {}
+  for (const [name, value] of Object.entries(inherited)) {
+    if (value !== undefined && (passCredentials || !credentialVariables.includes(name))) composed[name] = value
+  }
+  for (const [name, value] of Object.entries(values)) {
+    if (!keepExisting || !Object.hasOwn(composed, name)) composed[name] = value
+  }
+  return composed
+}
+
+export interface SystemLimits {
+  /** Bytes of one `NAME=value` with its final NUL; undefined = no limit of its own. */
+  readonly oneString: number | undefined
+  /** Bytes of all arguments and variables together, pointers included. */
+  readonly total: number
+}
+
+const sizeOf = (name: string, value: string): number => Buffer.byteLength(name) + Buffer.byteLength(value) + 2
+const pointer = 8
+
+export type Uncarried =
+  | { readonly _tag: "Nul"; readonly keys: ReadonlyArray<string> }
+  | { readonly _tag: "TooLong"; readonly keys: ReadonlyArray<string>; readonly limit: number }
+  | { readonly _tag: "TooMuch"; readonly keys: ReadonlyArray<string>; readonly limit: number; readonly size: number }
+
+const largest = (values: Variables, count: number): ReadonlyArray<string> =>
+  Object.entries(values)
+    .map(([name, value]) => [name, sizeOf(name, value)] as const)
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, count)
+    .map(([name]) => name)
+
+/** Why the system could not start a program with this; undefined when it can. Names only keys of `values`. */
+export const uncarried = (
+  environment: Variables,
+  values: Variables,
+  command: ReadonlyArray<string>,
+  limits: SystemLimits
+): Uncarried | undefined => {
+  const nul = Object.keys(values).filter((name) => values[name]?.includes("\0"))
+  if (nul.length > 0) return { _tag: "Nul", keys: nul }
+  const { oneString } = limits
+  if (oneString !== undefined) {
+    const long = Object.keys(values).filter((name) => sizeOf(name, values[name] ?? "") > oneString)
+    if (long.length > 0) return { _tag: "TooLong", keys: long, limit: oneString }
+  }
+  let size = 0
+  for (const argument of command) size += Buffer.byteLength(argument) + 1 + pointer
+  for (const [name, value] of Object.entries(environment)) size += sizeOf(name, value) + pointer
+  return size > limits.total ? { _tag: "TooMuch", keys: largest(values, 5), limit: limits.total, size } : undefined
+}
+
+const kib = 1024
+/** `stackBytes`: soft limit of the stack, from which Linux derives its own (execve(2)). */
+export const systemLimits = (platform: NodeJS.Platform, stackBytes: number | undefined): SystemLimits => {
+  // A page is left for what the kernel puts beside: the file name and the auxiliary vector.
+  const room = 4 * kib
+  switch (platform) {
+    case "linux": {
+      const quarter = Math.floor((stackBytes ?? 8 * kib * kib) / 4)
+      return { oneString: 128 * kib, total: Math.min(Math.max(quarter, 128 * kib), 6 * kib * kib) - room }
+    }
+    case "win32":
+      return { oneString: 32_767, total: 32_767 * 64 }
+    default:
+      return { oneString: undefined, total: kib * kib - room }
+  }
+}

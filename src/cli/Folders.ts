@@ -1,0 +1,84 @@
+/** Where the command line keeps things, and how it writes: temporary file, mode 0600, rename. */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { randomBytes } from "node:crypto"
+import { homedir } from "node:os"
+import { CliFailure } from "./Failure.ts"
+import { variable } from "./Environment.ts"
+
+export interface Folders {
+  /** Log-in records. */
+  readonly config: string
+  /** What may be deleted at any time. */
+  readonly cache: string
+}
+
+export const folders: Effect.Effect<Folders, never, Path.Path> = Effect.map(Path.Path, (path) => {
+  const windows = process.platform === "win32"
+  const config = variable("XDG_CONFIG_HOME") ?? (windows ? variable("APPDATA") : undefined) ?? path.join(homedir(), ".config")
+  const cache = variable("XDG_CACHE_HOME") ?? (windows ? variable("LOCALAPPDATA") : undefined) ?? path.join(homedir(), ".cache")
+  return { config: path.join(config, "ampoule"), cache: path.join(cache, "ampoule") }
+})
+
+/** Written in full or not at all, readable by this user alone from its first byte. */
+export const writeWhole = Effect.fnUntraced(function* (file: string, content: string | Uint8Array, what: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const temporary = path.join(path.dirname(file), `.${path.basename(file)}.${randomBytes(6).toString("hex")}`)
+  const bytes = typeof content === "string" ? Buffer.from(content) : content
+  const write = fs
+    .writeFile(temporary, bytes, { flag: "wx", mode: 0o600 })
+    .pipe(
+      Effect.zipRight(fs.rename(temporary, file)),
+      Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true })))
+    )
+  yield* Effect.mapError(write, (error) => cannotWrite(what, file, error))
+})
+
+export const makeFolder = Effect.fnUntraced(function* (folder: string, what: string) {
+  const fs = yield* FileSystem.FileSystem
+  yield* fs.makeDirectory(folder, { recursive: true }).pipe(
+    Effect.zipRight(fs.chmod(folder, 0o700)),
+    Effect.mapError((error) => cannotWrite(what, folder, error))
+  )
+})
+
+const reasonOf = (error: unknown): string =>
+  typeof error === "object" && error !== null && "reason" in error ? String(error.reason) : "failed"
+
+const cannotWrite = (what: string, file: string, error: unknown) =>
+  new CliFailure({ message: `Cannot write ${what} (${file}): ${reasonOf(error)}.` })
+
+/** None when there is no such file. */
+export const readIfThere = Effect.fnUntraced(function* (file: string, what: string) {
+  const fs = yield* FileSystem.FileSystem
+  return yield* fs.readFile(file).pipe(
+    Effect.map((bytes) => Option.some(Buffer.from(bytes))),
+    Effect.catchIf(
+      (error) => error._tag === "SystemError" && error.reason === "NotFound",
+      () => Effect.succeedNone
+    ),
+    Effect.mapError((error) => new CliFailure({ message: `Cannot read ${what} (${file}): ${reasonOf(error)}.` }))
+  )
+})
+
+export const remove = Effect.fnUntraced(function* (file: string) {
+  const fs = yield* FileSystem.FileSystem
+  yield* Effect.ignore(fs.remove(file, { force: true }))
+})
+
+/** Exactly the text that the bytes encode; None when they are not UTF-8. The byte order mark stays. */
+export const decodeUtf8 = Option.liftThrowable((bytes: Uint8Array) =>
+  new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)
+)
+
+/** A small JSON file of our own. A damaged one counts as absent: nothing in it cannot be had again. */
+export const readJson = Effect.fnUntraced(function* <A, I>(file: string, schema: Schema.Schema<A, I>, what: string) {
+  const bytes = yield* readIfThere(file, what)
+  return Option.flatMap(bytes, (b) =>
+    Option.flatMap(decodeUtf8(b), (text) => Schema.decodeUnknownOption(Schema.parseJson(schema))(text))
+  )
+})

@@ -1,0 +1,53 @@
+/** Options that several commands share, and how help texts are put together. */
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import * as Span from "@effect/cli/HelpDoc/Span"
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import { version } from "./Version.ts"
+
+export const project = Options.text("project").pipe(
+  Options.withAlias("p"),
+  Options.withPseudoName("id-or-slug"),
+  Options.withDescription("Project; else the one of .ampoule.json"),
+  Options.optional
+)
+
+export const environment = Options.text("env").pipe(
+  Options.withAlias("e"),
+  Options.withAlias("environment"),
+  Options.withPseudoName("slug"),
+  Options.withDescription("Environment; else the one of .ampoule.json"),
+  Options.optional
+)
+
+export const url = Options.text("url").pipe(
+  Options.withPseudoName("address"),
+  Options.withDescription("Server; else AMPOULE_URL, else the server of the last login, else http://127.0.0.1:4400"),
+  Options.optional
+)
+
+export const credential = Options.choice("credential", ["env", "stored"]).pipe(
+  Options.withDescription("Which one counts when there is a stored login and a variable (stored, unless said)"),
+  Options.optional
+)
+
+export const json = Options.boolean("json").pipe(Options.withDescription("Print JSON"))
+
+export const yes = Options.boolean("yes").pipe(Options.withAlias("y"), Options.withDescription("Do not ask"))
+
+export const connection = { url, credential } as const
+export const target = { project, environment } as const
+
+/** Description of a command: one sentence, further paragraphs, and lines that can be pasted. */
+export const describe = (
+  sentence: string,
+  options: { readonly more?: ReadonlyArray<string>; readonly examples: ReadonlyArray<string> }
+): HelpDoc.HelpDoc =>
+  HelpDoc.blocks([
+    HelpDoc.p(sentence),
+    ...(options.more ?? []).map((text) => HelpDoc.p(text)),
+    HelpDoc.p("Examples:"),
+    ...options.examples.map((line) => HelpDoc.p(Span.code(`  ${line}`)))
+  ])
+
+export const release = Effect.succeed(version)

@@ -1,0 +1,52 @@
+/** Writing to the terminal. Results go to standard output, everything else to standard error. */
+import * as Effect from "effect/Effect"
+
+export const out = (text: string): Effect.Effect<void> =>
+  Effect.sync(() => {
+    process.stdout.write(text)
+  })
+
+export const note = (text: string): Effect.Effect<void> =>
+  Effect.sync(() => {
+    process.stderr.write(`${text}\n`)
+  })
+
+export const warn = (text: string): Effect.Effect<void> => note(`ampoule: ${text}`)
+
+export const json = (value: unknown): Effect.Effect<void> => out(`${JSON.stringify(value, null, 2)}\n`)
+
+export const stdoutIsTerminal = (): boolean => process.stdout.isTTY === true
+export const stderrIsTerminal = (): boolean => process.stderr.isTTY === true
+export const stdinIsTerminal = (): boolean => process.stdin.isTTY === true
+
+// eslint-disable-next-line no-control-regex
+const unprintable = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
+
+/** Text from elsewhere as it may stand on a terminal: without escape sequences, control and direction characters. */
+export const plain = (text: string): string => text.replace(unprintable, "\u00b7")
+
+// eslint-disable-next-line no-control-regex
+const escapes = /\u001b\[[0-9;]*m/g
+export const withoutColour = (text: string): string => text.replace(escapes, "")
+export const wantsColour = (): boolean => stdoutIsTerminal() && (process.env["NO_COLOR"] ?? "") === ""
+
+/** Columns padded to their widest cell; a header only for people. */
+export const table = (header: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+  const all = [header, ...rows].map((row) => row.map(plain))
+  const widths = header.map((_, i) => Math.max(...all.map((row) => [...(row[i] ?? "")].length)))
+  const line = (row: ReadonlyArray<string>) =>
+    row
+      .map((cell, i) => (i === row.length - 1 ? cell : cell + " ".repeat(widths[i]! - [...cell].length)))
+      .join("  ")
+      .trimEnd()
+  return all.map((row) => `${line(row)}\n`).join("")
+}
+
+/** Progress of long work: one line on standard error that overwrites itself, only on a terminal. */
+export const progress = (text: string): Effect.Effect<void> =>
+  Effect.sync(() => {
+    if (stderrIsTerminal()) process.stderr.write(`\r\u001b[K${text}`)
+  })
+export const progressDone: Effect.Effect<void> = Effect.sync(() => {
+  if (stderrIsTerminal()) process.stderr.write("\r\u001b[K")
+})

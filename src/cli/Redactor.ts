@@ -1,0 +1,139 @@
+/**
+ * Masks known texts in a byte stream, across the borders of its chunks (security 24). All texts are looked for at once
+ * (Aho-Corasick); what could still become one is held back, everything else goes on at once.
+ */
+import { Buffer } from "node:buffer"
+
+const mask = Buffer.from("[redacted]")
+/** Shorter texts stand in ordinary output by accident; masking them would hide everything and protect nothing. */
+export const shortestMasked = 4
+/** Bound of the tables below: about 21 bytes for each byte of text. */
+const mostBytes = 4 * 1024 * 1024
+
+/** Each line on its own (output is read line by line), also as JSON and URLs write it. */
+const piecesOf = (value: string): ReadonlyArray<string> =>
+  value
+    .split(/\r\n|\n|\r/)
+    .map((line) => line.trim())
+    .filter((line) => [...line].length >= shortestMasked)
+    .flatMap((line) => [line, JSON.stringify(line).slice(1, -1), encodeURIComponent(line.toWellFormed())])
+
+export interface Redactor {
+  /** What may be shown of the stream so far. */
+  readonly push: (chunk: Uint8Array) => Uint8Array
+  /** The end of the stream: what was held back. */
+  readonly flush: () => Uint8Array
+}
+
+export interface Masks {
+  /** A fresh one for each stream. */
+  readonly redactor: () => Redactor
+  /** Keys whose value is too short to be masked. */
+  readonly unmasked: ReadonlyArray<string>
+}
+
+export const masks = (values: Readonly<Record<string, string>>): Masks | "too much" => {
+  const needles = [...new Set(Object.values(values).flatMap(piecesOf))].map((text) => Buffer.from(text))
+  const total = needles.reduce((sum, needle) => sum + needle.length, 0)
+  if (total > mostBytes) return "too much"
+  const unmasked = Object.keys(values).filter((key) => {
+    const value = values[key] ?? ""
+    return value !== "" && piecesOf(value).length === 0
+  })
+
+  // A trie of all needles: node 0 is the root; the children of a node are a linked list.
+  const child = new Int32Array(total + 1)
+  const sibling = new Int32Array(total + 1)
+  const byteOf = new Uint8Array(total + 1)
+  const depth = new Int32Array(total + 1)
+  /** Node of the longest proper suffix that is itself a beginning of a needle. */
+  const fallback = new Int32Array(total + 1)
+  /** Length of the longest needle that ends in this node; 0 = none. */
+  const matched = new Int32Array(total + 1)
+  let nodes = 1
+
+  const next = (node: number, byte: number): number => {
+    let at = child[node]!
+    while (at !== 0 && byteOf[at] !== byte) at = sibling[at]!
+    return at
+  }
+  for (const needle of needles) {
+    let node = 0
+    for (const byte of needle) {
+      let to = next(node, byte)
+      if (to === 0) {
+        to = nodes++
+        byteOf[to] = byte
+        depth[to] = depth[node]! + 1
+        sibling[to] = child[node]!
+        child[node] = to
+      }
+      node = to
+    }
+    matched[node] = needle.length
+  }
+  const step = (from: number, byte: number): number => {
+    let node = from
+    for (;;) {
+      const to = next(node, byte)
+      if (to !== 0 || node === 0) return to
+      node = fallback[node]!
+    }
+  }
+  const queue = new Int32Array(nodes)
+  let tail = 1
+  for (let head = 0; head < tail; head++) {
+    const node = queue[head]!
+    for (let to = child[node]!; to !== 0; to = sibling[to]!) {
+      queue[tail++] = to
+      fallback[to] = node === 0 ? 0 : step(fallback[node]!, byteOf[to]!)
+      if (matched[to] === 0) matched[to] = matched[fallback[to]!]!
+    }
+  }
+
+  const redactor = (): Redactor => {
+    let state = 0
+    let held = Buffer.alloc(0)
+    /** For each held byte: 1 = part of a needle. */
+    let hidden = new Uint8Array(0)
+    /** The last byte that went out was a masked one: its mask stands already. */
+    let masking = false
+
+    const release = (until: number): Uint8Array => {
+      const parts: Array<Uint8Array> = []
+      for (let i = 0; i < until; ) {
+        const secret = hidden[i] === 1
+        let end = i + 1
+        while (end < until && (hidden[end] === 1) === secret) end++
+        if (!secret) parts.push(held.subarray(i, end))
+        else if (!masking) parts.push(mask)
+        masking = secret
+        i = end
+      }
+      const shown = Buffer.concat(parts)
+      held = Buffer.from(held.subarray(until))
+      hidden = hidden.slice(until)
+      return shown
+    }
+    return {
+      push: (chunk) => {
+        const from = held.length
+        held = Buffer.concat([held, chunk])
+        const marks = new Uint8Array(held.length)
+        marks.set(hidden)
+        hidden = marks
+        for (let i = from; i < held.length; i++) {
+          state = step(state, held[i]!)
+          const length = matched[state]!
+          if (length > 0) hidden.fill(1, i + 1 - length, i + 1)
+        }
+        return release(held.length - depth[state]!)
+      },
+      flush: () => {
+        state = 0
+        return release(held.length)
+      }
+    }
+  }
+  return { redactor, unmasked }
+}

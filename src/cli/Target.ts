@@ -1,0 +1,159 @@
+/** Which project and environment: the options, then `.ampoule.json` found upwards from the working folder. */
+import * as Path from "@effect/platform/Path"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { createHash } from "node:crypto"
+import { ProjectId } from "#schema/Ids.ts"
+import { EnvironmentSlug } from "#schema/Values.ts"
+import { call, type Connection, projects } from "./Client.ts"
+import { type CliError, CliFailure, usage } from "./Failure.ts"
+import { decodeUtf8, folders, makeFolder, readIfThere, readJson, writeWhole } from "./Folders.ts"
+import { plain } from "./Output.ts"
+
+export interface TargetOptions {
+  readonly project: Option.Option<string>
+  readonly environment: Option.Option<string>
+}
+
+export interface Target {
+  /** Id or slug, as given. */
+  readonly project: string
+  readonly environment: EnvironmentSlug
+}
+
+const fileName = ".ampoule.json"
+// No server address: a file that comes with somebody's repository must not decide where a credential is sent.
+const File = Schema.parseJson(
+  Schema.Struct({ project: Schema.optional(Schema.String), environment: Schema.optional(Schema.String) })
+)
+
+const findFile = Effect.gen(function* () {
+  const path = yield* Path.Path
+  for (let folder = path.resolve("."); ; folder = path.dirname(folder)) {
+    const file = path.join(folder, fileName)
+    const bytes = yield* readIfThere(file, fileName).pipe(Effect.orElseSucceed(Option.none))
+    if (Option.isSome(bytes)) {
+      const content = Option.flatMap(Option.flatMap(bytes, decodeUtf8), (text) => Schema.decodeUnknownOption(File)(text))
+      if (Option.isSome(content)) return content
+      return yield* new CliFailure({
+        message: `${file} is not what it should be.`,
+        hint: 'It holds JSON like {"project": "shop", "environment": "development"}.'
+      })
+    }
+    if (path.dirname(folder) === folder) return Option.none()
+  }
+})
+
+const decodeSlug = Schema.decodeUnknownOption(EnvironmentSlug)
+export const slug = (text: string): Effect.Effect<EnvironmentSlug, CliFailure> =>
+  Option.match(decodeSlug(text), {
+    onNone: () =>
+      Effect.fail(usage(`"${plain(text)}" is not an environment.`, "Environments are slugs like development or pr-12.")),
+    onSome: Effect.succeed
+  })
+
+export const project = Effect.fnUntraced(function* (given: Option.Option<string>) {
+  if (Option.isSome(given)) return given.value
+  const file = yield* findFile
+  const found = Option.flatMap(file, (content) => Option.fromNullable(content.project))
+  if (Option.isSome(found)) return found.value
+  return yield* usage("Which project?", `Say --project ID-OR-SLUG, or put "project" into ${fileName}.`)
+})
+
+export const target = Effect.fnUntraced(function* (options: TargetOptions) {
+  const complete = Option.isSome(options.project) && Option.isSome(options.environment)
+  const file = complete ? Option.none<typeof File.Type>() : yield* findFile
+  const projectName = Option.orElse(options.project, () => Option.flatMapNullable(file, (content) => content.project))
+  const environment = Option.orElse(options.environment, () => Option.flatMapNullable(file, (content) => content.environment))
+  if (Option.isNone(projectName)) {
+    return yield* usage("Which project?", `Say --project ID-OR-SLUG, or put "project" into ${fileName}.`)
+  }
+  if (Option.isNone(environment)) {
+    return yield* usage("Which environment?", `Say --env SLUG, or put "environment" into ${fileName}.`)
+  }
+  return { project: projectName.value, environment: yield* slug(environment.value) } satisfies Target
+})
+
+// --- slug to id: remembered, so that `run` is one request ---
+
+const Known = Schema.Record({ key: Schema.String, value: Schema.Record({ key: Schema.String, value: Schema.String }) })
+const what = "the list of project ids"
+const knownFile = Effect.gen(function* () {
+  const path = yield* Path.Path
+  return path.join((yield* folders).cache, "projects.json")
+})
+/** One-way: the file tells neither the credential nor whose it is. */
+const ownerOf = ({ credential, url }: Connection): string =>
+  createHash("sha256")
+    .update(`${url}\0${Option.match(credential, { onNone: () => "", onSome: Redacted.value })}`)
+    .digest("base64url")
+    .slice(0, 22)
+
+const readKnown = Effect.flatMap(knownFile, (file) => readJson(file, Known, what)).pipe(
+  Effect.map(Option.getOrElse((): typeof Known.Type => ({}))),
+  // What only saves a request must not stop a command.
+  Effect.orElseSucceed((): typeof Known.Type => ({}))
+)
+const writeKnown = Effect.fnUntraced(function* (connection: Connection, slugs: Readonly<Record<string, string>>) {
+  const known = yield* readKnown
+  const others = Object.entries(known).filter(([owner]) => owner !== ownerOf(connection))
+  yield* makeFolder((yield* folders).cache, what)
+  yield* writeWhole(
+    yield* knownFile,
+    JSON.stringify(Object.fromEntries([...others.slice(-19), [ownerOf(connection), slugs]])),
+    what
+  )
+}, Effect.ignore)
+
+const decodeId = Schema.decodeUnknownOption(ProjectId)
+
+const askServer = Effect.fnUntraced(function* (connection: Connection, name: string) {
+  const client = yield* projects(connection)
+  const { items } = yield* call(connection, client.list())
+  const matches = items.filter((item) => item.slug === name)
+  const id = matches.length === 1 ? decodeId(matches[0]?.id) : Option.none()
+  if (Option.isSome(id)) {
+    const unique = items.filter((item) => items.filter((other) => other.slug === item.slug).length === 1)
+    yield* writeKnown(connection, Object.fromEntries(unique.map((item) => [item.slug, item.id])))
+    return id.value
+  }
+  if (matches.length > 1) {
+    return yield* new CliFailure({
+      message: `Several teams have a project ${plain(name)}. Say which by its id:`,
+      hint: matches.map((item) => `${plain(item.id)}  (team ${plain(item.teamId)})`).join("\n  ")
+    })
+  }
+  return yield* new CliFailure({
+    message: `This credential sees no project ${plain(name)}.`,
+    hint: "`ampoule projects` lists those it sees."
+  })
+})
+
+/** Runs `use` with the id of the project; a remembered id that no longer holds is looked up again, once. */
+export const withProject = Effect.fnUntraced(function* <A, E extends CliError, R>(
+  connection: Connection,
+  name: string,
+  use: (id: ProjectId) => Effect.Effect<A, E, R>
+) {
+  const given = decodeId(name)
+  if (Option.isSome(given)) return yield* use(given.value)
+  const known = yield* readKnown
+  const remembered = Option.flatMap(Option.fromNullable(known[ownerOf(connection)]?.[name]), decodeId)
+  const fresh = Effect.flatMap(askServer(connection, name), use)
+  if (Option.isNone(remembered)) return yield* fresh
+  return yield* Effect.catchIf(
+    use(remembered.value),
+    (error) => error._tag === "ServerRefused" && error.code === "PROJECT_NOT_FOUND",
+    () => fresh
+  )
+})
+
+/** Without asking anyone: for the offline cache. */
+export const knownProject = Effect.fnUntraced(function* (connection: Connection, name: string) {
+  const given = decodeId(name)
+  if (Option.isSome(given)) return given
+  const known = yield* readKnown
+  return Option.flatMap(Option.fromNullable(known[ownerOf(connection)]?.[name]), decodeId)
+})
