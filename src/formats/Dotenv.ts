@@ -87,11 +87,7 @@ const quoted = (source: string, open: number): Value => {
       const body = source.slice(open + 1, close)
       return { value: quote === '"' ? unescape(body) : body.replaceAll("'\\''", "'"), end }
     }
-    const escaped = quote !== '"' && source[close - 1] === "\\"
-    if (!escaped) {
-      if (close > firstLine) return { reason: "text stands behind the closing quote" }
-      stray = true
-    }
+    if (quote === '"' || source[close - 1] !== "\\") stray = true
     from = close + 1
   }
 }

@@ -13,7 +13,7 @@ const scalarOf = (text: string): string =>
   JSON.stringify(text).replace(notPrintable, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"))
 
 /** Keys that some YAML 1.1 reader takes for a boolean, null or a number (`E1`). */
-const ambiguous = /^(?:y|n|yes|no|on|off|true|false|null|_*e?[0-9_]*)$/i
+const ambiguous = /^(?:y|n|yes|no|on|off|true|false|null|_*(?:e[0-9_]*|[0-9][0-9_]*)?)$/i
 
 export const print: Print = (entries) =>
   Either.map(

@@ -74,6 +74,14 @@ describe("reading .env files", () => {
     )
   })
 
+  it("reads Windows and old Macintosh line ends as line feeds, in quotes too", () => {
+    assert.deepStrictEqual(Either.getOrThrow(Dotenv.parse("A='x\r\ny'\r\n\r\nB=1\rC=2\r\n")), [
+      { key: "A", value: "x\ny", line: 1 },
+      { key: "B", value: "1", line: 4 },
+      { key: "C", value: "2", line: 5 }
+    ])
+  })
+
   it("takes stray quotes on one line as npm dotenv does", () => {
     for (const line of [
       "A='it's'",
@@ -96,6 +104,7 @@ describe("reading .env files", () => {
       ["A B=x", 1, "not of the form KEY=value"],
       ["\nA='open\n", 2, "the quote is not closed"],
       ['A="open', 1, "the quote is not closed"],
+      ["A='x'\\''", 1, "the quote is not closed"],
       ["A='x'y\nB='z'", 1, "text stands behind the closing quote"],
       ['A="C:\\dir\\"\nB="x"', 1, "text stands behind the closing quote"],
       ["A='x\n'y'\n", 1, "text stands behind the closing quote"],

@@ -69,6 +69,13 @@ describe("YAML files", () => {
     )
   }
 
+  it("hold no character that a YAML 1.1 reader takes for a line break or refuses", () => {
+    const text = Either.getOrThrow(
+      Yaml.print([{ key: "A", value: "\u0000\u007f\u0085\u009f\u2028\u2029\ufeff\uffff" }])
+    )
+    assert.strictEqual(text, 'A: "\\u0000\\u007f\\u0085\\u009f\\u2028\\u2029\\ufeff\\uffff"\n')
+  })
+
   it("keep plain scalars as they were written", () => {
     assert.deepStrictEqual(read("A: yes\nB: 012\nC: 1e3\nD: 0x1F\nE: 1.10\nF:\nG: 'null'\nH: \"~\"\nI: !!str 5\n"), [
       ["A", "yes", 1],

@@ -49,10 +49,14 @@ const entryOver = (keys: ReadonlyArray<string>): FastCheck.Arbitrary<Composition
   )
 
 /** Any graph: cycles and missing keys happen. */
-const anyState: FastCheck.Arbitrary<Composition.State> = FastCheck.array(
-  FastCheck.tuple(FastCheck.constantFrom(...keyNames), entryOver([...keyNames, "GONE", "LOST"])),
-  { maxLength: 6 }
-).map((entries) => new Map(entries))
+const anyState: FastCheck.Arbitrary<Composition.State> = FastCheck.oneof(
+  FastCheck.array(FastCheck.tuple(FastCheck.constantFrom(...keyNames), entryOver([...keyNames, "GONE", "LOST"])), {
+    maxLength: 6
+  }).map((entries) => new Map(entries)),
+  FastCheck.tuple(...keyNames.map(() => entryOver(keyNames))).map(
+    (entries) => new Map(entries.map((entry, i) => [keyNames[i], entry]))
+  )
+)
 
 /** A graph without cycles: each key uses later ones only. */
 const soundState: FastCheck.Arbitrary<Composition.State> = FastCheck.tuple(
@@ -242,6 +246,21 @@ describe("depth", () => {
     assert.strictEqual(ring.cycle.length, 5_000)
     assert.deepStrictEqual(ring.cycle.slice(0, 3), ["K0", "K1", "K2"])
     assert.strictEqual(Composition.transitiveDependents(stateOf(chain(4_999)), "K4999").length, 4_999)
+  })
+})
+
+describe("cycles", () => {
+  it("start at their smallest key, wherever the walk met them", () => {
+    const ring = problem(Composition.check(stateOf({ A: "t:${D}", D: "t:${C}", C: "t:${B}", B: "t:${D}" })))
+    assert(ring._tag === "TEMPLATE_CYCLE")
+    assert.deepStrictEqual(ring.cycle, ["B", "D", "C"])
+  })
+
+  it("are looked for once per key: a ladder of 5,000 rungs has more paths than could be walked", () => {
+    const ladder = Object.fromEntries(
+      Array.from({ length: 5_000 }, (_, i) => [`K${i}`, i < 4_998 ? `t:\${K${i + 1}}\${K${i + 2}}` : "x"])
+    )
+    assert.strictEqual(tagOf(Composition.check(stateOf(ladder))), "TEMPLATE_TOO_DEEP")
   })
 })
 
