@@ -1,0 +1,40 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { ServerApi } from "#schema/Api.ts"
+import { PresentedDeviceCode } from "#schema/Authentication.ts"
+import { DeviceEvent } from "#schema/DeviceApi.ts"
+import { CliGrants } from "#src/credentials/CliGrants.ts"
+import { DeviceGrants, type DeviceSignal } from "#src/credentials/DeviceGrants.ts"
+import { Shutdown } from "./Shutdown.ts"
+
+const encodeEvent = Schema.encodeSync(Schema.parseJson(DeviceEvent))
+const frame = (signal: DeviceSignal): string =>
+  signal === "heartbeat" ? ": heartbeat\n\n" : `event: ${signal.event}\ndata: ${encodeEvent(signal)}\n\n`
+
+const eventStream = {
+  contentType: "text/event-stream",
+  headers: { "cache-control": "no-store", "x-accel-buffering": "no" }
+}
+
+export const layer = HttpApiBuilder.group(ServerApi, "device", (handlers) =>
+  Effect.gen(function* () {
+    const device = yield* DeviceGrants
+    const grants = yield* CliGrants
+    const shutdown = yield* Shutdown
+    return handlers
+      .handle("start", ({ payload }) => device.start(payload))
+      .handle("token", ({ payload }) => device.poll(payload.deviceCode))
+      .handle("events", () =>
+        Effect.gen(function* () {
+          const signals = yield* device.events(yield* PresentedDeviceCode)
+          // An open stream would keep the server from closing (architecture H12b).
+          const open = Stream.interruptWhenDeferred(signals, shutdown.deferred)
+          return HttpServerResponse.stream(Stream.encodeText(Stream.map(open, frame)), eventStream)
+        })
+      )
+      .handle("logout", () => Effect.as(grants.logout(), { revoked: true }))
+  })
+)

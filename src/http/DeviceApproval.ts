@@ -1,0 +1,13 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as Effect from "effect/Effect"
+import { ServerApi } from "#schema/Api.ts"
+import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+
+export const layer = HttpApiBuilder.group(ServerApi, "deviceApproval", (handlers) =>
+  Effect.map(DeviceGrants, (device) =>
+    handlers
+      .handle("show", ({ path }) => device.show(path.userCode))
+      .handle("approve", ({ path, payload }) => device.approve(path.userCode, payload))
+      .handle("deny", ({ path }) => device.deny(path.userCode))
+  )
+)

@@ -1,0 +1,12 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as Effect from "effect/Effect"
+import { ServerApi } from "#schema/Api.ts"
+import { CliGrants } from "#src/credentials/CliGrants.ts"
+
+export const layer = HttpApiBuilder.group(ServerApi, "myGrants", (handlers) =>
+  Effect.map(CliGrants, (grants) =>
+    handlers
+      .handle("list", () => Effect.map(grants.list(), (items) => ({ items })))
+      .handle("revoke", ({ path }) => Effect.as(grants.revokeOwn(path.grantId), { deleted: true }))
+  )
+)

@@ -1,0 +1,47 @@
+/** The device authorization and its neighbours on a migrated test database. */
+import * as Layer from "effect/Layer"
+import * as LogLevel from "effect/LogLevel"
+import * as Option from "effect/Option"
+import * as EventBusMemory from "#layers/EventBusMemory.ts"
+import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { Authenticate } from "#src/credentials/Authenticate.ts"
+import { CliGrants } from "#src/credentials/CliGrants.ts"
+import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import { LastUse } from "#src/credentials/LastUse.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import * as TestDatabase from "./TestDatabase.ts"
+
+const config = Layer.succeed(AppConfig, {
+  host: "127.0.0.1",
+  port: 4400,
+  baseUrl: "http://127.0.0.1:4400",
+  dataDir: ".ampoule",
+  databaseUrl: Option.none(),
+  databasePoolSize: 10,
+  unsafeDatabase: false,
+  redisUrl: Option.none(),
+  vaultUrl: Option.none(),
+  workers: 1,
+  rootKey: Option.none(),
+  setupCode: Option.none(),
+  trustedProxies: [],
+  rateLimits: true,
+  mcpReveal: true,
+  logLevel: LogLevel.None,
+  logFormat: "json"
+})
+
+const process = DeviceGrants.Default.pipe(
+  Layer.provideMerge(Layer.mergeAll(CliGrants.Default, RateLimiter.Default, Authenticate.Default)),
+  Layer.provideMerge(
+    Layer.mergeAll(Audit.Default, LastUse.Default, RateLimitMemory.layer, EventBusMemory.layer, config)
+  )
+)
+
+export const deviceLayer = process.pipe(Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer)))
+
+/** Another process of the same service: same database, its own everything else; no notification reaches it. */
+export const otherProcess = Layer.build(process)
