@@ -1,34 +1,53 @@
 /** The server, as a table of contents: routes, services, and the choices it runs on. */
-import type * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/Api.ts"
+import * as ApiTokens from "#src/http/ApiTokens.ts"
+import * as AuditTrail from "#src/http/AuditTrail.ts"
+import * as ApiTokens from "#src/http/ApiTokens.ts"
+import * as AuditTrail from "#src/http/AuditTrail.ts"
 import * as Authentication from "#src/http/Authentication.ts"
 import * as Capabilities from "#src/http/Capabilities.ts"
 import * as Device from "#src/http/Device.ts"
 import * as DeviceApproval from "#src/http/DeviceApproval.ts"
 import * as Discovery from "#src/http/Discovery.ts"
 import * as ErrorEnvelope from "#src/http/ErrorEnvelope.ts"
+import * as Identity from "#src/http/Identity.ts"
+import * as ManageProjects from "#src/http/ManageProjects.ts"
+import * as Members from "#src/http/Members.ts"
 import * as MyGrants from "#src/http/MyGrants.ts"
+import * as Projects from "#src/http/Projects.ts"
 import * as Secrets from "#src/http/Secrets.ts"
 import * as Server from "#src/http/Server.ts"
+import * as Sessions from "#src/http/Sessions.ts"
+import * as Setup from "#src/http/Setup.ts"
 import * as Shutdown from "#src/http/Shutdown.ts"
+import * as Teams from "#src/http/Teams.ts"
 import * as Services from "./Services.ts"
 
 /** One line per group of `schema/Api.ts`. */
 const routes = Layer.mergeAll(
+  ApiTokens.layer,
+  AuditTrail.layer,
   Capabilities.layer,
   Device.layer,
   DeviceApproval.layer,
   Discovery.layer,
+  Identity.layer,
+  ManageProjects.layer,
+  Members.layer,
   MyGrants.layer,
-  Secrets.layer
+  Projects.layer,
+  Secrets.layer,
+  Sessions.layer,
+  Setup.layer,
+  Teams.layer
 )
 
 /** Everything but the choices: see `Services.ts` for those. */
 export const layer = (options: Server.Options) =>
   Server.layer(options).pipe(
-    Layer.provide(HttpApiBuilder.api(ServerApi) as unknown as Layer.Layer<HttpApi.Api>),
+    Layer.provide(HttpApiBuilder.api(ServerApi)),
     Layer.provide(ErrorEnvelope.layer),
     Layer.provide(routes),
     Layer.provide(Authentication.layer),

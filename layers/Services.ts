@@ -2,6 +2,8 @@
 import * as Layer from "effect/Layer"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
+import { AuditTrail } from "#src/access/AuditTrail.ts"
+import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
@@ -15,22 +17,49 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { Environments } from "#src/projects/Environments.ts"
+import { Invitations } from "#src/projects/Invitations.ts"
+import { Members } from "#src/projects/Members.ts"
+import { Projects } from "#src/projects/Projects.ts"
+import { Teams } from "#src/projects/Teams.ts"
+import { Environments } from "#src/projects/Environments.ts"
+import { Invitations } from "#src/projects/Invitations.ts"
+import { Members } from "#src/projects/Members.ts"
+import { Projects } from "#src/projects/Projects.ts"
+import { Teams } from "#src/projects/Teams.ts"
 import { Idempotency } from "#src/secrets/Idempotency.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
 import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
 
 const crypto = Layer.mergeAll(DataKeys.Default, SnapshotCipher.Default)
-const access = Layer.mergeAll(Access.Default, RateLimiter.Default).pipe(Layer.provideMerge(Audit.Default))
+const access = Layer.mergeAll(Access.Default, AuditTrail.Default, RateLimiter.Default).pipe(
+  Layer.provideMerge(Audit.Default)
+)
 const credentials = Layer.mergeAll(Authenticate.Default, DeviceGrants.Default, Setup.Default, Tokens.Default).pipe(
   Layer.provideMerge(Layer.mergeAll(CliGrants.Default, LastUse.Default, Sessions.Default)),
   Layer.provideMerge(Layer.mergeAll(Passwords.Default, Revocation.Default))
+)
+const projects = Layer.mergeAll(
+  Environments.Default,
+  Invitations.Default,
+  Members.Default,
+  Projects.Default,
+  Teams.Default
+)
+const projects = Layer.mergeAll(
+  Teams.Default,
+  Members.Default,
+  Invitations.Default,
+  Projects.Default,
+  Environments.Default
 )
 const secrets = Secrets.Default.pipe(
   Layer.provideMerge(Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default))
 )
 
-export const layer = Layer.mergeAll(credentials, secrets).pipe(
+export const layer = Layer.mergeAll(projects, secrets).pipe(
+  Layer.provideMerge(credentials),
   Layer.provideMerge(access),
   Layer.provideMerge(crypto),
   Layer.provideMerge(Crypto.Default)
