@@ -3,7 +3,6 @@ import * as Layer from "effect/Layer"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
-import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
@@ -17,11 +16,6 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
-import { Environments } from "#src/projects/Environments.ts"
-import { Invitations } from "#src/projects/Invitations.ts"
-import { Members } from "#src/projects/Members.ts"
-import { Projects } from "#src/projects/Projects.ts"
-import { Teams } from "#src/projects/Teams.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
@@ -46,13 +40,6 @@ const projects = Layer.mergeAll(
   Members.Default,
   Projects.Default,
   Teams.Default
-)
-const projects = Layer.mergeAll(
-  Teams.Default,
-  Members.Default,
-  Invitations.Default,
-  Projects.Default,
-  Environments.Default
 )
 const secrets = Secrets.Default.pipe(
   Layer.provideMerge(Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default))

@@ -73,6 +73,7 @@ export class ProjectsApi extends HttpApiGroup.make("projects")
       .setPath(Schema.Struct({ projectId: ProjectId }))
       .addSuccess(answers(200, ProjectEnvironmentList))
       .addError(Errors.ProjectNotFound)
+      .addError(Errors.Forbidden)
       .addError(Errors.ScopeMissing)
       .middleware(AnyCredential)
       .annotateContext(

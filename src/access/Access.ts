@@ -2,7 +2,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import type { AuditAction } from "#schema/Audit.ts"
-import { type Caller, CurrentCaller } from "#schema/Caller.ts"
+import { type Caller, type CallerTeam, CurrentCaller } from "#schema/Caller.ts"
 import {
   EnvironmentNotFound,
   Forbidden,
@@ -167,19 +167,43 @@ export class Access extends Effect.Service<Access>()("access/Access", {
       return yield* decide(action, caller, target, intent)
     })
 
-    /** Subject "all granted teams" (interface 5 rule 7): the scope must be held in each of them. */
-    const allTeams = Effect.fnUntraced(function* (scope: Scope) {
-      const caller = yield* CurrentCaller
-      if (caller.teams.every((t) => t.scopes === null || t.scopes.includes(scope))) return caller
-      return yield* new ScopeMissing({ requiredScope: scope })
+    /** The scope is missing in some teams: each of their trails says so. */
+    const lacksScope = Effect.fnUntraced(function* (
+      caller: Caller,
+      teams: ReadonlyArray<CallerTeam>,
+      scope: Scope,
+      intent: Intent
+    ) {
+      const denial = new ScopeMissing({ requiredScope: scope })
+      yield* audit.record(
+        ...teams.map((t) => ({
+          actor: caller,
+          action: intent.audit,
+          outcome: "denied" as const,
+          teamId: t.id,
+          reason: denial._tag
+        }))
+      )
+      return yield* denial
     })
 
-    /** Subject "each granted team": the teams that hold the scope; refused when none does (decisions 6). */
-    const eachTeam = Effect.fnUntraced(function* (scope: Scope) {
+    /** Subject "all granted teams" (interface 5 rule 7): the scope must be held in each of them. */
+    const allTeams = Effect.fnUntraced(function* (scope: Scope, intent: Intent) {
+      const caller = yield* CurrentCaller
+      const lacking = caller.teams.filter((t) => t.scopes !== null && !t.scopes.includes(scope))
+      return lacking.length === 0 ? caller : yield* lacksScope(caller, lacking, scope, intent)
+    })
+
+    /**
+     * Subject "each granted team": the teams that hold the scope; refused when none does (decisions 6). A person without
+     * a team lacks no scope.
+     */
+    const eachTeam = Effect.fnUntraced(function* (scope: Scope, intent: Intent) {
       const caller = yield* CurrentCaller
       const teams = caller.teams.filter((t) => t.scopes === null || t.scopes.includes(scope))
-      if (teams.length > 0) return { caller, teams }
-      return yield* new ScopeMissing({ requiredScope: scope })
+      return teams.length > 0 || caller.teams.length === 0
+        ? { caller, teams }
+        : yield* lacksScope(caller, caller.teams, scope, intent)
     })
 
     return { environment, environmentWithId, environmentOfSecret, project, team, allTeams, eachTeam } as const

@@ -65,7 +65,7 @@ const valueRoutes = new Set(["/secrets/value", "/secrets/with-values", "/secrets
 const sameSite = (site: string | undefined) => site === undefined || site === "same-origin" || site === "none"
 
 /** Whether a session's request may have been made by another site's page. */
-const isCrossSite = (request: HttpServerRequest.HttpServerRequest, baseUrl: string): boolean => {
+export const isCrossSite = (request: HttpServerRequest.HttpServerRequest, baseUrl: string): boolean => {
   if (request.method !== "GET" && request.method !== "HEAD") {
     const { origin } = request.headers
     return (origin !== undefined && origin !== baseUrl) || !sameSite(request.headers["sec-fetch-site"])

@@ -3,7 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { Caller } from "#schema/Caller.ts"
-import { Forbidden, PlanLimitReached } from "#schema/Errors.ts"
+import { PlanLimitReached } from "#schema/Errors.ts"
 import type { MyTeam } from "#schema/IdentityApi.ts"
 import { TeamIdOut } from "#schema/Ids.ts"
 import type { Plan } from "#schema/Scopes.ts"
@@ -24,7 +24,7 @@ export class Teams extends Effect.Service<Teams>()("projects/Teams", {
     /** On the plan `developer`; whoever creates a team is its owner. */
     const create = Effect.fn("Teams.create")(function* (caller: Caller, name: string) {
       const { user } = caller
-      if (user === null) return yield* new Forbidden()
+      if (user === null) return yield* Effect.dieMessage("only a person creates a team")
       const id = TeamIdOut.make(yield* crypto.uuid)
       return yield* change(
         services,

@@ -1,0 +1,45 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as Effect from "effect/Effect"
+import { ServerApi } from "#schema/Api.ts"
+import { CurrentCaller } from "#schema/Caller.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { Authenticate } from "#src/credentials/Authenticate.ts"
+import { Sessions } from "#src/credentials/Sessions.ts"
+import * as SessionCookie from "./SessionCookie.ts"
+
+export const layer = HttpApiBuilder.group(ServerApi, "session", (handlers) =>
+  Effect.gen(function* () {
+    const sessions = yield* Sessions
+    const cookie = SessionCookie.make(yield* AppConfig, yield* Authenticate)
+
+    return handlers
+      .handle("signIn", ({ payload }) =>
+        Effect.gen(function* () {
+          yield* cookie.refuseCrossSite
+          const { session, teams, user } = yield* sessions.signIn(payload, yield* cookie.presented)
+          yield* cookie.set(session)
+          return { user, teams }
+        })
+      )
+      .handle("signOut", () =>
+        Effect.gen(function* () {
+          yield* sessions.end(yield* CurrentCaller)
+          yield* cookie.clear
+          return { deleted: true }
+        })
+      )
+      .handle("changePassword", ({ payload }) =>
+        Effect.gen(function* () {
+          yield* sessions.changePassword(yield* CurrentCaller, payload)
+          return { changed: true }
+        })
+      )
+      .handle("resetPassword", ({ payload }) =>
+        Effect.gen(function* () {
+          yield* cookie.refuseCrossSite
+          yield* sessions.resetPassword(payload)
+          return { changed: true }
+        })
+      )
+  })
+)
