@@ -35,6 +35,7 @@ import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { EventBus } from "#src/events/EventBus.ts"
+import { addressBucket } from "#src/limits/AddressBucket.ts"
 import { deviceStartPolicy, RateLimiter, userCodePolicy } from "#src/limits/RateLimiter.ts"
 import { CliGrants, hostOf, inEachTeam } from "./CliGrants.ts"
 import { issue } from "./Issue.ts"
@@ -117,7 +118,7 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
 
     const start = Effect.fn("DeviceGrants.start")(function* (asked: DeviceStart | null) {
       const { ip } = yield* RequestInfo
-      yield* limiter.take(`device-start:${ip}`, deviceStartPolicy)
+      yield* limiter.take(`device-start:${addressBucket(ip)}`, deviceStartPolicy)
       const now = yield* Clock.currentTimeMillis
       const id = yield* crypto.uuid
       const { proof, text } = yield* issue(crypto, "dc")
@@ -291,7 +292,7 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
       const { credentialId } = yield* CurrentCaller
       const { ip } = yield* RequestInfo
       const session = `user-code:session:${credentialId}`
-      const address = `user-code:address:${ip}`
+      const address = `user-code:${addressBucket(ip)}`
       yield* limiter.take(session, userCodePolicy)
       yield* Effect.tapError(limiter.take(address, userCodePolicy), () => limiter.giveBack(session))
       const code = UserCode.canonical(typed)

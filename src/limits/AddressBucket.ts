@@ -1,0 +1,14 @@
+import { isIPv6 } from "node:net"
+
+/** What counts as one address. One IPv6 subscriber holds a /64 and could use a new address for every request. */
+export const addressBucket = (ip: string): string => {
+  if (!isIPv6(ip)) return `address:${ip}`
+  const [head, tail] = ip.split("::")
+  const left = head === "" ? [] : head.split(":")
+  const right = tail === undefined || tail === "" ? [] : tail.split(":")
+  const groups = tail === undefined ? left : [...left, ...Array(8 - left.length - right.length).fill("0"), ...right]
+  return `address:${groups
+    .slice(0, 4)
+    .map((group) => group.replace(/^0+(?=.)/, "").toLowerCase())
+    .join(":")}::/64`
+}
