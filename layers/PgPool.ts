@@ -75,11 +75,15 @@ const makeClientClass = (deadlineMillis: number) =>
       // pg's `query` has a dozen overloads; both callers (sql-pg and pg-pool) use the callback form handled here.
       const query = super.query.bind(this) as (config: unknown, values?: unknown, callback?: Callback) => unknown
       Object.defineProperty(this, "query", {
-        value: (config: unknown, values: unknown, callback?: Callback) =>
-          typeof callback === "function"
-            ? query(this.#named(config, values), undefined, this.#watched(callback))
-            : query(config, values)
+        value: (config: unknown, values: unknown, callback?: Callback) => {
+          const answer = callback ?? (typeof values === "function" ? (values as Callback) : undefined)
+          return answer === undefined
+            ? query(config, values)
+            : query(this.#named(config, values), undefined, this.#watched(answer))
+        }
       })
+      // Between two owners nobody listens; an 'error' without a listener would end the process.
+      this.on("error", () => {})
     }
 
     readonly #releaseWhenIdle: Release = (error) => {
@@ -103,7 +107,7 @@ const makeClientClass = (deadlineMillis: number) =>
       let settled = false
       const timer = setTimeout(() => {
         // The answer may already be here, behind work that held the event loop: let the sockets speak first.
-        setImmediate(() => setImmediate(() => settled || this.#destroy(new QueryDeadlineExceeded())))
+        setImmediate(() => setImmediate(() => settled || this.abandon(new QueryDeadlineExceeded())))
       }, deadlineMillis)
       return (error, result) => {
         if (settled) return
@@ -122,9 +126,9 @@ const makeClientClass = (deadlineMillis: number) =>
     }
 
     /** Ends the socket: pg then fails everything on this connection with `error`, and the pool drops it. */
-    #destroy(error: Error) {
+    abandon(error?: Error) {
       const { stream } = (
-        this as unknown as { readonly connection: { readonly stream: { destroy(error: Error): void } } }
+        this as unknown as { readonly connection: { readonly stream: { destroy(error?: Error): void } } }
       ).connection
       stream.destroy(error)
     }
@@ -136,6 +140,14 @@ const camel = (name: string) => {
   if (known === undefined) camelNames.set(name, (known = Str.snakeToCamel(name)))
   return known
 }
+
+/** A single connection with the same deadline, for what a pool cannot do. */
+export const makeClient = (options: PoolOptions) =>
+  new (makeClientClass(options.deadlineMillis))({
+    application_name: "ampoule",
+    ...options.connection,
+    connectionTimeoutMillis: options.checkoutMillis
+  })
 
 export const acquirePool = (options: PoolOptions): Effect.Effect<Pg.Pool, never, Scope.Scope> =>
   Effect.acquireRelease(

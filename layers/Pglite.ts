@@ -7,6 +7,7 @@ import * as Runtime from "effect/Runtime"
 import type * as Scope from "effect/Scope"
 import { Duplex } from "node:stream"
 import { Worker } from "node:worker_threads"
+import * as DataFolder from "#layers/DataFolder.ts"
 import { migrate } from "#layers/Migrations.ts"
 import * as PgPool from "#layers/PgPool.ts"
 import { StartRefused } from "#src/AppConfig.ts"
@@ -297,6 +298,24 @@ export const make = (
       dump: Effect.promise(() => database.dump())
     }
   })
+
+/**
+ * The embedded default: a folder that one process holds. One session serves everyone, so a wait is no outage yet;
+ * hence longer bounds than for a Postgres across the network.
+ */
+export const layerFolder = (dataDir: string): Layer.Layer<Provided, StartRefused | SqlError> =>
+  Layer.unwrapScoped(
+    Effect.gen(function* () {
+      const real = yield* DataFolder.ensure(dataDir)
+      yield* DataFolder.lock(real)
+      const { layer } = yield* make({
+        origin: { folder: `${real}/postgres` },
+        checkoutMillis: 5_000,
+        deadlineMillis: 10_000
+      })
+      return layer
+    })
+  )
 
 /** Patient: tests share a machine. */
 const forTests = { checkoutMillis: 30_000, deadlineMillis: 30_000 }

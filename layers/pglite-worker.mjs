@@ -13,6 +13,9 @@ import { isMainThread, parentPort, workerData } from "node:worker_threads"
  * @typedef {import("./pglite-worker.d.mts").FromWorker} FromWorker
  */
 
+/** The major version that this PGlite is. */
+const POSTGRES = "18"
+
 /** @param {string} text a simple query, as the wire has it */
 const simpleQuery = (text) => {
   const body = Buffer.from(text + "\0")
@@ -61,7 +64,12 @@ const serve = async (input, send) => {
       syncTree(unfinished)
       fs.renameSync(unfinished, folder)
     }
-    const lite = await PGlite.create(folder, { startParams, onStderr })
+    const damage = findDamage(folder)
+    if (damage !== undefined) throw new Error(damage)
+    const lite = await PGlite.create(folder, { startParams, onStderr }).catch(() => {
+      const last = spoken.map((line) => /(?:FATAL|PANIC): +(.*)/.exec(line)?.[1]).findLast((line) => line !== undefined)
+      throw new Error(damaged(folder, last ?? "PostgreSQL does not start in it"))
+    })
     hookFsync(lite)
     return lite
   }
@@ -123,6 +131,22 @@ const serve = async (input, send) => {
   }
 }
 
+/** What PGlite would take for an empty folder, and overwrite. @param {string} folder @returns {string | undefined} */
+const findDamage = (folder) => {
+  for (const name of ["PG_VERSION", "global/pg_control"]) {
+    if (!fs.existsSync(`${folder}/${name}`)) return damaged(folder, `${name} is missing`)
+  }
+  const version = fs.readFileSync(`${folder}/PG_VERSION`, "latin1").trim()
+  if (/^[0-9]+$/.test(version) && version !== POSTGRES) {
+    return `The embedded database in ${folder} was made by PostgreSQL ${version}, this program has ${POSTGRES}. Start the version of Ampoule that made it.`
+  }
+  return undefined
+}
+
+/** @param {string} folder @param {string} detail */
+const damaged = (folder, detail) =>
+  `The embedded database in ${folder} is damaged (${detail}). Restore the data folder from a backup, or move it away to start with an empty one.`
+
 /** Flushes a fresh folder, so that its name never stands for files that are not on the disk. @param {string} folder */
 const syncTree = (folder) => {
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
@@ -155,7 +179,7 @@ if (!isMainThread && parentPort !== null) {
       for (const message of early) receive(message)
     },
     (error) => {
-      port.postMessage({ type: "failed", sentence: String(error) })
+      port.postMessage({ type: "failed", sentence: error instanceof Error ? error.message : "it does not start" })
       process.exit(1)
     }
   )

@@ -1,0 +1,77 @@
+/**
+ * Notifications between the processes that share a Postgres: LISTEN on a connection of its own, which is checked and
+ * replaced (sql-pg's own `listen` never notices that its connection is gone).
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Runtime from "effect/Runtime"
+import * as Schedule from "effect/Schedule"
+import * as EventBusMemory from "#layers/EventBusMemory.ts"
+import * as PgPool from "#layers/PgPool.ts"
+import { DependencyDown } from "#src/access/Dependency.ts"
+import { EventBus } from "#src/events/EventBus.ts"
+
+const CHANNEL = "ampoule_events"
+
+const lost = (cause: unknown) => new DependencyDown({ dependency: "database", cause })
+
+/** Listens until the connection is lost, and fails then. */
+const listen = (options: PgPool.PoolOptions, hub: ReturnType<typeof EventBusMemory.makeHub>) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const runFork = Runtime.runFork(yield* Effect.runtime())
+      const ended = yield* Deferred.make<never, DependencyDown>()
+      const client = yield* Effect.acquireRelease(
+        Effect.sync(() => {
+          const client = PgPool.makeClient(options)
+          const end = (cause?: unknown) => void Deferred.unsafeDone(ended, lost(cause))
+          client.on("error", end)
+          client.on("end", () => end())
+          client.on("notification", ({ payload }) => {
+            if (payload !== undefined) runFork(hub.publish(payload))
+          })
+          return client
+        }),
+        (client) => Effect.sync(() => client.abandon())
+      )
+      yield* Effect.tryPromise({ try: () => client.connect(), catch: lost })
+      const query = (text: string) =>
+        Effect.async<void, DependencyDown>((resume) =>
+          client.query(text, (cause) => resume(cause ? lost(cause) : Effect.void))
+        )
+      yield* query(`LISTEN ${CHANNEL}`)
+      // What was said while nobody listened is lost: everyone looks again.
+      yield* hub.publishAll
+      // A peer that vanished without a word shows only when it is asked; the query's deadline then ends the connection.
+      const pings = Effect.forever(Effect.delay(query("SELECT 1"), "5 seconds"))
+      return yield* Effect.raceFirst(Deferred.await(ended), pings)
+    })
+  )
+
+/** Serves the same Postgres as the SqlClient; `options` tells how to reach it. */
+export const layer = (options: PgPool.PoolOptions): Layer.Layer<EventBus, never, SqlClient.SqlClient> =>
+  Layer.scoped(
+    EventBus,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const hub = EventBusMemory.makeHub()
+      yield* listen(options, hub).pipe(
+        Effect.tapErrorCause(() => Effect.logWarning("Notifications from Postgres are interrupted; reconnecting")),
+        Effect.retry(
+          Schedule.exponential("200 millis").pipe(
+            Schedule.union(Schedule.spaced("5 seconds")),
+            Schedule.jittered,
+            Schedule.resetAfter("30 seconds")
+          )
+        ),
+        Effect.forkScoped
+      )
+      return {
+        // Inside a transaction it is sent with the commit.
+        publish: (topic) => Effect.orDie(Effect.asVoid(sql`SELECT pg_notify(${CHANNEL}, ${topic})`)),
+        subscribe: hub.subscribe
+      }
+    })
+  )

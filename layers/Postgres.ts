@@ -1,0 +1,146 @@
+/** A Postgres of the operator's own (`AMPOULE_DATABASE_URL`). */
+import type { SqlError } from "@effect/sql/SqlError"
+import * as SqlClient from "@effect/sql/SqlClient"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import * as EventBusPostgres from "#layers/EventBusPostgres.ts"
+import { migrate } from "#layers/Migrations.ts"
+import * as PgPool from "#layers/PgPool.ts"
+import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
+import { StartRefused } from "#src/AppConfig.ts"
+
+export interface PostgresOptions {
+  readonly url: Redacted.Redacted
+  readonly poolSize: number
+  /** Serve although the database may lose acknowledged writes. */
+  readonly unsafe: boolean
+  /** A statement's time, in milliseconds. */
+  readonly deadlineMillis?: number
+  /** A query's wait for a connection, in milliseconds. */
+  readonly checkoutMillis?: number
+  /** How long to wait for the database at start. */
+  readonly startWithin?: Duration.DurationInput
+}
+
+// Together under the 3 s within which a request must fail (decisions 11), for a request that meets a hung database.
+const DEADLINE_MILLIS = 2_500
+const CHECKOUT_MILLIS = 2_000
+const MIGRATION_MILLIS = 600_000
+
+const poolOptions = (options: PostgresOptions): PgPool.PoolOptions => {
+  const deadlineMillis = options.deadlineMillis ?? DEADLINE_MILLIS
+  return {
+    connection: {
+      connectionString: Redacted.value(options.url),
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 5_000,
+      // The server gives up a little earlier than we do, so that a statement that is only slow costs no connection,
+      // and ends a transaction whose client vanished, with the locks it holds.
+      statement_timeout: Math.max(1, deadlineMillis - 100),
+      idle_in_transaction_session_timeout: 10_000
+    },
+    size: options.poolSize,
+    checkoutMillis: options.checkoutMillis ?? CHECKOUT_MILLIS,
+    deadlineMillis
+  }
+}
+
+const migrationPool = (options: PostgresOptions): PgPool.PoolOptions => {
+  const { connection } = poolOptions(options)
+  return {
+    connection: { ...connection, statement_timeout: 0, idle_in_transaction_session_timeout: 0 },
+    size: 1,
+    checkoutMillis: 5_000,
+    deadlineMillis: MIGRATION_MILLIS
+  }
+}
+
+/** The code of the error underneath, never its text: that may hold an address or a user. */
+const codeOf = (error: unknown): string => {
+  for (let next = error; typeof next === "object" && next !== null; next = "cause" in next ? next.cause : undefined) {
+    if ("code" in next && typeof next.code === "string") return next.code
+  }
+  return "no answer"
+}
+
+const refusals: Record<string, string> = {
+  "28P01": "Postgres refused the user or password of AMPOULE_DATABASE_URL.",
+  "28000": "Postgres refused the user of AMPOULE_DATABASE_URL.",
+  "3D000": "The database named in AMPOULE_DATABASE_URL does not exist. Create it first."
+}
+
+/** Waiting helps against an outage, not against a wrong password or certificate. */
+const waitingHelps = (error: SqlError) => refusals[codeOf(error)] === undefined && isDatabaseUnavailable(error)
+
+const cannotConnect = (error: SqlError) => {
+  const code = codeOf(error)
+  return new StartRefused({
+    message:
+      refusals[code] ??
+      `Postgres (AMPOULE_DATABASE_URL) cannot be reached (${code}). Check the address, and that it is running.`
+  })
+}
+
+const firstContact = (options: PostgresOptions) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`SELECT 1`.pipe(
+      Effect.tapError((error) =>
+        waitingHelps(error)
+          ? Effect.logWarning(`Postgres cannot be reached yet (${codeOf(error)}); trying again`)
+          : Effect.void
+      ),
+      Effect.retry({
+        while: waitingHelps,
+        schedule: Schedule.exponential("250 millis").pipe(
+          Schedule.union(Schedule.spaced("3 seconds")),
+          Schedule.upTo(options.startWithin ?? "60 seconds")
+        )
+      }),
+      Effect.mapError(cannotConnect)
+    )
+  })
+
+/** A database that may forget what it acknowledged is not served from by accident. */
+const checkDurability = (options: PostgresOptions) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const [settings] = yield* sql<{
+      version: number
+      fsync: string
+      fullPageWrites: string
+      synchronousCommit: string
+    }>`
+      SELECT current_setting('server_version_num')::int AS version, current_setting('fsync') AS fsync,
+        current_setting('full_page_writes') AS full_page_writes, current_setting('synchronous_commit') AS synchronous_commit`
+    if (settings === undefined) return
+    if (settings.version < 140_000) {
+      return yield* new StartRefused({ message: "Ampoule needs PostgreSQL 14 or newer." })
+    }
+    const off = [
+      ...(settings.fsync === "off" ? ["fsync"] : []),
+      ...(settings.fullPageWrites === "off" ? ["full_page_writes"] : []),
+      ...(settings.synchronousCommit === "off" ? ["synchronous_commit"] : [])
+    ]
+    if (off.length === 0) return
+    const said = `This Postgres may lose acknowledged writes: ${off.join(", ")} ${off.length === 1 ? "is" : "are"} off.`
+    if (options.unsafe) return yield* Effect.logWarning(said)
+    return yield* new StartRefused({
+      message: `${said} Switch it on, or set AMPOULE_UNSAFE_DATABASE=allow to serve from it all the same.`
+    })
+  })
+
+/** SqlClient and EventBus on a Postgres that is reachable, durable and migrated. */
+export const layer = (options: PostgresOptions) =>
+  Layer.unwrapEffect(
+    Effect.zipRight(firstContact(options), checkDurability(options)).pipe(
+      Effect.zipRight(migrate()),
+      Effect.provide(PgPool.layer(migrationPool(options))),
+      Effect.as(
+        EventBusPostgres.layer(poolOptions(options)).pipe(Layer.provideMerge(PgPool.layer(poolOptions(options))))
+      )
+    )
+  )

@@ -1,0 +1,17 @@
+/** Notifications between processes of one service: "look again", never the news itself. */
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
+
+/**
+ * Topics are short, without secrets (`device:<request id>`). Delivery is best effort: a subscriber also looks for itself
+ * now and then. `subscribe` listens from the moment it returns until its scope closes.
+ */
+export class EventBus extends Context.Tag("events/EventBus")<
+  EventBus,
+  {
+    readonly publish: (topic: string) => Effect.Effect<void>
+    readonly subscribe: (topic: string) => Effect.Effect<Stream.Stream<void>, never, Scope.Scope>
+  }
+>() {}
