@@ -433,6 +433,28 @@ layer(deviceLayer)("device authorization", (it) => {
     })
   )
 
+  it.effect("racing a loss of the team leaves no working credential behind, whoever comes first", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const device = yield* DeviceGrants
+      const grants = yield* CliGrants
+      for (let round = 0; round < 10; round++) {
+        const w = yield* world()
+        const { poll, userCode } = yield* begin()
+        yield* device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+        const [answer] = yield* Effect.all([poll, sql.withTransaction(grants.loseTeam(w.userId, w.teamId))], {
+          concurrency: "unbounded"
+        })
+        if (answer.credential === undefined) {
+          assert.deepStrictEqual(answer, { status: "failed", reason: "denied" })
+        } else {
+          const verified = yield* Effect.flatMap(Authenticate, (a) => a.verify(answer.credential ?? ""))
+          assert.strictEqual(verified.life, "revoked")
+        }
+      }
+    })
+  )
+
   it.effect("stands in the trail of each team: approved by the person, issued for the person", () =>
     Effect.gen(function* () {
       const w = yield* world()

@@ -50,7 +50,8 @@ const open = (deviceCode: string) =>
     let text = ""
     const read = (enough: () => boolean) =>
       Effect.promise(async () => {
-        while (reader !== undefined && !enough()) {
+        if (reader === undefined) return text
+        while (!enough()) {
           const { done, value } = await reader.read()
           if (done) break
           text += value
