@@ -53,7 +53,7 @@ const staleStatement = new Set(["0A000", "26000"])
 
 /** `pg.Client` that names its statements, bounds them in time, and is not given back while one still runs. */
 const makeClientClass = (deadlineMillis: number) =>
-  class Client extends Pg.Client {
+  class BoundedClient extends Pg.Client {
     #running = 0
     #poisoned = false
     #release: Release | undefined
