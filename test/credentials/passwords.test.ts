@@ -1,0 +1,115 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import * as argon2 from "@node-rs/argon2"
+import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import { isCommon } from "#src/credentials/CommonPasswords.ts"
+import { Passwords } from "#src/credentials/Passwords.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+
+const good = "vial of thirty drops"
+
+layer(Passwords.Default.pipe(Layer.provide(Crypto.Default)))("passwords", (it) => {
+  it.effect("are kept as argon2id with 19 MiB, two passes, one lane, and a salt of their own", () =>
+    Effect.gen(function* () {
+      const passwords = yield* Passwords
+      const one = yield* passwords.hash(Redacted.make(good), "password")
+      const two = yield* passwords.hash(Redacted.make(good), "password")
+      assert.match(one, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/)
+      assert.notStrictEqual(one, two)
+      assert.deepStrictEqual(yield* passwords.verify(one, Redacted.make(good)), { matches: true, stale: false })
+      assert.isFalse((yield* passwords.verify(one, Redacted.make(`${good} `))).matches)
+    })
+  )
+
+  it.effect("are the same in every way of composing their characters", () =>
+    Effect.gen(function* () {
+      const passwords = yield* Passwords
+      const phc = yield* passwords.hash(Redacted.make("Zoë's caf\u00e9 noir"), "password")
+      assert.isTrue((yield* passwords.verify(phc, Redacted.make("Zoe\u0308's cafe\u0301 noir"))).matches)
+    })
+  )
+
+  it.effect("are hashed whole: a difference at the 256th character counts", () =>
+    Effect.gen(function* () {
+      const passwords = yield* Passwords
+      const long = Array.from({ length: 255 }, (_, i) => "vialsof drops"[(i * 7) % 13]).join("")
+      const phc = yield* passwords.hash(Redacted.make(`${long}a`), "password")
+      assert.isFalse((yield* passwords.verify(phc, Redacted.make(`${long}b`))).matches)
+    })
+  )
+
+  it.effect("match nobody when there is no such person, at the same cost of a hash", () =>
+    Effect.gen(function* () {
+      const passwords = yield* Passwords
+      assert.isFalse((yield* passwords.verify(undefined, Redacted.make(good))).matches)
+    })
+  )
+
+  it.effect("hashed with other parameters still open, and are marked for a new hash", () =>
+    Effect.gen(function* () {
+      const passwords = yield* Passwords
+      for (const options of [
+        { memoryCost: 8_192, timeCost: 2, parallelism: 1 },
+        { memoryCost: 19_456, timeCost: 3, parallelism: 1 },
+        { memoryCost: 19_456, timeCost: 2, parallelism: 2 }
+      ]) {
+        const old = yield* Effect.promise(() => argon2.hash(good, { ...options, algorithm: 2 }))
+        assert.deepStrictEqual(yield* passwords.verify(old, Redacted.make(good)), { matches: true, stale: true })
+      }
+      const renewed = yield* passwords.rehash(Redacted.make(good))
+      assert.deepStrictEqual(yield* passwords.verify(renewed, Redacted.make(good)), { matches: true, stale: false })
+    })
+  )
+
+  it.effect("that are the most common ones are refused by a sentence that does not repeat them", () =>
+    Effect.gen(function* () {
+      const passwords = yield* Passwords
+      const refusal = yield* Effect.flip(passwords.hash(Redacted.make("Password1234"), "newPassword"))
+      assert.strictEqual(refusal._tag, "VALIDATION_FAILED")
+      assert.strictEqual(refusal.field, "newPassword")
+      assert.notInclude(JSON.stringify(refusal), "Password1234")
+    })
+  )
+})
+
+describe("common passwords", () => {
+  for (const common of [
+    "123456789012",
+    "qwertyuiopas",
+    "QwertyUiop[]",
+    "passwordpassword",
+    "Password2026!",
+    "P@ssw0rd1234",
+    "aaaaaaaaaaaa",
+    "abcabcabcabc",
+    "correct horse battery staple",
+    "iloveyouforever",
+    "1qaz2wsx3edc",
+    "lkjhgfdsapoiuytrewq"
+  ]) {
+    it(`hold ${common}`, () => assert.isTrue(isCommon(common)))
+  }
+  for (const fine of [
+    good,
+    "another horse with batteries",
+    "Tr0ub4dor&3-extended",
+    "насос включён давно",
+    "x7Kq!pa9zR2m"
+  ]) {
+    it(`do not hold ${fine}`, () => assert.isFalse(isCommon(fine)))
+  }
+
+  it.prop(
+    "hold hardly any text drawn at random",
+    [
+      FastCheck.string({
+        unit: FastCheck.constantFrom(..."abcdefghijklmnopqrstuvwxyz0123456789-"),
+        minLength: 14,
+        maxLength: 40
+      })
+    ],
+    ([text]) => assert.isFalse(new Set(text).size > 6 && isCommon(text))
+  )
+})

@@ -1,0 +1,56 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import { createHash } from "node:crypto"
+import * as TokenText from "#src/credentials/TokenText.ts"
+
+const base62 = FastCheck.constantFrom(..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+const text = (length: number) => FastCheck.string({ unit: base62, minLength: length, maxLength: length })
+const token = FastCheck.record({ kind: FastCheck.constantFrom(...TokenText.kinds), id: text(16), secret: text(43) })
+
+describe("credential text", () => {
+  it.prop("is parsed back, and matches the published pattern", [token], ([token]) => {
+    const printed = TokenText.print(token)
+    assert.deepStrictEqual(TokenText.parse(printed), token)
+    assert.match(printed, TokenText.pattern)
+  })
+
+  it.prop("with any one character changed is not parsed", [token, FastCheck.nat(75), base62], ([token, at, other]) => {
+    const printed = TokenText.print(token)
+    const i = at % printed.length
+    const changed = printed.slice(0, i) + other + printed.slice(i + 1)
+    if (changed !== printed) assert.isUndefined(TokenText.parse(changed))
+  })
+
+  it.prop("is parsed from nothing but what was printed", [FastCheck.string({ maxLength: 120 })], ([text]) => {
+    assert.isUndefined(TokenText.parse(text))
+  })
+
+  it("carries the CRC-32 of all that stands before it, in base62", () => {
+    const head = `amp_at_${"0".repeat(16)}_${"0".repeat(43)}`
+    let crc = 0xffffffff
+    for (const byte of Buffer.from(head)) {
+      crc ^= byte
+      for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1
+    }
+    let rest = (crc ^ 0xffffffff) >>> 0
+    let digits = ""
+    for (let i = 0; i < 6; i++) {
+      digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[rest % 62] + digits
+      rest = Math.floor(rest / 62)
+    }
+    assert.strictEqual(TokenText.print({ kind: "at", id: "0".repeat(16), secret: "0".repeat(43) }), head + digits)
+  })
+
+  it.prop("is proven by SHA-256(salt ‖ secret) and by no other secret", [token, text(43)], ([token, other]) => {
+    const salt = createHash("md5").update(token.id).digest()
+    const row = {
+      salt,
+      hash: createHash("sha256")
+        .update(Buffer.concat([salt, Buffer.from(token.secret)]))
+        .digest()
+    }
+    assert.isTrue(TokenText.verify(row, token.secret))
+    assert.strictEqual(TokenText.verify(row, other), other === token.secret)
+    assert.isFalse(TokenText.verify(undefined, token.secret))
+  })
+})
