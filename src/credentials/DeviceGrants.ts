@@ -31,6 +31,7 @@ import type { EnvironmentId, InstallationId, ProjectId, TeamId, UserId } from "#
 import type { Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/access/Audit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import * as Housekeeping from "#src/Housekeeping.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -484,7 +485,7 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
     }).pipe(Effect.repeat({ while: (purged) => purged === purgeBatch }))
 
     // A failed purge is tried again an hour later; it never fails a request.
-    yield* Effect.ignore(purge).pipe(Effect.repeat(Schedule.spaced("1 hour")), Effect.forkScoped)
+    yield* Housekeeping.every("1 hour", purge)
 
     return { start, poll, events, show, approve, deny, purge: Effect.orDie(purge) } as const
   })

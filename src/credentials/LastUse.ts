@@ -2,7 +2,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Schedule from "effect/Schedule"
+import * as Housekeeping from "#src/Housekeeping.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 
 interface Use {
@@ -49,7 +49,7 @@ export class LastUse extends Effect.Service<LastUse>()("credentials/LastUse", {
     })
 
     // A failed write is tried again with the next use; it never fails a request.
-    yield* Effect.ignore(flush).pipe(Effect.repeat(Schedule.spaced("2 seconds")), Effect.forkScoped)
+    yield* Housekeeping.every("2 seconds", flush)
     yield* Effect.addFinalizer(() => Effect.ignore(flush))
 
     return { touch, flush: Effect.orDie(flush) } as const

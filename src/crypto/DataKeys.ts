@@ -14,9 +14,9 @@ import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
-import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type { KeyObject } from "node:crypto"
+import * as Housekeeping from "#src/Housekeeping.ts"
 import { Crypto } from "./Crypto.ts"
 import { Vault } from "./Vault.ts"
 
@@ -244,7 +244,7 @@ export class DataKeys extends Effect.Service<DataKeys>()("crypto/DataKeys", {
         if ((vaultIsUp || now >= entry.obtainedAt + hardLimit) && held.get(entry.id) === entry) held.delete(entry.id)
       }
     })
-    yield* sweep.pipe(Effect.repeat(Schedule.spaced("30 seconds")), Effect.delay("30 seconds"), Effect.forkScoped)
+    yield* Housekeeping.every("30 seconds", sweep)
 
     return { active, byId, forget, held: Effect.sync((): number => held.size) }
   })

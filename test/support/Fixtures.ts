@@ -1,0 +1,94 @@
+/** Rows and callers for tests of services, below HTTP: each call makes a team of its own, so tests share a database. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as VaultLocal from "#layers/VaultLocal.ts"
+import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
+import type { Caller } from "#schema/Caller.ts"
+import { EnvironmentIdOut, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
+import type { Plan, Role } from "#schema/Scopes.ts"
+import { EnvironmentSlug } from "#schema/Values.ts"
+import { Access } from "#src/access/Access.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { DataKeys } from "#src/crypto/DataKeys.ts"
+import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { Idempotency } from "#src/secrets/Idempotency.ts"
+import { Maintenance } from "#src/secrets/Maintenance.ts"
+import { Secrets } from "#src/secrets/Secrets.ts"
+import { SecretStore } from "#src/secrets/SecretStore.ts"
+import { Snapshots } from "#src/secrets/Snapshots.ts"
+import * as TestDatabase from "./TestDatabase.ts"
+
+/** The secrets services on a migrated test database and a vault in memory. */
+export const secretsLayer = Layer.merge(Secrets.Default, Maintenance.Default).pipe(
+  Layer.provideMerge(Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default, RateLimiter.Default)),
+  Layer.provideMerge(Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)),
+  Layer.provideMerge(Layer.mergeAll(Audit.Default, VaultLocal.layerMemory)),
+  Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer))
+)
+
+const at = new Date(0)
+
+/** A team with a project `demo`, environments `development` and `production` (protected), and an owner. */
+export const world = Effect.fnUntraced(function* (options: { readonly plan?: Plan } = {}) {
+  const sql = yield* SqlClient.SqlClient
+  const crypto = yield* Crypto
+  const plan = options.plan ?? "team"
+  const [team, user, project, development, production] = yield* crypto.uuids(5)
+  yield* sql`INSERT INTO teams (id, name, plan, created_at, updated_at) VALUES (${team}, 'Team', ${plan}, ${at}, ${at})`
+  yield* sql`INSERT INTO users (id, email, name, password_hash, created_at, updated_at)
+    VALUES (${user}, ${`${user}@example.com`}, 'Ada', '', ${at}, ${at})`
+  yield* sql`INSERT INTO memberships (team_id, user_id, role, created_at, updated_at) VALUES (${team}, ${user}, 'owner', ${at}, ${at})`
+  yield* sql`INSERT INTO projects (id, team_id, name, slug, created_at, updated_at)
+    VALUES (${project}, ${team}, 'Demo', 'demo', ${at}, ${at})`
+  for (const [id, slug] of [
+    [development, "development"],
+    [production, "production"]
+  ]) {
+    yield* sql`INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
+      VALUES (${id}, ${team}, ${project}, ${slug}, ${slug}, ${slug === "production"}, ${at}, ${at})`
+  }
+  const teamId = TeamIdOut.make(team)
+  const userId = UserIdOut.make(user)
+
+  const person = (role: Role): Caller => ({
+    kind: "session",
+    credentialId: user,
+    name: null,
+    user: { id: userId, email: `${user}@example.com`, name: "Ada" },
+    teams: [{ id: teamId, name: "Team", plan, role, scopes: null }],
+    accessLevel: null,
+    mcpScopes: [],
+    restrictions: { projectIds: null, environmentIds: null },
+    machine: false,
+    createdAt: at,
+    expiresAt: null,
+    lastUsedAt: null,
+    named: null
+  })
+
+  return {
+    teamId,
+    userId,
+    projectId: ProjectIdOut.make(project),
+    developmentId: EnvironmentIdOut.make(development),
+    productionId: EnvironmentIdOut.make(production),
+    development: EnvironmentSlug.make("development"),
+    production: EnvironmentSlug.make("production"),
+    person,
+    owner: person("owner"),
+    token: (options: Partial<Pick<Caller, "accessLevel" | "restrictions">> = {}): Caller => ({
+      ...person("owner"),
+      kind: "api_token",
+      name: "ci",
+      user: null,
+      teams: [{ id: teamId, name: "Team", plan, role: null, scopes: null }],
+      accessLevel: options.accessLevel ?? "write",
+      restrictions: options.restrictions ?? { projectIds: null, environmentIds: null },
+      machine: true
+    })
+  } as const
+})
+export type World = Effect.Effect.Success<ReturnType<typeof world>>
