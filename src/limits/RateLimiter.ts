@@ -70,14 +70,14 @@ export const decide = (policy: Policy, admitted: (n: number) => number | undefin
     used = low
     const remaining = Math.max(0, limit - used - 1)
     const oldest = used === 0 ? now : (admitted(used - 1) ?? now)
-    if (tightest === undefined || remaining / limit < tightest.remaining / tightest.limit) {
-      tightest = {
-        allowed: true,
-        limit,
-        remaining,
-        resetSeconds: Math.max(1, Math.ceil((oldest + millis - now) / 1000)),
-        retryAfterSeconds: 0
-      }
+    const resetSeconds = Math.max(1, Math.ceil((oldest + millis - now) / 1000))
+    // The tightest is the one that refuses first: so many requests and no more could come at this instant.
+    if (
+      tightest === undefined ||
+      remaining < tightest.remaining ||
+      (remaining === tightest.remaining && resetSeconds > tightest.resetSeconds)
+    ) {
+      tightest = { allowed: true, limit, remaining, resetSeconds, retryAfterSeconds: 0 }
     }
   }
   const state = tightest ?? { allowed: true, limit: 0, remaining: 0, resetSeconds: 1, retryAfterSeconds: 0 }

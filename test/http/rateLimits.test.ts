@@ -1,0 +1,171 @@
+import { assert, describe, layer } from "@effect/vitest"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { RateLimits } from "#src/limits/RateLimiter.ts"
+import * as MovableClock from "#test/support/MovableClock.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+
+const trusting = TestApp.config({ trustedProxies: ["127.0.0.0/8"] })
+const clocked = TestApp.server.pipe(
+  Layer.provideMerge(Layer.merge(TestApp.backends, trusting)),
+  Layer.provideMerge(MovableClock.layer)
+)
+
+const limits = ({ headers }: TestApp.Answer) => [
+  headers.get("ratelimit-limit"),
+  headers.get("ratelimit-remaining"),
+  headers.get("ratelimit-reset")
+]
+const repeat = <A, E, R>(times: number, effect: Effect.Effect<A, E, R>) =>
+  Effect.all(Array.from({ length: times }, () => effect))
+
+let addresses = 0
+const freshAddress = () => ({ "x-forwarded-for": `203.0.113.${++addresses}` })
+
+describe("rate limits over HTTP", () => {
+  layer(clocked, { excludeTestServices: true })((it) => {
+    it.effect(
+      "of every kind of credential count in a bucket of its own, and stand in the headers of every answer",
+      () =>
+        Effect.gen(function* () {
+          const team = yield* World.team()
+          const teams = [{ team, scopes: ["identity:read"] as const }]
+          const credentials: ReadonlyArray<TestApp.Asked> = [
+            { bearer: (yield* World.token({ team })).text },
+            { bearer: (yield* World.token({ team })).text },
+            { bearer: (yield* World.grant({ person: team.owner, teams })).text },
+            { session: (yield* World.session(team.owner)).text }
+          ]
+          for (const credential of credentials) {
+            const answers = yield* repeat(50, TestApp.get("/me/verify", credential))
+            assert.deepStrictEqual(
+              answers.map((answer) => answer.status),
+              answers.map(() => 200)
+            )
+            assert.deepStrictEqual(
+              answers.map(limits),
+              answers.map((_, i) => ["50", String(49 - i), "1"])
+            )
+            const refused = yield* TestApp.get("/me/verify", credential)
+            assert.strictEqual(refused.status, 429)
+            assert.deepStrictEqual(
+              { ...refused.json, message: "" },
+              { statusCode: 429, code: "RATE_LIMITED", message: "", retryAfterSeconds: 1 }
+            )
+            assert.strictEqual(refused.headers.get("retry-after"), "1")
+            assert.deepStrictEqual(limits(refused), ["50", "0", "1"])
+          }
+          yield* MovableClock.advance("1 seconds")
+          for (const credential of credentials) {
+            assert.strictEqual((yield* TestApp.get("/me/verify", credential)).status, 200)
+          }
+        })
+    )
+
+    it.effect("hold for 10 seconds and for a minute as well; refused requests do not count", () =>
+      Effect.gen(function* () {
+        const bearer = (yield* World.token({ team: yield* World.team() })).text
+        const statuses = Effect.fnUntraced(function* (times: number) {
+          const answers = yield* repeat(times, TestApp.get("/me/verify", { bearer }))
+          return answers.filter((answer) => answer.status === 200).length
+        })
+        let admitted = 0
+        for (let second = 0; second < 5; second++) {
+          admitted += yield* statuses(52)
+          yield* MovableClock.advance("1 seconds")
+        }
+        assert.strictEqual(admitted, 250)
+        const refused = yield* TestApp.get("/me/verify", { bearer })
+        assert.strictEqual(refused.status, 429)
+        assert.strictEqual(refused.json.retryAfterSeconds, 5)
+        assert.deepStrictEqual(limits(refused), ["250", "0", "5"])
+        yield* MovableClock.advance("5 seconds")
+        assert.strictEqual(yield* statuses(52), 50)
+      })
+    )
+
+    it.effect("come before kind, shape, visibility and rights", () =>
+      Effect.gen(function* () {
+        const bearer = (yield* World.token({ team: yield* World.team(), accessLevel: "read" })).text
+        yield* repeat(50, TestApp.get("/me/verify", { bearer }))
+        const answers = [
+          yield* TestApp.get("/me", { bearer }),
+          yield* TestApp.get("/secrets?nonsense=1", { bearer }),
+          yield* TestApp.post("/secrets", { bearer, json: {} })
+        ]
+        assert.deepStrictEqual(
+          answers.map((answer) => answer.status),
+          [429, 429, 429]
+        )
+      })
+    )
+
+    it.effect("of /secrets/diff are 30 a minute per credential, since it can be used to test guesses", () =>
+      Effect.gen(function* () {
+        const { id, team } = yield* World.project()
+        const path = `/secrets/diff?projectId=${id}&sourceEnv=development&targetEnv=staging`
+        const bearer = (yield* World.token({ team })).text
+        const answers = yield* repeat(31, TestApp.get(path, { bearer }))
+        assert.deepStrictEqual(
+          answers.map((answer) => answer.status),
+          answers.map((_, i) => (i < 30 ? 200 : 429))
+        )
+        assert.strictEqual(answers[30].json.retryAfterSeconds, 60)
+        assert.strictEqual((yield* TestApp.get("/me/verify", { bearer })).status, 200)
+        const another = (yield* World.token({ team })).text
+        assert.strictEqual((yield* TestApp.get(path, { bearer: another })).status, 200)
+      })
+    )
+
+    it.effect(
+      "without a credential are 300 a minute per address; health is exempt, a good credential is not held up",
+      () =>
+        Effect.gen(function* () {
+          const headers = freshAddress()
+          const { json, status } = yield* TestApp.get("/openapi.json", { headers })
+          assert.strictEqual(status, 200)
+          assert.isDefined(json)
+          const guesses = yield* repeat(299, TestApp.get("/me/verify", { headers, bearer: "amp_at_guess" }))
+          assert.isTrue(guesses.every((answer) => answer.status === 401))
+          for (const path of ["/openapi.json", "/me/verify", "/no-such-route"]) {
+            const refused = yield* TestApp.get(path, { headers })
+            assert.strictEqual(refused.status, 429, path)
+            assert.strictEqual(refused.headers.get("retry-after"), String(refused.json.retryAfterSeconds))
+          }
+          assert.strictEqual((yield* TestApp.get("/health/live", { headers })).status, 200)
+          const bearer = (yield* World.token({ team: yield* World.team() })).text
+          assert.strictEqual((yield* TestApp.get("/me/verify", { headers, bearer })).status, 200)
+          assert.strictEqual((yield* TestApp.get("/me/verify", { headers: freshAddress() })).status, 401)
+          yield* MovableClock.advance(Duration.minutes(1))
+          assert.strictEqual((yield* TestApp.get("/me/verify", { headers })).status, 401)
+        })
+    )
+  })
+
+  layer(TestApp.layer, { excludeTestServices: true })("without a trusted proxy", (it) => {
+    it.effect("X-Forwarded-For does not make another address of a client", () =>
+      Effect.gen(function* () {
+        const tries = Effect.all(
+          Array.from({ length: 301 }, () => TestApp.get("/me/verify", { headers: freshAddress() }))
+        )
+        assert.isTrue((yield* tries).some((answer) => answer.status === 429))
+      })
+    )
+  })
+
+  layer(TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off"))), { excludeTestServices: true })(
+    "switched off",
+    (it) => {
+      it.effect("nothing is counted and no header says so", () =>
+        Effect.gen(function* () {
+          const bearer = (yield* World.token({ team: yield* World.team() })).text
+          const answers = yield* repeat(60, TestApp.get("/me/verify", { bearer }))
+          assert.isTrue(answers.every((answer) => answer.status === 200))
+          assert.deepStrictEqual(limits(answers[0]), [null, null, null])
+        })
+      )
+    }
+  )
+})

@@ -1,0 +1,197 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as FastCheck from "effect/FastCheck"
+import * as Layer from "effect/Layer"
+import * as TestClock from "effect/TestClock"
+import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
+import {
+  credentialPolicy,
+  type Policy,
+  RateLimiter,
+  RateLimits,
+  RateLimitStore,
+  type Taken
+} from "#src/limits/RateLimiter.ts"
+
+/** One to three windows, shortest first, with limits small enough to be reached. */
+const policies: FastCheck.Arbitrary<Policy> = FastCheck.uniqueArray(
+  FastCheck.record({
+    limit: FastCheck.integer({ min: 1, max: 40 }),
+    millis: FastCheck.integer({ min: 1, max: 5_000 })
+  }),
+  { minLength: 1, maxLength: 3, selector: (window) => window.millis }
+).map((windows) => windows.toSorted((a, b) => a.millis - b.millis))
+
+/** Bursts, pauses, the very edges of the windows, and a clock that steps back now and then. */
+const gapOf = (policy: Policy) =>
+  FastCheck.oneof(
+    { weight: 12, arbitrary: FastCheck.constant(0) },
+    { weight: 3, arbitrary: FastCheck.integer({ min: 1, max: 400 }) },
+    {
+      weight: 3,
+      arbitrary: FastCheck.constantFrom(...policy.flatMap(({ millis }) => [millis - 1, millis, millis + 1]))
+    },
+    { weight: 1, arbitrary: FastCheck.integer({ min: -300, max: 6_000 }) }
+  )
+const scenario = policies.chain((policy) =>
+  FastCheck.tuple(FastCheck.constant(policy), FastCheck.array(gapOf(policy), { minLength: 1, maxLength: 250 }))
+)
+
+const used = (admitted: ReadonlyArray<number>, now: number, millis: number) =>
+  admitted.filter((time) => now - time < millis).length
+
+/** The rule in its own words, over everything ever admitted. */
+const expected = (policy: Policy, admitted: ReadonlyArray<number>, now: number) => {
+  const allowed = policy.every(({ limit, millis }) => used(admitted, now, millis) < limit)
+  const left = policy.map(({ limit, millis }) => limit - used(admitted, now, millis) - (allowed ? 1 : 0))
+  return { allowed, remaining: allowed ? Math.min(...left) : 0 }
+}
+
+const run = (
+  policy: Policy,
+  gaps: ReadonlyArray<number>,
+  each: (taken: Taken, now: number, admitted: ReadonlyArray<number>) => void
+) =>
+  Effect.gen(function* () {
+    const store = yield* RateLimitStore
+    const bucket = String(++buckets)
+    const admitted: Array<number> = []
+    let now = 1_000_000
+    let latest = now
+    for (const gap of gaps) {
+      now += gap
+      // A clock that steps back does not open a window again.
+      latest = Math.max(latest, now)
+      const taken = yield* store.take(bucket, policy, now)
+      each(taken, latest, admitted)
+      if (taken.allowed) admitted.push(latest)
+      else latest = admitted.at(-1) ?? latest
+    }
+    return admitted
+  }).pipe(Effect.provide(RateLimitMemory.layer))
+let buckets = 0
+
+describe("sliding windows", () => {
+  it.effect.prop(
+    "no span of a window's length ever admits more than its limit",
+    [scenario],
+    Effect.fnUntraced(function* ([[policy, gaps]]) {
+      const admitted = yield* run(policy, gaps, () => {})
+      for (const { limit, millis } of policy) {
+        for (let i = 0; i + limit < admitted.length; i++) assert.isAtLeast(admitted[i + limit] - admitted[i], millis)
+      }
+    })
+  )
+
+  it.effect.prop(
+    "a request is refused only when a window is full of admitted ones: refused ones do not count",
+    [scenario],
+    Effect.fnUntraced(function* ([[policy, gaps]]) {
+      yield* run(policy, gaps, (taken, now, admitted) => {
+        const { allowed, remaining } = expected(policy, admitted, now)
+        assert.deepStrictEqual([taken.allowed, taken.remaining], [allowed, remaining])
+        assert.isTrue(policy.some(({ limit }) => limit === taken.limit))
+      })
+    })
+  )
+
+  it.effect.prop(
+    "whoever waits as long as told is admitted, and could not have been a second earlier",
+    [scenario],
+    Effect.fnUntraced(function* ([[policy, gaps]]) {
+      yield* run(policy, gaps, (taken, now, admitted) => {
+        if (taken.allowed) return assert.strictEqual(taken.retryAfterSeconds, 0)
+        assert.isAtLeast(taken.retryAfterSeconds, 1)
+        const after = now + taken.retryAfterSeconds * 1_000
+        assert.isTrue(expected(policy, admitted, after).allowed)
+        if (taken.retryAfterSeconds > 1) assert.isFalse(expected(policy, admitted, after - 1_000).allowed)
+      })
+    })
+  )
+
+  it.effect.prop(
+    "what remains is what can still come at once",
+    [scenario],
+    Effect.fnUntraced(function* ([[policy, gaps]]) {
+      const store = yield* RateLimitStore
+      let now = 0
+      let last: Taken | undefined
+      for (const gap of gaps) last = yield* store.take("a", policy, (now += Math.abs(gap)))
+      for (let left = last?.remaining ?? 0; left > 0; left--) {
+        assert.isTrue((yield* store.take("a", policy, now)).allowed)
+      }
+      const { allowed, retryAfterSeconds } = yield* store.take("a", policy, now)
+      assert.isFalse(allowed)
+      assert.isAtLeast(retryAfterSeconds, 1)
+    }, Effect.provide(RateLimitMemory.layer))
+  )
+
+  it.effect.prop(
+    "a request given back was never there; buckets do not touch each other",
+    [scenario, FastCheck.array(FastCheck.boolean(), { minLength: 250, maxLength: 250 })],
+    Effect.fnUntraced(function* ([[policy, gaps], backs]) {
+      const store = yield* RateLimitStore
+      const admitted: Array<number> = []
+      let now = 0
+      for (const [i, gap] of gaps.entries()) {
+        now += Math.abs(gap)
+        yield* store.take("other", policy, now)
+        const { allowed } = yield* store.take("this", policy, now)
+        assert.strictEqual(allowed, expected(policy, admitted, now).allowed)
+        if (!allowed) continue
+        if (backs[i]) yield* store.giveBack("this")
+        else admitted.push(now)
+      }
+      yield* store.giveBack("a bucket that nobody used")
+    }, Effect.provide(RateLimitMemory.layer))
+  )
+})
+
+layer(RateLimiter.Default.pipe(Layer.provide(RateLimitMemory.layer)))("the limiter", (it) => {
+  it.effect("lets a credential ask 50 times a second, 250 times in 10 s and 1,000 times a minute, all at once", () =>
+    Effect.gen(function* () {
+      const limiter = yield* RateLimiter
+      const ask = Effect.either(limiter.take("credential", credentialPolicy))
+      /** As many requests as get through in one second, on the clock's whole seconds. */
+      const second = Effect.gen(function* () {
+        let through = 0
+        for (let i = 0; i < 60; i++) if (Either.isRight(yield* ask)) through++
+        yield* TestClock.adjust("1 seconds")
+        return through
+      })
+      const perSecond: Array<number> = []
+      for (let i = 0; i < 61; i++) perSecond.push(yield* second)
+      const sum = (from: number, to: number) => perSecond.slice(from, to).reduce((a, b) => a + b, 0)
+      assert.strictEqual(Math.max(...perSecond), 50)
+      assert.strictEqual(perSecond[0], 50)
+      for (let i = 0; i + 10 <= 60; i++) assert.isAtMost(sum(i, i + 10), 250)
+      assert.strictEqual(sum(0, 10), 250)
+      assert.strictEqual(sum(0, 60), 1_000)
+      assert.strictEqual(perSecond[60], 50)
+    })
+  )
+
+  it.effect("fails with the seconds to wait", () =>
+    Effect.gen(function* () {
+      const limiter = yield* RateLimiter
+      const policy = [{ limit: 1, millis: 90_000 }]
+      yield* limiter.take("waiting", policy)
+      yield* TestClock.adjust("29500 millis")
+      const refused = yield* Effect.flip(limiter.take("waiting", policy))
+      assert.strictEqual(refused._tag, "RATE_LIMITED")
+      assert.strictEqual(refused.retryAfterSeconds, 61)
+      yield* TestClock.adjust("61 seconds")
+      assert.isTrue((yield* limiter.take("waiting", policy))?.allowed)
+    })
+  )
+
+  it.effect("admits and tells nothing when limits are off", () =>
+    Effect.gen(function* () {
+      const limiter = yield* RateLimiter
+      const policy = [{ limit: 1, millis: 60_000 }]
+      for (let i = 0; i < 5; i++) assert.isUndefined(yield* limiter.take("off", policy))
+      yield* limiter.giveBack("off")
+    }).pipe(Effect.provideService(RateLimits, "off"))
+  )
+})
