@@ -33,8 +33,8 @@ export class Listening extends Context.Tag("http/Listening")<
   { readonly host: string; readonly port: number }
 >() {}
 
-/** A stop takes at most 10 s (security V11): what still runs after this is cut off. */
-const graceMillis = 8_000
+/** A stop takes at most 10 s (security V11), closing the database included: what still runs after this is cut off. */
+const graceMillis = 7_000
 
 const limits: Http.ServerOptions = {
   // Slow clients hold no connection for long; `/secrets/bulk` takes up to 32 MiB.

@@ -1,0 +1,207 @@
+/** The programs of the server side, run by the command line (`src/cli/Programs.ts`): from settings to a server that serves. */
+import * as NodeContext from "@effect/platform-node/NodeContext"
+import * as Cause from "effect/Cause"
+import * as Console from "effect/Console"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
+import cluster, { type Worker } from "node:cluster"
+import { version } from "#schema/Api.ts"
+import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
+import { CliFailure } from "#src/cli/Failure.ts"
+import type { OwnServer } from "#src/cli/Programs.ts"
+import * as Signals from "#src/cli/Signals.ts"
+import { Setup } from "#src/credentials/Setup.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { causeText } from "#src/http/CauseText.ts"
+import { durabilityOf } from "#src/http/Capabilities.ts"
+import { Listening } from "#src/http/Server.ts"
+import { RateLimits } from "#src/limits/RateLimiter.ts"
+import * as Config from "./Config.ts"
+import * as RateLimitMemory from "./RateLimitMemory.ts"
+import * as Server from "./Server.ts"
+import * as Services from "./Services.ts"
+import * as Sql from "./Sql.ts"
+import * as Telemetry from "./Telemetry.ts"
+import * as VaultLocal from "./VaultLocal.ts"
+
+const notYet = (setting: string) =>
+  new StartRefused({ message: `${setting} is not supported by this release; unset it.` })
+
+/** The choices of `Services.ts`, by settings. */
+const backends = (settings: Settings) =>
+  Layer.unwrapEffect(
+    Effect.gen(function* () {
+      if (Option.isSome(settings.vaultUrl)) return yield* notYet("AMPOULE_VAULT_URL")
+      if (Option.isSome(settings.redisUrl)) return yield* notYet("AMPOULE_REDIS_URL")
+      return VaultLocal.layer(settings).pipe(
+        Layer.provide(Crypto.Default),
+        Layer.provideMerge(Layer.merge(Sql.layer, RateLimitMemory.layer)),
+        Layer.provideMerge(NodeContext.layer),
+        Layer.provideMerge(Layer.succeed(AppConfig, settings))
+      )
+    })
+  )
+
+const application = (settings: Settings) =>
+  Layer.unwrapEffect(
+    Effect.map(Telemetry.endpoint, (endpoint) =>
+      Server.layer({ host: settings.host, port: settings.port, traced: Option.isSome(endpoint) }).pipe(
+        Layer.provideMerge(backends(settings)),
+        Layer.provide(Layer.succeed(RateLimits, settings.rateLimits ? "on" : "off")),
+        Layer.provide(Telemetry.tracing(endpoint))
+      )
+    )
+  )
+
+const durability: Record<string, string> = {
+  "power-loss": "An acknowledged write survives a crash and a power failure.",
+  "process-crash":
+    "An acknowledged write survives a crash of the process, not a power failure: set AMPOULE_DATABASE_URL for that."
+}
+
+/** Plain lines for people; the setup address appears nowhere else but in the data folder. */
+const announce = (settings: Settings) =>
+  Effect.gen(function* () {
+    const setup = yield* Setup
+    const url = yield* setup.prepare
+    const lines = [
+      `Ampoule ${version} listens on ${settings.baseUrl} (${settings.host}, port ${settings.port})`,
+      ...(Option.isSome(url) ? [`Set it up at ${Redacted.value(url.value)}`] : []),
+      durability[durabilityOf(settings)] ?? "",
+      ...(settings.rateLimits ? [] : ["Rate limits are OFF (AMPOULE_RATE_LIMITS=off): for benchmarks only."])
+    ]
+    yield* Effect.forEach(lines, (line) => (settings.logFormat === "json" ? Effect.log(line) : Console.log(line)))
+  })
+
+const ownSentences = new Set(["StartRefused", "VaultKeyWrong", "CliFailure"])
+
+/** Whatever keeps a server from starting ends as one sentence for its operator; messages of others may hold values. */
+const sentence = (error: unknown): string =>
+  typeof error === "object" && error !== null && "_tag" in error && "message" in error
+    ? ownSentences.has(String(error._tag))
+      ? String(error.message)
+      : error._tag === "SqlError"
+        ? "The database failed while the server was starting. Check it and start again."
+        : "The data folder cannot be used. Check AMPOULE_DATA_DIR and its permissions."
+    : "The server could not start."
+
+const orFailure = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.catchAllCause(effect, (cause) => {
+    if (Cause.isInterruptedOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
+    const failed = Cause.failureOption(cause)
+    if (Option.isSome(failed)) return new CliFailure({ message: sentence(failed.value) })
+    return Effect.zipRight(
+      Effect.logFatal("internal error").pipe(
+        Effect.annotateLogs("cause", causeText(cause)),
+        Effect.provide(Logger.logFmt)
+      ),
+      new CliFailure({ message: "The server stopped because of an internal error; the log says where." })
+    )
+  })
+
+/**
+ * Ends with success at the first SIGINT, SIGTERM or SIGHUP, when what ran has been closed in order; a second signal ends
+ * the process at once, unless `patient`.
+ */
+const untilSignal = <A, E, R>(run: Effect.Effect<A, E, R>, patient: boolean) =>
+  Effect.gen(function* () {
+    const stop = yield* Deferred.make<void>()
+    let asked = false
+    yield* Signals.handledBy((signal) => {
+      if (signal === "SIGUSR1" || signal === "SIGUSR2" || signal === "SIGWINCH") return
+      if (asked && !patient) process.exit(Signals.exitCodeOf(signal))
+      asked = true
+      Deferred.unsafeDone(stop, Effect.void)
+    })
+    yield* Effect.raceFirst(run, Deferred.await(stop))
+  }).pipe(Effect.scoped)
+
+const single = (settings: Settings) =>
+  Layer.launch(Layer.provide(Layer.effectDiscard(announce(settings)), application(settings)))
+
+const stopWithin = "10 seconds"
+
+/** `AMPOULE_WORKERS` processes that share the port. The first start is done here, once, before any of them runs. */
+const several = (settings: Settings) =>
+  Effect.gen(function* () {
+    yield* announce(settings).pipe(Effect.provide(Services.layer.pipe(Layer.provideMerge(backends(settings)))))
+    const workers = new Set<Worker>()
+    const alone = yield* Deferred.make<void>()
+    let stopping = false
+    const start = () => {
+      const worker = cluster.fork()
+      workers.add(worker)
+      worker.once("exit", () => {
+        workers.delete(worker)
+        // A crash loop must not eat the machine.
+        if (!stopping) setTimeout(() => stopping || start(), 1_000)
+        else if (workers.size === 0) Deferred.unsafeDone(alone, Effect.void)
+      })
+    }
+    yield* Effect.acquireRelease(
+      Effect.sync(() => {
+        for (let i = 0; i < settings.workers; i++) start()
+      }),
+      () =>
+        Effect.suspend(() => {
+          stopping = true
+          if (workers.size === 0) return Effect.void
+          for (const worker of workers) worker.process.kill("SIGTERM")
+          return Deferred.await(alone).pipe(
+            Effect.interruptible,
+            Effect.timeout(stopWithin),
+            Effect.ignore,
+            Effect.andThen(() => {
+              for (const worker of workers) worker.process.kill("SIGKILL")
+            })
+          )
+        })
+    )
+    return yield* Effect.never
+  }).pipe(Effect.scoped)
+
+/** A worker ends when its primary asks, or is gone; a terminal's ^C reaches all at once and is the primary's to count. */
+const worker = (settings: Settings) =>
+  Effect.raceFirst(
+    Layer.launch(application(settings)),
+    Effect.async<void>((resume) => {
+      cluster.worker?.once("disconnect", () => resume(Effect.void))
+    })
+  )
+
+export const server: Effect.Effect<void, CliFailure> = Effect.gen(function* () {
+  const settings = yield* Config.load
+  const unknown = Config.unknownVariables(Object.keys(process.env))
+  const warned = cluster.isWorker
+    ? Effect.void
+    : Effect.forEach(unknown, (name) => Effect.logWarning(`${name} is not a setting of Ampoule and is ignored.`))
+  const run: Effect.Effect<unknown, unknown> = cluster.isWorker
+    ? worker(settings)
+    : settings.workers > 1
+      ? several(settings)
+      : single(settings)
+  yield* untilSignal(Effect.zipRight(warned, run), cluster.isWorker).pipe(Effect.provide(Telemetry.logging(settings)))
+}).pipe(orFailure)
+
+export const migrate: Effect.Effect<void, CliFailure> = Effect.gen(function* () {
+  const settings = yield* Config.load
+  yield* Effect.scoped(Layer.build(Layer.provide(Sql.layer, Layer.succeed(AppConfig, settings)))).pipe(
+    Effect.provide(Telemetry.logging(settings))
+  )
+}).pipe(orFailure)
+
+export const ownServer: Effect.Effect<OwnServer, CliFailure, Scope.Scope> = Effect.gen(function* () {
+  const settings = { ...(yield* Config.load), host: "127.0.0.1", port: 0, workers: 1 }
+  const built = yield* Layer.build(application(settings))
+  const { port } = Context.get(built, Listening)
+  const url = yield* Context.get(built, Setup).prepare
+  if (Option.isNone(url)) return yield* new CliFailure({ message: "This server is already set up." })
+  const code = new URL(Redacted.value(url.value)).searchParams.get("code") ?? ""
+  return { url: `http://127.0.0.1:${port}`, setupCode: Redacted.make(code) }
+}).pipe(orFailure)
