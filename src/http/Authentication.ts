@@ -45,8 +45,9 @@ const presented = (request: HttpServerRequest.HttpServerRequest, cookie: string)
   const { authorization } = request.headers
   const match = authorization === undefined ? null : bearer.exec(authorization)
   if (match !== null) return match[1]?.trim() || undefined
-  // An `Authorization` of another scheme may be a proxy's; without a cookie it is a credential that we do not know.
-  return request.headers["cookie"] === undefined ? authorization : (request.cookies[cookie] ?? authorization)
+  // An `Authorization` of another scheme may be a proxy's; without a cookie it is a credential of no kind we know.
+  const other = authorization === undefined ? undefined : ""
+  return request.headers["cookie"] === undefined ? other : (request.cookies[cookie] ?? other)
 }
 
 /** The environment that the query names, so that the statement which verifies the credential reads it too (architecture 4). */
