@@ -1,0 +1,419 @@
+import { assert, layer } from "@effect/vitest"
+import * as argon2 from "@node-rs/argon2"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import type { Caller } from "#schema/Caller.ts"
+import { Authenticate } from "#src/credentials/Authenticate.ts"
+import { LastUse } from "#src/credentials/LastUse.ts"
+import { Passwords } from "#src/credentials/Passwords.ts"
+import { Sessions } from "#src/credentials/Sessions.ts"
+import * as MovableClock from "#test/support/MovableClock.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+
+const secureBase = "https://ampoule.example.com"
+const app = TestApp.server.pipe(
+  Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config({ trustedProxies: ["127.0.0.1"] }))),
+  Layer.provideMerge(MovableClock.layer)
+)
+
+const password = "vial of thirty drops"
+const nextPassword = "vial of forty drops!"
+
+/** An owner who can sign in. */
+const owner = Effect.gen(function* () {
+  const passwords = yield* Passwords
+  const person = yield* World.person({ passwordHash: yield* passwords.hash(Redacted.make(password), "password") })
+  const team = yield* World.team({ owner: person })
+  return { person, team }
+})
+
+let addresses = 0
+/** Sign-in is limited per address; every call comes from another one unless it says. */
+const signIn = (
+  email: string,
+  more: { readonly password?: string; readonly ip?: string; readonly headers?: Record<string, string> } = {}
+) =>
+  TestApp.post("/auth/session", {
+    json: { email, password: more.password ?? password },
+    headers: { "x-forwarded-for": more.ip ?? `198.51.${++addresses >> 8}.${addresses & 255}`, ...more.headers }
+  })
+const cookieOf = (answer: TestApp.Answer) => /^[^=]+=([^;]*)/.exec(answer.headers.get("set-cookie") ?? "")?.[1] ?? ""
+const codeOf = (answer: TestApp.Answer) => [answer.status, answer.json?.code]
+
+interface TrailRow {
+  readonly action: string
+  readonly outcome: string
+  readonly reason?: string
+  readonly actor: { readonly type: string; readonly id: string }
+  readonly target?: { readonly name: string }
+}
+const trail = (teamId: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const rows = yield* sql<{ readonly body: string }>`
+      SELECT body FROM audit_entries WHERE team_id = ${teamId} ORDER BY id`
+    return rows.map((row): TrailRow => JSON.parse(row.body))
+  })
+
+layer(app, { excludeTestServices: true })("sessions", (it) => {
+  it.effect("open with e-mail and password, whatever the e-mail's case, and set the cookie", () =>
+    Effect.gen(function* () {
+      const { person, team } = yield* owner
+      const answer = yield* signIn(person.email.toUpperCase())
+      assert.strictEqual(answer.status, 200, answer.text)
+      assert.deepStrictEqual(answer.json, {
+        user: person,
+        teams: [{ id: team.id, name: "Team", role: "owner", plan: "team" }]
+      })
+      assert.match(
+        answer.headers.get("set-cookie") ?? "",
+        /^ampoule_session=amp_ss_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}; Max-Age=604800; Path=\/; HttpOnly; SameSite=Lax$/
+      )
+      const me = yield* TestApp.get("/me", { session: cookieOf(answer) })
+      assert.deepStrictEqual(me.json, { ...answer.json, activeTeam: team.id })
+      assert.deepInclude((yield* trail(team.id)).at(-1), { action: "session.create", outcome: "allowed" })
+    })
+  )
+
+  it.effect("are refused alike for a wrong password, an unknown person and one who is active nowhere", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { person, team } = yield* owner
+      const wrong = yield* signIn(person.email, { password: `${password}.` })
+      const unknown = yield* signIn("nobody@example.com")
+      yield* sql`UPDATE memberships SET active = false WHERE user_id = ${person.id}`
+      const shutOut = yield* signIn(person.email)
+      for (const answer of [wrong, unknown, shutOut]) {
+        assert.deepStrictEqual(codeOf(answer), [401, "SIGN_IN_FAILED"])
+        assert.strictEqual(answer.text, wrong.text)
+        assert.isNull(answer.headers.get("set-cookie"))
+      }
+      const entries = yield* trail(team.id)
+      assert.lengthOf(entries, 2)
+      for (const entry of entries) {
+        assert.deepInclude(entry, { action: "session.create", outcome: "denied", reason: "SIGN_IN_FAILED" })
+        assert.strictEqual(entry.actor.id, person.id)
+      }
+    })
+  )
+
+  it.effect("are limited to 10 tries in 10 minutes per e-mail, from wherever they come", () =>
+    Effect.gen(function* () {
+      const { person } = yield* owner
+      for (let i = 0; i < 10; i++) {
+        assert.strictEqual((yield* signIn(person.email, { password: "not the password" })).status, 401)
+      }
+      const late = yield* signIn(person.email)
+      assert.deepStrictEqual(codeOf(late), [429, "RATE_LIMITED"])
+      assert.strictEqual(late.headers.get("retry-after"), String(late.json.retryAfterSeconds))
+      yield* MovableClock.advance(late.json.retryAfterSeconds * 1_000)
+      assert.strictEqual((yield* signIn(person.email)).status, 200)
+    })
+  )
+
+  it.effect("are limited to 10 tries in 10 minutes per address, whoever they are for", () =>
+    Effect.gen(function* () {
+      const { person } = yield* owner
+      const ip = "203.0.113.9"
+      for (let i = 0; i < 10; i++) yield* signIn(`nobody${i}@example.com`, { ip })
+      assert.deepStrictEqual(codeOf(yield* signIn(person.email, { ip })), [429, "RATE_LIMITED"])
+      assert.strictEqual((yield* signIn(person.email)).status, 200)
+    })
+  )
+
+  it.effect("get a new id at every sign-in; the one that the browser still presents ends", () =>
+    Effect.gen(function* () {
+      const { person } = yield* owner
+      const first = cookieOf(yield* signIn(person.email))
+      const second = cookieOf(yield* signIn(person.email, { headers: { cookie: `ampoule_session=${first}` } }))
+      assert.notStrictEqual(first, second)
+      assert.deepStrictEqual(codeOf(yield* TestApp.get("/me", { session: first })), [401, "CREDENTIAL_REVOKED"])
+      assert.strictEqual((yield* TestApp.get("/me", { session: second })).status, 200)
+    })
+  )
+
+  it.effect("end at sign-out, from the next request on, and the browser is told to forget", () =>
+    Effect.gen(function* () {
+      const { person, team } = yield* owner
+      for (const path of ["/auth/session", "/me/token"]) {
+        const session = cookieOf(yield* signIn(person.email))
+        const out = yield* TestApp.del(path, { session })
+        assert.deepStrictEqual(out.json, path === "/me/token" ? { revoked: true } : { deleted: true })
+        assert.match(
+          out.headers.get("set-cookie") ?? "",
+          /^ampoule_session=; Max-Age=0; Path=\/; HttpOnly; SameSite=Lax$/
+        )
+        assert.strictEqual(out.headers.get("clear-site-data"), '"cache", "storage"')
+        assert.deepStrictEqual(codeOf(yield* TestApp.get("/me", { session })), [401, "CREDENTIAL_REVOKED"])
+      }
+      assert.lengthOf(
+        (yield* trail(team.id)).filter((entry) => entry.action === "session.end"),
+        2
+      )
+    })
+  )
+
+  it.effect("end after 12 hours unused, and after 7 days however much they are used", () =>
+    Effect.gen(function* () {
+      const lastUse = yield* LastUse
+      const { person } = yield* owner
+      const idle = cookieOf(yield* signIn(person.email))
+      const used = cookieOf(yield* signIn(person.email))
+      const look = (session: string) => Effect.tap(TestApp.get("/me", { session }), lastUse.flush)
+      yield* MovableClock.advance("11 hours")
+      assert.strictEqual((yield* look(used)).status, 200)
+      yield* MovableClock.advance("1 hours")
+      assert.deepStrictEqual(codeOf(yield* look(idle)), [401, "CREDENTIAL_EXPIRED"])
+      for (let hours = 12; hours < 168; hours += 11) {
+        assert.strictEqual((yield* look(used)).status, 200, `after ${hours} hours`)
+        yield* MovableClock.advance(hours + 11 < 168 ? "11 hours" : `${168 - hours} hours`)
+      }
+      assert.deepStrictEqual(codeOf(yield* look(used)), [401, "CREDENTIAL_EXPIRED"])
+    })
+  )
+
+  it.effect("are not opened, changed or ended by another site's page", () =>
+    Effect.gen(function* () {
+      const { person } = yield* owner
+      const session = cookieOf(yield* signIn(person.email))
+      for (const headers of [
+        { origin: "https://evil.example" },
+        { "sec-fetch-site": "cross-site" },
+        { "sec-fetch-site": "same-site" }
+      ]) {
+        assert.deepStrictEqual(codeOf(yield* signIn(person.email, { headers })), [403, "CROSS_SITE_REQUEST"])
+        assert.deepStrictEqual(codeOf(yield* TestApp.del("/auth/session", { session, headers })), [
+          403,
+          "CROSS_SITE_REQUEST"
+        ])
+        const reset = yield* TestApp.post("/password-reset", {
+          json: { code: "x", newPassword: nextPassword },
+          headers
+        })
+        assert.deepStrictEqual(codeOf(reset), [403, "CROSS_SITE_REQUEST"])
+      }
+      const own = { origin: TestApp.baseUrl, "sec-fetch-site": "same-origin" }
+      assert.strictEqual((yield* TestApp.del("/auth/session", { session, headers: own })).status, 200)
+    })
+  )
+
+  it.effect("hash a password anew at sign-in when it was hashed with other parameters", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const weak = yield* Effect.promise(() =>
+        argon2.hash(password, { algorithm: 2, memoryCost: 8_192, timeCost: 1, parallelism: 1 })
+      )
+      const person = yield* World.person({ passwordHash: weak })
+      yield* World.team({ owner: person })
+      assert.strictEqual((yield* signIn(person.email)).status, 200)
+      const [row] = yield* sql<{
+        readonly passwordHash: string
+      }>`SELECT password_hash FROM users WHERE id = ${person.id}`
+      assert.match(row.passwordHash, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+      assert.strictEqual((yield* signIn(person.email)).status, 200)
+    })
+  )
+
+  it.effect("work in one team at a time, of those the person is in", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Sessions
+      const authenticate = yield* Authenticate
+      const { person, team } = yield* owner
+      const other = yield* World.team({ name: "Other" })
+      yield* World.join(other, person, "viewer")
+      const session = cookieOf(yield* signIn(person.email))
+      const active = Effect.map(TestApp.get("/me", { session }), (me) => me.json.activeTeam)
+      const caller: Effect.Effect<Caller> = Effect.map(
+        Effect.orDie(authenticate.authenticate(session)),
+        (v) => v.caller
+      )
+
+      assert.strictEqual(yield* active, team.id)
+      yield* sessions.chooseTeam(yield* caller, other.id)
+      assert.strictEqual(yield* active, other.id)
+      const foreign = yield* World.team()
+      yield* sessions.chooseTeam(yield* caller, foreign.id)
+      assert.strictEqual(yield* active, other.id)
+      const later = yield* signIn(person.email)
+      assert.strictEqual((yield* TestApp.get("/me", { session: cookieOf(later) })).json.activeTeam, other.id)
+
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`DELETE FROM memberships WHERE team_id = ${other.id} AND user_id = ${person.id}`
+      assert.strictEqual(yield* active, team.id)
+      yield* sql`DELETE FROM memberships WHERE user_id = ${person.id}`
+      assert.isNull(yield* active)
+    })
+  )
+})
+
+layer(app, { excludeTestServices: true })("passwords over HTTP", (it) => {
+  const change = (session: string, json: unknown) => TestApp.post("/me/password", { session, json })
+
+  it.effect("change with the current one: other sessions end, this one stays, the person's tokens are revoked", () =>
+    Effect.gen(function* () {
+      const { person, team } = yield* owner
+      const elsewhere = yield* World.team()
+      yield* World.join(elsewhere, person, "admin")
+      const tokens = [yield* World.token({ team }), yield* World.token({ team: elsewhere, creator: person })]
+      const colleague = yield* World.token({ team: elsewhere })
+      const grant = yield* World.grant({ person, teams: [{ team, scopes: ["identity:read"] }] })
+      const here = cookieOf(yield* signIn(person.email))
+      const there = cookieOf(yield* signIn(person.email))
+
+      const answer = yield* change(here, { currentPassword: password, newPassword: nextPassword })
+      assert.deepStrictEqual([answer.status, answer.json], [200, { changed: true }])
+      assert.strictEqual((yield* TestApp.get("/me", { session: here })).status, 200)
+      assert.deepStrictEqual(codeOf(yield* TestApp.get("/me", { session: there })), [401, "CREDENTIAL_REVOKED"])
+      for (const token of tokens) {
+        assert.deepStrictEqual(codeOf(yield* TestApp.get("/me/verify", { bearer: token.text })), [
+          401,
+          "CREDENTIAL_REVOKED"
+        ])
+      }
+      assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: colleague.text })).status, 200)
+      assert.strictEqual((yield* TestApp.get("/me", { bearer: grant.text })).status, 200)
+      assert.deepStrictEqual(codeOf(yield* signIn(person.email)), [401, "SIGN_IN_FAILED"])
+      assert.strictEqual((yield* signIn(person.email, { password: nextPassword })).status, 200)
+
+      const entries = yield* trail(elsewhere.id)
+      assert.isTrue(entries.some((entry) => entry.action === "password.change" && entry.outcome === "allowed"))
+      assert.isTrue(entries.some((entry) => entry.action === "token.revoke" && entry.target?.name === "ci"))
+    })
+  )
+
+  it.effect("do not change with a wrong current one, nor to a common one", () =>
+    Effect.gen(function* () {
+      const { person, team } = yield* owner
+      const token = yield* World.token({ team })
+      const session = cookieOf(yield* signIn(person.email))
+      const wrong = yield* change(session, { currentPassword: "not the password", newPassword: nextPassword })
+      assert.deepStrictEqual([...codeOf(wrong), wrong.json.field], [401, "SIGN_IN_FAILED", "currentPassword"])
+      const common = yield* change(session, { currentPassword: password, newPassword: "123456789012" })
+      assert.deepStrictEqual([...codeOf(common), common.json.field], [400, "VALIDATION_FAILED", "newPassword"])
+      assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: token.text })).status, 200)
+      assert.strictEqual((yield* signIn(person.email)).status, 200)
+      assert.deepInclude(
+        (yield* trail(team.id)).find((entry) => entry.action === "password.change"),
+        {
+          outcome: "denied",
+          reason: "SIGN_IN_FAILED"
+        }
+      )
+    })
+  )
+
+  const resetLink = (by: { readonly id: World.Person["id"] }, team: World.Team, of: World.Person) =>
+    Effect.gen(function* () {
+      const session = yield* World.session(by)
+      const answer = yield* TestApp.post(`/teams/${team.id}/members/${of.id}/password-reset`, { session: session.text })
+      return { answer, code: new URL(answer.json?.resetUrl ?? "http://none").searchParams.get("code") ?? "" }
+    })
+  const reset = (code: string, newPassword = nextPassword) =>
+    TestApp.post("/password-reset", { json: { code, newPassword } })
+
+  it.effect("are reset by a link, once: sessions, grants and tokens of the person end", () =>
+    Effect.gen(function* () {
+      const { person: admin, team } = yield* owner
+      const passwords = yield* Passwords
+      const person = yield* World.person({ passwordHash: yield* passwords.hash(Redacted.make(password), "password") })
+      yield* World.join(team, person, "admin")
+      const token = yield* World.token({ team, creator: person })
+      const grant = yield* World.grant({ person, teams: [{ team, scopes: ["identity:read"] }] })
+      const session = cookieOf(yield* signIn(person.email))
+
+      const { answer, code } = yield* resetLink(admin, team, person)
+      assert.strictEqual(answer.status, 201, answer.text)
+      assert.match(
+        answer.json.resetUrl,
+        /^http:\/\/127\.0\.0\.1:4400\/reset\?code=amp_pr_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}$/
+      )
+      assert.strictEqual((yield* TestApp.get("/me", { session })).status, 200, "a link alone changes nothing")
+      assert.deepStrictEqual(codeOf(yield* reset(code, "123456789012")), [400, "VALIDATION_FAILED"])
+
+      const done = yield* Effect.all([reset(code), reset(code), reset(code)], { concurrency: "unbounded" })
+      assert.deepStrictEqual(done.map((d) => d.status).sort(), [200, 401, 401])
+      assert.deepStrictEqual(codeOf(yield* reset(code)), [401, "CREDENTIAL_REVOKED"])
+      for (const dead of [{ session }, { bearer: token.text }, { bearer: grant.text }]) {
+        assert.deepStrictEqual(codeOf(yield* TestApp.get("/me/verify", dead)), [401, "CREDENTIAL_REVOKED"])
+      }
+      assert.strictEqual((yield* signIn(person.email, { password: nextPassword })).status, 200)
+      assert.deepStrictEqual(codeOf(yield* signIn(person.email)), [401, "SIGN_IN_FAILED"])
+    })
+  )
+
+  it.effect("are not reset by a link that is old, replaced, altered or of another kind", () =>
+    Effect.gen(function* () {
+      const { person: admin, team } = yield* owner
+      const person = yield* World.member(team, "member")
+      const first = yield* resetLink(admin, team, person)
+      const second = yield* resetLink(admin, team, person)
+      assert.deepStrictEqual(codeOf(yield* reset(first.code)), [401, "CREDENTIAL_REVOKED"])
+      assert.deepStrictEqual(codeOf(yield* reset(`${second.code}x`)), [401, "CREDENTIAL_INVALID"])
+      const token = yield* World.token({ team })
+      assert.deepStrictEqual(codeOf(yield* reset(token.text)), [401, "CREDENTIAL_INVALID"])
+      yield* MovableClock.advance("24 hours")
+      assert.deepStrictEqual(codeOf(yield* reset(second.code)), [401, "CREDENTIAL_EXPIRED"])
+    })
+  )
+
+  it.effect("are not reset by a link whose maker was shut out since", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { person: first, team } = yield* owner
+      const admin = yield* World.member(team, "admin")
+      const person = yield* World.member(team, "member")
+      const { code } = yield* resetLink(admin, team, person)
+      const session = yield* World.session(first)
+      const out = yield* TestApp.patch(`/teams/${team.id}/members/${admin.id}`, {
+        session: session.text,
+        json: { active: false }
+      })
+      assert.strictEqual(out.status, 200, out.text)
+      assert.deepStrictEqual(codeOf(yield* reset(code)), [401, "CREDENTIAL_REVOKED"])
+      assert.lengthOf(yield* sql`SELECT 1 FROM users WHERE id = ${person.id} AND password_hash = ''`, 1)
+    })
+  )
+
+  it.effect(
+    "of an owner are reset by owners only, and of a person in other teams by whoever manages them there too",
+    () =>
+      Effect.gen(function* () {
+        const { person: first, team } = yield* owner
+        const admin = yield* World.member(team, "admin")
+        const viewer = yield* World.member(team, "viewer")
+        assert.deepStrictEqual(codeOf((yield* resetLink(admin, team, first)).answer), [403, "FORBIDDEN"])
+        assert.deepStrictEqual(codeOf((yield* resetLink(viewer, team, viewer)).answer), [403, "FORBIDDEN"])
+        assert.strictEqual((yield* resetLink(admin, team, viewer)).answer.status, 201)
+
+        const elsewhere = yield* World.team()
+        yield* World.join(elsewhere, viewer, "viewer")
+        assert.deepStrictEqual(codeOf((yield* resetLink(admin, team, viewer)).answer), [403, "FORBIDDEN"])
+        yield* World.join(elsewhere, admin, "admin")
+        assert.strictEqual((yield* resetLink(admin, team, viewer)).answer.status, 201)
+
+        const stranger = yield* World.person()
+        assert.deepStrictEqual(codeOf((yield* resetLink(first, team, stranger)).answer), [404, "MEMBER_NOT_FOUND"])
+      })
+  )
+})
+
+layer(TestApp.server.pipe(Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config({ baseUrl: secureBase })))), {
+  excludeTestServices: true
+})("sessions behind https", (it) => {
+  it.effect("use the __Host- cookie with Secure", () =>
+    Effect.gen(function* () {
+      const { person } = yield* owner
+      const answer = yield* signIn(person.email, { headers: { origin: secureBase } })
+      assert.match(
+        answer.headers.get("set-cookie") ?? "",
+        /^__Host-ampoule_session=amp_ss_[0-9A-Za-z_]+; Max-Age=604800; Path=\/; HttpOnly; Secure; SameSite=Lax$/
+      )
+      const cookie = (name: string) => ({ headers: { cookie: `${name}=${cookieOf(answer)}` } })
+      assert.strictEqual((yield* TestApp.get("/me", cookie("__Host-ampoule_session"))).status, 200)
+      assert.strictEqual((yield* TestApp.get("/me", cookie("ampoule_session"))).status, 401)
+    })
+  )
+})
