@@ -13,6 +13,7 @@ import type { ChangePassword, ResetPassword, SignIn } from "#schema/SessionApi.t
 import { Audit, type AuditEvent } from "#src/access/Audit.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { Crypto, sha256 } from "#src/crypto/Crypto.ts"
+import { addressBucket } from "#src/limits/AddressBucket.ts"
 import { RateLimiter, signInPolicy } from "#src/limits/RateLimiter.ts"
 import { issue } from "./Issue.ts"
 import { sessionLife } from "./Liveness.ts"
@@ -99,7 +100,7 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
     const countAttempt = Effect.fnUntraced(function* (email: string) {
       const { ip } = yield* RequestInfo
       yield* limiter.take(`sign-in:email:${sha256(email).toString("base64url")}`, signInPolicy)
-      yield* limiter.take(`sign-in:address:${ip}`, signInPolicy)
+      yield* limiter.take(`sign-in:${addressBucket(ip)}`, signInPolicy)
     })
 
     /** `replaces`: the session that the browser still presents; it ends (session fixation). */
