@@ -1,5 +1,4 @@
 /** The command line on Node: its layers, how it starts and how it ends. */
-import * as ValidationError from "@effect/cli/ValidationError"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import * as NodePath from "@effect/platform-node/NodePath"
@@ -35,7 +34,7 @@ const programs = Layer.succeed(Programs, {
   ownServer: Effect.flatMap(serverPrograms, (loaded) => loaded.ownServer)
 })
 
-/** Help and usage errors, without colours where they would be noise. */
+/** What the parser prints by itself: completions and the wizard. Its errors are told by us. */
 const output = Console.consoleWith((original) =>
   Effect.succeed<Console.Console>({
     ...original,
@@ -43,10 +42,7 @@ const output = Console.consoleWith((original) =>
       Effect.sync(() => {
         process.stdout.write(`${wantsColour() ? args.join(" ") : withoutColour(args.join(" "))}\n`)
       }),
-    error: (...args) =>
-      Effect.sync(() => {
-        process.stderr.write(`${withoutColour(args.join(" "))}\n`)
-      })
+    error: () => Effect.void
   })
 )
 
@@ -75,13 +71,7 @@ const program = (argv: ReadonlyArray<string>) => {
     const console = yield* output
     return yield* Effect.withConsole(Cli.execute(own), console)
   }).pipe(
-    Effect.catchAll((error) => {
-      if (!ValidationError.isValidationError(error)) return report(error, json)
-      // Its text is printed already.
-      return Effect.sync(() => {
-        process.exitCode = 2
-      })
-    }),
+    Effect.catchAll((error) => report(error, json)),
     Effect.provideService(ChildCommand, child),
     Effect.provide(layer),
     Effect.provide(Logger.remove(Logger.defaultLogger))

@@ -81,7 +81,8 @@ const dangerous: ReadonlySet<string> = new Set([
 ])
 const dangerousPrefix = /^(LD_|DYLD_|GIT_|NPM_CONFIG_)/
 /** Of git, only what says which program or configuration to run. */
-const harmlessGit = /^GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)$|^GIT_(TOKEN|USERNAME|PASSWORD|BRANCH|COMMIT|SHA|TAG|REF|REPOSITORY|REPO|URL)$/
+const harmlessGit =
+  /^GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)$|^GIT_(TOKEN|USERNAME|PASSWORD|BRANCH|COMMIT|SHA|TAG|REF|REPOSITORY|REPO|URL)$/
 
 export const isDangerous = (name: string): boolean =>
   dangerous.has(name) || (dangerousPrefix.test(name) && !harmlessGit.test(name))

@@ -35,7 +35,11 @@ const notStarted = (error: unknown): Ended => {
     case "EPERM":
       return { _tag: "NotStarted", code: 126, reason: "the command is not executable" }
     case "E2BIG":
-      return { _tag: "NotStarted", code: 126, reason: "the arguments and variables together are too long for this system" }
+      return {
+        _tag: "NotStarted",
+        code: 126,
+        reason: "the arguments and variables together are too long for this system"
+      }
     case "EAGAIN":
     case "EMFILE":
     case "ENFILE":
@@ -70,7 +74,12 @@ export const start = (options: ChildOptions) =>
         try: (): ChildProcess => spawn(options.command, options.args, { env: { ...options.environment }, stdio }),
         catch: notStarted
       }).pipe(
-        Effect.catchAll((ended) => Effect.as(Effect.sync(() => end(ended)), undefined))
+        Effect.catchAll((ended) =>
+          Effect.as(
+            Effect.sync(() => end(ended)),
+            undefined
+          )
+        )
       )
       if (child !== undefined) {
         child.on("error", (error) => {

@@ -2,21 +2,69 @@
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as Command from "@effect/cli/Command"
 import * as HelpDoc from "@effect/cli/HelpDoc"
-import * as Span from "@effect/cli/HelpDoc/Span"
+import * as ValidationError from "@effect/cli/ValidationError"
+import * as Effect from "effect/Effect"
+import { usage } from "./Failure.ts"
+import * as Help from "./Help.ts"
+import { out, plain, withoutColour } from "./Output.ts"
+import { projects, projectsHelp } from "./Projects.ts"
 import { run } from "./Run.ts"
+import { secrets, secretsHelp } from "./Secrets.ts"
+import { migrate, server } from "./ServerPrograms.ts"
+import { setup } from "./Setup.ts"
 import { version } from "./Version.ts"
+import { whoami } from "./Whoami.ts"
 
 const root = Command.make("ampoule").pipe(
   Command.withDescription("Secrets stay sealed until the moment they are injected."),
-  Command.withSubcommands([run])
+  Command.withSubcommands([run, secrets, projects, whoami, setup, server, migrate])
+)
+const help = Help.node(
+  root,
+  Help.node(run),
+  secretsHelp,
+  projectsHelp,
+  Help.node(whoami),
+  Help.node(setup),
+  Help.node(server),
+  Help.node(migrate)
 )
 
-export const execute = Command.run(root, {
-  name: "Ampoule",
-  version,
-  executable: "ampoule",
-  summary: Span.text("secrets, handed to the process that needs them"),
-  footer: HelpDoc.p("`ampoule COMMAND --help` tells more of each command.")
-})
+const parsed = Command.run(root, { name: "Ampoule", version, executable: "ampoule" })
+
+/**
+ * What the parser makes of a command line it does not understand. It quotes the argument, which may be a value at the
+ * wrong place: that is left out.
+ */
+const notUnderstood = (error: ValidationError.ValidationError) => {
+  const text = withoutColour(HelpDoc.toAnsiText(error.error))
+    .trim()
+    .replaceAll(/\s*\n\s*/g, " ")
+  const unknown = /^Received unknown argument: '(--?[A-Za-z][A-Za-z-]*)?/.exec(text)
+  if (unknown === null) return usage(text)
+  return usage(unknown[1] === undefined ? "There is an argument too many." : `There is no option ${unknown[1]} here.`)
+}
+
+/** `argv` as Node has it; what belongs to a child process is cut off already. */
+export const execute = (argv: ReadonlyArray<string>) => {
+  const words = argv.slice(2)
+  const found = Help.find(help, words)
+  const asked = words.includes("--help") || words.includes("-h")
+  if (found.unknown !== undefined) {
+    return usage(
+      `\`${found.path.join(" ")}\` has no command ${plain(found.unknown)}.`,
+      `There are: ${Help.commandNames(found)}`
+    )
+  }
+  if (asked || words.length === 0) return out(Help.page(found))
+  const hint = `\`${found.path.join(" ")} --help\` shows how it is used.`
+  return parsed(argv).pipe(
+    Effect.mapError((error) => {
+      if (!ValidationError.isValidationError(error)) return error
+      const failure = notUnderstood(error)
+      return usage(failure.message, hint)
+    })
+  )
+}
 
 export const config = CliConfig.layer({ showBuiltIns: false, isCaseSensitive: true })

@@ -86,7 +86,9 @@ const transportReason = (cause: unknown): string => {
       return "it does not speak TLS there (http instead of https?)"
     default:
       if (code.startsWith("HPE_")) return "it does not speak HTTP there (https instead of http?)"
-      return /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code) ? `its TLS certificate is not trusted (${code})` : "the request failed"
+      return /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code)
+        ? `its TLS certificate is not trusted (${code})`
+        : "the request failed"
   }
 }
 
@@ -110,7 +112,8 @@ const checked = (
     return looksLikeHtml(response) ? unexpected("a web page instead of JSON") : Effect.succeed(response)
   }
   if (response.status === 304) return Effect.succeed(response)
-  if (response.status >= 300 && response.status < 400) return unexpected("a redirect, which is not followed with a credential")
+  if (response.status >= 300 && response.status < 400)
+    return unexpected("a redirect, which is not followed with a credential")
   return response.text.pipe(
     Effect.mapError(fromClient(url)),
     Effect.flatMap((text) => {
@@ -123,7 +126,10 @@ const checked = (
 
 /** Refused for now: the request was not carried out, so it may be sent again. Bounded: a person waits. */
 const patience = { times: 3, longestSeconds: 10 }
-const afterRateLimit = <A, R>(self: Effect.Effect<A, ServerError, R>, left = patience.times): Effect.Effect<A, ServerError, R> =>
+const afterRateLimit = <A, R>(
+  self: Effect.Effect<A, ServerError, R>,
+  left = patience.times
+): Effect.Effect<A, ServerError, R> =>
   Effect.catchTag(self, "ServerRefused", (error) =>
     error.status === 429 && left > 0 && (error.retryAfterSeconds ?? 1) <= patience.longestSeconds
       ? Effect.zipRight(Effect.sleep(Duration.seconds(error.retryAfterSeconds ?? 1)), afterRateLimit(self, left - 1))
@@ -139,9 +145,16 @@ export interface ConnectOptions {
   readonly impatient?: boolean
 }
 
-export const connect = ({ cookie, credential, impatient, url }: ConnectOptions): Effect.Effect<Connection, never, HttpClient.HttpClient> =>
+export const connect = ({
+  cookie,
+  credential,
+  impatient,
+  url
+}: ConnectOptions): Effect.Effect<Connection, never, HttpClient.HttpClient> =>
   Effect.map(HttpClient.HttpClient, (client) => {
-    const answered = (attempt: Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>) => {
+    const answered = (
+      attempt: Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>
+    ) => {
       const once = attempt.pipe(
         Effect.mapError(fromClient(url)),
         Effect.flatMap((response) => checked(url, response)),
@@ -171,13 +184,12 @@ export const connect = ({ cookie, credential, impatient, url }: ConnectOptions):
  * One call of a typed group. What the schema of the group refuses is an unexpected answer; its message would quote the
  * body and is dropped (architecture S1).
  */
-export const call = <A, E, R>(connection: Connection, effect: Effect.Effect<A, E, R>): Effect.Effect<A, ServerError, R> =>
+export const call = <A, E, R>(
+  connection: Connection,
+  effect: Effect.Effect<A, E, R>
+): Effect.Effect<A, ServerError, R> =>
   Effect.mapError(effect, (error): ServerError => {
-    if (
-      error instanceof ServerRefused ||
-      error instanceof ServerUnreachable ||
-      error instanceof UnexpectedAnswer
-    ) {
+    if (error instanceof ServerRefused || error instanceof ServerUnreachable || error instanceof UnexpectedAnswer) {
       return error
     }
     if (ParseResult.isParseError(error)) {
@@ -201,7 +213,12 @@ export const secrets = ({ http }: Connection) => HttpApiClient.group(secretsApi,
 export const parseAddress = (text: string): Effect.Effect<string, CliFailure> => {
   const url = URL.canParse(text) ? new URL(text) : undefined
   const good =
-    url !== undefined && (url.protocol === "https:" || url.protocol === "http:") && url.username === "" && url.password === "" && url.search === "" && url.hash === ""
+    url !== undefined &&
+    (url.protocol === "https:" || url.protocol === "http:") &&
+    url.username === "" &&
+    url.password === "" &&
+    url.search === "" &&
+    url.hash === ""
   return good
     ? Effect.succeed(`${url.origin}${url.pathname.replace(/\/+$/, "")}`)
     : Effect.fail(

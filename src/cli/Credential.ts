@@ -29,7 +29,8 @@ export interface Chosen {
   readonly login: Option.Option<Logins.Login>
 }
 
-const fromVariable = Effect.fnUntraced(function* (name: string) {
+/** A secret setting: the variable, or the file that NAME_FILE names (decisions 1). */
+export const fromVariable = Effect.fnUntraced(function* (name: string) {
   const direct = variable(name)
   if (direct !== undefined) return Option.some({ name, value: Redacted.make(direct.trim()) })
   const file = variable(`${name}_FILE`)
@@ -53,7 +54,10 @@ export const environmentCredential = Effect.gen(function* () {
 /** A header can carry it: what is not printable ASCII would end as an error of the HTTP library that quotes it. */
 const headerSafe = (credential: Redacted.Redacted): boolean => /^[\x21-\x7e]{1,512}$/.test(Redacted.value(credential))
 
-export const address = Effect.fnUntraced(function* (given: Option.Option<string>, logins: Option.Option<Logins.Logins>) {
+export const address = Effect.fnUntraced(function* (
+  given: Option.Option<string>,
+  logins: Option.Option<Logins.Logins>
+) {
   if (Option.isSome(given)) return { url: yield* parseAddress(given.value), urlFrom: "--url" }
   const fromEnvironment = variable("AMPOULE_URL")
   if (fromEnvironment !== undefined) return { url: yield* parseAddress(fromEnvironment), urlFrom: "AMPOULE_URL" }
@@ -91,7 +95,10 @@ export const choose = Effect.fnUntraced(function* (options: ConnectionOptions) {
   if (wanted === "stored" || Option.isNone(fromEnvironment)) return Option.none<Chosen>()
   const { name, value } = fromEnvironment.value
   const other = name.startsWith("AMPOULE_TOKEN") ? ", as AMPOULE_API_TOKEN is not set" : ""
-  const why = wanted === "env" ? `${name}, as --credential env asks` : `${name}, as there is no stored login for this server${other}`
+  const why =
+    wanted === "env"
+      ? `${name}, as --credential env asks`
+      : `${name}, as there is no stored login for this server${other}`
   // Without a login the last-login address cannot have been used: it is the address of a login that has a credential.
   const own = where.urlFrom === "last login" ? yield* address(options.url, Option.none()) : where
   return Option.some<Chosen>({ ...own, credential: value, source: name, why, login: Option.none() })

@@ -136,7 +136,11 @@ export const print = (error: CliError, json: boolean): string => {
     return `${JSON.stringify({ error: { ...details, code, message, ...field, ...(hint === undefined ? {} : { hint }) } })}\n`
   }
   const name = error._tag === "ServerRefused" ? ` [${plain(code)}]` : ""
-  return [`ampoule: ${message}${name}`, ...lines.map((line) => `  ${line}`), ...(hint === undefined ? [] : [`  ${hint}`])]
+  return [
+    `ampoule: ${message}${name}`,
+    ...lines.map((line) => `  ${line}`),
+    ...(hint === undefined ? [] : [`  ${hint}`])
+  ]
     .map((line) => `${line}\n`)
     .join("")
 }

@@ -18,8 +18,10 @@ export interface Folders {
 
 export const folders: Effect.Effect<Folders, never, Path.Path> = Effect.map(Path.Path, (path) => {
   const windows = process.platform === "win32"
-  const config = variable("XDG_CONFIG_HOME") ?? (windows ? variable("APPDATA") : undefined) ?? path.join(homedir(), ".config")
-  const cache = variable("XDG_CACHE_HOME") ?? (windows ? variable("LOCALAPPDATA") : undefined) ?? path.join(homedir(), ".cache")
+  const config =
+    variable("XDG_CONFIG_HOME") ?? (windows ? variable("APPDATA") : undefined) ?? path.join(homedir(), ".config")
+  const cache =
+    variable("XDG_CACHE_HOME") ?? (windows ? variable("LOCALAPPDATA") : undefined) ?? path.join(homedir(), ".cache")
   return { config: path.join(config, "ampoule"), cache: path.join(cache, "ampoule") }
 })
 
@@ -29,12 +31,10 @@ export const writeWhole = Effect.fnUntraced(function* (file: string, content: st
   const path = yield* Path.Path
   const temporary = path.join(path.dirname(file), `.${path.basename(file)}.${randomBytes(6).toString("hex")}`)
   const bytes = typeof content === "string" ? Buffer.from(content) : content
-  const write = fs
-    .writeFile(temporary, bytes, { flag: "wx", mode: 0o600 })
-    .pipe(
-      Effect.zipRight(fs.rename(temporary, file)),
-      Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true })))
-    )
+  const write = fs.writeFile(temporary, bytes, { flag: "wx", mode: 0o600 }).pipe(
+    Effect.zipRight(fs.rename(temporary, file)),
+    Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true })))
+  )
   yield* Effect.mapError(write, (error) => cannotWrite(what, file, error))
 })
 

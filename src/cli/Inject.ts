@@ -28,7 +28,11 @@ export interface InjectOptions {
 export const inject = Effect.fnUntraced(function* (connection: Connection, options: InjectOptions) {
   const { environment, etag, projectId, representation } = options
   const request = HttpClientRequest.get("/secrets/inject").pipe(
-    HttpClientRequest.setUrlParams({ projectId, environment, ...(representation === undefined ? {} : { representation }) }),
+    HttpClientRequest.setUrlParams({
+      projectId,
+      environment,
+      ...(representation === undefined ? {} : { representation })
+    }),
     etag === undefined ? (r) => r : HttpClientRequest.setHeader("if-none-match", etag)
   )
   const unexpected = (status: number, reason: string) => new UnexpectedAnswer({ url: connection.url, status, reason })

@@ -46,7 +46,10 @@ export const remember = (known: Option.Option<Logins>, installationId: string, l
     installationId,
     current: login.url,
     logins: [
-      ...Option.match(known, { onNone: () => [], onSome: (all) => all.logins.filter((other) => other.url !== login.url) }),
+      ...Option.match(known, {
+        onNone: () => [],
+        onSome: (all) => all.logins.filter((other) => other.url !== login.url)
+      }),
       login
     ]
   })

@@ -101,7 +101,7 @@ export const masks = (values: Readonly<Record<string, string>>): Masks | "too mu
 
     const release = (until: number): Uint8Array => {
       const parts: Array<Uint8Array> = []
-      for (let i = 0; i < until; ) {
+      for (let i = 0; i < until;) {
         const secret = hidden[i] === 1
         let end = i + 1
         while (end < until && (hidden[end] === 1) === secret) end++

@@ -24,7 +24,10 @@ import * as Signals from "./Signals.ts"
 import * as Target from "./Target.ts"
 
 /** What stands after the first `--` of the command line, untouched. None: there is no `--`. */
-export class ChildCommand extends Context.Tag("cli/ChildCommand")<ChildCommand, Option.Option<ReadonlyArray<string>>>() {}
+export class ChildCommand extends Context.Tag("cli/ChildCommand")<
+  ChildCommand,
+  Option.Option<ReadonlyArray<string>>
+>() {}
 
 /** Our own failures, so that they are told from those of the child: as `env`, `timeout` and `docker run` have it. */
 export const ownFailure = 125
@@ -43,7 +46,8 @@ const duration = (name: string, fallback: string) =>
     Options.withDefault(fallback),
     Options.mapEffect((text) =>
       Option.match(parseDuration(text), {
-        onNone: () => Effect.fail(ValidationError.invalidValue(HelpDoc.p(`--${name} takes a time like 30s, 15m, 24h or 7d`))),
+        onNone: () =>
+          Effect.fail(ValidationError.invalidValue(HelpDoc.p(`--${name} takes a time like 30s, 15m, 24h or 7d`))),
         onSome: (parsed) => Effect.succeed(parsed)
       })
     )
@@ -68,7 +72,9 @@ const options = {
   ),
   allow: Options.text("allow").pipe(
     Options.withPseudoName("key"),
-    Options.withDescription("Pass this key although it can change which code runs (PATH, NODE_OPTIONS, …); may be repeated"),
+    Options.withDescription(
+      "Pass this key although it can change which code runs (PATH, NODE_OPTIONS, …); may be repeated"
+    ),
     Options.repeated
   ),
   keepExisting: Options.boolean("no-override").pipe(
@@ -80,11 +86,11 @@ const options = {
   watch: Options.boolean("watch").pipe(
     Options.withDescription("Restart the command when the environment changes; it runs on while the server is away")
   ),
-  interval: duration("watch-interval", "15s").pipe(Options.withDescription("How often --watch asks")),
+  interval: duration("watch-interval", "15s").pipe(Options.withDescription("How often --watch asks (15s)")),
   offline: Options.boolean("offline").pipe(
     Options.withDescription("Keep an encrypted copy, and use it when the server does not answer")
   ),
-  offlineAge: duration("offline-max-age", "24h").pipe(Options.withDescription("Oldest copy that --offline uses")),
+  offlineAge: duration("offline-max-age", "24h").pipe(Options.withDescription("Oldest copy that --offline uses (24h)")),
   redact: Options.boolean("redact").pipe(
     Options.withDescription("Mask the values in the output of the command (its output is then no terminal)")
   )
@@ -118,7 +124,10 @@ const prepare = (
   values: ChildEnvironment.Variables,
   command: ReadonlyArray<string>,
   options: Pick<RunOptions, "only" | "except" | "prefix" | "allow" | "keepExisting" | "passCredentials">
-): Effect.Effect<{ readonly environment: ChildEnvironment.Variables; readonly values: ChildEnvironment.Variables }, CliFailure> => {
+): Effect.Effect<
+  { readonly environment: ChildEnvironment.Variables; readonly values: ChildEnvironment.Variables },
+  CliFailure
+> => {
   const absent = ChildEnvironment.missing(values, options.only)
   if (absent.length > 0) {
     return Effect.fail(new CliFailure({ message: `The environment has no ${names(absent)} (--only).` }))
@@ -231,7 +240,10 @@ const fetchEnvironment = Effect.fnUntraced(function* (
 const pause = (interval: Duration.Duration, failures: number) =>
   Effect.flatMap(Random.nextRange(0.8, 1.2), (jitter) =>
     Effect.sleep(
-      Duration.min(Duration.times(interval, jitter * 2 ** Math.min(failures, 5)), Duration.max(interval, Duration.minutes(5)))
+      Duration.min(
+        Duration.times(interval, jitter * 2 ** Math.min(failures, 5)),
+        Duration.max(interval, Duration.minutes(5))
+      )
     )
   )
 
@@ -298,7 +310,12 @@ const supervise = Effect.fnUntraced(function* (
     if (!options.redact) return Effect.succeed(undefined)
     const found = masks(values)
     return found === "too much"
-      ? Effect.fail(new CliFailure({ message: "Too many bytes of values to look for in the output.", hint: "Select fewer with --only or --except." }))
+      ? Effect.fail(
+          new CliFailure({
+            message: "Too many bytes of values to look for in the output.",
+            hint: "Select fewer with --only or --except."
+          })
+        )
       : Effect.succeed(found)
   }
 
@@ -330,7 +347,11 @@ const supervise = Effect.fnUntraced(function* (
         }).pipe(
           Effect.filterOrElse(
             (ended) => ended,
-            () => Effect.zipRight(Effect.sync(() => started.kill("SIGKILL")), started.ended)
+            () =>
+              Effect.zipRight(
+                Effect.sync(() => started.kill("SIGKILL")),
+                started.ended
+              )
           )
         )
         return winner
@@ -345,27 +366,30 @@ const supervise = Effect.fnUntraced(function* (
 
 const noCommand = usage("No command to run.", "Put -- before it: ampoule run [options] -- node app.js")
 
-export const handler = Effect.fnUntraced(function* (options: RunOptions) {
-  const command = Option.getOrElse(yield* ChildCommand, (): ReadonlyArray<string> => [])
-  const [program] = command
-  if (program === undefined) return yield* noCommand
-  if (options.watch && Duration.lessThan(options.interval, Duration.seconds(1))) {
-    return yield* usage("--watch-interval is at least 1s.")
-  }
-  const session = yield* Credential.open({ ...options, impatient: options.offline })
-  const target = yield* Target.target(options)
-  const ended = yield* supervise(session, target, command, options)
-  if (ended._tag === "NotStarted") {
-    return yield* new CliFailure({ message: `${program}: ${ended.reason}.`, exitCode: ended.code })
-  }
-  yield* Effect.sync(() => {
-    process.exitCode = ended.code
-  })
-}, Effect.tapError((error) =>
-  Effect.sync(() => {
-    if (error._tag !== "CliFailure" || error.exitCode === undefined) process.exitCode = ownFailure
-  })
-))
+export const handler = Effect.fnUntraced(
+  function* (options: RunOptions) {
+    const command = Option.getOrElse(yield* ChildCommand, (): ReadonlyArray<string> => [])
+    const [program] = command
+    if (program === undefined) return yield* noCommand
+    if (options.watch && Duration.lessThan(options.interval, Duration.seconds(1))) {
+      return yield* usage("--watch-interval is at least 1s.")
+    }
+    const session = yield* Credential.open({ ...options, impatient: options.offline })
+    const target = yield* Target.target(options)
+    const ended = yield* supervise(session, target, command, options)
+    if (ended._tag === "NotStarted") {
+      return yield* new CliFailure({ message: `${program}: ${ended.reason}.`, exitCode: ended.code })
+    }
+    yield* Effect.sync(() => {
+      process.exitCode = ended.code
+    })
+  },
+  Effect.tapError((error) =>
+    Effect.sync(() => {
+      if (error._tag !== "CliFailure" || error.exitCode === undefined) process.exitCode = ownFailure
+    })
+  )
+)
 
 export const run = Command.make("run", options, handler).pipe(
   Command.withDescription(

@@ -35,7 +35,9 @@ const findFile = Effect.gen(function* () {
     const file = path.join(folder, fileName)
     const bytes = yield* readIfThere(file, fileName).pipe(Effect.orElseSucceed(Option.none))
     if (Option.isSome(bytes)) {
-      const content = Option.flatMap(Option.flatMap(bytes, decodeUtf8), (text) => Schema.decodeUnknownOption(File)(text))
+      const content = Option.flatMap(Option.flatMap(bytes, decodeUtf8), (text) =>
+        Schema.decodeUnknownOption(File)(text)
+      )
       if (Option.isSome(content)) return content
       return yield* new CliFailure({
         message: `${file} is not what it should be.`,
@@ -50,7 +52,9 @@ const decodeSlug = Schema.decodeUnknownOption(EnvironmentSlug)
 export const slug = (text: string): Effect.Effect<EnvironmentSlug, CliFailure> =>
   Option.match(decodeSlug(text), {
     onNone: () =>
-      Effect.fail(usage(`"${plain(text)}" is not an environment.`, "Environments are slugs like development or pr-12.")),
+      Effect.fail(
+        usage(`"${plain(text)}" is not an environment.`, "Environments are slugs like development or pr-12.")
+      ),
     onSome: Effect.succeed
   })
 
@@ -66,7 +70,9 @@ export const target = Effect.fnUntraced(function* (options: TargetOptions) {
   const complete = Option.isSome(options.project) && Option.isSome(options.environment)
   const file = complete ? Option.none<typeof File.Type>() : yield* findFile
   const projectName = Option.orElse(options.project, () => Option.flatMapNullable(file, (content) => content.project))
-  const environment = Option.orElse(options.environment, () => Option.flatMapNullable(file, (content) => content.environment))
+  const environment = Option.orElse(options.environment, () =>
+    Option.flatMapNullable(file, (content) => content.environment)
+  )
   if (Option.isNone(projectName)) {
     return yield* usage("Which project?", `Say --project ID-OR-SLUG, or put "project" into ${fileName}.`)
   }

@@ -1,0 +1,254 @@
+/** `ampoule secrets import` and `export`: files of other programs, in and out. */
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type { ParsedEntry } from "#src/formats/Entry.ts"
+import * as EnvFile from "#src/formats/EnvFile.ts"
+import { preview } from "#src/formats/Preview.ts"
+import { BulkEntry } from "#schema/SecretsApi.ts"
+import * as Ask from "./Ask.ts"
+import { call, secrets as secretsClient } from "./Client.ts"
+import { CliFailure, usage } from "./Failure.ts"
+import { inject } from "./Inject.ts"
+import * as Shared from "./Options.ts"
+import { json, note, out, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, warn } from "./Output.ts"
+import { listAll, within } from "./Reach.ts"
+import * as Target from "./Target.ts"
+
+const options = { ...Shared.connection, ...Shared.target } as const
+
+// --- export ---
+
+export const exportCommand = Command.make(
+  "export",
+  {
+    ...options,
+    format: Options.choice("format", EnvFile.formats).pipe(
+      Options.withDescription("Of the text on standard output"),
+      Options.withDefault("dotenv" satisfies EnvFile.Format)
+    ),
+    source: Options.boolean("source").pipe(Options.withDescription("The texts as written, references not expanded"))
+  },
+  (options) =>
+    within(options, ({ environment, projectId, session }) =>
+      Effect.gen(function* () {
+        const representation = options.source ? "source" : "materialized"
+        const resolved = yield* inject(session, { projectId, environment, representation })
+        const values = Option.match(resolved, { onNone: () => ({}), onSome: (found) => found.values })
+        const entries = Object.entries(values).map(([key, value]) => ({ key, value }))
+        const printed = EnvFile.print(options.format, entries)
+        if (Either.isLeft(printed)) {
+          return yield* new CliFailure({
+            message: `${options.format} cannot carry ${printed.left.message}.`,
+            hint: "Choose another --format: json carries everything."
+          })
+        }
+        if (stdoutIsTerminal())
+          yield* warn("the values stand on this terminal now; `ampoule run` passes them on unseen.")
+        yield* out(printed.right)
+      })
+    )
+).pipe(
+  Command.withDescription(
+    Shared.describe("Print an environment with its values, in a format that other programs read.", {
+      more: ["A format that cannot carry a value refuses and names its key; nothing is printed then."],
+      examples: [
+        "ampoule secrets export --format json --project shop --env development",
+        "docker run --env-file <(ampoule secrets export --format docker) image",
+        'eval "$(ampoule secrets export --format shell)"'
+      ]
+    })
+  )
+)
+
+// --- import ---
+
+const entriesOfOneRequest = 100
+const bytesOfOneRequest = 24 * 1024 * 1024
+
+/** What the server takes for a reference or for the escape of one (decisions 4 "Kind"). */
+const reference = /\$\{([A-Z][A-Z0-9_]{0,254})\}/g
+const isTemplate = (value: string): boolean => /\$\{[A-Z][A-Z0-9_]{0,254}\}|\$\$\{/.test(value)
+
+/** A template that means this very text. Values that the server keeps as they are stay as they are. */
+export const literally = (value: string): string => (isTemplate(value) ? value.replaceAll("${", "$${") : value)
+
+/** What is referred to comes first: each request is checked by itself against what is there by then. */
+export const inOrderOfReference = (entries: ReadonlyArray<ParsedEntry>): ReadonlyArray<ParsedEntry> => {
+  const byKey = new Map(entries.map((entry) => [entry.key, entry]))
+  const done = new Set<string>()
+  const ordered: Array<ParsedEntry> = []
+  const pending: Array<{ readonly entry: ParsedEntry; readonly uses: Array<string> }> = []
+  const enter = (entry: ParsedEntry) => {
+    done.add(entry.key)
+    pending.push({ entry, uses: [...entry.value.matchAll(reference)].map((match) => match[1] ?? "") })
+  }
+  for (const entry of entries) {
+    if (!done.has(entry.key)) enter(entry)
+    for (let top = pending.at(-1); top !== undefined; top = pending.at(-1)) {
+      const next = byKey.get(top.uses.pop() ?? "")
+      if (next !== undefined && !done.has(next.key)) enter(next)
+      else if (top.uses.length === 0) {
+        ordered.push(top.entry)
+        pending.pop()
+      }
+    }
+  }
+  return ordered
+}
+
+/** At most 100 entries and well under the size limit of a request, each. */
+export const inRequests = (entries: ReadonlyArray<ParsedEntry>): ReadonlyArray<ReadonlyArray<ParsedEntry>> => {
+  const requests: Array<Array<ParsedEntry>> = []
+  let size = 0
+  for (const entry of entries) {
+    const bytes = Buffer.byteLength(JSON.stringify(entry))
+    const current = requests.at(-1)
+    if (current === undefined || current.length >= entriesOfOneRequest || size + bytes > bytesOfOneRequest) {
+      requests.push([entry])
+      size = bytes
+    } else {
+      current.push(entry)
+      size += bytes
+    }
+  }
+  return requests
+}
+
+const readFile = Effect.fnUntraced(function* (file: string) {
+  if (file === "-") {
+    if (stdinIsTerminal()) return yield* usage("Nothing is piped in.", "Name a file, or pipe one in.")
+    return yield* Ask.standardInput
+  }
+  const fs = yield* FileSystem.FileSystem
+  const bytes = yield* fs
+    .readFile(file)
+    .pipe(Effect.mapError(() => new CliFailure({ message: `Cannot read ${file}.` })))
+  return yield* Ask.text(bytes, file)
+})
+
+const decodeEntry = Schema.decodeUnknownOption(BulkEntry)
+
+const checked = Effect.fnUntraced(function* (entries: ReadonlyArray<ParsedEntry>) {
+  const { invalidKeys } = preview(entries, new Set())
+  const [bad] = invalidKeys
+  if (bad !== undefined) {
+    const where = invalidKeys.slice(0, 5).map(({ line, name }) => `line ${line}: ${plain(name.slice(0, 60))}`)
+    return yield* new CliFailure({
+      message: `${invalidKeys.length === 1 ? "A name is" : `${invalidKeys.length} names are`} no secret key. ${where.join("; ")}.`,
+      hint: "Keys are A-Z, 0-9 and _, starting with a letter. Rename them in the file, then try again."
+    })
+  }
+  const tooLong = entries.find(({ key, value }) => Option.isNone(decodeEntry({ key, value })))
+  if (tooLong !== undefined) {
+    return yield* new CliFailure({
+      message: `line ${tooLong.line}: the value of ${tooLong.key} has more than 65536 characters.`
+    })
+  }
+  return yield* Effect.forEach(entries, ({ key, line, value }) =>
+    Option.match(decodeEntry({ key, value }), {
+      onNone: () => Effect.fail(new CliFailure({ message: `line ${line}: not a secret.` })),
+      onSome: Effect.succeed
+    })
+  )
+})
+
+export const importCommand = Command.make(
+  "import",
+  {
+    ...options,
+    yes: Shared.yes,
+    json: Shared.json,
+    format: Options.choice("format", EnvFile.formats).pipe(
+      Options.withDescription("Of the file; else from its name, else dotenv"),
+      Options.optional
+    ),
+    literal: Options.boolean("literal").pipe(Options.withDescription("Take ${KEY} as text, not as a reference")),
+    dryRun: Options.boolean("dry-run").pipe(Options.withDescription("Show what would be done, and stop")),
+    file: Args.text({ name: "FILE" }).pipe(Args.withDescription("File to read; - is standard input"))
+  },
+  (options) =>
+    Effect.gen(function* () {
+      yield* Target.target(options)
+      const format = Option.getOrElse(options.format, () => EnvFile.formatOf(options.file) ?? "dotenv")
+      const parsed = EnvFile.parse(format, yield* readFile(options.file))
+      if (Either.isLeft(parsed)) {
+        return yield* new CliFailure({
+          message: `${options.file} as ${format}: ${parsed.left.message}.`,
+          hint: "--format says which format it is."
+        })
+      }
+      if (parsed.right.length === 0) return yield* new CliFailure({ message: `${options.file} holds no entries.` })
+      const meant = options.literal
+        ? parsed.right.map((entry) => ({ ...entry, value: literally(entry.value) }))
+        : parsed.right
+      yield* checked(meant)
+
+      yield* within(options, ({ session, ...place }) =>
+        Effect.gen(function* () {
+          const existing = yield* listAll(session, place)
+          const { create, update } = preview(meant, new Set(existing.map((item) => item.key)))
+          if (!options.json) {
+            for (const key of create) yield* note(`+ ${key}`)
+            for (const key of update) yield* note(`~ ${key}`)
+            yield* note(
+              `${create.length} new, ${update.length} there already (unchanged ones stay as they are), in ${place.environment}`
+            )
+          }
+          if (options.dryRun) return options.json ? yield* json({ create, update }) : undefined
+          if (!options.yes && !(yield* Ask.confirm(`Write ${meant.length} to ${place.environment}?`))) {
+            return yield* new CliFailure({ message: "Nothing was written." })
+          }
+          const client = yield* secretsClient(session)
+          const requests = inRequests(inOrderOfReference(meant))
+          const totals = { created: 0, updated: 0, unchanged: 0 }
+          let written = 0
+          for (const request of requests) {
+            yield* progress(`${written} of ${meant.length} written`)
+            const secrets = yield* checked(request)
+            const result = yield* call(
+              session,
+              client.createBulk({ payload: { ...place, secrets }, headers: {} })
+            ).pipe(
+              Effect.tapError(() =>
+                Effect.zipRight(
+                  progressDone,
+                  written === 0
+                    ? note("Nothing was written.")
+                    : note(`${written} of ${meant.length} were written before this. Running the import again is safe.`)
+                )
+              )
+            )
+            written += request.length
+            totals.created += result.created
+            totals.updated += result.updated
+            totals.unchanged += result.unchanged
+          }
+          yield* progressDone
+          if (options.json) return yield* json(totals)
+          yield* note(`${totals.created} created, ${totals.updated} updated, ${totals.unchanged} unchanged`)
+        })
+      )
+    })
+).pipe(
+  Command.withDescription(
+    Shared.describe(
+      "Write the entries of a file: dotenv, JSON, YAML, shell, docker env-file; also exports of Doppler, Infisical and dotenv tools.",
+      {
+        more: [
+          "Shows the keys and asks first. Up to 100 entries are written together or not at all; more go in several steps."
+        ],
+        examples: [
+          "ampoule secrets import .env --project shop --env development",
+          "doppler secrets download --no-file --format json | ampoule secrets import - --format json --yes",
+          "ampoule secrets import backup.yaml --dry-run"
+        ]
+      }
+    )
+  )
+)

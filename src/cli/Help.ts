@@ -1,0 +1,141 @@
+/** Help for people: the command tree printed in the width of a terminal, and a word for commands that there are not. */
+import * as CliConfig from "@effect/cli/CliConfig"
+import * as Command from "@effect/cli/Command"
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import type * as Span from "@effect/cli/HelpDoc/Span"
+import { withoutColour } from "./Output.ts"
+
+/** One command as the help shows it. The library's own tree does not let its grandchildren be read. */
+export interface Node {
+  readonly name: string
+  readonly help: () => HelpDoc.HelpDoc
+  readonly below: ReadonlyArray<Node>
+}
+
+export const node = <Name extends string, R, E, A>(
+  command: Command.Command<Name, R, E, A>,
+  ...below: ReadonlyArray<Node>
+): Node => ({
+  name: [...Command.getNames(command)][0] ?? "",
+  help: () => Command.getHelp(command, CliConfig.make({ showBuiltIns: false })),
+  below
+})
+
+export interface Found {
+  /** Words from the program's name on. */
+  readonly path: ReadonlyArray<string>
+  readonly at: Node
+  /** A word where only the name of a command can stand, and there is none of that name. */
+  readonly unknown: string | undefined
+}
+
+/** The command that the words lead to. */
+export const find = (root: Node, words: ReadonlyArray<string>): Found => {
+  let found: Found = { path: [root.name], at: root, unknown: undefined }
+  for (const word of words) {
+    if (word.startsWith("-") || found.at.below.length === 0) break
+    const next = found.at.below.find(({ name }) => name === word)
+    if (next === undefined) return { ...found, unknown: word }
+    found = { path: [...found.path, word], at: next, unknown: undefined }
+  }
+  return found
+}
+
+const flat = (doc: HelpDoc.HelpDoc): ReadonlyArray<HelpDoc.HelpDoc> =>
+  doc._tag === "Sequence" ? [...flat(doc.left), ...flat(doc.right)] : doc._tag === "Empty" ? [] : [doc]
+
+const textOf = (span: Span.Span): string => withoutColour(HelpDoc.toAnsiText(HelpDoc.p(span))).trimEnd()
+
+interface Section {
+  readonly title: string
+  readonly body: ReadonlyArray<HelpDoc.HelpDoc>
+}
+
+const sections = (of: Node): ReadonlyArray<Section> => {
+  const found: Array<{ title: string; body: Array<HelpDoc.HelpDoc> }> = []
+  for (const part of flat(of.help())) {
+    if (part._tag === "Header") found.push({ title: textOf(part.value), body: [] })
+    else found.at(-1)?.body.push(part)
+  }
+  return found
+}
+
+/** What the library says of every option of a kind, and nobody needs to read each time. */
+const boilerplate =
+  /^(A user-defined piece of text\.|A true or false value\.|An integer\.|This setting is optional\.|This (option|argument) (may|must) be repeated .*|One of the following: .*)$/
+
+const width = 100
+const wrap = (text: string, indent: number): string => {
+  const lines: Array<string> = []
+  let line = ""
+  for (const word of text.split(" ")) {
+    if (line !== "" && line.length + 1 + word.length > width - indent) {
+      lines.push(line)
+      line = word
+    } else line = line === "" ? word : `${line} ${word}`
+  }
+  return [...lines, line].join(`\n${" ".repeat(indent)}`)
+}
+
+const two = (rows: ReadonlyArray<readonly [string, string]>): string => {
+  const column = Math.min(38, Math.max(...rows.map(([name]) => name.length)) + 4)
+  return rows
+    .map(([name, text]) => {
+      const gap = name.length + 2 < column ? " ".repeat(column - name.length - 2) : `\n${" ".repeat(column)}`
+      return `  ${name}${gap}${wrap(text, column)}`.trimEnd()
+    })
+    .join("\n")
+}
+
+const paragraphs = (doc: HelpDoc.HelpDoc): ReadonlyArray<string> =>
+  flat(doc).flatMap((node) => (node._tag === "Paragraph" ? [textOf(node.value)] : []))
+
+const rows = (body: ReadonlyArray<HelpDoc.HelpDoc>): ReadonlyArray<readonly [string, string]> =>
+  body.flatMap((node) =>
+    node._tag === "DescriptionList"
+      ? node.definitions.map(([name, doc]): readonly [string, string] => [
+          textOf(name).replace(/^\(|\)$/g, ""),
+          paragraphs(doc)
+            .filter((text) => !boilerplate.test(text))
+            .map((text) => text.replace(/^This setting is optional\. Defaults to: /, "Default: "))
+            .join(". ")
+        ])
+      : []
+  )
+
+const summary = (of: Node): string =>
+  sections(of)
+    .filter(({ title }) => title === "DESCRIPTION")
+    .flatMap(({ body }) => body.flatMap(paragraphs))[0] ?? ""
+
+export const page = ({ at: of, path }: Found): string => {
+  const { below } = of
+  const own = sections(of)
+  const body = (title: string) => own.filter((section) => section.title === title).flatMap((section) => section.body)
+  const description = body("DESCRIPTION").flatMap(paragraphs)
+  const at = description.indexOf("Examples:")
+  const [told, examples] = at < 0 ? [description, []] : [description.slice(0, at), description.slice(at + 1)]
+  const args = rows(body("ARGUMENTS"))
+  const options = rows(body("OPTIONS"))
+  const usage = [
+    path.join(" "),
+    ...(below.length > 0 ? [args.length > 0 || options.length > 0 ? "[COMMAND]" : "COMMAND"] : []),
+    ...(options.length > 0 ? ["[options]"] : []),
+    ...args.map(([name]) => name),
+    ...(path[1] === "run" ? ["-- command [argument...]"] : [])
+  ]
+  const parts = [
+    `Usage: ${usage.join(" ")}`,
+    ...told.map((text) => wrap(text, 0)),
+    ...(below.length === 0
+      ? []
+      : [`Commands:\n${two(below.map((child): readonly [string, string] => [child.name, summary(child)]))}`]),
+    ...(args.length === 0 ? [] : [`Arguments:\n${two(args)}`]),
+    ...(options.length === 0 ? [] : [`Options:\n${two(options)}`]),
+    ...(examples.length === 0 ? [] : [`Examples:\n${examples.map((line) => `  ${line.trim()}`).join("\n")}`]),
+    ...(path.length > 1 ? [] : ["`ampoule COMMAND --help` tells more of each; --version, --completions bash|zsh|fish."])
+  ]
+  return `${parts.join("\n\n")}\n`
+}
+
+export const commandNames = ({ at }: Found): string => at.below.map(({ name }) => name).join(", ")

@@ -1,0 +1,73 @@
+/** `ampoule projects`: what the credential sees. */
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { call, projects as projectsClient } from "./Client.ts"
+import * as Credential from "./Credential.ts"
+import * as Help from "./Help.ts"
+import * as Shared from "./Options.ts"
+import { json, note, out, table } from "./Output.ts"
+import * as Target from "./Target.ts"
+
+const list = Effect.fnUntraced(function* (options: Credential.ConnectionOptions & { readonly json: boolean }) {
+  const session = yield* Credential.open(options)
+  const client = yield* projectsClient(session)
+  const { items } = yield* call(session, client.list())
+  if (options.json) return yield* json(items)
+  if (items.length === 0) return yield* note("This credential sees no projects.")
+  yield* out(
+    table(
+      ["SLUG", "NAME", "ID", "TEAM"],
+      items.map((item) => [item.slug, item.name, item.id, item.teamId])
+    )
+  )
+})
+
+const listCommand = Command.make("list", { ...Shared.connection, json: Shared.json }, list).pipe(
+  Command.withDescription(Shared.describe("List projects.", { examples: ["ampoule projects list --json"] }))
+)
+
+const environments = Command.make(
+  "environments",
+  {
+    ...Shared.connection,
+    json: Shared.json,
+    project: Shared.project,
+    name: Args.text({ name: "PROJECT" }).pipe(
+      Args.withDescription("Id or slug; else --project, else .ampoule.json"),
+      Args.optional
+    )
+  },
+  (options) =>
+    Effect.gen(function* () {
+      const name = yield* Target.project(Option.orElse(options.name, () => options.project))
+      const session = yield* Credential.open(options)
+      const client = yield* projectsClient(session)
+      const { items } = yield* Target.withProject(session, name, (projectId) =>
+        call(session, client.listEnvironments({ path: { projectId } }))
+      )
+      if (options.json) return yield* json(items)
+      if (items.length === 0) return yield* note("This credential reaches no environment of the project.")
+      yield* out(
+        table(
+          ["SLUG", "NAME", "PROTECTED", "ID"],
+          items.map((item) => [item.slug, item.name, item.protected ? "yes" : "no", item.id])
+        )
+      )
+    })
+).pipe(
+  Command.withDescription(
+    Shared.describe("List the environments of a project.", { examples: ["ampoule projects environments shop"] })
+  )
+)
+
+export const projects = Command.make("projects", { ...Shared.connection, json: Shared.json }, list).pipe(
+  Command.withDescription(
+    Shared.describe("List the projects that the credential sees.", {
+      examples: ["ampoule projects", "ampoule projects environments shop"]
+    })
+  ),
+  Command.withSubcommands([listCommand, environments])
+)
+export const projectsHelp = Help.node(projects, Help.node(listCommand), Help.node(environments))

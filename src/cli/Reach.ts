@@ -1,0 +1,76 @@
+/** What commands on an environment share: the connection and the target, the list of keys, one secret by its key. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { type ProjectId, SecretId } from "#schema/Ids.ts"
+import type { SecretListItem } from "#schema/SecretsApi.ts"
+import { SecretKey } from "#schema/Values.ts"
+import { call, type Connection, secrets as secretsClient } from "./Client.ts"
+import * as Credential from "./Credential.ts"
+import { type CliError, CliFailure, usage } from "./Failure.ts"
+import * as Target from "./Target.ts"
+
+export type EnvironmentOptions = Credential.ConnectionOptions & Target.TargetOptions
+
+/** As the routes take it. */
+export interface Place {
+  readonly projectId: ProjectId
+  readonly environment: Target.Target["environment"]
+}
+
+const decodeKey = Schema.decodeUnknownOption(SecretKey)
+export const parseKey = (text: string): Effect.Effect<SecretKey, CliFailure> =>
+  Option.match(decodeKey(text), {
+    // The text is not repeated: it may be a value at the wrong place.
+    onNone: () =>
+      Effect.fail(
+        usage("That is not a secret key.", "Keys are A-Z, 0-9 and _, starting with a letter, like DATABASE_URL.")
+      ),
+    onSome: Effect.succeed
+  })
+
+/** The connection, the target, and a way to run with its project id. */
+export const within = <A, E extends CliError, R>(
+  options: EnvironmentOptions,
+  use: (at: Place & { readonly session: Credential.Session }) => Effect.Effect<A, E, R>
+) =>
+  Effect.gen(function* () {
+    const target = yield* Target.target(options)
+    const session = yield* Credential.open(options)
+    return yield* Target.withProject(session, target.project, (projectId) =>
+      use({ session, projectId, environment: target.environment })
+    )
+  })
+
+const largestPage = 500
+
+/** All keys and metadata, page by page. */
+export const listAll = Effect.fnUntraced(function* (connection: Connection, place: Place) {
+  const client = yield* secretsClient(connection)
+  const items: Array<SecretListItem> = []
+  for (let page = 1; ; page++) {
+    const answer = yield* call(connection, client.list({ urlParams: { ...place, page, pageSize: largestPage } }))
+    items.push(...answer.items)
+    if (!answer.hasMore || answer.items.length === 0) return items
+  }
+})
+
+const decodeId = Schema.decodeUnknown(SecretId)
+export const idOf = (connection: Connection, id: string) => call(connection, decodeId(id))
+
+export const noSuchKey = (key: string) =>
+  new CliFailure({ message: `The environment has no secret ${key}.`, hint: "`ampoule secrets list` shows the keys." })
+
+export const findLive = Effect.fnUntraced(function* (connection: Connection, place: Place, key: SecretKey) {
+  const items = yield* listAll(connection, place)
+  const item = items.find((candidate) => candidate.key === key)
+  if (item === undefined) return yield* noSuchKey(key)
+  return item
+})
+
+/** Deleted secrets of this key, the last deleted first. */
+export const findDeleted = Effect.fnUntraced(function* (connection: Connection, place: Place, key: SecretKey) {
+  const client = yield* secretsClient(connection)
+  const { items } = yield* call(connection, client.listDeleted({ urlParams: place }))
+  return items.filter((item) => item.key === key).sort((a, b) => (a.deletedAt < b.deletedAt ? 1 : -1))
+})

@@ -1,0 +1,213 @@
+/** `ampoule setup`: the first owner of an instance without a browser; also a first project and a first token. */
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import * as HttpApi from "@effect/platform/HttpApi"
+import * as HttpApiClient from "@effect/platform/HttpApiClient"
+import * as HttpClient from "@effect/platform/HttpClient"
+import type * as HttpClientResponse from "@effect/platform/HttpClientResponse"
+import * as Path from "@effect/platform/Path"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { randomBytes } from "node:crypto"
+import { ApiTokensApi } from "#schema/ApiTokensApi.ts"
+import { TeamId } from "#schema/Ids.ts"
+import { ManageProjectsApi } from "#schema/ManageProjectsApi.ts"
+import { SessionApi, Setup, SetupApi } from "#schema/SessionApi.ts"
+import * as Ask from "./Ask.ts"
+import { call, connect, type ConnectOptions } from "./Client.ts"
+import { address, fromVariable } from "./Credential.ts"
+import { variable } from "./Environment.ts"
+import { CliFailure, usage } from "./Failure.ts"
+import { decodeUtf8, readIfThere } from "./Folders.ts"
+import * as Shared from "./Options.ts"
+import { json, note, out } from "./Output.ts"
+import { Programs } from "./Programs.ts"
+
+const setupApi = HttpApi.make("ampoule").add(SetupApi)
+const sessionApi = HttpApi.make("ampoule").add(SessionApi)
+const projectsApi = HttpApi.make("ampoule").add(ManageProjectsApi)
+const tokensApi = HttpApi.make("ampoule").add(ApiTokensApi)
+
+const options = {
+  url: Shared.url,
+  json: Shared.json,
+  email: Options.text("email").pipe(Options.withDescription("E-mail address of the owner")),
+  name: Options.text("name").pipe(Options.withDescription("Name of the owner")),
+  team: Options.text("team").pipe(Options.withDescription("Name of the first team")),
+  generatePassword: Options.boolean("generate-password").pipe(
+    Options.withDescription("Make a password and print it once (else it is asked for, or read from standard input)")
+  ),
+  project: Options.text("project").pipe(
+    Options.withDescription("Also create a project of this name, with development, staging and production"),
+    Options.optional
+  ),
+  token: Options.boolean("token").pipe(
+    Options.withDescription("Also create an API token and print it, alone, on standard output")
+  ),
+  tokenName: Options.text("token-name").pipe(Options.withDefault("setup"), Options.withDescription("Its name")),
+  access: Options.choice("access", ["read", "write"]).pipe(
+    Options.withDefault("write" as const),
+    Options.withDescription("Its access level")
+  ),
+  lifetime: Options.choice("lifetime", ["1d", "7d", "30d", "90d", "1y"]).pipe(
+    Options.optional,
+    Options.withDescription("How long it lives; else the longest that the plan allows")
+  )
+} as const
+
+const codeInUrl = (text: string): Option.Option<Redacted.Redacted> =>
+  Option.fromNullable(URL.canParse(text) ? new URL(text).searchParams.get("code") : null).pipe(
+    Option.map((code) => Redacted.make(code))
+  )
+
+/** Preset by the operator, else as the server left it in its data folder (decisions 9). */
+const setupCode = Effect.gen(function* () {
+  const preset = yield* fromVariable("AMPOULE_SETUP_CODE")
+  if (Option.isSome(preset)) return preset.value.value
+  const path = yield* Path.Path
+  const file = path.resolve(variable("AMPOULE_DATA_DIR") ?? ".ampoule", "setup-url")
+  const text = Option.flatMap(yield* readIfThere(file, "the setup address"), decodeUtf8)
+  const code = Option.flatMap(text, (t) => codeInUrl(t.trim()))
+  if (Option.isSome(code)) return code.value
+  return yield* new CliFailure({
+    message: "No setup code: the server printed it at its first start.",
+    hint: "Run this where its data folder is (AMPOULE_DATA_DIR), or set AMPOULE_SETUP_CODE."
+  })
+})
+
+/** A server that is there already, else one of our own on the configured database, for as long as this takes. */
+const server = Effect.fnUntraced(function* (given: Option.Option<string>) {
+  const { url, urlFrom } = yield* address(given, Option.none())
+  const client = yield* HttpClient.HttpClient
+  const alive = yield* client.get(`${url}/health/live`).pipe(
+    Effect.map((response) => response.status === 200),
+    Effect.timeoutTo({ duration: "3 seconds", onSuccess: (ok) => ok, onTimeout: () => false }),
+    Effect.orElseSucceed(() => false)
+  )
+  if (alive) return { url, setupCode: yield* setupCode }
+  if (urlFrom !== "default") return yield* new CliFailure({ message: `No Ampoule server answers at ${url}.` })
+  return yield* (yield* Programs).ownServer
+})
+
+/** 27 characters of 62, about 160 bits. */
+const generated = (): Redacted.Redacted => {
+  const letters = [...randomBytes(64)].filter((byte) => byte < 248).map((byte) => byte % 62)
+  const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+  return Redacted.make(
+    letters
+      .slice(0, 27)
+      .map((i) => alphabet[i])
+      .join("")
+  )
+}
+
+const cookieOf = (response: HttpClientResponse.HttpClientResponse): Option.Option<Redacted.Redacted> => {
+  const cookie = Object.values(response.cookies.cookies).find(({ name }) => name.endsWith("ampoule_session"))
+  return Option.map(Option.fromNullable(cookie), ({ name, valueEncoded }) => Redacted.make(`${name}=${valueEncoded}`))
+}
+
+const decodeSetup = Schema.decodeUnknownOption(Setup)
+const decodeTeam = Schema.decodeUnknownOption(TeamId)
+
+export const setup = Command.make("setup", options, (options) =>
+  Effect.gen(function* () {
+    const password = options.generatePassword ? generated() : yield* Ask.newPassword
+    const request = {
+      email: options.email,
+      name: options.name,
+      teamName: options.team,
+      password: Redacted.value(password)
+    }
+    const payload = decodeSetup({ ...request, setupCode: "-" })
+    if (Option.isNone(payload)) {
+      return yield* usage(
+        "The e-mail address, a name or the password is not acceptable.",
+        "Names have 1 to 100 characters; a password has 12 to 256 characters (--generate-password makes one)."
+      )
+    }
+    const at = yield* server(options.url)
+    const open = (more: Omit<ConnectOptions, "url">) => connect({ url: at.url, ...more })
+    const first = yield* open({})
+    const setupClient = yield* HttpApiClient.group(setupApi, { group: "setup", httpClient: first.http })
+    const [{ team, user }, response] = yield* call(
+      first,
+      setupClient.complete({ payload: { ...payload.value, setupCode: at.setupCode }, withResponse: true })
+    )
+    yield* note(`${user.email} owns ${team.name} on ${at.url}.`)
+    if (options.generatePassword && !options.json) {
+      yield* note(`Password, shown this once: ${Redacted.value(password)}`)
+    }
+
+    const cookie = cookieOf(response)
+    const teamId = decodeTeam(team.id)
+    if (Option.isNone(cookie) || Option.isNone(teamId)) {
+      return yield* new CliFailure({
+        message: "The instance is set up, but the server's answer does not let this go on."
+      })
+    }
+    const session = yield* open({ cookie: cookie.value })
+    const projectsClient = yield* HttpApiClient.group(projectsApi, {
+      group: "manageProjects",
+      httpClient: session.http
+    })
+    const tokensClient = yield* HttpApiClient.group(tokensApi, { group: "apiTokens", httpClient: session.http })
+    const sessionClient = yield* HttpApiClient.group(sessionApi, { group: "session", httpClient: session.http })
+    const path = { teamId: teamId.value }
+
+    const project = Option.isNone(options.project)
+      ? undefined
+      : yield* call(session, projectsClient.create({ path, payload: { name: options.project.value } }))
+    if (project !== undefined) yield* note(`Project ${project.slug} is there (${project.id}).`)
+    const lifetime = Option.getOrUndefined(options.lifetime)
+    const token = !options.token
+      ? undefined
+      : yield* call(
+          session,
+          tokensClient.create({
+            path,
+            payload: {
+              name: options.tokenName,
+              accessLevel: options.access,
+              ...(lifetime === undefined ? {} : { lifetime })
+            }
+          })
+        )
+    // The session was for this command.
+    yield* Effect.ignore(call(session, sessionClient.signOut()))
+
+    if (options.json) {
+      const shown = options.generatePassword ? { password: Redacted.value(password) } : {}
+      return yield* json({
+        url: at.url,
+        user,
+        team,
+        ...shown,
+        ...(project === undefined ? {} : { project }),
+        ...(token === undefined ? {} : { token })
+      })
+    }
+    if (token !== undefined) {
+      yield* note(
+        `API token ${token.name} (${token.accessLevel}), until ${token.expiresAt ?? "revoked"}, shown this once:`
+      )
+      yield* out(`${token.value}\n`)
+    }
+  }).pipe(Effect.scoped)
+).pipe(
+  Command.withDescription(
+    Shared.describe(
+      "Set a new instance up from the command line: the first owner, their team, and what --project and --token ask for.",
+      {
+        more: [
+          "Uses the running server; when none is given and none runs here, it opens the configured database itself. The setup code is read from AMPOULE_SETUP_CODE or the data folder."
+        ],
+        examples: [
+          "ampoule setup --email ada@example.com --name Ada --team Platform",
+          'export AMPOULE_API_TOKEN="$(ampoule setup --email ada@example.com --name Ada --team Platform --generate-password --project demo --token)"'
+        ]
+      }
+    )
+  )
+)
