@@ -9,7 +9,8 @@ import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
-const out = path.join(root, "dist")
+/** `node src/build.mjs [folder]`: tests build into a folder of their own. */
+const out = path.resolve(root, process.argv[2] ?? "dist")
 
 fs.rmSync(out, { recursive: true, force: true })
 const result = await build({
@@ -53,4 +54,4 @@ fs.writeFileSync(program, `#!/usr/bin/env node\n${fs.readFileSync(program, "utf8
 fs.chmodSync(program, 0o755)
 
 const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
-process.stdout.write(`dist/ampoule.mjs and its chunks, ${(bytes / 1024 / 1024).toFixed(1)} MiB\n`)
+process.stdout.write(`${path.relative(root, program)} and its chunks, ${(bytes / 1024 / 1024).toFixed(1)} MiB\n`)
