@@ -246,6 +246,6 @@ export class DataKeys extends Effect.Service<DataKeys>()("crypto/DataKeys", {
     })
     yield* Housekeeping.every("30 seconds", sweep)
 
-    return { active, byId, forget, held: Effect.sync((): number => held.size) }
+    return { active, byId, forget, sweep, held: Effect.sync((): number => held.size) }
   })
 }) {}

@@ -194,7 +194,11 @@ layer(World)("data keys", (it) => {
       const keys = yield* server(vault)
       yield* keys.active(at)
       assert.strictEqual(yield* keys.held, 1)
-      yield* TestClock.adjust(DataKeys.timeToLive + 30_000)
+      yield* TestClock.adjust(DataKeys.timeToLive - 1)
+      yield* keys.sweep
+      assert.strictEqual(yield* keys.held, 1)
+      yield* TestClock.adjust(1)
+      yield* keys.sweep
       assert.strictEqual(yield* keys.held, 0)
     })
   )
@@ -207,6 +211,7 @@ layer(World)("data keys", (it) => {
       const { id } = yield* keys.active(at)
       yield* set("down")
       yield* TestClock.adjust("14 minutes")
+      yield* keys.sweep
       assert.strictEqual((yield* keys.byId(at, [id])).size, 1)
       assert.strictEqual((yield* keys.active(at)).id, id)
       yield* TestClock.adjust("59 seconds")
@@ -216,6 +221,22 @@ layer(World)("data keys", (it) => {
       assert.strictEqual(yield* keys.held, 0)
       yield* set("up")
       assert.strictEqual((yield* keys.byId(at, [id])).size, 1)
+    })
+  )
+
+  it.scoped("leave memory after 15 minutes of an outage, though nobody asks", () =>
+    Effect.gen(function* () {
+      const at = yield* environment
+      const { set, vault } = yield* switched
+      const keys = yield* server(vault)
+      yield* keys.active(at)
+      yield* set("down")
+      yield* TestClock.adjust(DataKeys.hardLimit - 1)
+      yield* keys.sweep
+      assert.strictEqual(yield* keys.held, 1)
+      yield* TestClock.adjust(1)
+      yield* keys.sweep
+      assert.strictEqual(yield* keys.held, 0)
     })
   )
 
