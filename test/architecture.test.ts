@@ -1,0 +1,211 @@
+/** The arrows and walls of the code, read from its import lines. */
+import { assert, describe, it } from "@effect/vitest"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { registry } from "#layers/Migrations.ts"
+
+const filesBelow = (folder: string): ReadonlyArray<string> =>
+  fs.readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const name = path.posix.join(folder, entry.name)
+    if (entry.isDirectory()) return filesBelow(name)
+    return /(?<!\.d)\.m?tsx?$/.test(name) ? [name] : []
+  })
+
+interface Module {
+  readonly file: string
+  readonly text: string
+  /** Files of ours that it imports, from the root. */
+  readonly ours: ReadonlyArray<string>
+  readonly packages: ReadonlyArray<string>
+}
+
+const importLine =
+  /(?:^|\n)\s*(?:import|export)\s(?:[^"'\n;]|\n(?!\s*(?:import|export)\s))*?from\s+"([^"]+)"|import\("([^"]+)"\)|(?:^|\n)import\s+"([^"]+)"/g
+
+const read = (file: string): Module => {
+  const text = fs.readFileSync(file, "utf8")
+  const specifiers = [...text.matchAll(importLine)].map((match) => match[1] ?? match[2] ?? match[3])
+  return {
+    file,
+    text,
+    ours: specifiers.flatMap((specifier) =>
+      specifier.startsWith("#")
+        ? [specifier.slice(1)]
+        : specifier.startsWith(".")
+          ? [path.posix.join(path.posix.dirname(file), specifier)]
+          : []
+    ),
+    packages: specifiers.filter((specifier) => !/^[#.]/.test(specifier))
+  }
+}
+
+const source = ["schema", "src", "layers", "migrations"].flatMap(filesBelow).map(read)
+const tests = filesBelow("test").map(read)
+
+/** `src/<folder>` of a file, or its top folder. Files at the top of `src` are named whole. */
+const placeOf = (file: string): string => {
+  const [top, second, third] = file.split("/")
+  return top === "src" && second !== undefined ? (third === undefined ? file : `src/${second}`) : top
+}
+
+/** What a place may import besides itself; lower layers first. */
+const leaves = ["schema", "src/formats", "src/sealed"]
+const ground = ["schema", "src/AppConfig.ts", "src/Housekeeping.ts", "src/crypto", "src/limits", "src/events"]
+const walls = [...ground, "src/access"]
+const services = [...walls, "src/projects", "src/credentials", "src/secrets", "src/oauth", "src/sealed", "src/formats"]
+const allowed: Record<string, ReadonlyArray<string>> = {
+  schema: [],
+  migrations: [],
+  "src/formats": ["schema"],
+  "src/sealed": ["schema"],
+  "src/AppConfig.ts": [],
+  "src/crypto": ground,
+  "src/limits": ground,
+  "src/events": ground,
+  "src/access": ground,
+  "src/projects": services,
+  "src/credentials": services,
+  "src/secrets": services,
+  "src/oauth": services,
+  "src/Housekeeping.ts": [],
+  "src/http": [...services, "src/mcp"],
+  "src/mcp": [...services, "src/http"],
+  "src/dashboard": [...services, "src/http"],
+  "src/cli": leaves,
+  "src/client": leaves
+}
+
+describe("imports", () => {
+  it("are all seen by this test", () => {
+    for (const { file, ours, packages, text } of source) {
+      const written = text.match(/\bfrom "|\bimport\("|^import "/gm)?.length ?? 0
+      assert.strictEqual(ours.length + packages.length, written, file)
+    }
+  })
+
+  it("follow the arrows: schema <- src <- layers, and inside src from the ground up", () => {
+    const wrong = source.flatMap(({ file, ours }) => {
+      const place = placeOf(file)
+      if (place === "layers" || path.basename(file) === "main.ts") return []
+      const may = allowed[place]
+      assert.isDefined(may, `${file}: say in this test what ${place} may import`)
+      return ours
+        .filter((target) => !target.endsWith("package.json"))
+        .filter((target) => placeOf(target) !== place && !may.includes(placeOf(target)))
+        .map((target) => `${file} -> ${target}`)
+    })
+    assert.deepStrictEqual(wrong, [])
+  })
+
+  it("layers import no test, programs are imported by nobody", () => {
+    const wrong = source.flatMap(({ file, ours }) =>
+      ours
+        .filter((target) => target.startsWith("test/") || path.basename(target) === "main.ts")
+        .map((target) => `${file} -> ${target}`)
+    )
+    assert.deepStrictEqual(wrong, [])
+  })
+
+  it("name a module of a package rather than its barrel", () => {
+    const barrels = new Set([
+      "effect",
+      "@effect/platform",
+      "@effect/platform-node",
+      "@effect/sql",
+      "@effect/sql-pg",
+      "@effect/cli",
+      "@effect/rpc",
+      "@effect/opentelemetry"
+    ])
+    const wrong = [...source, ...tests].flatMap(({ file, packages }) =>
+      packages.filter((name) => barrels.has(name)).map((name) => `${file} -> ${name}`)
+    )
+    assert.deepStrictEqual(wrong, [])
+  })
+
+  it("the contract runs on effect, platform and rpc alone", () => {
+    const wrong = source
+      .filter(({ file }) => file.startsWith("schema/"))
+      .flatMap(({ file, packages }) =>
+        packages
+          .filter((name) => !/^(effect|@effect\/platform|@effect\/rpc)\//.test(name))
+          .map((name) => `${file} -> ${name}`)
+      )
+    assert.deepStrictEqual(wrong, [])
+  })
+
+  it("tests take `it` from @effect/vitest: vitest's own passes an Effect without running it", () => {
+    const wrong = tests
+      .filter(({ text }) => /import\s*\{[^}]*\b(?:it|test|describe|layer)\b[^}]*\}\s*from\s*"vitest"/.test(text))
+      .map(({ file }) => file)
+    assert.deepStrictEqual(wrong, [])
+  })
+})
+
+describe("walls", () => {
+  const filesWith = (pattern: RegExp, among = source) =>
+    among.filter(({ text }) => pattern.test(text)).map(({ file }) => file)
+
+  it("only Access issues permits", () => {
+    assert.deepStrictEqual(filesWith(/\bPermit\.issue\b/), ["src/access/Access.ts"])
+  })
+
+  it("a Redacted is opened where a secret is made, sealed, checked or handed out, and nowhere else", () => {
+    const folders = ["src/crypto", "src/credentials", "src/secrets", "src/sealed", "src/cli", "src/client"]
+    const files = new Set([
+      "schema/Values.ts",
+      // The session's cookie, the links of invitations and resets: where they are handed out.
+      "src/http/SessionCookie.ts",
+      "src/http/Members.ts",
+      "src/projects/Invitations.ts",
+      "src/projects/Members.ts",
+      // Settings and stored logins, where a driver or a file needs the text.
+      "layers/CredentialFile.ts",
+      "layers/CredentialKeychain.ts",
+      "layers/Postgres.ts",
+      "layers/Programs.ts",
+      "layers/VaultLocal.ts"
+    ])
+    const wrong = filesWith(/\bRedacted\.value\b/).filter(
+      (file) => !files.has(file) && !folders.includes(placeOf(file))
+    )
+    assert.deepStrictEqual(wrong, [])
+  })
+
+  it("no SQL from text, no other randomness, clock or request context than ours", () => {
+    assert.deepStrictEqual(filesWith(/\.unsafe\(|\.unsafe`/), [])
+    assert.deepStrictEqual(filesWith(/\bMath\.random\b/), [])
+    assert.deepStrictEqual(filesWith(/\bAsyncLocalStorage\b/), [])
+    const clocks = filesWith(/\bnew Date\(\)|\bDate\.now\(/)
+    assert.deepStrictEqual(clocks, [])
+  })
+
+  it("no file is a drawer", () => {
+    const drawers = source.filter(({ file }) => /\/(?:utils?|helpers?|common|misc|index)\.\w+$/i.test(file))
+    assert.deepStrictEqual(drawers, [])
+    const barrels = source.filter(({ text }) => /^export \* (?:as \w+ )?from /m.test(text)).map(({ file }) => file)
+    assert.deepStrictEqual(barrels, [])
+  })
+})
+
+describe("registries", () => {
+  it("every migration is registered, in order", () => {
+    const files = fs.readdirSync("migrations").map((name) => name.replace(/\.ts$/, ""))
+    assert.deepStrictEqual(Object.keys(registry), files.sort())
+  })
+
+  it("every service of the server is provided", () => {
+    const provided = source
+      .filter(({ file }) => file.startsWith("layers/"))
+      .map(({ text }) => text)
+      .join("\n")
+    const declared = source.flatMap(({ text }) =>
+      [...text.matchAll(/class (\w+) extends Effect\.Service</g)].map((match) => match[1])
+    )
+    assert.isAbove(declared.length, 10)
+    assert.deepStrictEqual(
+      declared.filter((name) => !provided.includes(`${name}.Default`)),
+      []
+    )
+  })
+})
