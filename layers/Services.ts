@@ -22,6 +22,7 @@ import { Members } from "#src/projects/Members.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { Teams } from "#src/projects/Teams.ts"
 import { Idempotency } from "#src/secrets/Idempotency.ts"
+import { Maintenance } from "#src/secrets/Maintenance.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
 import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
@@ -41,7 +42,7 @@ const projects = Layer.mergeAll(
   Projects.Default,
   Teams.Default
 )
-const secrets = Secrets.Default.pipe(
+const secrets = Layer.mergeAll(Secrets.Default, Maintenance.Default).pipe(
   Layer.provideMerge(Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default))
 )
 

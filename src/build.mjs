@@ -15,7 +15,7 @@ const out = path.resolve(root, process.argv[2] ?? "dist")
 fs.rmSync(out, { recursive: true, force: true })
 const result = await build({
   absWorkingDir: root,
-  entryPoints: { ampoule: "src/cli/main.ts", main: "src/main.ts" },
+  entryPoints: { ampoule: "src/cli/main.ts" },
   outdir: out,
   outExtension: { ".js": ".mjs" },
   bundle: true,
