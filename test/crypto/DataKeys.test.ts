@@ -169,13 +169,13 @@ layer(World)("data keys", (it) => {
       })
   )
 
-  it.scoped("are asked of the vault once, however many wait, and again only after their time", () =>
+  it.scoped("are asked of the vault once, and again only after their time", () =>
     Effect.gen(function* () {
       const at = yield* environment
       const { unwraps, vault } = yield* switched
       const { id } = yield* (yield* server(vault)).active(at)
       const keys = yield* server(vault)
-      yield* Effect.forEach(Array.from({ length: 20 }), () => keys.byId(at, [id]), { concurrency: "unbounded" })
+      yield* keys.byId(at, [id])
       assert.strictEqual(yield* unwraps, 1)
       // The jitter takes at most a fifth.
       yield* TestClock.adjust(DataKeys.timeToLive * 0.8 - 1)
@@ -184,6 +184,25 @@ layer(World)("data keys", (it) => {
       yield* TestClock.adjust(DataKeys.timeToLive * 0.2 + 1)
       yield* keys.byId(at, [id])
       assert.strictEqual(yield* unwraps, 2)
+    })
+  )
+
+  it.scoped("are asked of the vault once for all who wait at the same time", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const at = yield* environment
+      const { unwraps, vault } = yield* switched
+      const { id } = yield* (yield* server(vault)).active(at)
+      const gate = yield* Effect.makeLatch(false)
+      const slow = Vault.of({ ...vault, unwrap: (...call) => Effect.zipLeft(vault.unwrap(...call), gate.await) })
+      const keys = yield* server(slow)
+      const callers = yield* Effect.forEach(Array.from({ length: 20 }), () => Effect.fork(keys.byId(at, [id])))
+      // The vault answers nobody before all of them have read their row.
+      yield* Effect.replicateEffect(sql`SELECT 1`, 40)
+      yield* gate.open
+      const found = yield* Effect.forEach(callers, Fiber.join)
+      assert.isTrue(found.every((byId) => byId.size === 1))
+      assert.strictEqual(yield* unwraps, 1)
     })
   )
 
