@@ -159,7 +159,7 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
 
     const batched = <Row extends CredentialRow>(
       statement: (batch: ReadonlyArray<Lookup>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
-    ) => GroupCommit.make({ run: statement, maxBatch: 128, maxInFlight: 2 })
+    ) => GroupCommit.make({ run: statement, maxBatch: 128, maxInFlight: 1 })
     const findToken = yield* batched(tokens)
     const findSession = yield* batched(sessions)
     const findGrant = yield* batched(grants)
