@@ -39,6 +39,14 @@ export interface SecretMeta {
   readonly createdAt: Date
   readonly updatedAt: Date
 }
+const metaOf = ({ createdAt, id, key, kind, updatedAt, version }: SecretMeta): SecretMeta => ({
+  id,
+  key,
+  kind,
+  version,
+  createdAt,
+  updatedAt
+})
 interface SealedMeta extends SecretMeta {
   readonly pinned: boolean
   readonly refs: ReadonlyArray<string>
@@ -133,10 +141,9 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
           yield* audit.record({ ...permit.event({ keys: [row.key] }), outcome: "denied", reason: text.left._tag })
           return yield* text.left
         }
-        const { dataKeyId: _, sealed, ...meta } = row
-        opened.push({ ...meta, text: Redacted.value(text.right) })
+        opened.push({ ...metaOf(row), text: Redacted.value(text.right) })
         // Large environments must not hold up other requests (security V13).
-        sinceYield += sealed.length + 1024
+        sinceYield += row.sealed.length + 1024
         if (sinceYield > 1_048_576) {
           sinceYield = 0
           yield* Effect.yieldNow()
@@ -160,7 +167,7 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
       if (rows.length === 0) return yield* new EnvironmentNotFound()
       return {
         revision: rows[0].revision,
-        secrets: yield* openAll(permit, rows[0].live ? rows.map(({ live: _, revision: __, ...row }) => row) : [])
+        secrets: yield* openAll(permit, rows[0].live ? rows : [])
       }
     })
 
@@ -183,10 +190,7 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
       if (!rows.some((row) => row.key === key)) return undefined
       return {
         revision: rows[0].revision,
-        secrets: yield* openAll(
-          permit,
-          rows.map(({ revision: _, ...row }) => row)
-        )
+        secrets: yield* openAll(permit, rows)
       }
     })
 
@@ -410,8 +414,7 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
               AS i (id, key, version)
             ON CONFLICT (id) DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at`
             yield* insertVersions(written)
-            for (const { outcome, pinned: _, refs: __, text: ___, ...meta } of written)
-              results.set(meta.key, { meta, outcome })
+            for (const one of written) results.set(one.key, { meta: metaOf(one), outcome: one.outcome })
           }
           yield* bumpRevision
           return results
@@ -425,9 +428,8 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
           FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = ${wanted}
           WHERE s.id = ${id} AND s.key = ${key} AND s.environment_id = ${target.environmentId}`)
         if (rows.length === 0) return undefined
-        const { pinned, ...row } = rows[0]
-        const [opened] = yield* openAll(permit, [row])
-        return { kind: row.kind, pinned, text: opened.text }
+        const [opened] = yield* openAll(permit, rows)
+        return { kind: opened.kind, pinned: rows[0].pinned, text: opened.text }
       })
 
       const revive: Locked["revive"] = Effect.fnUntraced(

@@ -64,7 +64,7 @@ interface Asked {
 }
 
 /** What a request stores, given what stands there (decisions 4 "Kind"); `stored` is undefined for a new key. */
-const decideWrite = (
+export const decideWrite = (
   { kind, source, value }: Asked,
   stored: { readonly pinned: boolean; readonly text: string } | undefined
 ): Write => {
@@ -124,9 +124,11 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
     /** Commits the entry, then hands out the bytes: no value leaves before its entry is committed (decisions 10). */
     const reveal = Effect.fnUntraced(function* (
       permit: EnvironmentPermit<"secrets:run" | "secrets:read_values">,
-      answer: Answer
+      answer: Answer,
+      reason?: string
     ) {
-      yield* audit.record(permit.event({ keys: answer.keys }))
+      const event = permit.event({ keys: answer.keys })
+      yield* audit.record(reason === undefined ? event : { ...event, reason })
       return answer
     })
 
@@ -208,7 +210,8 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
       return (yield* reveal(permit, answer)).body
     })
 
-    const readValue = Effect.fnUntraced(function* (query: ValueQuery) {
+    /** `reason`: why the value itself is needed, where whoever asks has to say so (MCP); recorded. */
+    const readValue = Effect.fnUntraced(function* (query: ValueQuery, reason?: string) {
       const permit = yield* access.environment("secrets:read_values", query, {
         audit: "secret.read",
         keys: [query.key]
@@ -224,7 +227,7 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
       })
       const { environmentId, revision } = permit.target
       const answer = yield* snapshots.get(environmentId, revision, `value.${representation}.${key}`, build)
-      return (yield* reveal(permit, answer)).body
+      return (yield* reveal(permit, answer, reason)).body
     })
 
     /** Names of what differs. Both environments must be readable; values are compared here and go nowhere (security 3.2). */
