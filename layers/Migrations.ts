@@ -9,6 +9,8 @@ import _0003_secrets from "#migrations/0003_secrets.ts"
 import _0004_credentials from "#migrations/0004_credentials.ts"
 import _0005_audit from "#migrations/0005_audit.ts"
 import _0006_vault from "#migrations/0006_vault.ts"
+import _0007_oauth from "#migrations/0007_oauth.ts"
+import _0008_mcp from "#migrations/0008_mcp.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -18,7 +20,9 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0003_secrets": _0003_secrets,
   "0004_credentials": _0004_credentials,
   "0005_audit": _0005_audit,
-  "0006_vault": _0006_vault
+  "0006_vault": _0006_vault,
+  "0007_oauth": _0007_oauth,
+  "0008_mcp": _0008_mcp
 }
 
 type Registry = typeof registry

@@ -25,7 +25,7 @@ export interface AuditEvent {
   readonly keys?: ReadonlyArray<string>
   /** What was acted on, where keys do not say it: a token, a member, a grant. */
   readonly target?: { readonly type: string; readonly id: string; readonly name: string }
-  /** Error code of a denial. */
+  /** Error code of a denial; the reason given for revealing a value. */
   readonly reason?: string
 }
 

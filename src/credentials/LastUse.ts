@@ -10,8 +10,8 @@ interface Use {
   readonly ip: string
   readonly userAgent: string | null
 }
-export type UsedTable = "api_tokens" | "cli_grants" | "sessions"
-const tables: ReadonlyArray<UsedTable> = ["api_tokens", "cli_grants", "sessions"]
+export type UsedTable = "api_tokens" | "cli_grants" | "oauth_grants" | "sessions"
+const tables: ReadonlyArray<UsedTable> = ["api_tokens", "cli_grants", "oauth_grants", "sessions"]
 
 /** A credential in steady use is written at most this often. */
 const writeInterval = 60_000

@@ -1,0 +1,195 @@
+/**
+ * Values that are made or moved inside the server: generated, copied as written, composed. Whoever asks need not see
+ * them, and they pass through no conversation.
+ */
+import * as Effect from "effect/Effect"
+import { SecretAlreadyExists, SecretNotFound, SecretVersionConflict } from "#schema/Errors.ts"
+import type { ProjectId, SecretId } from "#schema/Ids.ts"
+import { charsets, type Generate, type Origin } from "#schema/McpTools.ts"
+import { Access } from "#src/access/Access.ts"
+import { Audit } from "#src/access/Audit.ts"
+import type { EnvironmentPermit } from "#src/access/Permit.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { decideWrite } from "./Secrets.ts"
+import { type Locked, SecretStore, type Write, type Written } from "./SecretStore.ts"
+
+interface Place {
+  readonly projectId: ProjectId
+  readonly environment: string
+}
+
+/** What an origin stores, once it is known what stands there (decisions 4 "Kind"). */
+type Decision = (stored: { readonly pinned: boolean; readonly text: string } | undefined) => Write
+
+const storedIn = (env: Locked, key: string) => {
+  const meta = env.live.get(key)
+  return meta === undefined ? undefined : { pinned: meta.pinned, text: "" }
+}
+
+const outcomes = (written: ReadonlyMap<string, Written>, keys: ReadonlyArray<string>) => {
+  const named = (outcome: Written["outcome"]) => keys.filter((key) => written.get(key)?.outcome === outcome)
+  return { created: named("created"), updated: named("updated"), unchanged: named("unchanged") }
+}
+
+const resultOf = (written: ReadonlyMap<string, Written>, key: string) =>
+  Effect.map(Effect.orDie(Effect.fromNullable(written.get(key))), ({ meta }) => ({
+    id: meta.id,
+    key: meta.key,
+    version: meta.version
+  }))
+
+export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
+  effect: Effect.gen(function* () {
+    const access = yield* Access
+    const audit = yield* Audit
+    const crypto = yield* Crypto
+    const store = yield* SecretStore
+
+    const generated = ({ charset = "alphanumeric", length }: Generate) => crypto.randomText(charsets[charset], length)
+
+    /** Text and kind of secrets as written. The read is recorded, although the text goes nowhere but into the copy. */
+    const readAsWritten = Effect.fnUntraced(function* (place: Place, keys: ReadonlyArray<string>) {
+      const permit = yield* access.environment("secrets:read", place, { audit: "secret.read", keys })
+      const { secrets } = yield* store.live(permit)
+      const found = new Map<string, Write>()
+      for (const { key, kind, text } of secrets) {
+        // A literal stays one, whatever its text looks like.
+        if (keys.includes(key)) found.set(key, { kind, pinned: kind === "literal" && text.includes("${"), text })
+      }
+      return { permit, found }
+    })
+
+    const decisionOf = Effect.fnUntraced(function* (origin: Origin, projectId: ProjectId, field: string) {
+      if (origin.generate !== undefined) {
+        const text = yield* generated(origin.generate)
+        return (): Write => ({ kind: "literal", pinned: false, text })
+      }
+      if (origin.copyFrom !== undefined) {
+        const { environment, key } = origin.copyFrom
+        const { found, permit } = yield* readAsWritten({ projectId, environment }, [key])
+        const write = found.get(key)
+        if (write === undefined) return yield* new SecretNotFound({ field: `${field}copyFrom.key` })
+        yield* audit.record(permit.event({ keys: [key] }))
+        return (): Write => write
+      }
+      const { template, value } = origin
+      const decide: Decision = (stored) =>
+        decideWrite(
+          template === undefined
+            ? value === undefined
+              ? {}
+              : { value }
+            : { kind: "template", source: template.source },
+          stored
+        )
+      return decide
+    })
+
+    const fieldOf = (origin: Origin) =>
+      origin.template !== undefined ? "template.source" : origin.copyFrom !== undefined ? "copyFrom.key" : "value"
+
+    const create = Effect.fn("Origins.create")(function* (at: Place & { readonly key: string } & Origin) {
+      const intent = { audit: "secret.create", keys: [at.key] } as const
+      const permit = yield* access.environment("secrets:write", at, intent)
+      const decide = yield* decisionOf(at, permit.target.projectId, "")
+      return yield* store.change(permit, (env) =>
+        Effect.gen(function* () {
+          if (env.live.has(at.key)) return yield* new SecretAlreadyExists({ field: "key" })
+          const written = yield* env.commit(new Map([[at.key, decide(undefined)]]), () => fieldOf(at))
+          yield* env.audit(permit.event({ keys: [at.key] }))
+          return yield* resultOf(written, at.key)
+        })
+      )
+    })
+
+    const update = Effect.fn("Origins.update")(function* (
+      at: { readonly secretId: SecretId; readonly expectedVersion?: number } & Origin
+    ) {
+      const permit = yield* access.environmentOfSecret("secrets:write", at.secretId, { audit: "secret.update" })
+      const decide = yield* decisionOf(at, permit.target.projectId, "")
+      return yield* store
+        .change(permit, (env) =>
+          Effect.gen(function* () {
+            const meta = env.byId.get(at.secretId)
+            if (meta === undefined) return yield* new SecretNotFound()
+            if (at.expectedVersion !== undefined && at.expectedVersion !== meta.version) {
+              return yield* new SecretVersionConflict({ currentVersion: meta.version, field: "expectedVersion" })
+            }
+            const write = decide({ pinned: meta.pinned, text: "" })
+            const written = yield* env.commit(new Map([[meta.key, write]]), () => fieldOf(at))
+            yield* env.audit(permit.event({ keys: [meta.key] }))
+            return yield* resultOf(written, meta.key)
+          })
+        )
+        .pipe(Effect.catchTag("ENVIRONMENT_NOT_FOUND", () => new SecretNotFound()))
+    })
+
+    /** Writes all of them or none; entries name what was created and what was updated. */
+    const commitAll = (
+      permit: EnvironmentPermit<"secrets:write">,
+      decisions: ReadonlyMap<string, Decision>,
+      field: (key: string) => string | undefined,
+      skip: (env: Locked, key: string) => boolean
+    ) =>
+      store.change(permit, (env) =>
+        Effect.gen(function* () {
+          const skipped = [...decisions.keys()].filter((key) => skip(env, key))
+          const kept = [...decisions].filter(([key]) => !skipped.includes(key))
+          const changes = new Map(kept.map(([key, decide]) => [key, decide(storedIn(env, key))]))
+          const written = changes.size === 0 ? new Map<string, Written>() : yield* env.commit(changes, field)
+          const done = outcomes(written, [...changes.keys()])
+          if (done.created.length > 0) yield* env.audit(permit.event({ audit: "secret.create", keys: done.created }))
+          if (done.updated.length > 0) yield* env.audit(permit.event({ audit: "secret.update", keys: done.updated }))
+          return { ...done, skipped }
+        })
+      )
+
+    const upsert = Effect.fn("Origins.upsert")(function* (
+      at: Place & { readonly secrets: ReadonlyArray<{ readonly key: string } & Origin> }
+    ) {
+      const keys = at.secrets.map(({ key }) => key)
+      const permit = yield* access.environment("secrets:write", at, { audit: "secret.create", keys })
+      const decisions = new Map<string, Decision>()
+      const fields = new Map<string, string>()
+      for (const [i, secret] of at.secrets.entries()) {
+        decisions.set(secret.key, yield* decisionOf(secret, permit.target.projectId, `secrets.${i}.`))
+        fields.set(secret.key, `secrets.${i}.${fieldOf(secret)}`)
+      }
+      return yield* commitAll(
+        permit,
+        decisions,
+        (key) => fields.get(key),
+        () => false
+      )
+    })
+
+    /** As written: a template stays one, and needs what it refers to in the target too. */
+    const copy = Effect.fn("Origins.copy")(function* (at: {
+      readonly projectId: ProjectId
+      readonly sourceEnv: string
+      readonly targetEnv: string
+      readonly keys: ReadonlyArray<string>
+      readonly overwrite?: boolean
+    }) {
+      const { keys, overwrite = false, projectId } = at
+      const source = yield* readAsWritten({ projectId, environment: at.sourceEnv }, keys)
+      const permit = yield* access.environment(
+        "secrets:write",
+        { projectId, environment: at.targetEnv },
+        { audit: "secret.create", keys }
+      )
+      const absent = keys.findIndex((key) => !source.found.has(key))
+      if (absent >= 0) return yield* new SecretNotFound({ field: `keys.${absent}` })
+      yield* audit.record(source.permit.event({ keys }))
+      const decisions = new Map([...source.found].map(([key, write]): [string, Decision] => [key, () => write]))
+      return yield* commitAll(
+        permit,
+        decisions,
+        (key) => `keys.${keys.indexOf(key)}`,
+        (env, key) => !overwrite && env.live.has(key)
+      )
+    })
+
+    return { create, update, upsert, copy } as const
+  })
+}) {}
