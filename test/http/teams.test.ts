@@ -1,0 +1,102 @@
+import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Plans from "#src/limits/Plans.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+
+const codeOf = (answer: TestApp.Answer) => [answer.status, answer.json?.code]
+const sessionOf = (person: World.Person) => Effect.map(World.session(person), ({ text }) => text)
+
+layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
+  it.effect("are made by any signed-in person, who becomes the owner, on the plan developer", () =>
+    Effect.gen(function* () {
+      const session = yield* sessionOf(yield* World.person())
+      const { json, status } = yield* TestApp.post("/teams", { session, json: { name: "Platform" } })
+      assert.deepStrictEqual([status, json], [201, { id: json.id, name: "Platform", role: "owner", plan: "developer" }])
+      assert.deepStrictEqual((yield* TestApp.get("/me", { session })).json.teams, [json])
+      for (const [body, field] of [
+        [{}, "name"],
+        [{ name: " " }, "name"],
+        [{ name: "x", plan: "team" }, "plan"]
+      ] as const) {
+        const answer = yield* TestApp.post("/teams", { session, json: body })
+        assert.deepStrictEqual([...codeOf(answer), answer.json.field], [400, "VALIDATION_FAILED", field])
+      }
+      const token = yield* World.token({ team: yield* World.team() })
+      const bearer = yield* TestApp.post("/teams", { bearer: token.text, json: { name: "x" } })
+      assert.deepStrictEqual(codeOf(bearer), [403, "CREDENTIAL_KIND_NOT_ACCEPTED"])
+    })
+  )
+
+  it.effect(`are at most ${Plans.teamsPerPerson} of one owner`, () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const person = yield* World.person()
+      const at = new Date()
+      yield* sql`
+        WITH made AS (
+          INSERT INTO teams (id, name, plan, created_at, updated_at)
+          SELECT gen_random_uuid(), 'Filler', 'developer', ${at}::timestamptz, ${at}::timestamptz
+          FROM generate_series(1, ${Plans.teamsPerPerson - 1}::int) RETURNING id
+        )
+        INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
+        SELECT id, ${person.id}::uuid, 'owner', ${at}::timestamptz, ${at}::timestamptz FROM made`
+      const session = yield* sessionOf(person)
+      const create = TestApp.post("/teams", { session, json: { name: "One more" } })
+      const answers = yield* Effect.all([create, create, create], { concurrency: "unbounded" })
+      assert.deepStrictEqual(answers.map((answer) => answer.status).sort(), [201, 403, 403])
+      assert.deepStrictEqual(codeOf(yield* create), [403, "PLAN_LIMIT_REACHED"])
+    })
+  )
+
+  it.effect("are renamed by owners and admins; only owners change the plan", () =>
+    Effect.gen(function* () {
+      const team = yield* World.team({ plan: "developer" })
+      const change = (session: string, json: unknown) => TestApp.patch(`/teams/${team.id}`, { session, json })
+      const owner = yield* sessionOf(team.owner)
+      const admin = yield* sessionOf(yield* World.member(team, "admin"))
+      const member = yield* sessionOf(yield* World.member(team, "member"))
+      const stranger = yield* sessionOf(yield* World.person())
+
+      assert.deepInclude((yield* change(admin, { name: "Ops" })).json, {
+        name: "Ops",
+        role: "admin",
+        plan: "developer"
+      })
+      assert.deepStrictEqual(codeOf(yield* change(admin, { plan: "team" })), [403, "FORBIDDEN"])
+      assert.deepStrictEqual(codeOf(yield* change(admin, { name: "Sneaky", plan: "team" })), [403, "FORBIDDEN"])
+      assert.deepStrictEqual(codeOf(yield* change(member, { name: "Mine" })), [403, "FORBIDDEN"])
+      assert.deepStrictEqual(codeOf(yield* change(stranger, { name: "Mine" })), [404, "TEAM_NOT_FOUND"])
+      assert.deepStrictEqual((yield* change(owner, { plan: "team" })).json, {
+        id: team.id,
+        name: "Ops",
+        role: "owner",
+        plan: "team"
+      })
+      for (const json of [{}, { plan: "enterprise" }, { name: "" }]) {
+        assert.deepStrictEqual(codeOf(yield* change(owner, json)), [400, "VALIDATION_FAILED"])
+      }
+      const trail = yield* TestApp.get(`/teams/${team.id}/audit?action=team.update`, { session: owner })
+      assert.deepStrictEqual(
+        trail.json.items.map((entry: { outcome: string }) => entry.outcome),
+        ["allowed", "denied", "denied", "denied", "allowed"]
+      )
+    })
+  )
+
+  it.effect("on a smaller plan keep the tokens they have, and make no longer ones", () =>
+    Effect.gen(function* () {
+      const team = yield* World.team({ plan: "team" })
+      const session = yield* sessionOf(team.owner)
+      const create = (lifetime: string) =>
+        TestApp.post(`/teams/${team.id}/api-tokens`, { session, json: { name: "ci", lifetime } })
+      const long = yield* create("1y")
+      assert.strictEqual(long.status, 201)
+      yield* TestApp.patch(`/teams/${team.id}`, { session, json: { plan: "developer" } })
+      assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: long.json.value })).status, 200)
+      assert.strictEqual((yield* create("1y")).status, 400)
+      assert.strictEqual((yield* create("90d")).status, 201)
+    })
+  )
+})
