@@ -45,13 +45,15 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
     })
 
     /**
-     * Whether the password has this hash; undefined = there is no such person, which takes as long. `stale` says that
+     * Whether the password has this hash; undefined = there is no such person, which takes as
+     * long; so does an account without a password. `stale` says that
      * the hash was made with other parameters than today's.
      */
     const verify = Effect.fn("Passwords.verify")(function* (stored: string | undefined, password: Redacted.Redacted) {
-      const phc = stored ?? (yield* nobody)
+      const known = stored?.startsWith("$argon2") === true
+      const phc = known ? stored : yield* nobody
       const matches = yield* turns.withPermits(1)(Effect.promise(() => argon2.verify(phc, canonical(password))))
-      return { matches: matches && stored !== undefined, stale: isStale(phc) }
+      return { matches: matches && known, stale: isStale(phc) }
     })
 
     /** Today's hash of a password that was just verified. */

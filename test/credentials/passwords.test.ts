@@ -43,7 +43,9 @@ layer(Passwords.Default.pipe(Layer.provide(Crypto.Default)))("passwords", (it) =
   it.effect("match nobody when there is no such person, at the same cost of a hash", () =>
     Effect.gen(function* () {
       const passwords = yield* Passwords
-      assert.isFalse((yield* passwords.verify(undefined, Redacted.make(good))).matches)
+      for (const none of [undefined, "", "locked"]) {
+        assert.isFalse((yield* passwords.verify(none, Redacted.make(good))).matches)
+      }
     })
   )
 

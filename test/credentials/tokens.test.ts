@@ -1,9 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { TeamId, TokenId } from "#schema/Ids.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
+import { Listening } from "#src/http/Server.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -241,6 +243,24 @@ layer(app, { excludeTestServices: true })("API tokens", (it) => {
     })
   )
 
+  it.scoped("ended on one process are ended on another from the next request on", () =>
+    Effect.gen(function* () {
+      const { project, tokens } = yield* setUp()
+      const other = Context.get(yield* Layer.build(Layer.fresh(TestApp.server)), Listening)
+      const there = (asked: Effect.Effect<TestApp.Answer, never, Listening>) =>
+        Effect.provideService(asked, Listening, other)
+      assert.notStrictEqual(other.port, (yield* Listening).port)
+
+      const { json } = yield* tokens.create({ name: "ci", accessLevel: "write" })
+      assert.strictEqual((yield* there(write(json.value, project.id, "development"))).status, 201)
+      yield* tokens.update(json.id, { accessLevel: "read" })
+      const refused = yield* there(write(json.value, project.id, "development", "TWO"))
+      assert.deepStrictEqual(codeOf(refused), [403, "API_TOKEN_READ_ONLY", undefined])
+      yield* tokens.revoke(json.id)
+      assert.deepStrictEqual(codeOf(yield* there(verify(json.value))), [401, "CREDENTIAL_REVOKED", undefined])
+    })
+  )
+
   it.effect("of another team are not there, for every route with an id", () =>
     Effect.gen(function* () {
       const mine = yield* setUp()
@@ -264,7 +284,7 @@ layer(app, { excludeTestServices: true })("API tokens", (it) => {
       Effect.gen(function* () {
         const { project, team, tokens } = yield* setUp()
         const admin = yield* World.member(team, "admin")
-          const { json: first } = yield* tokens.create({
+        const { json: first } = yield* tokens.create({
           name: "deploy",
           accessLevel: "write",
           projects: [project.id],
@@ -284,7 +304,7 @@ layer(app, { excludeTestServices: true })("API tokens", (it) => {
         assert.deepStrictEqual(codeOf(yield* verify(oldValue)), [401, "CREDENTIAL_REVOKED", undefined])
         assert.strictEqual((yield* verify(value)).status, 200)
         assert.strictEqual((yield* write(value, project.id, "production")).status, 201)
-  
+
         yield* MovableClock.advance(27 * day - 1)
         assert.strictEqual((yield* verify(value)).status, 200)
         yield* MovableClock.advance(1)
