@@ -66,17 +66,19 @@ const durability: Record<string, string> = {
 }
 
 /** Plain lines for people; the setup address appears nowhere else but in the data folder. */
-const announce = (settings: Settings) =>
-  Effect.gen(function* () {
-    const setup = yield* Setup
-    const url = yield* setup.prepare
-    const lines = [
+const announcement = (settings: Settings) =>
+  Effect.map(
+    Effect.flatMap(Setup, (setup) => setup.prepare),
+    (url) => [
       `Ampoule ${version} listens on ${settings.baseUrl} (${settings.host}, port ${settings.port})`,
       ...(Option.isSome(url) ? [`Set it up at ${Redacted.value(url.value)}`] : []),
       durability[durabilityOf(settings)] ?? "",
       ...(settings.rateLimits ? [] : ["Rate limits are OFF (AMPOULE_RATE_LIMITS=off): for benchmarks only."])
     ]
-    yield* Effect.forEach(lines, (line) => (settings.logFormat === "json" ? Effect.log(line) : Console.log(line)))
+  )
+const say = (settings: Settings, lines: ReadonlyArray<string>) =>
+  Effect.forEach(lines, (line) => (settings.logFormat === "json" ? Effect.log(line) : Console.log(line)), {
+    discard: true
   })
 
 const ownSentences = new Set(["StartRefused", "VaultKeyWrong", "CliFailure"])
@@ -123,25 +125,41 @@ const untilSignal = <A, E, R>(run: Effect.Effect<A, E, R>, patient: boolean) =>
   }).pipe(Effect.scoped)
 
 const single = (settings: Settings) =>
-  Layer.launch(Layer.provide(Layer.effectDiscard(announce(settings)), application(settings)))
+  announcement(settings).pipe(
+    Effect.flatMap((lines) => say(settings, lines)),
+    Layer.effectDiscard,
+    Layer.provide(application(settings)),
+    Layer.launch
+  )
 
 const stopWithin = "10 seconds"
 
 /** `AMPOULE_WORKERS` processes that share the port. The first start is done here, once, before any of them runs. */
 const several = (settings: Settings) =>
   Effect.gen(function* () {
-    yield* announce(settings).pipe(Effect.provide(Services.layer.pipe(Layer.provideMerge(backends(settings)))))
+    const lines = yield* Effect.provide(announcement(settings), Layer.provideMerge(Services.layer, backends(settings)))
     const workers = new Set<Worker>()
-    const alone = yield* Deferred.make<void>()
+    const listening = yield* Deferred.make<void, StartRefused>()
+    const gone = yield* Deferred.make<void>()
+    let serves = false
     let stopping = false
     const start = () => {
       const worker = cluster.fork()
       workers.add(worker)
+      worker.once("listening", () => {
+        serves = true
+        Deferred.unsafeDone(listening, Effect.void)
+      })
       worker.once("exit", () => {
         workers.delete(worker)
-        // A crash loop must not eat the machine.
-        if (!stopping) setTimeout(() => stopping || start(), 1_000)
-        else if (workers.size === 0) Deferred.unsafeDone(alone, Effect.void)
+        if (stopping) {
+          if (workers.size === 0) Deferred.unsafeDone(gone, Effect.void)
+        } else if (!serves) {
+          Deferred.unsafeDone(listening, new StartRefused({ message: "A worker could not start." }))
+        } else {
+          // A crash loop must not eat the machine.
+          setTimeout(() => stopping || start(), 1_000)
+        }
       })
     }
     yield* Effect.acquireRelease(
@@ -153,7 +171,7 @@ const several = (settings: Settings) =>
           stopping = true
           if (workers.size === 0) return Effect.void
           for (const worker of workers) worker.process.kill("SIGTERM")
-          return Deferred.await(alone).pipe(
+          return Deferred.await(gone).pipe(
             Effect.interruptible,
             Effect.timeout(stopWithin),
             Effect.ignore,
@@ -163,6 +181,8 @@ const several = (settings: Settings) =>
           )
         })
     )
+    yield* Deferred.await(listening)
+    yield* say(settings, lines)
     return yield* Effect.never
   }).pipe(Effect.scoped)
 

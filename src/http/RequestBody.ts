@@ -14,12 +14,13 @@ const MiB = 1024 * 1024
 /** "over 1 MiB; `/secrets/bulk` 32 MiB; sealed open 8 MiB" (decisions 3). */
 export const limitOf = (path: string): number => {
   if (path === "/secrets/bulk") return 32 * MiB
-  if (path.endsWith("/sealed-values/open")) return 8 * MiB
+  if (path.endsWith("/sealed-values/open") || path === "/mcp") return 8 * MiB
   return MiB
 }
 
-/** OAuth speaks in forms (RFC 6749); everything else speaks JSON. */
-const speaksForms = (path: string): boolean => path.startsWith("/oauth/")
+/** OAuth speaks in forms (RFC 6749), and so do the dashboard's pages; MCP answers in its own shapes. All else is JSON. */
+const readsAnything = (path: string): boolean =>
+  path.startsWith("/oauth/") || path.startsWith("/app/") || path === "/mcp"
 
 const read = (source: IncomingMessage, limit: number): Effect.Effect<Buffer, PayloadTooLarge> =>
   Effect.async((resume) => {
@@ -88,7 +89,7 @@ export const bounded = (
     : contentType === undefined || mediaType.test(contentType)
       ? Effect.flatMap(text, parse)
       : new UnsupportedMediaType()
-  const readers = speaksForms(path)
+  const readers = readsAnything(path)
     ? {
         json,
         text,
