@@ -1,0 +1,57 @@
+/** The program as it is released: bundled into a folder of its own, started as a process of its own. */
+import { execFileSync, spawn } from "node:child_process"
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
+import { createServer } from "node:net"
+import * as path from "node:path"
+import * as Effect from "effect/Effect"
+
+/** A folder with `dist/ampoule.mjs` in it, where the packages that stay outside the bundle are found. */
+export const build = Effect.acquireRelease(
+  Effect.sync(() => {
+    const cache = path.resolve("node_modules/.cache/ampoule")
+    mkdirSync(cache, { recursive: true })
+    const folder = mkdtempSync(path.join(cache, "release-"))
+    execFileSync(process.execPath, ["src/build.mjs", path.join(folder, "dist")], { stdio: "pipe" })
+    return folder
+  }),
+  (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+)
+
+export const freePort = Effect.promise(
+  () =>
+    new Promise<number>((resolve, reject) => {
+      const probe = createServer().listen(0, "127.0.0.1", () => {
+        const address = probe.address()
+        probe.close(() =>
+          typeof address === "object" && address !== null ? resolve(address.port) : reject(new Error("no port"))
+        )
+      })
+    })
+)
+
+/** `ampoule server` on a free port; ready when it answers, killed with the scope. */
+export const server = (folder: string, env: Record<string, string>) =>
+  Effect.gen(function* () {
+    const port = yield* freePort
+    const url = `http://127.0.0.1:${port}`
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(process.execPath, [path.join(folder, "dist/ampoule.mjs"), "server"], {
+          env: { PATH: process.env["PATH"], AMPOULE_PORT: String(port), ...env },
+          stdio: ["ignore", "pipe", "pipe"]
+        })
+      ),
+      (child) => Effect.sync(() => child.kill("SIGKILL"))
+    )
+    const output = { text: "" }
+    yield* Effect.async<void, Error>((resume) => {
+      const read = (chunk: unknown) => {
+        output.text += String(chunk)
+        if (output.text.includes("listens on")) resume(Effect.void)
+      }
+      child.stdout.on("data", read)
+      child.stderr.on("data", read)
+      child.once("exit", (code) => resume(Effect.fail(new Error(`the server stopped with ${code}: ${output.text}`))))
+    })
+    return { url, port, child, output }
+  })
