@@ -18,7 +18,11 @@ const CHANNEL = "ampoule_events"
 const lost = (cause: unknown) => new DependencyDown({ dependency: "database", cause })
 
 /** Listens until the connection is lost, and fails then. */
-const listen = (options: PgPool.PoolOptions, hub: ReturnType<typeof EventBusMemory.makeHub>) =>
+const listen = (
+  options: PgPool.PoolOptions,
+  hub: ReturnType<typeof EventBusMemory.makeHub>,
+  listening: Effect.Effect<unknown>
+) =>
   Effect.scoped(
     Effect.gen(function* () {
       const runFork = Runtime.runFork(yield* Effect.runtime())
@@ -42,6 +46,7 @@ const listen = (options: PgPool.PoolOptions, hub: ReturnType<typeof EventBusMemo
           client.query(text, (cause) => resume(cause ? lost(cause) : Effect.void))
         )
       yield* query(`LISTEN ${CHANNEL}`)
+      yield* listening
       // What was said while nobody listened is lost: everyone looks again.
       yield* hub.publishAll
       // A peer that vanished without a word shows only when it is asked; the query's deadline then ends the connection.
@@ -57,7 +62,8 @@ export const layer = (options: PgPool.PoolOptions): Layer.Layer<EventBus, never,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const hub = EventBusMemory.makeHub()
-      yield* listen(options, hub).pipe(
+      const first = yield* Deferred.make<void>()
+      yield* listen(options, hub, Deferred.succeed(first, undefined)).pipe(
         Effect.tapErrorCause(() => Effect.logWarning("Notifications from Postgres are interrupted; reconnecting")),
         Effect.retry(
           Schedule.exponential("200 millis").pipe(
@@ -68,6 +74,8 @@ export const layer = (options: PgPool.PoolOptions): Layer.Layer<EventBus, never,
         ),
         Effect.forkScoped
       )
+      // Nobody subscribes before this process listens; a database that went away meanwhile does not hold up the start.
+      yield* Effect.timeoutOption(Deferred.await(first), "5 seconds")
       return {
         // Inside a transaction it is sent with the commit.
         publish: (topic) => Effect.orDie(Effect.asVoid(sql`SELECT pg_notify(${CHANNEL}, ${topic})`)),

@@ -48,8 +48,13 @@ const statementName = (text: string): string | undefined => {
   return undefined
 }
 
-/** What a prepared statement answers after another process changed the schema: this connection has to go. */
-const staleStatement = new Set(["0A000", "26000"])
+/**
+ * After these the connection has to go: the server says it ends it (FATAL), or its prepared statements are stale because
+ * another process changed the schema.
+ */
+const spoilsConnection = (error: Error) =>
+  ("severity" in error && (error.severity === "FATAL" || error.severity === "PANIC")) ||
+  ("code" in error && (error.code === "0A000" || error.code === "26000"))
 
 /** `pg.Client` that names its statements, bounds them in time, and is not given back while one still runs. */
 const makeClientClass = (deadlineMillis: number) =>
@@ -79,7 +84,7 @@ const makeClientClass = (deadlineMillis: number) =>
           const answer = callback ?? (typeof values === "function" ? (values as Callback) : undefined)
           return answer === undefined
             ? query(config, values)
-            : query(this.#named(config, values), undefined, this.#watched(answer))
+            : query(this.#named(config, callback === undefined ? undefined : values), undefined, this.#watched(answer))
         }
       })
       // Between two owners nobody listens; an 'error' without a listener would end the process.
@@ -95,7 +100,9 @@ const makeClientClass = (deadlineMillis: number) =>
 
     #named(config: unknown, values: unknown) {
       const given =
-        typeof config === "string" ? { text: config, values } : (config as { text: string; values?: unknown })
+        typeof config === "string"
+          ? { text: config, values: Array.isArray(values) ? values : [] }
+          : (config as { text: string; values?: unknown })
       // Without parameters the simple protocol serves best: transaction control, and migrations' DDL.
       if (!Array.isArray(given.values) || given.values.length === 0) return given
       const name = statementName(given.text)
@@ -114,7 +121,7 @@ const makeClientClass = (deadlineMillis: number) =>
         settled = true
         clearTimeout(timer)
         this.#running--
-        if (error != null && "code" in error && staleStatement.has(String(error.code))) this.#poisoned = true
+        if (error != null && spoilsConnection(error)) this.#poisoned = true
         callback(error, result)
         const waiting = this.#waitingRelease
         if (waiting !== undefined && this.#running === 0) {

@@ -3,6 +3,7 @@ import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as LogLevel from "effect/LogLevel"
 import * as Runtime from "effect/Runtime"
 import type * as Scope from "effect/Scope"
 import { Duplex } from "node:stream"
@@ -22,7 +23,7 @@ export class EmbeddedDatabaseGone extends Error {
   }
 }
 
-type Report = (message: string) => void
+type Report = (level: LogLevel.LogLevel, message: string) => void
 
 /** How long the thread may be silent after a connection was given up before it is ended and started anew. */
 const STUCK_AFTER_MILLIS = 15_000
@@ -62,7 +63,7 @@ class EmbeddedDatabase {
       worker.on("message", (message: FromWorker) => {
         switch (message.type) {
           case "initializing":
-            return this.#report("Preparing the embedded database (first start, a few seconds)")
+            return this.#report(LogLevel.Info, "Preparing the embedded database (first start, a few seconds)")
           case "ready":
             this.#ready = true
             for (const connection of this.#connections.keys()) this.#send({ type: "open", connection })
@@ -79,7 +80,7 @@ class EmbeddedDatabase {
             this.#waitingForClose = undefined
             return
           case "broken":
-            this.#report("The embedded database failed and is being restarted")
+            this.#report(LogLevel.Warning, "The embedded database failed and is being restarted")
             void worker.terminate()
             return
         }
@@ -115,8 +116,8 @@ class EmbeddedDatabase {
       return
     }
     this.start().then(
-      () => this.#report("The embedded database is back"),
-      () => this.#report("The embedded database could not be restarted")
+      () => this.#report(LogLevel.Info, "The embedded database is back"),
+      () => this.#report(LogLevel.Warning, "The embedded database could not be restarted")
     )
   }
 
@@ -129,7 +130,7 @@ class EmbeddedDatabase {
     this.#send({ type: "close", connection })
     const worker = this.#worker
     this.#waitingForClose ??= setTimeout(() => {
-      this.#report("The embedded database does not answer and is being restarted")
+      this.#report(LogLevel.Warning, "The embedded database does not answer and is being restarted")
       void worker?.terminate()
     }, STUCK_AFTER_MILLIS).unref()
   }
@@ -240,7 +241,7 @@ const acquire = (options: EmbeddedOptions): Effect.Effect<EmbeddedDatabase, Star
           origin: options.origin,
           ...(options.fsyncCounter === undefined ? {} : { fsyncCounter: options.fsyncCounter })
         },
-        (message) => void runFork(Effect.logWarning(message))
+        (level, message) => void runFork(Effect.logWithLevel(level, message))
       )
       yield* Effect.tryPromise({
         try: () => database.start(),

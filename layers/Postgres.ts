@@ -104,27 +104,29 @@ const firstContact = (options: PostgresOptions) =>
     )
   })
 
+/** The settings whose `off` lets Postgres forget what it acknowledged. */
+export const lossySettings = (current: Record<"fsync" | "fullPageWrites" | "synchronousCommit", string>) => [
+  ...(current.fsync === "off" ? ["fsync"] : []),
+  ...(current.fullPageWrites === "off" ? ["full_page_writes"] : []),
+  ...(current.synchronousCommit === "off" ? ["synchronous_commit"] : [])
+]
+
 /** A database that may forget what it acknowledged is not served from by accident. */
 const checkDurability = (options: PostgresOptions) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const [settings] = yield* sql<{
+    const [current] = yield* sql<{
       version: number
       fsync: string
       fullPageWrites: string
       synchronousCommit: string
-    }>`
-      SELECT current_setting('server_version_num')::int AS version, current_setting('fsync') AS fsync,
+    }>`SELECT current_setting('server_version_num')::int AS version, current_setting('fsync') AS fsync,
         current_setting('full_page_writes') AS full_page_writes, current_setting('synchronous_commit') AS synchronous_commit`
-    if (settings === undefined) return
-    if (settings.version < 140_000) {
+    if (current === undefined) return
+    if (current.version < 140_000) {
       return yield* new StartRefused({ message: "Ampoule needs PostgreSQL 14 or newer." })
     }
-    const off = [
-      ...(settings.fsync === "off" ? ["fsync"] : []),
-      ...(settings.fullPageWrites === "off" ? ["full_page_writes"] : []),
-      ...(settings.synchronousCommit === "off" ? ["synchronous_commit"] : [])
-    ]
+    const off = lossySettings(current)
     if (off.length === 0) return
     const said = `This Postgres may lose acknowledged writes: ${off.join(", ")} ${off.length === 1 ? "is" : "are"} off.`
     if (options.unsafe) return yield* Effect.logWarning(said)

@@ -1,0 +1,227 @@
+import * as SqlClient from "@effect/sql/SqlClient"
+import { assert, describe, it } from "@effect/vitest"
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Stream from "effect/Stream"
+import { inject } from "vitest"
+import * as Postgres from "#layers/Postgres.ts"
+import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
+import { EventBus } from "#src/events/EventBus.ts"
+import * as FaultProxy from "#test/support/FaultProxy.ts"
+import * as TestDatabase from "#test/support/TestDatabase.ts"
+
+/** A fresh database behind a proxy, and what serves from it. */
+const behindProxy = (options?: Partial<Postgres.PostgresOptions>) =>
+  Effect.gen(function* () {
+    const server = inject("postgres")
+    if (server === undefined) return yield* Effect.dieMessage("no Postgres in this run")
+    const direct = yield* TestDatabase.freshPostgres(server)
+    const url = new URL(direct.url)
+    const proxy = yield* FaultProxy.make({ host: url.hostname, port: Number(url.port) })
+    url.port = String(proxy.port)
+    const context = yield* Layer.build(
+      Postgres.layer({
+        url: Redacted.make(url.href),
+        poolSize: 4,
+        unsafe: false,
+        deadlineMillis: 800,
+        checkoutMillis: 600,
+        ...options
+      })
+    )
+    return {
+      direct: direct.url,
+      proxy,
+      sql: Context.get(context, SqlClient.SqlClient),
+      bus: Context.get(context, EventBus)
+    }
+  })
+
+/** Fails as an outage; anything else is a broken promise. */
+const outage = (exit: Exit.Exit<unknown, unknown>) => {
+  assert.isTrue(Exit.isFailure(exit))
+  if (Exit.isFailure(exit)) assert.isTrue(isDatabaseUnavailable(exit.cause), Cause.pretty(exit.cause))
+}
+
+describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
+  it.scopedLive("every query fails in time while the server is out of reach, and works again afterwards", () =>
+    Effect.gen(function* () {
+      const { proxy, sql } = yield* behindProxy()
+      yield* sql`CREATE TABLE counts (n int)`
+      const write = (n: number) => sql`INSERT INTO counts (n) VALUES (${n})`
+      const inTransaction = (n: number) => sql.withTransaction(Effect.zipRight(write(n), write(n)))
+      for (const mode of ["blackhole", "reset", "refuse"] as const) {
+        yield* Effect.all([write(1), inTransaction(1), write(1)], { concurrency: "unbounded" })
+        yield* proxy.set(mode)
+        const exits = yield* Effect.forEach(
+          Array.from({ length: 12 }, (_, n) => n),
+          (n) => Effect.exit(n % 2 === 0 ? write(-1) : inTransaction(-1)),
+          { concurrency: "unbounded" }
+        ).pipe(Effect.timeout("20 seconds"))
+        exits.forEach(outage)
+        yield* proxy.set("pass")
+        yield* Effect.retry(write(2), { while: isDatabaseUnavailable, times: 20 })
+        yield* Effect.all(
+          Array.from({ length: 12 }, () => write(2)),
+          { concurrency: "unbounded" }
+        )
+      }
+    })
+  )
+
+  it.scopedLive("a statement that the server delays is given up, and its connection goes", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* behindProxy({ deadlineMillis: 300 })
+      outage(yield* Effect.exit(sql`SELECT pg_sleep(${5}::int)`))
+      outage(yield* Effect.exit(sql.withTransaction(sql`SELECT pg_sleep(${5}::int)`)))
+      assert.deepStrictEqual(yield* sql`SELECT 1 AS one`, [{ one: 1 }])
+    })
+  )
+
+  it.scopedLive("a transaction cut in the middle leaves nothing behind", () =>
+    Effect.gen(function* () {
+      const { proxy, sql } = yield* behindProxy()
+      yield* sql`CREATE TABLE halves (n int)`
+      const exit = yield* Effect.exit(
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`INSERT INTO halves (n) VALUES (1)`
+            yield* proxy.set("reset")
+            yield* proxy.set("pass")
+            yield* sql`INSERT INTO halves (n) VALUES (2)`
+          })
+        )
+      )
+      outage(exit)
+      assert.deepStrictEqual(yield* sql`SELECT count(*)::int AS n FROM halves`, [{ n: 0 }])
+    })
+  )
+
+  it.scopedLive("a backend that an administrator ends is an outage for its query alone", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* behindProxy({ deadlineMillis: 5_000 })
+      const victim = yield* Effect.fork(Effect.exit(sql`SELECT pg_sleep(${4}::int) AS victim`))
+      yield* Effect.sleep("200 millis")
+      yield* sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND query LIKE '%AS victim' AND pid <> pg_backend_pid()`
+      outage(yield* Fiber.join(victim))
+      assert.deepStrictEqual(yield* sql`SELECT 1 AS one`, [{ one: 1 }])
+    })
+  )
+
+  it.scopedLive("prepared statements survive a change of the table under them", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* behindProxy({ poolSize: 1 })
+      yield* sql`CREATE TABLE changing (n int)`
+      const read = sql`SELECT * FROM changing WHERE n = ${1}`
+      for (let round = 0; round < 3; round++) yield* read
+      yield* sql`ALTER TABLE changing ADD COLUMN m int`
+      yield* Effect.exit(read)
+      assert.deepStrictEqual(yield* read, [])
+    })
+  )
+
+  it.scopedLive("notifications arrive, and everyone looks again after the connection was lost", () =>
+    Effect.gen(function* () {
+      const { bus, direct, proxy } = yield* behindProxy()
+      const other = yield* Layer.build(Postgres.layer({ url: Redacted.make(direct), poolSize: 1, unsafe: false }))
+      const heard = yield* bus.subscribe("topic")
+      const next = Effect.flatMap(Effect.fork(Stream.runHead(heard)), Fiber.join).pipe(Effect.timeout("10 seconds"))
+      yield* Context.get(other, EventBus).publish("topic")
+      yield* next
+      yield* proxy.set("reset")
+      yield* proxy.set("pass")
+      yield* next
+      yield* Context.get(other, EventBus).publish("topic")
+      yield* next
+    })
+  )
+})
+
+describe.runIf(TestDatabase.onPostgres)("the start on Postgres", () => {
+  const start = (url: string, options?: Partial<Postgres.PostgresOptions>) =>
+    Layer.build(
+      Postgres.layer({ url: Redacted.make(url), poolSize: 2, unsafe: false, startWithin: "1 seconds", ...options })
+    )
+
+  const fresh = Effect.suspend(() => {
+    const server = inject("postgres")
+    return server === undefined
+      ? Effect.dieMessage("no Postgres in this run")
+      : TestDatabase.freshPostgres({ url: server.url })
+  })
+
+  it.scopedLive("of several processes at once on an empty database migrates it once", () =>
+    Effect.gen(function* () {
+      const { url } = yield* fresh
+      const contexts = yield* Effect.all([start(url), start(url), start(url), start(url)], { concurrency: "unbounded" })
+      const sql = Context.get(contexts[0], SqlClient.SqlClient)
+      const [row] = yield* sql<{
+        n: number
+      }>`SELECT count(*)::int AS n FROM effect_sql_migrations WHERE name = 'identity'`
+      assert.strictEqual(row?.n, 1)
+    })
+  )
+
+  it.scopedLive("is refused while commits do not wait for the disk, unless that is allowed", () =>
+    Effect.gen(function* () {
+      const { name, url } = yield* fresh
+      const sql = Context.get(yield* start(url), SqlClient.SqlClient)
+      yield* sql`ALTER DATABASE ${sql(name)} SET synchronous_commit = off`
+      const error = yield* Effect.flip(start(url))
+      assert.strictEqual(error._tag, "StartRefused")
+      assert.include(error.message, "synchronous_commit is off")
+      yield* start(url, { unsafe: true })
+    })
+  )
+
+  it.scopedLive("is refused with a sentence that repeats nothing of the address", () =>
+    Effect.gen(function* () {
+      const { url } = yield* fresh
+      const gone = new URL(url)
+      gone.pathname = "/hunter2"
+      const closed = new URL(url)
+      closed.password = "hunter2"
+      closed.port = "1"
+      for (const [address, expected] of [
+        [gone, "does not exist"],
+        [closed, "cannot be reached (ECONNREFUSED)"]
+      ] as const) {
+        const error = yield* Effect.flip(start(address.href))
+        assert.include(error.message, expected)
+        assert.notInclude(error.message, "hunter2")
+      }
+    })
+  )
+
+  it.scopedLive("waits for a server that is still coming up", () =>
+    Effect.gen(function* () {
+      const { url } = yield* fresh
+      const target = new URL(url)
+      const proxy = yield* FaultProxy.make({ host: target.hostname, port: Number(target.port) })
+      target.port = String(proxy.port)
+      yield* proxy.set("refuse")
+      const starting = yield* Effect.fork(start(target.href, { startWithin: "30 seconds" }))
+      yield* Effect.sleep("600 millis")
+      yield* proxy.set("pass")
+      yield* Fiber.join(starting)
+    })
+  )
+})
+
+describe("settings that lose acknowledged writes", () => {
+  const safe = { fsync: "on", fullPageWrites: "on", synchronousCommit: "on" }
+
+  it("are named as Postgres names them", () => {
+    assert.deepStrictEqual(Postgres.lossySettings(safe), [])
+    assert.deepStrictEqual(Postgres.lossySettings({ ...safe, fsync: "off" }), ["fsync"])
+    assert.deepStrictEqual(Postgres.lossySettings({ ...safe, fullPageWrites: "off" }), ["full_page_writes"])
+    assert.deepStrictEqual(Postgres.lossySettings({ ...safe, synchronousCommit: "off" }), ["synchronous_commit"])
+    assert.deepStrictEqual(Postgres.lossySettings({ ...safe, synchronousCommit: "remote_apply" }), [])
+  })
+})
