@@ -158,6 +158,8 @@ describe("walls", () => {
       "src/http/SessionCookie.ts",
       "src/http/Members.ts",
       "src/projects/Invitations.ts",
+      // Private sealing keys, on their way into the opener.
+      "src/projects/SealingKeys.ts",
       "src/projects/Members.ts",
       // Settings and stored logins, where a driver or a file needs the text.
       "layers/CredentialFile.ts",
