@@ -15,6 +15,8 @@ import * as ManageProjects from "#src/http/ManageProjects.ts"
 import * as Members from "#src/http/Members.ts"
 import * as MyGrants from "#src/http/MyGrants.ts"
 import * as Projects from "#src/http/Projects.ts"
+import * as Sealed from "#src/http/Sealed.ts"
+import * as SealingKeys from "#src/http/SealingKeys.ts"
 import * as Secrets from "#src/http/Secrets.ts"
 import * as Server from "#src/http/Server.ts"
 import * as Sessions from "#src/http/Sessions.ts"
@@ -36,6 +38,8 @@ const routes = Layer.mergeAll(
   Members.layer,
   MyGrants.layer,
   Projects.layer,
+  Sealed.layer,
+  SealingKeys.layer,
   Secrets.layer,
   Sessions.layer,
   Setup.layer,

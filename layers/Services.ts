@@ -20,6 +20,7 @@ import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
 import { Projects } from "#src/projects/Projects.ts"
+import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Teams } from "#src/projects/Teams.ts"
 import { Idempotency } from "#src/secrets/Idempotency.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
@@ -40,6 +41,7 @@ const projects = Layer.mergeAll(
   Invitations.Default,
   Members.Default,
   Projects.Default,
+  SealingKeys.Default,
   Teams.Default
 )
 const secrets = Layer.mergeAll(Secrets.Default, Maintenance.Default).pipe(

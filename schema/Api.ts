@@ -15,6 +15,7 @@ import { IdentityApi } from "./IdentityApi.ts"
 import { ManageProjectsApi } from "./ManageProjectsApi.ts"
 import { operation } from "./Operation.ts"
 import { ProjectsApi } from "./ProjectsApi.ts"
+import { SealedApi, SealingKeysApi } from "./SealedApi.ts"
 import { SecretsApi } from "./SecretsApi.ts"
 import { SessionApi, SetupApi } from "./SessionApi.ts"
 import { MembersApi, TeamsApi } from "./TeamsApi.ts"
@@ -43,7 +44,8 @@ export class Api extends HttpApi.make("ampoule")
   .add(SecretsApi)
   .add(CapabilitiesApi)
   .add(DeviceApi)
-  // Next, each with its handlers: .add(SealedApi), .add(MetadataApi)
+  .add(SealedApi)
+  // Next, each with its handlers: .add(MetadataApi)
   .addError(AnyRoute) {}
 
 /** The description of the session routes. */
@@ -73,7 +75,7 @@ export class DashboardApi extends HttpApi.make("dashboard")
   .add(AuditApi)
   .add(DeviceApprovalApi)
   .add(MyGrantsApi)
-  // Next, each with its handlers: .add(SealingKeysApi)
+  .add(SealingKeysApi)
   .addError(AnyRoute) {}
 
 const nothing = (what: string) => {

@@ -83,7 +83,9 @@ export class SealedApi extends HttpApiGroup.make("sealed")
       .setPath(EnvironmentPath)
       .addSuccess(answers(200, EnvironmentKeypair))
       .addError(Errors.EnvironmentNotFound)
+      .addError(Errors.Forbidden)
       .addError(Errors.ScopeMissing)
+      .addError(Errors.IntegrityFailure)
       .middleware(AnyCredential)
       .annotateContext(
         operation({

@@ -7,7 +7,7 @@
  */
 import { IntegrityFailure } from "#schema/Errors.ts"
 import type { KeyContext } from "#schema/Vault.ts"
-import { VaultUnavailable } from "#schema/Vault.ts"
+import type { VaultUnavailable } from "#schema/Vault.ts"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
@@ -18,7 +18,7 @@ import * as Schema from "effect/Schema"
 import type { KeyObject } from "node:crypto"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { Crypto } from "./Crypto.ts"
-import { Vault } from "./Vault.ts"
+import { inTime, Vault } from "./Vault.ts"
 
 export interface EnvironmentRef {
   readonly teamId: string
@@ -39,9 +39,6 @@ export const timeToLive = 300_000
 export const hardLimit = 900_000
 /** Pause before an unreachable vault is asked again for a key that is still held. */
 const retryAfter = 5_000
-/** A request must fail within 3 s when the vault hangs (decisions 11). */
-const vaultDeadline = "2 seconds"
-
 interface Held extends DataKey {
   readonly environmentId: string
   readonly obtainedAt: number
@@ -75,15 +72,6 @@ export class DataKeys extends Effect.Service<DataKeys>()("crypto/DataKeys", {
     /** In order of last use, oldest first. */
     const held = new Map<string, Held>()
     const pending = new Map<string, Deferred.Deferred<Held, VaultUnavailable | IntegrityFailure>>()
-
-    const answered = <A, E>(call: Effect.Effect<A, E>) =>
-      call.pipe(
-        Effect.disconnect,
-        Effect.timeoutFail({
-          duration: vaultDeadline,
-          onTimeout: () => new VaultUnavailable({ reason: "The vault did not answer in time." })
-        })
-      )
 
     const hold = Effect.fnUntraced(function* (
       environment: EnvironmentRef,
@@ -145,7 +133,7 @@ export class DataKeys extends Effect.Service<DataKeys>()("crypto/DataKeys", {
           if (underWay !== undefined) return yield* restore(Deferred.await(underWay))
           const answer = yield* Deferred.make<Held, VaultUnavailable | IntegrityFailure>()
           pending.set(row.id, answer)
-          yield* answered(vault.unwrap(contextOf(environment, row.id), row.wrapped, row.rootKeyId)).pipe(
+          yield* inTime(vault.unwrap(contextOf(environment, row.id), row.wrapped, row.rootKeyId)).pipe(
             Effect.flatMap((key) => hold(environment, row, key)),
             Effect.catchTags({
               VaultUnavailable: (outage) => serveDuringOutage(row.id, outage),
@@ -174,7 +162,7 @@ export class DataKeys extends Effect.Service<DataKeys>()("crypto/DataKeys", {
     /** None when another server was faster: its key is the active one. */
     const create = Effect.fnUntraced(function* (environment: EnvironmentRef) {
       const id = yield* crypto.uuid
-      const { key, rootKeyId, wrapped } = yield* answered(vault.generateDataKey(contextOf(environment, id)))
+      const { key, rootKeyId, wrapped } = yield* inTime(vault.generateDataKey(contextOf(environment, id)))
       const rows = yield* sql`
         INSERT INTO data_keys (id, environment_id, generation, root_key_id, wrapped, state, created_at)
         SELECT ${id}::uuid, ${environment.environmentId}::uuid, coalesce(max(generation), 0) + 1, ${rootKeyId}, ${wrapped}::bytea,
@@ -239,7 +227,7 @@ export class DataKeys extends Effect.Service<DataKeys>()("crypto/DataKeys", {
       const now = yield* Clock.currentTimeMillis
       const expired = [...held.values()].filter((entry) => now >= entry.obtainedAt + timeToLive)
       if (expired.length === 0) return
-      const vaultIsUp = yield* Effect.isSuccess(answered(vault.status))
+      const vaultIsUp = yield* Effect.isSuccess(inTime(vault.status))
       for (const entry of expired) {
         if ((vaultIsUp || now >= entry.obtainedAt + hardLimit) && held.get(entry.id) === entry) held.delete(entry.id)
       }

@@ -1,6 +1,7 @@
 /** Who holds the root key. It never leaves the implementation: callers see data keys, wrapped bytes and MACs. */
 import type { IntegrityFailure } from "#schema/Errors.ts"
-import type { KeyContext, VaultStatus, VaultUnavailable } from "#schema/Vault.ts"
+import type { KeyContext, VaultStatus } from "#schema/Vault.ts"
+import { VaultUnavailable } from "#schema/Vault.ts"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -52,6 +53,19 @@ export class Vault extends Context.Tag("crypto/Vault")<
     readonly status: Effect.Effect<VaultStatus, VaultUnavailable>
   }
 >() {}
+
+/** A request must fail within 3 s when the vault hangs (decisions 11). */
+const deadline = "2 seconds"
+
+/** What is still under way then ends on its own. */
+export const inTime = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, E | VaultUnavailable, R> =>
+  call.pipe(
+    Effect.disconnect,
+    Effect.timeoutFail({
+      duration: deadline,
+      onTimeout: () => new VaultUnavailable({ reason: "The vault did not answer in time." })
+    })
+  )
 
 /** The vault over root keys held in this process: what the local vault is and the vault process serves. */
 export const make = Effect.fnUntraced(function* (keys: RootKeys) {

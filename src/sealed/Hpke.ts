@@ -8,6 +8,7 @@ import { Aes256Gcm, CipherSuite, DhkemX25519HkdfSha256, HkdfSha256 } from "@hpke
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import { createPrivateKey, createPublicKey } from "node:crypto"
 
 export const algorithm = "hpke-x25519-hkdf-sha256-aes-256-gcm"
 export const keyLength = 32
@@ -54,6 +55,18 @@ export const importPublicKey = (bytes: Uint8Array): Effect.Effect<PublicKey, Sea
 
 /** PrivateKeyInfo of an X25519 key up to its 32 bytes (RFC 8410 7): WebCrypto has no raw import for private keys. */
 const pkcs8Prefix = Buffer.from("302e020100300506032b656e04220420", "hex")
+
+/** The public half that belongs to a private one, 32 raw bytes. */
+export const publicKeyOf = (privateKey: Redacted.Redacted<Uint8Array>): Effect.Effect<Uint8Array, SealingKeyInvalid> =>
+  Effect.try({
+    try: () => {
+      const der = Buffer.concat([pkcs8Prefix, Redacted.value(privateKey)])
+      const key = createPublicKey(createPrivateKey({ key: der, format: "der", type: "pkcs8" }))
+      der.fill(0)
+      return new Uint8Array(key.export({ format: "der", type: "spki" }).subarray(-keyLength))
+    },
+    catch: () => new SealingKeyInvalid()
+  })
 
 export const importOpeningKey = (pair: KeyPair): Effect.Effect<OpeningKey, SealingKeyInvalid> =>
   Effect.tryPromise({
