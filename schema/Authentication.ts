@@ -49,6 +49,7 @@ export class DeviceCodeCredential extends HttpApiMiddleware.Tag<DeviceCodeCreden
     Errors.Unauthenticated,
     Errors.CredentialInvalid,
     Errors.CredentialExpired,
+    Errors.CredentialRevoked,
     Errors.RateLimited,
     Errors.CredentialKindNotAccepted
   ),

@@ -251,39 +251,44 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
             })
       )
 
+    /** The request of a code that is still good for something; consumed is as unknown as never issued. */
+    const live = Effect.fnUntraced(
+      function* (deviceCode: Redacted.Redacted) {
+        const id = yield* idOf(deviceCode)
+        const rows = id === undefined ? [] : yield* sql<RequestRow>`SELECT ${columns} WHERE r.id = ${id}`
+        if (rows.length === 0) return yield* new CredentialInvalid()
+        const state = stateOf(rows[0], yield* Clock.currentTimeMillis)
+        if (state === "consumed") return yield* new CredentialInvalid()
+        if (state === "expired") return yield* new CredentialExpired()
+        return rows[0]
+      },
+      Effect.catchTag("SqlError", Effect.die)
+    )
+
     /**
      * What the stream of a device code sends: `connected`, then the decision, comments in between. Ends after the
      * decision, and silently when the code expires.
      */
-    const events = Effect.fn("DeviceGrants.events")(
-      function* (deviceCode: Redacted.Redacted) {
-        const id = yield* idOf(deviceCode)
-        const rows = id === undefined ? [] : yield* sql<RequestRow>`SELECT ${columns} WHERE r.id = ${id}`
-        if (id === undefined || rows.length === 0) return yield* new CredentialInvalid()
-        const now = yield* Clock.currentTimeMillis
-        const state = stateOf(rows[0], now)
-        if (state === "consumed") return yield* new CredentialInvalid()
-        if (state === "expired") return yield* new CredentialExpired()
-        const left = Duration.millis(Math.max(0, rows[0].expiresAt.getTime() - now))
+    const events = Effect.fn("DeviceGrants.events")(function* (deviceCode: Redacted.Redacted) {
+      const { expiresAt, id } = yield* live(deviceCode)
+      const left = Duration.millis(Math.max(0, expiresAt.getTime() - (yield* Clock.currentTimeMillis)))
 
-        // Listening starts before the first look, so that no decision falls between the two.
-        const decision = Stream.unwrapScoped(
-          Effect.map(bus.subscribe(topic(id)), (notified) =>
-            Stream.merge(notified, Stream.fromSchedule(Schedule.spaced(backstop))).pipe(
-              Stream.mapEffect(() => decisionOf(id)),
-              (later) => Stream.concat(Stream.fromEffect(decisionOf(id)), later),
-              Stream.filterMap((decided) => decided),
-              Stream.take(1),
-              Stream.interruptAfter(left)
-            )
+      // Listening starts before the first look, so that no decision falls between the two.
+      const decision = Stream.unwrapScoped(
+        Effect.map(bus.subscribe(topic(id)), (notified) =>
+          Stream.merge(notified, Stream.fromSchedule(Schedule.spaced(backstop))).pipe(
+            Stream.mapEffect(() => decisionOf(id)),
+            (later) => Stream.concat(Stream.fromEffect(decisionOf(id)), later),
+            Stream.filterMap((decided) => decided),
+            Stream.take(1),
+            Stream.interruptAfter(left)
           )
-        ).pipe(Stream.orDie)
-        const comments = Stream.as(Stream.fromSchedule(Schedule.spaced(heartbeat)), "heartbeat" as const)
-        const connected: DeviceEvent = { event: "connected" }
-        return Stream.concat(Stream.make(connected), Stream.merge(decision, comments, { haltStrategy: "left" }))
-      },
-      Effect.catchTag("SqlError", Effect.die)
-    )
+        )
+      ).pipe(Stream.orDie)
+      const comments = Stream.as(Stream.fromSchedule(Schedule.spaced(heartbeat)), "heartbeat" as const)
+      const connected: DeviceEvent = { event: "connected" }
+      return Stream.concat(Stream.make(connected), Stream.merge(decision, comments, { haltStrategy: "left" }))
+    })
 
     /**
      * The request that a person's entry names. Wrong entries are limited per session and per address: each is counted
@@ -487,6 +492,6 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
     // A failed purge is tried again an hour later; it never fails a request.
     yield* Housekeeping.every("1 hour", purge)
 
-    return { start, poll, events, show, approve, deny, purge: Effect.orDie(purge) } as const
+    return { start, poll, live, events, show, approve, deny, purge: Effect.orDie(purge) } as const
   })
 }) {}

@@ -16,19 +16,14 @@ import {
   SessionCredential
 } from "#schema/Authentication.ts"
 import type { Caller } from "#schema/Caller.ts"
-import {
-  CredentialInvalid,
-  CredentialKindNotAccepted,
-  CrossSiteRequest,
-  RateLimited,
-  Unauthenticated
-} from "#schema/Errors.ts"
+import { CredentialKindNotAccepted, CrossSiteRequest, RateLimited, Unauthenticated } from "#schema/Errors.ts"
 import { type ProjectId, uuidPattern } from "#schema/Ids.ts"
 import type { CredentialKind } from "#schema/Scopes.ts"
 import { environmentSlugPattern } from "#schema/Values.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate, type Named, type Verified } from "#src/credentials/Authenticate.ts"
+import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { credentialPolicy, type Policy, RateLimiter } from "#src/limits/RateLimiter.ts"
 import { countAddress } from "./AddressLimit.ts"
@@ -85,6 +80,7 @@ const make = Effect.gen(function* () {
   const authenticate = yield* Authenticate
   const limiter = yield* RateLimiter
   const audit = yield* Audit
+  const device = yield* DeviceGrants
   const { baseUrl } = yield* AppConfig
   // Origins are compared as browsers send them; a base URL may carry a path.
   const { origin } = new URL(baseUrl)
@@ -120,10 +116,18 @@ const make = Effect.gen(function* () {
       Effect.zipRight(record(found.caller, error._tag), refuse(error))
     )
 
+  /** A device code that is good is of the wrong kind everywhere but on its own routes. */
+  const refuseDeviceCode = Effect.fnUntraced(function* (text: string) {
+    yield* Effect.catchAll(device.live(Redacted.make(text)), refuse)
+    yield* countAddress(limiter)
+    return yield* new CredentialKindNotAccepted()
+  })
+
   const check = (kinds: ReadonlyArray<CredentialKind>, alsoRevokedTokens = false) =>
     Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
       const text = yield* credential(request)
+      if (TokenText.parse(text)?.kind === "dc") return yield* refuseDeviceCode(text)
       const found = yield* verified(text, namedBy(yield* HttpServerRequest.ParsedSearchParams))
       const { caller } = found
       if (!(alsoRevokedTokens && caller.kind === "api_token" && found.life === "revoked")) yield* admitted(found)
@@ -149,7 +153,7 @@ const make = Effect.gen(function* () {
       return Redacted.make(text)
     }
     const found = yield* verified(text)
-    yield* admitted(found).pipe(Effect.catchTag("CREDENTIAL_REVOKED", () => new CredentialInvalid()))
+    yield* admitted(found)
     return yield* deny(found.caller, new CredentialKindNotAccepted())
   })
 

@@ -1,0 +1,298 @@
+/** One row, or a few, per declared route: what it takes, what it is about, what it needs (interface 4, decisions 4 to 9). */
+import type { Kind, Place, Row } from "./AccessOracle.ts"
+
+const all: ReadonlyArray<Kind> = ["api_token", "cli_grant", "session"]
+const person: ReadonlyArray<Kind> = ["session"]
+const nowhere = "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"
+
+const query = ({ ids }: Place) => `projectId=${ids.projectId}&environment=${ids.slug}`
+const inEnvironment = ({ ids }: Place) => ({ projectId: ids.projectId, environment: ids.slug })
+
+const open = (path: string, answers: Row["answers"], json?: unknown): Row => ({
+  takes: "anyone",
+  subject: "self",
+  ask: () => ({ path, ...(json === undefined ? {} : { json }) }),
+  answers
+})
+/** A read of an environment that its query names. */
+const reads = (path: string, scope: "secrets:read" | "secrets:read_values" | "secrets:run"): Row => ({
+  takes: all,
+  subject: "environment",
+  scope,
+  needs: scope === "secrets:read" ? "names" : "values",
+  ask: (place) => ({ path: `${path}${path.includes("?") ? "&" : "?"}${query(place)}` }),
+  answers: [200]
+})
+const writes = (
+  subject: "environment" | "secret",
+  answers: Row["answers"],
+  ask: Row["ask"],
+  answersDeleted?: Row["answers"]
+): Row => ({
+  takes: all,
+  subject,
+  scope: "secrets:write",
+  needs: "write",
+  ask,
+  answers,
+  ...(answersDeleted === undefined ? {} : { answersDeleted })
+})
+/** A session route below a team. */
+const ofTeam = (needs: Row["needs"] & string, answers: Row["answers"], rest: string, json?: unknown): Row => ({
+  takes: person,
+  subject: "team",
+  needs,
+  ask: ({ ids }) => ({ path: `/teams/${ids.teamId}${rest}`, ...(json === undefined ? {} : { json }) }),
+  answers
+})
+const mine = (path: string, answers: Row["answers"], json?: unknown): Row => ({
+  takes: person,
+  subject: "self",
+  ask: () => ({ path, ...(json === undefined ? {} : { json }) }),
+  answers
+})
+/** A session route about a project or, by its id, an environment. */
+const manages = (
+  subject: "project" | "environmentId",
+  answers: Row["answers"],
+  rest: string,
+  json?: unknown,
+  deletes?: "project" | "environment"
+): Row => ({
+  takes: person,
+  subject,
+  needs: "manage",
+  ask: ({ ids }) => ({
+    path: `${subject === "project" ? `/projects/${ids.projectId}` : `/environments/${ids.environmentId}`}${rest}`,
+    ...(json === undefined ? {} : { json })
+  }),
+  answers,
+  ...(deletes === undefined ? {} : { deletes })
+})
+
+const unknownCode = "/auth/cli/device/requests/BBBB-BBBB"
+const noGrant = [404, "GRANT_NOT_FOUND"] as const
+
+export const rows: Record<string, ReadonlyArray<Row>> = {
+  // Discovery and health
+  "GET /.well-known/oauth-authorization-server": [open("/.well-known/oauth-authorization-server", [200])],
+  "GET /.well-known/oauth-protected-resource": [open("/.well-known/oauth-protected-resource", [200])],
+  "GET /.well-known/oauth-protected-resource/mcp": [open("/.well-known/oauth-protected-resource/mcp", [200])],
+  "GET /health/live": [open("/health/live", [200])],
+  "GET /health/ready": [open("/health/ready", [200])],
+  "GET /openapi.json": [open("/openapi.json", [200])],
+  "GET /dashboard/openapi.json": [open("/dashboard/openapi.json", [200])],
+
+  // Identity and credentials
+  "GET /me/verify": [
+    { takes: all, subject: "allTeams", scope: "identity:read", ask: () => ({ path: "/me/verify" }), answers: [200] }
+  ],
+  "GET /me": [
+    {
+      takes: ["cli_grant", "session"],
+      subject: "allTeams",
+      scope: "identity:read",
+      ask: () => ({ path: "/me" }),
+      answers: [200]
+    }
+  ],
+  "GET /me/cli": [
+    {
+      takes: ["cli_grant"],
+      subject: "allTeams",
+      scope: "identity:read",
+      ask: () => ({ path: "/me/cli" }),
+      answers: [200]
+    }
+  ],
+  "DELETE /me/token": [
+    {
+      takes: ["api_token", "session"],
+      subject: "self",
+      ask: () => ({ path: "/me/token" }),
+      answers: [200],
+      endsCredential: true,
+      takesRevokedTokens: true
+    }
+  ],
+  "POST /auth/cli/logout": [
+    {
+      takes: ["cli_grant"],
+      subject: "self",
+      ask: () => ({ path: "/auth/cli/logout" }),
+      answers: [201],
+      endsCredential: true
+    }
+  ],
+  "GET /capabilities": [{ takes: all, subject: "self", ask: () => ({ path: "/capabilities" }), answers: [200] }],
+
+  // Device authorization
+  "POST /auth/cli/device": [open("/auth/cli/device", [201], {})],
+  "POST /auth/cli/device/token": [open("/auth/cli/device/token", [201], { deviceCode: "unknown" })],
+  "GET /auth/cli/device/events": [
+    { takes: ["device_code"], subject: "self", ask: () => ({ path: "/auth/cli/device/events" }), answers: [200] }
+  ],
+  "GET /auth/cli/device/requests/:userCode": [mine(unknownCode, noGrant)],
+  "POST /auth/cli/device/requests/:userCode/approve": [
+    mine(`${unknownCode}/approve`, noGrant, { teams: [{ teamId: nowhere, scopes: ["identity:read"] }] })
+  ],
+  "POST /auth/cli/device/requests/:userCode/deny": [mine(`${unknownCode}/deny`, noGrant)],
+  "GET /me/cli-grants": [mine("/me/cli-grants", [200])],
+  "DELETE /me/cli-grants/:grantId": [mine(`/me/cli-grants/${nowhere}`, noGrant)],
+
+  // Projects, environments, keypairs
+  "GET /projects": [
+    { takes: all, subject: "eachTeam", scope: "projects:read", ask: () => ({ path: "/projects" }), answers: [200] }
+  ],
+  "GET /projects/:projectId/environments": [
+    {
+      takes: all,
+      subject: "project",
+      scope: "projects:read",
+      needs: "names",
+      ask: ({ ids }) => ({ path: `/projects/${ids.projectId}/environments` }),
+      answers: [200]
+    }
+  ],
+  "GET /environments/:envId/keypair": [
+    {
+      takes: all,
+      subject: "environmentId",
+      scope: "secrets:read",
+      needs: "names",
+      ask: ({ ids }) => ({ path: `/environments/${ids.environmentId}/keypair` }),
+      answers: [200]
+    }
+  ],
+  "POST /environments/:envId/sealed-values/open": [
+    {
+      takes: all,
+      subject: "environmentId",
+      scope: "secrets:run",
+      needs: "values",
+      ask: ({ ids }) => ({
+        path: `/environments/${ids.environmentId}/sealed-values/open`,
+        json: { keyId: "ek_00000000", entries: { A: "sealed:v1:ek_00000000:AAAA" } }
+      }),
+      answers: [404, "SEALING_KEY_NOT_FOUND"]
+    }
+  ],
+  "POST /environments/:envId/keypair/rotate": [manages("environmentId", [200], "/keypair/rotate")],
+  "POST /environments/:envId/keypair/:keyId/retire": [
+    manages("environmentId", [404, "SEALING_KEY_NOT_FOUND"], "/keypair/ek_00000000/retire")
+  ],
+
+  // Secrets
+  "POST /secrets": [
+    writes("environment", [409, "SECRET_ALREADY_EXISTS"], (place) => ({
+      path: "/secrets",
+      json: { ...inEnvironment(place), key: "BASE", value: "other" }
+    }))
+  ],
+  "GET /secrets": [reads("/secrets", "secrets:read")],
+  "POST /secrets/bulk": [
+    writes("environment", [400, "TEMPLATE_INVALID"], (place) => ({
+      path: "/secrets/bulk",
+      json: { ...inEnvironment(place), secrets: [{ key: "BROKEN", value: "${BASE} ${" }] }
+    }))
+  ],
+  "GET /secrets/with-values": [reads("/secrets/with-values", "secrets:read_values")],
+  "GET /secrets/value": [
+    reads("/secrets/value?key=BASE", "secrets:read_values"),
+    { ...reads("/secrets/value?key=ABSENT", "secrets:read_values"), answers: [404, "SECRET_NOT_FOUND"] }
+  ],
+  "GET /secrets/inject": [reads("/secrets/inject", "secrets:run")],
+  "GET /secrets/diff": [
+    {
+      ...reads("", "secrets:read"),
+      ask: ({ ids }) => ({
+        path: `/secrets/diff?projectId=${ids.projectId}&sourceEnv=${ids.slug}&targetEnv=${ids.slug}`
+      })
+    }
+  ],
+  "GET /secrets/composition": [reads("/secrets/composition", "secrets:read")],
+  "GET /secrets/deleted": [reads("/secrets/deleted", "secrets:read")],
+  "DELETE /secrets/:secretId": [
+    writes("secret", [409, "SECRET_HAS_DEPENDENTS"], ({ ids }) => ({ path: `/secrets/${ids.secretId}` }))
+  ],
+  "POST /secrets/delete-bulk": [
+    writes("environment", [404, "SECRET_NOT_FOUND"], (place) => ({
+      path: "/secrets/delete-bulk",
+      json: { ...inEnvironment(place), ids: [nowhere] }
+    }))
+  ],
+  "PATCH /secrets/:secretId": [
+    writes("secret", [409, "SECRET_VERSION_CONFLICT"], ({ ids }) => ({
+      path: `/secrets/${ids.secretId}`,
+      json: { value: "other", expectedVersion: 99 }
+    }))
+  ],
+  "POST /secrets/:secretId/rollback": [
+    writes("secret", [404, "SECRET_VERSION_NOT_FOUND"], ({ ids }) => ({
+      path: `/secrets/${ids.secretId}/rollback`,
+      json: { version: 99 }
+    }))
+  ],
+  "POST /secrets/:secretId/restore": [
+    // Of the deleted one the key is taken again, too.
+    writes("secret", [409, "SECRET_ALREADY_EXISTS"], ({ ids }) => ({ path: `/secrets/${ids.secretId}/restore` }), [
+      409,
+      "SECRET_ALREADY_EXISTS"
+    ])
+  ],
+  "GET /secrets/:secretId/versions": [
+    {
+      takes: all,
+      subject: "secret",
+      scope: "secrets:read",
+      needs: "names",
+      ask: ({ ids }) => ({ path: `/secrets/${ids.secretId}/versions` }),
+      answers: [200],
+      answersDeleted: [200]
+    }
+  ],
+
+  // Sessions, people, teams
+  "POST /setup": [open("/setup", [400, "VALIDATION_FAILED"], {})],
+  "POST /auth/session": [open("/auth/session", [400, "VALIDATION_FAILED"], {})],
+  "POST /password-reset": [open("/password-reset", [400, "VALIDATION_FAILED"], {})],
+  "POST /invitations/accept": [open("/invitations/accept", [400, "VALIDATION_FAILED"], {})],
+  "DELETE /auth/session": [{ ...mine("/auth/session", [200]), endsCredential: true }],
+  "POST /me/password": [mine("/me/password", [400, "VALIDATION_FAILED"], {})],
+  "POST /teams": [mine("/teams", [201], { name: "Another" })],
+  "PATCH /teams/:teamId": [ofTeam("manage", [200], "", { name: "Team" }), ofTeam("own", [200], "", { plan: "team" })],
+  "POST /teams/:teamId/leave": [{ ...ofTeam("names", [200], "/leave"), endsCredential: true }],
+  "GET /teams/:teamId/members": [ofTeam("names", [200], "/members")],
+  "POST /teams/:teamId/invitations": [
+    ofTeam("manage", [201], "/invitations", { email: "new@example.com", role: "viewer" }),
+    ofTeam("own", [201], "/invitations", { email: "new-owner@example.com", role: "owner" })
+  ],
+  "PATCH /teams/:teamId/members/:userId": [
+    ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}`, { active: false })
+  ],
+  "DELETE /teams/:teamId/members/:userId": [ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}`)],
+  "POST /teams/:teamId/members/:userId/password-reset": [
+    ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/password-reset`)
+  ],
+  "POST /teams/:teamId/projects": [ofTeam("manage", [409, "NAME_TAKEN"], "/projects", { name: "One", slug: "one" })],
+  "PATCH /projects/:projectId": [manages("project", [200], "", { name: "Demo" })],
+  "DELETE /projects/:projectId": [manages("project", [200], "", undefined, "project")],
+  "POST /projects/:projectId/environments": [
+    manages("project", [409, "NAME_TAKEN"], "/environments", { slug: "development" })
+  ],
+  "PATCH /environments/:envId": [manages("environmentId", [200], "", { name: "Renamed" })],
+  "DELETE /environments/:envId": [manages("environmentId", [200], "", undefined, "environment")],
+  "POST /teams/:teamId/api-tokens": [ofTeam("manage", [201], "/api-tokens", { name: "ci" })],
+  "GET /teams/:teamId/api-tokens": [ofTeam("manage", [200], "/api-tokens")],
+  "PATCH /teams/:teamId/api-tokens/:tokenId": [
+    ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}`, { name: "ci" })
+  ],
+  "POST /teams/:teamId/api-tokens/:tokenId/rotate": [
+    ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}/rotate`)
+  ],
+  "POST /teams/:teamId/api-tokens/:tokenId/revoke": [
+    ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}/revoke`)
+  ],
+  "DELETE /teams/:teamId/api-tokens/:tokenId": [ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}`)],
+  "GET /teams/:teamId/audit": [ofTeam("manage", [200], "/audit")]
+}

@@ -1,0 +1,469 @@
+/** The places and the credentials of the access matrix, made once. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import { cliScopes, type Role, type Scope } from "#schema/Scopes.ts"
+import { issue } from "#src/credentials/Issue.ts"
+import * as TokenText from "#src/credentials/TokenText.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+import type { Credential, Kind, Place } from "./AccessOracle.ts"
+
+const day = 86_400_000
+const ago = (millis: number) => Effect.map(Clock.currentTimeMillis, (now) => new Date(now - millis))
+
+const places = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const newId = (yield* Crypto).uuid
+  const T = yield* World.team()
+  const U = yield* World.team()
+  const P1 = yield* World.project({ team: T, slug: "one" })
+  const P2 = yield* World.project({ team: T, slug: "two" })
+  const X = yield* World.project({ team: U, slug: "one" })
+  const deletedProject = yield* World.project({ team: T })
+  const deletedEnvironment = yield* World.environment(P1, "gone")
+
+  const owners = { T: (yield* World.session(T.owner)).text, U: (yield* World.session(U.owner)).text }
+  /** A secret that another one uses: BASE and DEPENDENT. Answers the id of BASE. */
+  const secrets = Effect.fnUntraced(function* (session: string, projectId: string, environment: string) {
+    const create = (key: string, value: string) =>
+      TestApp.post("/secrets", { session, json: { projectId, environment, key, value } })
+    const { json } = yield* create("BASE", "value")
+    yield* create("DEPENDENT", "${BASE}")
+    return String(json.id)
+  })
+  const at = Effect.fnUntraced(function* (
+    name: string,
+    team: "T" | "U",
+    project: World.Project,
+    environment: World.Environment,
+    more: Partial<Place> = {}
+  ) {
+    const key = project === P1 ? "P1" : project === P2 ? "P2" : "X"
+    const place: Place = {
+      name,
+      team,
+      project: key,
+      environment: `${key}/${environment.slug}`,
+      protected: environment.protected,
+      secret: "live",
+      ids: {
+        teamId: project.team.id,
+        projectId: project.id,
+        environmentId: environment.id,
+        slug: environment.slug,
+        secretId: yield* secrets(owners[team], project.id, environment.slug)
+      },
+      ...more
+    }
+    return place
+  })
+
+  const development = yield* at("development", "T", P1, P1.development)
+  const production = yield* at("production (protected)", "T", P1, P1.production)
+  const staging = yield* at("staging", "T", P1, P1.staging)
+  const otherProject = yield* at("development of another project", "T", P2, P2.development)
+  const otherTeam = yield* at("development of another team", "U", X, X.development)
+  const nothing = { environment: null, secret: null, protected: false } as const
+  const inDeletedEnvironment = yield* at("a deleted environment", "T", P1, deletedEnvironment, nothing)
+  const inDeletedProject = yield* at("a deleted project", "T", deletedProject, deletedProject.development, {
+    ...nothing,
+    project: null
+  })
+  yield* sql`UPDATE environments SET deleted_at = ${new Date()} WHERE id = ${deletedEnvironment.id}`
+  yield* sql`UPDATE projects SET deleted_at = ${new Date()} WHERE id = ${deletedProject.id}`
+  const ids = {
+    teamId: yield* newId,
+    projectId: yield* newId,
+    environmentId: yield* newId,
+    slug: "nowhere",
+    secretId: yield* newId
+  }
+  const noEnvironment: Place = {
+    ...development,
+    ...nothing,
+    name: "an environment that the project does not have",
+    ids: { ...ids, teamId: T.id, projectId: P1.id }
+  }
+  const nowhere: Place = { ...noEnvironment, name: "nothing at all", team: null, project: null, ids }
+  const gone = yield* TestApp.post("/secrets", {
+    session: owners.T,
+    json: { projectId: P1.id, environment: "development", key: "GONE", value: "v" }
+  })
+  yield* TestApp.del(`/secrets/${gone.json.id}`, { session: owners.T })
+  yield* TestApp.post("/secrets", {
+    session: owners.T,
+    json: { projectId: P1.id, environment: "development", key: "GONE", value: "v" }
+  })
+  const deletedSecret: Place = {
+    ...development,
+    name: "a deleted secret",
+    secret: "deleted",
+    ids: { ...development.ids, secretId: gone.json.id }
+  }
+
+  return {
+    T,
+    U,
+    P1,
+    P2,
+    development,
+    all: [
+      development,
+      production,
+      staging,
+      otherProject,
+      otherTeam,
+      inDeletedEnvironment,
+      inDeletedProject,
+      noEnvironment,
+      nowhere,
+      deletedSecret
+    ]
+  }
+})
+type Places = Effect.Effect.Success<typeof places>
+
+export interface Made extends Credential {
+  /** The same standing once more, for requests that end it. */
+  readonly again: Effect.Effect<TestApp.Asked, never, SqlClient.SqlClient | Crypto>
+}
+
+const credentials = ({ P1, T, U }: Places) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const made: Array<Made> = []
+    const add = <E>(
+      name: string,
+      kind: Kind,
+      ask: Effect.Effect<TestApp.Asked, E, SqlClient.SqlClient | Crypto>,
+      more: Partial<Credential> = {}
+    ) => {
+      const again = Effect.orDie(ask)
+      return Effect.map(again, (asked) => {
+        made.push({
+          name,
+          kind,
+          presents: "credential",
+          life: "live",
+          teams: {},
+          level: null,
+          projects: null,
+          environments: null,
+          crossSite: false,
+          ...more,
+          asked,
+          again
+        })
+      })
+    }
+    const bearer = <E, R>(credential: Effect.Effect<{ readonly text: string }, E, R>) =>
+      Effect.map(credential, ({ text }): TestApp.Asked => ({ bearer: text }))
+    const cookie = <E, R>(credential: Effect.Effect<{ readonly text: string }, E, R>) =>
+      Effect.map(credential, ({ text }): TestApp.Asked => ({ session: text }))
+    const inT = (role: Role | null, scopes: ReadonlyArray<Scope> | null) => ({ teams: { T: { role, scopes } } })
+
+    // --- what is no credential ---
+    const garbage = { presents: "garbage" } as const
+    const anyToken = World.token({ team: T })
+    yield* add("nothing", "session", Effect.succeed({}), { presents: "nothing" })
+    yield* add("an empty bearer", "session", Effect.succeed({ headers: { authorization: "Bearer" } }), {
+      presents: "nothing"
+    })
+    yield* add("malformed text", "api_token", Effect.succeed({ bearer: "let me in" }), garbage)
+    yield* add(
+      "a bad checksum",
+      "api_token",
+      Effect.map(anyToken, ({ text }) => ({ bearer: text.slice(0, -1) + (text.endsWith("0") ? "1" : "0") })),
+      garbage
+    )
+    const reprint = (change: (token: TokenText.TokenText) => TokenText.TokenText) =>
+      Effect.map(anyToken, ({ text }): TestApp.Asked => {
+        const token = TokenText.parse(text)
+        return { bearer: token === undefined ? "" : TokenText.print(change(token)) }
+      })
+    yield* add(
+      "an unknown id",
+      "api_token",
+      reprint((token) => ({ ...token, id: "0000000000000000" })),
+      garbage
+    )
+    yield* add(
+      "a wrong secret",
+      "api_token",
+      reprint((token) => ({ ...token, secret: "0".repeat(43) })),
+      garbage
+    )
+    yield* add(
+      "a token said to be a grant",
+      "cli_grant",
+      reprint((token) => ({ ...token, kind: "cg" })),
+      garbage
+    )
+    yield* add("a cookie that is none", "session", Effect.succeed({ session: "x" }), garbage)
+    yield* add(
+      "a bad bearer beside a good cookie",
+      "session",
+      Effect.map(World.session(T.owner), ({ text }) => ({ session: text, bearer: "let me in" })),
+      garbage
+    )
+
+    // --- API tokens ---
+    const token = (
+      name: string,
+      options: Omit<Parameters<typeof World.token>[0], "team">,
+      more: Partial<Credential> = {}
+    ) =>
+      add(name, "api_token", bearer(World.token({ team: T, ...options })), {
+        ...inT(null, null),
+        level: options.accessLevel ?? "write",
+        ...more
+      })
+    yield* token("a read token", { accessLevel: "read" })
+    yield* token("a write token", {})
+    yield* token("a write token of project one", { projects: [P1] }, { projects: ["P1"] })
+    const naming = (...environments: ReadonlyArray<World.Environment>) =>
+      [{ environments }, { environments: environments.map(({ slug }) => `P1/${slug}`) }] as const
+    yield* token("a write token naming development", ...naming(P1.development))
+    yield* token("a write token naming production", ...naming(P1.production))
+    yield* token("a write token naming development and production", ...naming(P1.development, P1.production))
+    const [named, reach] = naming(P1.production)
+    yield* token("a read token naming production", { ...named, accessLevel: "read" }, reach)
+    yield* token("a write token whose environments are all deleted", ...naming())
+    yield* token("an expired token", { expiresIn: -1 }, { life: "expired" })
+    yield* token("a revoked token", { revoked: true }, { life: "revoked" })
+    yield* add(
+      "a token without expiry, 90 days unused",
+      "api_token",
+      bearer(
+        Effect.tap(World.token({ team: T, expiresIn: null }), ({ id }) =>
+          Effect.flatMap(ago(90 * day), (at) => sql`UPDATE api_tokens SET created_at = ${at} WHERE id = ${id}`)
+        )
+      ),
+      { ...inT(null, null), life: "expired" }
+    )
+    const tokenOfCreator = (change: (creator: World.Person) => Effect.Effect<unknown, unknown, never>) =>
+      bearer(
+        Effect.gen(function* () {
+          const creator = yield* World.member(T, "admin")
+          const made = yield* World.token({ team: T, creator })
+          yield* change(creator)
+          return made
+        })
+      )
+    const switchedOff = (millisAgo: number) => (creator: World.Person) =>
+      Effect.flatMap(
+        ago(millisAgo),
+        (at) => sql`UPDATE memberships SET active = false, deactivated_at = ${at} WHERE user_id = ${creator.id}`
+      )
+    yield* add("a token whose creator was switched off 6 days ago", "api_token", tokenOfCreator(switchedOff(6 * day)), {
+      ...inT(null, null),
+      level: "write"
+    })
+    yield* add("a token whose creator was switched off 7 days ago", "api_token", tokenOfCreator(switchedOff(7 * day)), {
+      ...inT(null, null),
+      life: "expired"
+    })
+    yield* add(
+      "a token whose creator left",
+      "api_token",
+      tokenOfCreator((creator) => sql`DELETE FROM memberships WHERE user_id = ${creator.id}`),
+      { ...inT(null, null), life: "revoked" }
+    )
+
+    // --- CLI grants ---
+    const grantOf = (role: Role, scopes: ReadonlyArray<Scope>, more: Partial<Parameters<typeof World.grant>[0]> = {}) =>
+      Effect.flatMap(World.member(T, role), (person) => World.grant({ person, teams: [{ team: T, scopes }], ...more }))
+    for (const scope of cliScopes) {
+      yield* add(`a grant with ${scope} alone`, "cli_grant", bearer(grantOf("owner", [scope])), inT("owner", [scope]))
+    }
+    for (const role of ["viewer", "member", "admin", "owner"] as const) {
+      yield* add(
+        `a grant of a ${role} with all scopes`,
+        "cli_grant",
+        bearer(grantOf(role, cliScopes)),
+        inT(role, cliScopes)
+      )
+    }
+    yield* add(
+      "a grant restricted to project one",
+      "cli_grant",
+      bearer(grantOf("owner", cliScopes, { projects: [P1] })),
+      {
+        ...inT("owner", cliScopes),
+        projects: ["P1"]
+      }
+    )
+    yield* add(
+      "a grant restricted to production",
+      "cli_grant",
+      bearer(grantOf("owner", cliScopes, { environments: [P1.production] })),
+      { ...inT("owner", cliScopes), environments: ["P1/production"] }
+    )
+    yield* add(
+      "a member's grant restricted to production",
+      "cli_grant",
+      bearer(grantOf("member", cliScopes, { environments: [P1.production] })),
+      { ...inT("member", cliScopes), environments: ["P1/production"] }
+    )
+    yield* add(
+      "an unattended grant restricted to development",
+      "cli_grant",
+      bearer(grantOf("member", cliScopes, { environments: [P1.development], machine: true })),
+      { ...inT("member", cliScopes), environments: ["P1/development"] }
+    )
+    const ofTwo = (inOne: ReadonlyArray<Scope>, inOther: ReadonlyArray<Scope>) =>
+      Effect.gen(function* () {
+        const person = yield* World.member(T, "owner")
+        yield* World.join(U, person, "viewer")
+        return yield* World.grant({
+          person,
+          teams: [
+            { team: T, scopes: inOne },
+            { team: U, scopes: inOther }
+          ]
+        })
+      })
+    yield* add(
+      "a grant of two teams, with identity alone in one",
+      "cli_grant",
+      bearer(ofTwo(cliScopes, ["identity:read"])),
+      {
+        teams: { T: { role: "owner", scopes: cliScopes }, U: { role: "viewer", scopes: ["identity:read"] } }
+      }
+    )
+    yield* add(
+      "a grant of two teams, with projects in one and values in the other",
+      "cli_grant",
+      bearer(ofTwo(["projects:read"], ["secrets:read_values", "secrets:read"])),
+      {
+        teams: {
+          T: { role: "owner", scopes: ["projects:read"] },
+          U: { role: "viewer", scopes: ["secrets:read_values", "secrets:read"] }
+        }
+      }
+    )
+    const aged = (created: number, used: number | null) =>
+      Effect.tap(grantOf("owner", cliScopes), ({ id }) =>
+        Effect.gen(function* () {
+          yield* sql`UPDATE cli_grants SET created_at = ${yield* ago(created)}, expires_at = ${yield* ago(created - 180 * day)},
+            last_used_at = ${used === null ? null : yield* ago(used)} WHERE id = ${id}`
+        })
+      )
+    const over = { ...inT("owner", cliScopes), life: "expired" } as const
+    yield* add("a grant 180 days old", "cli_grant", bearer(aged(180 * day, 1_000)), over)
+    yield* add("a grant 90 days unused", "cli_grant", bearer(aged(100 * day, 90 * day)), over)
+    yield* add("a grant never used in 90 days", "cli_grant", bearer(aged(90 * day, null)), over)
+    const ended = { ...inT("owner", cliScopes), life: "revoked" } as const
+    const revoked = Effect.tap(grantOf("owner", cliScopes), (grant) => World.revoke("cli_grants", grant))
+    yield* add("a revoked grant", "cli_grant", bearer(revoked), ended)
+    const left = Effect.gen(function* () {
+      const person = yield* World.member(T, "owner")
+      const grant = yield* World.grant({ person, teams: [{ team: T, scopes: cliScopes }] })
+      yield* sql`DELETE FROM memberships WHERE user_id = ${person.id}`
+      return grant
+    })
+    yield* add("a grant of someone who left", "cli_grant", bearer(left), ended)
+
+    // --- sessions ---
+    const sessionOf = (role: Role) => Effect.flatMap(World.member(T, role), World.session)
+    for (const role of ["viewer", "member", "admin", "owner"] as const) {
+      yield* add(`a session of a ${role}`, "session", cookie(sessionOf(role)), inT(role, null))
+    }
+    yield* add(
+      "a session of the owner of another team",
+      "session",
+      cookie(Effect.flatMap(World.member(U, "owner"), World.session)),
+      { teams: { U: { role: "owner", scopes: null } } }
+    )
+    yield* add("a session of someone without a team", "session", cookie(Effect.flatMap(World.person(), World.session)))
+    const off = Effect.flatMap(World.member(T, "owner"), (person) =>
+      Effect.zipRight(sql`UPDATE memberships SET active = false WHERE user_id = ${person.id}`, World.session(person))
+    )
+    yield* add("a session of an owner who is switched off", "session", cookie(off))
+    yield* add(
+      "a session of an owner, from another site",
+      "session",
+      Effect.map(sessionOf("owner"), ({ text }) => ({
+        session: text,
+        headers: { origin: "https://elsewhere.example", "sec-fetch-site": "same-origin" }
+      })),
+      { ...inT("owner", null), crossSite: true }
+    )
+    const agedSession = (column: "expires_at" | "last_used_at", millis: number) =>
+      Effect.tap(sessionOf("owner"), ({ id }) =>
+        Effect.flatMap(ago(millis), (at) => sql`UPDATE sessions SET ${sql(column)} = ${at} WHERE id = ${id}`)
+      )
+    yield* add("a session 7 days old", "session", cookie(agedSession("expires_at", 0)), {
+      ...inT("owner", null),
+      life: "expired"
+    })
+    yield* add("a session 12 hours idle", "session", cookie(agedSession("last_used_at", day / 2)), {
+      ...inT("owner", null),
+      life: "expired"
+    })
+    yield* add(
+      "a session that ended",
+      "session",
+      cookie(Effect.tap(sessionOf("owner"), (session) => World.revoke("sessions", session))),
+      { ...inT("owner", null), life: "revoked" }
+    )
+
+    // --- device codes: denied ones, so that their stream ends ---
+    const deviceCode = (expiresIn: number) =>
+      Effect.gen(function* () {
+        const crypto = yield* Crypto
+        const { proof, text } = yield* issue(crypto, "dc")
+        const id = yield* crypto.uuid
+        yield* sql`
+          INSERT INTO device_requests (id, lookup_id, salt, hash, user_code_hash, status, credential_protection,
+            machine_requested, ip, interval_seconds, created_at, expires_at, decided_by)
+          VALUES (${id}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${yield* crypto.randomBytes(32)}, 'denied',
+            'os_keychain', false, '', 5, ${yield* ago(0)}, ${yield* ago(-expiresIn)}, ${T.owner.id})`
+        return { text: Redacted.value(text) }
+      })
+    yield* add("a device code", "device_code", bearer(deviceCode(600_000)))
+    return made
+  })
+
+/** The world of the matrix. */
+export class AccessWorld extends Context.Tag("test/AccessWorld")<
+  AccessWorld,
+  Places & {
+    readonly credentials: ReadonlyArray<Made>
+    /** A project, or an environment of project one, to delete: it stands where `place` stands. */
+    readonly copyOf: (
+      place: Place,
+      what: "project" | "environment"
+    ) => Effect.Effect<Place, never, SqlClient.SqlClient | Crypto>
+  }
+>() {}
+
+export const layer = Layer.effect(
+  AccessWorld,
+  Effect.gen(function* () {
+    const made = yield* places
+    const projects = { T: made.P1, U: yield* World.project({ team: made.U }) }
+    let copies = 0
+    return {
+      ...made,
+      credentials: yield* credentials(made),
+      copyOf: (place, what) =>
+        Effect.gen(function* () {
+          if (place.team === null || place.environment === null) return place
+          if (what === "project") {
+            const { id } = yield* World.project({ team: made[place.team] })
+            return { ...place, ids: { ...place.ids, projectId: id } }
+          }
+          const { id } = yield* World.environment(projects[place.team], `copy-${++copies}`, {
+            protected: place.protected
+          })
+          return { ...place, ids: { ...place.ids, environmentId: id } }
+        }).pipe(Effect.orDie)
+    }
+  })
+)

@@ -1,0 +1,149 @@
+/**
+ * Every declared route, with every state of a credential, in every relation to what it is about: the answer is the one
+ * that the oracle reads off the contract. A route without a row fails.
+ */
+import * as HttpApi from "@effect/platform/HttpApi"
+import { assert, describe, it, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { ServerApi } from "#schema/Api.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { RateLimits } from "#src/limits/RateLimiter.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import { expected, type Place, type Row, seesEnvironment, seesProject } from "./AccessOracle.ts"
+import { rows } from "./AccessRows.ts"
+import { AccessWorld, layer as worldLayer, type Made } from "./AccessWorld.ts"
+
+const declared: Array<string> = []
+HttpApi.reflect(ServerApi, {
+  onGroup: () => {},
+  onEndpoint: ({ endpoint }) => void declared.push(`${endpoint.method} ${endpoint.path}`)
+})
+
+// The limits would answer first; what they do is said in test/http/rateLimits.test.ts.
+const unlimited = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")))
+const matrix = worldLayer.pipe(Layer.provideMerge(Layer.merge(unlimited, Crypto.Default)))
+
+/** What may differ between two answers that say the same. */
+const ownOfAnAnswer = new Set(["x-request-id", "date"])
+const bytes = ({ headers, status, text }: TestApp.Answer): string =>
+  JSON.stringify([status, text, [...headers].filter(([name]) => !ownOfAnAnswer.has(name)).sort()])
+
+const said = ({ json, status }: TestApp.Answer): string => (status < 400 ? String(status) : `${status} ${json?.code}`)
+
+/** Where a row is asked: everywhere, once per address of its subject, or just anywhere. */
+const placesOf = (row: Row, all: ReadonlyArray<Place>): ReadonlyArray<Place> => {
+  const per = (key: (place: Place) => string) =>
+    all.filter((place, i) => all.findIndex((p) => key(p) === key(place)) === i)
+  switch (row.subject) {
+    case "team":
+      return per(({ ids }) => ids.teamId)
+    case "project":
+      return per(({ ids }) => ids.projectId)
+    case "environment":
+    case "environmentId":
+      return per(({ ids }) => `${ids.projectId} ${ids.environmentId}`)
+    case "secret":
+      return all
+    default:
+      return all.slice(0, 1)
+  }
+}
+
+const ask = Effect.fnUntraced(function* (method: string, row: Row, credential: Made, place: Place) {
+  const { copyOf } = yield* AccessWorld
+  const at = row.deletes === undefined ? place : yield* copyOf(place, row.deletes)
+  const asked = row.endsCredential === true ? yield* credential.again : credential.asked
+  const { json, path } = row.ask(at)
+  return yield* TestApp.request(method, path, { ...asked, ...(json === undefined ? {} : { json }) })
+})
+
+const checkRow = Effect.fnUntraced(function* (method: string, row: Row) {
+  const { all, credentials } = yield* AccessWorld
+  const wrong: Array<string> = []
+  const cells = credentials.flatMap((credential) =>
+    placesOf(row, all).map((place) => ({ credential, place, verdict: expected(method, row, credential, place) }))
+  )
+  const answers = yield* Effect.forEach(
+    cells,
+    (cell) => Effect.map(ask(method, row, cell.credential, cell.place), (answer) => ({ ...cell, answer })),
+    { concurrency: 16 }
+  )
+  const unseen = new Map<string, { readonly bytes: string; readonly place: string }>()
+  for (const { answer, credential, place, verdict } of answers) {
+    const where = `${credential.name} at ${place.name}`
+    const wanted = verdict.outcome.join(" ")
+    if (said(answer) !== wanted) wrong.push(`${where}: ${said(answer)}, not ${wanted}`)
+    else if (verdict.outcome[1] === "SCOPE_MISSING" && answer.json.requiredScope !== row.scope) {
+      wrong.push(`${where}: names the scope ${answer.json.requiredScope}`)
+    }
+    if (answer.status === 401 && answer.headers.get("www-authenticate") !== "Bearer") {
+      wrong.push(`${where}: 401 without WWW-Authenticate: Bearer`)
+    }
+    if (!verdict.unseen) continue
+    const key = `${credential.name} ${wanted}`
+    const first = unseen.get(key)
+    if (first === undefined) unseen.set(key, { bytes: bytes(answer), place: place.name })
+    else if (first.bytes !== bytes(answer)) {
+      wrong.push(`${where}: "not visible" differs from ${first.place}:\n  ${first.bytes}\n  ${bytes(answer)}`)
+    }
+  }
+  return { wrong, cells: cells.length }
+})
+
+describe("the access matrix", () => {
+  it("has a row for every route, and a route for every row", () => {
+    assert.deepStrictEqual(
+      declared.filter((route) => rows[route] === undefined),
+      []
+    )
+  })
+
+  layer(matrix, { excludeTestServices: true })((it) => {
+    for (const route of declared) {
+      const [method] = route.split(" ")
+      for (const [i, row] of (rows[route] ?? []).entries()) {
+        it.effect(i === 0 ? route : `${route} (${i + 1})`, () =>
+          Effect.gen(function* () {
+            const { wrong } = yield* checkRow(method, row)
+            assert.strictEqual(wrong.join("\n"), "")
+          })
+        )
+      }
+    }
+
+    it.effect("lists hold exactly what is visible", () =>
+      Effect.gen(function* () {
+        const { all, credentials } = yield* AccessWorld
+        const live = credentials.filter(
+          (c) => c.presents === "credential" && c.life === "live" && c.kind !== "device_code"
+        )
+        for (const credential of live) {
+          const listed = yield* TestApp.get("/projects", credential.asked)
+          const projects = all.filter((place) => {
+            const scopes = place.team === null ? undefined : credential.teams[place.team]?.scopes
+            return seesProject(credential, place) && scopes !== undefined && (scopes?.includes("projects:read") ?? true)
+          })
+          const ids: ReadonlyArray<string> = (listed.json.items ?? []).map((item: { readonly id: string }) => item.id)
+          const known = new Set(all.map((place) => place.ids.projectId))
+          assert.sameMembers(
+            ids.filter((id) => known.has(id)),
+            [...new Set(projects.map((place) => place.ids.projectId))],
+            credential.name
+          )
+          for (const projectId of new Set(projects.map((place) => place.ids.projectId))) {
+            const { json } = yield* TestApp.get(`/projects/${projectId}/environments`, credential.asked)
+            const seen = all.filter((place) => place.ids.projectId === projectId && seesEnvironment(credential, place))
+            const environments = new Set<string>(json.items.map((item: { readonly id: string }) => item.id))
+            const there = all.filter((place) => place.ids.projectId === projectId)
+            assert.sameMembers(
+              [...new Set(there.map((place) => place.ids.environmentId))].filter((id) => environments.has(id)),
+              [...new Set(seen.map((place) => place.ids.environmentId))],
+              credential.name
+            )
+          }
+        }
+      })
+    )
+  })
+})
