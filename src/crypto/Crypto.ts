@@ -21,6 +21,9 @@ export const sha256 = (...parts: ReadonlyArray<Uint8Array | string>): Buffer => 
 /** In constant time for equal lengths; a length is never secret here (digests, MACs). */
 export const safeEqual = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && timingSafeEqual(a, b)
 
+/** Random bytes that go into a UUIDv7. */
+const uuidBytes = 10
+
 export class Crypto extends Effect.Service<Crypto>()("crypto/Crypto", {
   effect: Effect.gen(function* () {
     const random = yield* Randomness
@@ -29,8 +32,16 @@ export class Crypto extends Effect.Service<Crypto>()("crypto/Crypto", {
     // also when the clock stands still or steps back.
     let lastMillis = -1
     let counter = 0
+    // Drawn for many ids at once: a call for each would cost more than the rest of the id.
+    let drawn: Buffer = Buffer.alloc(0)
+    const nextBytes = (): Buffer => {
+      if (drawn.length < uuidBytes) drawn = random.bytes(uuidBytes * 256)
+      const bytes = drawn.subarray(0, uuidBytes)
+      drawn = drawn.subarray(uuidBytes)
+      return bytes
+    }
     const nextUuid = (millis: number): string => {
-      const bytes = random.bytes(10)
+      const bytes = nextBytes()
       if (millis > lastMillis) {
         lastMillis = millis
         counter = bytes.readUInt16BE(8) & 0x7ff
