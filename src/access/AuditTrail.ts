@@ -1,9 +1,11 @@
 /** Reading a team's trail (decisions 9 and 10). Entries are answered as they were hashed: the body is the record. */
 import * as SqlClient from "@effect/sql/SqlClient"
+import type { Fragment } from "@effect/sql/Statement"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { AuditEntry } from "#schema/Audit.ts"
 import type { AuditPage, AuditQuery } from "#schema/AuditApi.ts"
+import type { Restrictions } from "#schema/Caller.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { uuidPattern } from "#schema/Ids.ts"
 import type { TeamPermit } from "./Permit.ts"
@@ -25,14 +27,14 @@ export class AuditTrail extends Effect.Service<AuditTrail>()("access/AuditTrail"
     const sql = yield* SqlClient.SqlClient
 
     /** Newest first: ids are UUIDv7, so their order is the order of time. `since` is included, `until` is not. */
-    const list = Effect.fn("AuditTrail.list")(function* (permit: TeamPermit<"audit-trail:read">, query: AuditQuery) {
+    const select = Effect.fnUntraced(function* (reach: ReadonlyArray<Fragment>, query: AuditQuery) {
       const after = query.cursor === undefined ? null : fromCursor(query.cursor)
       if (after === undefined) {
         return yield* new ValidationFailed({ field: "cursor", message: "must be the nextCursor of an earlier answer" })
       }
       const limit = query.limit ?? defaultLimit
       const conditions = [
-        sql`team_id = ${permit.target.teamId}`,
+        ...reach,
         ...(after === null ? [] : [sql`id < ${after}::uuid`]),
         ...(query.action === undefined ? [] : [sql`action = ${query.action}`]),
         ...(query.actor === undefined ? [] : [sql`actor_id = ${query.actor}`]),
@@ -55,6 +57,26 @@ export class AuditTrail extends Effect.Service<AuditTrail>()("access/AuditTrail"
       return page
     })
 
-    return { list } as const
+    const list = Effect.fn("AuditTrail.list")(function* (permit: TeamPermit<"audit-trail:read">, query: AuditQuery) {
+      return yield* select([sql`team_id = ${permit.target.teamId}`], query)
+    })
+
+    /** Of several teams, narrowed to what the caller reaches: a narrowed credential sees nothing of the rest of its team. */
+    const across = Effect.fn("AuditTrail.across")(function* (
+      permits: ReadonlyArray<TeamPermit<"audit:read">>,
+      { environmentIds, projectIds }: Restrictions,
+      query: AuditQuery
+    ) {
+      return yield* select(
+        [
+          sql`team_id = any(${permits.map((permit) => permit.target.teamId)}::uuid[])`,
+          ...(projectIds === null ? [] : [sql`project_id = any(${projectIds}::uuid[])`]),
+          ...(environmentIds === null ? [] : [sql`environment_id = any(${environmentIds}::uuid[])`])
+        ],
+        query
+      )
+    })
+
+    return { list, across } as const
   })
 }) {}
