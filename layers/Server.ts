@@ -2,6 +2,7 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/Api.ts"
+import * as Dashboard from "#src/dashboard/Dashboard.ts"
 import * as ApiTokens from "#src/http/ApiTokens.ts"
 import * as AuditTrail from "#src/http/AuditTrail.ts"
 import * as Authentication from "#src/http/Authentication.ts"
@@ -51,7 +52,7 @@ export const layer = (options: Server.Options) =>
   Server.layer(options).pipe(
     Layer.provide(HttpApiBuilder.api(ServerApi)),
     Layer.provide(ErrorEnvelope.layer),
-    Layer.provide(routes),
+    Layer.provide([routes, Dashboard.layer]),
     Layer.provide(Authentication.layer),
     Layer.provide(Shutdown.layer),
     Layer.provideMerge(Services.layer)

@@ -119,19 +119,27 @@ const shapeOf = (path: string): string =>
     .map((segment) => (/^[a-z][a-z.-]{0,40}$/.test(segment) || segment === "" ? segment : ":"))
     .join("/")
 
-const answer = (cause: Cause.Cause<unknown>, exchange: Exchange, method: string, path: string) => {
+/** What a failure is told as; the log has what the answer keeps to itself. */
+export const judge = (
+  cause: Cause.Cause<unknown>,
+  exchange: Exchange,
+  method: string,
+  path: string
+): Effect.Effect<AnyApiError | HttpServerResponse.HttpServerResponse> => {
   // The client is gone, or the server had to stop: there is nobody to answer.
   if (Cause.isInterruptedOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
   const verdict = verdictOf(cause)
   if ("response" in verdict) return Effect.succeed(verdict.response)
-  const response = respond(verdict.answer)
-  if (verdict.log === undefined) return Effect.succeed(response)
+  if (verdict.log === undefined) return Effect.succeed(verdict.answer)
   const log = verdict.log === "error" ? Effect.logError("request failed") : Effect.logWarning("dependency unavailable")
   return Effect.as(
     Effect.annotateLogs(log, { requestId: exchange.id, method, path: shapeOf(path), cause: causeText(cause) }),
-    response
+    verdict.answer
   )
 }
+
+const answer = (cause: Cause.Cause<unknown>, exchange: Exchange, method: string, path: string) =>
+  Effect.map(judge(cause, exchange, method, path), (told) => (isApiError(told) ? respond(told) : told))
 
 const publicDocuments = /^\/(?:\.well-known\/|(?:dashboard\/)?openapi\.json$)/
 

@@ -2,8 +2,9 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import type { Caller, CallerTeam } from "#schema/Caller.ts"
 import { EnvironmentNotFound, NameTaken, PlanLimitReached, ProjectNotFound } from "#schema/Errors.ts"
-import { type EnvironmentId, EnvironmentIdOut } from "#schema/Ids.ts"
+import { type EnvironmentId, EnvironmentIdOut, type ProjectId, type TeamId } from "#schema/Ids.ts"
 import type { CreateEnvironment, UpdateEnvironment } from "#schema/ManageProjectsApi.ts"
 import type { ProjectEnvironment, ProjectEnvironmentList } from "#schema/ProjectsApi.ts"
 import { Audit } from "#src/access/Audit.ts"
@@ -20,6 +21,9 @@ interface EnvironmentRow {
   readonly protected: boolean
   readonly createdAt: Date
 }
+
+/** More than a page shows; a list of all is one project's alone. */
+const overviewLimit = 5_000
 
 const recordOf = (row: EnvironmentRow): ProjectEnvironment => ({
   id: row.id,
@@ -49,6 +53,24 @@ export class Environments extends Effect.Service<Environments>()("projects/Envir
           .map(recordOf)
       }
       return answer
+    }, Effect.orDie)
+
+    /** Those of all projects of these teams that the caller reaches, by project: for an overview. */
+    const ofTeams = Effect.fn("Environments.ofTeams")(function* (reach: {
+      readonly caller: Caller
+      readonly teams: ReadonlyArray<CallerTeam>
+    }) {
+      const rows = yield* sql<EnvironmentRow & { readonly teamId: TeamId; readonly projectId: ProjectId }>`
+        SELECT e.id, e.slug, e.name, e.protected, e.created_at, e.team_id, e.project_id
+        FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+        WHERE e.team_id = any(${reach.teams.map((team) => team.id)}::uuid[]) AND e.deleted_at IS NULL
+        ORDER BY e.id LIMIT ${overviewLimit}`
+      const found = new Map<ProjectId, Array<ProjectEnvironment>>()
+      for (const row of rows) {
+        if (!Policy.environmentVisible(reach.caller, { ...row, environmentId: row.id })) continue
+        found.set(row.projectId, [...(found.get(row.projectId) ?? []), recordOf(row)])
+      }
+      return found
     }, Effect.orDie)
 
     const create = Effect.fn("Environments.create")(function* (
@@ -120,6 +142,6 @@ export class Environments extends Effect.Service<Environments>()("projects/Envir
       )
     })
 
-    return { list, create, update, remove } as const
+    return { list, ofTeams, create, update, remove } as const
   })
 }) {}

@@ -84,6 +84,15 @@ export class Projects extends Effect.Service<Projects>()("projects/Projects", {
         .map(recordOf)
     }, Effect.orDie)
 
+    /** The record of one project. */
+    const get = Effect.fn("Projects.get")(function* (permit: ProjectPermit<"projects:read">) {
+      const rows = yield* Effect.orDie(sql<ProjectRow>`
+        SELECT id, team_id, name, slug, created_at, updated_at FROM projects
+        WHERE id = ${permit.target.projectId} AND deleted_at IS NULL`)
+      const row: ProjectRow | undefined = rows[0]
+      return row === undefined ? yield* new ProjectNotFound() : recordOf(row)
+    })
+
     const create = Effect.fn("Projects.create")(function* (
       permit: TeamPermit<"projects:manage">,
       input: CreateProject
@@ -190,6 +199,6 @@ export class Projects extends Effect.Service<Projects>()("projects/Projects", {
       )
     })
 
-    return { list, create, update, remove } as const
+    return { list, get, create, update, remove } as const
   })
 }) {}

@@ -1,0 +1,373 @@
+/** The parts that pages are made of. */
+import type { ComponentChildren } from "preact"
+import type { AnyApiError } from "#schema/ApiError.ts"
+import * as Icons from "./Icons.tsx"
+import * as Problem from "./Problem.ts"
+
+// --- words ---
+
+const minute = 60_000
+const hour = 60 * minute
+const day = 24 * hour
+
+/** How long ago, in words that need no calendar; the exact time stands behind it. */
+export const ago = (at: number, now: number): string => {
+  const past = now - at
+  if (past < minute) return "just now"
+  if (past < hour) return `${Math.floor(past / minute)} min ago`
+  if (past < day) return `${Math.floor(past / hour)} h ago`
+  if (past < 30 * day) return `${Math.floor(past / day)} d ago`
+  return new Date(at).toISOString().slice(0, 10)
+}
+const until = (at: number, now: number): string => {
+  const left = at - now
+  if (left <= 0) return "expired"
+  if (left < hour) return `in ${Math.max(1, Math.floor(left / minute))} min`
+  if (left < 2 * day) return `in ${Math.floor(left / hour)} h`
+  return `in ${Math.floor(left / day)} d`
+}
+export const exact = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`
+
+export const Ago = ({ at, now }: { readonly at: string; readonly now: number }) => (
+  <time dateTime={at} title={exact(at)}>
+    {ago(Date.parse(at), now)}
+  </time>
+)
+export const Until = ({ at, now }: { readonly at: string; readonly now: number }) => (
+  <time dateTime={at} title={exact(at)}>
+    {until(Date.parse(at), now)}
+  </time>
+)
+
+export const Badge = ({
+  children,
+  tone = "plain"
+}: {
+  readonly children: ComponentChildren
+  readonly tone?: "plain" | "accent" | "amber" | "danger" | "ok"
+}) => <span class={`badge badge-${tone}`}>{children}</span>
+
+export const Protected = () => (
+  <Badge tone="amber">
+    <Icons.Lock /> protected
+  </Badge>
+)
+
+export const Callout = ({
+  children,
+  tone = "info",
+  title,
+  role
+}: {
+  readonly children?: ComponentChildren
+  readonly tone?: "info" | "danger" | "warning" | "ok"
+  readonly title?: ComponentChildren
+  readonly role?: "alert" | "status"
+}) => (
+  <div class={`callout callout-${tone}`} role={role}>
+    {tone === "info" ? <Icons.Info /> : tone === "ok" ? <Icons.Check /> : <Icons.Warning />}
+    <div>
+      {title === undefined ? null : <p class="callout-title">{title}</p>}
+      {children}
+    </div>
+  </div>
+)
+
+export const ProblemNote = ({ problem }: { readonly problem: AnyApiError | undefined }) => {
+  if (problem === undefined) return null
+  const { detail, title } = Problem.tell(problem)
+  const keys = Problem.keysOf(problem)
+  return (
+    <Callout tone="danger" title={title} role="alert">
+      {detail === "" ? null : <p>{detail}</p>}
+      {keys.length === 0 ? null : (
+        <ul class="keys">
+          {keys.map((key) => (
+            <li>
+              <code>{key}</code>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Callout>
+  )
+}
+
+// --- forms ---
+
+interface FieldProps {
+  readonly name: string
+  readonly label: string
+  readonly hint?: ComponentChildren
+  readonly problem?: AnyApiError | undefined
+  /** Name of the member that a problem speaks of; the field's own name unless said. */
+  readonly member?: string
+}
+
+const described = (id: string, hint: unknown, error: string | undefined): string | undefined => {
+  const ids = [...(hint === undefined ? [] : [`${id}-hint`]), ...(error === undefined ? [] : [`${id}-error`])]
+  return ids.length === 0 ? undefined : ids.join(" ")
+}
+
+const Around = ({
+  children,
+  error,
+  hint,
+  id,
+  label
+}: {
+  readonly id: string
+  readonly label: string
+  readonly hint?: ComponentChildren
+  readonly error: string | undefined
+  readonly children: ComponentChildren
+}) => (
+  <div class={error === undefined ? "field" : "field field-wrong"}>
+    <label for={id}>{label}</label>
+    {children}
+    {hint === undefined ? null : (
+      <p class="hint" id={`${id}-hint`}>
+        {hint}
+      </p>
+    )}
+    {error === undefined ? null : (
+      <p class="error" id={`${id}-error`}>
+        {error}
+      </p>
+    )}
+  </div>
+)
+
+export const TextField = ({
+  autocomplete = "off",
+  focus = false,
+  mono = false,
+  optional = false,
+  type = "text",
+  value,
+  ...field
+}: FieldProps & {
+  readonly value?: string | undefined
+  readonly type?: "text" | "email" | "password" | "search" | "datetime-local"
+  readonly autocomplete?: string
+  readonly focus?: boolean
+  readonly mono?: boolean
+  readonly optional?: boolean
+}) => {
+  const id = `f-${field.name}`
+  const error = Problem.about(field.problem, field.member ?? field.name)
+  return (
+    <Around id={id} label={field.label} hint={field.hint} error={error}>
+      <input
+        id={id}
+        name={field.name}
+        type={type}
+        class={mono ? "mono" : undefined}
+        value={value}
+        required={!optional}
+        autocomplete={autocomplete}
+        autofocus={focus}
+        autocapitalize="off"
+        spellcheck={false}
+        aria-invalid={error === undefined ? undefined : "true"}
+        aria-describedby={described(id, field.hint, error)}
+      />
+    </Around>
+  )
+}
+
+export const TextArea = ({
+  rows = 4,
+  value,
+  focus = false,
+  optional = false,
+  placeholder,
+  ...field
+}: FieldProps & {
+  readonly rows?: number
+  readonly value?: string | undefined
+  readonly focus?: boolean
+  readonly optional?: boolean
+  readonly placeholder?: string
+}) => {
+  const id = `f-${field.name}`
+  const error = Problem.about(field.problem, field.member ?? field.name)
+  return (
+    <Around id={id} label={field.label} hint={field.hint} error={error}>
+      <textarea
+        id={id}
+        name={field.name}
+        rows={rows}
+        class="mono"
+        required={!optional}
+        autofocus={focus}
+        autocomplete="off"
+        autocapitalize="off"
+        spellcheck={false}
+        placeholder={placeholder}
+        aria-invalid={error === undefined ? undefined : "true"}
+        aria-describedby={described(id, field.hint, error)}
+        // The first line break after the tag is not part of the text (HTML, 4.10.11).
+        value={value === undefined ? undefined : value.startsWith("\n") ? `\n${value}` : value}
+      />
+    </Around>
+  )
+}
+
+export interface Choice {
+  readonly value: string
+  readonly label: string
+}
+export const Select = ({
+  choices,
+  value,
+  ...field
+}: FieldProps & { readonly choices: ReadonlyArray<Choice>; readonly value?: string | undefined }) => {
+  const id = `f-${field.name}`
+  const error = Problem.about(field.problem, field.member ?? field.name)
+  return (
+    <Around id={id} label={field.label} hint={field.hint} error={error}>
+      <select
+        id={id}
+        name={field.name}
+        aria-invalid={error === undefined ? undefined : "true"}
+        aria-describedby={described(id, field.hint, error)}
+      >
+        {choices.map((choice) => (
+          <option value={choice.value} selected={choice.value === value}>
+            {choice.label}
+          </option>
+        ))}
+      </select>
+    </Around>
+  )
+}
+
+export const CheckBox = ({
+  checked = false,
+  children,
+  hint,
+  name,
+  type = "checkbox",
+  value = "yes"
+}: {
+  readonly name: string
+  readonly value?: string
+  readonly checked?: boolean
+  readonly type?: "checkbox" | "radio"
+  readonly children: ComponentChildren
+  readonly hint?: ComponentChildren
+}) => (
+  <label class="check">
+    <input type={type} name={name} value={value} checked={checked} />
+    <span>
+      {children}
+      {hint === undefined ? null : <span class="hint">{hint}</span>}
+    </span>
+  </label>
+)
+
+/** A form of one button. */
+export const Act = ({
+  action,
+  children,
+  fields = {},
+  kind = "plain"
+}: {
+  readonly action: string
+  readonly children: ComponentChildren
+  readonly fields?: Readonly<Record<string, string>>
+  readonly kind?: "plain" | "primary" | "danger" | "quiet"
+}) => (
+  <form method="post" action={action} class="act">
+    {Object.entries(fields).map(([name, value]) => (
+      <input type="hidden" name={name} value={value} />
+    ))}
+    <button class={`button button-${kind}`}>{children}</button>
+  </form>
+)
+
+/** A destructive action asks once more, in place and without script. */
+export const Confirm = ({
+  action,
+  children,
+  fields = {},
+  label,
+  open = false,
+  verb
+}: {
+  readonly action: string
+  readonly label: string
+  readonly verb: string
+  readonly children: ComponentChildren
+  readonly fields?: Readonly<Record<string, string>>
+  readonly open?: boolean
+}) => (
+  <details class="confirm" open={open}>
+    <summary class="button button-danger-quiet">{label}</summary>
+    <form method="post" action={action} class="confirm-panel">
+      {Object.entries(fields).map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      {children}
+      <button class="button button-danger">{verb}</button>
+    </form>
+  </details>
+)
+
+// --- text to take along ---
+
+/** Shown once: in this answer, in no address and in no later page. */
+export const Once = ({ label, text }: { readonly label: string; readonly text: string }) => (
+  <div class="once">
+    <label for="once">{label}</label>
+    <div class="once-line">
+      <input id="once" class="mono" readonly value={text} autocomplete="off" spellcheck={false} data-select />
+      <button type="button" class="button button-primary needs-script" data-copy-from="once">
+        <Icons.Copy /> Copy
+      </button>
+    </div>
+  </div>
+)
+
+export const Command = ({ children }: { readonly children: string }) => (
+  <div class="command">
+    <pre tabIndex={0}>
+      <code>{children}</code>
+    </pre>
+    <button type="button" class="button button-quiet needs-script" data-copy={children} aria-label="Copy the command">
+      <Icons.Copy />
+    </button>
+  </div>
+)
+
+export const Empty = ({ children, title }: { readonly title: string; readonly children?: ComponentChildren }) => (
+  <div class="empty">
+    <Icons.Mark />
+    <p class="empty-title">{title}</p>
+    {children}
+  </div>
+)
+
+/** A table that keeps its own width to itself; on a phone, rows become cards (see the stylesheet). */
+export const Table = ({
+  children,
+  head,
+  label
+}: {
+  readonly label: string
+  readonly head: ReadonlyArray<string>
+  readonly children: ComponentChildren
+}) => (
+  <table class="table">
+    <caption class="hidden">{label}</caption>
+    <thead>
+      <tr>
+        {head.map((title) => (
+          <th scope="col">{title === "" ? <span class="hidden">Actions</span> : title}</th>
+        ))}
+      </tr>
+    </thead>
+    <tbody>{children}</tbody>
+  </table>
+)

@@ -1,0 +1,31 @@
+/**
+ * The pages for people (decisions 9): rendered here, over the same services and the same permits as the API. No page
+ * reads the database by itself, none needs script to do its work, and none loads anything from elsewhere.
+ */
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Effect from "effect/Effect"
+import { RouteNotFound } from "#schema/Errors.ts"
+import * as Assets from "./Assets.ts"
+import * as Doors from "./Doors.tsx"
+import * as EnvironmentPages from "./EnvironmentPages.tsx"
+import * as Pages from "./Pages.ts"
+import * as ProjectPages from "./ProjectPages.tsx"
+
+export const layer = HttpApiBuilder.Router.use((router) =>
+  Effect.gen(function* () {
+    const assets = yield* Assets.load
+    const pages = yield* Pages.make(assets)
+    const found = yield* Effect.all([Doors.routes(pages), EnvironmentPages.routes(pages), ProjectPages.routes(pages)])
+    const own = HttpRouter.empty.pipe(
+      HttpRouter.get(assets.style.href as `/${string}`, Effect.succeed(assets.style.response)),
+      HttpRouter.get(assets.script.href as `/${string}`, Effect.succeed(assets.script.response)),
+      // Below the pages a wrong address is a page as well; the API's own routes keep their envelope.
+      HttpRouter.get(
+        "/app/*",
+        pages.open(() => new RouteNotFound())
+      )
+    )
+    yield* router.concat(HttpRouter.concatAll(own, ...found))
+  })
+)

@@ -1,0 +1,52 @@
+/** An answer that is a page: escaped by the renderer, kept by nobody, and allowed to load two files of ours and nothing else. */
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import type { VNode } from "preact"
+import { render } from "preact-render-to-string"
+
+/** Nothing inline, nothing from elsewhere, in no frame (security 3.6). */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'"
+].join("; ")
+
+export const headers: Readonly<Record<string, string>> = {
+  "content-security-policy": policy,
+  "cross-origin-opener-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "cache-control": "no-store"
+}
+
+/**
+ * `formActions`: where else a form of this page may lead, as origins; the browser checks redirects of a form too, which
+ * matters for pages that hand over to another application.
+ */
+export const page = (
+  node: VNode,
+  options: { readonly status?: number; readonly formActions?: ReadonlyArray<string> } = {}
+): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.text(`<!doctype html>${render(node)}`, {
+    status: options.status ?? 200,
+    contentType: "text/html; charset=utf-8",
+    headers:
+      options.formActions === undefined
+        ? headers
+        : {
+            ...headers,
+            "content-security-policy": policy.replace(
+              "form-action 'self'",
+              ["form-action 'self'", ...options.formActions].join(" ")
+            )
+          }
+  })
+
+/** After a change: the browser fetches the next page with GET, so that a reload repeats nothing. */
+export const seeOther = (location: string): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.empty({ status: 303, headers: { ...headers, location } })

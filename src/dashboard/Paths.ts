@@ -1,0 +1,30 @@
+/** Where pages live (decisions 9). */
+import type { ProjectId, SecretId, TeamId, TokenId } from "#schema/Ids.ts"
+
+type Place = { readonly projectId: ProjectId; readonly slug: string }
+
+export const home = "/app"
+export const signIn = "/app/sign-in"
+export const signOut = "/app/sign-out"
+export const account = "/app/account"
+export const grants = "/app/grants"
+export const start = "/app/start"
+export const newTeam = "/app/teams/new"
+export const device = "/device"
+
+export const team = (id: TeamId) => `/app/teams/${id}` as const
+export const tokens = (id: TeamId) => `${team(id)}/tokens` as const
+export const token = (id: TeamId, token: TokenId) => `${tokens(id)}/${token}` as const
+export const members = (id: TeamId) => `${team(id)}/members` as const
+export const audit = (id: TeamId) => `${team(id)}/audit` as const
+export const settings = (id: TeamId) => `${team(id)}/settings` as const
+
+export const project = (id: ProjectId) => `/app/projects/${id}` as const
+export const projectSettings = (id: ProjectId) => `${project(id)}/settings` as const
+export const compare = (id: ProjectId) => `${project(id)}/compare` as const
+export const environment = ({ projectId, slug }: Place) => `${project(projectId)}/env/${slug}` as const
+export const secret = (place: Place, id: SecretId) => `${environment(place)}/secrets/${id}` as const
+
+/** Where a sign-in may lead: pages of ours, written so that no reader takes it for another host. */
+export const isOwnPage = (path: string): boolean =>
+  /^\/(?:app|device|invite)(?:[/?][\w./?=&%~-]*)?$/.test(path) && !path.includes("//")

@@ -1,0 +1,45 @@
+/** A value behind a button. It is not in the page: it comes with the answer to a POST, which the trail records first. */
+import * as Icons from "./Icons.tsx"
+
+export interface Revealed {
+  readonly key: string
+  readonly text: string
+  readonly representation: "materialized" | "source"
+}
+
+export const SecretValue = ({
+  action,
+  revealed,
+  secretKey
+}: {
+  /** Where the value is asked for. */
+  readonly action: string
+  readonly secretKey: string
+  /** Without script, the page that answers the POST holds the value that was asked for. */
+  readonly revealed?: Revealed | undefined
+}) => {
+  const text = revealed?.key === secretKey ? revealed.text : undefined
+  return (
+    <form method="post" action={action} class="value" data-value-form>
+      <input type="hidden" name="key" value={secretKey} />
+      {text === undefined ? (
+        <span class="value-mask" data-value-text>
+          ••••••••
+        </span>
+      ) : (
+        <span class={text === "" ? "hint" : "value-text"} data-value-text tabIndex={0}>
+          {text === "" ? "(empty)" : text}
+        </span>
+      )}
+      <button class="button button-quiet" data-reveal aria-pressed="false">
+        <Icons.Eye /> <span data-verb>{text === undefined ? "Reveal" : "Reveal again"}</span>
+        <span class="hidden"> the value of {secretKey}</span>
+      </button>
+      <button type="button" class="button button-quiet needs-script" data-copy-value>
+        <Icons.Copy /> <span data-verb>Copy</span>
+        <span class="hidden"> the value of {secretKey}</span>
+      </button>
+      <span class="error" data-value-error />
+    </form>
+  )
+}

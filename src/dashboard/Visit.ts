@@ -1,0 +1,39 @@
+/** What every page knows. */
+import type { Caller, CallerTeam } from "#schema/Caller.ts"
+import type { Action } from "#src/access/Policy.ts"
+import * as Policy from "#src/access/Policy.ts"
+import type { Asset } from "./Assets.ts"
+
+export interface Assets {
+  readonly style: Asset
+  readonly script: Asset
+}
+
+export interface Ui {
+  readonly baseUrl: string
+  readonly origin: string
+  readonly style: string
+  readonly script: string
+}
+
+export interface Visitor {
+  readonly ui: Ui
+  readonly caller: Caller | null
+  readonly path: string
+  readonly now: number
+  /** Name of a sentence about what was just done; see `Notices.ts`. */
+  readonly notice: string
+}
+
+/** A visitor who is signed in, and the team that the page is about. */
+export interface Visit extends Visitor {
+  readonly caller: Caller
+  readonly user: NonNullable<Caller["user"]>
+  readonly team: CallerTeam | null
+}
+
+export const isVisit = (who: Visitor): who is Visit => who.caller !== null && "user" in who
+
+/** What a page offers. The services decide; this only keeps buttons away that would not work. */
+export const may = (visit: Visit, action: Action): boolean =>
+  visit.team !== null && visit.team.role !== null && Policy.roleAllows(visit.team.role, action)

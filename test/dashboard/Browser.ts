@@ -1,0 +1,111 @@
+/** The real server on a port of its own, and the system's Chromium in front of it. */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import { createServer } from "node:net"
+import * as fs from "node:fs"
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core"
+import * as Server from "#layers/Server.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+
+const executable = process.env["AMPOULE_TEST_CHROMIUM"] ?? "/usr/bin/chromium"
+
+/** Where there is no browser, these tests say so and are left out; in CI they must run. */
+export const available = fs.existsSync(executable) || process.env["CI"] !== undefined
+// eslint-disable-next-line no-console
+if (!available) console.warn(`No browser at ${executable}: the dashboard's tests in a browser are left out.`)
+
+const freePort = Effect.async<number>((resume) => {
+  const server = createServer()
+  server.listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
+  })
+})
+
+/** The browser compares origins: the public address has to be the one that it opens. */
+export class Site extends Context.Tag("test/Site")<Site, { readonly baseUrl: string }>() {}
+
+export class Chromium extends Context.Tag("test/Chromium")<Chromium, Browser>() {}
+
+const browser = Layer.scoped(
+  Chromium,
+  Effect.acquireRelease(
+    Effect.promise(() =>
+      chromium.launch({
+        executablePath: executable,
+        args: [
+          "--no-sandbox",
+          "--disable-gpu",
+          "--disable-quic",
+          "--no-first-run",
+          "--disable-background-networking",
+          "--disable-component-update",
+          "--disable-sync"
+        ]
+      })
+    ),
+    (browser) => Effect.promise(() => browser.close())
+  )
+)
+
+/** `setupCode`: an instance that nobody has set up yet. */
+export const layerWith = (setupCode?: string) =>
+  Layer.unwrapScoped(
+    Effect.map(freePort, (port) => {
+      const baseUrl = `http://127.0.0.1:${port}`
+      const changes = { baseUrl, port, setupCode: Option.map(Option.fromNullable(setupCode), Redacted.make) }
+      return Server.layer({ host: "127.0.0.1", port, traced: false }).pipe(
+        Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config(changes))),
+        Layer.merge(Layer.succeed(Site, { baseUrl })),
+        Layer.merge(browser)
+      )
+    })
+  )
+
+export interface Look {
+  readonly width?: number
+  readonly dark?: boolean
+  readonly script?: boolean
+}
+
+/** A browser of its own: no cookie, no cache, nothing remembered. */
+export const visitor = (look: Look = {}) =>
+  Effect.gen(function* () {
+    const browser = yield* Chromium
+    const { baseUrl } = yield* Site
+    const context: BrowserContext = yield* Effect.acquireRelease(
+      Effect.promise(() =>
+        browser.newContext({
+          baseURL: baseUrl,
+          viewport: { width: look.width ?? 1440, height: 900 },
+          colorScheme: look.dark === true ? "dark" : "light",
+          javaScriptEnabled: look.script ?? true,
+          permissions: ["clipboard-read", "clipboard-write"],
+          reducedMotion: "reduce"
+        })
+      ),
+      (context) => Effect.promise(() => context.close())
+    )
+    context.setDefaultTimeout(10_000)
+    return context
+  })
+
+export const signedIn = (session: { readonly text: string }, look: Look = {}) =>
+  Effect.gen(function* () {
+    const context = yield* visitor(look)
+    const { baseUrl } = yield* Site
+    yield* Effect.promise(() =>
+      context.addCookies([
+        { name: "ampoule_session", value: session.text, url: baseUrl, httpOnly: true, sameSite: "Lax" }
+      ])
+    )
+    return context
+  })
+
+/** Steps in the browser. */
+export const steps = <A>(work: () => Promise<A>) => Effect.promise(work)
+
+export type { BrowserContext, Page }
