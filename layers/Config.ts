@@ -319,4 +319,13 @@ export const load: Effect.Effect<Settings, StartRefused> = Effect.gen(function* 
   return { ...read, baseUrl: baseUrl.value }
 })
 
-export const layer: Layer.Layer<AppConfig, StartRefused> = Layer.effect(AppConfig, load)
+/** From the environment; a name that nobody reads is pointed out. */
+export const layer: Layer.Layer<AppConfig, StartRefused> = Layer.effect(
+  AppConfig,
+  Effect.tap(load, () => {
+    const unknown = unknownVariables(Object.keys(process.env))
+    return unknown.length === 0
+      ? Effect.void
+      : Effect.logWarning(`Nobody reads ${unknown.join(", ")}: check the spelling of the name`)
+  })
+)

@@ -12,6 +12,7 @@ import * as DataFolder from "#layers/DataFolder.ts"
 import * as Pglite from "#layers/Pglite.ts"
 import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
 import { bundle, run } from "#test/support/Program.ts"
+import { onPostgres } from "#test/support/TestDatabase.ts"
 
 const root = fs.mkdtempSync(path.join(os.tmpdir(), "ampoule-embedded-"))
 const pristine = path.join(root, "pristine")
@@ -39,13 +40,17 @@ const addTeam = Effect.flatMap(
 
 // A first start after one that was cut off half-way.
 beforeAll(async () => {
+  if (onPostgres) return
   fs.mkdirSync(`${pristine}/postgres.new/base`, { recursive: true })
   fs.writeFileSync(`${pristine}/postgres.new/PG_VERSION`, "18\n")
   await Effect.runPromise(Effect.provide(count, Pglite.layerFolder(pristine)))
 }, 240_000)
 afterAll(() => fs.rmSync(root, { recursive: true, force: true }))
 
-describe("the embedded database", { timeout: 240_000 }, () => {
+// The other run of the tests, against Postgres, has nothing to add here.
+const describeEmbedded = describe.skipIf(onPostgres)
+
+describeEmbedded("the embedded database", { timeout: 240_000 }, () => {
   it.scopedLive("is private to its user, and keeps what was written for the next start", () =>
     Effect.gen(function* () {
       const folder = dataFolder()
@@ -135,7 +140,7 @@ describe("the embedded database", { timeout: 240_000 }, () => {
   )
 })
 
-describe("a data folder", { timeout: 240_000 }, () => {
+describeEmbedded("a data folder", { timeout: 240_000 }, () => {
   const refusal = (folder: string) =>
     Effect.map(
       Effect.flip(Effect.catchTag(Layer.build(Pglite.layerFolder(folder)), "SqlError", Effect.die)),
