@@ -35,18 +35,28 @@ const SealedEntry = Schema.String.pipe(
   })
 )
 
+/** Any text but the one name that a decoded object cannot hold as a member of its own: it would be dropped unseen. */
+const EntryName = Schema.String.pipe(Schema.filter((name) => name !== "__proto__" || "is not accepted: no such name"))
+
 /** Names are checked by the opener, which answers a bad one with the same error as an altered value (decisions 5). */
 export const OpenSealedValues = strict(
   Schema.Struct({
     keyId: SealingKeyId,
-    entries: Schema.Record({ key: Schema.String, value: SealedEntry }).pipe(
+    entries: Schema.Record({ key: EntryName, value: SealedEntry }).pipe(
       Schema.filter(
         (entries) => {
           // The manifest speaks about the others and is none of them (decisions 5).
           const n = Object.keys(entries).length - ("_manifest" in entries ? 1 : 0)
           return (n >= 1 && n <= 500) || "must have 1 to 500 entries"
         },
-        { jsonSchema: { minProperties: 1, maxProperties: 501 } }
+        {
+          jsonSchema: {
+            type: "object",
+            additionalProperties: { type: "string", maxLength: maxSealedLength },
+            minProperties: 1,
+            maxProperties: 501
+          }
+        }
       )
     )
   })
