@@ -30,7 +30,11 @@ export class LastUse extends Effect.Service<LastUse>()("credentials/LastUse", {
       pending.get(table)?.set(id, { at, ip, userAgent: userAgent?.slice(0, maxUserAgent) ?? null })
     })
 
-    /** Writes what is waiting, one statement a table. */
+    /**
+     * Writes what is waiting, one statement a table; one flush at a time, so that it answers when all that came before
+     * is written. A row that someone is changing right now (revoking, say) is passed over: this never waits for a lock.
+     */
+    const flushing = yield* Effect.makeSemaphore(1)
     const flush = Effect.gen(function* () {
       for (const table of tables) {
         const uses = [...(pending.get(table) ?? [])]
@@ -44,9 +48,12 @@ export class LastUse extends Effect.Service<LastUse>()("credentials/LastUse", {
             ${uses.map(([, use]) => use.ip)}::text[],
             ${uses.map(([, use]) => use.userAgent)}::text[]
           ) AS u (id, at, ip, user_agent)
+          JOIN (
+            SELECT id FROM ${sql(table)} WHERE id = any(${uses.map(([id]) => id)}::uuid[]) FOR UPDATE SKIP LOCKED
+          ) AS free ON free.id = u.id
           WHERE ${sql(table)}.id = u.id AND (last_used_at IS NULL OR last_used_at < u.at)`
       }
-    })
+    }).pipe(flushing.withPermits(1))
 
     // A failed write is tried again with the next use; it never fails a request.
     yield* Housekeeping.every("2 seconds", flush)

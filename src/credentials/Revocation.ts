@@ -1,4 +1,7 @@
-/** What ends with a person's standing (interface 3, decisions 8 and 9). Every method runs in the caller's transaction. */
+/**
+ * What ends with a person's standing (interface 3, decisions 8 and 9). Every method runs in the caller's transaction; those
+ * that need several call them in one order (links, sessions, tokens, grants), so that no two wait for each other.
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -57,9 +60,11 @@ export class Revocation extends Effect.Service<Revocation>()("credentials/Revoca
           AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)`
     }, Effect.orDie)
 
+    /** CLI and OAuth grants. What changes in one team needs no word here: `Authenticate` sees it at the next request. */
     const grantsOf = Effect.fnUntraced(function* (userId: UserId) {
       const now = yield* DateTime.nowAsDate
       yield* sql`UPDATE cli_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`
+      yield* sql`UPDATE oauth_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`
     }, Effect.orDie)
 
     /** All sessions of the person but `keep`. */

@@ -203,12 +203,22 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
     }, Effect.orDie)
 
     /**
-     * What follows from a new password: other sessions end, tokens of the person's making are revoked, links to the
-     * account are void. Sessions first: a token that one of them is just creating is then seen by the second statement.
+     * A new password: links to the account are void, other sessions end, tokens of the person's making are revoked.
+     * Sessions before tokens: a token that one of them is just creating is then seen by the later statement. False =
+     * the password is not `expected` any more.
      */
-    const passwordChanged = Effect.fnUntraced(function* (userId: UserId, keepSession: string | null) {
-      yield* revocation.sessionsOf(userId, keepSession)
+    const setPassword = Effect.fnUntraced(function* (
+      userId: UserId,
+      phc: string,
+      options: { readonly expected: string | null; readonly keepSession: string | null }
+    ) {
+      const now = yield* DateTime.nowAsDate
       yield* revocation.resetLinksOf(userId)
+      const changed = yield* sql`
+        UPDATE users SET password_hash = ${phc}, updated_at = ${now}
+        WHERE id = ${userId} AND (${options.expected}::text IS NULL OR password_hash = ${options.expected}) RETURNING id`
+      if (changed.length === 0) return false
+      yield* revocation.sessionsOf(userId, options.keepSession)
       return yield* revocation.tokensOf(userId, null)
     })
 
@@ -233,13 +243,10 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
       yield* sql
         .withTransaction(
           Effect.gen(function* () {
-            const now = yield* DateTime.nowAsDate
-            const changed = yield* sql`
-            UPDATE users SET password_hash = ${phc}, updated_at = ${now}
-            WHERE id = ${user.id} AND password_hash = ${user.passwordHash} RETURNING id`
+            const options = { expected: user.passwordHash, keepSession: caller.credentialId }
+            const revoked = yield* setPassword(user.id, phc, options)
             // Another change won: what was checked above is not the current password any more.
-            if (changed.length === 0) return yield* new SignInFailed()
-            const revoked = yield* passwordChanged(user.id, caller.credentialId)
+            if (revoked === false) return yield* new SignInFailed()
             yield* audit.append(
               ...inEachTeam(teamIds, { actor: caller, action: "password.change", outcome: "allowed" }),
               ...revocationEvents(caller, revoked)
@@ -280,8 +287,8 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
             const used = yield* sql`
             UPDATE password_resets SET used_at = ${now} WHERE id = ${reset.id} AND used_at IS NULL RETURNING id`
             if (used.length === 0) return yield* new CredentialRevoked()
-            yield* sql`UPDATE users SET password_hash = ${phc}, updated_at = ${now} WHERE id = ${reset.userId}`
-            const revoked = yield* passwordChanged(reset.userId, null)
+            const revoked = yield* setPassword(reset.userId, phc, { expected: null, keepSession: null })
+            if (revoked === false) return yield* new CredentialRevoked()
             yield* revocation.grantsOf(reset.userId)
             const actor = { userId: reset.userId, email: reset.email }
             yield* audit.append(

@@ -103,17 +103,16 @@ export class Members extends Effect.Service<Members>()("projects/Members", {
           yield* sql`
             UPDATE memberships SET role = ${role}, active = ${active}, deactivated_at = ${deactivatedAt}, updated_at = ${now}
             WHERE team_id = ${teamId} AND user_id = ${userId}`
+          const shutOut = !active && member.active
+          yield* revocation.linksBy(userId, teamId)
+          if (shutOut) yield* revocation.sessionsWithoutTeam(userId)
           const revoked =
             role !== member.role
               ? yield* revocation.tokensOf(userId, teamId)
               : active && !member.active
                 ? yield* revocation.tokensPastGrace(userId, teamId, member.deactivatedAt)
                 : []
-          yield* revocation.linksBy(userId, teamId)
-          if (!active && member.active) {
-            yield* revocation.grantsInTeam(userId, teamId)
-            yield* revocation.sessionsWithoutTeam(userId)
-          }
+          if (shutOut) yield* revocation.grantsInTeam(userId, teamId)
           yield* audit.append(
             permit.event({ target: { type: "user", id: userId, name: member.email } }),
             ...revocationEvents(permit.caller, revoked)
@@ -126,18 +125,20 @@ export class Members extends Effect.Service<Members>()("projects/Members", {
     /** Takes the person out of the team, in the caller's transaction; answers the entries of what fell with it. */
     const takeOut = Effect.fnUntraced(function* (
       permit: TeamPermit<"members:manage" | "members:read">,
-      member: MemberRow
+      member: MemberRow,
+      options: { readonly signOut: boolean }
     ) {
       const { teamId } = permit.target
-      yield* sql`DELETE FROM memberships WHERE team_id = ${teamId} AND user_id = ${member.userId}`
-      const revoked = yield* revocation.tokensOf(member.userId, teamId)
-      yield* revocation.linksBy(member.userId, teamId)
-      yield* revocation.grantsInTeam(member.userId, teamId)
       const now = yield* DateTime.nowAsDate
+      yield* sql`DELETE FROM memberships WHERE team_id = ${teamId} AND user_id = ${member.userId}`
       // An invitation that still waits for the person would let them in again.
       yield* sql`
         UPDATE invitations SET revoked_at = ${now}
         WHERE team_id = ${teamId} AND email = ${member.email} AND accepted_at IS NULL AND revoked_at IS NULL`
+      yield* revocation.linksBy(member.userId, teamId)
+      if (options.signOut) yield* revocation.sessionsWithoutTeam(member.userId)
+      const revoked = yield* revocation.tokensOf(member.userId, teamId)
+      yield* revocation.grantsInTeam(member.userId, teamId)
       return revocationEvents(permit.caller, revoked)
     })
 
@@ -152,8 +153,7 @@ export class Members extends Effect.Service<Members>()("projects/Members", {
           const self = yield* acting(permit, members)
           if (member.role === "owner" && self.role !== "owner") return yield* onlyOwnersManageOwners()
           yield* keepsAnOwner(members, userId)
-          const fell = yield* takeOut(permit, member)
-          yield* revocation.sessionsWithoutTeam(userId)
+          const fell = yield* takeOut(permit, member, { signOut: true })
           yield* audit.append(permit.event({ target: { type: "user", id: userId, name: member.email } }), ...fell)
         })
       )
@@ -169,7 +169,7 @@ export class Members extends Effect.Service<Members>()("projects/Members", {
           const self = members.find((m) => m.userId === permit.caller.user?.id)
           if (self === undefined) return yield* new Forbidden()
           yield* keepsAnOwner(members, self.userId)
-          const fell = yield* takeOut(permit, self)
+          const fell = yield* takeOut(permit, self, { signOut: false })
           yield* audit.append(permit.event(), ...fell)
         })
       )
