@@ -6,6 +6,7 @@ import * as ValidationError from "@effect/cli/ValidationError"
 import * as Effect from "effect/Effect"
 import { usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
+import { login, logout } from "./Login.ts"
 import { out, plain, withoutColour } from "./Output.ts"
 import { projects, projectsHelp } from "./Projects.ts"
 import { run } from "./Run.ts"
@@ -17,13 +18,15 @@ import { whoami } from "./Whoami.ts"
 
 const root = Command.make("ampoule").pipe(
   Command.withDescription("Secrets stay sealed until the moment they are injected."),
-  Command.withSubcommands([run, secrets, projects, whoami, setup, server, migrate])
+  Command.withSubcommands([run, secrets, projects, login, logout, whoami, setup, server, migrate])
 )
 const help = Help.node(
   root,
   Help.node(run),
   secretsHelp,
   projectsHelp,
+  Help.node(login),
+  Help.node(logout),
   Help.node(whoami),
   Help.node(setup),
   Help.node(server),

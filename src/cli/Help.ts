@@ -87,6 +87,9 @@ const two = (rows: ReadonlyArray<readonly [string, string]>): string => {
     .join("\n")
 }
 
+/** Name of an argument that a command takes only to say that it does not. */
+export const notAnArgument = "nothing-else"
+
 const paragraphs = (doc: HelpDoc.HelpDoc): ReadonlyArray<string> =>
   flat(doc).flatMap((node) => (node._tag === "Paragraph" ? [textOf(node.value)] : []))
 
@@ -115,7 +118,7 @@ export const page = ({ at: of, path }: Found): string => {
   const description = body("DESCRIPTION").flatMap(paragraphs)
   const at = description.indexOf("Examples:")
   const [told, examples] = at < 0 ? [description, []] : [description.slice(0, at), description.slice(at + 1)]
-  const args = rows(body("ARGUMENTS"))
+  const args = rows(body("ARGUMENTS")).filter(([name]) => !name.includes(notAnArgument))
   const options = rows(body("OPTIONS"))
   const usage = [
     path.join(" "),

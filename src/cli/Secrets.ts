@@ -135,10 +135,7 @@ const set = Command.make(
     ),
     key: keyArgument,
     // Named so that a value at this place gets a sentence of its own instead of being quoted as an unknown argument.
-    more: Args.text({ name: "nothing-else" }).pipe(
-      Args.withDescription("Values are never taken from the command line: other users and the shell's history see it"),
-      Args.repeated
-    )
+    more: Args.text({ name: Help.notAnArgument }).pipe(Args.repeated)
   },
   (options) =>
     Effect.gen(function* () {
