@@ -69,6 +69,14 @@ interface SessionRow extends PersonRow {
     readonly role: Role
   }>
 }
+interface AccessRow extends PersonRow {
+  readonly grantId: string | null
+  readonly audience: string
+  readonly scopes: ReadonlyArray<Scope>
+  readonly clientName: string
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly teams: ReadonlyArray<Omit<CallerTeam, "scopes">>
+}
 interface GrantRow extends PersonRow {
   readonly machine: boolean
   readonly projectIds: ReadonlyArray<ProjectId> | null
@@ -81,6 +89,8 @@ export interface Verified {
   readonly life: Liveness.Life
   /** Of an API token: the creator's role now, which MCP checks too (interface 5). */
   readonly creatorRole: Role | null
+  /** Of an OAuth access token: the one resource it was issued for (RFC 8707). */
+  readonly audience: string | null
 }
 
 const namedOf = (row: CredentialRow): NamedEnvironment | null =>
@@ -157,12 +167,32 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       ${namedJoin}
       ORDER BY q.n`
 
+    // A person's standing in a team carries a grant only as it was when they gave it: a change of role, leaving, being
+    // removed or deactivated takes the team from the grant, also when it is undone later (mcp 3.4).
+    const accessTokens = (batch: ReadonlyArray<Lookup>) => sql<AccessRow>`
+      SELECT g.id, g.id AS grant_id, c.salt, c.hash, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
+        c.audience, c.scopes, g.client_name, g.project_ids, u.id AS user_id, u.email, u.name AS user_name,
+        (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role)
+            ORDER BY t.id), '[]'::json)
+          FROM oauth_grant_teams o
+          JOIN teams t ON t.id = o.team_id
+          JOIN memberships m ON m.team_id = o.team_id AND m.user_id = u.id AND m.active AND m.updated_at <= g.created_at
+          WHERE o.grant_id = g.id) AS teams,
+        ${namedColumns}
+      FROM ${asked(batch)}
+      LEFT JOIN oauth_access_tokens c ON c.lookup_id = q.lookup_id
+      LEFT JOIN oauth_grants g ON g.id = c.grant_id
+      LEFT JOIN users u ON u.id = g.user_id
+      ${namedJoin}
+      ORDER BY q.n`
+
     const batched = <Row extends CredentialRow>(
       statement: (batch: ReadonlyArray<Lookup>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
     ) => GroupCommit.make({ run: statement, maxBatch: 128, maxInFlight: 1 })
     const findToken = yield* batched(tokens)
     const findSession = yield* batched(sessions)
     const findGrant = yield* batched(grants)
+    const findAccess = yield* batched(accessTokens)
 
     const known = <Row extends CredentialRow>(row: Row, token: TokenText.TokenText): Row | undefined =>
       TokenText.verify(row.id === null ? undefined : row, token.secret) ? row : undefined
@@ -177,6 +207,7 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       const verified: Verified = {
         life: Liveness.ofToken(row, now),
         creatorRole: row.creatorActive === true ? row.creatorRole : null,
+        audience: null,
         caller: {
           kind: "api_token",
           credentialId: row.id,
@@ -206,6 +237,7 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       const verified: Verified = {
         life: Liveness.ofSession(row, now),
         creatorRole: null,
+        audience: null,
         caller: {
           kind: "session",
           credentialId: row.id,
@@ -235,6 +267,7 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       const verified: Verified = {
         life: Liveness.ofGrant({ ...row, teams: row.teams.length }, now),
         creatorRole: null,
+        audience: null,
         caller: {
           kind: "cli_grant",
           credentialId: row.id,
@@ -245,6 +278,41 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
           mcpScopes: [],
           restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
           machine: row.machine,
+          createdAt: row.createdAt,
+          expiresAt: row.expiresAt,
+          lastUsedAt: row.lastUsedAt,
+          named: namedOf(row)
+        }
+      }
+      return verified
+    })
+
+    const verifyAccess = Effect.fnUntraced(function* (
+      token: TokenText.TokenText,
+      named: Named | undefined,
+      now: number
+    ) {
+      const row = known(yield* Effect.orDie(findAccess({ id: token.id, named })), token)
+      if (row === undefined || row.grantId === null) return yield* new CredentialInvalid()
+      const verified: Verified = {
+        life:
+          row.revokedAt !== null || row.teams.length === 0
+            ? "revoked"
+            : row.expiresAt.getTime() <= now
+              ? "expired"
+              : "live",
+        creatorRole: null,
+        audience: row.audience,
+        caller: {
+          kind: "oauth_token",
+          credentialId: row.grantId,
+          name: row.clientName,
+          user: { id: row.userId, email: row.email, name: row.userName },
+          teams: row.teams.map((team) => ({ ...team, scopes: row.scopes })),
+          accessLevel: null,
+          mcpScopes: row.scopes,
+          restrictions: { projectIds: row.projectIds, environmentIds: null },
+          machine: true,
           createdAt: row.createdAt,
           expiresAt: row.expiresAt,
           lastUsedAt: row.lastUsedAt,
@@ -265,23 +333,26 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
           return yield* verifySession(token, named, now)
         case "cg":
           return yield* verifyGrant(token, named, now)
+        case "oa":
+          return yield* verifyAccess(token, named, now)
         default:
           return yield* new CredentialInvalid()
       }
     })
 
-    const table = { api_token: "api_tokens", cli_grant: "cli_grants", session: "sessions" } as const satisfies Record<
-      string,
-      UsedTable
-    >
+    const table = {
+      api_token: "api_tokens",
+      cli_grant: "cli_grants",
+      oauth_token: "oauth_grants",
+      session: "sessions"
+    } as const satisfies Record<string, UsedTable>
 
     /** Only a living credential goes on; counts as its use. */
     const admit = Effect.fnUntraced(function* (verified: Verified) {
       if (verified.life === "revoked") return yield* new CredentialRevoked()
       if (verified.life === "expired") return yield* new CredentialExpired()
       const { caller } = verified
-      if (caller.kind !== "oauth_token")
-        yield* lastUse.touch(table[caller.kind], caller.credentialId, caller.lastUsedAt)
+      yield* lastUse.touch(table[caller.kind], caller.credentialId, caller.lastUsedAt)
       return verified
     })
 

@@ -48,9 +48,16 @@ export class Revocation extends Effect.Service<Revocation>()("credentials/Revoca
       return yield* tokensOf(userId, teamId)
     })
 
-    /** CLI grants lose the team and die with their last one (decisions 6). */
+    /**
+     * CLI grants lose the team and die with their last one (decisions 6). Approvals that nobody fetched yet come first:
+     * their delivery locks its request, so that either this sees the grant or the delivery sees the loss.
+     */
     const grantsInTeam = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId) {
       const now = yield* DateTime.nowAsDate
+      yield* sql`
+        UPDATE device_requests SET teams =
+          (SELECT coalesce(jsonb_agg(t), '[]'::jsonb) FROM jsonb_array_elements(teams) t WHERE t->>'teamId' <> ${teamId})
+        WHERE decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`
       yield* sql`
         DELETE FROM cli_grant_teams t USING cli_grants g
         WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId}`
@@ -60,9 +67,12 @@ export class Revocation extends Effect.Service<Revocation>()("credentials/Revoca
           AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)`
     }, Effect.orDie)
 
-    /** CLI and OAuth grants. What changes in one team needs no word here: `Authenticate` sees it at the next request. */
+    /** CLI and OAuth grants, and approvals that nobody fetched yet. What changes in one team needs no word here: `Authenticate` sees it at the next request. */
     const grantsOf = Effect.fnUntraced(function* (userId: UserId) {
       const now = yield* DateTime.nowAsDate
+      yield* sql`
+        UPDATE device_requests SET teams = '[]'::jsonb
+        WHERE decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`
       yield* sql`UPDATE cli_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`
       yield* sql`UPDATE oauth_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`
     }, Effect.orDie)

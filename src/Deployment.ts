@@ -1,0 +1,33 @@
+/** What this deployment supports, as `GET /capabilities` and the MCP tool of that name tell it (decisions 4). */
+import type * as HttpApi from "@effect/platform/HttpApi"
+import * as Option from "effect/Option"
+import { ServerApi, servesMcp } from "#schema/Api.ts"
+import { type Capabilities, limits } from "#schema/CapabilitiesApi.ts"
+import type { Settings } from "#src/AppConfig.ts"
+import manifest from "../package.json" with { type: "json" }
+
+/** What an acknowledged write survives: Postgres is refused at start unless it syncs, or was declared unsafe. */
+export const durabilityOf = (settings: Settings): Capabilities["durability"] =>
+  Option.isSome(settings.databaseUrl) && !settings.unsafeDatabase ? "power-loss" : "process-crash"
+
+/** The newest revision of each era; older ones of the second are understood too. */
+export const mcpProtocolVersions: ReadonlyArray<string> = servesMcp ? ["2026-07-28", "2025-11-25"] : []
+
+const serves = (group: string): boolean => group in (ServerApi as unknown as HttpApi.HttpApi.AnyWithProps).groups
+
+export const deploymentOf = (settings: Settings): Capabilities => ({
+  version: manifest.version,
+  features: {
+    mcp: servesMcp,
+    mcpReveal: servesMcp && settings.mcpReveal,
+    sealedValues: serves("sealed"),
+    deviceAuthorization: serves("device"),
+    templates: true,
+    versions: true,
+    idempotency: true
+  },
+  limits,
+  durability: durabilityOf(settings),
+  mcpProtocolVersions,
+  mcpUrl: `${settings.baseUrl}/mcp`
+})

@@ -1,0 +1,285 @@
+/** The table at work: each tool of `schema/McpTools.ts` over the same use cases as the REST routes. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type { AnyApiError } from "#schema/ApiError.ts"
+import { CurrentCaller } from "#schema/Caller.ts"
+import { ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
+import type { ToolInput, ToolName, ToolOutput } from "#schema/McpTools.ts"
+import { InjectedSecrets, SecretWithValue } from "#schema/SecretsApi.ts"
+import { Access } from "#src/access/Access.ts"
+import { AuditTrail } from "#src/access/AuditTrail.ts"
+import * as Policy from "#src/access/Policy.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { deploymentOf } from "#src/Deployment.ts"
+import { Environments } from "#src/projects/Environments.ts"
+import { Projects } from "#src/projects/Projects.ts"
+import { cyclesOf, KeyNames } from "#src/secrets/KeyNames.ts"
+import { Origins } from "#src/secrets/Origins.ts"
+import { Secrets } from "#src/secrets/Secrets.ts"
+import { scopesOf } from "./Credentials.ts"
+import { type Standing, ValueRequests } from "./ValueRequests.ts"
+
+/** What the protocol revision and the client can do, and what came back from a person. */
+export interface Surroundings {
+  /** The client opens addresses for its person (URL-mode elicitation). */
+  readonly opensPages: boolean
+  /** The client can ask its person a yes-or-no question (form-mode elicitation). */
+  readonly confirms: boolean
+  /** What the person said to the question of this call. */
+  readonly said: "accept" | "decline" | undefined
+  /** The value request that this call continues; verified to be of this caller and this question. */
+  readonly continues: string | undefined
+}
+
+/** What a call comes to. `OpenPage`: a person has to act; `otherwise` is the answer for clients that cannot open pages. */
+export type Outcome<O> =
+  | { readonly _tag: "Done"; readonly output: O }
+  | {
+      readonly _tag: "OpenPage"
+      readonly requestId: string
+      readonly url: string
+      readonly message: string
+      readonly otherwise: O
+    }
+  | { readonly _tag: "Confirm"; readonly message: string }
+
+export type Handler<N extends ToolName> = (
+  input: ToolInput<N>,
+  around: Surroundings
+) => Effect.Effect<Outcome<ToolOutput<N>>, AnyApiError, CurrentCaller>
+export type Handlers = { readonly [N in ToolName]: Handler<N> }
+
+const done = <O>(output: O): Outcome<O> => ({ _tag: "Done", output })
+const names = (list: ReadonlyArray<{ readonly key: string }>) => list.map(({ key }) => key)
+
+const pageOfProjects = 100
+const toCursor = (offset: number) => Buffer.from(String(offset)).toString("base64url")
+const fromCursor = (cursor: string): Option.Option<number> => {
+  const text = Buffer.from(cursor, "base64url").toString("latin1")
+  return /^[1-9]\d{0,6}$/.test(text) && toCursor(Number(text)) === cursor ? Option.some(Number(text)) : Option.none()
+}
+
+const decodeInjected = Schema.decodeUnknown(Schema.parseJson(InjectedSecrets))
+const decodeValue = Schema.decodeUnknown(Schema.parseJson(SecretWithValue))
+const text = (body: Uint8Array) => new TextDecoder().decode(body)
+
+/** How long a call waits for the person, once the client has opened the page; below the usual timeout of clients. */
+const patience = 25_000
+
+export const make = Effect.gen(function* () {
+  const access = yield* Access
+  const trail = yield* AuditTrail
+  const settings = yield* AppConfig
+  const environments = yield* Environments
+  const projects = yield* Projects
+  const keyNames = yield* KeyNames
+  const origins = yield* Origins
+  const secrets = yield* Secrets
+  const requests = yield* ValueRequests
+  const { features, limits } = deploymentOf(settings)
+
+  const provided = (standing: Standing): Outcome<ToolOutput<"request_secret_value">> => {
+    switch (standing.status) {
+      case "stored":
+        return done({ status: "stored", id: standing.id, key: standing.key, version: standing.version })
+      case "declined":
+        return done({ status: "declined" })
+      case "pending": {
+        const url = `${settings.baseUrl}/app/provide/${standing.code}`
+        return {
+          _tag: "OpenPage",
+          requestId: standing.requestId,
+          url,
+          message: "Open the page to type the value. It goes to Ampoule and not into this conversation.",
+          otherwise: { status: "needs_human", url, expiresAt: standing.expiresAt.toISOString() }
+        }
+      }
+    }
+  }
+
+  const handlers: Handlers = {
+    whoami: () =>
+      Effect.map(access.allTeams("identity:read", { audit: "identity.read" }), (caller) =>
+        done({
+          credential: {
+            type: caller.kind === "api_token" ? ("api_token" as const) : ("oauth_token" as const),
+            id: caller.credentialId,
+            ...(caller.name === null ? {} : { name: caller.name }),
+            ...(caller.accessLevel === null ? {} : { accessLevel: caller.accessLevel }),
+            ...(caller.expiresAt === null ? {} : { expiresAt: caller.expiresAt.toISOString() })
+          },
+          ...(caller.user === null ? {} : { user: caller.user }),
+          teams: caller.teams.map(({ id, name, role }) => ({ id, name, role: role ?? "viewer" })),
+          scopes: scopesOf(caller),
+          restrictions: { projects: caller.restrictions.projectIds, environments: caller.restrictions.environmentIds }
+        })
+      ),
+
+    get_capabilities: () => Effect.succeed(done({ features, limits })),
+
+    list_projects: ({ cursor }) =>
+      Effect.gen(function* () {
+        const offset = cursor === undefined ? Option.some(0) : fromCursor(cursor)
+        if (Option.isNone(offset)) {
+          return yield* new ValidationFailed({
+            field: "cursor",
+            message: "must be the nextCursor of an earlier answer"
+          })
+        }
+        const all = yield* projects.list(yield* access.eachTeam("projects:read", { audit: "project.list" }))
+        const next = offset.value + pageOfProjects
+        return done({
+          projects: all.slice(offset.value, next).map(({ id, name, slug, teamId }) => ({ id, name, slug, teamId })),
+          ...(next < all.length ? { nextCursor: toCursor(next) } : {})
+        })
+      }),
+
+    list_environments: ({ projectId }) =>
+      Effect.gen(function* () {
+        const permit = yield* access.project("projects:read", projectId, { audit: "environment.list" })
+        const { items } = yield* environments.list(permit)
+        return done({
+          environments: items.map(({ id, name, protected: isProtected, slug }) => ({
+            id,
+            slug,
+            name,
+            protected: isProtected
+          }))
+        })
+      }),
+
+    list_secrets: (input) =>
+      Effect.map(keyNames.search(input), ({ page, pageSize, rows, target, total }) =>
+        done({
+          secrets: rows.map((row) => ({
+            id: row.id,
+            key: row.key,
+            kind: row.kind,
+            version: row.version,
+            updatedAt: row.updatedAt.toISOString(),
+            reference: `secret://${target.projectId}/${target.slug}/${row.key}`,
+            references: row.refs
+          })),
+          page,
+          pageSize,
+          total
+        })
+      ),
+
+    check_secrets: (input) => Effect.map(keyNames.check(input), done),
+
+    compare_environments: (input) =>
+      Effect.map(secrets.diff(input), ({ added, changed, removed }) =>
+        done({ added: names(added), removed: names(removed), changed: names(changed) })
+      ),
+
+    get_composition: (input) =>
+      Effect.map(secrets.composition(input), ({ edges, nodes }) => {
+        const graph = new Map<string, Array<string>>(nodes.map(({ key }) => [key, []]))
+        for (const { from, to } of edges) graph.get(from)?.push(to)
+        return done({ nodes, edges, cycles: cyclesOf(graph) })
+      }),
+
+    plan_run: (input) =>
+      Effect.map(keyNames.plan(input), ({ injected, problems, target }) => {
+        const query = new URLSearchParams({ projectId: target.projectId, environment: target.slug })
+        const only = input.keys === undefined ? [] : injected.flatMap((key) => ["--only", key])
+        return done({
+          command: [
+            "ampoule",
+            "run",
+            "--url",
+            settings.baseUrl,
+            "--project",
+            target.projectId,
+            "--env",
+            target.slug,
+            ...only,
+            "--",
+            ...input.command
+          ],
+          http: { method: "GET", url: `${settings.baseUrl}/secrets/inject?${query.toString()}` },
+          injectedKeys: injected,
+          problems
+        })
+      }),
+
+    request_secret_value: (input, { continues, opensPages, said }) =>
+      Effect.gen(function* () {
+        if (said === "decline") return done({ status: "declined" })
+        const standing =
+          continues !== undefined && opensPages && said === "accept"
+            ? yield* requests.outcome(continues, patience)
+            : yield* requests.ask(input)
+        return provided(standing)
+      }),
+
+    create_secret: (input) => Effect.map(origins.create(input), done),
+
+    update_secret: (input) => Effect.map(origins.update(input), done),
+
+    copy_secrets: (input) =>
+      Effect.map(origins.copy(input), ({ created, skipped, updated }) => done({ created, updated, skipped })),
+
+    bulk_upsert_secrets: (input) =>
+      Effect.map(origins.upsert(input), ({ created, unchanged, updated }) => done({ created, updated, unchanged })),
+
+    delete_secret: ({ disposition, secretId }, { confirms, said }) =>
+      Effect.gen(function* () {
+        if (confirms && said === undefined) {
+          yield* access.environmentOfSecret("secrets:write", secretId, { audit: "secret.delete" })
+          return {
+            _tag: "Confirm" as const,
+            message: `Delete the secret ${secretId}${disposition === "cascade" ? " and everything composed from it" : ""}?`
+          }
+        }
+        if (said === "decline") return done({ deleted: false, dependents: [] })
+        const { cascaded, deleted, flattened } = yield* secrets.remove(secretId, disposition)
+        return done({ deleted, dependents: [...flattened, ...cascaded] })
+      }),
+
+    delete_secrets: (input) => Effect.map(secrets.deleteBulk(input), ({ ids }) => done({ deleted: ids })),
+
+    reveal_secret_value: ({ reason, ...query }) =>
+      Effect.gen(function* () {
+        const body = yield* secrets.readValue(query, reason)
+        const { key, value, version } = yield* Effect.orDie(decodeValue(text(body)))
+        return done({ key, version, value })
+      }),
+
+    resolve_environment: (query) =>
+      Effect.gen(function* () {
+        const { body } = yield* secrets.inject(query, undefined)
+        if (body === undefined) return yield* Effect.dieMessage("an injection without a condition has a body")
+        const { values } = yield* Effect.orDie(decodeInjected(text(body)))
+        return done({ values })
+      }),
+
+    list_audit_events: ({ cursor, environment, key, limit, projectId, since, until }) =>
+      Effect.gen(function* () {
+        const { restrictions, teams } = yield* CurrentCaller
+        const intent = { audit: "audit.read" } as const
+        // The trail is for owners and admins: of the other teams of a person it is not a refusal, unless there is no else.
+        const readable = teams.filter(({ role }) => role === null || Policy.roleAllows(role, "audit:read"))
+        const of =
+          projectId === undefined
+            ? (readable.length > 0 ? readable : teams).map(({ id }) => id)
+            : [(yield* access.project("audit:read", projectId, intent)).target.teamId]
+        const permits = yield* Effect.forEach(of, (id) => access.team("audit:read", id, intent)).pipe(
+          Effect.catchTag("TEAM_NOT_FOUND", () => new ProjectNotFound())
+        )
+        const page = yield* trail.across(permits, restrictions, {
+          limit: limit ?? 50,
+          ...(cursor === undefined ? {} : { cursor }),
+          ...(projectId === undefined ? {} : { projectId }),
+          ...(environment === undefined ? {} : { environment }),
+          ...(key === undefined ? {} : { key }),
+          ...(since === undefined ? {} : { since }),
+          ...(until === undefined ? {} : { until })
+        })
+        return done({ events: page.items, ...(page.nextCursor === null ? {} : { nextCursor: page.nextCursor }) })
+      })
+  }
+  return handlers
+})
