@@ -4,6 +4,9 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Runtime from "effect/Runtime"
 
+/** Milliseconds. */
+const hanging = 1_500
+
 interface Waiting<A, B, E> {
   readonly item: A
   readonly resume: (exit: Effect.Effect<B, E>) => void
@@ -30,9 +33,13 @@ export const make = <A, B, E>(options: {
         const batch = queue.length <= options.maxBatch ? queue : queue.slice(0, options.maxBatch)
         queue = queue.length <= options.maxBatch ? [] : queue.slice(options.maxBatch)
         inFlight++
+        const started = performance.now()
         fork(Effect.suspend(() => options.run(batch.map((w) => w.item)))).addObserver((exit) => {
           inFlight--
           settle(batch, exit)
+          // What failed this slowly met a database that hangs: those who waited behind it are told now, not a second
+          // deadline later (decisions 11: within 3 s).
+          if (Exit.isFailure(exit) && performance.now() - started > hanging) settle(queue.splice(0), exit)
           if (queue.length > 0) schedule()
         })
       }
