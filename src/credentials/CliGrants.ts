@@ -1,4 +1,4 @@
-/** CLI grants: 180 days or 90 days unused, revoked by their holder, cut when a person leaves a team (decisions 6). */
+/** CLI grants: 180 days or 90 days unused, revoked by their holder; what else ends them is in `Revocation.ts` (decisions 6). */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -175,41 +175,6 @@ export class CliGrants extends Effect.Service<CliGrants>()("credentials/CliGrant
       Effect.catchTag("SqlError", Effect.die)
     )
 
-    /**
-     * For the transaction in which a person leaves, loses or is switched off in a team: their grants lose it, and die
-     * with the last. Approvals that are not yet delivered come first: the delivery locks its request, so that either
-     * this sees the grant or the delivery sees the loss.
-     */
-    const loseTeam = Effect.fnUntraced(
-      function* (userId: UserId, teamId: TeamId) {
-        const now = yield* Clock.currentTimeMillis
-        yield* sql`
-        UPDATE device_requests SET teams =
-          (SELECT coalesce(jsonb_agg(t), '[]'::jsonb) FROM jsonb_array_elements(teams) t WHERE t->>'teamId' <> ${teamId})
-        WHERE decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`
-        yield* sql`
-        DELETE FROM cli_grant_teams g USING cli_grants c
-        WHERE c.id = g.grant_id AND c.user_id = ${userId} AND g.team_id = ${teamId}`
-        yield* sql`
-        UPDATE cli_grants c SET revoked_at = ${new Date(now)}
-        WHERE c.user_id = ${userId} AND c.revoked_at IS NULL
-          AND NOT EXISTS (SELECT 1 FROM cli_grant_teams g WHERE g.grant_id = c.id)`
-      },
-      Effect.catchTag("SqlError", Effect.die)
-    )
-
-    /** For the transaction of a password reset: every grant of the person ends, and every approval not yet delivered. */
-    const revokeAllOf = Effect.fnUntraced(
-      function* (userId: UserId) {
-        const now = yield* Clock.currentTimeMillis
-        yield* sql`
-        UPDATE device_requests SET teams = '[]'::jsonb
-        WHERE decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`
-        yield* sql`UPDATE cli_grants SET revoked_at = ${new Date(now)} WHERE user_id = ${userId} AND revoked_at IS NULL`
-      },
-      Effect.catchTag("SqlError", Effect.die)
-    )
-
-    return { mint, list, revokeOwn, logout, loseTeam, revokeAllOf } as const
+    return { mint, list, revokeOwn, logout } as const
   })
 }) {}

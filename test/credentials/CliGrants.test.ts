@@ -7,6 +7,7 @@ import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import type { Scope } from "#schema/Scopes.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants, type NewGrant } from "#src/credentials/CliGrants.ts"
+import { Revocation } from "#src/credentials/Revocation.ts"
 import { deviceLayer } from "#test/support/DeviceFixtures.ts"
 import { world, type World } from "#test/support/Fixtures.ts"
 
@@ -144,7 +145,7 @@ layer(deviceLayer)("CLI grants", (it) => {
   it.effect("lose a team when the person does, for good, and die with the last", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const grants = yield* CliGrants
+      const revocation = yield* Revocation
       const w = yield* world()
       const other = yield* secondTeam(w)
       const both = yield* granted(w, {
@@ -164,7 +165,7 @@ layer(deviceLayer)("CLI grants", (it) => {
         [other.teamId]
       )
       assert.strictEqual(yield* one.life, "revoked")
-      yield* sql.withTransaction(grants.loseTeam(w.userId, w.teamId))
+      yield* sql.withTransaction(revocation.grantsInTeam(w.userId, w.teamId))
 
       // Back in the team, the person signs in anew: the old grants do not come back.
       yield* sql`UPDATE memberships SET active = true WHERE user_id = ${w.userId} AND team_id = ${w.teamId}`
@@ -174,7 +175,7 @@ layer(deviceLayer)("CLI grants", (it) => {
       )
       assert.strictEqual(yield* both.life, "live")
       assert.strictEqual(yield* one.life, "revoked")
-      yield* sql.withTransaction(grants.loseTeam(w.userId, other.teamId))
+      yield* sql.withTransaction(revocation.grantsInTeam(w.userId, other.teamId))
       assert.strictEqual(yield* both.life, "revoked")
       assert.strictEqual(yield* bystander.life, "live")
     })
@@ -194,12 +195,12 @@ layer(deviceLayer)("CLI grants", (it) => {
   it.effect("all end at a password reset", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const grants = yield* CliGrants
+      const revocation = yield* Revocation
       const w = yield* world()
       const other = yield* world()
       const mine = [yield* granted(w), yield* granted(w, { machine: true })]
       const theirs = yield* granted(other)
-      yield* sql.withTransaction(grants.revokeAllOf(w.userId))
+      yield* sql.withTransaction(revocation.grantsOf(w.userId))
       for (const grant of mine) assert.strictEqual(yield* grant.life, "revoked")
       assert.strictEqual(yield* theirs.life, "live")
     })

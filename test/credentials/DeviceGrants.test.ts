@@ -13,8 +13,8 @@ import type { ApproveDevice } from "#schema/DeviceApi.ts"
 import type { Role, Scope } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
-import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants, type DeviceSignal, lifetimeSeconds } from "#src/credentials/DeviceGrants.ts"
+import { Revocation } from "#src/credentials/Revocation.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { deviceLayer, otherProcess } from "#test/support/DeviceFixtures.ts"
 import { world, type World } from "#test/support/Fixtures.ts"
@@ -420,10 +420,10 @@ layer(deviceLayer)("device authorization", (it) => {
       const w = yield* world()
       const sql = yield* SqlClient.SqlClient
       const device = yield* DeviceGrants
-      const grants = yield* CliGrants
+      const revocation = yield* Revocation
       const { poll, userCode } = yield* begin()
       yield* device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
-      yield* sql.withTransaction(grants.loseTeam(w.userId, w.teamId))
+      yield* sql.withTransaction(revocation.grantsInTeam(w.userId, w.teamId))
       assert.deepStrictEqual(yield* poll, { status: "failed", reason: "denied" })
 
       const second = yield* begin()
@@ -433,16 +433,29 @@ layer(deviceLayer)("device authorization", (it) => {
     })
   )
 
+  it.effect("is void when the approver's password was reset before the delivery", () =>
+    Effect.gen(function* () {
+      const w = yield* world()
+      const sql = yield* SqlClient.SqlClient
+      const device = yield* DeviceGrants
+      const revocation = yield* Revocation
+      const { poll, userCode } = yield* begin()
+      yield* device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      yield* sql.withTransaction(revocation.grantsOf(w.userId))
+      assert.deepStrictEqual(yield* poll, { status: "failed", reason: "denied" })
+    })
+  )
+
   it.effect("racing a loss of the team leaves no working credential behind, whoever comes first", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const device = yield* DeviceGrants
-      const grants = yield* CliGrants
+      const revocation = yield* Revocation
       for (let round = 0; round < 10; round++) {
         const w = yield* world()
         const { poll, userCode } = yield* begin()
         yield* device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
-        const [answer] = yield* Effect.all([poll, sql.withTransaction(grants.loseTeam(w.userId, w.teamId))], {
+        const [answer] = yield* Effect.all([poll, sql.withTransaction(revocation.grantsInTeam(w.userId, w.teamId))], {
           concurrency: "unbounded"
         })
         if (answer.credential === undefined) {

@@ -10,6 +10,7 @@ import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
+import { Revocation } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import * as TestDatabase from "./TestDatabase.ts"
@@ -35,7 +36,7 @@ const config = Layer.succeed(AppConfig, {
 })
 
 const process = DeviceGrants.Default.pipe(
-  Layer.provideMerge(Layer.mergeAll(CliGrants.Default, RateLimiter.Default, Authenticate.Default)),
+  Layer.provideMerge(Layer.mergeAll(CliGrants.Default, RateLimiter.Default, Authenticate.Default, Revocation.Default)),
   Layer.provideMerge(
     Layer.mergeAll(Audit.Default, LastUse.Default, RateLimitMemory.layer, EventBusMemory.layer, config)
   )
