@@ -11,12 +11,20 @@ import * as Doors from "./Doors.tsx"
 import * as EnvironmentPages from "./EnvironmentPages.tsx"
 import * as Pages from "./Pages.ts"
 import * as ProjectPages from "./ProjectPages.tsx"
+import * as SecretPages from "./SecretPages.tsx"
+import * as ViewPages from "./ViewPages.tsx"
 
 export const layer = HttpApiBuilder.Router.use((router) =>
   Effect.gen(function* () {
     const assets = yield* Assets.load
     const pages = yield* Pages.make(assets)
-    const found = yield* Effect.all([Doors.routes(pages), EnvironmentPages.routes(pages), ProjectPages.routes(pages)])
+    const found = yield* Effect.all([
+      Doors.routes(pages),
+      ProjectPages.routes(pages),
+      EnvironmentPages.routes(pages),
+      SecretPages.routes(pages),
+      ViewPages.routes(pages)
+    ])
     const own = HttpRouter.empty.pipe(
       HttpRouter.get(assets.style.href as `/${string}`, Effect.succeed(assets.style.response)),
       HttpRouter.get(assets.script.href as `/${string}`, Effect.succeed(assets.script.response)),

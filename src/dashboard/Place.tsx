@@ -89,10 +89,7 @@ export const PlacePage = ({
           {project.name} <span class="hint">/</span> {environment.name} {environment.protected ? <Protected /> : null}
         </>
       }
-      crumbs={[
-        { href: Paths.home, label: "Projects" },
-        { href: Paths.projectSettings(project.id), label: "Project settings" }
-      ]}
+      crumbs={[{ href: Paths.home, label: "Projects" }]}
       actions={actions}
     >
       <nav class="pills" aria-label="Environments">
@@ -106,6 +103,7 @@ export const PlacePage = ({
         {tab("graph", `${here}/graph`, "References")}
         {tab("deleted", `${here}/deleted`, "Deleted")}
         {tab("sealing", `${here}/sealing`, "Sealed files")}
+        <a href={Paths.projectSettings(project.id)}>Project settings</a>
       </nav>
       {children}
     </Layout>

@@ -57,6 +57,16 @@ export const furnished = Effect.gen(function* () {
   const listed = yield* secrets
     .list({ projectId: project.id, environment: slug("development") })
     .pipe(Effect.provideService(CurrentCaller, caller))
+  const gone = listed.items.find((item) => item.key.startsWith("A_RATHER"))
+  if (gone !== undefined) {
+    yield* secrets.remove(gone.id, undefined).pipe(Effect.provideService(CurrentCaller, caller))
+    yield* secrets.restore(gone.id).pipe(Effect.provideService(CurrentCaller, caller))
+  }
+  yield* write(caller, project, "development", { OLD_KEY: "x" })
+  const old = (yield* secrets
+    .list({ projectId: project.id, environment: slug("development") })
+    .pipe(Effect.provideService(CurrentCaller, caller))).items.find((item) => item.key === "OLD_KEY")
+  if (old !== undefined) yield* secrets.remove(old.id, undefined).pipe(Effect.provideService(CurrentCaller, caller))
   const idOf = (name: string) => listed.items.find((item) => item.key === name)?.id ?? ""
   const here = `/app/projects/${project.id}`
   const development = `${here}/env/development`
@@ -74,6 +84,11 @@ export const furnished = Effect.gen(function* () {
     "secrets-paste": `${development}?panel=paste`,
     "secrets-empty": `${here}/env/staging`,
     "secrets-protected": `${here}/env/production`,
+    secret: `${development}/secrets/${idOf("DB_PASSWORD")}`,
+    "secret-template": `${development}/secrets/${idOf("DATABASE_URL")}`,
+    deleted: `${development}/deleted`,
+    graph: `${development}/graph`,
+    compare: `${here}/compare?from=development&to=production`,
     account: "/app/account"
   }
   return { owner, team, project, session, caller, idOf, openPages, pages, development, here }

@@ -4,17 +4,12 @@ import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { createRequire } from "node:module"
-import type { AxeResults } from "axe-core"
 import * as Browser from "./Browser.ts"
 import * as Rooms from "./Rooms.ts"
 
 const folder = path.resolve(".artifacts/screenshots")
 fs.mkdirSync(folder, { recursive: true })
 const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
-
-interface AxeWindow {
-  readonly axe: { readonly run: (options: unknown) => Promise<AxeResults> }
-}
 
 const inspect = async (page: Browser.Page, name: string) => {
   await page.screenshot({ path: path.join(folder, `${name}.png`), fullPage: true })

@@ -1,0 +1,80 @@
+/** Where the nodes of a composition graph stand: in columns by depth, templates left of what they use, with few crossings. */
+
+export interface Edge {
+  readonly from: string
+  readonly to: string
+}
+export interface Placed {
+  readonly key: string
+  readonly column: number
+  readonly row: number
+}
+export interface Layout {
+  readonly nodes: ReadonlyArray<Placed>
+  readonly columns: number
+  readonly rows: number
+}
+
+/** Longest path from a key to one that uses nothing. Stored graphs have no cycle; a cycle would end, too. */
+const depths = (keys: ReadonlyArray<string>, uses: ReadonlyMap<string, ReadonlyArray<string>>) => {
+  const found = new Map<string, number>()
+  const depthOf = (key: string, path: ReadonlySet<string>): number => {
+    const known = found.get(key)
+    if (known !== undefined) return known
+    if (path.has(key)) return 0
+    const deeper = new Set(path).add(key)
+    const depth = Math.max(0, ...(uses.get(key) ?? []).map((used) => depthOf(used, deeper) + 1))
+    found.set(key, depth)
+    return depth
+  }
+  for (const key of keys) depthOf(key, new Set())
+  return found
+}
+
+const mean = (values: ReadonlyArray<number>, other: number) =>
+  values.length === 0 ? other : values.reduce((sum, value) => sum + value, 0) / values.length
+
+/** Only keys that an edge touches are placed; the rest stands alone and needs no picture. */
+export const layout = (edges: ReadonlyArray<Edge>): Layout => {
+  const keys = [...new Set(edges.flatMap(({ from, to }) => [from, to]))].sort()
+  const uses = new Map<string, Array<string>>()
+  const usedBy = new Map<string, Array<string>>()
+  for (const { from, to } of edges) {
+    uses.set(from, [...(uses.get(from) ?? []), to])
+    usedBy.set(to, [...(usedBy.get(to) ?? []), from])
+  }
+  const depth = depths(keys, uses)
+  const deepest = Math.max(0, ...depth.values())
+  const columns: Array<Array<string>> = Array.from({ length: deepest + 1 }, () => [])
+  for (const key of keys) columns[deepest - (depth.get(key) ?? 0)].push(key)
+
+  // Barycentres: each column is ordered by where its neighbours stand, back and forth a few times.
+  const row = new Map<string, number>()
+  const number = () =>
+    columns.forEach((column) => column.forEach((key, i) => row.set(key, i - (column.length - 1) / 2)))
+  number()
+  for (let sweep = 0; sweep < 4; sweep++) {
+    const neighbours = sweep % 2 === 0 ? usedBy : uses
+    for (const column of sweep % 2 === 0 ? columns : [...columns].reverse()) {
+      const weight = new Map(
+        column.map((key) => [
+          key,
+          mean(
+            (neighbours.get(key) ?? []).map((other) => row.get(other) ?? 0),
+            row.get(key) ?? 0
+          )
+        ])
+      )
+      column.sort((a, b) => (weight.get(a) ?? 0) - (weight.get(b) ?? 0) || (a < b ? -1 : 1))
+    }
+    number()
+  }
+  const rows = Math.max(0, ...columns.map((column) => column.length))
+  return {
+    nodes: columns.flatMap((column, i) =>
+      column.map((key, j) => ({ key, column: i, row: j + (rows - column.length) / 2 }))
+    ),
+    columns: keys.length === 0 ? 0 : columns.length,
+    rows
+  }
+}
