@@ -186,8 +186,11 @@ export class Setup extends Effect.Service<Setup>()("credentials/Setup", {
     /** Once: SETUP_ALREADY_DONE whatever the code, then CREDENTIAL_INVALID for a wrong one. */
     const complete = Effect.fn("Setup.complete")(function* ({ setupCode, ...input }: SetupRequest) {
       if (yield* Effect.orDie(isDone)) return yield* new SetupAlreadyDone()
-      // Checked before the costly hash, and again under the lock.
-      if (!(yield* Effect.orDie(isValid(setupCode)))) return yield* new CredentialInvalid()
+      // Checked before the costly hash, and again under the lock. The codes end with the setup: someone who came second
+      // in between is told so.
+      if (!(yield* Effect.orDie(isValid(setupCode)))) {
+        return yield* (yield* Effect.orDie(isDone)) ? new SetupAlreadyDone() : new CredentialInvalid()
+      }
       return yield* createOwner(input, setupCode)
     })
 
