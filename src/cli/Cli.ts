@@ -4,12 +4,15 @@ import * as Command from "@effect/cli/Command"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as ValidationError from "@effect/cli/ValidationError"
 import * as Effect from "effect/Effect"
+import { doctor } from "./Doctor.ts"
 import { usage } from "./Failure.ts"
+import { graph } from "./Graph.ts"
 import * as Help from "./Help.ts"
 import { login, logout } from "./Login.ts"
 import { out, plain, withoutColour } from "./Output.ts"
 import { projects, projectsHelp } from "./Projects.ts"
 import { run } from "./Run.ts"
+import { reseal, seal, sealHelp, sealWords, unseal } from "./Sealing.ts"
 import { secrets, secretsHelp } from "./Secrets.ts"
 import { migrate, server } from "./ServerPrograms.ts"
 import { setup } from "./Setup.ts"
@@ -18,16 +21,36 @@ import { whoami } from "./Whoami.ts"
 
 const root = Command.make("ampoule").pipe(
   Command.withDescription("Secrets stay sealed until the moment they are injected."),
-  Command.withSubcommands([run, secrets, projects, login, logout, whoami, setup, server, migrate])
+  Command.withSubcommands([
+    run,
+    secrets,
+    projects,
+    graph,
+    seal,
+    unseal,
+    reseal,
+    login,
+    logout,
+    whoami,
+    doctor,
+    setup,
+    server,
+    migrate
+  ])
 )
 const help = Help.node(
   root,
   Help.node(run),
   secretsHelp,
   projectsHelp,
+  Help.node(graph),
+  sealHelp,
+  Help.node(unseal),
+  Help.node(reseal),
   Help.node(login),
   Help.node(logout),
   Help.node(whoami),
+  Help.node(doctor),
   Help.node(setup),
   Help.node(server),
   Help.node(migrate)
@@ -48,9 +71,17 @@ const notUnderstood = (error: ValidationError.ValidationError) => {
   return usage(unknown[1] === undefined ? "There is an argument too many." : `There is no option ${unknown[1]} here.`)
 }
 
-/** `argv` as Node has it; what belongs to a child process is cut off already. */
-export const execute = (argv: ReadonlyArray<string>) => {
-  const words = argv.slice(2)
+/** `seal FILE` is `seal file FILE`: a command of the parser has arguments or commands, not both. */
+const withFileCommand = (words: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const [command, next] = words
+  const isFile = command === "seal" && next !== undefined && !["--help", "-h", ...sealWords].includes(next)
+  return isFile ? ["seal", "file", ...words.slice(1)] : words
+}
+
+/** `given`: argv as Node has it; what belongs to a child process is cut off already. */
+export const execute = (given: ReadonlyArray<string>) => {
+  const words = withFileCommand(given.slice(2))
+  const argv = [...given.slice(0, 2), ...words]
   const found = Help.find(help, words)
   const asked = words.includes("--help") || words.includes("-h")
   if (found.unknown !== undefined) {

@@ -11,6 +11,7 @@ import * as Data from "effect/Data"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import { readFileSync } from "node:fs"
+import { secretKeyPattern } from "#schema/Values.ts"
 import * as ChildEnvironment from "./ChildEnvironment.ts"
 import * as ChildProcess from "./ChildProcess.ts"
 import * as Credential from "./Credential.ts"
@@ -20,6 +21,7 @@ import * as OfflineCache from "./OfflineCache.ts"
 import * as Shared from "./Options.ts"
 import { warn } from "./Output.ts"
 import { type Masks, masks, shortestMasked } from "./Redactor.ts"
+import { openOnServer, readSealed } from "./Sealing.ts"
 import * as Signals from "./Signals.ts"
 import * as Target from "./Target.ts"
 
@@ -91,6 +93,13 @@ const options = {
     Options.withDescription("Keep an encrypted copy, and use it when the server does not answer")
   ),
   offlineAge: duration("offline-max-age", "24h").pipe(Options.withDescription("Oldest copy that --offline uses (24h)")),
+  sealed: Options.text("sealed").pipe(
+    Options.withPseudoName("file"),
+    Options.withDescription(
+      "Pass the values of a sealed file, opened on the server, instead of the environment's secrets"
+    ),
+    Options.optional
+  ),
   redact: Options.boolean("redact").pipe(
     Options.withDescription("Mask the values in the output of the command (its output is then no terminal)")
   )
@@ -107,6 +116,7 @@ export interface RunOptions extends Credential.ConnectionOptions, Target.TargetO
   readonly interval: Duration.Duration
   readonly offline: boolean
   readonly offlineAge: Duration.Duration
+  readonly sealed: Option.Option<string>
   readonly redact: boolean
 }
 
@@ -251,16 +261,13 @@ const pause = (interval: Duration.Duration, failures: number) =>
 const grace = Duration.seconds(10)
 
 const supervise = Effect.fnUntraced(function* (
-  session: Credential.Session,
-  target: Target.Target,
+  first: Resolved,
+  update: (etag: string | undefined) => ReturnType<typeof fetchEnvironment>,
   command: ReadonlyArray<string>,
   options: RunOptions
 ) {
   const [program, ...args] = command
   if (program === undefined) return yield* noCommand
-
-  const found = yield* fetchEnvironment(session, target, options, { _tag: "first" })
-  const first = Option.getOrElse(found, (): Resolved => ({ values: {}, etag: Option.none() }))
   let current = yield* prepare(first.values, command, options)
   let etag = Option.getOrUndefined(first.etag)
 
@@ -285,7 +292,7 @@ const supervise = Effect.fnUntraced(function* (
     }
     for (;;) {
       yield* pause(options.interval, failures)
-      const asked = yield* Effect.either(fetchEnvironment(session, target, options, { _tag: "update", etag }))
+      const asked = yield* Effect.either(update(etag))
       if (asked._tag === "Left") {
         yield* report(asked.left)
         continue
@@ -364,6 +371,20 @@ const supervise = Effect.fnUntraced(function* (
   }
 }, Effect.scoped)
 
+const nothing: Resolved = { values: {}, etag: Option.none() }
+
+const openSealed = Effect.fnUntraced(function* (session: Credential.Session, options: RunOptions) {
+  const name = Option.getOrElse(options.sealed, () => "")
+  const file = yield* readSealed(name)
+  const { activeKey, values } = yield* openOnServer(session, file, options)
+  const foreign = Object.keys(values).find((key) => !secretKeyPattern.test(key))
+  if (foreign !== undefined) return yield* new CliFailure({ message: `${name} holds a name that is no secret key.` })
+  if (activeKey !== undefined) {
+    yield* warn(`${name} is sealed with an old key: \`ampoule reseal ${name}\` brings it to the active one.`)
+  }
+  return { values, etag: Option.none() } satisfies Resolved
+})
+
 const noCommand = usage("No command to run.", "Put -- before it: ampoule run [options] -- node app.js")
 
 export const handler = Effect.fnUntraced(
@@ -374,9 +395,20 @@ export const handler = Effect.fnUntraced(
     if (options.watch && Duration.lessThan(options.interval, Duration.seconds(1))) {
       return yield* usage("--watch-interval is at least 1s.")
     }
+    if (Option.isSome(options.sealed) && (options.watch || options.offline)) {
+      return yield* usage("--sealed goes with neither --watch nor --offline.")
+    }
+    const target = Option.isSome(options.sealed) ? undefined : yield* Target.target(options)
     const session = yield* Credential.open({ ...options, impatient: options.offline })
-    const target = yield* Target.target(options)
-    const ended = yield* supervise(session, target, command, options)
+    const ended =
+      target === undefined
+        ? yield* supervise(yield* openSealed(session, options), () => Effect.succeedNone, command, options)
+        : yield* supervise(
+            Option.getOrElse(yield* fetchEnvironment(session, target, options, { _tag: "first" }), () => nothing),
+            (etag) => fetchEnvironment(session, target, options, { _tag: "update", etag }),
+            command,
+            options
+          )
     if (ended._tag === "NotStarted") {
       return yield* new CliFailure({ message: `${program}: ${ended.reason}.`, exitCode: ended.code })
     }
@@ -401,7 +433,8 @@ export const run = Command.make("run", options, handler).pipe(
         "ampoule run --project shop --env development -- node app.js",
         "ampoule run --only 'DATABASE_*' -- ./migrate.sh",
         "ampoule run --watch --offline -- npm start",
-        "ampoule run --redact -- make test"
+        "ampoule run --redact -- make test",
+        "ampoule run --sealed .env.sealed -- node app.js"
       ]
     })
   )

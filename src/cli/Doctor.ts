@@ -1,0 +1,168 @@
+/** `ampoule doctor`: each part that has to work for the others, one line each. */
+import * as Command from "@effect/cli/Command"
+import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Capabilities from "./Capabilities.ts"
+import { call, connect, type Connection, identity, isInTheClear } from "./Client.ts"
+import * as Credential from "./Credential.ts"
+import { CredentialStores } from "./CredentialStore.ts"
+import { type CliError, describe } from "./Failure.ts"
+import * as Logins from "./Logins.ts"
+import * as Shared from "./Options.ts"
+import { json, out, plain } from "./Output.ts"
+import * as Target from "./Target.ts"
+import { version } from "./Version.ts"
+
+interface Finding {
+  readonly check: string
+  readonly state: "ok" | "warning" | "failed"
+  readonly text: string
+}
+
+const ok = (check: string, text: string): Finding => ({ check, state: "ok", text })
+const warning = (check: string, text: string): Finding => ({ check, state: "warning", text })
+const failed = (check: string, text: string): Finding => ({ check, state: "failed", text })
+
+const sentence = (error: CliError): string => {
+  const { hint, message } = describe(error)
+  return hint === undefined ? message : `${message} ${hint.replaceAll(/\n\s*/g, " ")}`
+}
+
+const Readiness = Schema.parseJson(
+  Schema.Struct({ checks: Schema.Record({ key: Schema.String, value: Schema.Struct({ status: Schema.String }) }) })
+)
+const decodeReadiness = Schema.decodeUnknownOption(Readiness)
+
+/** Difference beyond which expiry times and the age of offline copies mislead. */
+const mostSkew = 60_000
+
+const serverFindings = Effect.fnUntraced(function* (connection: Connection) {
+  const sent = yield* Clock.currentTimeMillis
+  const live = yield* Effect.either(connection.http.execute(HttpClientRequest.get("/health/live")))
+  if (live._tag === "Left") return [failed("server", sentence(live.left))]
+  const received = yield* Clock.currentTimeMillis
+  const findings = [ok("server", `answers in ${received - sent} ms`)]
+  const date = Date.parse(live.right.headers["date"] ?? "")
+  if (Number.isFinite(date)) {
+    // The header has whole seconds: half of one either way, and the way there and back.
+    const skew = Math.round((sent + received) / 2 - (date + 500))
+    const text = `this clock is ${Math.abs(Math.round(skew / 1_000))} s ${skew > 0 ? "ahead of" : "behind"} the server's`
+    findings.push(Math.abs(skew) > mostSkew ? warning("clock", text) : ok("clock", text))
+  }
+  return findings
+})
+
+/** Readiness answers 503 without the envelope of errors: read as it is. */
+const readiness = Effect.fnUntraced(function* (url: string) {
+  const { http } = yield* connect({ url })
+  const ready = yield* Effect.either(http.execute(HttpClientRequest.get("/health/ready")))
+  if (ready._tag === "Left") {
+    return ready.left._tag === "UnexpectedAnswer" && ready.left.status === 503
+      ? failed("readiness", "the server lacks something that it needs; its log and /health/ready say what")
+      : failed("readiness", sentence(ready.left))
+  }
+  const checks = Option.flatMap(yield* Effect.option(ready.right.text), (text) => decodeReadiness(text))
+  return ok(
+    "readiness",
+    Option.match(checks, {
+      onNone: () => "ready",
+      onSome: ({ checks }) =>
+        Object.entries(checks)
+          .map(([name, { status }]) => `${plain(name)} ${plain(status)}`)
+          .join(", ")
+    })
+  )
+})
+
+const keychain = (url: string, login: Option.Option<Logins.Login>) =>
+  Effect.gen(function* () {
+    const stores = yield* CredentialStores
+    const used = Option.getOrUndefined(login)?.protection
+    const answer = yield* Effect.either(stores.os_keychain.read(url))
+    if (answer._tag === "Right") return ok("keychain", "answers")
+    return used === "os_keychain"
+      ? failed("keychain", sentence(answer.left))
+      : warning("keychain", "none answers here: `ampoule login` needs --plaintext-local")
+  })
+
+const credentialFindings = Effect.fnUntraced(function* (options: Credential.ConnectionOptions) {
+  const chosen = yield* Effect.either(Credential.choose(options))
+  if (chosen._tag === "Left") return [failed("credential", sentence(chosen.left))]
+  if (Option.isNone(chosen.right)) {
+    return [failed("credential", "none: run `ampoule login`, or set AMPOULE_API_TOKEN")]
+  }
+  const { credential, url, why } = chosen.right.value
+  const connection = yield* connect({ url, credential })
+  const findings = [ok("credential", why)]
+  const client = yield* identity(connection)
+  const who = yield* Effect.either(call(connection, client.verify()))
+  findings.push(
+    who._tag === "Left"
+      ? failed("permission", sentence(who.left))
+      : ok(
+          "permission",
+          `${who.right.accessLevel ?? who.right.scopes?.flatMap(({ scopes }) => scopes).join(" ") ?? "session"}, until ${who.right.credential.expiresAt ?? "revoked"}`
+        )
+  )
+  const capabilities = yield* Effect.either(Capabilities.read(connection))
+  if (capabilities._tag === "Right" && Option.isSome(capabilities.right)) {
+    const there = capabilities.right.value.version ?? "unknown"
+    const text = `server ${plain(there)}, this command ${version}`
+    findings.push(there.split(".")[0] === version.split(".")[0] ? ok("version", text) : warning("version", text))
+  }
+  return findings
+})
+
+const targetFinding = Effect.gen(function* () {
+  const target = yield* Effect.either(Target.target({ project: Option.none(), environment: Option.none() }))
+  if (target._tag === "Right")
+    return ok("folder", `.ampoule.json: ${plain(target.right.project)}, ${target.right.environment}`)
+  return target.left.exitCode === 2
+    ? ok("folder", "no complete .ampoule.json here or above: say --project and --env")
+    : failed("folder", sentence(target.left))
+})
+
+const marks = { ok: "ok     ", warning: "warning", failed: "FAILED " } as const
+
+export const doctor = Command.make("doctor", { ...Shared.connection, json: Shared.json }, (options) =>
+  Effect.gen(function* () {
+    const logins = yield* Logins.read
+    const address = yield* Effect.either(
+      Credential.address(options.url, Option.contains(options.credential, "env") ? Option.none() : logins)
+    )
+    const findings: Array<Finding> = []
+    if (address._tag === "Left") findings.push(failed("address", sentence(address.left)))
+    else {
+      const { url, urlFrom } = address.right
+      findings.push(
+        isInTheClear(url)
+          ? warning("address", `${url} (${urlFrom}): not https, others on the network can read along`)
+          : ok("address", `${url} (${urlFrom})`)
+      )
+      const server = yield* serverFindings(yield* connect({ url }))
+      findings.push(...server)
+      if (server.every(({ state }) => state !== "failed")) {
+        findings.push(yield* readiness(url), ...(yield* credentialFindings(options)))
+      }
+      findings.push(yield* keychain(url, Logins.find(logins, url)))
+    }
+    findings.push(yield* targetFinding)
+    if (findings.some(({ state }) => state === "failed")) {
+      yield* Effect.sync(() => {
+        process.exitCode = 1
+      })
+    }
+    if (options.json) return yield* json(findings)
+    for (const { check, state, text } of findings) yield* out(`${marks[state]}  ${check.padEnd(11)} ${text}\n`)
+  })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Look at each part: address, server, clock, credential, keychain, versions.", {
+      more: ["Ends with 1 when a part has failed."],
+      examples: ["ampoule doctor", "ampoule doctor --json"]
+    })
+  )
+)

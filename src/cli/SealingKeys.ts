@@ -1,0 +1,146 @@
+/** Public keys of environments: from the server, and kept, so that sealing works without it later. */
+import * as HttpApi from "@effect/platform/HttpApi"
+import * as HttpApiClient from "@effect/platform/HttpApiClient"
+import * as Path from "@effect/platform/Path"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { EnvironmentId } from "#schema/Ids.ts"
+import { SealedApi } from "#schema/SealedApi.ts"
+import * as SealedEnv from "#src/sealed/SealedEnv.ts"
+import * as Capabilities from "./Capabilities.ts"
+import { call, type Connection, projects } from "./Client.ts"
+import * as Credential from "./Credential.ts"
+import { type CliError, CliFailure, describe, UnexpectedAnswer } from "./Failure.ts"
+import { folders, makeFolder, readJson, writeWhole } from "./Folders.ts"
+import * as Logins from "./Logins.ts"
+import { note } from "./Output.ts"
+import type { EnvironmentOptions } from "./Reach.ts"
+import * as Target from "./Target.ts"
+
+const sealedApi = HttpApi.make("ampoule").add(SealedApi)
+export const sealed = ({ http }: Connection) => HttpApiClient.group(sealedApi, { group: "sealed", httpClient: http })
+
+const Key = Schema.Struct({ environmentId: Schema.String, keyId: Schema.String, publicKey: Schema.String })
+export type Key = typeof Key.Type
+const Kept = Schema.Record({ key: Schema.String, value: Key })
+const what = "the list of sealing keys"
+
+const file = Effect.gen(function* () {
+  const path = yield* Path.Path
+  return path.join((yield* folders).cache, "sealing-keys.json")
+})
+const readKept = Effect.flatMap(file, (path) => readJson(path, Kept, what)).pipe(
+  Effect.map(Option.getOrElse((): typeof Kept.Type => ({}))),
+  Effect.orElseSucceed((): typeof Kept.Type => ({}))
+)
+const keep = Effect.fnUntraced(function* (names: ReadonlyArray<string>, key: Key) {
+  const kept = yield* readKept
+  yield* makeFolder((yield* folders).cache, what)
+  const added = Object.fromEntries(names.map((name) => [name, key]))
+  yield* writeWhole(yield* file, JSON.stringify({ ...kept, ...added }), what)
+}, Effect.ignore)
+
+const nameOf = (url: string, target: Target.Target) => `${url} ${target.project} ${target.environment}`
+const idName = (url: string, environmentId: string) => `${url} ${environmentId}`
+
+const decodeId = Schema.decodeUnknownOption(EnvironmentId)
+
+/** The environment's id: sealed routes address it so (interface 2). */
+export const environmentId = Effect.fnUntraced(function* (session: Connection, target: Target.Target) {
+  const client = yield* projects(session)
+  const { items } = yield* Target.withProject(session, target.project, (projectId) =>
+    call(session, client.listEnvironments({ path: { projectId } }))
+  )
+  const id = Option.flatMap(Option.fromNullable(items.find((item) => item.slug === target.environment)), (item) =>
+    decodeId(item.id)
+  )
+  if (Option.isSome(id)) return id.value
+  return yield* new CliFailure({
+    message: `This credential reaches no environment ${target.environment} of the project.`,
+    hint: "`ampoule projects environments` lists those it reaches."
+  })
+})
+
+/** The active key, checked: an id is part of the hash of its key. */
+export const fetch = Effect.fnUntraced(function* (session: Connection, envId: EnvironmentId) {
+  yield* Capabilities.need(session, "sealedValues")
+  const client = yield* sealed(session)
+  const answer = yield* call(session, client.keypair({ path: { envId } }))
+  const raw = SealedEnv.parsePublicKey(answer.publicKey)
+  if (Option.isNone(raw) || SealedEnv.keyIdOf(raw.value) !== answer.keyId) {
+    return yield* new UnexpectedAnswer({
+      url: session.url,
+      status: 200,
+      reason: "the sealing key does not have the id that it is named by"
+    })
+  }
+  const key: Key = { environmentId: envId, keyId: answer.keyId, publicKey: answer.publicKey }
+  yield* keep([idName(session.url, envId)], key)
+  return key
+})
+
+const unreachable = (error: CliError): boolean => error._tag === "ServerUnreachable"
+
+/** The active key of the environment that the options name; without the server the one that was fetched last. */
+export const active = Effect.fnUntraced(function* (options: EnvironmentOptions, offline: boolean) {
+  const target = yield* Target.target(options)
+  const { url } = yield* Credential.address(options.url, yield* Logins.read)
+  const kept = Option.fromNullable((yield* readKept)[nameOf(url, target)])
+  if (offline) {
+    return yield* Effect.mapError(
+      kept,
+      () =>
+        new CliFailure({
+          message: "The sealing key of this environment was not fetched yet.",
+          hint: "Run this once without --offline."
+        })
+    )
+  }
+  const online = Effect.gen(function* () {
+    const session = yield* Credential.open(options)
+    const key = yield* fetch(session, yield* environmentId(session, target))
+    yield* keep([nameOf(session.url, target)], key)
+    return key
+  })
+  return yield* Effect.catchIf(online, unreachable, (error) =>
+    Option.match(kept, {
+      onNone: () => Effect.fail(error),
+      onSome: (key) => Effect.as(note(`${describe(error).message} Using ${key.keyId}, fetched earlier.`), key)
+    })
+  )
+})
+
+/** The key of a file's own environment. The file itself is not asked for it: what is in a repository can be anyone's key. */
+export const ofFile = Effect.fnUntraced(function* (
+  options: Credential.ConnectionOptions,
+  environment: EnvironmentId,
+  offline: boolean
+) {
+  const { url } = yield* Credential.address(options.url, yield* Logins.read)
+  const kept = Option.fromNullable((yield* readKept)[idName(url, environment)])
+  if (offline) {
+    return yield* Effect.mapError(
+      kept,
+      () =>
+        new CliFailure({
+          message: "The sealing key of this file's environment was not fetched yet.",
+          hint: "Run this once without --offline."
+        })
+    )
+  }
+  const online = Effect.flatMap(Credential.open(options), (session) => fetch(session, environment))
+  return yield* Effect.catchIf(online, unreachable, (error) =>
+    Option.match(kept, {
+      onNone: () => Effect.fail(error),
+      onSome: (key) => Effect.as(note(`${describe(error).message} Using ${key.keyId}, fetched earlier.`), key)
+    })
+  )
+})
+
+export const recipient = (key: Key): Effect.Effect<SealedEnv.Recipient, CliFailure> =>
+  Effect.flatMap(SealedEnv.parsePublicKey(key.publicKey), (raw) => SealedEnv.recipient(key.environmentId, raw)).pipe(
+    Effect.mapError(
+      () => new CliFailure({ message: "The sealing key is damaged.", hint: "Fetch it again: run without --offline." })
+    )
+  )
