@@ -144,19 +144,22 @@ export interface Verdict {
   readonly outcome: Outcome
   /** "Not visible" and "does not exist": all of these answer the same bytes. */
   readonly unseen: boolean
+  /** Said before anybody looks at the place: a few places are enough to see that. */
+  readonly early: boolean
 }
 
 export const expected = (method: string, row: Row, c: Credential, place: Place): Verdict => {
-  const as = (outcome: Outcome, unseen = false): Verdict => ({ outcome, unseen })
-  if (row.takes === "anyone") return as(row.answers)
-  if (c.presents === "nothing") return as([401, "UNAUTHENTICATED"])
-  if (c.presents === "garbage") return as([401, "CREDENTIAL_INVALID"])
-  if (c.life === "expired") return as([401, "CREDENTIAL_EXPIRED"])
+  const as = (outcome: Outcome, unseen = false): Verdict => ({ outcome, unseen, early: false })
+  const early = (outcome: Outcome): Verdict => ({ outcome, unseen: false, early: true })
+  if (row.takes === "anyone") return early(row.answers)
+  if (c.presents === "nothing") return early([401, "UNAUTHENTICATED"])
+  if (c.presents === "garbage") return early([401, "CREDENTIAL_INVALID"])
+  if (c.life === "expired") return early([401, "CREDENTIAL_EXPIRED"])
   if (c.life === "revoked" && !(row.takesRevokedTokens === true && c.kind === "api_token")) {
-    return as([401, "CREDENTIAL_REVOKED"])
+    return early([401, "CREDENTIAL_REVOKED"])
   }
-  if (!row.takes.includes(c.kind)) return as([403, "CREDENTIAL_KIND_NOT_ACCEPTED"])
-  if (c.crossSite && method !== "GET") return as([403, "CROSS_SITE_REQUEST"])
+  if (!row.takes.includes(c.kind)) return early([403, "CREDENTIAL_KIND_NOT_ACCEPTED"])
+  if (c.crossSite && method !== "GET") return early([403, "CROSS_SITE_REQUEST"])
   const hidden = unseen(row, c, place)
   if (hidden !== undefined) return as(hidden, true)
   const denied = mayNot(row, c, place)

@@ -62,7 +62,9 @@ const checkRow = Effect.fnUntraced(function* (method: string, row: Row) {
   const { all, credentials } = yield* AccessWorld
   const wrong: Array<string> = []
   const cells = credentials.flatMap((credential) =>
-    placesOf(row, all).map((place) => ({ credential, place, verdict: expected(method, row, credential, place) }))
+    placesOf(row, all)
+      .map((place) => ({ credential, place, verdict: expected(method, row, credential, place) }))
+      .filter(({ verdict }, i) => i < 2 || !verdict.early)
   )
   const answers = yield* Effect.forEach(
     cells,
