@@ -1,0 +1,59 @@
+/**
+ * `ampoule/client/config`: an Effect program reads `Config.redacted("DATABASE_URL")` straight from Ampoule.
+ *
+ *     program.pipe(Effect.provide(Ampoule.layer({ project: "demo", environment: "production", credential })))
+ */
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
+import * as ConfigProvider from "effect/ConfigProvider"
+import * as ConfigPathPatch from "effect/ConfigProviderPathPatch"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import * as Environment from "./Environment.ts"
+
+export interface Options extends Environment.Options {
+  /** Looks for changes this often (jittered); absent = the values of the start hold. A failed look keeps the last values. */
+  readonly refresh?: Duration.DurationInput
+  /** Asked for names that the environment does not have; the process's own variables by default. */
+  readonly fallback?: ConfigProvider.ConfigProvider
+}
+
+/** Reads whatever the environment holds at the time of the read. */
+const providerOf = (environment: Environment.Environment): ConfigProvider.ConfigProvider => {
+  let seen: Environment.Environment["values"] | undefined
+  let current = ConfigProvider.fromMap(new Map())
+  const now = () => {
+    if (seen !== environment.values) {
+      seen = environment.values
+      const plain = new Map([...seen].map(([key, value]) => [key, Redacted.value(value)]))
+      current = ConfigProvider.fromMap(plain, { pathDelim: "_", seqDelim: "," })
+    }
+    return current
+  }
+  return ConfigProvider.fromFlat(
+    ConfigProvider.makeFlat({
+      load: (path, config, split) => Effect.suspend(() => now().flattened.load(path, config, split)),
+      enumerateChildren: (path) => Effect.suspend(() => now().flattened.enumerateChildren(path)),
+      patch: ConfigPathPatch.empty
+    })
+  )
+}
+
+export const make = Effect.fnUntraced(function* (options: Options) {
+  const environment = yield* Environment.open(options)
+  if (options.refresh !== undefined) {
+    yield* Effect.ignore(environment.refresh).pipe(
+      Effect.delay(options.refresh),
+      Effect.repeat(Schedule.jittered(Schedule.spaced(options.refresh))),
+      Effect.forkScoped
+    )
+  }
+  const fallback = options.fallback ?? ConfigProvider.fromEnv()
+  return ConfigProvider.orElse(providerOf(environment), () => fallback)
+})
+
+/** Fails when the environment cannot be had at the start: a program must not run with half its settings. */
+export const layer = (options: Options): Layer.Layer<never, Environment.Failure> =>
+  Layer.unwrapScoped(Effect.map(make(options), Layer.setConfigProvider)).pipe(Layer.provide(FetchHttpClient.layer))

@@ -1,0 +1,94 @@
+/** One environment of a server, resolved: fetched once and kept fresh by its ETag, so that most looks cost no value read. */
+import type * as HttpClient from "@effect/platform/HttpClient"
+import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { uuidPattern } from "#schema/Ids.ts"
+import { ProjectList } from "#schema/ProjectsApi.ts"
+import { InjectedSecrets } from "#schema/SecretsApi.ts"
+import { secretKeyPattern } from "#schema/Values.ts"
+import * as Client from "./Client.ts"
+
+export interface Options extends Client.Options {
+  /** Id or slug. */
+  readonly project: string
+  /** Slug. */
+  readonly environment: string
+}
+
+/** The project does not exist, or the credential does not see it, or two teams have one of this slug. */
+export class ProjectUnclear extends Schema.TaggedError<ProjectUnclear>()("ProjectUnclear", {
+  reason: Schema.Literal("not found", "several projects have this slug; use the id")
+}) {}
+
+export type Failure = Client.ClientError | ProjectUnclear
+
+export interface Environment {
+  /** Values by key, as they were when last fetched. */
+  readonly values: ReadonlyMap<string, Redacted.Redacted>
+  /** Fetches again when something changed; true = it did. On failure the values stay as they are. */
+  readonly refresh: Effect.Effect<boolean, Failure>
+}
+
+const unexpected = (status: number) => new Client.UnexpectedAnswer({ status, code: undefined })
+const decodeProjects = Schema.decodeUnknownOption(Schema.parseJson(ProjectList))
+const decodeInjected = Schema.decodeUnknownOption(Schema.parseJson(InjectedSecrets.pick("values")))
+
+const get = Effect.fnUntraced(function* (
+  http: HttpClient.HttpClient.With<Client.ClientError>,
+  request: HttpClientRequest.HttpClientRequest
+) {
+  const response = yield* http.execute(request)
+  const text = yield* Effect.mapError(response.text, () => unexpected(response.status))
+  return { status: response.status, etag: response.headers["etag"], text }
+}, Effect.scoped)
+
+const projectId = Effect.fnUntraced(function* (http: HttpClient.HttpClient.With<Client.ClientError>, project: string) {
+  if (uuidPattern.test(project)) return project
+  const { status, text } = yield* get(http, HttpClientRequest.get("/projects"))
+  const list = decodeProjects(text)
+  if (Option.isNone(list)) return yield* unexpected(status)
+  const found = list.value.items.filter((one) => one.slug === project)
+  if (found.length === 1) return found[0].id
+  return yield* new ProjectUnclear({
+    reason: found.length === 0 ? "not found" : "several projects have this slug; use the id"
+  })
+})
+
+/** Resolves the environment; fails when it cannot be had at all. */
+export const open = Effect.fnUntraced(function* (options: Options) {
+  const http = yield* Client.httpClient(options)
+  const id = yield* projectId(http, options.project)
+  let values: ReadonlyMap<string, Redacted.Redacted> = new Map()
+  let etag: string | undefined
+
+  const refresh: Environment["refresh"] = Effect.gen(function* () {
+    const answer = yield* get(
+      http,
+      HttpClientRequest.get("/secrets/inject").pipe(
+        HttpClientRequest.setUrlParams({ projectId: id, environment: options.environment }),
+        etag === undefined ? (request) => request : HttpClientRequest.setHeader("if-none-match", etag)
+      )
+    )
+    if (answer.status === 304) return false
+    const body = decodeInjected(answer.text)
+    // A name outside the contract could be one that a loader acts upon.
+    if (Option.isNone(body) || !Object.keys(body.value.values).every((name) => secretKeyPattern.test(name))) {
+      return yield* unexpected(answer.status)
+    }
+    values = new Map(Object.entries(body.value.values).map(([key, value]) => [key, Redacted.make(value)]))
+    etag = answer.etag
+    return true
+  })
+
+  yield* refresh
+  const environment: Environment = {
+    get values() {
+      return values
+    },
+    refresh
+  }
+  return environment
+})
