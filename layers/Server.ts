@@ -13,6 +13,7 @@ import * as Discovery from "#src/http/Discovery.ts"
 import * as ErrorEnvelope from "#src/http/ErrorEnvelope.ts"
 import * as Identity from "#src/http/Identity.ts"
 import * as ManageProjects from "#src/http/ManageProjects.ts"
+import * as Mcp from "#src/http/Mcp.ts"
 import * as Members from "#src/http/Members.ts"
 import * as MyGrants from "#src/http/MyGrants.ts"
 import * as Projects from "#src/http/Projects.ts"
@@ -52,7 +53,7 @@ export const layer = (options: Server.Options) =>
   Server.layer(options).pipe(
     Layer.provide(HttpApiBuilder.api(ServerApi)),
     Layer.provide(ErrorEnvelope.layer),
-    Layer.provide([routes, Dashboard.layer]),
+    Layer.provide([routes, Dashboard.layer, Mcp.layer]),
     Layer.provide(Authentication.layer),
     Layer.provide(Shutdown.layer),
     Layer.provideMerge(Services.layer)

@@ -15,7 +15,13 @@ import { Tokens } from "#src/credentials/Tokens.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { Changes } from "#src/mcp/Changes.ts"
+import { Credentials } from "#src/mcp/Credentials.ts"
+import { Protocol } from "#src/mcp/Protocol.ts"
+import { Sessions as McpSessions } from "#src/mcp/Sessions.ts"
+import { ValueRequests } from "#src/mcp/ValueRequests.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
@@ -24,11 +30,13 @@ import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Teams } from "#src/projects/Teams.ts"
 import { Idempotency } from "#src/secrets/Idempotency.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
+import { KeyNames } from "#src/secrets/KeyNames.ts"
+import { Origins } from "#src/secrets/Origins.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
 import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
 
-const crypto = Layer.mergeAll(DataKeys.Default, SnapshotCipher.Default)
+const crypto = Layer.mergeAll(DataKeys.Default, ServiceKeys.Default, SnapshotCipher.Default)
 const access = Layer.mergeAll(Access.Default, AuditTrail.Default, RateLimiter.Default).pipe(
   Layer.provideMerge(Audit.Default)
 )
@@ -44,11 +52,15 @@ const projects = Layer.mergeAll(
   SealingKeys.Default,
   Teams.Default
 )
-const secrets = Layer.mergeAll(Secrets.Default, Maintenance.Default).pipe(
+const secrets = Layer.mergeAll(Secrets.Default, KeyNames.Default, Maintenance.Default, Origins.Default).pipe(
   Layer.provideMerge(Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default))
 )
+const mcp = Layer.mergeAll(Changes.Default, McpSessions.Default, Protocol.Default).pipe(
+  Layer.provideMerge(Layer.mergeAll(Credentials.Default, ValueRequests.Default))
+)
 
-export const layer = Layer.mergeAll(projects, secrets).pipe(
+export const layer = mcp.pipe(
+  Layer.provideMerge(Layer.mergeAll(projects, secrets)),
   Layer.provideMerge(credentials),
   Layer.provideMerge(access),
   Layer.provideMerge(crypto),

@@ -34,7 +34,7 @@ const AnyRoute = Schema.Union(
 export const version = "1.0.0"
 
 /** `/mcp` is served beside the HttpApi; the document lists it from the day it exists. */
-export const servesMcp = false
+export const servesMcp = true
 
 /** Interface 4: what a token, a CLI grant or an agent may call. Described by `/openapi.json`. */
 export class Api extends HttpApi.make("ampoule")

@@ -1,0 +1,62 @@
+/**
+ * Keys that all processes of one service share: for signing what a client brings back, and for deriving credentials that
+ * can be made again. 256 bits each, in the database, wrapped by the vault.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import { IntegrityFailure } from "#schema/Errors.ts"
+import type { KeyContext } from "#schema/Vault.ts"
+import { Crypto } from "./Crypto.ts"
+import { inTime, Vault } from "./Vault.ts"
+
+export type ServiceKeyName = "oauth-cookies" | "oauth-refresh" | "mcp-request-state"
+
+const contextOf = (name: ServiceKeyName): KeyContext => ({
+  purpose: "service-key",
+  teamId: "",
+  projectId: "",
+  environmentId: "",
+  keyId: name
+})
+
+export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKeys", {
+  effect: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const vault = yield* Vault
+    const crypto = yield* Crypto
+    const held = new Map<ServiceKeyName, Redacted.Redacted<Uint8Array>>()
+
+    const stored = (name: ServiceKeyName) =>
+      sql<{ readonly rootKeyId: string; readonly wrapped: Buffer }>`
+        SELECT root_key_id, wrapped FROM service_keys WHERE name = ${name}`
+
+    const make = Effect.fnUntraced(function* (name: ServiceKeyName) {
+      const bytes = yield* crypto.randomBytes(32)
+      const { rootKeyId, wrapped } = yield* inTime(vault.wrapBytes(contextOf(name), Redacted.make(bytes)))
+      bytes.fill(0)
+      yield* sql`
+        INSERT INTO service_keys (name, root_key_id, wrapped, created_at)
+        VALUES (${name}, ${rootKeyId}, ${Buffer.from(wrapped)}, ${yield* DateTime.nowAsDate})
+        ON CONFLICT (name) DO NOTHING`
+    })
+
+    /** The key, made on first use; of two processes that ask first at once, one makes it. */
+    const get = Effect.fn("ServiceKeys.get")(
+      function* (name: ServiceKeyName) {
+        const known = held.get(name)
+        if (known !== undefined) return known
+        if ((yield* stored(name)).length === 0) yield* make(name)
+        const [row] = yield* stored(name)
+        if (row === undefined) return yield* new IntegrityFailure()
+        const key = yield* inTime(vault.unwrapBytes(contextOf(name), row.wrapped, row.rootKeyId))
+        held.set(name, key)
+        return key
+      },
+      Effect.catchTag("SqlError", Effect.die)
+    )
+
+    return { get } as const
+  })
+}) {}

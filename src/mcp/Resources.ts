@@ -1,0 +1,83 @@
+/** Addresses of resources, and what stands there: names only. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import { CurrentCaller } from "#schema/Caller.ts"
+import { type EnvironmentId, type ProjectId, uuidPattern } from "#schema/Ids.ts"
+import { environmentResource, guide } from "#schema/McpTools.ts"
+import { type EnvironmentSlug, environmentSlugPattern } from "#schema/Values.ts"
+import * as Policy from "#src/access/Policy.ts"
+import type { TeamId } from "#schema/Ids.ts"
+import { KeyNames } from "#src/secrets/KeyNames.ts"
+import { missingScopes } from "./Credentials.ts"
+
+/** Environments that a listing shows; `list_projects` and `list_environments` show all. */
+const maxListed = 200
+const prefix = "secrets://projects/"
+
+export const environmentUri = (projectId: string, environment: string) =>
+  `${prefix}${projectId}/environments/${environment}`
+
+/** Undefined for anything that is not the address of an environment. No regular expression from outside, no templates. */
+export const parseEnvironmentUri = (
+  uri: string
+): { readonly projectId: ProjectId; readonly environment: EnvironmentSlug } | undefined => {
+  if (uri.length > 200 || !uri.startsWith(prefix)) return undefined
+  const [projectId, environments, slug, ...rest] = uri.slice(prefix.length).split("/")
+  if (rest.length > 0 || environments !== "environments" || projectId === undefined || slug === undefined)
+    return undefined
+  if (!uuidPattern.test(projectId) || slug.length > 50 || !environmentSlugPattern.test(slug)) return undefined
+  // Checked by the patterns of the two formats, which is what their brands mean.
+  return { projectId: projectId.toLowerCase() as ProjectId, environment: slug as EnvironmentSlug }
+}
+
+interface Listed {
+  readonly teamId: TeamId
+  readonly projectId: ProjectId
+  readonly environmentId: EnvironmentId
+  readonly slug: string
+  readonly projectName: string
+}
+
+export const make = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const keyNames = yield* KeyNames
+
+  /** The guide, and the environments that the caller reaches. */
+  const list = Effect.gen(function* () {
+    const caller = yield* CurrentCaller
+    const { mimeType, name, title, description, uri } = guide
+    const first = { uri, name, title, description, mimeType }
+    if (missingScopes(caller, ["projects:read", "secrets:read"]).length > 0) return [first]
+    const rows = yield* Effect.orDie(sql<Listed>`
+      SELECT e.team_id, e.project_id, e.id AS environment_id, e.slug, p.name AS project_name
+      FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+      WHERE e.team_id = any(${caller.teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
+      ORDER BY e.project_id, e.id LIMIT 5000`)
+    const shown = rows.filter((row) => Policy.environmentVisible(caller, row)).slice(0, maxListed)
+    return [
+      first,
+      ...shown.map((row) => ({
+        uri: environmentUri(row.projectId, row.slug),
+        name: `${row.projectName}/${row.slug}`,
+        mimeType: environmentResource.mimeType
+      }))
+    ]
+  })
+
+  /** Undefined: no such resource. Errors are those of the environment's route. */
+  const read = Effect.fnUntraced(function* (uri: string) {
+    if (uri === guide.uri) return { uri, mimeType: guide.mimeType, text: guide.text }
+    const at = parseEnvironmentUri(uri)
+    if (at === undefined) return undefined
+    const { rows, total } = yield* keyNames.search({ ...at, pageSize: 500 })
+    const text = JSON.stringify({
+      projectId: at.projectId,
+      environment: at.environment,
+      total,
+      secrets: rows.map(({ key, kind, refs }) => ({ key, kind, references: refs }))
+    })
+    return { uri, mimeType: environmentResource.mimeType, text }
+  })
+
+  return { list, read } as const
+})
