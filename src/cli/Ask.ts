@@ -22,6 +22,9 @@ export const text = (bytes: Uint8Array, what: string): Effect.Effect<string, Cli
     onSome: Effect.succeed
   })
 
+/** What `-` becomes before the parser, which takes it for the beginning of an option. */
+export const standardInputName = "<stdin>"
+
 /** All of standard input, when it is not a terminal. */
 export const standardInput: Effect.Effect<string, CliFailure> = Effect.flatMap(readAll, (bytes) =>
   text(bytes, "Standard input")

@@ -4,6 +4,7 @@ import * as Command from "@effect/cli/Command"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as ValidationError from "@effect/cli/ValidationError"
 import * as Effect from "effect/Effect"
+import { standardInputName } from "./Ask.ts"
 import { doctor } from "./Doctor.ts"
 import { usage } from "./Failure.ts"
 import { graph } from "./Graph.ts"
@@ -80,7 +81,7 @@ const withFileCommand = (words: ReadonlyArray<string>): ReadonlyArray<string> =>
 
 /** `given`: argv as Node has it; what belongs to a child process is cut off already. */
 export const execute = (given: ReadonlyArray<string>) => {
-  const words = withFileCommand(given.slice(2))
+  const words = withFileCommand(given.slice(2)).map((word) => (word === "-" ? standardInputName : word))
   const argv = [...given.slice(0, 2), ...words]
   const found = Help.find(help, words)
   const asked = words.includes("--help") || words.includes("-h")

@@ -121,7 +121,7 @@ export const inRequests = (entries: ReadonlyArray<ParsedEntry>): ReadonlyArray<R
 }
 
 const readFile = Effect.fnUntraced(function* (file: string) {
-  if (file === "-") {
+  if (file === Ask.standardInputName) {
     if (stdinIsTerminal()) return yield* usage("Nothing is piped in.", "Name a file, or pipe one in.")
     return yield* Ask.standardInput
   }

@@ -252,7 +252,7 @@ const sealFile = Command.make(
   (options) =>
     Effect.gen(function* () {
       const format = Option.getOrElse(options.format, () => EnvFile.formatOf(options.file) ?? "dotenv")
-      const text = options.file === "-" ? yield* Ask.standardInput : yield* readText(options.file)
+      const text = options.file === Ask.standardInputName ? yield* Ask.standardInput : yield* readText(options.file)
       const parsed = EnvFile.parse(format, text)
       if (Either.isLeft(parsed)) {
         return yield* new CliFailure({ message: `${options.file} as ${format}: ${parsed.left.message}.` })
