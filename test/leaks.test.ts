@@ -1,0 +1,138 @@
+/**
+ * A value shows up where it was asked for and nowhere else: not in other answers, not in logs, not in files of the data
+ * folder (write-ahead log included), not in a dump of the database (security C1, C7).
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { spawnSync } from "node:child_process"
+import { randomBytes } from "node:crypto"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import * as Effect from "effect/Effect"
+import * as Release from "#test/support/Release.ts"
+
+/** Forms in which a careless program could have written a text down. */
+const forms = (text: string): ReadonlyArray<Buffer> => {
+  const bytes = Buffer.from(text)
+  const base64 = [0, 1, 2].map((shift) =>
+    // Without the characters at both ends that depend on the neighbours.
+    Buffer.concat([Buffer.alloc(shift), bytes])
+      .toString("base64")
+      .slice(shift === 0 ? 0 : 4, -4)
+  )
+  return [
+    bytes,
+    Buffer.from([...text].reverse().join("")),
+    Buffer.from(text, "utf16le"),
+    Buffer.from(bytes.toString("hex")),
+    ...base64.map((one) => Buffer.from(one)),
+    ...base64.map((one) => Buffer.from(one.replaceAll("+", "-").replaceAll("/", "_")))
+  ]
+}
+
+const files = (folder: string): ReadonlyArray<string> =>
+  readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    return entry.isDirectory() ? files(path) : entry.isFile() ? [path] : []
+  })
+
+const canary = (what: string) => `canary-${what}-${randomBytes(12).toString("hex")}`
+
+describe("leaks", () => {
+  it.scopedLive(
+    "values and credentials stand in no other answer, no log line and no file",
+    () =>
+      Effect.gen(function* () {
+        const folder = yield* Release.build
+        const data = join(folder, "data")
+        const server = yield* Release.server(folder, { AMPOULE_DATA_DIR: data, AMPOULE_LOG_LEVEL: "debug" })
+        const setup = spawnSync(
+          process.execPath,
+          [
+            join(folder, "dist/ampoule.mjs"),
+            ...["setup", "--email", "ada@example.com", "--name", "Ada", "--team", "T", "--generate-password"],
+            ...["--project", "demo", "--token", "--access", "write"]
+          ],
+          { env: { PATH: process.env["PATH"], HOME: folder, AMPOULE_URL: server.url, AMPOULE_DATA_DIR: data } }
+        )
+        const token = setup.stdout.toString().trim()
+        assert.match(token, /^amp_at_/)
+
+        const kept: Array<string> = []
+        const call = (method: string, path: string, body?: unknown) =>
+          Effect.promise(async () => {
+            const response = await fetch(server.url + path, {
+              method,
+              headers: {
+                authorization: `Bearer ${token}`,
+                ...(body === undefined ? {} : { "content-type": "application/json" })
+              },
+              ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) })
+            })
+            const text = await response.text()
+            kept.push(`${JSON.stringify([...response.headers])} ${text}`)
+            return { status: response.status, text }
+          })
+        const listed = yield* call("GET", "/projects")
+        const { items } = JSON.parse(listed.text) as { readonly items: ReadonlyArray<{ readonly id: string }> }
+        const at = { projectId: items[0].id, environment: "development" }
+        const query = `projectId=${at.projectId}&environment=development`
+
+        const values = {
+          literal: canary("literal"),
+          template: canary("template"),
+          replaced: canary("replaced"),
+          refused: canary("refused"),
+          malformed: canary("malformed"),
+          bulk: canary("bulk")
+        }
+        const needles: ReadonlyArray<string> = [...Object.values(values), token.slice(-49, -6)]
+
+        const made = yield* call("POST", "/secrets", { ...at, key: "LITERAL", value: values.literal })
+        assert.strictEqual(made.status, 201)
+        const { id } = JSON.parse(made.text) as { readonly id: string }
+        yield* call("POST", "/secrets", { ...at, key: "TEMPLATE", source: `${values.template}\${LITERAL}` })
+        yield* call("POST", "/secrets/bulk", { ...at, secrets: [{ key: "BULK", value: values.bulk }] })
+        yield* call("PATCH", `/secrets/${id}`, { value: values.replaced })
+        // Every way to be refused, with the value in the refused part.
+        const refused = values.refused
+        yield* call("POST", "/secrets", { ...at, key: "LITERAL", value: refused })
+        yield* call("POST", "/secrets", { ...at, key: "X", value: `${refused}\${MISSING}` })
+        yield* call("POST", "/secrets", { ...at, key: "X", source: `${refused}\${bad` })
+        yield* call("POST", "/secrets", { ...at, key: "X", value: refused.repeat(2000) })
+        yield* call("POST", "/secrets", { ...at, key: "X", value: { nested: refused } })
+        yield* call("POST", "/secrets", { ...at, key: refused, value: "x" })
+        yield* call("POST", "/secrets", { ...at, key: "X", kind: refused, value: "x" })
+        yield* call("POST", "/secrets", { ...at, environment: refused, key: "X" })
+        yield* call("POST", "/secrets", { projectId: refused, environment: "development", key: "X" })
+        yield* call("POST", "/secrets/bulk", { ...at, secrets: refused })
+        yield* call("POST", "/secrets/bulk", { ...at, secrets: [{ key: "X", value: refused, more: refused }] })
+        yield* call("POST", "/secrets", `{"value": "${values.malformed}`)
+        yield* call("PATCH", `/secrets/${id}`, { value: `\${LITERAL}${refused}` })
+        yield* call("GET", `/secrets?${query}`)
+        yield* call("GET", `/secrets/composition?${query}`)
+        yield* call("GET", `/secrets/${id}/versions`)
+        yield* call("GET", `/secrets/diff?projectId=${at.projectId}&sourceEnv=development&targetEnv=staging`)
+        for (const [where, answer] of kept.entries()) {
+          for (const needle of needles) assert.notInclude(answer, needle, `answer ${where}`)
+        }
+
+        // The counter-check: the needles do come out where they are asked for.
+        const inject = yield* call("GET", `/secrets/inject?${query}`)
+        assert.include(inject.text, values.replaced)
+        assert.include(inject.text, values.template)
+        assert.include(inject.text, values.bulk)
+
+        for (const needle of needles) assert.notInclude(server.output.text, needle, "log")
+        const scanned = files(data)
+        assert.isAbove(scanned.length, 500, "the data folder was scanned")
+        const shapes = needles.flatMap(forms)
+        for (const path of scanned) {
+          const bytes = readFileSync(path)
+          for (const shape of shapes) assert.strictEqual(bytes.indexOf(shape), -1, path.slice(data.length))
+        }
+        // And the scan finds what does lie there in clear: key names.
+        assert.isTrue(scanned.some((path) => readFileSync(path).includes("LITERAL")))
+      }),
+    120_000
+  )
+})
