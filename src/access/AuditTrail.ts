@@ -1,16 +1,23 @@
 /** Reading a team's trail (decisions 9 and 10). Entries are answered as they were hashed: the body is the record. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { Fragment } from "@effect/sql/Statement"
+import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { AuditEntry } from "#schema/Audit.ts"
 import type { AuditPage, AuditQuery } from "#schema/AuditApi.ts"
 import type { Restrictions } from "#schema/Caller.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { uuidPattern } from "#schema/Ids.ts"
+import { Audit } from "./Audit.ts"
 import type { TeamPermit } from "./Permit.ts"
 
 const defaultLimit = 50
+const exportPage = 200
+/** Entries in one exported file; what is older is exported with `until`. */
+export const exportLimit = 100_000
 
 /** A cursor is the id of the last entry shown, which no later entry changes; opaque, so that it may become another. */
 const toCursor = (id: string): string => Buffer.from(id.replaceAll("-", ""), "hex").toString("base64url")
@@ -25,6 +32,7 @@ const decode = Schema.decodeUnknown(Schema.parseJson(AuditEntry))
 export class AuditTrail extends Effect.Service<AuditTrail>()("access/AuditTrail", {
   effect: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
+    const audit = yield* Audit
 
     /** Newest first: ids are UUIDv7, so their order is the order of time. `since` is included, `until` is not. */
     const select = Effect.fnUntraced(function* (reach: ReadonlyArray<Fragment>, query: AuditQuery) {
@@ -77,6 +85,20 @@ export class AuditTrail extends Effect.Service<AuditTrail>()("access/AuditTrail"
       )
     })
 
-    return { list, across } as const
+    /** The same entries as a stream, read page by page as they are taken. That it was asked for is on record first. */
+    const everything = Effect.fn("AuditTrail.everything")(function* (
+      permit: TeamPermit<"audit-trail:read">,
+      query: Omit<AuditQuery, "cursor" | "limit">
+    ) {
+      yield* audit.record(permit.event())
+      return Stream.paginateChunkEffect(undefined as string | undefined, (cursor) =>
+        list(permit, { ...query, limit: exportPage, ...(cursor === undefined ? {} : { cursor }) }).pipe(
+          Effect.orDie,
+          Effect.map((page) => [Chunk.fromIterable(page.items), Option.fromNullable(page.nextCursor)] as const)
+        )
+      ).pipe(Stream.take(exportLimit))
+    })
+
+    return { list, across, everything } as const
   })
 }) {}

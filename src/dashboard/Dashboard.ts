@@ -7,11 +7,17 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import { RouteNotFound } from "#schema/Errors.ts"
 import * as Assets from "./Assets.ts"
+import * as AuditPages from "./AuditPages.tsx"
+import * as DevicePages from "./DevicePages.tsx"
 import * as Doors from "./Doors.tsx"
 import * as EnvironmentPages from "./EnvironmentPages.tsx"
+import * as MemberPages from "./MemberPages.tsx"
 import * as Pages from "./Pages.ts"
 import * as ProjectPages from "./ProjectPages.tsx"
+import * as SealingPages from "./SealingPages.tsx"
 import * as SecretPages from "./SecretPages.tsx"
+import * as TeamPages from "./TeamPages.tsx"
+import * as TokenPages from "./TokenPages.tsx"
 import * as ViewPages from "./ViewPages.tsx"
 
 export const layer = HttpApiBuilder.Router.use((router) =>
@@ -23,7 +29,13 @@ export const layer = HttpApiBuilder.Router.use((router) =>
       ProjectPages.routes(pages),
       EnvironmentPages.routes(pages),
       SecretPages.routes(pages),
-      ViewPages.routes(pages)
+      ViewPages.routes(pages),
+      SealingPages.routes(pages),
+      TokenPages.routes(pages),
+      MemberPages.routes(pages),
+      TeamPages.routes(pages),
+      AuditPages.routes(pages),
+      DevicePages.routes(pages)
     ])
     const own = HttpRouter.empty.pipe(
       HttpRouter.get(assets.style.href as `/${string}`, Effect.succeed(assets.style.response)),

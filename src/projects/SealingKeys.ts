@@ -36,6 +36,7 @@ interface KeyRow {
 }
 
 const maxNameLength = 255
+const maxListed = 500
 
 /** A variable's name has the grammar of a secret key, whatever its place in a file. */
 const isName = (name: string): boolean => name.length <= maxNameLength && secretKeyPattern.test(name)
@@ -273,6 +274,14 @@ export class SealingKeys extends Effect.Service<SealingKeys>()("projects/Sealing
       )
     })
 
-    return { keypair, open, rotate, retire } as const
+    /** All keys of the environment, newest first: which one seals, and which still open. */
+    const list = Effect.fn("SealingKeys.list")(function* (permit: EnvironmentPermit<"secrets:read">) {
+      const rows = yield* sql<KeyRow>`
+        SELECT ${columns} FROM sealing_keys WHERE environment_id = ${permit.target.environmentId}
+        ORDER BY created_at DESC, key_id LIMIT ${maxListed}`
+      return rows.map((row) => ({ ...recordOf(permit.target, row), state: row.state }))
+    }, Effect.orDie)
+
+    return { keypair, list, open, rotate, retire } as const
   })
 }) {}

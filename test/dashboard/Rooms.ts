@@ -5,6 +5,7 @@ import type { Caller } from "#schema/Caller.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { EnvironmentSlug, SecretKey, SecretText } from "#schema/Values.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
+import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
 import * as World from "#test/support/World.ts"
 
@@ -68,6 +69,20 @@ export const furnished = Effect.gen(function* () {
     .pipe(Effect.provideService(CurrentCaller, caller))).items.find((item) => item.key === "OLD_KEY")
   if (old !== undefined) yield* secrets.remove(old.id, undefined).pipe(Effect.provideService(CurrentCaller, caller))
   const idOf = (name: string) => listed.items.find((item) => item.key === name)?.id ?? ""
+  const token = yield* World.token({ team, accessLevel: "write", mcpScopes: ["secrets:read"], projects: [project] })
+  yield* World.token({ team, name: "staging server" })
+  yield* World.member(team, "viewer")
+  yield* World.grant({
+    person: owner,
+    teams: [{ team, scopes: ["identity:read", "secrets:run"] }],
+    projects: [project],
+    machine: true
+  })
+  const other = yield* World.team({ name: "Research" })
+  yield* World.join(other, owner, "member")
+  const device = yield* Effect.flatMap(DeviceGrants, (grants) =>
+    grants.start({ machineCredential: "grant", host: { hostname: "build-7.example.com", os: "linux x64" } })
+  )
   const here = `/app/projects/${project.id}`
   const development = `${here}/env/development`
 
@@ -89,6 +104,18 @@ export const furnished = Effect.gen(function* () {
     deleted: `${development}/deleted`,
     graph: `${development}/graph`,
     compare: `${here}/compare?from=development&to=production`,
+    sealing: `${development}/sealing`,
+    tokens: `/app/teams/${team.id}/tokens`,
+    "token-new": `/app/teams/${team.id}/tokens/new`,
+    token: `/app/teams/${team.id}/tokens/${token.id}`,
+    members: `/app/teams/${team.id}/members`,
+    audit: `/app/teams/${team.id}/audit`,
+    "team-settings": `/app/teams/${team.id}/settings`,
+    "team-new": "/app/teams/new",
+    device: "/device",
+    "device-decide": `/device?code=${device.userCode}`,
+    grants: "/app/grants",
+    start: "/app/start",
     account: "/app/account"
   }
   return { owner, team, project, session, caller, idOf, openPages, pages, development, here }

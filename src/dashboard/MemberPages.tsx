@@ -1,0 +1,292 @@
+/** Members of a team and the links that bring people in (decisions 9). */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Redacted from "effect/Redacted"
+import type { AnyApiError } from "#schema/ApiError.ts"
+import { TeamId, UserId } from "#schema/Ids.ts"
+import { Role } from "#schema/Scopes.ts"
+import { Invite, type Member, UpdateMember } from "#schema/TeamsApi.ts"
+import { Access } from "#src/access/Access.ts"
+import { Invitations } from "#src/projects/Invitations.ts"
+import { Members } from "#src/projects/Members.ts"
+import {
+  Act,
+  Badge,
+  Callout,
+  CheckBox,
+  Confirm,
+  exact,
+  Once,
+  ProblemNote,
+  Select,
+  Table,
+  TextField
+} from "./Components.tsx"
+import * as Form from "./Form.ts"
+import * as Html from "./Html.ts"
+import { Layout } from "./Layout.tsx"
+import { withNotice } from "./Notices.ts"
+import { attempt, type Pages, param, shown } from "./Pages.ts"
+import * as Paths from "./Paths.ts"
+import { may, type Visit } from "./Visit.ts"
+
+const roleWords: Readonly<Record<Role, string>> = {
+  owner: "Owner: everything, also owners and the plan",
+  admin: "Admin: protected environments, projects, tokens, members",
+  member: "Member: reads values, writes unprotected environments",
+  viewer: "Viewer: names and metadata, no values"
+}
+
+interface Shown {
+  readonly visit: Visit
+  readonly members: ReadonlyArray<Member>
+  readonly email?: string
+  readonly role?: string
+  readonly problem?: AnyApiError | undefined
+}
+
+const MembersPage = ({ email = "", members, problem, role, visit }: Shown) => {
+  const team = visit.team
+  if (team === null) return null
+  const manages = may(visit, "members:manage")
+  const isOwner = team.role === "owner"
+  const roles = Role.literals
+    .filter((one) => isOwner || one !== "owner")
+    .map((value) => ({ value, label: roleWords[value] }))
+  const at = Paths.members(team.id)
+  return (
+    <Layout visit={visit} section="members" title="Members" lead={`${members.length} in ${team.name}.`}>
+      {manages && members.length > 0 ? (
+        <form method="post" action={`${at}/invite`} class="panel">
+          <h2>Invite a person</h2>
+          {problem?.field === "email" ? null : <ProblemNote problem={problem} />}
+          <div class="fields">
+            <TextField name="email" label="E-mail address" type="email" value={email} problem={problem} />
+            <Select
+              name="role"
+              label="Role"
+              choices={[...roles].reverse()}
+              value={role ?? "member"}
+              problem={problem}
+            />
+          </div>
+          <p class="hint section-small">You get a link to hand over by whatever means. It works for a week, once.</p>
+          <div class="buttons">
+            <button class="button button-primary">Make the link</button>
+          </div>
+        </form>
+      ) : null}
+      <section class="section">
+        <Table label="Members" head={["Person", "Role", "State", ""]}>
+          {members.map((member) => {
+            const self = member.userId === visit.user.id
+            const manageable = manages && (isOwner || member.role !== "owner")
+            return (
+              <tr>
+                <th scope="row">
+                  {member.name} {self ? <Badge>you</Badge> : null}
+                  <span class="refs hint">{member.email}</span>
+                </th>
+                <td data-label="Role">{member.role}</td>
+                <td data-label="State">
+                  {member.active ? <Badge tone="ok">active</Badge> : <Badge tone="danger">deactivated</Badge>}
+                </td>
+                <td class="end">
+                  {manageable ? (
+                    <details>
+                      <summary class="button button-quiet">
+                        Change<span class="hidden"> {member.name}</span>
+                      </summary>
+                      <div class="stack panel row-panel">
+                        <form method="post" action={`${at}/${member.userId}`}>
+                          <div class="field">
+                            <label for={`role-${member.userId}`}>Role</label>
+                            <select id={`role-${member.userId}`} name="role">
+                              {roles.map((one) => (
+                                <option value={one.value} selected={one.value === member.role}>
+                                  {one.label}
+                                </option>
+                              ))}
+                            </select>
+                          </div>
+                          <CheckBox
+                            name="active"
+                            checked={member.active}
+                            hint="Off: the person loses this team at once; tokens they made work for 7 more days."
+                          >
+                            Active
+                          </CheckBox>
+                          <p class="hint">A change of role revokes the API tokens that the person created.</p>
+                          <div class="buttons">
+                            <button class="button button-primary">Save</button>
+                          </div>
+                        </form>
+                        <Act action={`${at}/${member.userId}/reset`}>Make a password link</Act>
+                        {self ? null : (
+                          <Confirm
+                            action={`${at}/${member.userId}/remove`}
+                            label="Remove"
+                            verb={`Remove ${member.name}`}
+                          >
+                            <p>The person loses the team at once, and tokens they created are revoked.</p>
+                          </Confirm>
+                        )}
+                      </div>
+                    </details>
+                  ) : null}
+                </td>
+              </tr>
+            )
+          })}
+        </Table>
+      </section>
+      <section class="section">
+        <Confirm action={`${Paths.team(team.id)}/leave`} label="Leave the team" verb={`Leave ${team.name}`}>
+          <p>You lose the team at once, and API tokens that you created in it are revoked.</p>
+        </Confirm>
+      </section>
+    </Layout>
+  )
+}
+
+const LinkPage = ({
+  children,
+  label,
+  link,
+  title,
+  visit
+}: {
+  readonly visit: Visit
+  readonly title: string
+  readonly label: string
+  readonly link: string
+  readonly children: string
+}) => (
+  <Layout
+    visit={visit}
+    section="members"
+    title={title}
+    crumbs={visit.team === null ? [] : [{ href: Paths.members(visit.team.id), label: "Members" }]}
+  >
+    <div class="narrow stack">
+      <Once label={label} text={link} />
+      <Callout>{children}</Callout>
+      {visit.team === null ? null : (
+        <p>
+          <a class="button button-plain" href={Paths.members(visit.team.id)}>
+            Back to the members
+          </a>
+        </p>
+      )}
+    </div>
+  </Layout>
+)
+
+export const routes = (pages: Pages) =>
+  Effect.gen(function* () {
+    const access = yield* Access
+    const members = yield* Members
+    const invitations = yield* Invitations
+    const teamParam = param("teamId", TeamId)
+    const userParam = param("userId", UserId)
+
+    const load = Effect.fnUntraced(function* (visit: Visit, teamId: TeamId) {
+      const permit = yield* access.team("members:read", teamId, { audit: "member.list" })
+      return { visit: pages.inTeam(visit, teamId), members: yield* members.list(permit) }
+    })
+
+    const list = pages.person((visit) =>
+      Effect.gen(function* () {
+        return Html.page(<MembersPage {...yield* load(visit, yield* teamParam)} />)
+      })
+    )
+    const invite = pages.person((visit) =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        const form = yield* Form.read
+        const [email, role] = [form.text("email"), form.text("role")]
+        const made = yield* attempt(
+          Effect.gen(function* () {
+            const input = yield* Form.decode(Invite)({ email, role })
+            return yield* invitations.invite(
+              yield* access.team("members:manage", teamId, { audit: "member.invite" }),
+              input
+            )
+          })
+        )
+        return Either.isRight(made)
+          ? Html.page(
+              <LinkPage
+                visit={pages.inTeam(visit, teamId)}
+                title="The invitation is made"
+                label="The link: this is the only time it is shown"
+                link={made.right.inviteUrl}
+              >
+                {`Hand it to ${email}. It works once, until ${exact(made.right.expiresAt)}.`}
+              </LinkPage>
+            )
+          : shown(
+              <MembersPage {...yield* load(visit, teamId)} email={email} role={role} problem={made.left} />,
+              made.left
+            )
+      })
+    )
+    const update = pages.person((visit) =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        const userId = yield* userParam
+        const form = yield* Form.read
+        const before = (yield* load(visit, teamId)).members.find((member) => member.userId === userId)
+        const input = yield* Form.decode(UpdateMember)({ role: form.text("role"), active: form.has("active") })
+        // What stays as it is is not sent: a role that is set again would count as a change.
+        const changes = {
+          ...(before?.role === input.role || input.role === undefined ? {} : { role: input.role }),
+          ...(before?.active === input.active || input.active === undefined ? {} : { active: input.active })
+        }
+        const permit = yield* access.team("members:manage", teamId, { audit: "member.update" })
+        if (Object.keys(changes).length > 0) yield* members.update(permit, userId, changes)
+        return Html.seeOther(withNotice(Paths.members(teamId), "member-changed"))
+      })
+    )
+    const remove = pages.person(() =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        const permit = yield* access.team("members:manage", teamId, { audit: "member.remove" })
+        yield* members.remove(permit, yield* userParam)
+        return Html.seeOther(withNotice(Paths.members(teamId), "member-removed"))
+      })
+    )
+    const reset = pages.person((visit) =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        const permit = yield* access.team("members:manage", teamId, { audit: "password.reset_link" })
+        const link = yield* members.passwordResetLink(permit, yield* userParam)
+        return Html.page(
+          <LinkPage
+            visit={pages.inTeam(visit, teamId)}
+            title="The password link is made"
+            label="The link: this is the only time it is shown"
+            link={Redacted.value(link)}
+          >
+            Whoever has it can take over the account: hand it to the person alone. Earlier links stopped working.
+          </LinkPage>
+        )
+      })
+    )
+    const leave = pages.person(() =>
+      Effect.gen(function* () {
+        yield* members.leave(yield* access.team("members:read", yield* teamParam, { audit: "team.leave" }))
+        return Html.seeOther(withNotice(Paths.home, "team-left"))
+      })
+    )
+
+    return HttpRouter.empty.pipe(
+      HttpRouter.get("/app/teams/:teamId/members", list),
+      HttpRouter.post("/app/teams/:teamId/members/invite", invite),
+      HttpRouter.post("/app/teams/:teamId/members/:userId", update),
+      HttpRouter.post("/app/teams/:teamId/members/:userId/remove", remove),
+      HttpRouter.post("/app/teams/:teamId/members/:userId/reset", reset),
+      HttpRouter.post("/app/teams/:teamId/leave", leave)
+    )
+  })

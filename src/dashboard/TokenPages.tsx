@@ -1,0 +1,577 @@
+/** API tokens of a team: made with every option, shown once, narrowed, replaced, ended. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import type { AnyApiError } from "#schema/ApiError.ts"
+import {
+  type ApiToken,
+  type ApiTokenWithValue,
+  CreateApiToken,
+  Lifetime,
+  UpdateApiToken
+} from "#schema/ApiTokensApi.ts"
+import type { AuditAction } from "#schema/Audit.ts"
+import { TokenNotFound } from "#schema/Errors.ts"
+import { TeamId, TokenId } from "#schema/Ids.ts"
+import type { Project } from "#schema/ProjectsApi.ts"
+import { allScopes, type Scope } from "#schema/Scopes.ts"
+import { Access } from "#src/access/Access.ts"
+import { Tokens } from "#src/credentials/Tokens.ts"
+import * as Plans from "#src/limits/Plans.ts"
+import { Environments } from "#src/projects/Environments.ts"
+import { Projects } from "#src/projects/Projects.ts"
+import {
+  Act,
+  Ago,
+  Badge,
+  Callout,
+  CheckBox,
+  Command,
+  Confirm,
+  Empty,
+  exact,
+  Once,
+  ProblemNote,
+  Select,
+  Table,
+  TextField,
+  Until
+} from "./Components.tsx"
+import * as Form from "./Form.ts"
+import * as Html from "./Html.ts"
+import * as Icons from "./Icons.tsx"
+import { Layout } from "./Layout.tsx"
+import { withNotice } from "./Notices.ts"
+import { attempt, type Pages, param, shown } from "./Pages.ts"
+import * as Paths from "./Paths.ts"
+import * as Problem from "./Problem.ts"
+import type { Visit } from "./Visit.ts"
+
+const lifetimes: Readonly<Record<Lifetime, string>> = {
+  "1d": "1 day",
+  "7d": "7 days",
+  "30d": "30 days",
+  "90d": "90 days",
+  "1y": "1 year"
+}
+
+export const scopeWords: Readonly<Record<Scope, string>> = {
+  "identity:read": "who it is and its teams",
+  "projects:read": "list projects and environments",
+  "secrets:read": "list secrets and metadata, no values",
+  "secrets:read_values": "read values",
+  "secrets:write": "create, change and delete secrets",
+  "secrets:run": "resolve whole environments, to run programs with",
+  "audit:read": "read the audit trail"
+}
+
+const Level = ({ level }: { readonly level: ApiToken["accessLevel"] }) =>
+  level === "write" ? <Badge tone="amber">read and write</Badge> : <Badge tone="ok">read only</Badge>
+
+const Reach = ({ token }: { readonly token: ApiToken }) => (
+  <>
+    {token.projects === null
+      ? "all projects"
+      : token.projects.length === 0
+        ? "no project any more"
+        : token.projects.map((project) => project.name).join(", ")}
+    {token.environments === null ? null : (
+      <span class="refs hint">
+        {token.environments.length === 0
+          ? "no environment any more"
+          : [...new Set(token.environments.map((environment) => environment.slug))].join(", ")}
+      </span>
+    )}
+  </>
+)
+
+const Expiry = ({ now, token }: { readonly token: ApiToken; readonly now: number }) =>
+  token.expiresAt === null ? (
+    <Badge tone="danger">never</Badge>
+  ) : Date.parse(token.expiresAt) <= now ? (
+    <Badge tone="danger">expired</Badge>
+  ) : (
+    <Until at={token.expiresAt} now={now} />
+  )
+
+const TokensPage = ({ items, visit }: { readonly visit: Visit; readonly items: ReadonlyArray<ApiToken> }) => {
+  const team = visit.team
+  if (team === null) return null
+  const add = (
+    <a class="button button-primary" href={`${Paths.tokens(team.id)}/new`}>
+      <Icons.Plus /> New token
+    </a>
+  )
+  return (
+    <Layout
+      visit={visit}
+      section="tokens"
+      title="API tokens"
+      lead="For deployments and other programs. Each belongs to the team, and reaches what it was made for."
+      actions={items.length === 0 ? undefined : add}
+    >
+      {items.length === 0 ? (
+        <Empty title="No API tokens">
+          <p>People sign in here or with the command line; programs use a token.</p>
+          <div class="buttons">{add}</div>
+        </Empty>
+      ) : (
+        <Table label="API tokens" head={["Token", "Reaches", "Created by", "Expires", "Last use"]}>
+          {items.map((token) => (
+            <tr>
+              <th scope="row">
+                <a href={Paths.token(team.id, token.id)}>{token.name}</a>{" "}
+                <span class="badges">
+                  <Level level={token.accessLevel} />
+                  {token.mcpScopes.length > 0 ? <Badge tone="accent">MCP</Badge> : null}
+                </span>
+              </th>
+              <td data-label="Reaches">
+                <Reach token={token} />
+              </td>
+              <td data-label="Created by" class="hint">
+                {token.createdBy.email}
+              </td>
+              <td data-label="Expires">
+                <Expiry token={token} now={visit.now} />
+              </td>
+              <td data-label="Last use" class="hint">
+                {token.lastUsedAt === null ? "never" : <Ago at={token.lastUsedAt} now={visit.now} />}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </Layout>
+  )
+}
+
+interface Options {
+  readonly projects: ReadonlyArray<Project>
+  readonly slugs: ReadonlyArray<{ readonly slug: string; readonly protected: boolean }>
+}
+
+const ScopeChecks = ({
+  checked,
+  name,
+  offered
+}: {
+  readonly name: string
+  readonly offered: ReadonlyArray<Scope>
+  readonly checked: (scope: Scope) => boolean
+}) => (
+  <div class="checks">
+    {offered.map((scope) => (
+      <CheckBox name={name} value={scope} checked={checked(scope)} hint={scopeWords[scope]}>
+        <code>{scope}</code>
+      </CheckBox>
+    ))}
+  </div>
+)
+
+const NewTokenPage = ({
+  form = new Form.Form([]),
+  options,
+  problem,
+  visit
+}: {
+  readonly visit: Visit
+  readonly options: Options
+  readonly form?: Form.Form
+  readonly problem?: AnyApiError | undefined
+}) => {
+  const team = visit.team
+  if (team === null) return null
+  const level = form.filled("accessLevel") ?? "read"
+  const offered = Lifetime.literals.filter((lifetime) => Plans.lifetimeAllowed(team.plan, lifetime))
+  const picked = (name: string, value: string) => form.all(name).includes(value)
+  const scopesProblem = Problem.about(problem, "mcpScopes")
+  const environmentsProblem = Problem.about(problem, "environments")
+  const shownAtField =
+    ["name", "lifetime"].includes(problem?.field ?? "") ||
+    scopesProblem !== undefined ||
+    environmentsProblem !== undefined
+  return (
+    <Layout
+      visit={visit}
+      section="tokens"
+      title="New API token"
+      crumbs={[{ href: Paths.tokens(team.id), label: "API tokens" }]}
+    >
+      <form method="post" action={`${Paths.tokens(team.id)}/new`} class="panel narrow">
+        {shownAtField ? null : <ProblemNote problem={problem} />}
+        <TextField
+          name="name"
+          label="Name"
+          value={form.text("name")}
+          focus
+          hint="Where it is used: ci, staging server, …"
+          problem={problem}
+        />
+        <fieldset class="part">
+          <legend>What it may do</legend>
+          <CheckBox type="radio" name="accessLevel" value="read" checked={level === "read"}>
+            Read
+          </CheckBox>
+          <CheckBox
+            type="radio"
+            name="accessLevel"
+            value="write"
+            checked={level === "write"}
+            hint="Creates, changes and deletes secrets too. Protected environments only when they are named below."
+          >
+            Read and write
+          </CheckBox>
+        </fieldset>
+        <Select
+          name="lifetime"
+          label="Works for"
+          choices={offered.map((value) => ({ value, label: lifetimes[value] }))}
+          value={form.filled("lifetime") ?? (offered.includes("90d") ? "90d" : offered.at(-1))}
+          problem={problem}
+        />
+        <fieldset class="part">
+          <legend>Projects</legend>
+          <p class="hint">None chosen: all projects of the team, also later ones.</p>
+          <div class="checks">
+            {options.projects.map((project) => (
+              <CheckBox name="projects" value={project.id} checked={picked("projects", project.id)}>
+                {project.name} <code class="hint">{project.slug}</code>
+              </CheckBox>
+            ))}
+          </div>
+        </fieldset>
+        <fieldset class="part">
+          <legend>Environments</legend>
+          <p class="hint">
+            None chosen: all environments of these projects. Chosen ones are looked up now; later ones of the same name
+            are not reached.
+          </p>
+          <div class="checks">
+            {options.slugs.map((environment) => (
+              <CheckBox name="environments" value={environment.slug} checked={picked("environments", environment.slug)}>
+                <code>{environment.slug}</code> {environment.protected ? <Badge tone="amber">protected</Badge> : null}
+              </CheckBox>
+            ))}
+          </div>
+          {environmentsProblem === undefined ? null : <p class="error">{environmentsProblem}</p>}
+        </fieldset>
+        <fieldset class="part">
+          <legend>For AI agents (MCP)</legend>
+          <p class="hint">None chosen: the token does not work at /mcp.</p>
+          <ScopeChecks name="mcpScopes" offered={allScopes} checked={(scope) => picked("mcpScopes", scope)} />
+          {scopesProblem === undefined ? null : <p class="error">{scopesProblem}</p>}
+        </fieldset>
+        <div class="buttons">
+          <button class="button button-primary">Create the token</button>
+          <a class="button button-plain" href={Paths.tokens(team.id)}>
+            Cancel
+          </a>
+        </div>
+      </form>
+    </Layout>
+  )
+}
+
+const ShownOnce = ({
+  replaced,
+  token,
+  visit
+}: {
+  readonly visit: Visit
+  readonly token: ApiTokenWithValue
+  readonly replaced: boolean
+}) => (
+  <Layout
+    visit={visit}
+    section="tokens"
+    title={replaced ? `${token.name} is replaced` : `${token.name} is created`}
+    crumbs={[{ href: Paths.tokens(token.teamId), label: "API tokens" }]}
+  >
+    <div class="narrow stack">
+      {replaced ? <p>The old token stopped working. Put the new one in its place.</p> : null}
+      <Once label="The token: this is the only time it is shown" text={token.value} />
+      <p>Give it to a program as environment variable, and run:</p>
+      <Command>{"ampoule run -- npm start"}</Command>
+      <p class="hint">
+        The variables are <code>AMPOULE_URL={visit.ui.baseUrl}</code> and <code>AMPOULE_API_TOKEN</code>.
+      </p>
+      <p>
+        <a class="button button-plain" href={Paths.tokens(token.teamId)}>
+          I have saved it
+        </a>
+      </p>
+    </div>
+  </Layout>
+)
+
+const TokenPage = ({
+  problem,
+  token,
+  visit
+}: {
+  readonly visit: Visit
+  readonly token: ApiToken
+  readonly problem?: AnyApiError | undefined
+}) => {
+  const here = Paths.token(token.teamId, token.id)
+  return (
+    <Layout
+      visit={visit}
+      section="tokens"
+      title={token.name}
+      lead={<Level level={token.accessLevel} />}
+      crumbs={[{ href: Paths.tokens(token.teamId), label: "API tokens" }]}
+    >
+      <div class="columns">
+        <div>
+          <section class="panel" aria-label="Facts">
+            <dl class="facts">
+              <dt>Reaches</dt>
+              <dd>
+                <Reach token={token} />
+              </dd>
+              <dt>MCP scopes</dt>
+              <dd>
+                {token.mcpScopes.length === 0 ? (
+                  <span class="hint">none</span>
+                ) : (
+                  <ul class="keys">
+                    {token.mcpScopes.map((scope) => (
+                      <li>
+                        <code>{scope}</code>
+                      </li>
+                    ))}
+                  </ul>
+                )}
+              </dd>
+              <dt>Created</dt>
+              <dd>
+                <Ago at={token.createdAt} now={visit.now} /> by {token.createdBy.email}
+              </dd>
+              <dt>Expires</dt>
+              <dd>
+                <Expiry token={token} now={visit.now} />
+                {token.expiresAt === null ? null : <span class="hint"> {exact(token.expiresAt)}</span>}
+              </dd>
+              <dt>Last use</dt>
+              <dd>
+                {token.lastUsedAt === null ? (
+                  "never"
+                ) : (
+                  <>
+                    <Ago at={token.lastUsedAt} now={visit.now} /> from {token.lastUsedIp ?? "unknown"}
+                    <span class="refs hint">{token.lastUsedUserAgent ?? ""}</span>
+                  </>
+                )}
+              </dd>
+            </dl>
+          </section>
+          <form method="post" action={here} class="panel">
+            <h2>Change</h2>
+            {problem?.field === "name" ? null : <ProblemNote problem={problem} />}
+            <TextField name="name" label="Name" value={token.name} problem={problem} />
+            {token.mcpScopes.length === 0 ? null : (
+              <fieldset class="part">
+                <legend>MCP scopes</legend>
+                <p class="hint">They can be taken away, not added.</p>
+                <ScopeChecks
+                  name="mcpScopes"
+                  offered={allScopes.filter((scope) => token.mcpScopes.includes(scope))}
+                  checked={() => true}
+                />
+              </fieldset>
+            )}
+            <div class="buttons">
+              <button class="button button-primary">Save</button>
+            </div>
+          </form>
+        </div>
+        <div>
+          <section class="panel">
+            <h2>Rotate</h2>
+            <p class="hint section-small">
+              A new token with the same name, reach and expiry takes its place; this one stops working at once. You
+              become its creator.
+            </p>
+            <div class="buttons">
+              <Confirm action={`${here}/rotate`} label="Rotate" verb="Replace the token now">
+                <p>Whoever uses the present token is refused from now on.</p>
+              </Confirm>
+            </div>
+          </section>
+          {token.accessLevel === "write" ? (
+            <section class="panel">
+              <h2>Make read-only</h2>
+              <p class="hint section-small">Holds from the next request, and cannot be taken back.</p>
+              <div class="buttons">
+                <Act action={`${here}/read-only`}>Make read-only</Act>
+              </div>
+            </section>
+          ) : null}
+          <section class="panel panel-danger">
+            <h2>End</h2>
+            <div class="stack section-small">
+              <Confirm action={`${here}/revoke`} label="Revoke" verb="Revoke the token">
+                <p>It stops working with the next request, for good.</p>
+              </Confirm>
+              <Confirm action={`${here}/delete`} label="Delete" verb="Delete the token">
+                <p>It stops working, and leaves the records. The audit trail still names it.</p>
+              </Confirm>
+            </div>
+          </section>
+        </div>
+      </div>
+      {visit.caller.user?.id === token.createdBy.id ? null : (
+        <Callout>
+          The token is revoked when {token.createdBy.email} leaves the team, changes role, or gets a new password.
+        </Callout>
+      )}
+    </Layout>
+  )
+}
+
+export const routes = (pages: Pages) =>
+  Effect.gen(function* () {
+    const access = yield* Access
+    const tokens = yield* Tokens
+    const projects = yield* Projects
+    const environments = yield* Environments
+
+    const manage = (teamId: TeamId, audit: AuditAction) => access.team("tokens:manage", teamId, { audit })
+    const teamParam = param("teamId", TeamId)
+    const tokenParam = param("tokenId", TokenId)
+
+    const list = pages.person((visit) =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        const items = yield* tokens.list(yield* manage(teamId, "token.list"))
+        return Html.page(<TokensPage visit={pages.inTeam(visit, teamId)} items={items} />)
+      })
+    )
+
+    const options = Effect.fnUntraced(function* (teamId: TeamId) {
+      const reach = yield* access.eachTeam("projects:read", { audit: "project.list" })
+      const inTeam = { ...reach, teams: reach.teams.filter((team) => team.id === teamId) }
+      const slugs = new Map<string, boolean>()
+      for (const found of (yield* environments.ofTeams(inTeam)).values()) {
+        for (const one of found) slugs.set(one.slug, one.protected || slugs.get(one.slug) === true)
+      }
+      const found: Options = {
+        projects: yield* projects.list(inTeam),
+        slugs: [...slugs].map(([slug, isProtected]) => ({ slug, protected: isProtected })).slice(0, 100)
+      }
+      return found
+    })
+
+    const form = pages.person((visit) =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        yield* manage(teamId, "token.list")
+        return Html.page(<NewTokenPage visit={pages.inTeam(visit, teamId)} options={yield* options(teamId)} />)
+      })
+    )
+    const create = pages.person((visit) =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        const at = pages.inTeam(visit, teamId)
+        const form = yield* Form.read
+        const listed = (name: string) => (form.has(name) ? { [name]: form.all(name) } : {})
+        const made = yield* attempt(
+          Effect.gen(function* () {
+            const body = yield* Form.decode(CreateApiToken)({
+              name: form.text("name"),
+              accessLevel: form.text("accessLevel"),
+              lifetime: form.text("lifetime"),
+              ...listed("projects"),
+              ...listed("environments"),
+              ...listed("mcpScopes")
+            })
+            return yield* tokens.create(yield* manage(teamId, "token.create"), body)
+          })
+        )
+        return Either.isRight(made)
+          ? Html.page(<ShownOnce visit={at} token={made.right} replaced={false} />)
+          : shown(
+              <NewTokenPage visit={at} options={yield* options(teamId)} form={form} problem={made.left} />,
+              made.left
+            )
+      })
+    )
+
+    const one = Effect.fnUntraced(function* (teamId: TeamId) {
+      const id = yield* tokenParam
+      const items = yield* tokens.list(yield* manage(teamId, "token.list"))
+      return yield* Effect.mapError(
+        Effect.fromNullable(items.find((token) => token.id === id)),
+        () => new TokenNotFound()
+      )
+    })
+    const view = pages.person((visit) =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        return Html.page(<TokenPage visit={pages.inTeam(visit, teamId)} token={yield* one(teamId)} />)
+      })
+    )
+    const update = pages.person((visit) =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        const id = yield* tokenParam
+        const token = yield* one(teamId)
+        const form = yield* Form.read
+        const done = yield* attempt(
+          Effect.gen(function* () {
+            const body = yield* Form.decode(UpdateApiToken)({
+              name: form.text("name"),
+              ...(token.mcpScopes.length === 0 ? {} : { mcpScopes: form.all("mcpScopes") })
+            })
+            return yield* tokens.update(yield* manage(teamId, "token.update"), id, body)
+          })
+        )
+        return Either.isRight(done)
+          ? Html.seeOther(withNotice(Paths.token(teamId, id), "token-changed"))
+          : shown(<TokenPage visit={pages.inTeam(visit, teamId)} token={token} problem={done.left} />, done.left)
+      })
+    )
+    const readOnly = pages.person(() =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        const id = yield* tokenParam
+        yield* tokens.update(yield* manage(teamId, "token.update"), id, { accessLevel: "read" })
+        return Html.seeOther(withNotice(Paths.token(teamId, id), "token-read-only"))
+      })
+    )
+    const rotate = pages.person((visit) =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        const token = yield* tokens.rotate(yield* manage(teamId, "token.rotate"), yield* tokenParam)
+        return Html.page(<ShownOnce visit={pages.inTeam(visit, teamId)} token={token} replaced />)
+      })
+    )
+    const revoke = pages.person(() =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        yield* tokens.revoke(yield* manage(teamId, "token.revoke"), yield* tokenParam)
+        return Html.seeOther(withNotice(Paths.tokens(teamId), "token-revoked"))
+      })
+    )
+    const remove = pages.person(() =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        yield* tokens.remove(yield* manage(teamId, "token.delete"), yield* tokenParam)
+        return Html.seeOther(withNotice(Paths.tokens(teamId), "token-deleted"))
+      })
+    )
+
+    return HttpRouter.empty.pipe(
+      HttpRouter.get("/app/teams/:teamId/tokens", list),
+      HttpRouter.get("/app/teams/:teamId/tokens/new", form),
+      HttpRouter.post("/app/teams/:teamId/tokens/new", create),
+      HttpRouter.get("/app/teams/:teamId/tokens/:tokenId", view),
+      HttpRouter.post("/app/teams/:teamId/tokens/:tokenId", update),
+      HttpRouter.post("/app/teams/:teamId/tokens/:tokenId/read-only", readOnly),
+      HttpRouter.post("/app/teams/:teamId/tokens/:tokenId/rotate", rotate),
+      HttpRouter.post("/app/teams/:teamId/tokens/:tokenId/revoke", revoke),
+      HttpRouter.post("/app/teams/:teamId/tokens/:tokenId/delete", remove)
+    )
+  })
