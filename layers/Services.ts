@@ -32,6 +32,7 @@ import { Idempotency } from "#src/secrets/Idempotency.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
 import { KeyNames } from "#src/secrets/KeyNames.ts"
 import { Origins } from "#src/secrets/Origins.ts"
+import { SealedExport } from "#src/mcp/SealedExport.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
 import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
@@ -56,7 +57,7 @@ const secrets = Layer.mergeAll(Secrets.Default, KeyNames.Default, Maintenance.De
   Layer.provideMerge(Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default))
 )
 const mcp = Layer.mergeAll(Changes.Default, McpSessions.Default, Protocol.Default).pipe(
-  Layer.provideMerge(Layer.mergeAll(Credentials.Default, ValueRequests.Default))
+  Layer.provideMerge(Layer.mergeAll(Credentials.Default, SealedExport.Default, ValueRequests.Default))
 )
 
 export const layer = mcp.pipe(

@@ -6,6 +6,7 @@ import * as Schema from "effect/Schema"
 import { AuditEntry } from "./Audit.ts"
 import { ProjectId, SecretId, uuidPattern } from "./Ids.ts"
 import type { Scope } from "./Scopes.ts"
+import { OpenSealedValues, SealingKey } from "./SealedApi.ts"
 import { strict } from "./Strict.ts"
 import {
   AuditCursor,
@@ -138,6 +139,12 @@ const origin = {
   )
 }
 const origins = ["generate", "copyFrom", "template", "value"] as const
+
+/** A sealed file: each variable's name with its entry. */
+const sealedFile = { ...place, keyId: OpenSealedValues.fields.keyId, entries: OpenSealedValues.fields.entries }
+const newerKey = optional(
+  SealingKey.annotations({ description: "Present when the key was rotated since: seal the file again with it." })
+)
 
 /** Where a value comes from: exactly one member. */
 export interface Origin {
@@ -314,6 +321,14 @@ export const tools = {
     }),
     annotations: reads
   }),
+  get_environment_keypair: tool({
+    title: "Public key of an environment",
+    description: "The key that values are sealed to for a committable encrypted .env file. The public half only.",
+    scopes: ["secrets:read"],
+    input: strict(Schema.Struct(place)),
+    output: Schema.Struct({ keyId: Schema.String, publicKey: Schema.String }),
+    annotations: reads
+  }),
   plan_run: tool({
     title: "Plan a run",
     description:
@@ -343,6 +358,58 @@ export const tools = {
       problems: Schema.Array(problem)
     }),
     annotations: reads
+  }),
+  export_encrypted_env: tool({
+    title: "Export an encrypted .env file",
+    description:
+      "The values of an environment, each sealed to the public key of the environment. Safe to commit; opened by the ampoule program or by this server. No plaintext.",
+    scopes: ["secrets:run"],
+    input: strict(
+      Schema.Struct({
+        ...place,
+        keys: optional(keys(500).annotations({ description: "Only these keys; all by default, at most 500." })),
+        recipientPublicKey: optional(
+          Schema.String.pipe(
+            Schema.filter((s) => /^[A-Za-z0-9_-]{43}$/.test(s) || "must be 32 bytes in base64url without padding")
+          ).annotations({
+            jsonSchema: {
+              type: "string",
+              pattern: "^[A-Za-z0-9_-]{43}$",
+              description: "Seal to this X25519 key instead. Not accepted where plaintext tools are switched off."
+            }
+          })
+        )
+      })
+    ),
+    output: Schema.Struct({
+      environmentId: Uuid,
+      keyId: Schema.String,
+      entries: Schema.Record({ key: Schema.String, value: Schema.String })
+    }),
+    annotations: { ...reads, idempotentHint: false }
+  }),
+  verify_encrypted_env: tool({
+    title: "Verify an encrypted .env file",
+    description:
+      "Whether every entry of a sealed file opens and none was altered. Refused as a whole otherwise. No values.",
+    scopes: ["secrets:run"],
+    input: strict(Schema.Struct(sealedFile)),
+    output: Schema.Struct({ keys: keyList, altered: Schema.Boolean, activeKey: newerKey }),
+    annotations: reads
+  }),
+  import_encrypted_env: tool({
+    title: "Import an encrypted .env file",
+    description:
+      "Opens a sealed file on the server and stores its values in the environment. Existing keys are skipped unless overwrite is true. No value leaves the server.",
+    scopes: ["secrets:write", "secrets:run"],
+    input: strict(
+      Schema.Struct({
+        ...sealedFile,
+        overwrite: optional(Schema.Boolean.annotations({ description: "false by default." }))
+      })
+    ),
+    output: Schema.Struct({ ...outcomes, skipped: keyList }),
+    annotations: { ...overwrites, idempotentHint: true }
   }),
   request_secret_value: tool({
     title: "Ask a person for a value",
@@ -478,6 +545,19 @@ export const tools = {
     scopes: ["secrets:run"],
     input: strict(Schema.Struct({ ...place, representation: optional(Representation) })),
     output: Schema.Struct({ values: Schema.Record({ key: Schema.String, value: Schema.String }) }),
+    annotations: reads,
+    plaintext: true
+  }),
+  open_sealed_values: tool({
+    title: "Open an encrypted .env file (enters the model's context)",
+    description:
+      "Returns every value of a sealed file in plain text. For agents that run where the ampoule program cannot: otherwise use verify_encrypted_env or import_encrypted_env, which return none.",
+    scopes: ["secrets:run"],
+    input: strict(Schema.Struct(sealedFile)),
+    output: Schema.Struct({
+      values: Schema.Record({ key: Schema.String, value: Schema.String }),
+      activeKey: newerKey
+    }),
     annotations: reads,
     plaintext: true
   }),

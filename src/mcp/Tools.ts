@@ -6,7 +6,8 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
 import type { ToolInput, ToolName, ToolOutput } from "#schema/McpTools.ts"
-import { InjectedSecrets, SecretWithValue } from "#schema/SecretsApi.ts"
+import type { OpenSealedValues } from "#schema/SealedApi.ts"
+import { type EnvironmentQuery, InjectedSecrets, SecretWithValue } from "#schema/SecretsApi.ts"
 import { Access } from "#src/access/Access.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
 import * as Policy from "#src/access/Policy.ts"
@@ -14,8 +15,10 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { deploymentOf } from "#src/Deployment.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
+import { namesOf, SealingKeys } from "#src/projects/SealingKeys.ts"
 import { cyclesOf, KeyNames } from "#src/secrets/KeyNames.ts"
 import { Origins } from "#src/secrets/Origins.ts"
+import { SealedExport } from "./SealedExport.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
 import { scopesOf } from "./Credentials.ts"
 import { type Standing, ValueRequests } from "./ValueRequests.ts"
@@ -77,6 +80,8 @@ export const make = Effect.gen(function* () {
   const origins = yield* Origins
   const secrets = yield* Secrets
   const requests = yield* ValueRequests
+  const sealed = yield* SealedExport
+  const sealingKeys = yield* SealingKeys
   const { features, limits } = deploymentOf(settings)
 
   const provided = (standing: Standing): Outcome<ToolOutput<"request_secret_value">> => {
@@ -97,6 +102,13 @@ export const make = Effect.gen(function* () {
       }
     }
   }
+
+  /** All or nothing; on record with the names before a value is seen (decisions 5). */
+  const opened = (at: EnvironmentQuery, file: OpenSealedValues) =>
+    Effect.flatMap(
+      access.environment("secrets:run", at, { audit: "sealed.open", keys: namesOf(file.entries) }),
+      (permit) => sealingKeys.open(permit, file)
+    )
 
   const handlers: Handlers = {
     whoami: () =>
@@ -205,6 +217,47 @@ export const make = Effect.gen(function* () {
         })
       }),
 
+    get_environment_keypair: (input) =>
+      Effect.gen(function* () {
+        const permit = yield* access.environment("secrets:read", input, { audit: "sealing_key.read" })
+        const { keyId, publicKey } = yield* sealingKeys.keypair(permit)
+        return done({ keyId, publicKey })
+      }),
+
+    export_encrypted_env: ({ keys, recipientPublicKey, ...at }) =>
+      Effect.gen(function* () {
+        // Sealed to a key of the caller's choice is plaintext by another name.
+        if (recipientPublicKey !== undefined && !settings.mcpReveal) {
+          return yield* new ValidationFailed({
+            field: "recipientPublicKey",
+            message: "is not accepted here: plaintext tools are switched off"
+          })
+        }
+        return done(
+          yield* sealed.seal({
+            ...at,
+            ...(keys === undefined ? {} : { keys }),
+            ...(recipientPublicKey === undefined ? {} : { recipient: recipientPublicKey })
+          })
+        )
+      }),
+
+    verify_encrypted_env: ({ entries, keyId, ...at }) =>
+      Effect.map(opened(at, { entries, keyId }), ({ activeKey, values }) =>
+        done({ keys: Object.keys(values), altered: false, ...(activeKey === undefined ? {} : { activeKey }) })
+      ),
+
+    import_encrypted_env: ({ entries, keyId, overwrite = false, ...at }) =>
+      Effect.gen(function* () {
+        const permit = yield* access.environment("secrets:write", at, {
+          audit: "secret.create",
+          keys: namesOf(entries)
+        })
+        const { values } = yield* opened(at, { entries, keyId })
+        const { created, skipped, updated } = yield* origins.storeOpened(permit, values, overwrite)
+        return done({ created, updated, skipped })
+      }),
+
     request_secret_value: (input, { continues, opensPages, said }) =>
       Effect.gen(function* () {
         if (said === "decline") return done({ status: "declined" })
@@ -255,6 +308,11 @@ export const make = Effect.gen(function* () {
         const { values } = yield* Effect.orDie(decodeInjected(text(body)))
         return done({ values })
       }),
+
+    open_sealed_values: ({ entries, keyId, ...at }) =>
+      Effect.map(opened(at, { entries, keyId }), ({ activeKey, values }) =>
+        done({ values, ...(activeKey === undefined ? {} : { activeKey }) })
+      ),
 
     list_audit_events: ({ cursor, environment, key, limit, projectId, since, until }) =>
       Effect.gen(function* () {

@@ -190,6 +190,26 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
       )
     })
 
-    return { create, update, upsert, copy } as const
+    /** Values that came sealed: whoever sealed them meant the text itself, whatever it looks like. */
+    const storeOpened = Effect.fn("Origins.storeOpened")(function* (
+      permit: EnvironmentPermit<"secrets:write">,
+      values: Readonly<Record<string, string>>,
+      overwrite: boolean
+    ) {
+      const decisions = new Map(
+        Object.entries(values).map(([key, text]): [string, Decision] => [
+          key,
+          () => ({ kind: "literal", pinned: text.includes("${"), text })
+        ])
+      )
+      return yield* commitAll(
+        permit,
+        decisions,
+        (key) => `entries.${key}`,
+        (env, key) => !overwrite && env.live.has(key)
+      )
+    })
+
+    return { create, update, upsert, copy, storeOpened } as const
   })
 }) {}

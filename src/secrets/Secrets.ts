@@ -88,7 +88,7 @@ const asState = (secrets: ReadonlyArray<OpenSecret>) =>
  * Text per key as asked for. A stored environment can always be resolved (it was checked when written), so a problem here
  * means that the rows do not belong together any more.
  */
-const represent = (secrets: ReadonlyArray<OpenSecret>, representation: Representation) =>
+export const represent = (secrets: ReadonlyArray<OpenSecret>, representation: Representation) =>
   representation === "source"
     ? Effect.succeed(new Map(secrets.map((secret) => [secret.key, secret.text])))
     : Effect.flatMap(asState(secrets), Composition.resolve).pipe(Effect.mapError(() => new IntegrityFailure()))
