@@ -1,0 +1,146 @@
+/** The command line as a real process: bundled once per test file, each run in a home of its own unless one is given. */
+import * as Effect from "effect/Effect"
+import { build } from "esbuild"
+import { type ChildProcess, spawn } from "node:child_process"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+
+export interface Ended {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Running {
+  readonly child: ChildProcess
+  readonly output: { readonly stdout: string; readonly stderr: string }
+  readonly ended: Effect.Effect<Ended>
+  /** Waits until standard output or error shows this. */
+  readonly shows: (text: string) => Effect.Effect<void>
+}
+
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>
+  readonly cwd?: string
+  /** Text for standard input; absent = nothing comes. */
+  readonly stdin?: string
+  readonly home?: string
+  /** Of a session of its own: signals sent to the test do not reach it, and it has no terminal. */
+  readonly detached?: boolean
+}
+
+const externalPrograms = {
+  name: "programs",
+  setup: (plugin: Parameters<NonNullable<Parameters<typeof build>[0]["plugins"]>[number]["setup"]>[0]) => {
+    // The server's modules are not needed here: the tests have a server of their own.
+    plugin.onResolve({ filter: /^\.\/Programs\.ts$/ }, ({ importer, path }) =>
+      importer.includes("layers") ? { path, external: true } : undefined
+    )
+  }
+}
+
+const bundle = Effect.promise(async () => {
+  const cache = path.resolve("node_modules/.cache/ampoule")
+  fs.mkdirSync(cache, { recursive: true })
+  const outdir = fs.mkdtempSync(path.join(cache, "cli-"))
+  await build({
+    entryPoints: { ampoule: "src/cli/main.ts" },
+    outdir,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    splitting: true,
+    platform: "node",
+    target: "node20",
+    format: "esm",
+    external: ["@napi-rs/keyring", "@parcel/watcher"],
+    plugins: [externalPrograms],
+    banner: { js: 'import{createRequire as $r}from"node:module";const require=$r(import.meta.url);' },
+    logLevel: "error"
+  })
+  return outdir
+})
+
+const temporaryFolder = (name: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), `ampoule-${name}-`))),
+    (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
+  )
+
+export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
+  scoped: Effect.gen(function* () {
+    const outdir = yield* Effect.acquireRelease(bundle, (folder) =>
+      Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
+    )
+    const program = path.join(outdir, "ampoule.mjs")
+    const root = yield* temporaryFolder("cli")
+    let homes = 0
+
+    const home = Effect.sync(() => {
+      const folder = path.join(root, `home-${homes++}`)
+      fs.mkdirSync(folder)
+      return folder
+    })
+
+    /** Nothing of the environment of the test run but what finds programs. */
+    const environment = (folder: string, env: Readonly<Record<string, string>> = {}) => ({
+      PATH: process.env["PATH"] ?? "",
+      HOME: folder,
+      XDG_CONFIG_HOME: path.join(folder, "config"),
+      XDG_CACHE_HOME: path.join(folder, "cache"),
+      ...env
+    })
+
+    const start = Effect.fnUntraced(function* (
+      [command, ...args]: readonly [string, ...ReadonlyArray<string>],
+      options: RunOptions
+    ) {
+      const folder = options.home ?? (yield* home)
+      const child = yield* Effect.acquireRelease(
+        Effect.sync(() =>
+          spawn(command, args, {
+            env: environment(folder, options.env),
+            cwd: options.cwd ?? folder,
+            stdio: "pipe",
+            detached: options.detached ?? false
+          })
+        ),
+        (child) => Effect.sync(() => child.kill("SIGKILL"))
+      )
+      const output = { stdout: "", stderr: "" }
+      child.stdout.setEncoding("utf8").on("data", (text: string) => (output.stdout += text))
+      child.stderr.setEncoding("utf8").on("data", (text: string) => (output.stderr += text))
+      child.stdin.on("error", () => {})
+      if (options.stdin !== undefined) child.stdin.end(options.stdin)
+      const ended = new Promise<Ended>((resolve) => {
+        child.once("close", (code, signal) => resolve({ code, signal, ...output }))
+      })
+      const shows = (text: string) =>
+        Effect.async<void>((resume) => {
+          const look = () => {
+            if (!output.stdout.includes(text) && !output.stderr.includes(text)) return
+            clearInterval(timer)
+            resume(Effect.void)
+          }
+          const timer = setInterval(look, 10)
+          return Effect.sync(() => clearInterval(timer))
+        })
+      return { child, output, ended: Effect.promise(() => ended), shows } satisfies Running
+    })
+
+    const ampoule = (args: ReadonlyArray<string>, options: RunOptions = {}) =>
+      start([process.execPath, program, ...args], options)
+    const run = (args: ReadonlyArray<string>, options: RunOptions = {}) =>
+      Effect.scoped(Effect.flatMap(ampoule(args, { stdin: "", ...options }), ({ ended }) => ended))
+    /** Under a terminal of its own, as a person has it: what is typed goes to its standard input. */
+    const terminal = (args: ReadonlyArray<string>, options: RunOptions = {}) => {
+      const quoted = [process.execPath, program, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ")
+      return start(["script", "-qec", `stty -echo; exec ${quoted}`, "/dev/null"], {
+        ...options,
+        env: { SHELL: "/bin/sh", TERM: "dumb", ...options.env }
+      })
+    }
+    return { program, home, start: ampoule, run, terminal, root }
+  })
+}) {}

@@ -1,0 +1,115 @@
+/** A server that answers what a test says, over real HTTP, and remembers what it was asked. */
+import * as Effect from "effect/Effect"
+import * as http from "node:http"
+
+export interface Asked {
+  readonly method: string
+  readonly path: string
+  readonly query: URLSearchParams
+  readonly headers: http.IncomingHttpHeaders
+  readonly body: string
+}
+
+export interface Answer {
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** Sent as JSON unless it is a string. */
+  readonly body?: unknown
+}
+
+export type Route = (asked: Asked) => Answer | undefined
+
+export interface FakeServer {
+  readonly url: string
+  readonly asked: ReadonlyArray<Asked>
+  /** What it answers from now on; undefined = 404 in the envelope; "gone" = the connection breaks. */
+  answer: Route | "gone"
+}
+
+const routeNotFound = { status: 404, body: { statusCode: 404, code: "ROUTE_NOT_FOUND", message: "No such route." } }
+
+export const make = (answer: Route) =>
+  Effect.acquireRelease(
+    Effect.async<FakeServer & { readonly close: () => void }>((resume) => {
+      const asked: Array<Asked> = []
+      const server = http.createServer((request, response) => {
+        const url = new URL(request.url ?? "/", "http://fake")
+        let body = ""
+        request.setEncoding("utf8").on("data", (text: string) => (body += text))
+        request.on("end", () => {
+          const question: Asked = {
+            method: request.method ?? "",
+            path: url.pathname,
+            query: url.searchParams,
+            headers: request.headers,
+            body
+          }
+          asked.push(question)
+          if (fake.answer === "gone") return request.socket.destroy()
+          const given: Answer = fake.answer(question) ?? routeNotFound
+          const isText = typeof given.body === "string"
+          response.writeHead(given.status ?? 200, {
+            "content-type": isText ? "text/html" : "application/json",
+            ...given.headers
+          })
+          response.end(given.body === undefined ? "" : isText ? given.body : JSON.stringify(given.body))
+        })
+      })
+      const fake: FakeServer & { close: () => void } = {
+        url: "",
+        asked,
+        answer,
+        close: () => {
+          server.closeAllConnections()
+          server.close()
+        }
+      }
+      server.listen(0, "127.0.0.1", () => {
+        const address = server.address()
+        const port = typeof address === "object" && address !== null ? address.port : 0
+        resume(Effect.succeed(Object.assign(fake, { url: `http://127.0.0.1:${port}` })))
+      })
+    }),
+    ({ close }) => Effect.sync(close)
+  )
+
+export const projectId = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"
+export const teamId = "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"
+const at = "2026-11-21T08:00:00.000Z"
+
+export const refusal = (status: number, code: string, more: Readonly<Record<string, unknown>> = {}): Answer => ({
+  status,
+  body: { statusCode: status, code, message: `Says ${code}.`, ...more }
+})
+
+/** `GET /projects` and `GET /secrets/inject` of one project `demo`, with these values. */
+export const environment =
+  (values: () => Readonly<Record<string, string>>): Route =>
+  ({ headers, path }) => {
+    if (path === "/projects") {
+      return {
+        body: { items: [{ id: projectId, teamId, name: "Demo", slug: "demo", createdAt: at, updatedAt: at }] }
+      }
+    }
+    if (path !== "/secrets/inject") return undefined
+    const now = values()
+    const etag = `"${Buffer.from(JSON.stringify(now)).toString("base64url").slice(-40)}"`
+    if (headers["if-none-match"] === etag) return { status: 304 }
+    const total = Object.keys(now).length
+    return {
+      headers: { etag },
+      body: {
+        projectId,
+        environment: "development",
+        representation: "materialized",
+        values: now,
+        page: 1,
+        pageSize: total,
+        total,
+        hasMore: false,
+        revision: 1,
+        // A member of a later release.
+        addedLater: { anything: true }
+      }
+    }
+  }
