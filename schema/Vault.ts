@@ -2,7 +2,7 @@
 import * as Schema from "effect/Schema"
 
 /** What a wrapped key is for. One wrapped for one purpose is refused for another. */
-export const KeyPurpose = Schema.Literal("data-key", "sealing-key", "service-key", "vault-canary")
+export const KeyPurpose = Schema.Literal("data-key", "sealing-key", "service-key", "webhook-secret", "vault-canary")
 export type KeyPurpose = typeof KeyPurpose.Type
 
 /**
