@@ -11,6 +11,9 @@ import _0005_audit from "#migrations/0005_audit.ts"
 import _0006_vault from "#migrations/0006_vault.ts"
 import _0007_oauth from "#migrations/0007_oauth.ts"
 import _0008_mcp from "#migrations/0008_mcp.ts"
+import _0009_data_key_rotation from "#migrations/0009_data_key_rotation.ts"
+import _0010_audit_seals from "#migrations/0010_audit_seals.ts"
+import _0011_machines_webhooks from "#migrations/0011_machines_webhooks.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -22,7 +25,10 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0005_audit": _0005_audit,
   "0006_vault": _0006_vault,
   "0007_oauth": _0007_oauth,
-  "0008_mcp": _0008_mcp
+  "0008_mcp": _0008_mcp,
+  "0009_data_key_rotation": _0009_data_key_rotation,
+  "0010_audit_seals": _0010_audit_seals,
+  "0011_machines_webhooks": _0011_machines_webhooks
 }
 
 type Registry = typeof registry

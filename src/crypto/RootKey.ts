@@ -5,12 +5,21 @@
  *   root key -> key-encryption key of a team (derived, never stored) -> wraps data keys and private sealing keys
  */
 import { IntegrityFailure } from "#schema/Errors.ts"
-import type { KeyContext } from "#schema/Vault.ts"
+import type { KeyContext, VaultUnavailable } from "#schema/Vault.ts"
+import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type { KeyObject } from "node:crypto"
-import { createHash, createHmac, createSecretKey, timingSafeEqual } from "node:crypto"
+import {
+  createHash,
+  createHmac,
+  createPrivateKey,
+  createPublicKey,
+  createSecretKey,
+  sign,
+  timingSafeEqual
+} from "node:crypto"
 import { boxContext, deriveKey, openBytes, sealBytes } from "./Envelope.ts"
 
 export const keyLength = 32
@@ -26,6 +35,19 @@ export interface RootKeys {
   readonly current: RootKey
   readonly byId: ReadonlyMap<string, RootKey>
 }
+
+/** Where the keys are held when they can change under way: a key file that a rotation writes to. */
+export interface RootKeyRing {
+  /** As they stand now. Asked before anything is wrapped, so that a key that was replaced wraps nothing any more. */
+  readonly now: Effect.Effect<RootKeys, VaultUnavailable>
+  /** With the key of this id among them, if there is one. */
+  readonly having: (id: string) => Effect.Effect<RootKeys>
+}
+
+export const fixedRing = (keys: RootKeys): RootKeyRing => ({
+  now: Effect.succeed(keys),
+  having: () => Effect.succeed(keys)
+})
 
 export interface Wrapped {
   readonly wrapped: Uint8Array
@@ -80,6 +102,26 @@ export const macAuditHead = (root: RootKey, head: Uint8Array): Buffer =>
 
 export const auditHeadMatches = (root: RootKey, head: Uint8Array, mac: Uint8Array): boolean =>
   mac.length === 32 && timingSafeEqual(macAuditHead(root, head), mac)
+
+/** PrivateKeyInfo of an Ed25519 key up to its 32 bytes of seed (RFC 8410 7). */
+const ed25519Prefix = Buffer.from("302e020100300506032b657004220420", "hex")
+
+/** The key that signs audit checkpoints (RFC 8032). Derived, so whoever holds the root key can always name its public half. */
+const checkpointKey = (root: RootKey): KeyObject => {
+  const seed = deriveKey(root.key, boxContext("ampoule audit checkpoint v1")).export()
+  const der = Buffer.concat([ed25519Prefix, seed])
+  const key = createPrivateKey({ key: der, format: "der", type: "pkcs8" })
+  seed.fill(0)
+  der.fill(0)
+  return key
+}
+
+/** 64 bytes. */
+export const signCheckpoint = (root: RootKey, text: Uint8Array): Buffer => sign(null, text, checkpointKey(root))
+
+/** 32 raw bytes. */
+export const checkpointPublicKey = (root: RootKey): Buffer =>
+  createPublicKey(checkpointKey(root)).export({ format: "der", type: "spki" }).subarray(-32)
 
 /** 32 bytes as 64 hex digits, or as base64 or base64url with or without padding. None when the text is neither. */
 export const parseRootKey = (text: Redacted.Redacted<string>): Option.Option<RootKey> => {

@@ -8,7 +8,7 @@ import * as Redacted from "effect/Redacted"
 import type { KeyObject } from "node:crypto"
 import { Crypto } from "./Crypto.ts"
 import * as Envelope from "./Envelope.ts"
-import type { RootKeys, Wrapped } from "./RootKey.ts"
+import type { RootKeyRing, Wrapped } from "./RootKey.ts"
 import * as RootKey from "./RootKey.ts"
 
 export interface DataKeyMade extends Wrapped {
@@ -18,6 +18,17 @@ export interface DataKeyMade extends Wrapped {
 export interface AuditMac {
   readonly mac: Uint8Array
   readonly rootKeyId: string
+}
+
+/** 32 raw bytes of Ed25519, and the root key that it is derived from. */
+export interface CheckpointKey {
+  readonly publicKey: Uint8Array
+  readonly rootKeyId: string
+}
+
+export interface CheckpointSignature extends CheckpointKey {
+  /** 64 bytes. */
+  readonly signature: Uint8Array
 }
 
 export class Vault extends Context.Tag("crypto/Vault")<
@@ -50,6 +61,10 @@ export class Vault extends Context.Tag("crypto/Vault")<
     readonly macAuditHead: (head: Uint8Array) => Effect.Effect<AuditMac, VaultUnavailable>
     /** False also when the root key named is not held. */
     readonly auditHeadMatches: (head: Uint8Array, mac: AuditMac) => Effect.Effect<boolean, VaultUnavailable>
+    /** Ed25519 over the text of an audit checkpoint, by a key derived from the current root key. */
+    readonly signCheckpoint: (text: Uint8Array) => Effect.Effect<CheckpointSignature, VaultUnavailable>
+    /** Of every root key held, the current one first. */
+    readonly checkpointKeys: Effect.Effect<ReadonlyArray<CheckpointKey>, VaultUnavailable>
     readonly status: Effect.Effect<VaultStatus, VaultUnavailable>
   }
 >() {}
@@ -68,15 +83,15 @@ export const inTime = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, 
   )
 
 /** The vault over root keys held in this process: what the local vault is and the vault process serves. */
-export const make = Effect.fnUntraced(function* (keys: RootKeys) {
+export const make = Effect.fnUntraced(function* (ring: RootKeyRing) {
   const crypto = yield* Crypto
   const salt = crypto.randomBytes(Envelope.saltLength)
 
   const unwrap = (context: KeyContext, wrapped: Uint8Array, rootKeyId: string) =>
-    Effect.suspend(() => RootKey.unwrap(keys, context, wrapped, rootKeyId))
+    Effect.flatMap(ring.having(rootKeyId), (keys) => RootKey.unwrap(keys, context, wrapped, rootKeyId))
 
   const wrap = (context: KeyContext, bytes: Uint8Array) =>
-    Effect.map(salt, (salt) => RootKey.wrap(keys, context, bytes, salt))
+    Effect.zipWith(ring.now, salt, (keys, salt) => RootKey.wrap(keys, context, bytes, salt))
 
   return Vault.of({
     generateDataKey: Effect.fnUntraced(function* (context) {
@@ -95,12 +110,24 @@ export const make = Effect.fnUntraced(function* (keys: RootKeys) {
     unwrapBytes: (context, wrapped, rootKeyId) =>
       Effect.map(unwrap(context, wrapped, rootKeyId), (bytes): Redacted.Redacted<Uint8Array> => Redacted.make(bytes)),
     macAuditHead: (head) =>
-      Effect.sync(() => ({ mac: RootKey.macAuditHead(keys.current, head), rootKeyId: keys.current.id })),
+      Effect.map(ring.now, ({ current }) => ({ mac: RootKey.macAuditHead(current, head), rootKeyId: current.id })),
     auditHeadMatches: (head, { mac, rootKeyId }) =>
-      Effect.sync(() => {
-        const root = keys.byId.get(rootKeyId)
+      Effect.map(ring.having(rootKeyId), ({ byId }) => {
+        const root = byId.get(rootKeyId)
         return root !== undefined && RootKey.auditHeadMatches(root, head, mac)
       }),
-    status: Effect.succeed({ rootKeyId: keys.current.id, rootKeyIds: [...keys.byId.keys()] })
+    signCheckpoint: (text) =>
+      Effect.map(ring.now, ({ current }) => ({
+        signature: RootKey.signCheckpoint(current, text),
+        publicKey: RootKey.checkpointPublicKey(current),
+        rootKeyId: current.id
+      })),
+    checkpointKeys: Effect.map(ring.now, ({ byId, current }) =>
+      [current, ...[...byId.values()].filter((root) => root.id !== current.id)].map((root) => ({
+        publicKey: RootKey.checkpointPublicKey(root),
+        rootKeyId: root.id
+      }))
+    ),
+    status: Effect.map(ring.now, ({ byId, current }) => ({ rootKeyId: current.id, rootKeyIds: [...byId.keys()] }))
   })
 })

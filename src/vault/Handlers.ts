@@ -1,0 +1,123 @@
+/** What the vault process answers: a local vault behind a token, a limit, and a log of its own. */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import { createHash } from "node:crypto"
+import type { IntegrityFailure } from "#schema/Errors.ts"
+import { VaultUnavailable } from "#schema/Vault.ts"
+import { tokenHeader, VaultAuthentication, VaultRefused, VaultRpc, type WrappedItem } from "#schema/VaultRpc.ts"
+import { safeEqual } from "#src/crypto/Crypto.ts"
+import { Vault } from "#src/crypto/Vault.ts"
+import * as UnwrapLimit from "./UnwrapLimit.ts"
+import type { Operation, VaultLog } from "./VaultLog.ts"
+
+export interface Options {
+  readonly token: Redacted.Redacted<string>
+  readonly unwrapsPerSecond: number
+  readonly log: VaultLog
+}
+
+const digest = (text: string) => createHash("sha256").update(text).digest()
+
+/** Compared as digests, in constant time whatever the length. */
+export const authentication = (token: Redacted.Redacted<string>) =>
+  Layer.sync(VaultAuthentication, () => {
+    const expected = digest(Redacted.value(token))
+    return ({ headers }) =>
+      Effect.suspend(() => (safeEqual(digest(headers[tokenHeader] ?? ""), expected) ? Effect.void : new VaultRefused()))
+  })
+
+/** A fault of ours must not carry what was at hand over the wire. */
+const guarded = <A, E, R>(name: string, handler: Effect.Effect<A, E, R>) =>
+  Effect.catchAllDefect(handler, (defect) =>
+    Effect.zipRight(
+      Effect.logError("internal error").pipe(
+        Effect.annotateLogs({ call: name, error: defect instanceof Error ? defect.name : "unknown" })
+      ),
+      new VaultUnavailable({ reason: "The vault failed." })
+    )
+  )
+
+export const layer = ({ log, token, unwrapsPerSecond }: Options) =>
+  VaultRpc.toLayer(
+    Effect.gen(function* () {
+      const vault = yield* Vault
+      const limit = yield* UnwrapLimit.make(unwrapsPerSecond)
+
+      /** Each item on its own; the log knows of all before any is answered. */
+      const each = <A>(
+        operation: Operation,
+        items: ReadonlyArray<WrappedItem>,
+        open: (item: WrappedItem) => Effect.Effect<A, VaultUnavailable | IntegrityFailure>
+      ) =>
+        Effect.gen(function* () {
+          const answers: Array<A | null> = []
+          for (const item of items) {
+            answers.push(yield* Effect.catchTag(open(item), "INTEGRITY_FAILURE", () => Effect.succeed(null)))
+          }
+          yield* log.append(
+            items.map(({ context, rootKeyId }, i) => ({
+              operation,
+              outcome: answers[i] === null ? ("refused" as const) : ("done" as const),
+              context,
+              rootKeyId
+            }))
+          )
+          return answers
+        })
+
+      const limited = (items: ReadonlyArray<WrappedItem>) =>
+        Effect.tapError(limit(items.length), () =>
+          Effect.zipRight(
+            Effect.logWarning("More keys were asked for than AMPOULE_VAULT_UNWRAPS_PER_SECOND allows."),
+            log.append(
+              items
+                .slice(0, 1)
+                .map(({ context, rootKeyId }) => ({ operation: "unwrap", outcome: "limited", context, rootKeyId }))
+            )
+          )
+        )
+
+      return {
+        GenerateDataKey: ({ context }) =>
+          guarded(
+            "GenerateDataKey",
+            Effect.gen(function* () {
+              const { key, rootKeyId, wrapped } = yield* vault.generateDataKey(context)
+              yield* log.append([{ operation: "generate", outcome: "done", context, rootKeyId }])
+              return { key: key.export(), wrapped, rootKeyId }
+            })
+          ),
+        Unwrap: ({ items }) =>
+          guarded(
+            "Unwrap",
+            Effect.zipRight(
+              limited(items),
+              each("unwrap", items, ({ context, rootKeyId, wrapped }) =>
+                Effect.map(vault.unwrapBytes(context, wrapped, rootKeyId), (bytes) => Redacted.value(bytes))
+              )
+            )
+          ),
+        // No key leaves: a rotation may go as fast as it can.
+        Rewrap: ({ items }) =>
+          guarded(
+            "Rewrap",
+            each("rewrap", items, ({ context, rootKeyId, wrapped }) => vault.rewrap(context, wrapped, rootKeyId))
+          ),
+        WrapBytes: ({ bytes, context }) =>
+          guarded(
+            "WrapBytes",
+            Effect.gen(function* () {
+              const wrapped = yield* vault.wrapBytes(context, Redacted.make(bytes))
+              yield* log.append([{ operation: "wrap", outcome: "done", context, rootKeyId: wrapped.rootKeyId }])
+              return wrapped
+            })
+          ),
+        MacAuditHead: ({ head }) => guarded("MacAuditHead", vault.macAuditHead(head)),
+        AuditHeadMatches: ({ head, mac }) => guarded("AuditHeadMatches", vault.auditHeadMatches(head, mac)),
+        SignCheckpoint: ({ text }) => guarded("SignCheckpoint", vault.signCheckpoint(text)),
+        CheckpointKeys: () => guarded("CheckpointKeys", vault.checkpointKeys),
+        Status: () => guarded("Status", vault.status)
+      }
+    })
+  ).pipe(Layer.merge(authentication(token)))

@@ -1,0 +1,161 @@
+/**
+ * The vault's own record of what it opened, beside and independent of the audit trail: a line of JSON per key, on disk
+ * before the key leaves. Each line's `hash` is SHA-256 of the hash before it and the line without its `hash`, so that a
+ * line that was changed, dropped or moved shows; what a file does not show is that its end was cut off.
+ */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Clock from "effect/Clock"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { createHash } from "node:crypto"
+import { dirname } from "node:path"
+import type { KeyContext } from "#schema/Vault.ts"
+import { VaultUnavailable } from "#schema/Vault.ts"
+
+export type Operation = "generate" | "unwrap" | "rewrap" | "wrap"
+
+export interface Event {
+  readonly operation: Operation
+  readonly outcome: "done" | "refused" | "limited"
+  readonly context: KeyContext
+  readonly rootKeyId: string
+}
+
+/** The log is not what the vault wrote. `line` counts from 1. */
+export class VaultLogBroken extends Data.TaggedError("VaultLogBroken")<{
+  readonly file: string
+  readonly line: number
+  readonly message: string
+}> {}
+
+interface Head {
+  readonly seq: number
+  readonly hash: string
+}
+const genesis: Head = { seq: 0, hash: createHash("sha256").update("ampoule vault log v1").digest("hex") }
+
+const link = (head: Head, body: object): { readonly head: Head; readonly line: string } => {
+  const text = JSON.stringify({ seq: head.seq + 1, ...body })
+  const hash = createHash("sha256").update(head.hash).update(text).digest("hex")
+  return { head: { seq: head.seq + 1, hash }, line: `${text.slice(0, -1)},"hash":"${hash}"}\n` }
+}
+
+const Line = Schema.parseJson(Schema.Struct({ seq: Schema.Number, hash: Schema.String }))
+const decodeLine = Schema.decodeUnknownOption(Line)
+const hashMember = /,"hash":"[0-9a-f]{64}"\}$/
+
+/** The head after a line, when it continues `head`. */
+const follow = (head: Head, line: string): Option.Option<Head> =>
+  Option.filterMap(decodeLine(line), ({ hash, seq }) => {
+    if (!hashMember.test(line)) return Option.none()
+    const expected = createHash("sha256").update(head.hash).update(line.replace(hashMember, "}")).digest("hex")
+    return seq === head.seq + 1 && hash === expected ? Option.some({ seq, hash }) : Option.none()
+  })
+
+const chunk = 64 * 1024
+
+/** Reads the log from its start. Answers where it ends; a last line that was cut off in a crash does not count. */
+export const verify = Effect.fnUntraced(function* (file: string) {
+  const fs = yield* FileSystem.FileSystem
+  if (!(yield* fs.exists(file))) return { head: genesis, bytes: 0, torn: false }
+  return yield* Effect.scoped(
+    Effect.gen(function* () {
+      const handle = yield* fs.open(file, { flag: "r" })
+      const decoder = new TextDecoder()
+      const buffer = new Uint8Array(chunk)
+      let head = genesis
+      let rest = ""
+      let bytes = 0
+      for (;;) {
+        const read = Number(yield* handle.read(buffer))
+        if (read === 0) break
+        rest += decoder.decode(buffer.subarray(0, read), { stream: true })
+        const lines = rest.split("\n")
+        rest = lines.pop() ?? ""
+        for (const line of lines) {
+          const next = follow(head, line)
+          if (Option.isNone(next)) {
+            return yield* new VaultLogBroken({
+              file,
+              line: head.seq + 1,
+              message: `The vault's log ${file} was changed: line ${head.seq + 1} does not follow the one before it.`
+            })
+          }
+          head = next.value
+          bytes += Buffer.byteLength(line) + 1
+        }
+        yield* Effect.yieldNow()
+      }
+      return { head, bytes, torn: rest !== "" }
+    })
+  )
+})
+
+const unwritable = () => new VaultUnavailable({ reason: "The vault cannot write its log." })
+
+/**
+ * Opens the log for appending, after a look at all of it. Answers how to write down events: it returns when they are on
+ * disk. Concurrent callers share a write.
+ */
+export const open = Effect.fnUntraced(function* (file: string) {
+  const fs = yield* FileSystem.FileSystem
+  yield* fs.makeDirectory(dirname(file), { recursive: true, mode: 0o700 })
+  const found = yield* verify(file)
+  // What a crash cut off was never answered for: the chain goes on where it is whole.
+  if (found.torn) yield* fs.truncate(file, FileSystem.Size(found.bytes))
+  const handle = yield* fs.open(file, { flag: "a", mode: 0o600 })
+  const one = yield* Effect.makeSemaphore(1)
+  let head = found.head
+  let waiting: Array<Event & { readonly at: number }> = []
+  // After a write that failed nobody knows what stands in the file: nothing is opened until a restart has looked.
+  let failed = false
+
+  const flush = Effect.gen(function* () {
+    const events = waiting
+    // Somebody else's write took these along.
+    if (events.length === 0) return
+    waiting = []
+    let next = head
+    let text = ""
+    for (const { at, context, operation, outcome, rootKeyId } of events) {
+      const linked = link(next, {
+        at: new Date(at).toISOString(),
+        operation,
+        outcome,
+        purpose: context.purpose,
+        team: context.teamId,
+        project: context.projectId,
+        environment: context.environmentId,
+        key: context.keyId,
+        rootKeyId
+      })
+      next = linked.head
+      text += linked.line
+    }
+    yield* handle.writeAll(new TextEncoder().encode(text))
+    yield* handle.sync
+    head = next
+  })
+
+  const append = (events: ReadonlyArray<Event>): Effect.Effect<void, VaultUnavailable> =>
+    Effect.gen(function* () {
+      if (failed) return yield* unwritable()
+      const at = yield* Clock.currentTimeMillis
+      waiting.push(...events.map((event) => ({ ...event, at })))
+      // Under way to the end, whoever asked: others' events are in it.
+      yield* Effect.uninterruptible(
+        one.withPermits(1)(
+          Effect.mapError(
+            Effect.tapError(flush, () => Effect.sync(() => (failed = true))),
+            unwritable
+          )
+        )
+      )
+      if (failed) return yield* unwritable()
+    })
+  return { append, head: Effect.sync(() => head) }
+})
+
+export type VaultLog = Effect.Effect.Success<ReturnType<typeof open>>
