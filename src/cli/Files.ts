@@ -76,7 +76,7 @@ const reference = /\$\{([A-Z][A-Z0-9_]{0,254})\}/g
 const isTemplate = (value: string): boolean => /\$\{[A-Z][A-Z0-9_]{0,254}\}|\$\$\{/.test(value)
 
 /** A template that means this very text. Values that the server keeps as they are stay as they are. */
-export const literally = (value: string): string => (isTemplate(value) ? value.replaceAll("${", "$${") : value)
+export const literally = (value: string): string => (isTemplate(value) ? value.split("${").join("$${") : value)
 
 /** What is referred to comes first: each request is checked by itself against what is there by then. */
 export const inOrderOfReference = (entries: ReadonlyArray<ParsedEntry>): ReadonlyArray<ParsedEntry> => {
