@@ -81,6 +81,10 @@ export const AuditAction = Schema.Literal(
   "member.remove",
   "audit.read",
   "audit.export",
+  "audit.baseline",
+  "audit.cut",
+  "audit.accept_restore",
+  "backup.create",
   "data_key.rotate",
   "root_key.rotate"
 )
@@ -104,12 +108,25 @@ export const AuditEntry = Schema.Struct({
   actor: Actor,
   action: openEnum(...auditActions),
   outcome: openEnum("allowed", "denied"),
-  reason: optional(Schema.String.annotations({ description: "Error code of a denial; reason given for revealing a value." })),
+  reason: optional(
+    Schema.String.annotations({ description: "Error code of a denial; reason given for revealing a value." })
+  ),
   team: Schema.NullOr(Uuid),
   project: optional(Uuid),
   environment: optional(Slug),
   environmentId: optional(Uuid),
   keys: Schema.Array(Key),
+  versions: optional(
+    Schema.Array(Integer).annotations({
+      description: "Of a write: the versions that the keys have after it (of a deletion: had), in the order of `keys`."
+    })
+  ),
+  revision: optional(
+    Integer.annotations({
+      jsonSchema: { type: "integer" },
+      description: "Of a write: the environment's revision after it."
+    })
+  ),
   target: optional(AuditTarget),
   ip: Schema.NullOr(Schema.String),
   userAgent: Schema.NullOr(Schema.String),

@@ -49,7 +49,7 @@ const placeOf = (file: string): string => {
 }
 
 /** What a place may import besides itself; lower layers first. */
-const leaves = ["schema", "src/formats", "src/sealed"]
+const leaves = ["schema", "src/formats", "src/sealed", "src/audit"]
 const ground = [
   "schema",
   "src/AppConfig.ts",
@@ -57,7 +57,8 @@ const ground = [
   "src/crypto",
   "src/limits",
   "src/events",
-  "src/telemetry"
+  "src/telemetry",
+  "src/audit"
 ]
 const walls = [...ground, "src/access"]
 const services = [...walls, "src/projects", "src/credentials", "src/secrets", "src/oauth", "src/sealed", "src/formats"]
@@ -66,6 +67,7 @@ const allowed: Record<string, ReadonlyArray<string>> = {
   migrations: [],
   "src/formats": ["schema"],
   "src/sealed": ["schema"],
+  "src/audit": ["schema"],
   "src/AppConfig.ts": [],
   "src/crypto": ground,
   "src/telemetry": ["src/AppConfig.ts"],

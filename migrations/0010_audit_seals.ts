@@ -1,0 +1,31 @@
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+
+/**
+ * What vouches for the audit trail. `audit_seals`: the last head of each stream under a MAC that only the vault can make;
+ * `seen_at` says that the stream's process lives, `final` that nothing follows. `audit_cuts`: up to where a stream was
+ * deleted with leave, as a note signed by the vault.
+ */
+export default Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+
+  yield* sql`CREATE TABLE audit_seals (
+    stream uuid PRIMARY KEY,
+    seq bigint NOT NULL,
+    hash bytea NOT NULL,
+    final boolean NOT NULL,
+    root_key_id text NOT NULL,
+    mac bytea NOT NULL,
+    sealed_at timestamptz NOT NULL,
+    seen_at timestamptz NOT NULL
+  )`
+  yield* sql`CREATE INDEX audit_seals_age ON audit_seals (sealed_at)`
+  yield* sql`CREATE INDEX audit_seals_open ON audit_seals (seen_at) WHERE NOT final`
+  yield* sql`CREATE TABLE audit_cuts (
+    stream uuid PRIMARY KEY,
+    seq bigint NOT NULL,
+    hash bytea NOT NULL,
+    note text NOT NULL,
+    created_at timestamptz NOT NULL
+  )`
+})

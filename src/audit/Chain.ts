@@ -1,0 +1,51 @@
+/**
+ * A leaf folder: the server writes and the command line verifies with it; it imports nothing of either.
+ *
+ * Entries form streams. Within one, each hash covers the text of its entry and the hash before (security page 3.9).
+ */
+import { createHash } from "node:crypto"
+
+/** Where a stream stands: its last entry's number and hash; number 0 and the genesis hash before the first. */
+export interface Head {
+  readonly stream: string
+  readonly seq: number
+  /** 32 bytes. */
+  readonly hash: Uint8Array
+}
+
+/** h_0 of a stream; no entry can be relabelled as another stream's first. */
+export const genesis = (stream: string): Buffer =>
+  createHash("sha256").update("ampoule audit v1").update(stream).digest()
+
+/** h_i = SHA-256(h_{i-1} || body): both ends are known lengths or the rest, so the join is injective. */
+export const chain = (previous: Uint8Array, body: string): Buffer =>
+  createHash("sha256").update(previous).update(body).digest()
+
+export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0
+
+/**
+ * What the vault's MAC covers. `final`: nothing may follow this head. Fields are preceded by their length (4 bytes,
+ * big-endian), so no two heads encode alike.
+ */
+export const sealText = (head: Head, final: boolean): Uint8Array => {
+  const fields = [
+    "ampoule audit seal v1",
+    head.stream,
+    String(head.seq),
+    Buffer.from(head.hash).toString("hex"),
+    final ? "final" : "open"
+  ]
+  return Buffer.concat(
+    fields.flatMap((field) => {
+      const length = Buffer.alloc(4)
+      length.writeUInt32BE(Buffer.byteLength(field))
+      return [length, Buffer.from(field)]
+    })
+  )
+}
+
+/** Milliseconds between two seals of a busy stream, and entries after which one is made sooner: what a cut tail can hide in. */
+export const anchorMillis = 10_000
+export const anchorEntries = 1_000
+/** How old an entry may be that no seal covers yet: the anchor, a slow vault, and clocks that differ. */
+export const graceMillis = 60_000

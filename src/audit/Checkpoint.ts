@@ -1,0 +1,216 @@
+/**
+ * Checkpoints: signed notes about where the streams stand, kept outside the database. Their form is that of C2SP
+ * tlog-checkpoint: origin, size, root, then lines of our own. One writer (a process) numbers its checkpoints, and the
+ * root of each covers the one before, so that none can be taken out of the middle.
+ *
+ *   ampoule.audit/<writer>
+ *   <number of this checkpoint>
+ *   <base64: SHA-256 of the root before and of the lines below>
+ *   at <time>
+ *   head <stream> <seq> <base64>                        heads that moved since the writer's last
+ *   accepted <stream> <seq> <base64> <seq> <base64>     a restored database: what it holds, what had been signed
+ *
+ * A cut is a note of its own: `ampoule.audit/cut`, seq, hash, `stream <id>`, `before <time>`.
+ */
+import * as Either from "effect/Either"
+import { createHash } from "node:crypto"
+import type { Head } from "./Chain.ts"
+import { sameBytes } from "./Chain.ts"
+import * as SignedNote from "./SignedNote.ts"
+
+export const origin = "ampoule.audit/"
+const cutOrigin = `${origin}cut`
+
+export const keyName = (rootKeyId: string): string => `ampoule-audit-${rootKeyId}`
+
+const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64")
+
+export interface Accepted {
+  /** What the restored database holds; number 0 and the genesis hash when it holds nothing of the stream. */
+  readonly held: Head
+  readonly signed: Head
+}
+
+export interface Checkpoint {
+  readonly writer: string
+  readonly size: number
+  readonly root: Uint8Array
+  /** Milliseconds. */
+  readonly at: number
+  readonly heads: ReadonlyArray<Head>
+  readonly accepted: ReadonlyArray<Accepted>
+}
+
+/** Where a writer's numbering stands. */
+export interface WriterState {
+  readonly writer: string
+  readonly size: number
+  readonly root: Uint8Array
+}
+
+export const newWriter = (writer: string): WriterState => ({
+  writer,
+  size: 0,
+  root: createHash("sha256").update("ampoule audit checkpoints v1").update(writer).digest()
+})
+
+const linesOf = ({ accepted, at, heads }: Pick<Checkpoint, "at" | "heads" | "accepted">): string =>
+  [
+    `at ${new Date(at).toISOString()}`,
+    ...heads.map(({ hash, seq, stream }) => `head ${stream} ${seq} ${base64(hash)}`),
+    ...accepted.map(
+      ({ held, signed }) =>
+        `accepted ${held.stream} ${held.seq} ${base64(held.hash)} ${signed.seq} ${base64(signed.hash)}`
+    )
+  ]
+    .map((line) => `${line}\n`)
+    .join("")
+
+const nextRoot = (root: Uint8Array, lines: string) => createHash("sha256").update(root).update(lines).digest()
+
+/** The text to sign, and where the writer stands once it is written. */
+export const text = (
+  state: WriterState,
+  content: Pick<Checkpoint, "at" | "heads" | "accepted">
+): { readonly text: string; readonly next: WriterState } => {
+  const lines = linesOf(content)
+  const next = { writer: state.writer, size: state.size + 1, root: nextRoot(state.root, lines) }
+  return { text: `${origin}${next.writer}\n${next.size}\n${base64(next.root)}\n${lines}`, next }
+}
+
+const head = (stream: string, seq: string, hash: string): Head | undefined => {
+  const bytes = Buffer.from(hash, "base64")
+  return /^[0-9a-f-]{36}$/.test(stream) && /^[0-9]{1,15}$/.test(seq) && bytes.length === 32
+    ? { stream, seq: Number(seq), hash: bytes }
+    : undefined
+}
+
+const parse = (text: string): Checkpoint | undefined => {
+  const [first = "", size = "", root = "", time = "", ...rest] = text.trimEnd().split("\n")
+  const writer = first.startsWith(origin) ? first.slice(origin.length) : ""
+  const at = Date.parse(time.replace(/^at /, ""))
+  if (writer === "" || !/^[0-9]{1,15}$/.test(size) || Number.isNaN(at)) return undefined
+  const heads: Array<Head> = []
+  const accepted: Array<Accepted> = []
+  for (const line of rest) {
+    const [word = "", stream = "", seq = "", hash = "", signedSeq = "", signedHash = "", more] = line.split(" ")
+    const one = head(stream, seq, hash)
+    if (one === undefined || more !== undefined) return undefined
+    if (word === "head" && signedSeq === "") heads.push(one)
+    else if (word === "accepted") {
+      const signed = head(stream, signedSeq, signedHash)
+      if (signed === undefined) return undefined
+      accepted.push({ held: one, signed })
+    } else return undefined
+  }
+  return { writer, size: Number(size), root: Buffer.from(root, "base64"), at, heads, accepted }
+}
+
+// --- cuts ---
+
+/** The last entry that was deleted with leave; the stream starts after it. */
+export interface Cut extends Head {
+  readonly before: string
+}
+
+export const cutText = ({ before, hash, seq, stream }: Cut): string =>
+  `${cutOrigin}\n${seq}\n${base64(hash)}\nstream ${stream}\nbefore ${before}\n`
+
+export const openCut = (
+  note: string,
+  keys: ReadonlyArray<SignedNote.NoteKey>
+): Either.Either<Cut, SignedNote.Refusal> =>
+  Either.flatMap(SignedNote.open(note, keys), (text) => {
+    const [first, seq = "", hash = "", stream = "", before = "", ...rest] = text.trimEnd().split("\n")
+    const one = head(stream.replace(/^stream /, ""), seq, hash)
+    return first === cutOrigin && one !== undefined && rest.length === 0
+      ? Either.right({ ...one, before: before.replace(/^before /, "") })
+      : Either.left("is no signed note" as const)
+  })
+
+// --- a file of checkpoints ---
+
+/** What signed checkpoints say of a stream. */
+export interface Pin extends Head {
+  readonly at: number
+}
+
+/**
+ * Reads a file of checkpoints line by line; bounded by the number of streams, whatever the length of the file. Only the
+ * last head of a stream is kept: the chain of hashes fixes what came before it.
+ */
+export class Reader {
+  readonly pins = new Map<string, Pin>()
+  readonly problems: Array<string> = []
+  count = 0
+  lastAt: number | undefined
+  /** Beginnings of checkpoints that a crash left behind. */
+  fragments = 0
+  readonly #keys: ReadonlyArray<SignedNote.NoteKey>
+  /** Later checkpoints say nothing about an older export. */
+  readonly #until: number
+  readonly #writers = new Map<string, WriterState>()
+  #note: Array<string> = []
+  #signed = false
+
+  constructor(keys: ReadonlyArray<SignedNote.NoteKey>, until = Number.POSITIVE_INFINITY) {
+    this.#keys = keys
+    this.#until = until
+  }
+
+  line(line: string): void {
+    if (line.startsWith(origin) && this.#note.length > 0) this.#end()
+    if (line === "" && this.#note.length === 0) return
+    if (line === "" && this.#signed) return this.#end()
+    this.#note.push(line)
+    if (line.startsWith("— ")) this.#signed = true
+  }
+
+  end(): void {
+    if (this.#note.length > 0) this.#end()
+  }
+
+  #end() {
+    const note = `${this.#note.join("\n")}\n`
+    const torn = !this.#signed
+    this.#note = []
+    this.#signed = false
+    if (torn) {
+      this.fragments++
+      return
+    }
+    const opened = SignedNote.open(note, this.#keys)
+    if (Either.isLeft(opened)) {
+      this.problems.push(`Checkpoint ${this.count + this.problems.length + 1} of the file ${opened.left}.`)
+      return
+    }
+    const checkpoint = parse(opened.right)
+    if (checkpoint === undefined) {
+      this.problems.push("A signed text of the file is no checkpoint.")
+      return
+    }
+    this.#take(checkpoint)
+  }
+
+  #take(checkpoint: Checkpoint) {
+    this.count++
+    const { accepted, at, heads, root, size, writer } = checkpoint
+    const before = this.#writers.get(writer) ?? newWriter(writer)
+    if (size !== before.size + 1) {
+      this.problems.push(`Checkpoints of writer ${writer} are missing: after ${before.size} comes ${size}.`)
+    } else if (!sameBytes(nextRoot(before.root, linesOf(checkpoint)), root)) {
+      this.problems.push(`Checkpoint ${size} of writer ${writer} does not continue the one before.`)
+    }
+    this.#writers.set(writer, { writer, size, root })
+    if (at > this.#until) return
+    this.lastAt = Math.max(at, this.lastAt ?? 0)
+    for (const head of heads) {
+      const known = this.pins.get(head.stream)
+      if (known !== undefined && known.seq === head.seq && !sameBytes(known.hash, head.hash)) {
+        this.problems.push(`Two checkpoints disagree about entry ${head.seq} of stream ${head.stream}.`)
+      }
+      if (known === undefined || known.seq < head.seq) this.pins.set(head.stream, { ...head, at })
+    }
+    for (const { held } of accepted) this.pins.set(held.stream, { ...held, at })
+  }
+}

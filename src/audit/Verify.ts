@@ -1,0 +1,256 @@
+/** Whether a trail is what was written: links, numbers, names, and whatever vouches for its heads from outside. */
+import { chain, genesis, type Head, sameBytes } from "./Chain.ts"
+import type { Cut } from "./Checkpoint.ts"
+
+/** The columns beside a body in the database, as text; they must say what the body says. */
+export type Columns = Readonly<Record<string, string | null>>
+
+export interface Link {
+  readonly stream: string
+  readonly seq: number
+  readonly hash: Uint8Array
+  /** The text that the hash covers. */
+  readonly body: string
+  readonly columns?: Columns
+}
+
+export interface Problem {
+  /** Empty when no stream is concerned. */
+  readonly stream: string
+  readonly seq: number | null
+  readonly what: string
+}
+
+/** An entry that must be there with this hash. */
+export interface Expected extends Head {
+  /** Who says so: "the seal", "the checkpoint". */
+  readonly source: string
+  /** Nothing may come after it. */
+  readonly final?: boolean
+}
+
+export interface Options {
+  /** What vouches for heads. Several may concern a stream. */
+  readonly expected: ReadonlyArray<Expected>
+  readonly cuts: ReadonlyArray<Cut>
+  /** Streams that begin in the middle (a part of a trail): the link before the first. */
+  readonly starts?: ReadonlyMap<string, Head>
+  /** A part up to a time: heads beyond the last entry say nothing. */
+  readonly openEnd?: boolean
+  /** A part from a time on: a stream may be absent. */
+  readonly openStart?: boolean
+  /**
+   * Set where seals are kept (the database): every entry must be under one, but for those younger than `grace`
+   * milliseconds at `now`.
+   */
+  readonly sealed?: { readonly now: number; readonly grace: number }
+}
+
+export interface Report {
+  readonly entries: number
+  readonly streams: number
+  /** Entries so young that no seal covers them yet. */
+  readonly unsealed: number
+  readonly from: number | undefined
+  readonly to: number | undefined
+  readonly problems: ReadonlyArray<Problem>
+  /** Problems found, also those beyond the ones that are listed. */
+  readonly problemCount: number
+}
+
+interface StreamState {
+  seq: number
+  hash: Uint8Array
+  entries: number
+  broken: boolean
+  readonly waiting: Array<Expected>
+  sealedTo: number
+  sealed: boolean
+  final: boolean
+  unsealed: number
+  unsealedOldest: number
+  unsealedNewest: number
+  unsealedFirst: number
+}
+
+const listed = 100
+
+/** Body members, by the column that repeats them. */
+const repeated: Readonly<Record<string, string>> = {
+  id: "id",
+  at: "at",
+  teamId: "team",
+  projectId: "project",
+  environmentId: "environmentId",
+  environment: "environment",
+  action: "action"
+}
+
+const textOf = (value: unknown): string | null => (typeof value === "string" ? value : null)
+
+const parseBody = (body: string): Readonly<Record<string, unknown>> | undefined => {
+  try {
+    const value: unknown = JSON.parse(body)
+    // The check makes it a record; its members stay unknown.
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Takes the entries of each stream in the order they stand in; streams may alternate. */
+export class Verifier {
+  readonly #options: Options
+  readonly #streams = new Map<string, StreamState>()
+  readonly #expected = new Map<string, Array<Expected>>()
+  readonly #cuts = new Map<string, Cut>()
+  readonly #problems: Array<Problem> = []
+  #problemCount = 0
+  #entries = 0
+  #from: number | undefined
+  #to: number | undefined
+
+  constructor(options: Options) {
+    this.#options = options
+    for (const cut of options.cuts) this.#cuts.set(cut.stream, cut)
+    for (const one of options.expected) {
+      const all = this.#expected.get(one.stream)
+      if (all === undefined) this.#expected.set(one.stream, [one])
+      else all.push(one)
+    }
+  }
+
+  #problem(stream: string, seq: number | null, what: string) {
+    this.#problemCount++
+    if (this.#problems.length < listed) this.#problems.push({ stream, seq, what })
+  }
+
+  #begin(stream: string): StreamState {
+    const cut = this.#cuts.get(stream)
+    const given = this.#options.starts?.get(stream)
+    const begin: Head = given ?? cut ?? { stream, seq: 0, hash: genesis(stream) }
+    const expected = this.#expected.get(stream) ?? []
+    for (const one of expected) {
+      // What lies before the beginning cannot be looked at; what lies at it can.
+      if (one.seq === begin.seq && !sameBytes(one.hash, begin.hash)) {
+        this.#problem(stream, one.seq, `${one.source} names another hash than the beginning of the stream has`)
+      }
+    }
+    const seals = expected.filter((one) => one.final !== undefined)
+    const state: StreamState = {
+      seq: begin.seq,
+      hash: begin.hash,
+      entries: 0,
+      broken: false,
+      waiting: expected.filter((one) => one.seq > begin.seq).sort((a, b) => a.seq - b.seq),
+      sealedTo: Math.max(0, ...seals.map((one) => one.seq)),
+      sealed: seals.length > 0,
+      final: seals.some((one) => one.final === true),
+      unsealed: 0,
+      unsealedOldest: Number.POSITIVE_INFINITY,
+      unsealedNewest: 0,
+      unsealedFirst: 0
+    }
+    this.#streams.set(stream, state)
+    return state
+  }
+
+  add({ body, columns, hash, seq, stream }: Link): void {
+    this.#entries++
+    const state = this.#streams.get(stream) ?? this.#begin(stream)
+    // One break is told once: what follows it hangs in the air.
+    if (state.broken) return
+    const broken = (what: string) => {
+      state.broken = true
+      this.#problem(stream, seq, what)
+    }
+    if (seq !== state.seq + 1) {
+      if (seq <= state.seq) {
+        return broken(state.entries === 0 ? "stands before the beginning of the stream" : "is out of order or repeated")
+      }
+      return state.entries === 0
+        ? broken(`is the first of its stream: entries ${state.seq + 1} to ${seq - 1} are missing`)
+        : broken(`follows entry ${state.seq}: entries between them are missing`)
+    }
+    const computed = chain(state.hash, body)
+    if (!sameBytes(computed, hash)) return broken("does not fit its hash and the entry before: it was altered or moved")
+    const parsed = parseBody(body)
+    if (parsed === undefined) return broken("is no entry")
+    if (parsed["stream"] !== stream || parsed["seq"] !== seq) return broken("was written as another entry")
+    if (columns !== undefined) this.#compare(stream, seq, parsed, columns)
+    state.seq = seq
+    state.hash = computed
+    state.entries++
+    const at = Date.parse(textOf(parsed["at"]) ?? "")
+    this.#from = Math.min(at, this.#from ?? at)
+    this.#to = Math.max(at, this.#to ?? at)
+    while (state.waiting[0]?.seq === seq) {
+      const one = state.waiting.shift()
+      if (one !== undefined && !sameBytes(one.hash, computed)) {
+        return broken(`is another entry than ${one.source} vouches for: the stream was rewritten`)
+      }
+    }
+    if (this.#options.sealed !== undefined && seq > state.sealedTo) {
+      if (state.final) return broken("was added after the stream was closed")
+      if (state.unsealed++ === 0) state.unsealedFirst = seq
+      state.unsealedOldest = Math.min(state.unsealedOldest, at)
+      state.unsealedNewest = Math.max(state.unsealedNewest, at)
+    }
+  }
+
+  #compare(stream: string, seq: number, body: Readonly<Record<string, unknown>>, columns: Columns) {
+    for (const [column, member] of Object.entries(repeated)) {
+      if (columns[column] !== undefined && columns[column] !== textOf(body[member])) {
+        return this.#problem(stream, seq, `has a column (${column}) that says something else than the entry`)
+      }
+    }
+    const actor = body["actor"]
+    const id = typeof actor === "object" && actor !== null && "id" in actor ? textOf(actor.id) : null
+    if (columns["actorId"] !== undefined && columns["actorId"] !== id) {
+      this.#problem(stream, seq, "has a column (actorId) that says something else than the entry")
+    }
+  }
+
+  /** A stream whose entries are all gone is met here. */
+  finish(): Report {
+    const { openEnd = false, openStart = false, sealed } = this.#options
+    for (const stream of this.#expected.keys()) {
+      if (!this.#streams.has(stream) && !openStart) this.#begin(stream)
+    }
+    let unsealed = 0
+    for (const [stream, state] of this.#streams) {
+      if (state.broken) continue
+      const ahead = state.waiting.at(-1)
+      if (ahead !== undefined && !openEnd) {
+        const last = state.entries === 0 ? "there is none" : `the last one is ${state.seq}`
+        this.#problem(
+          stream,
+          state.seq + 1,
+          `is missing, with all up to ${ahead.seq}: ${ahead.source} vouches for ${ahead.seq} entries, and ${last}`
+        )
+      }
+      if (sealed === undefined || state.unsealed === 0) continue
+      const young =
+        state.unsealedOldest >= sealed.now - sealed.grace && state.unsealedNewest <= sealed.now + sealed.grace
+      if (young) unsealed += state.unsealed
+      else if (!state.sealed) {
+        this.#problem(stream, state.unsealedFirst, "begins a stream that no seal knows: the vault never vouched for it")
+      } else {
+        this.#problem(
+          stream,
+          state.unsealedFirst,
+          `and ${state.unsealed - 1} after it are under no seal, and too old to be waiting for one`
+        )
+      }
+    }
+    return {
+      entries: this.#entries,
+      streams: this.#streams.size,
+      unsealed,
+      from: this.#from,
+      to: this.#to,
+      problems: this.#problems,
+      problemCount: this.#problemCount
+    }
+  }
+}
