@@ -1,5 +1,4 @@
 /** The append-only trail (decisions 10). No value leaves and no write commits without its entry. */
-import { createHash } from "node:crypto"
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Clock from "effect/Clock"
@@ -7,6 +6,7 @@ import * as Effect from "effect/Effect"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
+import * as Chain from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as GroupCommit from "./GroupCommit.ts"
 import { RequestInfo, type RequestOrigin } from "./RequestInfo.ts"
@@ -23,6 +23,10 @@ export interface AuditEvent {
   readonly environment?: string
   /** Key names, never values. */
   readonly keys?: ReadonlyArray<string>
+  /** Of a write: the versions that `keys` have after it (of a deletion: had), in their order. */
+  readonly versions?: ReadonlyArray<number>
+  /** Of a write: the environment's revision after it. Orders writes, whatever the clocks of several hosts say. */
+  readonly revision?: number
   /** What was acted on, where keys do not say it: a token, a member, a grant. */
   readonly target?: { readonly type: string; readonly id: string; readonly name: string }
   /** Error code of a denial; the reason given for revealing a value. */
@@ -74,6 +78,7 @@ export const canonicalBody = (entry: Entry, stream: string, seq: number): string
     project: event.projectId,
     reason: event.reason,
     requestId: origin.id,
+    revision: event.revision,
     seq,
     stream,
     target:
@@ -82,17 +87,20 @@ export const canonicalBody = (entry: Entry, stream: string, seq: number): string
         : { id: event.target.id, name: event.target.name, type: event.target.type },
     team: event.teamId,
     userAgent: origin.userAgent,
+    versions: event.versions,
     via: origin.via
   })
 }
 
-/** h_0 of a stream; no entry can be relabelled as another stream's first. */
-export const genesis = (stream: string): Buffer =>
-  createHash("sha256").update("ampoule audit v1").update(stream).digest()
-
-/** h_i = SHA-256(h_{i-1} || body): both ends are known lengths or the rest, so the join is injective. */
-export const chain = (previous: Buffer, body: string): Buffer =>
-  createHash("sha256").update(previous).update(body).digest()
+/** The streams that this process writes, as it knows them itself: what the database says of them is not believed. */
+interface Own {
+  readonly readStream: string
+  /** Undefined after a failure, until it is read back. */
+  readHead: Head | undefined
+  readonly writeStream: string
+  /** Hashes given out by number; a transaction that was rolled back leaves one that never stood. */
+  readonly written: Map<number, Array<Buffer>>
+}
 
 export class Audit extends Effect.Service<Audit>()("access/Audit", {
   effect: Effect.gen(function* () {
@@ -101,8 +109,23 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
 
     // Each process writes streams of its own, so that no lock orders processes (security 3.9). Reads go group-committed
     // through one with its head in memory; writes go through one whose head row their transactions lock.
-    const readStream = yield* crypto.uuid
-    const writeStream = yield* crypto.uuid
+    const open = Effect.gen(function* () {
+      const readStream = yield* crypto.uuid
+      const made: Own = {
+        readStream,
+        readHead: { seq: 0, hash: Chain.genesis(readStream) },
+        writeStream: yield* crypto.uuid,
+        written: new Map()
+      }
+      return made
+    })
+    let own = yield* open
+    const due = Effect.unsafeMakeLatch()
+    let sinceSeal = 0
+    const grew = (entries: number) => {
+      sinceSeal += entries
+      if (sinceSeal >= Chain.anchorEntries) due.unsafeOpen()
+    }
 
     const toEntry = (event: AuditEvent): Effect.Effect<Entry> =>
       Effect.gen(function* () {
@@ -115,7 +138,7 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
       const rows = entries.map((entry) => {
         seq++
         const body = canonicalBody(entry, stream, seq)
-        hash = chain(hash, body)
+        hash = Chain.chain(hash, body)
         return { entry, seq, body, hash }
       })
       return { rows, head: { seq, hash } }
@@ -138,23 +161,27 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
         ${rows.map((r) => r.hash)}::bytea[]
       )`
 
-    let readHead: Head | undefined = { seq: 0, hash: genesis(readStream) }
-    const recoverHead = Effect.map(
-      sql<{ readonly seq: number; readonly hash: Buffer }>`
-        SELECT seq::float8 AS seq, hash FROM audit_entries WHERE stream = ${readStream} ORDER BY seq DESC LIMIT 1`,
-      (rows): Head => rows[0] ?? { seq: 0, hash: genesis(readStream) }
-    )
+    const recoverHead = (stream: string) =>
+      Effect.map(
+        sql<{ readonly seq: number; readonly hash: Buffer }>`
+          SELECT seq::float8 AS seq, hash FROM audit_entries WHERE stream = ${stream}
+          UNION ALL SELECT seq::float8, hash FROM audit_cuts WHERE stream = ${stream}
+          ORDER BY seq DESC LIMIT 1`,
+        (rows): Head => rows[0] ?? { seq: 0, hash: Chain.genesis(stream) }
+      )
     const commit = yield* GroupCommit.make({
       maxBatch: 256,
       maxInFlight: 1,
       run: (batch: ReadonlyArray<ReadonlyArray<Entry>>): Effect.Effect<ReadonlyArray<void>, SqlError> =>
         Effect.gen(function* () {
-          const head = readHead ?? (yield* recoverHead)
+          const mine = own
+          const head = mine.readHead ?? (yield* recoverHead(mine.readStream))
           // Until the insert is known to stand, the head is unknown: after a failure it is read back, never guessed.
-          readHead = undefined
-          const linked = link(batch.flat(), readStream, head)
-          yield* insert(readStream, linked.rows)
-          readHead = linked.head
+          mine.readHead = undefined
+          const linked = link(batch.flat(), mine.readStream, head)
+          yield* insert(mine.readStream, linked.rows)
+          mine.readHead = linked.head
+          grew(linked.rows.length)
           return batch.map(() => undefined)
         })
     })
@@ -172,20 +199,54 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
     const append = Effect.fnUntraced(function* (...events: ReadonlyArray<AuditEvent>) {
       if (events.length === 0) return
       const entries = yield* Effect.forEach(events, toEntry)
+      const { writeStream, written } = own
       const lockHead = sql<{ readonly seq: number; readonly hash: Buffer }>`
         SELECT seq::float8 AS seq, hash FROM audit_streams WHERE id = ${writeStream} FOR UPDATE`
       let rows = yield* lockHead
       if (rows.length === 0) {
         yield* sql`
           INSERT INTO audit_streams (id, seq, hash, created_at)
-          VALUES (${writeStream}, 0, ${genesis(writeStream)}, ${new Date(entries[0].at)}) ON CONFLICT DO NOTHING`
+          VALUES (${writeStream}, 0, ${Chain.genesis(writeStream)}, ${new Date(entries[0].at)}) ON CONFLICT DO NOTHING`
         rows = yield* lockHead
       }
       const linked = link(entries, writeStream, rows[0])
       yield* insert(writeStream, linked.rows)
       yield* sql`UPDATE audit_streams SET seq = ${linked.head.seq}, hash = ${linked.head.hash} WHERE id = ${writeStream}`
+      const { hash, seq } = linked.head
+      written.set(seq, [...(written.get(seq) ?? []), hash])
+      grew(linked.rows.length)
     }, Effect.orDie)
 
-    return { record, append } as const
+    /** For the service that has heads sealed. */
+    const seals = {
+      /** Waits until enough entries came to seal before the time. */
+      due: due.await,
+      taken: Effect.sync(() => {
+        sinceSeal = 0
+        due.unsafeClose()
+      }),
+      streams: Effect.sync(() => [own.readStream, own.writeStream] as const),
+      /** Undefined: not known for certain just now. */
+      readHead: Effect.sync((): Chain.Head | undefined =>
+        own.readHead === undefined ? undefined : { stream: own.readStream, ...own.readHead }
+      ),
+      /** The write stream's head in the database, when this process wrote it; undefined when somebody else did. */
+      writeHead: Effect.gen(function* () {
+        const { writeStream, written } = own
+        const [row] = yield* sql<Head>`SELECT seq::float8 AS seq, hash FROM audit_streams WHERE id = ${writeStream}`
+        if (row === undefined) return { stream: writeStream, seq: 0, hash: Chain.genesis(writeStream) }
+        const { hash, seq } = row
+        if (written.get(seq)?.some((known) => known.equals(hash)) !== true) return undefined
+        for (const earlier of written.keys()) if (earlier < seq) written.delete(earlier)
+        const head: Chain.Head = { stream: writeStream, seq, hash }
+        return head
+      }),
+      /** Another process took this one for dead and closed its streams: what comes goes into new ones. */
+      renew: Effect.map(open, (fresh) => {
+        own = fresh
+      })
+    }
+
+    return { record, append, seals } as const
   })
 }) {}
