@@ -135,14 +135,17 @@ const isAddressBlock = (value: string) => {
 }
 
 const onOff = oneOf({ on: true, off: false })
+const hostName = {
+  format: "a host name or an IP address",
+  parse: (value: string) => (/^[0-9A-Za-z.:_-]+$/.test(value) ? Option.some(value) : Option.none())
+}
 
 const settings = {
   host: plain({
     name: "AMPOULE_HOST",
     default: "127.0.0.1",
     description: "Address to listen on.",
-    format: "a host name or an IP address",
-    parse: (value) => (/^[0-9A-Za-z.:_-]+$/.test(value) ? Option.some(value) : Option.none())
+    ...hostName
   }),
   port: plain({
     name: "AMPOULE_PORT",
@@ -250,6 +253,40 @@ const settings = {
     default: "logfmt",
     description: "Form of the log on standard output: `logfmt`, `json` or `pretty`.",
     ...oneOf({ logfmt: "logfmt", json: "json", pretty: "pretty" } as const)
+  }),
+  metricsPort: optional({
+    name: "AMPOULE_METRICS_PORT",
+    default: "",
+    description: "Port that serves `/metrics` for Prometheus, of its own and without a credential. None: no metrics.",
+    ...integer(1, 65_535)
+  }),
+  metricsHost: plain({
+    name: "AMPOULE_METRICS_HOST",
+    default: "127.0.0.1",
+    description: "Address of that port.",
+    ...hostName
+  }),
+  otlpEndpoint: optional({
+    name: "OTEL_EXPORTER_OTLP_ENDPOINT",
+    default: "",
+    description: "OTLP/HTTP collector that gets traces and metrics, `http://host:4318`. None: neither.",
+    ...url("http:", "https:")
+  }),
+  otlpHeaders: secret({
+    name: "OTEL_EXPORTER_OTLP_HEADERS",
+    description: "Headers for the collector, `name=value,name=value`, values percent-encoded.",
+    format: "a list of name=value, separated by commas",
+    parse: (value) =>
+      value.split(",").every((pair) => /^\s*[0-9A-Za-z-]+=[\x21-\x7e]+\s*$/.test(pair))
+        ? Option.some(value)
+        : Option.none()
+  }),
+  serviceName: plain({
+    name: "OTEL_SERVICE_NAME",
+    default: "ampoule",
+    description: "Name of this service in traces and metrics.",
+    format: "a name of letters, digits, dots, dashes and underscores",
+    parse: (value) => (/^[\w.-]{1,100}$/.test(value) ? Option.some(value) : Option.none())
   })
 }
 
@@ -303,7 +340,12 @@ export const load: Effect.Effect<Settings, StartRefused> = Effect.gen(function* 
     rateLimits: settings.rateLimits.read,
     mcpReveal: settings.mcpReveal.read,
     logLevel: settings.logLevel.read,
-    logFormat: settings.logFormat.read
+    logFormat: settings.logFormat.read,
+    metricsPort: settings.metricsPort.read,
+    metricsHost: settings.metricsHost.read,
+    otlpEndpoint: settings.otlpEndpoint.read,
+    otlpHeaders: settings.otlpHeaders.read,
+    serviceName: settings.serviceName.read
   })
   if (read.workers > 1 && Option.isNone(read.databaseUrl)) {
     return yield* refuse(

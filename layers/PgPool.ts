@@ -6,6 +6,8 @@ import type * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Str from "effect/String"
 import * as Pg from "pg"
+import * as Collectors from "#src/telemetry/Collectors.ts"
+import * as Metrics from "#src/telemetry/Metrics.ts"
 
 /** The database did not answer a statement in time. The connection it ran on is gone with it. */
 export class QueryDeadlineExceeded extends Error {
@@ -172,6 +174,17 @@ export const acquirePool = (options: PoolOptions): Effect.Effect<Pg.Pool, never,
       return pool
     }),
     (pool) => Effect.promise(() => pool.end()).pipe(Effect.interruptible, Effect.timeoutOption("2 seconds"))
+  ).pipe(
+    Effect.tap((pool) =>
+      Collectors.register(() =>
+        Metrics.databasePool({
+          total: pool.totalCount,
+          idle: pool.idleCount,
+          waiting: pool.waitingCount,
+          size: options.size
+        })
+      )
+    )
   )
 
 /** SqlClient over such a pool. Result columns come back in camelCase; JSON documents are left alone. */

@@ -18,12 +18,15 @@ import type { OwnServer } from "#src/cli/Programs.ts"
 import * as Signals from "#src/cli/Signals.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { Vault } from "#src/crypto/Vault.ts"
 import { causeText } from "#src/http/CauseText.ts"
 import { durabilityOf } from "#src/Deployment.ts"
 import { Listening } from "#src/http/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Config from "./Config.ts"
+import * as MetricsListener from "./MetricsListener.ts"
 import * as RateLimitMemory from "./RateLimitMemory.ts"
+import * as RateLimitRedis from "./RateLimitRedis.ts"
 import * as Server from "./Server.ts"
 import * as Services from "./Services.ts"
 import * as Sql from "./Sql.ts"
@@ -33,15 +36,21 @@ import * as VaultLocal from "./VaultLocal.ts"
 const notYet = (setting: string) =>
   new StartRefused({ message: `${setting} is not supported by this release; unset it.` })
 
+const rateLimits = (settings: Settings) =>
+  Option.match(settings.redisUrl, {
+    onNone: () => RateLimitMemory.layer,
+    onSome: (url) => RateLimitRedis.layer({ url })
+  })
+
 /** The choices of `Services.ts`, by settings. */
 const backends = (settings: Settings) =>
   Layer.unwrapEffect(
     Effect.gen(function* () {
       if (Option.isSome(settings.vaultUrl)) return yield* notYet("AMPOULE_VAULT_URL")
-      if (Option.isSome(settings.redisUrl)) return yield* notYet("AMPOULE_REDIS_URL")
       return VaultLocal.layer(settings).pipe(
+        Layer.map((context) => Context.make(Vault, Telemetry.vault(Context.get(context, Vault)))),
         Layer.provide(Crypto.Default),
-        Layer.provideMerge(Layer.merge(Sql.layer, RateLimitMemory.layer)),
+        Layer.provideMerge(Layer.merge(Sql.layer, rateLimits(settings))),
         Layer.provideMerge(NodeContext.layer),
         Layer.provideMerge(Layer.succeed(AppConfig, settings))
       )
@@ -49,14 +58,15 @@ const backends = (settings: Settings) =>
   )
 
 const application = (settings: Settings) =>
-  Layer.unwrapEffect(
-    Effect.map(Telemetry.endpoint, (endpoint) =>
-      Server.layer({ host: settings.host, port: settings.port, traced: Option.isSome(endpoint) }).pipe(
-        Layer.provideMerge(backends(settings)),
-        Layer.provide(Layer.succeed(RateLimits, settings.rateLimits ? "on" : "off")),
-        Layer.provide(Telemetry.tracing(endpoint))
-      )
-    )
+  Server.layer({
+    host: settings.host,
+    port: settings.port,
+    traced: Option.isSome(settings.otlpEndpoint),
+    measured: Telemetry.measured(settings)
+  }).pipe(
+    Layer.provideMerge(backends(settings)),
+    Layer.provide(Layer.succeed(RateLimits, settings.rateLimits ? "on" : "off")),
+    Layer.provide(Layer.merge(Telemetry.exporting(settings), Telemetry.process(settings)))
   )
 
 const durability: Record<string, string> = {
@@ -73,6 +83,10 @@ const announcement = (settings: Settings) =>
       `Ampoule ${version} listens on ${settings.baseUrl} (${settings.host}, port ${settings.port})`,
       ...(Option.isSome(url) ? [`Set it up at ${Redacted.value(url.value)}`] : []),
       durability[durabilityOf(settings)] ?? "",
+      ...Option.match(settings.metricsPort, {
+        onNone: () => [],
+        onSome: (port) => [`Metrics for Prometheus: http://${settings.metricsHost}:${port}/metrics`]
+      }),
       ...(settings.rateLimits ? [] : ["Rate limits are OFF (AMPOULE_RATE_LIMITS=off): for benchmarks only."])
     ]
   )
@@ -129,6 +143,7 @@ const single = (settings: Settings) =>
     Effect.flatMap((lines) => say(settings, lines)),
     Layer.effectDiscard,
     Layer.provide(application(settings)),
+    Layer.provide(MetricsListener.layer(settings)),
     Layer.launch
   )
 
@@ -182,6 +197,7 @@ const several = (settings: Settings) =>
         })
     )
     yield* Deferred.await(listening)
+    yield* Layer.build(Layer.provide(MetricsListener.layerOfWorkers(settings), Telemetry.process(settings)))
     yield* say(settings, lines)
     return yield* Effect.never
   }).pipe(Effect.scoped)
@@ -189,7 +205,7 @@ const several = (settings: Settings) =>
 /** A worker ends when its primary asks, or is gone; a terminal's ^C reaches all at once and is the primary's to count. */
 const worker = (settings: Settings) =>
   Effect.raceFirst(
-    Layer.launch(application(settings)),
+    Layer.launch(Layer.merge(application(settings), MetricsListener.layerWorker)),
     Effect.async<void>((resume) => {
       cluster.worker?.once("disconnect", () => resume(Effect.void))
     })

@@ -35,6 +35,14 @@ export interface Settings {
   readonly mcpReveal: boolean
   readonly logLevel: LogLevel.LogLevel
   readonly logFormat: "json" | "pretty" | "logfmt"
+  readonly metricsHost: string
+  /** Where `/metrics` is served. None: nowhere. */
+  readonly metricsPort: Option.Option<number>
+  /** Base address of an OTLP collector. None: no spans, nothing exported. */
+  readonly otlpEndpoint: Option.Option<string>
+  /** `name=value,…`, values percent-encoded. */
+  readonly otlpHeaders: Option.Option<Redacted.Redacted>
+  readonly serviceName: string
 }
 
 export class AppConfig extends Context.Tag("AppConfig")<AppConfig, Settings>() {}

@@ -178,6 +178,8 @@ describe("walls", () => {
       "layers/CredentialKeychain.ts",
       "layers/Postgres.ts",
       "layers/Programs.ts",
+      "layers/Redis.ts",
+      "layers/Telemetry.ts",
       "layers/VaultLocal.ts"
     ])
     const wrong = filesWith(/\bRedacted\.value\b/).filter(

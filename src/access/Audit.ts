@@ -8,12 +8,20 @@ import type { Caller } from "#schema/Caller.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Metrics from "#src/telemetry/Metrics.ts"
 import * as GroupCommit from "./GroupCommit.ts"
 import { RequestInfo, type RequestOrigin } from "./RequestInfo.ts"
 
 export interface AuditEvent {
-  /** Who acted: the caller, a named person before a session exists (sign-in), or the service itself. */
-  readonly actor: Caller | { readonly userId: string; readonly email: string } | "system"
+  /**
+   * Who acted: the caller, a named person before a session exists (sign-in), a machine by the token that it gets, or the
+   * service itself.
+   */
+  readonly actor:
+    | Caller
+    | { readonly userId: string; readonly email: string }
+    | { readonly tokenId: string; readonly name: string }
+    | "system"
   readonly action: AuditAction
   readonly outcome: "allowed" | "denied"
   /** Whose trail shows the entry; null = none (the entry still stands in its stream). */
@@ -49,6 +57,7 @@ export const actorOf = (
   actor: AuditEvent["actor"]
 ): { readonly id: string; readonly name: string; readonly type: string } => {
   if (actor === "system") return { id: "system", name: "system", type: "system" }
+  if ("tokenId" in actor) return { id: actor.tokenId, name: actor.name, type: "api_token" }
   if ("userId" in actor) return { id: actor.userId, name: actor.email, type: "user" }
   switch (actor.kind) {
     case "api_token":
@@ -179,7 +188,9 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
           // Until the insert is known to stand, the head is unknown: after a failure it is read back, never guessed.
           mine.readHead = undefined
           const linked = link(batch.flat(), mine.readStream, head)
+          const started = performance.now()
           yield* insert(mine.readStream, linked.rows)
+          Metrics.auditCommitted(linked.rows.length, performance.now() - started)
           mine.readHead = linked.head
           grew(linked.rows.length)
           return batch.map(() => undefined)

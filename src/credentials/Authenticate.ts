@@ -11,6 +11,7 @@ import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
 import type { AccessLevel, Plan, Role, Scope } from "#schema/Scopes.ts"
 import * as GroupCommit from "#src/access/GroupCommit.ts"
+import * as Metrics from "#src/telemetry/Metrics.ts"
 import { LastUse, type UsedTable } from "./LastUse.ts"
 import * as Liveness from "./Liveness.ts"
 import * as TokenText from "./TokenText.ts"
@@ -188,7 +189,13 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
 
     const batched = <Row extends CredentialRow>(
       statement: (batch: ReadonlyArray<Lookup>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
-    ) => GroupCommit.make({ run: statement, maxBatch: 128, maxInFlight: 1 })
+    ) => {
+      const run = (batch: ReadonlyArray<Lookup>) => {
+        Metrics.credentialsLookedUp(batch.length)
+        return statement(batch)
+      }
+      return GroupCommit.make({ run, maxBatch: 128, maxInFlight: 1 })
+    }
     const findToken = yield* batched(tokens)
     const findSession = yield* batched(sessions)
     const findGrant = yield* batched(grants)

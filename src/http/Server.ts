@@ -17,7 +17,9 @@ import { bodyOf } from "#schema/ApiError.ts"
 import { PayloadTooLarge, ValidationFailed } from "#schema/Errors.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Metrics from "./Metrics.ts"
 import { Shutdown } from "./Shutdown.ts"
+import * as Tracing from "./Tracing.ts"
 
 export interface Options {
   readonly host: string
@@ -25,6 +27,8 @@ export interface Options {
   readonly port: number
   /** Spans of requests: only with somewhere to send them. */
   readonly traced: boolean
+  /** Requests counted and timed: only when somebody reads it. */
+  readonly measured?: boolean
 }
 
 /** Where the server listens. */
@@ -122,12 +126,17 @@ export const layer = (options: Options) =>
       const shutdown = yield* Shutdown
       const crypto = yield* Crypto
       const runtime = yield* Effect.runtime<never>()
-      const app = yield* HttpRouter.withRouterConfig(HttpApiBuilder.httpApp, routerConfig)
-      const handler = yield* Effect.locally(
-        NodeHttpServer.makeHandler(app),
-        HttpMiddleware.currentTracerDisabledWhen,
-        () => !options.traced
+      const routed = Effect.updateService(HttpApiBuilder.httpApp, HttpApiBuilder.Router, (router) =>
+        options.measured === true ? { ...router, router: Effect.map(router.router, Metrics.noting) } : router
       )
+      const app = yield* HttpRouter.withRouterConfig(routed, routerConfig)
+      // The platform's own span would carry addresses and headers.
+      const handle = yield* Effect.locally(
+        NodeHttpServer.makeHandler(options.traced ? Tracing.spanned(app) : app),
+        HttpMiddleware.currentTracerDisabledWhen,
+        () => true
+      )
+      const handler = options.measured === true ? Metrics.counted(handle) : handle
 
       const server = Http.createServer(limits, handler)
       server.on("checkExpectation", handler)

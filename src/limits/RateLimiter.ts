@@ -3,6 +3,7 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { RateLimited } from "#schema/Errors.ts"
+import * as Metrics from "#src/telemetry/Metrics.ts"
 
 export interface Window {
   readonly limit: number
@@ -92,7 +93,9 @@ export class RateLimiter extends Effect.Service<RateLimiter>()("limits/RateLimit
     /** Counts one request and tells; a full window is an answer here, not a failure. `undefined` = limits are off. */
     const count = Effect.fnUntraced(function* (bucket: string, policy: Policy) {
       if ((yield* RateLimits) === "off") return undefined
-      return yield* store.take(bucket, policy, yield* Clock.currentTimeMillis)
+      const taken = yield* store.take(bucket, policy, yield* Clock.currentTimeMillis)
+      if (!taken.allowed) Metrics.rateLimited(bucket)
+      return taken
     })
 
     /** Counts one request; fails with RATE_LIMITED. `undefined` = limits are off. */

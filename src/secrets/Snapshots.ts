@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
+import * as Metrics from "#src/telemetry/Metrics.ts"
 
 /** An encoded JSON answer, and the names of the keys whose values it holds. */
 export interface Answer {
@@ -90,6 +91,7 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
       Effect.gen(function* () {
         const key = name(environmentId, revision, what)
         const found = find(key, yield* Clock.currentTimeMillis)
+        Metrics.snapshotLookedUp(found !== undefined)
         if (found !== undefined) return found
         const underWay = pending.get(key) as Deferred.Deferred<Answer, E> | undefined
         // A builder that was interrupted (its client went away) leaves the question to whoever waits.

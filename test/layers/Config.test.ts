@@ -126,7 +126,7 @@ describe("the settings", () => {
 
   it("have defaults that they take, and a sentence each", () => {
     for (const { default: fallback, description, name } of Config.table) {
-      assert.match(name, /^AMPOULE_[A-Z_]+$/)
+      assert.match(name, /^(?:AMPOULE|OTEL)_[A-Z_]+$/)
       assert.match(description, /\.$/)
       assert.isString(fallback)
     }

@@ -32,7 +32,12 @@ const config = Layer.succeed(AppConfig, {
   rateLimits: true,
   mcpReveal: true,
   logLevel: LogLevel.None,
-  logFormat: "json"
+  logFormat: "json",
+  metricsHost: "127.0.0.1",
+  metricsPort: Option.none(),
+  otlpEndpoint: Option.none(),
+  otlpHeaders: Option.none(),
+  serviceName: "ampoule"
 })
 
 const process = DeviceGrants.Default.pipe(

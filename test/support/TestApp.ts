@@ -48,7 +48,12 @@ export const settings: Settings = {
   rateLimits: true,
   mcpReveal: true,
   logLevel: LogLevel.Warning,
-  logFormat: "json"
+  logFormat: "json",
+  metricsHost: "127.0.0.1",
+  metricsPort: Option.none(),
+  otlpEndpoint: Option.none(),
+  otlpHeaders: Option.none(),
+  serviceName: "ampoule"
 }
 
 export const config = (changes: Partial<Settings> = {}) => Layer.succeed(AppConfig, { ...settings, ...changes })

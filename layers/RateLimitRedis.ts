@@ -1,0 +1,121 @@
+/**
+ * Rate-limit windows that all processes share: a list of times per bucket in Redis, and the rule of
+ * `src/limits/RateLimiter.ts` as one script, so that no two takes can meet between looking and counting.
+ */
+import type { Redis as Client } from "ioredis"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Redacted from "effect/Redacted"
+import { createHash, randomUUID } from "node:crypto"
+import { CacheHealth } from "#src/limits/CacheHealth.ts"
+import { type Policy, RateLimitStore, type Taken } from "#src/limits/RateLimiter.ts"
+import * as RateLimitMemory from "./RateLimitMemory.ts"
+import * as Redis from "./Redis.ts"
+
+/**
+ * `decide`, over a list with the newest time first. A bucket holds as many times as its largest limit, and is gone some
+ * seconds after its longest window: processes whose clocks differ a little still agree on it.
+ */
+const script = `
+local now = tonumber(ARGV[1])
+local newest = tonumber(redis.call('LINDEX', KEYS[1], 0))
+if newest and newest > now then now = newest end
+local count = redis.call('LLEN', KEYS[1])
+local function admitted(n)
+  if n < count then return tonumber(redis.call('LINDEX', KEYS[1], n)) end
+end
+local wait, largest, longest = 0, 0, 0
+local tightest, remaining, reset
+for i = 2, #ARGV, 2 do
+  local limit, millis = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
+  largest, longest = math.max(largest, limit), math.max(longest, millis)
+  local blocking = admitted(limit - 1)
+  if blocking and now - blocking < millis then wait = math.max(wait, blocking + millis - now) end
+  local low, high = 0, math.min(limit, count)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if now - admitted(middle) < millis then low = middle + 1 else high = middle end
+  end
+  local left = math.max(0, limit - low - 1)
+  local oldest = low == 0 and now or admitted(low - 1)
+  local resets = math.max(1, math.ceil((oldest + millis - now) / 1000))
+  if not tightest or left < remaining or (left == remaining and resets > reset) then
+    tightest, remaining, reset = limit, left, resets
+  end
+end
+if wait > 0 then return { 0, tightest, 0, reset, math.max(1, math.ceil(wait / 1000)) } end
+redis.call('LPUSH', KEYS[1], string.format('%.0f', now))
+redis.call('LTRIM', KEYS[1], 0, largest - 1)
+redis.call('PEXPIRE', KEYS[1], longest + 10000)
+return { 1, tightest, remaining, reset, 0 }
+`
+const digest = createHash("sha1").update(script).digest("hex")
+
+/** Of one length, and without the addresses that some buckets are named by. */
+const keyOf = (bucket: string) =>
+  `ampoule:limit:${createHash("sha256").update(bucket).digest("base64url").slice(0, 22)}`
+
+const isScriptUnknown = (error: unknown) => error instanceof Error && error.message.startsWith("NOSCRIPT")
+
+const run = (client: Client, key: string, policy: Policy, now: number): Promise<unknown> => {
+  const args: Array<number> = [now]
+  for (const { limit, millis } of policy) args.push(limit, millis)
+  return client
+    .evalsha(digest, 1, key, ...args)
+    .catch((error: unknown) => (isScriptUnknown(error) ? client.eval(script, 1, key, ...args) : Promise.reject(error)))
+}
+
+const isCount = (value: unknown): value is number => Number.isInteger(value) && Number(value) >= 0
+
+const read = (reply: unknown): Taken | undefined => {
+  if (!Array.isArray(reply) || reply.length !== 5 || !reply.every(isCount)) return undefined
+  const [allowed, limit, remaining, resetSeconds, retryAfterSeconds] = reply
+  return { allowed: allowed === 1, limit, remaining, resetSeconds, retryAfterSeconds }
+}
+
+/** A take with all that a take does: a Redis that may not write, or has no room, does not count as up. */
+const makeProbe = () => {
+  const key = keyOf(`probe:${randomUUID()}`)
+  let time = 0
+  return async (client: Client) => read(await run(client, key, [{ limit: 1, millis: 1 }], ++time))?.allowed === true
+}
+
+/** The shared windows alone; undefined when Redis has no say. */
+export const windows = (redis: Redis.Redis) => ({
+  take: (bucket: string, policy: Policy, now: number) =>
+    redis.ask((client) => run(client, keyOf(bucket), policy, now), read),
+  giveBack: (bucket: string) =>
+    redis.ask(
+      (client) => client.lpop(keyOf(bucket)),
+      () => true
+    )
+})
+
+export const connect = (url: Redacted.Redacted) => Redis.make({ url, probe: makeProbe() })
+
+/**
+ * Every admitted request is counted in this process as well, so that an outage of Redis starts from what this process
+ * knows, and its end does not forget what was admitted meanwhile. What this process alone has admitted is a part of what
+ * all have: while Redis is up, the own count refuses nothing that the shared one admits.
+ */
+export const layer = (options: { readonly url: Redacted.Redacted }) =>
+  Layer.scopedContext(
+    Effect.gen(function* () {
+      const redis = yield* connect(options.url)
+      const shared = windows(redis)
+      const own = Context.get(yield* Layer.build(RateLimitMemory.layer), RateLimitStore)
+
+      return Context.make(RateLimitStore, {
+        take: Effect.fnUntraced(function* (bucket, policy, now) {
+          const ours = yield* shared.take(bucket, policy, now)
+          if (ours?.allowed === false) return ours
+          const mine = yield* own.take(bucket, policy, now)
+          if (ours === undefined || mine.allowed) return ours ?? mine
+          yield* shared.giveBack(bucket)
+          return mine
+        }),
+        giveBack: (bucket) => Effect.zipRight(shared.giveBack(bucket), own.giveBack(bucket))
+      }).pipe(Context.add(CacheHealth, redis.status))
+    })
+  )

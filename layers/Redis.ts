@@ -1,0 +1,197 @@
+/**
+ * A Redis that may go away at any time without a request noticing more than `budgetMillis` (security page V2). After a
+ * few calls without an answer nothing is asked any more, until a probe shows that it works again.
+ */
+import { Redis as Client } from "ioredis"
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Runtime from "effect/Runtime"
+import type * as Scope from "effect/Scope"
+import * as Housekeeping from "#src/Housekeeping.ts"
+import * as Metrics from "#src/telemetry/Metrics.ts"
+
+export interface Options {
+  /** `redis://user:password@host:port/database`, or `rediss://` for TLS. */
+  readonly url: Redacted.Redacted
+  /** Whether Redis does what it is here for: a ping says nothing of a read-only or full one. */
+  readonly probe: (client: Client) => Promise<boolean>
+}
+
+export interface Redis {
+  /**
+   * The answer as `read` takes it; undefined when Redis is down, did not answer in time, or answered something else.
+   * Never fails.
+   */
+  readonly ask: <A>(
+    send: (client: Client) => Promise<unknown>,
+    read: (reply: unknown) => A | undefined
+  ) => Effect.Effect<A | undefined>
+  readonly status: Effect.Effect<"up" | "down">
+}
+
+/** What a request waits for Redis at most, in milliseconds. */
+const budgetMillis = 50
+/** So many calls without an answer in time, and none with, mean an outage. */
+const missesAllowed = 2
+/** Longer than a request waits: while all is well a slow moment of an idle connection means nothing. */
+const heartbeatMillis = 500
+const reconnectMillis = 250
+
+/** The error code of Node or Redis (`ECONNREFUSED`, `NOAUTH`, `READONLY`); messages may hold an address. */
+const codeOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return "no answer"
+  if ("code" in error && typeof error.code === "string") return error.code
+  return /^([A-Z]{3,20}) /.exec(error.message)?.[1] ?? "no answer"
+}
+
+const makeClient = (url: Redacted.Redacted) =>
+  Effect.acquireRelease(
+    Effect.sync(
+      () =>
+        new Client(Redacted.value(url), {
+          connectTimeout: 1_000,
+          // Waiting for the answers to these would hold up the connection for ever when there are none.
+          disableClientInfo: true,
+          // A peer that vanished without a word does not take part in the closing of the connection.
+          disconnectTimeout: 100,
+          retryStrategy: () => reconnectMillis,
+          enableReadyCheck: false,
+          // Nothing waits for better times: whoever asks has a fallback.
+          enableOfflineQueue: false,
+          autoResendUnfulfilledCommands: false,
+          maxRetriesPerRequest: 0
+        })
+    ),
+    (client) => Effect.sync(() => client.disconnect())
+  )
+
+/** Settles once: with what `call` answers, or with `late` after `millis`. Answers a function that calls it off. */
+const within = (
+  millis: number,
+  call: () => Promise<unknown>,
+  on: { readonly reply: (reply: unknown) => void; readonly error: (error: unknown) => void; readonly late: () => void }
+) => {
+  let open = true
+  const once = (settle: () => void) => {
+    if (!open) return
+    open = false
+    clearTimeout(timer)
+    settle()
+  }
+  // The answer may already be here, behind work that held the event loop: let the sockets speak first.
+  const timer = setTimeout(() => setImmediate(() => setImmediate(() => once(on.late))), millis)
+  call().then(
+    (reply) => once(() => on.reply(reply)),
+    (error: unknown) => once(() => on.error(error))
+  )
+  return () => once(() => {})
+}
+
+/** Waits a moment for Redis, and goes on without it: nothing needs it to start. */
+export const make = (options: Options): Effect.Effect<Redis, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const client = yield* makeClient(options.url)
+    const fork = Runtime.runFork(yield* Effect.runtime<never>())
+    const first = yield* Deferred.make<void>()
+    let up = false
+    let said = true
+    let misses = 0
+    let lastError: unknown
+
+    const goUp = () => {
+      misses = 0
+      if (up) return
+      up = true
+      Metrics.cacheUp(true)
+      Deferred.unsafeDone(first, Effect.void)
+      if (!said) fork(Effect.logInfo("Redis answers again: rate limits are shared again"))
+      said = true
+    }
+    const say = (reason: string) => {
+      said = false
+      fork(Effect.logWarning(`Redis is down (${reason}): rate limits are counted in this process until it is back`))
+    }
+    const goDown = (reason: string) => {
+      if (!up) return
+      up = false
+      Metrics.cacheUp(false)
+      say(reason)
+    }
+    /** A connection that was late once may be stuck, or out of step; a new one is cheap. */
+    const replace = () => client.status === "ready" && client.disconnect(true)
+
+    // Errors of connecting are told by `say`; without a listener they would be printed with the address.
+    client.on("error", (error: unknown) => (lastError = error))
+    client.on("close", () => goDown(codeOf(lastError)))
+    client.on("ready", () => fork(probe))
+
+    const probe = Effect.async<void>((resume) => {
+      if (client.status !== "ready") {
+        goDown(codeOf(lastError))
+        return resume(Effect.void)
+      }
+      const bad = (reason: string) => {
+        goDown(reason)
+        replace()
+        resume(Effect.void)
+      }
+      return Effect.sync(
+        within(up ? heartbeatMillis : budgetMillis, () => options.probe(client), {
+          reply: (works) => {
+            if (works !== true) return bad("wrong answer")
+            goUp()
+            resume(Effect.void)
+          },
+          error: (error) => {
+            lastError = error
+            bad(codeOf(error))
+          },
+          late: () => bad("no answer")
+        })
+      )
+    })
+    yield* Housekeeping.every("500 millis", probe)
+
+    const ask: Redis["ask"] = (send, read) =>
+      Effect.async((resume) => {
+        if (!up) return resume(Effect.succeed(undefined))
+        const without = (outcome: "error" | "late") => {
+          Metrics.cacheCall(outcome)
+          resume(Effect.succeed(undefined))
+        }
+        return Effect.sync(
+          within(budgetMillis, () => send(client), {
+            reply: (reply) => {
+              const answer = read(reply)
+              if (answer === undefined) {
+                goDown("wrong answer")
+                return without("error")
+              }
+              misses = 0
+              Metrics.cacheCall("ok")
+              resume(Effect.succeed(answer))
+            },
+            error: (error) => {
+              goDown(codeOf(error))
+              without("error")
+            },
+            late: () => {
+              if (++misses > missesAllowed) {
+                goDown("no answer")
+                replace()
+              }
+              without("late")
+            }
+          })
+        )
+      })
+
+    yield* Effect.timeoutOption(Deferred.await(first), "1 second").pipe(Effect.withClock(Clock.make()))
+    if (!up) {
+      Metrics.cacheUp(false)
+      say(codeOf(lastError))
+    }
+    return { ask, status: Effect.sync(() => (up ? "up" : "down")) }
+  })

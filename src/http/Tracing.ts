@@ -1,0 +1,37 @@
+/**
+ * One span per request: template of the route, method, status, request id. The platform's own span carries the whole
+ * address and all headers, and with them invitation codes and names; it stays switched off.
+ */
+import type * as HttpApp from "@effect/platform/HttpApp"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpTraceContext from "@effect/platform/HttpTraceContext"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+
+/** Trace ids of a caller are exported as they are: nothing but hex gets that far (W3C Trace Context, version 00). */
+const traceparent = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
+
+const parentOf = (request: HttpServerRequest.HttpServerRequest) =>
+  traceparent.test(request.headers["traceparent"] ?? "")
+    ? Option.getOrUndefined(HttpTraceContext.w3c(request.headers))
+    : undefined
+
+export const spanned = <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, R> =>
+  Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+    const parent = parentOf(request)
+    return Effect.useSpan(
+      "http.server",
+      {
+        kind: "server",
+        captureStackTrace: false,
+        attributes: { "http.request.method": request.method },
+        ...(parent === undefined ? { root: true } : { parent })
+      },
+      (span) =>
+        Effect.map(Effect.withParentSpan(app, span), (response) => {
+          span.attribute("http.response.status_code", response.status)
+          span.attribute("ampoule.request_id", response.headers["x-request-id"])
+          return response
+        })
+    )
+  })
