@@ -30,6 +30,10 @@ export const TokenId = uuid("TokenId", "Id of an API token.")
 export type TokenId = typeof TokenId.Type
 export const GrantId = uuid("GrantId", "Id of a CLI grant.")
 export type GrantId = typeof GrantId.Type
+export const RuleId = uuid("RuleId", "Id of a trust rule.")
+export type RuleId = typeof RuleId.Type
+export const WebhookId = uuid("WebhookId", "Id of a webhook.")
+export type WebhookId = typeof WebhookId.Type
 export const InstallationId = uuid("InstallationId", "Id that a client keeps for its installation.")
 export type InstallationId = typeof InstallationId.Type
 
@@ -43,3 +47,5 @@ export const EnvironmentIdOut = out("EnvironmentId")
 export const SecretIdOut = out("SecretId")
 export const TokenIdOut = out("TokenId")
 export const GrantIdOut = out("GrantId")
+export const RuleIdOut = out("RuleId")
+export const WebhookIdOut = out("WebhookId")

@@ -5,40 +5,49 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type { TeamId, TokenId, UserId } from "#schema/Ids.ts"
+import type { RuleId, TeamId, TokenId, UserId } from "#schema/Ids.ts"
 import type { AuditEvent } from "#src/access/Audit.ts"
 import { creatorGrace } from "./Liveness.ts"
 
 export interface RevokedToken {
-  readonly id: TokenId
+  readonly type: "api_token" | "machine_rule"
+  readonly id: TokenId | RuleId
   readonly name: string
   readonly teamId: TeamId
 }
 
-/** One entry for each token that fell with its creator's standing. */
+/** One entry for each token and each trust rule that fell with its creator's standing. */
 export const revocationEvents = (
   actor: AuditEvent["actor"],
   tokens: ReadonlyArray<RevokedToken>
 ): ReadonlyArray<AuditEvent> =>
-  tokens.map(({ id, name, teamId }) => ({
+  tokens.map(({ id, name, teamId, type }) => ({
     actor,
-    action: "token.revoke",
+    action: type === "api_token" ? "token.revoke" : "machine.rule_revoke",
     outcome: "allowed",
     teamId,
-    target: { type: "api_token", id, name }
+    target: { type, id, name }
   }))
 
 export class Revocation extends Effect.Service<Revocation>()("credentials/Revocation", {
   effect: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
 
-    /** API tokens that the person created, in one team or (null) everywhere. */
+    /**
+     * API tokens that the person created, and trust rules, which make such tokens; in one team or (null) everywhere. Rules
+     * come first: an exchange that is under way holds its rule, so that its token is there to be seen here.
+     */
     const tokensOf = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId | null) {
       const now = yield* DateTime.nowAsDate
-      return yield* sql<RevokedToken>`
+      const rules = yield* sql<RevokedToken>`
+        UPDATE machine_rules SET revoked_at = ${now}
+        WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
+        RETURNING 'machine_rule' AS type, id, name, team_id`
+      const tokens = yield* sql<RevokedToken>`
         UPDATE api_tokens SET revoked_at = ${now}
         WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
-        RETURNING id, name, team_id`
+        RETURNING 'api_token' AS type, id, name, team_id`
+      return [...rules, ...tokens]
     }, Effect.orDie)
 
     /** A token that stopped when its creator's grace was over stays stopped when the creator comes back. */

@@ -8,7 +8,7 @@ import type { ApiToken, ApiTokenWithValue, CreateApiToken, UpdateApiToken } from
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import { Forbidden, PlanLimitReached, ProjectNotFound, TokenNotFound, ValidationFailed } from "#schema/Errors.ts"
-import { type EnvironmentId, type ProjectId, type TeamId, type TokenId, TokenIdOut, type UserId } from "#schema/Ids.ts"
+import { type EnvironmentId, type ProjectId, type RuleId, type TeamId, type TokenId, TokenIdOut, type UserId } from "#schema/Ids.ts"
 import type { AccessLevel, Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
@@ -61,8 +61,8 @@ export class Tokens extends Effect.Service<Tokens>()("credentials/Tokens", {
       JOIN users u ON u.id = c.created_by
       LEFT JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by`)
 
-    /** Records with the names of what they reach; what was deleted since is not reached and not shown. */
-    const records = Effect.fnUntraced(function* (rows: ReadonlyArray<TokenRow>) {
+    /** What each row reaches, by name; what was deleted since is not reached and not shown. */
+    const reachOf = Effect.fnUntraced(function* (rows: ReadonlyArray<Pick<TokenRow, "projectIds" | "environmentIds">>) {
       const projectIds = unique(rows.flatMap((row) => row.projectIds ?? []))
       const environmentIds = unique(rows.flatMap((row) => row.environmentIds ?? []))
       const projects =
@@ -86,13 +86,20 @@ export class Tokens extends Effect.Service<Tokens>()("credentials/Tokens", {
               const hit = by.get(id)
               return hit === undefined ? [] : [hit]
             })
-      return rows.map((row): ApiToken => ({
+      return rows.map((row) => ({
+        projects: found(row.projectIds, projectBy),
+        environments: found(row.environmentIds, environmentBy)
+      }))
+    })
+
+    const records = Effect.fnUntraced(function* (rows: ReadonlyArray<TokenRow>) {
+      const reaches = yield* reachOf(rows)
+      return rows.map((row, i): ApiToken => ({
         id: row.id,
         teamId: row.teamId,
         name: row.name,
         accessLevel: row.accessLevel,
-        projects: found(row.projectIds, projectBy),
-        environments: found(row.environmentIds, environmentBy),
+        ...reaches[i],
         mcpScopes: row.mcpScopes,
         createdBy: { id: row.createdBy, email: row.email },
         createdAt: row.createdAt.toISOString(),
@@ -144,17 +151,24 @@ export class Tokens extends Effect.Service<Tokens>()("credentials/Tokens", {
       readonly mcpScopes: ReadonlyArray<Scope>
       readonly createdBy: UserId
       readonly expiresAt: Date | null
+      /** The trust rule by which a machine gets it. */
+      readonly ruleId?: RuleId
     }
-    const insert = Effect.fnUntraced(function* (token: NewToken) {
+    /** In the caller's transaction. The text is shown once and stored nowhere. */
+    const mint = Effect.fnUntraced(function* (token: NewToken) {
       const now = yield* DateTime.nowAsDate
       const id = TokenIdOut.make(yield* crypto.uuid)
       const { proof, text } = yield* issue(crypto, "at")
       yield* sql`
         INSERT INTO api_tokens (id, lookup_id, salt, hash, team_id, name, access_level, project_ids, environment_ids,
-          mcp_scopes, created_by, created_at, expires_at)
+          mcp_scopes, created_by, created_at, expires_at, rule_id)
         VALUES (${id}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${token.teamId}, ${token.name},
           ${token.accessLevel}, ${token.projectIds}::uuid[], ${token.environmentIds}::uuid[],
-          ${token.mcpScopes}::text[], ${token.createdBy}, ${now}, ${token.expiresAt})`
+          ${token.mcpScopes}::text[], ${token.createdBy}, ${now}, ${token.expiresAt}, ${token.ruleId ?? null})`
+      return { id, text }
+    })
+    const insert = Effect.fnUntraced(function* (token: NewToken) {
+      const { id, text } = yield* mint(token)
       const shown: ApiTokenWithValue = { ...(yield* reread(id)), value: Redacted.value(text) }
       return shown
     })
@@ -196,13 +210,13 @@ export class Tokens extends Effect.Service<Tokens>()("credentials/Tokens", {
       return found.map((row) => row.id)
     })
 
-    /** Tokens that still work, as `Liveness.ofToken` sees them. */
+    /** Tokens that still work, as `Liveness.ofToken` sees them. Those of machines are counted on their own. */
     const countActive = (teamId: TeamId, now: number) =>
       Effect.map(
         sql<{ readonly n: number }>`
           SELECT count(*)::int AS n
           FROM api_tokens c JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
-          WHERE c.team_id = ${teamId} AND c.revoked_at IS NULL
+          WHERE c.team_id = ${teamId} AND c.revoked_at IS NULL AND c.rule_id IS NULL
             AND (c.expires_at > ${new Date(now)}
               OR c.expires_at IS NULL
                 AND coalesce(c.last_used_at, c.created_at) > ${new Date(now - Liveness.idleLimit)})
@@ -362,7 +376,21 @@ export class Tokens extends Effect.Service<Tokens>()("credentials/Tokens", {
       )
     }, Effect.orDie)
 
-    return { create, list, update, rotate, revoke, remove, revokeOwn } as const
+    return {
+      create,
+      list,
+      update,
+      rotate,
+      revoke,
+      remove,
+      revokeOwn,
+      // What trust rules need, which make tokens later: the same checks, the same reach, the same row.
+      stillManages,
+      projectsOf,
+      environmentsOf,
+      reachOf,
+      mint
+    } as const
   })
 }) {}
 
