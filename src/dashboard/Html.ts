@@ -18,7 +18,9 @@ const policy = [
 export const headers: Readonly<Record<string, string>> = {
   "content-security-policy": policy,
   "cross-origin-opener-policy": "same-origin",
-  "referrer-policy": "no-referrer",
+  // Not `no-referrer`: under it browsers send `Origin: null` with forms, also to us (Fetch, "append a request `Origin`
+  // header"), and the check for requests of other sites would refuse our own.
+  "referrer-policy": "same-origin",
   "x-content-type-options": "nosniff",
   "x-frame-options": "DENY",
   "cache-control": "no-store"
