@@ -4,6 +4,7 @@ import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { EnvironmentSlug, SecretKey, SecretText } from "#schema/Values.ts"
+import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
@@ -118,5 +119,6 @@ export const furnished = Effect.gen(function* () {
     start: "/app/start",
     account: "/app/account"
   }
-  return { owner, team, project, session, caller, idOf, openPages, pages, development, here }
+  const { baseUrl } = yield* AppConfig
+  return { baseUrl, owner, team, project, session, caller, idOf, openPages, pages, development, here }
 })
