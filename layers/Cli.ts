@@ -110,5 +110,11 @@ export const launch = (argv: ReadonlyArray<string>): void => {
   let fiber: Fiber.RuntimeFiber<void> | undefined
   Signals.install(() => fiber?.unsafeInterruptAsFork(fiber.id()))
   fiber = Effect.runFork(program(argv))
-  fiber.addObserver(end)
+  // Nothing is left that could go on, and the command has not ended: that must not look like success.
+  const stuck = () => fault(new Error())
+  process.once("beforeExit", stuck)
+  fiber.addObserver((exit) => {
+    process.off("beforeExit", stuck)
+    end(exit)
+  })
 }

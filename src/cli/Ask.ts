@@ -5,6 +5,7 @@ import * as Redacted from "effect/Redacted"
 import { CliFailure, usage } from "./Failure.ts"
 import { decodeUtf8 } from "./Folders.ts"
 import { stdinIsTerminal } from "./Output.ts"
+import * as Signals from "./Signals.ts"
 
 const readAll = Effect.async<Uint8Array, CliFailure>((resume) => {
   const chunks: Array<Uint8Array> = []
@@ -54,8 +55,7 @@ export const hidden = (question: string): Effect.Effect<Redacted.Redacted, CliFa
         if (character === "\u0003") {
           stop()
           process.stderr.write("\n")
-          process.kill(process.pid, "SIGINT")
-          return
+          return Signals.raise("SIGINT")
         }
         if (character === "\u0004") return finish(Effect.fail(new CliFailure({ message: "Nothing was entered." })))
         if (character === "\u007f" || character === "\b") typed.pop()

@@ -25,13 +25,23 @@ export const folders: Effect.Effect<Folders, never, Path.Path> = Effect.map(Path
   return { config: path.join(config, "ampoule"), cache: path.join(cache, "ampoule") }
 })
 
-/** Written in full or not at all, readable by this user alone from its first byte. */
-export const writeWhole = Effect.fnUntraced(function* (file: string, content: string | Uint8Array, what: string) {
+/**
+ * Written in full or not at all. Readable by this user alone from its first byte, unless it takes the place of a file
+ * that says otherwise and `keepMode` is given.
+ */
+export const writeWhole = Effect.fnUntraced(function* (
+  file: string,
+  content: string | Uint8Array,
+  what: string,
+  options: { readonly keepMode?: boolean } = {}
+) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const temporary = path.join(path.dirname(file), `.${path.basename(file)}.${randomBytes(6).toString("hex")}`)
   const bytes = typeof content === "string" ? Buffer.from(content) : content
+  const former = options.keepMode === true ? yield* Effect.option(fs.stat(file)) : Option.none()
   const write = fs.writeFile(temporary, bytes, { flag: "wx", mode: 0o600 }).pipe(
+    Effect.zipRight(Option.isSome(former) ? fs.chmod(temporary, former.value.mode & 0o777) : Effect.void),
     Effect.zipRight(fs.rename(temporary, file)),
     Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true })))
   )

@@ -170,7 +170,7 @@ const set = Command.make(
         )
         text = SealedFile.put(text, SealedEnv.manifestName, manifest)
       }
-      yield* writeWhole(options.file, text, "the sealed file")
+      yield* writeWhole(options.file, text, "the sealed file", { keepMode: true })
       yield* note(`${name}: sealed with ${key.keyId} in ${options.file}`)
     })
 ).pipe(
@@ -364,7 +364,9 @@ export const reseal = Command.make(
           .map((name) => [name, Redacted.make(values[name] ?? "")] as const),
         file.entries.has(SealedEnv.manifestName)
       )
-      yield* writeWhole(options.file, SealedFile.print(envId, key.keyId, entries), "the sealed file")
+      yield* writeWhole(options.file, SealedFile.print(envId, key.keyId, entries), "the sealed file", {
+        keepMode: true
+      })
       yield* note(`${options.file}: ${entries.size} entries sealed with ${key.keyId} (before: ${file.keyId})`)
     })
 ).pipe(

@@ -20,6 +20,11 @@ export const endedBy = (): NodeJS.Signals | undefined => received
 
 export const exitCodeOf = (signal: NodeJS.Signals): number => 128 + constants.signals[signal]
 
+let deliver: Handler = () => {}
+
+/** As if the signal had come: for a ^C that raw mode hands over as a character. */
+export const raise = (signal: NodeJS.Signals): void => deliver(signal)
+
 /** Once, before anything else runs. `end` interrupts what is under way. */
 export const install = (end: () => void): void => {
   const onSignal: Handler = (signal) => {
@@ -29,6 +34,7 @@ export const install = (end: () => void): void => {
     received = signal
     end()
   }
+  deliver = onSignal
   for (const signal of ending) process.on(signal, onSignal)
   // Without a listener, SIGUSR1 opens the debugger's port, and with it all memory, to every process of this user.
   process.on("SIGUSR1", onSignal)

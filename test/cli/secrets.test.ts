@@ -1,0 +1,343 @@
+import { assert, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { Listening } from "#src/http/Server.ts"
+import { RateLimits } from "#src/limits/RateLimiter.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+import { Ampoule, type RunOptions } from "./Ampoule.ts"
+
+const app = Layer.merge(TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off"))), Ampoule.Default)
+
+/** A project, a token for it, and the command line in a folder that names it. */
+const setUp = (accessLevel: "read" | "write" = "write") =>
+  Effect.gen(function* () {
+    const ampoule = yield* Ampoule
+    const { port } = yield* Listening
+    const project = yield* World.project()
+    const { text } = yield* World.token({ team: project.team, accessLevel })
+    const home = yield* ampoule.home
+    fs.writeFileSync(
+      path.join(home, ".ampoule.json"),
+      JSON.stringify({ project: project.slug, environment: "development" })
+    )
+    const env = { AMPOULE_URL: `http://127.0.0.1:${port}`, AMPOULE_API_TOKEN: text }
+    const run = (args: ReadonlyArray<string>, more: RunOptions = {}) =>
+      ampoule.run(args, { home, ...more, env: { ...env, ...more.env } })
+    const secrets = (...args: ReadonlyArray<string>) => run(["secrets", ...args])
+    const set = (key: string, value: string, ...options: ReadonlyArray<string>) =>
+      run(["secrets", "set", key, ...options], { stdin: value })
+    const file = (name: string, content: string) => {
+      fs.writeFileSync(path.join(home, name), content)
+      return name
+    }
+    return { ampoule, project, home, run, secrets, set, file, env }
+  })
+
+layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
+  it.scoped("sets, lists, reads, changes, rolls back, deletes and restores", () =>
+    Effect.gen(function* () {
+      const { secrets, set } = yield* setUp()
+      assert.include((yield* set("DB_PASSWORD", "hunter2\n")).stderr, "created, version 1")
+      assert.include((yield* set("DATABASE_URL", "postgres://app:${DB_PASSWORD}@db")).stderr, "created")
+      assert.strictEqual((yield* secrets("get", "DATABASE_URL")).stdout, "postgres://app:hunter2@db")
+      assert.strictEqual((yield* secrets("get", "DATABASE_URL", "--source")).stdout, "postgres://app:${DB_PASSWORD}@db")
+      const listed = yield* secrets("list")
+      assert.match(listed.stdout, /^KEY +KIND/)
+      assert.match(listed.stdout, /DATABASE_URL +template \(DB_PASSWORD\) +1/)
+      assert.notInclude(listed.stdout, "hunter2")
+
+      assert.include((yield* set("DB_PASSWORD", "hunter3")).stderr, "updated, version 2")
+      assert.include((yield* set("DB_PASSWORD", "hunter3")).stderr, "unchanged, version 2")
+      assert.include((yield* secrets("rollback", "DB_PASSWORD", "1")).stderr, "version 3 now says what version 1 said")
+      assert.strictEqual((yield* secrets("get", "DB_PASSWORD")).stdout, "hunter2")
+      const history = JSON.parse((yield* secrets("history", "DB_PASSWORD", "--json")).stdout)
+      assert.deepStrictEqual(
+        history.map(({ version }: { readonly version: number }) => version),
+        [3, 2, 1]
+      )
+
+      const refused = yield* secrets("unset", "DB_PASSWORD")
+      assert.strictEqual(refused.code, 1)
+      assert.include(refused.stderr, "SECRET_HAS_DEPENDENTS")
+      assert.include(refused.stderr, "dependents: DATABASE_URL")
+      assert.include(
+        (yield* secrets("unset", "DB_PASSWORD", "--disposition", "flatten")).stderr,
+        "flattened: DATABASE_URL"
+      )
+      assert.strictEqual((yield* secrets("get", "DATABASE_URL")).stdout, "postgres://app:hunter2@db")
+      assert.include((yield* secrets("deleted")).stdout, "DB_PASSWORD")
+      assert.strictEqual((yield* secrets("history", "DB_PASSWORD")).code, 0)
+      assert.include((yield* secrets("restore", "DB_PASSWORD")).stderr, "restored at version 3")
+      assert.include((yield* secrets("unset", "DB_PASSWORD", "DATABASE_URL")).stderr, "2 deleted")
+      assert.strictEqual((yield* secrets("list", "--json")).stdout, "[]\n")
+    })
+  )
+
+  it.scoped("takes a value exactly: one line end off standard input, a file as it is", () =>
+    Effect.gen(function* () {
+      const { file, secrets, set } = yield* setUp()
+      const value = "line one\nünï¢ode 😀\n\n  trailing "
+      yield* set("PIPED", `${value}\n`)
+      assert.strictEqual((yield* secrets("get", "PIPED")).stdout, value)
+      yield* set("KEPT", `${value}\n`, "--keep-newline")
+      assert.strictEqual((yield* secrets("get", "KEPT")).stdout, `${value}\n`)
+      yield* secrets("set", "FILED", "--value-from-file", file("key.pem", `${value}\n`))
+      assert.strictEqual((yield* secrets("get", "FILED")).stdout, `${value}\n`)
+      yield* set("EMPTY", "")
+      assert.strictEqual((yield* secrets("get", "EMPTY")).stdout, "")
+    })
+  )
+
+  it.scoped("writes literal text, and only over the version that is expected", () =>
+    Effect.gen(function* () {
+      const { secrets, set } = yield* setUp()
+      yield* set("TEXT", "cost: ${PRICE}", "--kind", "literal")
+      assert.strictEqual((yield* secrets("get", "TEXT")).stdout, "cost: ${PRICE}")
+      assert.include((yield* set("TEXT", "x", "--expected-version", "0")).stderr, "SECRET_ALREADY_EXISTS")
+      assert.include((yield* set("TEXT", "x", "--expected-version", "7")).stderr, "currentVersion: 1")
+      assert.include((yield* set("TEXT", "x", "--expected-version", "1")).stderr, "updated, version 2")
+      yield* secrets("unset", "TEXT")
+      assert.include((yield* set("TEXT", "y", "--expected-version", "9")).stderr, "SECRET_VERSION_CONFLICT")
+      assert.include((yield* set("TEXT", "y", "--expected-version", "2")).stderr, "created, version 3")
+    })
+  )
+
+  it.scoped("never takes a value from the command line, and does not quote it back", () =>
+    Effect.gen(function* () {
+      const { secrets } = yield* setUp()
+      for (const args of [
+        ["set", "KEY", "canary"],
+        ["set", "KEY=canary"],
+        ["set", "KEY", "--value=canary"],
+        ["set", "KEY", "--value", "canary"],
+        ["get", "KEY", "canary"],
+        ["list", "canary"],
+        ["set", "canary value"]
+      ]) {
+        const ended = yield* secrets(...args)
+        assert.strictEqual(ended.code, 2, args.join(" "))
+        assert.notInclude(ended.stdout + ended.stderr, "canary")
+      }
+    })
+  )
+
+  it.scoped("imports several hundred entries in order of reference, and exports them again in every format", () =>
+    Effect.gen(function* () {
+      const { file, run, secrets } = yield* setUp()
+      const values = new Map<string, string>([["A_TEMPLATE", "<${Z_199}>"]])
+      for (let i = 0; i < 200; i++) values.set(`Z_${i}`, `value ${i} "quoted" #hash $dollar 'single' \\n`)
+      const content = [...values].map(([key, value]) => [key, value] as const)
+      file("in.json", JSON.stringify(Object.fromEntries(content)))
+      const preview = yield* secrets("import", "in.json", "--dry-run")
+      assert.include(preview.stderr, "201 new, 0 there already")
+      assert.strictEqual((yield* secrets("list", "--json")).stdout, "[]\n")
+      const unasked = yield* secrets("import", "in.json")
+      assert.strictEqual(unasked.code, 2)
+      const imported = yield* secrets("import", "in.json", "--yes", "--json")
+      assert.deepStrictEqual(JSON.parse(imported.stdout), { created: 201, updated: 0, unchanged: 0 })
+      assert.notInclude(imported.stderr, "value 1")
+
+      for (const format of ["dotenv", "json", "yaml", "shell", "docker"]) {
+        const printed = yield* secrets("export", "--format", format, "--source")
+        assert.strictEqual(printed.code, 0)
+        const again = yield* run(["secrets", "import", "-", "--format", format, "--yes", "--json"], {
+          stdin: printed.stdout
+        })
+        assert.deepStrictEqual(JSON.parse(again.stdout), { created: 0, updated: 0, unchanged: 201 }, format)
+        const elsewhere = yield* run(["secrets", "import", "--env", "staging", "--format", format, "--yes", "-"], {
+          stdin: printed.stdout
+        })
+        assert.strictEqual(elsewhere.code, 0, elsewhere.stderr)
+        const same = yield* secrets("diff", "development", "staging", "--exit-code")
+        assert.strictEqual(same.code, 0, format)
+      }
+      assert.strictEqual((yield* secrets("get", "A_TEMPLATE")).stdout, `<${values.get("Z_199")}>`)
+      assert.include((yield* run(["graph"])).stdout, "A_TEMPLATE\n└── Z_199\n")
+      assert.include((yield* run(["graph", "--format", "svg"])).stdout, ">A_TEMPLATE</text>")
+      assert.include((yield* run(["graph", "--format", "mermaid"])).stdout, "flowchart LR")
+    })
+  )
+
+  it.scoped("names the line of what it cannot import, never the text", () =>
+    Effect.gen(function* () {
+      const { file, secrets } = yield* setUp()
+      const cases: ReadonlyArray<readonly [string, string]> = [
+        ["A=1\nlower=canary\n", "line 2: lower"],
+        ["A=1\nA=canary\n", "line 2"],
+        [`A=1\nB=${"canary".repeat(11_000)}\n`, "line 2: the value of B"],
+        ['A=1\nB="canary\n', "line 2"]
+      ]
+      for (const [content, sentence] of cases) {
+        const ended = yield* secrets("import", file("bad.env", content), "--yes")
+        assert.strictEqual(ended.code, 1)
+        assert.include(ended.stderr, sentence)
+        assert.notInclude(ended.stderr, "canary")
+      }
+      assert.strictEqual((yield* secrets("list", "--json")).stdout, "[]\n")
+    })
+  )
+
+  it.scoped("compares environments, with an exit code for scripts", () =>
+    Effect.gen(function* () {
+      const { secrets, set } = yield* setUp()
+      yield* set("SAME", "1")
+      yield* set("CHANGED", "1")
+      yield* set("HERE", "1")
+      yield* set("SAME", "1", "--env", "staging")
+      yield* set("CHANGED", "2", "--env", "staging")
+      yield* set("THERE", "1", "--env", "staging")
+      const diff = yield* secrets("diff", "development", "staging", "--exit-code")
+      assert.deepStrictEqual([diff.code, diff.stdout], [1, "~ CHANGED\n- HERE\n+ THERE\n"])
+      assert.strictEqual((yield* secrets("diff", "development", "staging")).code, 0)
+    })
+  )
+
+  it.scoped("tells what a read-only token may not, in text and as JSON", () =>
+    Effect.gen(function* () {
+      const { run, set } = yield* setUp("read")
+      const refused = yield* set("KEY", "v")
+      assert.strictEqual(refused.code, 1)
+      assert.include(refused.stderr, "[API_TOKEN_READ_ONLY]")
+      const json = yield* run(["secrets", "set", "KEY", "--json"], { stdin: "v" })
+      assert.strictEqual(JSON.parse(json.stderr).error.code, "API_TOKEN_READ_ONLY")
+      const who = yield* run(["whoami"])
+      assert.match(who.stdout, /access level: +read/)
+      assert.match(who.stdout, /from: +AMPOULE_API_TOKEN/)
+      const projects = JSON.parse((yield* run(["projects", "--json"])).stdout)
+      assert.strictEqual(projects.length, 1)
+      assert.include((yield* run(["projects", "environments"])).stdout, "production")
+      const doctor = yield* run(["doctor", "--json"])
+      const states = JSON.parse(doctor.stdout).map(({ check, state }: Record<string, string>) => `${check} ${state}`)
+      for (const state of [
+        "address ok",
+        "server ok",
+        "clock ok",
+        "readiness ok",
+        "credential ok",
+        "permission ok",
+        "version ok",
+        "folder ok"
+      ]) {
+        assert.include(states, state)
+      }
+      assert.strictEqual(doctor.code, 0)
+    })
+  )
+
+  it.scoped("takes the token from its variables and their files in the order of the contract", () =>
+    Effect.gen(function* () {
+      const { env, file, home, run } = yield* setUp()
+      const good = env.AMPOULE_API_TOKEN
+      const bad = "amp_at_0123456789abcdef_nope"
+      const code = (more: Readonly<Record<string, string>>) =>
+        Effect.map(run(["whoami"], { env: more }), (ended) => ended.code)
+      assert.strictEqual(yield* code({ AMPOULE_API_TOKEN: good, AMPOULE_TOKEN: bad }), 0)
+      assert.strictEqual(yield* code({ AMPOULE_API_TOKEN: bad, AMPOULE_TOKEN: good }), 1)
+      assert.strictEqual(yield* code({ AMPOULE_API_TOKEN: "", AMPOULE_TOKEN: good }), 0)
+      const token = path.join(home, file("token", `${good}\n`))
+      assert.strictEqual(yield* code({ AMPOULE_API_TOKEN: "", AMPOULE_API_TOKEN_FILE: token }), 0)
+      assert.strictEqual(yield* code({ AMPOULE_API_TOKEN: "", AMPOULE_TOKEN_FILE: token }), 0)
+      assert.strictEqual(yield* code({ AMPOULE_API_TOKEN: "", AMPOULE_API_TOKEN_FILE: `${token}.none` }), 1)
+      const garbled = yield* run(["whoami"], { env: { AMPOULE_API_TOKEN: `${good}\ncanary: x` } })
+      assert.strictEqual(garbled.code, 1)
+      assert.notInclude(garbled.stderr, "canary")
+    })
+  )
+
+  it.scoped("asks for the value at a terminal without showing it", () =>
+    Effect.gen(function* () {
+      const { ampoule, env, home, secrets } = yield* setUp()
+      const running = yield* ampoule.terminal(["secrets", "set", "TYPED"], { home, env })
+      yield* running.shows("not shown")
+      running.child.stdin?.write("canarx\u007fy-typed\r")
+      const ended = yield* running.ended
+      assert.strictEqual(ended.code, 0)
+      assert.notInclude(ended.stdout + ended.stderr, "canar")
+      assert.strictEqual((yield* secrets("get", "TYPED")).stdout, "canary-typed")
+      const cancelled = yield* ampoule.terminal(["secrets", "set", "TYPED"], { home, env })
+      yield* cancelled.shows("not shown")
+      cancelled.child.stdin?.write("abc\u0003")
+      assert.strictEqual((yield* cancelled.ended).code, 130)
+      assert.strictEqual((yield* secrets("get", "TYPED")).stdout, "canary-typed")
+    })
+  )
+})
+
+layer(app, { excludeTestServices: true })("ampoule seal", (it) => {
+  it.scoped("seals a file, changes one line of it, opens it on the server and for a command", () =>
+    Effect.gen(function* () {
+      const { file, home, run } = yield* setUp()
+      file(".env", 'A=one\nB="two words"\n')
+      const sealed = yield* run(["seal", "--manifest", ".env"])
+      assert.strictEqual(sealed.code, 0, sealed.stderr)
+      assert.notInclude(sealed.stdout, "two words")
+      file(".env.sealed", sealed.stdout)
+      assert.strictEqual((yield* run(["seal", "check"])).code, 0)
+      assert.strictEqual((yield* run(["unseal"])).stdout, "A='one'\nB='two words'\n")
+
+      const before = fs.readFileSync(path.join(home, ".env.sealed"), "utf8").split("\n")
+      assert.strictEqual((yield* run(["seal", "set", "C", "--offline"], { stdin: "three" })).code, 0)
+      const after = fs.readFileSync(path.join(home, ".env.sealed"), "utf8").split("\n")
+      assert.deepStrictEqual(after.slice(0, before.length - 2), before.slice(0, -2))
+      assert.match(after[before.length - 2] ?? "", /^C="sealed:v1:/)
+      assert.strictEqual(fs.statSync(path.join(home, ".env.sealed")).mode & 0o777, 0o644)
+      const ran = yield* run(["run", "--sealed", ".env.sealed", "--", "sh", "-c", 'printf %s "$A $B $C"'])
+      assert.deepStrictEqual([ran.code, ran.stdout], [0, "one two words three"])
+      assert.isEmpty(fs.readdirSync(home).filter((name) => name.startsWith("..env")))
+    })
+  )
+
+  it.scoped("finds what is not sealed, and refuses a file that was altered", () =>
+    Effect.gen(function* () {
+      const { file, home, run } = yield* setUp()
+      file(".env", "A=one\nB=two\n")
+      file(".env.sealed", (yield* run(["seal", "--manifest", ".env"])).stdout)
+      const text = fs.readFileSync(path.join(home, ".env.sealed"), "utf8")
+      const check = (content: string) => run(["seal", "check", "--offline", file("other.sealed", content)])
+      const plain = yield* check(text.replace(/^A=.*$/m, "A=canary"))
+      assert.strictEqual(plain.code, 1)
+      assert.match(plain.stdout, /other\.sealed:\d+: the value of A is not sealed/)
+      assert.notInclude(plain.stdout, "canary")
+      assert.strictEqual((yield* check(text.replace(/^# ampoule environment.*$/m, ""))).code, 1)
+      assert.strictEqual((yield* check("")).code, 1)
+      const [, a = ""] = /^A="(.*)"$/m.exec(text) ?? []
+      const [, b = ""] = /^B="(.*)"$/m.exec(text) ?? []
+      for (const changed of [
+        text.replace(a, "#").replace(b, a).replace("#", b),
+        text.replace(/^A=.*\n/m, ""),
+        text.replace(a, `${a.slice(0, -1)}${a.endsWith("A") ? "Q" : "A"}`),
+        text.replace(/^A=/m, "C=")
+      ]) {
+        file("changed.sealed", changed)
+        const opened = yield* run(["unseal", "changed.sealed"])
+        assert.deepStrictEqual([opened.code, opened.stdout], [1, ""])
+        const ran = yield* run(["run", "--sealed", "changed.sealed", "--", "echo", "ran"])
+        assert.deepStrictEqual([ran.code, ran.stdout], [125, ""])
+      }
+    })
+  )
+
+  it.scoped("notices a rotated key, and seals again with the active one", () =>
+    Effect.gen(function* () {
+      const { file, home, project, run } = yield* setUp()
+      file(".env", "A=one\n")
+      file(".env.sealed", (yield* run(["seal", "--manifest", ".env"])).stdout)
+      const { text: session } = yield* World.session(project.team.owner)
+      const rotated = yield* TestApp.post(`/environments/${project.development.id}/keypair/rotate`, { session })
+      assert.strictEqual(rotated.status, 200)
+      const stale = yield* run(["seal", "check"])
+      assert.strictEqual(stale.code, 1)
+      assert.include(stale.stdout, rotated.json.keyId)
+      assert.include((yield* run(["seal", "set", "B"], { stdin: "two" })).stderr, "reseal")
+      assert.include((yield* run(["unseal"])).stderr, "sealed with an old key")
+      assert.strictEqual((yield* run(["reseal"])).code, 0)
+      assert.include(fs.readFileSync(path.join(home, ".env.sealed"), "utf8"), `# ampoule key: ${rotated.json.keyId}`)
+      assert.strictEqual((yield* run(["seal", "check"])).code, 0)
+      assert.strictEqual((yield* run(["unseal"])).stdout, "A='one'\n")
+      assert.include((yield* run(["reseal"])).stderr, "has the active key")
+    })
+  )
+})
