@@ -11,6 +11,8 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { readFileSync } from "node:fs"
 import { isIP } from "node:net"
+import { join } from "node:path"
+import * as VaultAddress from "#layers/VaultAddress.ts"
 import type { Settings } from "#src/AppConfig.ts"
 import { AppConfig, StartRefused } from "#src/AppConfig.ts"
 
@@ -236,6 +238,14 @@ const settings = {
     description: "`off` removes the MCP tools that hand out plaintext.",
     ...onOff
   }),
+  auditCheckpoints: optional({
+    name: "AMPOULE_AUDIT_CHECKPOINTS",
+    default: "<data folder>/audit-checkpoints",
+    description:
+      "File that gets signed checkpoints of the audit trail, best on another machine's disk. `off`: none are kept.",
+    format: "a file",
+    parse: (value) => (value.includes("\0") ? Option.none() : Option.some(value))
+  }),
   logLevel: plain({
     name: "AMPOULE_LOG_LEVEL",
     default: "info",
@@ -339,6 +349,7 @@ export const load: Effect.Effect<Settings, StartRefused> = Effect.gen(function* 
     trustedProxies: settings.trustedProxies.read,
     rateLimits: settings.rateLimits.read,
     mcpReveal: settings.mcpReveal.read,
+    auditCheckpoints: settings.auditCheckpoints.read,
     logLevel: settings.logLevel.read,
     logFormat: settings.logFormat.read,
     metricsPort: settings.metricsPort.read,
@@ -358,7 +369,11 @@ export const load: Effect.Effect<Settings, StartRefused> = Effect.gen(function* 
       "AMPOULE_BASE_URL must be set: AMPOULE_HOST is not a loopback address, so the public address has to be an https:// one."
     )
   }
-  return { ...read, baseUrl: baseUrl.value }
+  const auditCheckpoints = Option.filter(
+    Option.some(Option.getOrElse(read.auditCheckpoints, () => join(read.dataDir, "audit-checkpoints"))),
+    (file) => file !== "off"
+  )
+  return { ...read, baseUrl: baseUrl.value, auditCheckpoints }
 })
 
 /** From the environment; a name that nobody reads is pointed out. */

@@ -2,6 +2,7 @@
 import * as Layer from "effect/Layer"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
+import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
@@ -38,7 +39,7 @@ import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
 
 const crypto = Layer.mergeAll(DataKeys.Default, ServiceKeys.Default, SnapshotCipher.Default)
-const access = Layer.mergeAll(Access.Default, AuditTrail.Default, RateLimiter.Default).pipe(
+const access = Layer.mergeAll(Access.Default, AuditSeal.Default, AuditTrail.Default, RateLimiter.Default).pipe(
   Layer.provideMerge(Audit.Default)
 )
 const credentials = Layer.mergeAll(Authenticate.Default, DeviceGrants.Default, Setup.Default, Tokens.Default).pipe(

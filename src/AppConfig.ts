@@ -33,6 +33,8 @@ export interface Settings {
   readonly trustedProxies: ReadonlyArray<string>
   readonly rateLimits: boolean
   readonly mcpReveal: boolean
+  /** File of signed audit checkpoints. None: none are kept. */
+  readonly auditCheckpoints: Option.Option<string>
   readonly logLevel: LogLevel.LogLevel
   readonly logFormat: "json" | "pretty" | "logfmt"
   readonly metricsHost: string

@@ -245,9 +245,13 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
 
     const lock = Effect.fnUntraced(function* (permit: EnvironmentPermit<"secrets:write">) {
       const { target } = permit
-      const found = yield* Effect.orDie(sql`
-        SELECT 1 FROM environments WHERE id = ${target.environmentId} AND deleted_at IS NULL FOR UPDATE`)
-      if (found.length === 0) return yield* new EnvironmentNotFound()
+      const [found] = yield* Effect.orDie(sql<{ readonly revision: number }>`
+        SELECT revision::float8 AS revision FROM environments
+        WHERE id = ${target.environmentId} AND deleted_at IS NULL FOR UPDATE`)
+      if (found === undefined) return yield* new EnvironmentNotFound()
+      let { revision } = found
+      /** What this transaction made of keys, for the trail. */
+      const versions = new Map<string, number>()
       const metas = yield* Effect.orDie(sql<SealedMeta>`
         SELECT s.id, s.key, v.kind, s.version, s.created_at, s.updated_at, v.pinned, v.refs, v.data_key_id,
           octet_length(v.sealed) AS bytes
@@ -316,7 +320,10 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
         }
       })
 
-      const bumpRevision = sql`UPDATE environments SET revision = revision + 1 WHERE id = ${target.environmentId}`
+      const bumpRevision = Effect.zipRight(
+        sql`UPDATE environments SET revision = revision + 1 WHERE id = ${target.environmentId}`,
+        Effect.sync(() => revision++)
+      )
 
       const check = Effect.fnUntraced(function* (
         changes: ReadonlyMap<string, Composition.Entry | null>,
@@ -414,7 +421,10 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
               AS i (id, key, version)
             ON CONFLICT (id) DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at`
             yield* insertVersions(written)
-            for (const one of written) results.set(one.key, { meta: metaOf(one), outcome: one.outcome })
+            for (const one of written) {
+              versions.set(one.key, one.version)
+              results.set(one.key, { meta: metaOf(one), outcome: one.outcome })
+            }
           }
           yield* bumpRevision
           return results
@@ -439,6 +449,7 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
           yield* sql`
           UPDATE secrets SET deleted_at = NULL, purge_at = NULL, updated_at = ${at} WHERE id = ${secret.id}`
           yield* bumpRevision
+          versions.set(secret.key, secret.version)
           return { ...secret, updatedAt: at }
         },
         Effect.catchTag("SqlError", Effect.die)
@@ -475,7 +486,17 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
         revive,
         deleted: deletedSecret,
         lastVersion,
-        audit: audit.append
+        // What a writer of the database would have to fit as well, to roll a value back unnoticed (security I2).
+        audit: (event) =>
+          audit.append({
+            ...event,
+            ...(event.keys === undefined
+              ? {}
+              : {
+                  versions: event.keys.map((key) => versions.get(key) ?? liveByKey.get(key)?.version ?? 0),
+                  revision
+                })
+          })
       }
       return locked
     })

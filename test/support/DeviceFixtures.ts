@@ -31,6 +31,7 @@ const config = Layer.succeed(AppConfig, {
   trustedProxies: [],
   rateLimits: true,
   mcpReveal: true,
+  auditCheckpoints: Option.none(),
   logLevel: LogLevel.None,
   logFormat: "json",
   metricsHost: "127.0.0.1",

@@ -47,6 +47,7 @@ export const settings: Settings = {
   trustedProxies: [],
   rateLimits: true,
   mcpReveal: true,
+  auditCheckpoints: Option.none(),
   logLevel: LogLevel.Warning,
   logFormat: "json",
   metricsHost: "127.0.0.1",
