@@ -92,7 +92,11 @@ const snapshotHits = counter("ampoule_snapshot_hits_total", "Resolved environmen
 const snapshotMisses = counter("ampoule_snapshot_misses_total", "Resolved environments not found in memory.")
 export const snapshotLookedUp = (hit: boolean) => (hit ? snapshotHits(1) : snapshotMisses(1))
 
-const limited = counter("ampoule_rate_limited_total", "Requests refused by a rate limit, by what it limits.", "limit")
+const limited = counter(
+  "ampoule_rate_limited_total",
+  "Refused by a rate limit, by what it limits; `refusals` limits how often a denial goes into the audit trail.",
+  "limit"
+)
 /** A bucket is called `<limit>:<whom>`, or `sign-in:email:<whom>`. */
 export const rateLimited = (bucket: string) => limited(1, bucket.slice(0, Math.max(0, bucket.indexOf(":"))))
 
