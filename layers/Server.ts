@@ -15,7 +15,9 @@ import * as Identity from "#src/http/Identity.ts"
 import * as ManageProjects from "#src/http/ManageProjects.ts"
 import * as Mcp from "#src/http/Mcp.ts"
 import * as Members from "#src/http/Members.ts"
+import * as Metadata from "#src/http/Metadata.ts"
 import * as MyGrants from "#src/http/MyGrants.ts"
+import * as OAuth from "#src/http/OAuth.ts"
 import * as Projects from "#src/http/Projects.ts"
 import * as Sealed from "#src/http/Sealed.ts"
 import * as SealingKeys from "#src/http/SealingKeys.ts"
@@ -38,7 +40,9 @@ const routes = Layer.mergeAll(
   Identity.layer,
   ManageProjects.layer,
   Members.layer,
+  Metadata.layer,
   MyGrants.layer,
+  OAuth.layer,
   Projects.layer,
   Sealed.layer,
   SealingKeys.layer,

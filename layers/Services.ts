@@ -16,6 +16,7 @@ import { Tokens } from "#src/credentials/Tokens.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
+import { Rotation } from "#src/crypto/Rotation.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { Changes } from "#src/mcp/Changes.ts"
@@ -23,6 +24,9 @@ import { Credentials } from "#src/mcp/Credentials.ts"
 import { Protocol } from "#src/mcp/Protocol.ts"
 import { Sessions as McpSessions } from "#src/mcp/Sessions.ts"
 import { ValueRequests } from "#src/mcp/ValueRequests.ts"
+import { Consent } from "#src/oauth/Consent.ts"
+import { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
+import { AuthorizationServer } from "#src/oauth/Provider.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
@@ -38,7 +42,9 @@ import { Secrets } from "#src/secrets/Secrets.ts"
 import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
 
-const crypto = Layer.mergeAll(DataKeys.Default, ServiceKeys.Default, SnapshotCipher.Default)
+const crypto = Layer.mergeAll(Rotation.Default, ServiceKeys.Default, SnapshotCipher.Default).pipe(
+  Layer.provideMerge(DataKeys.Default)
+)
 const access = Layer.mergeAll(Access.Default, AuditSeal.Default, AuditTrail.Default, RateLimiter.Default).pipe(
   Layer.provideMerge(Audit.Default)
 )
@@ -57,11 +63,15 @@ const projects = Layer.mergeAll(
 const secrets = Layer.mergeAll(Secrets.Default, KeyNames.Default, Maintenance.Default, Origins.Default).pipe(
   Layer.provideMerge(Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default))
 )
+const oauth = Consent.Default.pipe(
+  Layer.provideMerge(OAuthGrants.Default),
+  Layer.provideMerge(AuthorizationServer.Default)
+)
 const mcp = Layer.mergeAll(Changes.Default, McpSessions.Default, Protocol.Default).pipe(
   Layer.provideMerge(Layer.mergeAll(Credentials.Default, SealedExport.Default, ValueRequests.Default))
 )
 
-export const layer = mcp.pipe(
+export const layer = Layer.merge(mcp, oauth).pipe(
   Layer.provideMerge(Layer.mergeAll(projects, secrets)),
   Layer.provideMerge(credentials),
   Layer.provideMerge(access),

@@ -9,11 +9,12 @@ import { ApiTokensApi } from "./ApiTokensApi.ts"
 import { AuditApi } from "./AuditApi.ts"
 import { CapabilitiesApi } from "./CapabilitiesApi.ts"
 import { DeviceApi, DeviceApprovalApi, MyGrantsApi } from "./DeviceApi.ts"
-import { DiscoveryApi, OpenApiDocument } from "./DiscoveryApi.ts"
+import { DiscoveryApi, MetadataApi, OpenApiDocument } from "./DiscoveryApi.ts"
 import * as Errors from "./Errors.ts"
 import { IdentityApi } from "./IdentityApi.ts"
 import { ManageProjectsApi } from "./ManageProjectsApi.ts"
 import { operation } from "./Operation.ts"
+import { OAuthApi } from "./OAuthApi.ts"
 import { ProjectsApi } from "./ProjectsApi.ts"
 import { SealedApi, SealingKeysApi } from "./SealedApi.ts"
 import { SecretsApi } from "./SecretsApi.ts"
@@ -45,7 +46,7 @@ export class Api extends HttpApi.make("ampoule")
   .add(CapabilitiesApi)
   .add(DeviceApi)
   .add(SealedApi)
-  // Next, each with its handlers: .add(MetadataApi)
+  .add(MetadataApi)
   .addError(AnyRoute) {}
 
 /** The description of the session routes. */
@@ -112,4 +113,4 @@ const closed = <A extends HttpApi.HttpApi.Any>(api: A): A => {
 }
 
 /** What one server serves: handlers are built against this, documents and clients against the two above. */
-export class ServerApi extends closed(HttpApi.make("server").addHttpApi(Api).addHttpApi(DashboardApi)) {}
+export class ServerApi extends closed(HttpApi.make("server").addHttpApi(Api).addHttpApi(DashboardApi)).add(OAuthApi) {}

@@ -1,0 +1,226 @@
+/** The authorization server: `oidc-provider`, cut down to OAuth 2.1 for one resource, `{base}/mcp` (security 3.7). */
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Runtime from "effect/Runtime"
+import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto"
+import Provider, { errors, interactionPolicy, type JWK, type KoaContextWithOIDC } from "oidc-provider"
+import { allScopes } from "#schema/Scopes.ts"
+import { isPlainName } from "#schema/Values.ts"
+import * as TokenText from "#src/credentials/TokenText.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { MetadataFetch } from "./MetadataFetch.ts"
+import * as Redirects from "./Redirects.ts"
+import * as Storage from "./Storage.ts"
+
+export const accessSeconds = 900
+export const codeSeconds = 60
+/** A grant, and with it its family of refresh tokens, at most. */
+export const grantSeconds = 30 * 86_400
+/** From the client's request to the person's decision. */
+const interactionSeconds = 1_800
+
+export const scopeText = allScopes.join(" ")
+export const defaultScopes = "projects:read secrets:read"
+const maxClientName = 100
+
+/** Texts and addresses of a client that a person is shown, or a browser is sent to. */
+export const clientProblem = (metadata: {
+  readonly client_name?: unknown
+  readonly redirect_uris?: unknown
+}): "invalid_redirect_uri" | "invalid_client_metadata" | undefined => {
+  const { client_name: name, redirect_uris: uris } = metadata
+  if (!Array.isArray(uris) || uris.length === 0 || uris.length > 20) return "invalid_redirect_uri"
+  if (!uris.every((uri) => typeof uri === "string" && Redirects.isRegistrable(uri))) return "invalid_redirect_uri"
+  if (name === undefined) return undefined
+  return typeof name === "string" && name.length <= maxClientName && isPlainName(name)
+    ? undefined
+    : "invalid_client_metadata"
+}
+
+/** The library prints what it thinks of Node versions and of features; we have decided. */
+const quietly = <A>(make: () => A): A => {
+  const { info, warn } = console
+  console.info = () => undefined
+  console.warn = () => undefined
+  try {
+    return make()
+  } finally {
+    console.info = info
+    console.warn = warn
+  }
+}
+
+/** No token is signed here; the library wants a key all the same. */
+const someKey = (): JWK => ({
+  ...(generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" }) as JWK),
+  alg: "ES256",
+  use: "sig"
+})
+
+export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("oauth/AuthorizationServer", {
+  effect: Effect.gen(function* () {
+    const { baseUrl } = yield* AppConfig
+    const keys = yield* ServiceKeys
+    const storage = yield* Storage.make
+    const fetchDocument = yield* MetadataFetch
+    const runtime = yield* Effect.runtime<never>()
+    const issuer = new URL(baseUrl).origin
+    const resource = `${baseUrl}/mcp`
+
+    const policy = interactionPolicy.base()
+    // Each authorization is a decision of a person, however often they decided before (RFC 8252 8.6; confused deputy).
+    policy
+      .get("consent")
+      ?.checks.add(
+        new interactionPolicy.Check("always", "every authorization is consented to", (ctx) =>
+          ctx.oidc.result?.consent === undefined
+            ? interactionPolicy.Check.REQUEST_PROMPT
+            : interactionPolicy.Check.NO_NEED_TO_PROMPT
+        )
+      )
+
+    const configure = (cookieKey: Redacted.Redacted<Uint8Array>, refreshKey: Redacted.Redacted<Uint8Array>) => {
+      const secure = baseUrl.startsWith("https:")
+      const provider = new Provider(issuer, {
+        adapter: storage.adapter,
+        acceptQueryParamAccessTokens: false,
+        allowOmittingSingleRegisteredRedirectUri: false,
+        claims: {},
+        scopes: [],
+        clientAuthMethods: ["none", "client_secret_basic", "client_secret_post"],
+        clientDefaults: { id_token_signed_response_alg: "ES256" },
+        enabledJWA: { idTokenSigningAlgValues: ["ES256"] },
+        cookies: {
+          keys: [createHmac("sha256", Redacted.value(cookieKey)).update("interaction cookies").digest("base64url")],
+          names: {
+            session: "ampoule_oauth_session",
+            interaction: "ampoule_oauth",
+            resume: "ampoule_oauth_resume"
+          },
+          short: { httpOnly: true, sameSite: "lax", signed: true, secure },
+          long: { httpOnly: true, sameSite: "lax", signed: true, secure }
+        },
+        expiresWithSession: () => false,
+        features: {
+          claimsParameter: { enabled: false },
+          clientIdMetadataDocument: {
+            enabled: true,
+            ack: "draft-02",
+            allowClient: (_ctx, client) =>
+              clientProblem({ client_name: client.clientName, redirect_uris: client.redirectUris }) === undefined,
+            cacheDuration: { min: 60, max: 86_400 }
+          },
+          devInteractions: { enabled: false },
+          dPoP: { enabled: false },
+          pushedAuthorizationRequests: { enabled: false },
+          registration: {
+            enabled: true,
+            initialAccessToken: false,
+            issueRegistrationAccessToken: false,
+            idFactory: () => TokenText.make("oc", randomBytes(12), randomBytes(32)).secret.slice(0, 24),
+            secretFactory: () => TokenText.make("oc", randomBytes(12), randomBytes(32)).secret
+          },
+          resourceIndicators: {
+            enabled: true,
+            defaultResource: () => resource,
+            useGrantedResource: () => true,
+            getResourceServerInfo: (_ctx, indicator) => {
+              if (indicator !== resource) throw new errors.InvalidTarget()
+              return {
+                scope: scopeText,
+                audience: resource,
+                accessTokenTTL: accessSeconds,
+                accessTokenFormat: "opaque"
+              }
+            }
+          },
+          revocation: { enabled: true, allowedPolicy: (_ctx, client, token) => token.clientId === client.clientId },
+          rpInitiatedLogout: { enabled: false },
+          userinfo: { enabled: false }
+        },
+        fetch: (url, options) => fetchDocument(String(url), options?.signal ?? undefined),
+        findAccount: (_ctx, accountId) => ({ accountId, claims: () => Promise.resolve({ sub: accountId }) }),
+        interactions: { policy, url: (_ctx, { uid }) => `/app/connect/${uid}` },
+        issueRefreshToken: (_ctx, client) => Promise.resolve(client.grantTypeAllowed("refresh_token")),
+        jwks: { keys: [someKey()] },
+        loadExistingGrant: async (ctx) => {
+          const grantId = ctx.oidc.result?.consent?.grantId
+          return typeof grantId === "string" ? await provider.Grant.find(grantId) : undefined
+        },
+        pkce: { required: () => true },
+        renderError: (ctx, out) => {
+          ctx.type = "json"
+          ctx.body = { error: out.error }
+        },
+        responseTypes: ["code"],
+        revokeGrantPolicy: () => true,
+        rotateRefreshToken: true,
+        routes: {
+          authorization: "/oauth/authorize",
+          token: "/oauth/token",
+          registration: "/oauth/register",
+          revocation: "/oauth/revoke",
+          jwks: "/oauth/jwks"
+        },
+        ttl: {
+          AccessToken: accessSeconds,
+          AuthorizationCode: codeSeconds,
+          Grant: grantSeconds,
+          Interaction: interactionSeconds,
+          // The family ends with the grant, however often it was rotated.
+          RefreshToken: (ctx: KoaContextWithOIDC) => {
+            const end = ctx.oidc.entities.Grant?.exp
+            const left = end === undefined ? grantSeconds : end - Math.floor(Date.now() / 1_000)
+            return Math.max(1, left)
+          },
+          Session: interactionSeconds
+        }
+      })
+      // What stands before the provider says what the request looked like from outside; see `dispatch`.
+      provider.proxy = true
+
+      // Our format for what is given out (decisions 2). The library takes any text as an id.
+      const random = (kind: "oa" | "oc") => () =>
+        TokenText.print(TokenText.make(kind, randomBytes(12), randomBytes(32)))
+      Object.assign(provider.AccessToken.prototype, { generateTokenId: random("oa") })
+      Object.assign(provider.AuthorizationCode.prototype, { generateTokenId: random("oc") })
+      Object.assign(provider.RefreshToken.prototype, {
+        generateTokenId(this: { readonly grantId: string; readonly rotations?: number }) {
+          return Storage.refreshText(refreshKey, this.grantId, this.rotations ?? 0)
+        }
+      })
+      // Exact match, but for loopback ports, whatever type the client says it is (OAuth 2.1 8.4.2).
+      Object.assign(provider.Client.prototype, {
+        redirectUriAllowed(this: { readonly redirectUris: ReadonlyArray<string> }, given: string) {
+          return Redirects.isRegistered(this.redirectUris, given)
+        },
+        compareClientSecret(this: { readonly clientSecret?: string }, given: string) {
+          return Storage.secretMatches(this.clientSecret, given)
+        }
+      })
+      const callback = provider.callback()
+      return { provider, callback }
+    }
+
+    /** Made with the first request that needs it: its keys come from the database. */
+    const instance = yield* Effect.cachedInvalidateWithTTL(
+      Effect.gen(function* () {
+        const cookieKey = yield* keys.get("oauth-cookies")
+        const refreshKey = yield* keys.get("oauth-refresh")
+        return yield* Effect.sync(() => quietly(() => configure(cookieKey, refreshKey)))
+      }),
+      "365 days"
+    )
+    const [get, forget] = instance
+
+    return {
+      issuer,
+      resource,
+      /** A failure (the database is away) is not kept. */
+      instance: Effect.tapErrorCause(get, () => forget),
+      storage,
+      runtime: runtime as Runtime.Runtime<never>
+    } as const
+  })
+}) {}
