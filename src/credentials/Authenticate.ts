@@ -71,7 +71,6 @@ interface SessionRow extends PersonRow {
   }>
 }
 interface AccessRow extends PersonRow {
-  readonly grantId: string | null
   readonly audience: string
   readonly scopes: ReadonlyArray<Scope>
   readonly clientName: string
@@ -108,6 +107,88 @@ const namedOf = (row: CredentialRow): NamedEnvironment | null =>
       }
 
 const unrestricted = { projectIds: null, environmentIds: null } as const
+
+/** What every credential's caller has from its row. */
+const common = (row: CredentialRow & { readonly expiresAt: Date | null }) => ({
+  createdAt: row.createdAt,
+  expiresAt: row.expiresAt,
+  lastUsedAt: row.lastUsedAt,
+  named: namedOf(row)
+})
+const personOf = (row: PersonRow) => ({ id: row.userId, email: row.email, name: row.userName })
+
+const ofToken = (row: TokenRow, id: string, now: number): Verified => ({
+  life: Liveness.ofToken(row, now),
+  creatorRole: row.creatorActive === true ? row.creatorRole : null,
+  audience: null,
+  caller: {
+    ...common(row),
+    kind: "api_token",
+    credentialId: id,
+    name: row.name,
+    user: null,
+    teams: [{ id: row.teamId, name: row.teamName, plan: row.plan, role: null, scopes: null }],
+    accessLevel: row.accessLevel,
+    mcpScopes: row.mcpScopes,
+    restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
+    machine: true
+  }
+})
+
+const ofSession = (row: SessionRow, id: string, now: number): Verified => ({
+  life: Liveness.ofSession(row, now),
+  creatorRole: null,
+  audience: null,
+  caller: {
+    ...common(row),
+    kind: "session",
+    credentialId: id,
+    name: null,
+    user: personOf(row),
+    teams: row.teams.map((team) => ({ ...team, scopes: null })),
+    accessLevel: null,
+    mcpScopes: [],
+    restrictions: unrestricted,
+    machine: false
+  }
+})
+
+const ofGrant = (row: GrantRow, id: string, now: number): Verified => ({
+  life: Liveness.ofGrant({ ...row, teams: row.teams.length }, now),
+  creatorRole: null,
+  audience: null,
+  caller: {
+    ...common(row),
+    kind: "cli_grant",
+    credentialId: id,
+    name: null,
+    user: personOf(row),
+    teams: row.teams,
+    accessLevel: null,
+    mcpScopes: [],
+    restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
+    machine: row.machine
+  }
+})
+
+const ofAccess = (row: AccessRow, id: string, now: number): Verified => ({
+  life: Liveness.ofAccessToken({ ...row, teams: row.teams.length }, now),
+  creatorRole: null,
+  audience: row.audience,
+  caller: {
+    ...common(row),
+    kind: "oauth_token",
+    // Of the grant, not of the token: tokens come and go every 15 minutes.
+    credentialId: id,
+    name: row.clientName,
+    user: personOf(row),
+    teams: row.teams.map((team) => ({ ...team, scopes: row.scopes })),
+    accessLevel: null,
+    mcpScopes: row.scopes,
+    restrictions: { projectIds: row.projectIds, environmentIds: null },
+    machine: true
+  }
+})
 
 export class Authenticate extends Effect.Service<Authenticate>()("credentials/Authenticate", {
   effect: Effect.gen(function* () {
@@ -171,7 +252,7 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     // A person's standing in a team carries a grant only as it was when they gave it: a change of role, leaving, being
     // removed or deactivated takes the team from the grant, also when it is undone later (mcp 3.4).
     const accessTokens = (batch: ReadonlyArray<Lookup>) => sql<AccessRow>`
-      SELECT g.id, g.id AS grant_id, c.salt, c.hash, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
+      SELECT g.id, c.salt, c.hash, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
         c.audience, c.scopes, g.client_name, g.project_ids, u.id AS user_id, u.email, u.name AS user_name,
         (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role)
             ORDER BY t.id), '[]'::json)
@@ -201,133 +282,22 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     const findGrant = yield* batched(grants)
     const findAccess = yield* batched(accessTokens)
 
-    const known = <Row extends CredentialRow>(row: Row, token: TokenText.TokenText): Row | undefined =>
-      TokenText.verify(row.id === null ? undefined : row, token.secret) ? row : undefined
-
-    const verifyToken = Effect.fnUntraced(function* (
-      token: TokenText.TokenText,
-      named: Named | undefined,
-      now: number
-    ) {
-      const row = known(yield* Effect.orDie(findToken({ id: token.id, named })), token)
-      if (row === undefined || row.id === null) return yield* new CredentialInvalid()
-      const verified: Verified = {
-        life: Liveness.ofToken(row, now),
-        creatorRole: row.creatorActive === true ? row.creatorRole : null,
-        audience: null,
-        caller: {
-          kind: "api_token",
-          credentialId: row.id,
-          name: row.name,
-          user: null,
-          teams: [{ id: row.teamId, name: row.teamName, plan: row.plan, role: null, scopes: null }],
-          accessLevel: row.accessLevel,
-          mcpScopes: row.mcpScopes,
-          restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
-          machine: true,
-          createdAt: row.createdAt,
-          expiresAt: row.expiresAt,
-          lastUsedAt: row.lastUsedAt,
-          named: namedOf(row)
-        }
-      }
-      return verified
-    })
-
-    const verifySession = Effect.fnUntraced(function* (
-      token: TokenText.TokenText,
-      named: Named | undefined,
-      now: number
-    ) {
-      const row = known(yield* Effect.orDie(findSession({ id: token.id, named })), token)
-      if (row === undefined || row.id === null) return yield* new CredentialInvalid()
-      const verified: Verified = {
-        life: Liveness.ofSession(row, now),
-        creatorRole: null,
-        audience: null,
-        caller: {
-          kind: "session",
-          credentialId: row.id,
-          name: null,
-          user: { id: row.userId, email: row.email, name: row.userName },
-          teams: row.teams.map((team) => ({ ...team, scopes: null })),
-          accessLevel: null,
-          mcpScopes: [],
-          restrictions: unrestricted,
-          machine: false,
-          createdAt: row.createdAt,
-          expiresAt: row.expiresAt,
-          lastUsedAt: row.lastUsedAt,
-          named: namedOf(row)
-        }
-      }
-      return verified
-    })
-
-    const verifyGrant = Effect.fnUntraced(function* (
-      token: TokenText.TokenText,
-      named: Named | undefined,
-      now: number
-    ) {
-      const row = known(yield* Effect.orDie(findGrant({ id: token.id, named })), token)
-      if (row === undefined || row.id === null) return yield* new CredentialInvalid()
-      const verified: Verified = {
-        life: Liveness.ofGrant({ ...row, teams: row.teams.length }, now),
-        creatorRole: null,
-        audience: null,
-        caller: {
-          kind: "cli_grant",
-          credentialId: row.id,
-          name: null,
-          user: { id: row.userId, email: row.email, name: row.userName },
-          teams: row.teams,
-          accessLevel: null,
-          mcpScopes: [],
-          restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
-          machine: row.machine,
-          createdAt: row.createdAt,
-          expiresAt: row.expiresAt,
-          lastUsedAt: row.lastUsedAt,
-          named: namedOf(row)
-        }
-      }
-      return verified
-    })
-
-    const verifyAccess = Effect.fnUntraced(function* (
-      token: TokenText.TokenText,
-      named: Named | undefined,
-      now: number
-    ) {
-      const row = known(yield* Effect.orDie(findAccess({ id: token.id, named })), token)
-      if (row === undefined || row.grantId === null) return yield* new CredentialInvalid()
-      const verified: Verified = {
-        life:
-          row.revokedAt !== null || row.teams.length === 0
-            ? "revoked"
-            : row.expiresAt.getTime() <= now
-              ? "expired"
-              : "live",
-        creatorRole: null,
-        audience: row.audience,
-        caller: {
-          kind: "oauth_token",
-          credentialId: row.grantId,
-          name: row.clientName,
-          user: { id: row.userId, email: row.email, name: row.userName },
-          teams: row.teams.map((team) => ({ ...team, scopes: row.scopes })),
-          accessLevel: null,
-          mcpScopes: row.scopes,
-          restrictions: { projectIds: row.projectIds, environmentIds: null },
-          machine: true,
-          createdAt: row.createdAt,
-          expiresAt: row.expiresAt,
-          lastUsedAt: row.lastUsedAt,
-          named: namedOf(row)
-        }
-      }
-      return verified
-    })
+    /** The row of a credential text, described; CREDENTIAL_INVALID when there is none or its secret is another. */
+    const verifier =
+      <Row extends CredentialRow>(
+        find: (lookup: Lookup) => Effect.Effect<Row, SqlError>,
+        describe: (row: Row, id: string, now: number) => Verified
+      ) =>
+      (token: TokenText.TokenText, named: Named | undefined, now: number) =>
+        Effect.flatMap(Effect.orDie(find({ id: token.id, named })), (row) =>
+          TokenText.verify(row.id === null ? undefined : row, token.secret) && row.id !== null
+            ? Effect.succeed(describe(row, row.id, now))
+            : new CredentialInvalid()
+        )
+    const verifyToken = verifier(findToken, ofToken)
+    const verifySession = verifier(findSession, ofSession)
+    const verifyGrant = verifier(findGrant, ofGrant)
+    const verifyAccess = verifier(findAccess, ofAccess)
 
     /** Text to credential in any state of life; CREDENTIAL_INVALID when nothing matches. Does not count as a use. */
     const verify = Effect.fnUntraced(function* (text: string, named?: Named) {

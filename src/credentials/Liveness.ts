@@ -60,3 +60,12 @@ export const ofSession = (
   if (row.revokedAt !== null) return "revoked"
   return reached(row.expiresAt, now) || since(row.lastUsedAt, sessionIdleLimit, now) ? "expired" : "live"
 }
+
+/** An OAuth access token lives with its consent: revoked with it, and when the person holds none of its teams any more. */
+export const ofAccessToken = (
+  row: { readonly expiresAt: Date; readonly revokedAt: Date | null; readonly teams: number },
+  now: number
+): Life => {
+  if (row.revokedAt !== null || row.teams === 0) return "revoked"
+  return reached(row.expiresAt, now) ? "expired" : "live"
+}
