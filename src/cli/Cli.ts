@@ -17,6 +17,7 @@ import { reseal, seal, sealHelp, sealWords, unseal } from "./Sealing.ts"
 import { secrets, secretsHelp } from "./Secrets.ts"
 import { migrate, server } from "./ServerPrograms.ts"
 import { setup } from "./Setup.ts"
+import { vault, vaultHelp } from "./Vault.ts"
 import { version } from "./Version.ts"
 import { whoami } from "./Whoami.ts"
 
@@ -36,6 +37,7 @@ const root = Command.make("ampoule").pipe(
     doctor,
     setup,
     server,
+    vault,
     migrate
   ])
 )
@@ -54,6 +56,7 @@ const help = Help.node(
   Help.node(doctor),
   Help.node(setup),
   Help.node(server),
+  vaultHelp,
   Help.node(migrate)
 )
 

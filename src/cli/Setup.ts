@@ -134,6 +134,15 @@ export const setup = Command.make("setup", options, (options) =>
     const [{ team, user }, response] = yield* call(
       first,
       setupClient.complete({ payload: { ...payload.value, setupCode: at.setupCode }, withResponse: true })
+    ).pipe(
+      Effect.catchIf(
+        (error) => error._tag === "ServerRefused" && error.status === 401,
+        () =>
+          new CliFailure({
+            message: "The server does not take the setup code.",
+            hint: "It printed a new one when it was started last, unless AMPOULE_SETUP_CODE presets it."
+          })
+      )
     )
     yield* note(`${user.email} owns ${team.name} on ${at.url}.`)
     if (options.generatePassword && !options.json) {

@@ -1,0 +1,194 @@
+/** `ampoule vault`: the vault process, and rotation of what wraps and what seals. */
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { CliFailure, usage } from "./Failure.ts"
+import * as Help from "./Help.ts"
+import * as Shared from "./Options.ts"
+import { json, note, out, progress, progressDone, table, warn } from "./Output.ts"
+import { VaultPrograms } from "./VaultPrograms.ts"
+
+const shown =
+  (what: string) =>
+  (done: number, total: number): Effect.Effect<void> =>
+    progress(`${done} of ${total} ${what}`)
+
+const withProgress = <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.ensuring(work, progressDone)
+
+/** What stands as it was must not pass for done. */
+const orRefused = (refused: ReadonlyArray<string>) =>
+  refused.length === 0
+    ? Effect.void
+    : Effect.zipRight(
+        Effect.forEach(refused.slice(0, 20), (name) => warn(`cannot be opened: ${name}`)),
+        new CliFailure({ message: `${refused.length} could not be opened and stand as they were.` })
+      )
+
+const status = Command.make("status", { json: Shared.json }, (options) =>
+  Effect.gen(function* () {
+    const keys = yield* (yield* VaultPrograms).status
+    if (options.json) return yield* json({ rootKeys: keys })
+    yield* out(
+      table(
+        ["ROOT KEY", "USE", "ROWS"],
+        keys.map(({ current, held, id, rows }) => [id, current ? "wraps" : held ? "unwraps" : "NOT HELD", String(rows)])
+      )
+    )
+  })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Show the root keys that the vault holds, and how many rows each of them wraps.", {
+      examples: ["ampoule vault status", "ampoule vault status --json"]
+    })
+  )
+)
+
+const newKey = Command.make("new-key", {}, () =>
+  Effect.gen(function* () {
+    const id = yield* (yield* VaultPrograms).newKey
+    yield* note(`${id} wraps from now on. \`ampoule vault rotate\` wraps again what older keys wrapped.`)
+  })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Put a new root key before the others in the key file: for a vault's host without the database.", {
+      more: ["The running vault takes it up by itself. Make a copy of the key file before anything else."],
+      examples: ["AMPOULE_DATA_DIR=/var/lib/ampoule-vault ampoule vault new-key"]
+    })
+  )
+)
+
+const rotate = Command.make("rotate", { json: Shared.json }, (options) =>
+  Effect.gen(function* () {
+    const programs = yield* VaultPrograms
+    const rotated = yield* withProgress(programs.rotate(shown("keys wrapped again")))
+    if (options.json) yield* json(rotated)
+    else {
+      yield* note(`${rotated.rewrapped} keys were wrapped again; ${rotated.rootKeyId} wraps everything.`)
+      for (const id of rotated.older) {
+        yield* note(`Once no backup of before is needed: \`ampoule vault destroy-key ${id}\`.`)
+      }
+    }
+    yield* orRefused(rotated.refused)
+  })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Make a new root key and wrap every key in the database by it, while servers serve.", {
+      more: [
+        "Cut off anywhere, it goes on when it is run again. Old root keys stay until they are destroyed: backups need them."
+      ],
+      examples: ["ampoule vault rotate", "AMPOULE_VAULT_URL=unix:///run/ampoule/vault.sock ampoule vault rotate"]
+    })
+  )
+)
+
+const destroyKey = Command.make(
+  "destroy-key",
+  { id: Args.text({ name: "root-key-id" }).pipe(Args.withDescription("rk_ and 8 hex digits")) },
+  ({ id }) =>
+    Effect.gen(function* () {
+      if (!/^rk_[0-9a-f]{8}$/.test(id)) return yield* usage("A root key id is rk_ and 8 hex digits.")
+      yield* (yield* VaultPrograms).destroyKey(id)
+      yield* note(`${id} is gone. Backups that it wrapped open no more.`)
+    })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Take an old root key out of the key file for good. Refused while any row names it.", {
+      more: ["A backup that was made before the rotation cannot be opened any more."],
+      examples: ["ampoule vault destroy-key rk_5f0c2a9d"]
+    })
+  )
+)
+
+const uuid = (name: string) =>
+  Options.text(name).pipe(
+    Options.withPseudoName("uuid"),
+    Options.withDescription(`Of this ${name} only`),
+    Options.optional
+  )
+
+const isUuid = (text: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
+
+const rotateDataKeys = Command.make(
+  "rotate-data-keys",
+  {
+    environment: uuid("environment"),
+    project: uuid("project"),
+    before: Options.text("before").pipe(
+      Options.withPseudoName("time"),
+      Options.withDescription("Keys made since then stay (default: now)"),
+      Options.optional
+    ),
+    json: Shared.json
+  },
+  (options) =>
+    Effect.gen(function* () {
+      for (const id of [options.environment, options.project]) {
+        if (Option.exists(id, (id) => !isUuid(id))) return yield* usage("Environments and projects are named by id.")
+      }
+      const now = yield* Clock.currentTimeMillis
+      const before = new Date(Option.match(options.before, { onNone: () => now, onSome: (text) => Date.parse(text) }))
+      if (Number.isNaN(before.getTime())) return yield* usage("--before takes a time such as 2026-11-21T08:00:00Z.")
+      const programs = yield* VaultPrograms
+      const rotated = yield* withProgress(
+        programs.rotateDataKeys({ ...options, before }, shown("environments sealed again"))
+      ).pipe(
+        Effect.onError(() => note(`To go on where this stopped: run it again with --before ${before.toISOString()}`))
+      )
+      if (options.json) yield* json(rotated)
+      else yield* note(`${rotated.values} values of ${rotated.environments} environments were sealed again.`)
+      yield* orRefused(rotated.refused)
+    })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Give environments new data keys and seal their values again, while servers serve.", {
+      more: ["Old data keys are removed ten minutes after the last value left them."],
+      examples: [
+        "ampoule vault rotate-data-keys",
+        "ampoule vault rotate-data-keys --environment 01980a5e-7c12-7000-8a1b-2c3d4e5f6071"
+      ]
+    })
+  )
+)
+
+const verifyLog = Command.make("verify-log", { json: Shared.json }, (options) =>
+  Effect.gen(function* () {
+    const found = yield* (yield* VaultPrograms).verifyLog
+    if (options.json) return yield* json(found)
+    yield* note(`${found.entries} entries follow one another; the last hash is ${found.hash}.`)
+  })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Check that nothing was changed, dropped or moved in the vault's own log.", {
+      more: ["That its end was cut off shows only beside a hash that was noted down before."],
+      examples: ["ampoule vault verify-log"]
+    })
+  )
+)
+
+export const vault = Command.make("vault", {}, () => Effect.flatMap(VaultPrograms, (programs) => programs.serve)).pipe(
+  Command.withDescription(
+    Shared.describe("Run the vault: a process that alone holds the root keys, for servers with AMPOULE_VAULT_URL.", {
+      more: [
+        "It listens on AMPOULE_VAULT_URL, else on a socket in AMPOULE_DATA_DIR, and keeps a log of every key that it hands out."
+      ],
+      examples: [
+        "ampoule vault",
+        "AMPOULE_VAULT_URL=unix:///run/ampoule/vault.sock AMPOULE_DATA_DIR=/var/lib/ampoule-vault ampoule vault"
+      ]
+    })
+  ),
+  Command.withSubcommands([status, rotate, newKey, destroyKey, rotateDataKeys, verifyLog])
+)
+
+export const vaultHelp = Help.node(
+  vault,
+  Help.node(status),
+  Help.node(rotate),
+  Help.node(newKey),
+  Help.node(destroyKey),
+  Help.node(rotateDataKeys),
+  Help.node(verifyLog)
+)

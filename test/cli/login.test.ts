@@ -1,0 +1,316 @@
+import { assert, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { Setup } from "#src/credentials/Setup.ts"
+import { Listening } from "#src/http/Server.ts"
+import { RateLimits } from "#src/limits/RateLimiter.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+import { Ampoule, type RunOptions } from "./Ampoule.ts"
+import * as FakeServer from "./FakeServer.ts"
+
+const app = Layer.merge(TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off"))), Ampoule.Default)
+const scopes = ["identity:read", "projects:read", "secrets:read", "secrets:run"]
+
+const setUp = Effect.gen(function* () {
+  const ampoule = yield* Ampoule
+  const { port } = yield* Listening
+  const project = yield* World.project()
+  const { text: session } = yield* World.session(project.team.owner)
+  const { text: token } = yield* World.token({ team: project.team })
+  const home = yield* ampoule.home
+  const url = `http://127.0.0.1:${port}`
+  const run = (args: ReadonlyArray<string>, more: RunOptions = {}) =>
+    ampoule.run(args, { home, ...more, env: { AMPOULE_URL: url, ...more.env } })
+  const decide = (userCode: string, decision: "approve" | "deny", machine = false) =>
+    TestApp.post(`/auth/cli/device/requests/${userCode}/${decision}`, {
+      session,
+      ...(decision === "approve" ? { json: { teams: [{ teamId: project.team.id, scopes }], machine } } : {})
+    })
+  /** Starts a login, and answers once it shows its code. */
+  const login = Effect.fnUntraced(function* (...options: ReadonlyArray<string>) {
+    const running = yield* ampoule.start(["login", "--plaintext-local", ...options], {
+      home,
+      env: { AMPOULE_URL: url }
+    })
+    yield* running.shows("Waiting")
+    const userCode = /approve the code {2}([A-Z]{4}-[A-Z]{4})/.exec(running.output.stderr)?.[1] ?? ""
+    return { running, userCode }
+  })
+  const file = (name: string) => path.join(home, "config", "ampoule", name)
+  return { ampoule, decide, file, home, login, project, run, session, token, url }
+})
+
+layer(app, { excludeTestServices: true })("ampoule login", (it) => {
+  it.scoped("waits for the approval, keeps the grant for its owner alone, and gives it back at logout", () =>
+    Effect.gen(function* () {
+      const { decide, file, login, run, url } = yield* setUp
+      const { running, userCode } = yield* login()
+      assert.include(running.output.stderr, `/device?code=${userCode}`)
+      assert.strictEqual((yield* decide(userCode, "approve")).status, 200)
+      const ended = yield* running.ended
+      assert.strictEqual(ended.code, 0, ended.stderr)
+      assert.notInclude(ended.stdout + ended.stderr, "amp_")
+      for (const name of ["logins.json", "credentials.json"]) {
+        assert.strictEqual(fs.statSync(file(name)).mode & 0o777, 0o600, name)
+      }
+      assert.strictEqual(fs.statSync(path.dirname(file("x"))).mode & 0o777, 0o700)
+      assert.notInclude(fs.readFileSync(file("logins.json"), "utf8"), "amp_")
+
+      const credential: string = JSON.parse(fs.readFileSync(file("credentials.json"), "utf8"))[url]
+      const who = yield* run(["whoami"])
+      assert.match(who.stdout, /credential: +CLI login/)
+      assert.include(who.stdout, scopes.join(" "))
+      // The address of the last login counts when none is given.
+      assert.strictEqual((yield* run(["whoami"], { env: { AMPOULE_URL: "" } })).code, 0)
+
+      assert.strictEqual((yield* run(["logout"])).code, 0)
+      const revoked = yield* TestApp.get("/me/cli", { bearer: credential })
+      assert.strictEqual(revoked.json.code, "CREDENTIAL_REVOKED")
+      assert.notInclude(fs.readFileSync(file("credentials.json"), "utf8"), "amp_")
+      assert.include((yield* run(["whoami"])).stderr, "No credential")
+      assert.strictEqual((yield* run(["logout"])).code, 1)
+    })
+  )
+
+  it.scoped("tells when it was denied", () =>
+    Effect.gen(function* () {
+      const { decide, file, login } = yield* setUp
+      const { running, userCode } = yield* login()
+      yield* decide(userCode, "deny")
+      const ended = yield* running.ended
+      assert.strictEqual(ended.code, 1)
+      assert.include(ended.stderr, "denied")
+      assert.isFalse(fs.existsSync(file("credentials.json")))
+    })
+  )
+
+  it.scoped("asks for unattended use, and says whether it was granted", () =>
+    Effect.gen(function* () {
+      const { decide, login } = yield* setUp
+      for (const granted of [true, false]) {
+        const { running, userCode } = yield* login("--machine", "--json")
+        yield* decide(userCode, "approve", granted)
+        const ended = yield* running.ended
+        assert.strictEqual(JSON.parse(ended.stdout).machine, granted)
+      }
+    })
+  )
+
+  it.scoped("a second login gives the first one back", () =>
+    Effect.gen(function* () {
+      const { decide, file, login, url } = yield* setUp
+      const credentials: Array<string> = []
+      const installations: Array<string> = []
+      for (let i = 0; i < 2; i++) {
+        const { running, userCode } = yield* login()
+        yield* decide(userCode, "approve")
+        yield* running.ended
+        credentials.push(JSON.parse(fs.readFileSync(file("credentials.json"), "utf8"))[url])
+        installations.push(JSON.parse(fs.readFileSync(file("logins.json"), "utf8")).installationId)
+      }
+      assert.strictEqual(new Set(installations).size, 1)
+      assert.strictEqual(
+        (yield* TestApp.get("/me/cli", { bearer: credentials[0] ?? "" })).json.code,
+        "CREDENTIAL_REVOKED"
+      )
+      assert.strictEqual((yield* TestApp.get("/me/cli", { bearer: credentials[1] ?? "" })).status, 200)
+    })
+  )
+
+  it.scoped("a stored login goes before the variable, says so, and can be told not to", () =>
+    Effect.gen(function* () {
+      const { decide, login, run, token } = yield* setUp
+      const { running, userCode } = yield* login()
+      yield* decide(userCode, "approve")
+      yield* running.ended
+      const both = { env: { AMPOULE_API_TOKEN: token } }
+      const plain = yield* run(["whoami", "--json"], both)
+      assert.strictEqual(JSON.parse(plain.stdout).credential.type, "cli_grant")
+      assert.include(plain.stderr, "using the stored login, not AMPOULE_API_TOKEN")
+      const stored = yield* run(["whoami", "--json", "--credential", "stored"], both)
+      assert.strictEqual(JSON.parse(stored.stdout).credential.type, "cli_grant")
+      assert.strictEqual(stored.stderr, "")
+      const env = yield* run(["whoami", "--json", "--credential", "env"], both)
+      assert.strictEqual(JSON.parse(env.stdout).credential.type, "api_token")
+      assert.strictEqual(env.stderr, "")
+      // The variable's token goes where the variables say, never to the server of the login.
+      const elsewhere = yield* FakeServer.make(() => undefined)
+      const other = yield* run(["whoami"], { env: { AMPOULE_API_TOKEN: token, AMPOULE_URL: elsewhere.url } })
+      assert.strictEqual(other.code, 1)
+      assert.deepStrictEqual(
+        elsewhere.asked.map(({ headers }) => headers.authorization),
+        [`Bearer ${token}`]
+      )
+    })
+  )
+
+  it.scoped("refuses a credentials file that others can read", () =>
+    Effect.gen(function* () {
+      const { decide, file, login, run } = yield* setUp
+      const { running, userCode } = yield* login()
+      yield* decide(userCode, "approve")
+      yield* running.ended
+      fs.chmodSync(file("credentials.json"), 0o644)
+      const ended = yield* run(["whoami"])
+      assert.strictEqual(ended.code, 1)
+      assert.include(ended.stderr, "Others can read")
+    })
+  )
+
+  it.scoped("without a keychain it says what to do, before anybody is asked to approve", () =>
+    Effect.gen(function* () {
+      const { run } = yield* setUp
+      const ended = yield* run(["login", "--no-browser"], { env: { DBUS_SESSION_BUS_ADDRESS: "unix:path=/nowhere" } })
+      assert.strictEqual(ended.code, 1)
+      assert.include(ended.stderr, "--plaintext-local")
+      assert.notInclude(ended.stderr, "approve the code")
+    })
+  )
+})
+
+layer(Ampoule.Default, { excludeTestServices: true })("ampoule login without an event stream", (it) => {
+  const started = (more: Readonly<Record<string, unknown>> = {}): FakeServer.Answer => ({
+    status: 201,
+    body: {
+      deviceCode: "amp_dc_code",
+      userCode: "BCDF-GHJK",
+      verificationUri: "http://127.0.0.1/device",
+      verificationUriComplete: "http://127.0.0.1/device?code=BCDF-GHJK",
+      expiresInSeconds: 600,
+      pollIntervalSeconds: 1,
+      ...more
+    }
+  })
+  const granted = {
+    status: "granted",
+    credential: "amp_cg_credential",
+    grantId: FakeServer.projectId,
+    expiresAt: "2027-01-01T00:00:00.000Z",
+    user: { id: FakeServer.teamId, email: "ada@example.com" },
+    teams: [{ id: FakeServer.teamId, name: "Team", scopes: ["secrets:run"] }],
+    restrictions: { projectIds: null, environmentIds: null }
+  }
+  const login = Effect.fnUntraced(function* (polls: ReadonlyArray<FakeServer.Answer>, start = started()) {
+    const ampoule = yield* Ampoule
+    const left = [...polls]
+    const times: Array<number> = []
+    const server = yield* FakeServer.make(({ path }) => {
+      if (path === "/auth/cli/device") return start
+      if (path !== "/auth/cli/device/token") return undefined
+      times.push(performance.now())
+      return left.shift()
+    })
+    const ended = yield* ampoule.run(["login", "--plaintext-local", "--no-browser", "--url", server.url])
+    return { ended, server, times }
+  })
+
+  it.scoped("polls, slows down when told to, and survives a failing poll", () =>
+    Effect.gen(function* () {
+      const { ended, server, times } = yield* login([
+        { status: 201, body: { status: "pending" } },
+        { status: 502, body: "<html></html>" },
+        { status: 201, body: { status: "pending", reason: "slow_down" } },
+        { status: 201, body: granted }
+      ])
+      assert.strictEqual(ended.code, 0, ended.stderr)
+      assert.include(ended.stderr, "Logged in")
+      assert.notInclude(ended.stderr, "amp_")
+      const [, , third = 0, fourth = 0] = times
+      assert.isAtLeast(fourth - third, 5_900)
+      const asked = server.asked.filter(({ path }) => path === "/auth/cli/device/token")
+      assert.deepStrictEqual(JSON.parse(asked[0]?.body ?? ""), { deviceCode: "amp_dc_code" })
+      assert.isUndefined(asked[0]?.headers.authorization)
+      const stream = server.asked.find(({ path }) => path === "/auth/cli/device/events")
+      assert.strictEqual(stream?.headers.authorization, "Bearer amp_dc_code")
+      assert.isFalse(server.asked.some(({ query }) => query.size > 0))
+    })
+  )
+
+  it.scoped("tells why it failed", () =>
+    Effect.gen(function* () {
+      for (const [reason, sentence] of [
+        ["denied", "denied"],
+        ["expired", "not decided in time"],
+        ["consumed", "delivered already"],
+        ["something new", "failed"]
+      ] as const) {
+        const { ended } = yield* login([{ status: 201, body: { status: "failed", reason } }])
+        assert.strictEqual(ended.code, 1)
+        assert.include(ended.stderr, sentence)
+      }
+    })
+  )
+
+  it.scoped("shows no page that is no web page, and nothing that could steer the terminal", () =>
+    Effect.gen(function* () {
+      for (const uri of ["file:///etc/passwd", "javascript:alert(1)", "vscode://x", "-h", "ssh://evil"]) {
+        const { ended } = yield* login([], started({ verificationUri: uri, verificationUriComplete: uri }))
+        assert.strictEqual(ended.code, 1)
+        assert.include(ended.stderr, "no web page")
+      }
+      const { ended } = yield* login([{ status: 201, body: granted }], started({ userCode: "AB\u001b[2JCD\u202e" }))
+      assert.strictEqual(ended.code, 0)
+      assert.notMatch(ended.stderr, /[\u001b\u202e]/)
+    })
+  )
+})
+
+layer(
+  Layer.merge(
+    TestApp.server.pipe(
+      Layer.provideMerge(
+        Layer.merge(
+          TestApp.backends,
+          TestApp.config({ setupCode: Option.some(Redacted.make("a-preset-setup-code-for-this-test")) })
+        )
+      )
+    ),
+    Ampoule.Default
+  ),
+  { excludeTestServices: true }
+)("ampoule setup", (it) => {
+  it.scoped("makes the first owner, a project and a token that works, once", () =>
+    Effect.gen(function* () {
+      const ampoule = yield* Ampoule
+      const { port } = yield* Listening
+      const home = yield* ampoule.home
+      // As the server does before it listens.
+      yield* Effect.flatMap(Setup, (setup) => setup.prepare)
+      const env = { AMPOULE_URL: `http://127.0.0.1:${port}`, AMPOULE_SETUP_CODE: "a-preset-setup-code-for-this-test" }
+      const who = ["--email", "ada@example.com", "--name", "Ada", "--team", "Platform"]
+      const setup = (...more: ReadonlyArray<string>) =>
+        ampoule.run(["setup", ...who, ...more], { home, env, stdin: "" })
+
+      assert.strictEqual((yield* setup()).code, 2)
+      const wrong = yield* ampoule.run(["setup", ...who, "--generate-password"], {
+        home,
+        env: { ...env, AMPOULE_SETUP_CODE: "not-the-code-that-was-preset-here" }
+      })
+      assert.strictEqual(wrong.code, 1)
+      assert.include(wrong.stderr, "setup code")
+
+      const done = yield* setup("--generate-password", "--project", "Demo", "--token", "--lifetime", "30d")
+      assert.strictEqual(done.code, 0, done.stderr)
+      assert.match(done.stdout, /^amp_at_\w+\n$/)
+      const password = /shown this once: (\w+)/.exec(done.stderr)?.[1] ?? ""
+      const signedIn = yield* TestApp.post("/auth/session", { json: { email: "ada@example.com", password } })
+      assert.strictEqual(signedIn.status, 200)
+
+      const token = done.stdout.trim()
+      const set = yield* ampoule.run(["secrets", "set", "KEY", "-p", "demo", "-e", "development"], {
+        home,
+        env: { ...env, AMPOULE_API_TOKEN: token },
+        stdin: "value"
+      })
+      assert.strictEqual(set.code, 0, set.stderr)
+      const again = yield* setup("--generate-password")
+      assert.strictEqual(again.code, 1)
+      assert.include(again.stderr, "SETUP_ALREADY_DONE")
+    })
+  )
+})
