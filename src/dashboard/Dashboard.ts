@@ -8,12 +8,14 @@ import * as Effect from "effect/Effect"
 import { RouteNotFound } from "#schema/Errors.ts"
 import * as Assets from "./Assets.ts"
 import * as AuditPages from "./AuditPages.tsx"
+import * as ConnectPages from "./ConnectPages.tsx"
 import * as DevicePages from "./DevicePages.tsx"
 import * as Doors from "./Doors.tsx"
 import * as EnvironmentPages from "./EnvironmentPages.tsx"
 import * as MemberPages from "./MemberPages.tsx"
 import * as Pages from "./Pages.ts"
 import * as ProjectPages from "./ProjectPages.tsx"
+import * as ProvidePages from "./ProvidePages.tsx"
 import * as SealingPages from "./SealingPages.tsx"
 import * as SecretPages from "./SecretPages.tsx"
 import * as TeamPages from "./TeamPages.tsx"
@@ -35,7 +37,9 @@ export const layer = HttpApiBuilder.Router.use((router) =>
       MemberPages.routes(pages),
       TeamPages.routes(pages),
       AuditPages.routes(pages),
-      DevicePages.routes(pages)
+      DevicePages.routes(pages),
+      ConnectPages.routes(pages),
+      ProvidePages.routes(pages)
     ])
     const own = HttpRouter.empty.pipe(
       HttpRouter.get(assets.style.href as `/${string}`, Effect.succeed(assets.style.response)),

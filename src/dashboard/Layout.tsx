@@ -46,7 +46,17 @@ const Notice = ({ who }: { readonly who: Visitor }) => {
   )
 }
 
-export type Section = "projects" | "tokens" | "members" | "audit" | "settings" | "account" | "grants" | "start" | "none"
+export type Section =
+  | "projects"
+  | "tokens"
+  | "members"
+  | "audit"
+  | "settings"
+  | "account"
+  | "grants"
+  | "connections"
+  | "start"
+  | "none"
 
 const NavLink = ({
   children,
@@ -125,6 +135,9 @@ const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly secti
       </p>
       <a class="menu-item" href={Paths.grants} aria-current={section === "grants" ? "page" : undefined}>
         <Icons.Terminal /> CLI logins
+      </a>
+      <a class="menu-item" href={Paths.connections} aria-current={section === "connections" ? "page" : undefined}>
+        <Icons.Terminal /> Connected agents
       </a>
       <a class="menu-item" href={Paths.account} aria-current={section === "account" ? "page" : undefined}>
         <Icons.Key /> Password

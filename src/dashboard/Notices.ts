@@ -27,6 +27,7 @@ const notices: Readonly<Record<string, string>> = {
   "member-changed": "The member is saved.",
   "member-removed": "The member is removed.",
   "grant-revoked": "The login is revoked. It stopped working at once.",
+  "connection-revoked": "The connection is revoked. It stopped working at once.",
   "key-rotated": "A new sealing key is active. The old one still opens files until it is retired.",
   "key-retired": "The sealing key is retired."
 }

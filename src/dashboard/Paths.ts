@@ -8,6 +8,9 @@ export const signIn = "/app/sign-in"
 export const signOut = "/app/sign-out"
 export const account = "/app/account"
 export const grants = "/app/grants"
+export const connections = "/app/connections"
+export const connect = (uid: string) => `/app/connect/${uid}` as const
+export const provide = (code: string) => `/app/provide/${code}` as const
 export const start = "/app/start"
 export const newTeam = "/app/teams/new"
 export const device = "/device"
