@@ -39,6 +39,12 @@ interface SealRow {
   readonly mac: Buffer
 }
 
+/** The text as a note signed by the vault. */
+export const signed = (vault: Vault["Type"], text: string) =>
+  Effect.map(inTime(vault.signCheckpoint(new TextEncoder().encode(text))), ({ publicKey, rootKeyId, signature }) =>
+    SignedNote.print(text, SignedNote.noteKey(Checkpoint.keyName(rootKeyId), publicKey), signature)
+  )
+
 export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {
   scoped: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -221,8 +227,7 @@ export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {
     ) {
       const at = yield* Clock.currentTimeMillis
       const { next, text } = Checkpoint.text(writer, { at, ...content })
-      const { publicKey, rootKeyId, signature } = yield* inTime(vault.signCheckpoint(new TextEncoder().encode(text)))
-      const note = SignedNote.print(text, SignedNote.noteKey(Checkpoint.keyName(rootKeyId), publicKey), signature)
+      const note = yield* signed(vault, text)
       yield* fs.makeDirectory(dirname(path), { recursive: true, mode: 0o700 })
       yield* Effect.scoped(
         Effect.gen(function* () {

@@ -136,7 +136,7 @@ export interface Pin extends Head {
 }
 
 /**
- * Reads a file of checkpoints line by line; bounded by the number of streams, whatever the length of the file. Only the
+ * Reads files of checkpoints line by line; bounded by the number of streams, whatever the length of the file. Only the
  * last head of a stream is kept: the chain of hashes fixes what came before it.
  */
 export class Reader {
@@ -150,6 +150,8 @@ export class Reader {
   /** Later checkpoints say nothing about an older export. */
   readonly #until: number
   readonly #writers = new Map<string, WriterState>()
+  /** When a restored state of a stream was accepted: what was signed before says nothing any more, in whichever file. */
+  readonly #acceptedAt = new Map<string, number>()
   #note: Array<string> = []
   #signed = false
 
@@ -206,11 +208,16 @@ export class Reader {
     this.lastAt = Math.max(at, this.lastAt ?? 0)
     for (const head of heads) {
       const known = this.pins.get(head.stream)
+      if (at < (this.#acceptedAt.get(head.stream) ?? 0)) continue
       if (known !== undefined && known.seq === head.seq && !sameBytes(known.hash, head.hash)) {
         this.problems.push(`Two checkpoints disagree about entry ${head.seq} of stream ${head.stream}.`)
       }
       if (known === undefined || known.seq < head.seq) this.pins.set(head.stream, { ...head, at })
     }
-    for (const { held } of accepted) this.pins.set(held.stream, { ...held, at })
+    for (const { held } of accepted) {
+      if (at < (this.#acceptedAt.get(held.stream) ?? 0)) continue
+      this.#acceptedAt.set(held.stream, at)
+      if ((this.pins.get(held.stream)?.at ?? 0) <= at) this.pins.set(held.stream, { ...held, at })
+    }
   }
 }

@@ -14,6 +14,7 @@ export interface ValueProblem extends Standing {
 }
 
 interface Last {
+  at: number
   version: number
   live: boolean
   revision: number
@@ -29,6 +30,8 @@ export interface WriteEntry {
   readonly environmentId?: string | undefined
   readonly keys: ReadonlyArray<string>
   readonly versions?: ReadonlyArray<number> | undefined
+  /** Milliseconds. */
+  readonly at?: number | undefined
   /** Revision of the environment after the write: orders writes whatever the clocks say. */
   readonly revision?: number | undefined
 }
@@ -37,7 +40,7 @@ export interface WriteEntry {
 export class LastWrites {
   readonly #last = new Map<string, Map<string, Last>>()
 
-  add({ action, environmentId, keys, outcome, revision = 0, versions = [] }: WriteEntry): void {
+  add({ action, at = 0, environmentId, keys, outcome, revision = 0, versions = [] }: WriteEntry): void {
     if (environmentId === undefined || outcome !== "allowed" || versions.length !== keys.length) return
     const live = writes.has(action)
     if (!live && action !== "secret.delete") return
@@ -46,15 +49,15 @@ export class LastWrites {
     for (const [i, key] of keys.entries()) {
       const known = environment.get(key)
       if (known !== undefined && known.revision > revision) continue
-      environment.set(key, { version: versions[i] ?? 0, live, revision })
+      environment.set(key, { version: versions[i] ?? 0, live, revision, at })
     }
   }
 
   /** The last write of every key that it left live, by environment. */
-  *live(): Generator<Standing & { readonly revision: number }> {
+  *live(): Generator<Standing & { readonly revision: number; readonly at: number }> {
     for (const [environmentId, keys] of this.#last) {
-      for (const [key, { live, revision, version }] of keys) {
-        if (live) yield { environmentId, key, version, revision }
+      for (const [key, { at, live, revision, version }] of keys) {
+        if (live) yield { environmentId, key, version, revision, at }
       }
     }
   }
