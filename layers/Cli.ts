@@ -18,6 +18,7 @@ import { wantsColour, withoutColour } from "#src/cli/Output.ts"
 import { Programs } from "#src/cli/Programs.ts"
 import { ChildCommand } from "#src/cli/Run.ts"
 import * as Signals from "#src/cli/Signals.ts"
+import { VaultPrograms } from "#src/cli/VaultPrograms.ts"
 import * as CredentialFile from "./CredentialFile.ts"
 import { keychain } from "./CredentialKeychain.ts"
 
@@ -34,6 +35,18 @@ const programs = Layer.succeed(Programs, {
   ownServer: Effect.flatMap(serverPrograms, (loaded) => loaded.ownServer)
 })
 
+const loadedVault = Effect.promise(() => import("./VaultPrograms.ts"))
+const vaultPrograms = Layer.succeed(VaultPrograms, {
+  serve: Effect.flatMap(loadedVault, (loaded) => loaded.serve),
+  status: Effect.flatMap(loadedVault, (loaded) => loaded.status),
+  newKey: Effect.flatMap(loadedVault, (loaded) => loaded.newKey),
+  rotate: (onProgress) => Effect.flatMap(loadedVault, (loaded) => loaded.rotate(onProgress)),
+  destroyKey: (id) => Effect.flatMap(loadedVault, (loaded) => loaded.destroyKey(id)),
+  rotateDataKeys: (which, onProgress) =>
+    Effect.flatMap(loadedVault, (loaded) => loaded.rotateDataKeys(which, onProgress)),
+  verifyLog: Effect.flatMap(loadedVault, (loaded) => loaded.verifyLog)
+})
+
 /** What the parser prints by itself: completions and the wizard. Its errors are told by us. */
 const output = Console.consoleWith((original) =>
   Effect.succeed<Console.Console>({
@@ -46,9 +59,14 @@ const output = Console.consoleWith((original) =>
   })
 )
 
-const layer = Layer.mergeAll(stores, programs, NodeTerminal.layer, NodeHttpClient.layer, Cli.config).pipe(
-  Layer.provideMerge(Layer.merge(NodeFileSystem.layer, NodePath.layer))
-)
+const layer = Layer.mergeAll(
+  stores,
+  programs,
+  vaultPrograms,
+  NodeTerminal.layer,
+  NodeHttpClient.layer,
+  Cli.config
+).pipe(Layer.provideMerge(Layer.merge(NodeFileSystem.layer, NodePath.layer)))
 
 const report = (error: CliError, json: boolean) =>
   Effect.sync(() => {

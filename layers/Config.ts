@@ -194,8 +194,10 @@ const settings = {
   }),
   vaultUrl: secret({
     name: "AMPOULE_VAULT_URL",
-    description: "Vault process that holds the root key. None: the key is held by the server itself.",
-    ...url("unix:", "tcp:", "http:", "https:")
+    description:
+      "Vault process that holds the root key, `unix:///path` or `tls://host:port`. None: the server holds it itself.",
+    format: "unix:///path/of/the/socket or tls://host:port",
+    parse: (value) => Option.as(VaultAddress.parse(value), value)
   }),
   workers: plain({
     name: "AMPOULE_WORKERS",
@@ -300,6 +302,94 @@ const settings = {
   })
 }
 
+const file = (name: string, description: string) =>
+  optional({ name, default: "", description, format: "the path of a file", parse: Option.some })
+
+/** What belongs to the vault alone, whether it is a process or part of the server. */
+const vaultSettings = {
+  token: secret({
+    name: "AMPOULE_VAULT_TOKEN",
+    description:
+      "Token of the calls to the vault process, the same at both ends; needed for tls://. None: the vault draws one at each start and writes it beside its socket.",
+    format: "at least 32 characters without white space",
+    parse: (value) => (/^[\x21-\x7e]{32,512}$/.test(value) ? Option.some(value) : Option.none())
+  }),
+  ca: file("AMPOULE_VAULT_CA_FILE", "Authority that signed the certificate of the other end (PEM); for tls://."),
+  cert: file("AMPOULE_VAULT_CERT_FILE", "Certificate of this end (PEM); for tls://."),
+  key: file("AMPOULE_VAULT_KEY_FILE", "Key of that certificate (PEM); for tls://."),
+  unwrapsPerSecond: plain({
+    name: "AMPOULE_VAULT_UNWRAPS_PER_SECOND",
+    default: "200",
+    description: "Keys that the vault process hands out per second; five seconds' worth may go at once.",
+    ...integer(1, 1_000_000)
+  }),
+  provider: plain({
+    name: "AMPOULE_KEY_PROVIDER",
+    default: "file",
+    description:
+      "What guards new root keys at rest: `file` (its permissions), `aws-kms` or `transit` (HashiCorp Vault, OpenBao).",
+    ...oneOf({ file: "file", "aws-kms": "aws-kms", transit: "transit" } as const)
+  }),
+  kmsKeyId: optional({
+    name: "AMPOULE_KMS_KEY_ID",
+    default: "",
+    description:
+      "Id, alias or ARN of the AWS KMS key; for aws-kms. Region, credentials and endpoint come from the variables of the AWS SDK.",
+    format: "a key id, an alias or an ARN",
+    parse: (value) => (/^[\x21-\x7e]{1,2048}$/.test(value) ? Option.some(value) : Option.none())
+  }),
+  transitUrl: optional({
+    name: "AMPOULE_TRANSIT_URL",
+    default: "",
+    description: "Address of HashiCorp Vault or OpenBao, https:// (http:// only for loopback addresses); for transit.",
+    format: "an https:// address without a path (http:// only for localhost and loopback addresses)",
+    parse: parseBaseUrl
+  }),
+  transitToken: secret({
+    name: "AMPOULE_TRANSIT_TOKEN",
+    description: "Token that may encrypt and decrypt with the transit key.",
+    format: "a token",
+    parse: (value) => (/^[\x21-\x7e]{1,4096}$/.test(value) ? Option.some(value) : Option.none())
+  }),
+  transitKey: plain({
+    name: "AMPOULE_TRANSIT_KEY",
+    default: "transit/ampoule",
+    description: "Mount and name of the transit key, `mount/name`.",
+    format: "mount/name",
+    parse: (value) => (/^[\w-]+(\/[\w-]+)+$/.test(value) ? Option.some(value) : Option.none())
+  })
+}
+
+/** The vault's part of the settings. */
+export interface VaultSettings {
+  readonly token: Option.Option<Redacted.Redacted>
+  readonly ca: Option.Option<string>
+  readonly cert: Option.Option<string>
+  readonly key: Option.Option<string>
+  readonly unwrapsPerSecond: number
+  readonly provider: "file" | "aws-kms" | "transit"
+  readonly kmsKeyId: Option.Option<string>
+  readonly transitUrl: Option.Option<string>
+  readonly transitToken: Option.Option<Redacted.Redacted>
+  /** `mount/name`. */
+  readonly transitKey: string
+}
+
+export const vault: Effect.Effect<VaultSettings, StartRefused> = Effect.suspend(() =>
+  Effect.all({
+    token: vaultSettings.token.read,
+    ca: vaultSettings.ca.read,
+    cert: vaultSettings.cert.read,
+    key: vaultSettings.key.read,
+    unwrapsPerSecond: vaultSettings.unwrapsPerSecond.read,
+    provider: vaultSettings.provider.read,
+    kmsKeyId: vaultSettings.kmsKeyId.read,
+    transitUrl: vaultSettings.transitUrl.read,
+    transitToken: vaultSettings.transitToken.read,
+    transitKey: vaultSettings.transitKey.read
+  })
+)
+
 /** One row per setting, for the README's table and `--help`. */
 export const table: ReadonlyArray<{
   readonly name: string
@@ -307,12 +397,14 @@ export const table: ReadonlyArray<{
   readonly description: string
   /** Can also be given as `NAME_FILE`. */
   readonly secret: boolean
-}> = Object.values(settings).map(({ default: fallback, description, name, secret }) => ({
-  name,
-  default: fallback,
-  description,
-  secret
-}))
+}> = [...Object.values(settings), ...Object.values(vaultSettings)].map(
+  ({ default: fallback, description, name, secret }) => ({
+    name,
+    default: fallback,
+    description,
+    secret
+  })
+)
 
 /** Our variables that belong to the command line, the client library and the tests. */
 const elsewhere = ["AMPOULE_URL", "AMPOULE_API_TOKEN", "AMPOULE_TOKEN", "AMPOULE_CONFIG_DIR"]

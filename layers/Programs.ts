@@ -1,12 +1,10 @@
 /** The programs of the server side, run by the command line (`src/cli/Programs.ts`): from settings to a server that serves. */
 import * as NodeContext from "@effect/platform-node/NodeContext"
-import * as Cause from "effect/Cause"
 import * as Console from "effect/Console"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
@@ -15,26 +13,22 @@ import { version } from "#schema/Api.ts"
 import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
 import type { OwnServer } from "#src/cli/Programs.ts"
-import * as Signals from "#src/cli/Signals.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
-import { causeText } from "#src/http/CauseText.ts"
 import { durabilityOf } from "#src/Deployment.ts"
 import { Listening } from "#src/http/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Config from "./Config.ts"
 import * as MetricsListener from "./MetricsListener.ts"
+import { orFailure, untilSignal } from "./ProgramEnd.ts"
 import * as RateLimitMemory from "./RateLimitMemory.ts"
 import * as RateLimitRedis from "./RateLimitRedis.ts"
 import * as Server from "./Server.ts"
 import * as Services from "./Services.ts"
 import * as Sql from "./Sql.ts"
 import * as Telemetry from "./Telemetry.ts"
-import * as VaultLocal from "./VaultLocal.ts"
-
-const notYet = (setting: string) =>
-  new StartRefused({ message: `${setting} is not supported by this release; unset it.` })
+import * as VaultChoice from "./VaultChoice.ts"
 
 const rateLimits = (settings: Settings) =>
   Option.match(settings.redisUrl, {
@@ -46,8 +40,7 @@ const rateLimits = (settings: Settings) =>
 const backends = (settings: Settings) =>
   Layer.unwrapEffect(
     Effect.gen(function* () {
-      if (Option.isSome(settings.vaultUrl)) return yield* notYet("AMPOULE_VAULT_URL")
-      return VaultLocal.layer(settings).pipe(
+      return (yield* VaultChoice.layer(settings)).pipe(
         Layer.map((context) => Context.make(Vault, Telemetry.vault(Context.get(context, Vault)))),
         Layer.provide(Crypto.Default),
         Layer.provideMerge(Layer.merge(Sql.layer, rateLimits(settings))),
@@ -94,49 +87,6 @@ const say = (settings: Settings, lines: ReadonlyArray<string>) =>
   Effect.forEach(lines, (line) => (settings.logFormat === "json" ? Effect.log(line) : Console.log(line)), {
     discard: true
   })
-
-const ownSentences = new Set(["StartRefused", "VaultKeyWrong", "CliFailure"])
-
-/** Whatever keeps a server from starting ends as one sentence for its operator; messages of others may hold values. */
-const sentence = (error: unknown): string =>
-  typeof error === "object" && error !== null && "_tag" in error && "message" in error
-    ? ownSentences.has(String(error._tag))
-      ? String(error.message)
-      : error._tag === "SqlError"
-        ? "The database failed while the server was starting. Check it and start again."
-        : "The data folder cannot be used. Check AMPOULE_DATA_DIR and its permissions."
-    : "The server could not start."
-
-const orFailure = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.catchAllCause(effect, (cause) => {
-    if (Cause.isInterruptedOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
-    const failed = Cause.failureOption(cause)
-    if (Option.isSome(failed)) return new CliFailure({ message: sentence(failed.value) })
-    return Effect.zipRight(
-      Effect.logFatal("internal error").pipe(
-        Effect.annotateLogs("cause", causeText(cause)),
-        Effect.provide(Logger.logFmt)
-      ),
-      new CliFailure({ message: "The server stopped because of an internal error; the log says where." })
-    )
-  })
-
-/**
- * Ends with success at the first SIGINT, SIGTERM or SIGHUP, when what ran has been closed in order; a second signal ends
- * the process at once, unless `patient`.
- */
-const untilSignal = <A, E, R>(run: Effect.Effect<A, E, R>, patient: boolean) =>
-  Effect.gen(function* () {
-    const stop = yield* Deferred.make<void>()
-    let asked = false
-    yield* Signals.handledBy((signal) => {
-      if (signal === "SIGUSR1" || signal === "SIGUSR2" || signal === "SIGWINCH") return
-      if (asked && !patient) process.exit(Signals.exitCodeOf(signal))
-      asked = true
-      Deferred.unsafeDone(stop, Effect.void)
-    })
-    yield* Effect.raceFirst(run, Deferred.await(stop))
-  }).pipe(Effect.scoped)
 
 const single = (settings: Settings) =>
   announcement(settings).pipe(

@@ -36,8 +36,8 @@ const answers = (file: string) =>
     socket.once("error", () => resume(Effect.succeed(false)))
   })
 
-/** A folder that only this user enters, without the socket that a killed vault left behind. */
-const prepare = (file: string) =>
+/** Before a token is drawn and the socket is opened: a folder that only this user enters, without the socket that a killed vault left behind. */
+export const prepare = (file: string) =>
   Effect.gen(function* () {
     const folder = path.dirname(file)
     yield* Effect.try({
@@ -86,7 +86,6 @@ const make = (address: VaultAddress, certificates: Certificates | undefined) =>
       certificates === undefined
         ? undefined
         : { ...(yield* readCertificates(certificates)), requestCert: true, rejectUnauthorized: true }
-    if (address._tag === "Unix") yield* prepare(address.path)
     const server = yield* Effect.acquireRelease(
       Effect.try({
         try: () => (secured === undefined ? net.createServer() : tls.createServer(secured)),

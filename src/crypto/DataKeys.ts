@@ -54,7 +54,7 @@ const Row = Schema.Struct({
 type Row = typeof Row.Type
 const decodeRows = Schema.decodeUnknown(Schema.Array(Row))
 
-const contextOf = (environment: EnvironmentRef, keyId: string): KeyContext => ({
+export const contextOf = (environment: EnvironmentRef, keyId: string): KeyContext => ({
   purpose: "data-key",
   teamId: environment.teamId,
   projectId: environment.projectId,

@@ -1,0 +1,86 @@
+/** Which vault: the process that AMPOULE_VAULT_URL names, else one in the server; and what guards its root keys at rest. */
+import type * as FileSystem from "@effect/platform/FileSystem"
+import type * as SqlClient from "@effect/sql/SqlClient"
+import type { SqlError } from "@effect/sql/SqlError"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import { type Settings, StartRefused } from "#src/AppConfig.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import type { Vault } from "#src/crypto/Vault.ts"
+import type { VaultKeyWrong } from "#src/vault/KeyFile.ts"
+import { KeyProvider } from "#src/vault/KeyProvider.ts"
+import * as Config from "./Config.ts"
+import { type Certificates, parse, VaultAddress } from "./VaultAddress.ts"
+import * as VaultLocal from "./VaultLocal.ts"
+import * as VaultRemote from "./VaultRemote.ts"
+
+const missing = (what: string, provider: string) =>
+  new StartRefused({ message: `${what} must be set for AMPOULE_KEY_PROVIDER=${provider}.` })
+
+const orMissing = <A>(found: Option.Option<A>, what: string, provider: string) =>
+  Effect.mapError(found, () => missing(what, provider))
+
+/** The clients of key services are loaded only where one is used. */
+export const provider = (settings: Config.VaultSettings) =>
+  Layer.unwrapEffect(
+    Effect.gen(function* () {
+      switch (settings.provider) {
+        case "file":
+          return Layer.succeed(KeyProvider, null)
+        case "aws-kms": {
+          const keyId = yield* orMissing(settings.kmsKeyId, "AMPOULE_KMS_KEY_ID", "aws-kms")
+          const loaded = yield* Effect.promise(() => import("./VaultKms.ts"))
+          return loaded.layer({ keyId })
+        }
+        case "transit": {
+          const url = yield* orMissing(settings.transitUrl, "AMPOULE_TRANSIT_URL", "transit")
+          const token = yield* orMissing(settings.transitToken, "AMPOULE_TRANSIT_TOKEN", "transit")
+          const loaded = yield* Effect.promise(() => import("./VaultTransit.ts"))
+          return loaded.layer({ url, token, key: settings.transitKey })
+        }
+      }
+    })
+  )
+
+/** All three files or none; `tls://` needs them. */
+export const certificatesOf = (
+  address: VaultAddress,
+  { ca, cert, key }: Config.VaultSettings
+): Effect.Effect<{ readonly certificates?: Certificates }, StartRefused> =>
+  address._tag === "Unix"
+    ? Effect.succeed({})
+    : Effect.mapBoth(Option.all({ ca, cert, key }), {
+        onFailure: () =>
+          new StartRefused({
+            message:
+              "A vault on tls:// needs AMPOULE_VAULT_CA_FILE, AMPOULE_VAULT_CERT_FILE and AMPOULE_VAULT_KEY_FILE at both ends."
+          }),
+        onSuccess: (certificates) => ({ certificates })
+      })
+
+export const addressOf = (url: Redacted.Redacted): Effect.Effect<VaultAddress, StartRefused> =>
+  Effect.mapError(
+    parse(Redacted.value(url)),
+    () => new StartRefused({ message: "AMPOULE_VAULT_URL must be unix:///path/of/the/socket or tls://host:port." })
+  )
+
+export const needsToken = (address: VaultAddress, { token }: Config.VaultSettings) =>
+  VaultAddress.$is("Tls")(address) && Option.isNone(token)
+    ? new StartRefused({ message: "A vault on tls:// needs AMPOULE_VAULT_TOKEN at both ends." })
+    : Effect.void
+
+export const layer = (
+  settings: Settings
+): Effect.Effect<
+  Layer.Layer<Vault, StartRefused | VaultKeyWrong | SqlError, SqlClient.SqlClient | FileSystem.FileSystem | Crypto>,
+  StartRefused
+> =>
+  Effect.gen(function* () {
+    const own = yield* Config.vault
+    if (Option.isNone(settings.vaultUrl)) return Layer.provide(VaultLocal.layer(settings), provider(own))
+    const address = yield* addressOf(settings.vaultUrl.value)
+    yield* needsToken(address, own)
+    return VaultRemote.layer({ address, token: own.token, ...(yield* certificatesOf(address, own)) })
+  })

@@ -1,0 +1,242 @@
+/** The vault process and the programs of rotation (`src/cli/VaultPrograms.ts`). */
+import * as NodeContext from "@effect/platform-node/NodeContext"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Console from "effect/Console"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import { join, resolve } from "node:path"
+import { AppConfig, type Settings } from "#src/AppConfig.ts"
+import { CliFailure } from "#src/cli/Failure.ts"
+import type { VaultPrograms } from "#src/cli/VaultPrograms.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { DataKeys } from "#src/crypto/DataKeys.ts"
+import * as RootKey from "#src/crypto/RootKey.ts"
+import { type Refused, Rotation } from "#src/crypto/Rotation.ts"
+import * as Vault from "#src/crypto/Vault.ts"
+import * as KeyFile from "#src/vault/KeyFile.ts"
+import * as VaultLog from "#src/vault/VaultLog.ts"
+import * as Config from "./Config.ts"
+import { orFailure, untilSignal } from "./ProgramEnd.ts"
+import * as Sql from "./Sql.ts"
+import * as Telemetry from "./Telemetry.ts"
+import { print, tokenFileOf, VaultAddress } from "./VaultAddress.ts"
+import * as VaultChoice from "./VaultChoice.ts"
+import { keyFileOf } from "./VaultLocal.ts"
+import * as VaultServer from "./VaultServer.ts"
+
+type Programs = Context.Tag.Service<typeof VaultPrograms>
+
+const socketOf = (settings: Settings) => resolve(settings.dataDir, "vault", "vault.sock")
+const logOf = (settings: Settings) => join(settings.dataDir, "vault", "log.jsonl")
+
+/** The configured token, or a new one beside the socket: known to whoever may open that folder, until the next start. */
+const drawToken = (address: VaultAddress, configured: Option.Option<Redacted.Redacted>) =>
+  Effect.gen(function* () {
+    if (Option.isSome(configured) || address._tag === "Tls")
+      return Option.getOrElse(configured, () => Redacted.make(""))
+    const fs = yield* FileSystem.FileSystem
+    const crypto = yield* Crypto
+    const token = (yield* crypto.randomBytes(32)).toString("base64url")
+    const file = tokenFileOf(address.path)
+    yield* fs.remove(`${file}.new`, { force: true })
+    yield* fs.writeFileString(`${file}.new`, token, { flag: "wx", mode: 0o600 })
+    yield* fs.rename(`${file}.new`, file)
+    return Redacted.make(token)
+  })
+
+const rootKeys = (settings: Settings) =>
+  Effect.gen(function* () {
+    if (Option.isSome(settings.rootKey)) {
+      return RootKey.fixedRing(yield* KeyFile.ofSetting(settings.rootKey.value, "AMPOULE_ROOT_KEY"))
+    }
+    const file = keyFileOf(settings.dataDir)
+    if (!(yield* KeyFile.exists(file))) {
+      const id = yield* KeyFile.create(file)
+      yield* Console.log(`A new root key ${id} is in ${file}. Make a copy now: without it nothing can be opened.`)
+    }
+    return yield* KeyFile.ring(file)
+  })
+
+export const serve: Programs["serve"] = Effect.gen(function* () {
+  const settings = yield* Config.load
+  const own = yield* Config.vault
+  const address = Option.isSome(settings.vaultUrl)
+    ? yield* VaultChoice.addressOf(settings.vaultUrl.value)
+    : VaultAddress.Unix({ path: socketOf(settings) })
+  yield* VaultChoice.needsToken(address, own)
+  const certificates = yield* VaultChoice.certificatesOf(address, own)
+  const run = Effect.gen(function* () {
+    const vault = yield* Vault.make(yield* rootKeys(settings))
+    const log = yield* VaultLog.open(logOf(settings))
+    if (address._tag === "Unix") yield* VaultServer.prepare(address.path)
+    const token = yield* drawToken(address, own.token)
+    const { unwrapsPerSecond } = own
+    yield* Layer.build(
+      VaultServer.layer({ address, token, unwrapsPerSecond, log, ...certificates }).pipe(
+        Layer.provide(Layer.succeed(Vault.Vault, vault))
+      )
+    )
+    const { rootKeyId, rootKeyIds } = yield* vault.status
+    const line = `Ampoule vault listens on ${print(address)} (root key ${rootKeyId}, ${rootKeyIds.length} held)`
+    yield* settings.logFormat === "json" ? Effect.log(line) : Console.log(line)
+    return yield* Effect.never
+  }).pipe(Effect.scoped, Effect.provide(Layer.mergeAll(NodeContext.layer, Crypto.Default, VaultChoice.provider(own))))
+  yield* untilSignal(run, false).pipe(Effect.provide(Telemetry.logging(settings)))
+}).pipe(orFailure)
+
+/** What rotation runs on: the configured database and vault. */
+const equipment = (settings: Settings) =>
+  Layer.unwrapEffect(
+    Effect.map(VaultChoice.layer(settings), (vault) =>
+      Rotation.Default.pipe(
+        Layer.provideMerge(DataKeys.Default),
+        Layer.provideMerge(vault),
+        Layer.provideMerge(Layer.mergeAll(Crypto.Default, Sql.layer, NodeContext.layer)),
+        Layer.provideMerge(Layer.succeed(AppConfig, settings))
+      )
+    )
+  )
+
+const program = <A, E>(
+  work: (settings: Settings) => Effect.Effect<A, E, Rotation | Vault.Vault | Crypto | FileSystem.FileSystem>
+) =>
+  Effect.gen(function* () {
+    const settings = yield* Config.load
+    const own = yield* Config.vault
+    return yield* work(settings).pipe(
+      Effect.provide(equipment(settings)),
+      Effect.provide(VaultChoice.provider(own)),
+      Effect.provide(Telemetry.logging(settings))
+    )
+  }).pipe(orFailure)
+
+export const status: Programs["status"] = program(() =>
+  Effect.gen(function* () {
+    const vault = yield* Vault.Vault
+    const rotation = yield* Rotation
+    const { rootKeyId, rootKeyIds } = yield* vault.status
+    const named = yield* rotation.named
+    return [...new Set([rootKeyId, ...rootKeyIds, ...named.keys()])].map((id) => ({
+      id,
+      current: id === rootKeyId,
+      held: rootKeyIds.includes(id),
+      rows: named.get(id) ?? 0
+    }))
+  })
+)
+
+const setByHand = new CliFailure({
+  message: "The root key comes from AMPOULE_ROOT_KEY, which only you can change.",
+  hint: "Put a new key before the old one there (`openssl rand -hex 32`), restart what uses it, and run this again."
+})
+
+export const newKey: Programs["newKey"] = Effect.gen(function* () {
+  const settings = yield* Config.load
+  const own = yield* Config.vault
+  if (Option.isSome(settings.rootKey)) return yield* setByHand
+  const { added } = yield* KeyFile.add(keyFileOf(settings.dataDir)).pipe(
+    Effect.provide(Layer.mergeAll(NodeContext.layer, Crypto.Default, VaultChoice.provider(own)))
+  )
+  return added
+}).pipe(orFailure)
+
+const nameOf = ({ name, table }: Refused) => `${table} ${name}`
+
+/** The new key, made where the vault takes it from, and taken up by it. */
+const makeKey = (settings: Settings) =>
+  Effect.gen(function* () {
+    const vault = yield* Vault.Vault
+    if (Option.isSome(settings.rootKey)) return yield* setByHand
+    const file = keyFileOf(settings.dataDir)
+    const before = yield* vault.status
+    const held = (yield* KeyFile.exists(file)) ? yield* (yield* KeyFile.ring(file)).now : undefined
+    if (held === undefined || held.current.id !== before.rootKeyId) {
+      return yield* new CliFailure({
+        message: `The vault's key file is not ${file}.`,
+        hint: "Run `ampoule vault new-key` where the vault runs, then this again; or set AMPOULE_DATA_DIR to the vault's."
+      })
+    }
+    const { added } = yield* KeyFile.add(file)
+    yield* vault.status.pipe(
+      Effect.filterOrFail(
+        ({ rootKeyId }) => rootKeyId === added,
+        () => new CliFailure({ message: `The vault did not take up the new root key ${added} from ${file}.` })
+      ),
+      Effect.retry(Schedule.intersect(Schedule.spaced("200 millis"), Schedule.recurs(25)))
+    )
+  })
+
+export const rotate: Programs["rotate"] = (onProgress) =>
+  program((settings) =>
+    Effect.gen(function* () {
+      const vault = yield* Vault.Vault
+      const rotation = yield* Rotation
+      const { rootKeyId } = yield* vault.status
+      const named = yield* rotation.named
+      // Rows of an older key: a rotation that was cut off, or a key that was put first by hand.
+      const unfinished = [...named.keys()].some((id) => id !== rootKeyId)
+      if (!unfinished) yield* makeKey(settings)
+      const { done, refused, remaining, ...rewrapped } = yield* rotation.rewrapAll(({ done, total }) =>
+        onProgress(done, total)
+      )
+      if (remaining > refused.length) {
+        return yield* new CliFailure({
+          message: `${remaining - refused.length} keys were in use all the time; run this again for the rest.`
+        })
+      }
+      const { rootKeyIds } = yield* vault.status
+      return {
+        rootKeyId: rewrapped.rootKeyId,
+        made: !unfinished,
+        rewrapped: done,
+        refused: refused.map(nameOf),
+        older: rootKeyIds.filter((id) => id !== rewrapped.rootKeyId)
+      }
+    })
+  )
+
+export const destroyKey: Programs["destroyKey"] = (id) =>
+  program((settings) =>
+    Effect.gen(function* () {
+      const rotation = yield* Rotation
+      if (Option.isSome(settings.rootKey)) {
+        return yield* new CliFailure({
+          message: "The root key comes from AMPOULE_ROOT_KEY, which only you can change.",
+          hint: "Take the old key out of it when `ampoule vault status` shows no rows for it, and restart what uses it."
+        })
+      }
+      const rows = (yield* rotation.named).get(id) ?? 0
+      if (rows > 0) {
+        return yield* new CliFailure({
+          message: `${rows} keys in the database are wrapped by ${id}; run \`ampoule vault rotate\` first.`
+        })
+      }
+      yield* KeyFile.remove(keyFileOf(settings.dataDir), id)
+    })
+  )
+
+export const rotateDataKeys: Programs["rotateDataKeys"] = ({ before, environment, project }, onProgress) =>
+  program(() =>
+    Effect.gen(function* () {
+      const rotation = yield* Rotation
+      const { refused, ...rotated } = yield* rotation.rotateDataKeys(
+        {
+          before,
+          environmentId: Option.getOrUndefined(environment),
+          projectId: Option.getOrUndefined(project)
+        },
+        ({ done, total }) => onProgress(done, total)
+      )
+      return { ...rotated, refused: refused.map(nameOf) }
+    })
+  )
+
+export const verifyLog: Programs["verifyLog"] = Effect.gen(function* () {
+  const settings = yield* Config.load
+  const { head } = yield* VaultLog.verify(logOf(settings))
+  return { entries: head.seq, hash: head.hash }
+}).pipe(Effect.provide(NodeContext.layer), orFailure)
