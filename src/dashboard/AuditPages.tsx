@@ -78,65 +78,70 @@ const AuditTrailPage = ({
         {problem?.field !== undefined && names.some((name) => name === problem.field) ? null : (
           <ProblemNote problem={problem} />
         )}
-        <div class="fields">
-          <Select
-            name="action"
-            label="Action"
-            choices={[{ value: "", label: "Any" }, ...auditActions.map((value) => ({ value, label: value }))]}
-            value={asked.text("action")}
-            problem={problem}
-          />
-          <Select
-            name="projectId"
-            label="Project"
-            choices={[{ value: "", label: "Any" }, ...projects.map(({ id, name }) => ({ value: id, label: name }))]}
-            value={asked.text("projectId")}
-            problem={problem}
-          />
-          <TextField
-            name="environment"
-            label="Environment"
-            mono
-            optional
-            value={asked.text("environment")}
-            problem={problem}
-          />
-          <TextField name="key" label="Key" mono optional value={asked.text("key")} problem={problem} />
-          <TextField
-            name="since"
-            label="Since (UTC)"
-            type="datetime-local"
-            optional
-            value={asked.text("since").replace(/Z$/, "")}
-            problem={problem}
-          />
-          <TextField
-            name="until"
-            label="Until (UTC)"
-            type="datetime-local"
-            optional
-            value={asked.text("until").replace(/Z$/, "")}
-            problem={problem}
-          />
-          <TextField
-            name="actor"
-            label="Id of who did it"
-            mono
-            optional
-            value={asked.text("actor")}
-            hint="Choose a name in the list below"
-            problem={problem}
-          />
-        </div>
-        <div class="buttons">
-          <button class="button button-primary">Filter</button>
-          {Object.keys(chosen).length === 0 ? null : (
-            <a class="button button-plain" href={here}>
-              Show everything
-            </a>
-          )}
-          <span class="hint">An export holds up to {exportLimit.toLocaleString("en")} entries of this selection.</span>
-        </div>
+        <details class="disclosure" open={Object.keys(chosen).length > 0}>
+          <summary>Filter</summary>
+          <div class="fields">
+            <Select
+              name="action"
+              label="Action"
+              choices={[{ value: "", label: "Any" }, ...auditActions.map((value) => ({ value, label: value }))]}
+              value={asked.text("action")}
+              problem={problem}
+            />
+            <Select
+              name="projectId"
+              label="Project"
+              choices={[{ value: "", label: "Any" }, ...projects.map(({ id, name }) => ({ value: id, label: name }))]}
+              value={asked.text("projectId")}
+              problem={problem}
+            />
+            <TextField
+              name="environment"
+              label="Environment"
+              mono
+              optional
+              value={asked.text("environment")}
+              problem={problem}
+            />
+            <TextField name="key" label="Key" mono optional value={asked.text("key")} problem={problem} />
+            <TextField
+              name="since"
+              label="Since (UTC)"
+              type="datetime-local"
+              optional
+              value={asked.text("since").replace(/Z$/, "")}
+              problem={problem}
+            />
+            <TextField
+              name="until"
+              label="Until (UTC)"
+              type="datetime-local"
+              optional
+              value={asked.text("until").replace(/Z$/, "")}
+              problem={problem}
+            />
+            <TextField
+              name="actor"
+              label="Id of who did it"
+              mono
+              optional
+              value={asked.text("actor")}
+              hint="Choose a name in the list below"
+              problem={problem}
+            />
+          </div>
+          <div class="buttons">
+            <button class="button button-primary">Filter</button>
+            {Object.keys(chosen).length === 0 ? null : (
+              <a class="button button-plain" href={here}>
+                Show everything
+              </a>
+            )}
+            <span class="hint">
+              An export holds up to {exportLimit.toLocaleString("en")} entries of this selection.
+            </span>
+          </div>
+        </details>
       </form>
       <section class="section" aria-label="Entries">
         {page.items.length === 0 ? (

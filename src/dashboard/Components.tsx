@@ -294,6 +294,7 @@ export const Confirm = ({
   fields = {},
   label,
   open = false,
+  tone = "danger",
   verb
 }: {
   readonly action: string
@@ -302,15 +303,16 @@ export const Confirm = ({
   readonly children: ComponentChildren
   readonly fields?: Readonly<Record<string, string>>
   readonly open?: boolean
+  readonly tone?: "danger" | "plain"
 }) => (
   <details class="confirm" open={open}>
-    <summary class="button button-danger-quiet">{label}</summary>
-    <form method="post" action={action} class="confirm-panel">
+    <summary class={`button ${tone === "danger" ? "button-danger-quiet" : "button-plain"}`}>{label}</summary>
+    <form method="post" action={action} class={`confirm-panel confirm-${tone}`}>
       {Object.entries(fields).map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
       ))}
       {children}
-      <button class="button button-danger">{verb}</button>
+      <button class={`button ${tone === "danger" ? "button-danger" : "button-primary"}`}>{verb}</button>
     </form>
   </details>
 )
@@ -332,7 +334,7 @@ export const Once = ({ label, text }: { readonly label: string; readonly text: s
 
 export const Command = ({ children }: { readonly children: string }) => (
   <div class="command">
-    <pre tabIndex={0}>
+    <pre>
       <code>{children}</code>
     </pre>
     <button type="button" class="button button-quiet needs-script" data-copy={children} aria-label="Copy the command">

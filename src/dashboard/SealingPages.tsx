@@ -98,7 +98,7 @@ const SealingPage = ({
         </Table>
         {manages ? (
           <div class="section">
-            <Confirm action={`${here}/rotate`} label="Rotate the key" verb="Make a new key">
+            <Confirm action={`${here}/rotate`} label="Rotate the key" tone="plain" verb="Make a new key">
               <p>
                 A new key becomes the one that seals. Files sealed with the present one still open, until you retire it.
               </p>

@@ -395,7 +395,7 @@ const TokenPage = ({
               become its creator.
             </p>
             <div class="buttons">
-              <Confirm action={`${here}/rotate`} label="Rotate" verb="Replace the token now">
+              <Confirm action={`${here}/rotate`} label="Rotate" tone="plain" verb="Replace the token now">
                 <p>Whoever uses the present token is refused from now on.</p>
               </Confirm>
             </div>

@@ -1,40 +1,9 @@
 /** Every page, as people with different eyes and screens get it: no finding of axe, no sideways scrolling, one picture each. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import * as fs from "node:fs"
-import * as path from "node:path"
-import { createRequire } from "node:module"
 import * as Browser from "./Browser.ts"
+import { inspect } from "./Look.ts"
 import * as Rooms from "./Rooms.ts"
-
-const folder = path.resolve(".artifacts/screenshots")
-fs.mkdirSync(folder, { recursive: true })
-const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
-
-const inspect = async (page: Browser.Page, name: string, withAxe: boolean) => {
-  await page.screenshot({ path: path.join(folder, `${name}.png`), fullPage: true })
-  const sideways = await page.evaluate(
-    () => document.documentElement.scrollWidth - document.documentElement.clientWidth
-  )
-  assert.strictEqual(sideways, 0, `${name} scrolls sideways`)
-  if (!withAxe) return
-  // In a world of its own: the page's policy allows no script of ours there.
-  const session = await page.context().newCDPSession(page)
-  const { frameTree } = await session.send("Page.getFrameTree")
-  const { executionContextId: contextId } = await session.send("Page.createIsolatedWorld", {
-    frameId: frameTree.frame.id
-  })
-  await session.send("Runtime.evaluate", { expression: axe, contextId })
-  const answer = await session.send("Runtime.evaluate", {
-    expression: `axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }).then((found) =>
-      JSON.stringify(found.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.map((n) => n.target.join(" ") + " " + (n.failureSummary ?? "")).join(" | "))))`,
-    contextId,
-    awaitPromise: true,
-    returnByValue: true
-  })
-  await session.detach()
-  assert.deepStrictEqual(JSON.parse(String(answer.result.value)), [], name)
-}
 
 const looks: ReadonlyArray<readonly [string, Browser.Look]> = [
   ["1440-light", { width: 1440 }],
@@ -42,6 +11,9 @@ const looks: ReadonlyArray<readonly [string, Browser.Look]> = [
   ["360-light", { width: 360 }],
   ["360-dark", { width: 360, dark: true }]
 ]
+
+/** Light once wide and dark once narrow: all colours, and both shapes. */
+const withAxe = ({ dark = false, width }: Browser.Look) => dark === (width === 360)
 
 layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })("the pages", (it) => {
   for (const [look, options] of looks) {
@@ -61,11 +33,79 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
               for (const [name, path] of Object.entries(pages)) {
                 const answer = await page.goto(path)
                 assert.isBelow(answer?.status() ?? 599, 400, `${name} is ${answer?.status()}`)
-                // Light once wide and dark once narrow: the same colours, and both shapes.
-                await inspect(page, `${name}-${look}`, (options.dark === true) === (options.width === 360))
+                await inspect(page, `${name}-${look}`, withAxe(options))
               }
               await page.close()
             }
+          })
+        }),
+      120_000
+    )
+
+    it.scoped.skipIf(!Browser.available || !withAxe(options))(
+      `stay so while they are used: ${look}`,
+      () =>
+        Effect.gen(function* () {
+          const rooms = yield* Rooms.furnished
+          const context = yield* Browser.signedIn(rooms.session, options)
+          yield* Browser.steps(async () => {
+            const page = await context.newPage()
+            const judge = (name: string) => inspect(page, `used-${name}-${look}`, true)
+            const press = (name: string | RegExp) => page.getByRole("button", { name }).first().click()
+
+            await page.goto(rooms.development)
+            await page
+              .getByRole("row")
+              .filter({ hasText: "uses" })
+              .last()
+              .getByRole("button", { name: /^Reveal/ })
+              .click()
+            await page.getByText("postgres://app:correct horse").waitFor()
+            await judge("revealed")
+            await page.locator(".menu > summary").first().click()
+            await judge("team-menu")
+            await page.goto(rooms.development)
+            await page.locator(".menu-right > summary").click()
+            await judge("account-menu")
+
+            await page.goto(`${rooms.development}?panel=add`)
+            await page.getByRole("textbox", { name: "Key" }).fill("lower")
+            await press(/^Add$/)
+            await page.getByText("Must be a secret key").waitFor()
+            await judge("add-refused")
+
+            await page.goto(`${rooms.development}?panel=paste`)
+            await page.getByLabel("Text").fill("NEW=1\nDB_HOST=2\nbad-name=3\n")
+            await press("Show what would change")
+            await page.getByText("Will be created").waitFor()
+            await judge("paste-preview")
+
+            await page.goto(rooms.pages["secret"])
+            await page.getByText("Delete this secret").click()
+            await judge("delete")
+
+            await page.goto(rooms.pages["project-settings"])
+            await page.locator("td > details > summary").last().click()
+            await judge("environment")
+
+            await page.goto(rooms.pages["members"])
+            await page.locator("td > details > summary").first().click()
+            await judge("member")
+
+            await page.goto(rooms.pages["token-new"])
+            await page.getByRole("textbox", { name: "Name" }).fill("deploy")
+            await press("Create the token")
+            await judge("token-once")
+
+            await page.goto(`${rooms.pages["audit"]}?action=secret.create&key=lower`)
+            await judge("audit-refused")
+
+            await page.goto(rooms.pages["device-decide"])
+            await page.getByText("Restrict it to some").click()
+            await judge("device-restrict")
+
+            await page.goto("/app/nowhere")
+            await judge("missing")
           })
         }),
       120_000

@@ -1,0 +1,37 @@
+/** Judges what a browser shows: no sideways scrolling, no finding of axe, and a picture for people to look at. */
+import { assert } from "@effect/vitest"
+import * as fs from "node:fs"
+import { createRequire } from "node:module"
+import * as path from "node:path"
+import type { Page } from "./Browser.ts"
+
+const folder = path.resolve(".artifacts/screenshots")
+fs.mkdirSync(folder, { recursive: true })
+const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
+
+const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+export const inspect = async (page: Page, name: string, withAxe: boolean) => {
+  await page.screenshot({ path: path.join(folder, `${name}.png`), fullPage: true })
+  const sideways = await page.evaluate(
+    () => document.documentElement.scrollWidth - document.documentElement.clientWidth
+  )
+  assert.strictEqual(sideways, 0, `${name} scrolls sideways`)
+  if (!withAxe) return
+  // In a world of its own: the page's policy allows no script but its own.
+  const session = await page.context().newCDPSession(page)
+  const { frameTree } = await session.send("Page.getFrameTree")
+  const { executionContextId: contextId } = await session.send("Page.createIsolatedWorld", {
+    frameId: frameTree.frame.id
+  })
+  await session.send("Runtime.evaluate", { expression: axe, contextId })
+  const answer = await session.send("Runtime.evaluate", {
+    expression: `axe.run({ runOnly: ${JSON.stringify(rules)} }).then((found) => JSON.stringify(
+      found.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.target.join(" ") + " " + (n.failureSummary ?? "")).join(" | "))))`,
+    contextId,
+    awaitPromise: true,
+    returnByValue: true
+  })
+  await session.detach()
+  assert.deepStrictEqual(JSON.parse(String(answer.result.value)), [], name)
+}
