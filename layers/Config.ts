@@ -11,6 +11,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { readFileSync } from "node:fs"
 import { isIP } from "node:net"
+import { isAbsolute } from "node:path"
 import { join } from "node:path"
 import * as VaultAddress from "#layers/VaultAddress.ts"
 import type { Settings } from "#src/AppConfig.ts"
@@ -303,7 +304,7 @@ const settings = {
 }
 
 const file = (name: string, description: string) =>
-  optional({ name, default: "", description, format: "the path of a file", parse: Option.some })
+  optional({ name, default: "", description, format: "an absolute path", parse: Option.liftPredicate(isAbsolute) })
 
 /** What belongs to the vault alone, whether it is a process or part of the server. */
 const vaultSettings = {
@@ -450,6 +451,8 @@ export const load: Effect.Effect<Settings, StartRefused> = Effect.gen(function* 
     otlpHeaders: settings.otlpHeaders.read,
     serviceName: settings.serviceName.read
   })
+  // Read again by what chooses the vault; a wrong one is told before anything starts.
+  yield* vault
   if (read.workers > 1 && Option.isNone(read.databaseUrl)) {
     return yield* refuse(
       "AMPOULE_WORKERS above 1 needs AMPOULE_DATABASE_URL: the embedded database serves one process."
