@@ -99,6 +99,8 @@ export const make = (options: Options): Effect.Effect<Redis, never, Scope.Scope>
     let said = true
     let misses = 0
     let lastError: unknown
+    let closing = false
+    yield* Effect.addFinalizer(() => Effect.sync(() => (closing = true)))
 
     const goUp = () => {
       misses = 0
@@ -114,7 +116,7 @@ export const make = (options: Options): Effect.Effect<Redis, never, Scope.Scope>
       fork(Effect.logWarning(`Redis is down (${reason}): rate limits are counted in this process until it is back`))
     }
     const goDown = (reason: string) => {
-      if (!up) return
+      if (!up || closing) return
       up = false
       Metrics.cacheUp(false)
       say(reason)

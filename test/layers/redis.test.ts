@@ -193,6 +193,17 @@ describe.skipIf(!RedisServer.available)("Redis that goes away", () => {
     )
   }
 
+  it.scopedLive("is not missed by a server that stops", () =>
+    logged((lines) =>
+      Effect.gen(function* () {
+        const redis = yield* RedisServer.own
+        yield* Effect.scoped(Effect.flatMap(behind(redis.port), ({ store }) => store.take("a", minute, start)))
+        yield* Effect.sleep("200 millis")
+        assert.deepStrictEqual(lines(), [])
+      })
+    )
+  )
+
   it.scopedLive("stands still in the middle of the load: requests go on, limits hold in each process", () =>
     Effect.gen(function* () {
       const redis = yield* RedisServer.own
