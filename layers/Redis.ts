@@ -1,6 +1,9 @@
 /**
  * A Redis that may go away at any time without a request noticing more than `budgetMillis` (security page V2). After a
  * few calls without an answer nothing is asked any more, until a probe shows that it works again.
+ *
+ * Events between processes do not go through it: they leave with the commit that they tell of (`EventBusPostgres.ts`),
+ * and whoever has several processes has Postgres.
  */
 import { Redis as Client } from "ioredis"
 import * as Clock from "effect/Clock"
