@@ -1,14 +1,14 @@
 /** The authorization server: `oidc-provider`, cut down to OAuth 2.1 for one resource, `{base}/mcp` (security 3.7). */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
-import * as Runtime from "effect/Runtime"
 import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto"
-import Provider, { errors, interactionPolicy, type JWK, type KoaContextWithOIDC } from "oidc-provider"
+import type { JWK, KoaContextWithOIDC } from "oidc-provider"
 import { allScopes } from "#schema/Scopes.ts"
 import { isPlainName } from "#schema/Values.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { AppConfig } from "#src/AppConfig.ts"
+import { load, quietly } from "./Library.ts"
 import { MetadataFetch } from "./MetadataFetch.ts"
 import * as Redirects from "./Redirects.ts"
 import * as Storage from "./Storage.ts"
@@ -38,19 +38,6 @@ export const clientProblem = (metadata: {
     : "invalid_client_metadata"
 }
 
-/** The library prints what it thinks of Node versions and of features; we have decided. */
-const quietly = <A>(make: () => A): A => {
-  const { info, warn } = console
-  console.info = () => undefined
-  console.warn = () => undefined
-  try {
-    return make()
-  } finally {
-    console.info = info
-    console.warn = warn
-  }
-}
-
 /** No token is signed here; the library wants a key all the same. */
 const someKey = (): JWK => ({
   ...(generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" }) as JWK),
@@ -62,9 +49,10 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
   effect: Effect.gen(function* () {
     const { baseUrl } = yield* AppConfig
     const keys = yield* ServiceKeys
-    const storage = yield* Storage.make
+    const library = yield* load
+    const { errors, interactionPolicy, Provider } = library
+    const storage = yield* Storage.make(library)
     const fetchDocument = yield* MetadataFetch
-    const runtime = yield* Effect.runtime<never>()
     const issuer = new URL(baseUrl).origin
     const resource = `${baseUrl}/mcp`
 
@@ -181,10 +169,14 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
       provider.proxy = true
 
       // Our format for what is given out (decisions 2). The library takes any text as an id.
-      const random = (kind: "oa" | "oc") => () =>
-        TokenText.print(TokenText.make(kind, randomBytes(12), randomBytes(32)))
-      Object.assign(provider.AccessToken.prototype, { generateTokenId: random("oa") })
-      Object.assign(provider.AuthorizationCode.prototype, { generateTokenId: random("oc") })
+      const random = (kind: "oa" | "oc") => TokenText.print(TokenText.make(kind, randomBytes(12), randomBytes(32)))
+      Object.assign(provider.AccessToken.prototype, {
+        generateTokenId(this: { format?: string }) {
+          this.format = "opaque"
+          return random("oa")
+        }
+      })
+      Object.assign(provider.AuthorizationCode.prototype, { generateTokenId: () => random("oc") })
       Object.assign(provider.RefreshToken.prototype, {
         generateTokenId(this: { readonly grantId: string; readonly rotations?: number }) {
           return Storage.refreshText(refreshKey, this.grantId, this.rotations ?? 0)
@@ -208,7 +200,7 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
       Effect.gen(function* () {
         const cookieKey = yield* keys.get("oauth-cookies")
         const refreshKey = yield* keys.get("oauth-refresh")
-        return yield* Effect.sync(() => quietly(() => configure(cookieKey, refreshKey)))
+        return yield* Effect.promise(() => quietly(() => configure(cookieKey, refreshKey)))
       }),
       "365 days"
     )
@@ -219,8 +211,7 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
       resource,
       /** A failure (the database is away) is not kept. */
       instance: Effect.tapErrorCause(get, () => forget),
-      storage,
-      runtime: runtime as Runtime.Runtime<never>
+      storage
     } as const
   })
 }) {}

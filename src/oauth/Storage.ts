@@ -8,11 +8,12 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Runtime from "effect/Runtime"
 import { createHmac, timingSafeEqual } from "node:crypto"
-import { type Adapter, type AdapterPayload, errors } from "oidc-provider"
+import type { Adapter, AdapterPayload } from "oidc-provider"
 import type { TeamId, UserId } from "#schema/Ids.ts"
 import { Audit, type AuditEvent } from "#src/access/Audit.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto, sha256 } from "#src/crypto/Crypto.ts"
+import type { Library } from "./Library.ts"
 
 /** A refresh answer that was lost may be fetched again within this time (RFC 9700 4.14.2; security 3.7). */
 export const retryMillis = 30_000
@@ -59,7 +60,7 @@ const standing = `EXISTS (
   JOIN memberships m ON m.team_id = o.team_id AND m.user_id = g.user_id AND m.active AND m.updated_at <= g.created_at
   WHERE o.grant_id = g.id)`
 
-export const make = Effect.gen(function* () {
+export const make = Effect.fnUntraced(function* ({ errors }: Library) {
   const sql = yield* SqlClient.SqlClient
   const crypto = yield* Crypto
   const audit = yield* Audit

@@ -1,0 +1,112 @@
+/**
+ * The server at its own address: OAuth compares addresses as texts, so the public one is where the port really is.
+ * Beside it, what a browser does: a cookie jar, forms, redirects that are followed by hand.
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { createServer } from "node:net"
+import type { Settings } from "#src/AppConfig.ts"
+import * as Server from "#layers/Server.ts"
+import { Listening } from "#src/http/Server.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+
+/** A port that is free now. */
+export const freePort = Effect.async<number>((resume) => {
+  const server = createServer()
+  server.listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    const port = typeof address === "object" && address !== null ? address.port : 0
+    server.close(() => resume(Effect.succeed(port)))
+  })
+})
+
+const at = (port: number, changes: Partial<Settings>) =>
+  Server.layer({ host: "127.0.0.1", port, traced: false }).pipe(
+    Layer.provideMerge(TestApp.config({ baseUrl: `http://127.0.0.1:${port}`, rateLimits: true, ...changes }))
+  )
+
+export const layerWith = (changes: Partial<Settings> = {}) =>
+  Layer.unwrapEffect(Effect.map(freePort, (port) => at(port, changes).pipe(Layer.provideMerge(TestApp.backends))))
+export const layer = layerWith()
+
+/** A second process of the same service: same database and vault, same public address, a port of its own. */
+export const otherProcess = (baseUrl: string) =>
+  Effect.map(
+    Layer.build(
+      Layer.fresh(
+        Server.layer({ host: "127.0.0.1", port: 0, traced: false }).pipe(Layer.provide(TestApp.config({ baseUrl })))
+      )
+    ),
+    (context) => context
+  )
+
+export const base = Effect.map(Listening, ({ port }) => `http://127.0.0.1:${port}`)
+
+export class Browser {
+  readonly #jar = new Map<string, { readonly value: string; readonly path: string }>()
+  constructor(session?: string) {
+    if (session !== undefined) this.#jar.set("ampoule_session", { value: session, path: "/" })
+  }
+  async go(url: string, form?: ReadonlyArray<readonly [string, string]>): Promise<Response> {
+    const { origin, pathname } = new URL(url)
+    const cookie = [...this.#jar]
+      .filter(([, { path }]) => pathname === path || pathname.startsWith(path.endsWith("/") ? path : `${path}/`))
+      .map(([name, { value }]) => `${name}=${value}`)
+      .join("; ")
+    const response = await fetch(url, {
+      redirect: "manual",
+      headers: {
+        cookie,
+        ...(form === undefined ? {} : { origin, "content-type": "application/x-www-form-urlencoded" })
+      },
+      ...(form === undefined
+        ? {}
+        : { method: "POST", body: new URLSearchParams(form.map(([k, v]) => [k, v])).toString() })
+    })
+    for (const line of response.headers.getSetCookie()) {
+      const [pair, ...attributes] = line.split(/;\s*/)
+      const cut = pair.indexOf("=")
+      const path = attributes.find((one) => /^path=/i.test(one))?.slice(5) ?? "/"
+      const gone = attributes.some((one) => /^(?:max-age=0|expires=Thu, 01 Jan 1970)/i.test(one))
+      if (gone) this.#jar.delete(pair.slice(0, cut))
+      else this.#jar.set(pair.slice(0, cut), { value: pair.slice(cut + 1), path })
+    }
+    return response
+  }
+}
+
+export interface Choice {
+  readonly scopes: ReadonlyArray<string>
+  readonly teams: ReadonlyArray<{ readonly id: string }>
+  readonly projects?: ReadonlyArray<{ readonly id: string }>
+}
+
+/** From the authorization address to the client's callback, as a person who is signed in and decides. */
+export const decide = async (
+  browser: Browser,
+  authorizationUrl: string,
+  choice: Choice | "refuse"
+): Promise<{ readonly page: string; readonly callback: URL }> => {
+  const origin = new URL(authorizationUrl).origin
+  const started = await browser.go(authorizationUrl)
+  const place = started.headers.get("location")
+  if (place === null) throw new Error(`no redirect but ${started.status} ${await started.text()}`)
+  const shown = await browser.go(new URL(place, origin).href)
+  const page = await shown.text()
+  if (shown.status !== 200) throw new Error(`the consent page answers ${shown.status} ${page}`)
+  const path = new URL(place, origin).pathname
+  const decided =
+    choice === "refuse"
+      ? await browser.go(`${origin}${path}/deny`, [])
+      : await browser.go(`${origin}${path}/approve`, [
+          ...choice.scopes.map((scope) => ["scopes", scope] as const),
+          ...choice.teams.map(({ id }) => ["teamIds", id] as const),
+          ...(choice.projects ?? []).map(({ id }) => ["projectIds", id] as const)
+        ])
+  const back = decided.headers.get("location")
+  if (decided.status !== 303 || back === null) throw new Error(`the decision answers ${decided.status}`)
+  const resumed = await browser.go(new URL(back, origin).href)
+  const callback = resumed.headers.get("location")
+  if (callback === null) throw new Error(`resuming answers ${resumed.status} ${await resumed.text()}`)
+  return { page, callback: new URL(callback) }
+}
