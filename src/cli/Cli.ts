@@ -10,7 +10,7 @@ import { usage } from "./Failure.ts"
 import { graph } from "./Graph.ts"
 import * as Help from "./Help.ts"
 import { login, logout } from "./Login.ts"
-import { out, plain, withoutColour } from "./Output.ts"
+import { out, withoutColour } from "./Output.ts"
 import { projects, projectsHelp } from "./Projects.ts"
 import { run } from "./Run.ts"
 import { reseal, seal, sealHelp, sealWords, unseal } from "./Sealing.ts"
@@ -89,10 +89,9 @@ export const execute = (given: ReadonlyArray<string>) => {
   const found = Help.find(help, words)
   const asked = words.includes("--help") || words.includes("-h")
   if (found.unknown !== undefined) {
-    return usage(
-      `\`${found.path.join(" ")}\` has no command ${plain(found.unknown)}.`,
-      `There are: ${Help.commandNames(found)}`
-    )
+    // Only what looks like the name of a command is repeated.
+    const word = /^[a-z][a-z-]{0,20}$/.test(found.unknown) ? ` ${found.unknown}` : " of that name"
+    return usage(`\`${found.path.join(" ")}\` has no command${word}.`, `There are: ${Help.commandNames(found)}`)
   }
   if (asked || words.length === 0) return out(Help.page(found))
   const hint = `\`${found.path.join(" ")} --help\` shows how it is used.`

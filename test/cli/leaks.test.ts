@@ -1,0 +1,155 @@
+/** A value, a token and what a server says must not turn up where nobody asked for them (security 31, 32, 36). */
+import { assert, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { Ampoule } from "./Ampoule.ts"
+import * as FakeServer from "./FakeServer.ts"
+
+const canary = "CANARY-value-7f3a"
+const secretPart = "CANARYtokensecret"
+const token = `amp_at_0123456789abcdef_${secretPart}`
+
+/** Everything below a folder, names included. */
+const contents = (folder: string): string =>
+  fs.readdirSync(folder, { withFileTypes: true, recursive: true }).reduce((text, entry) => {
+    const file = path.join(entry.parentPath, entry.name)
+    return `${text}\n${file}\n${entry.isFile() ? fs.readFileSync(file, "latin1") : ""}`
+  }, "")
+
+const forms = (secret: string): ReadonlyArray<string> => {
+  const bytes = Buffer.from(secret)
+  const base64 = [0, 1, 2].map((shift) =>
+    Buffer.concat([Buffer.alloc(shift), bytes])
+      .toString("base64")
+      .slice(Math.ceil((shift * 4) / 3), -4)
+  )
+  return [secret, bytes.toString("hex"), encodeURIComponent(secret), [...secret].reverse().join(""), ...base64]
+}
+const has = (text: string): string | undefined =>
+  [...forms(canary), ...forms(secretPart)].find((form) => text.includes(form))
+
+layer(Ampoule.Default, { excludeTestServices: true })("leaks of the command line", (it) => {
+  it.scoped(
+    "no value and no credential in any output, file or argument but where it was asked for",
+    () =>
+      Effect.gen(function* () {
+        const ampoule = yield* Ampoule
+        const home = yield* ampoule.home
+        const temporary = path.join(home, "tmp")
+        fs.mkdirSync(temporary)
+        const values = { KEY: canary, LONG: canary.repeat(20_000) }
+        const server = yield* FakeServer.make(FakeServer.environment(() => values))
+        const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: token, TMPDIR: temporary }
+        const target = ["-p", "demo", "-e", "development"]
+        fs.writeFileSync(path.join(home, "bad.env"), `A=1\nKEY="${canary}\n`)
+        fs.writeFileSync(path.join(home, "bad.json"), `{"KEY": "${canary}`)
+        const before = contents(home)
+
+        const bodies: ReadonlyArray<FakeServer.FakeServer["answer"]> = [
+          "gone",
+          // Shapes that a decoder would quote.
+          () => ({ body: { values: { KEY: [canary] }, revision: 1 } }),
+          () => ({ body: { values: canary, items: canary } }),
+          () => ({ body: [canary] }),
+          () => ({ status: 200, headers: { "content-type": "application/json" }, body: `{"values": ${canary}` }),
+          () => ({ status: 500, body: `<html>${canary}</html>` }),
+          () => ({ status: 400, body: { error: canary } }),
+          () => ({ status: 400, body: { statusCode: canary, code: canary, message: canary } }),
+          () => ({ status: 301, headers: { location: `http://x/${canary}` } }),
+          () => FakeServer.refusal(401, "CREDENTIAL_REVOKED"),
+          () => FakeServer.refusal(400, "VALIDATION_FAILED", { field: "secrets.0.value" })
+        ]
+        /** Which answers reach which decoder: one of each way to read one. */
+        const talking: ReadonlyArray<ReadonlyArray<string>> = [
+          ["secrets", "list"],
+          ["secrets", "get", "KEY", "--json"],
+          ["secrets", "export"]
+        ]
+        const commands: ReadonlyArray<{ readonly args: ReadonlyArray<string>; readonly stdin?: string }> = [
+          { args: ["run", ...target, "--", "true"] },
+          { args: ["run", "--offline", "--only", "KEY", ...target, "--", "true"] },
+          { args: ["run", "--redact", "--only", "KEY", ...target, "--", "sh", "-c", 'echo "$KEY"'] },
+          { args: ["run", "--only", "KEY", ...target, "--", "no-such-command"] },
+          { args: ["secrets", "list", ...target] },
+          { args: ["secrets", "get", "KEY", ...target, "--json"] },
+          { args: ["secrets", "set", "KEY", ...target], stdin: canary },
+          { args: ["secrets", "set", "KEY", canary, ...target] },
+          { args: ["secrets", "set", `KEY=${canary}`, ...target] },
+          { args: ["secrets", "import", "bad.env", "--yes", ...target] },
+          { args: ["secrets", "import", "bad.json", "--yes", ...target] },
+          { args: ["secrets", "export", "--format", "docker", ...target, "--help"] },
+          { args: ["seal", "bad.env", ...target] },
+          { args: ["seal", "check", "--offline", "bad.env"] },
+          { args: ["whoami", "--json"] },
+          { args: ["doctor"] },
+          { args: ["graph", ...target] },
+          { args: [canary] },
+          { args: ["secrets", "list", `--${canary}`] },
+          { args: ["run", "--only", "KEY", "--log-level", "debug", ...target, "--", "true"] }
+        ]
+        const check = Effect.fnUntraced(function* ({ args, stdin }: (typeof commands)[number]) {
+          const ended = yield* ampoule.run(args, { home, env, ...(stdin === undefined ? {} : { stdin }) })
+          assert.isUndefined(has(`${ended.stdout}${ended.stderr}`), args.join(" "))
+          assert.notInclude(ended.stderr, "internal error", args.join(" "))
+        })
+        for (const command of commands) yield* check(command)
+        for (const answer of bodies) {
+          server.answer = answer
+          for (const args of talking) yield* check({ args: [...args, ...target] })
+        }
+        assert.isUndefined(
+          has(
+            contents(home)
+              .replaceAll(before, "")
+              .replaceAll(`A=1\nKEY="${canary}`, "")
+              .replaceAll(`{"KEY": "${canary}`, "")
+          )
+        )
+        assert.deepStrictEqual(fs.readdirSync(temporary), [])
+      }),
+    120_000
+  )
+
+  it.scoped("what it starts sees no value among its arguments, and no other process does", () =>
+    Effect.gen(function* () {
+      const ampoule = yield* Ampoule
+      const server = yield* FakeServer.make(FakeServer.environment(() => ({ KEY: canary })))
+      const running = yield* ampoule.start(
+        ["run", "-p", "demo", "-e", "development", "--", "sh", "-c", "echo ready; sleep 5"],
+        {
+          env: { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: token }
+        }
+      )
+      yield* running.shows("ready")
+      const lines = fs
+        .readdirSync("/proc")
+        .filter((name) => /^\d+$/.test(name))
+        .flatMap((pid) => {
+          const file = `/proc/${pid}/cmdline`
+          return fs.existsSync(file) ? [fs.readFileSync(file, "latin1")] : []
+        })
+      assert.isTrue(lines.some((line) => line.includes("echo ready")))
+      for (const line of lines) assert.isUndefined(has(line))
+    })
+  )
+
+  it.scoped("a fault of its own says where, not what", () =>
+    Effect.gen(function* () {
+      const ampoule = yield* Ampoule
+      const server = yield* FakeServer.make(FakeServer.environment(() => ({ KEY: canary })))
+      // A library that breaks with the value in its message, in the middle of a run.
+      const breaking = path.join(yield* ampoule.home, "breaking.cjs")
+      fs.writeFileSync(
+        breaking,
+        `require("node:child_process").spawn = (command, args, options) => { setImmediate(() => { throw new Error(options.env.KEY) }); return new (require("node:events"))() }`
+      )
+      const ended = yield* ampoule.run(["run", "-p", "demo", "-e", "development", "--", "true"], {
+        env: { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: token, NODE_OPTIONS: `--require ${breaking}` }
+      })
+      assert.strictEqual(ended.code, 70)
+      assert.include(ended.stderr, "internal error (Error)")
+      assert.isUndefined(has(ended.stdout + ended.stderr))
+    })
+  )
+})
