@@ -44,6 +44,30 @@ const result = await build({
   }
 })
 
+// The client library: its packages are those of the program that uses it, so that both have one Effect.
+await build({
+  absWorkingDir: root,
+  entryPoints: {
+    client: "src/client/Client.ts",
+    config: "src/client/Config.ts",
+    promise: "src/client/Promises.ts",
+    errors: "schema/Errors.ts",
+    ids: "schema/Ids.ts",
+    values: "schema/Values.ts"
+  },
+  outdir: path.join(out, "client"),
+  outExtension: { ".js": ".mjs" },
+  chunkNames: "chunk-[hash]",
+  bundle: true,
+  splitting: true,
+  format: "esm",
+  platform: "node",
+  target: "node20",
+  packages: "external",
+  legalComments: "none",
+  logLevel: "warning"
+})
+
 // Loaded by path, beside the chunk that starts it.
 fs.copyFileSync(path.join(root, "layers/pglite-worker.mjs"), path.join(out, "pglite-worker.mjs"))
 const assets = path.join(root, "src/dashboard/assets")

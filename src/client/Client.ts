@@ -2,15 +2,21 @@
  * The typed client of the contract: `ampoule/client`. Every route of `/openapi.json` as an Effect, every refusal as the
  * error class of its code, so that `Effect.catchTag("SECRET_NOT_FOUND", …)` works.
  */
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
+import type * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
+import type * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpClient from "@effect/platform/HttpClient"
-import type * as HttpClientError from "@effect/platform/HttpClientError"
+import * as HttpClientError from "@effect/platform/HttpClientError"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import type * as HttpClientResponse from "@effect/platform/HttpClientResponse"
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as ParseResult from "effect/ParseResult"
+import * as Record from "effect/Record"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { Api } from "#schema/Api.ts"
@@ -56,6 +62,8 @@ const decoders = new Map(
   ])
 )
 
+const unexpected = (status: number) => new UnexpectedAnswer({ status, code: undefined })
+
 /** The failure an answer stands for; undefined = the answer is for the route's own schema. */
 const failureOf = (response: HttpClientResponse.HttpClientResponse) =>
   response.status < 300 || response.status === 304
@@ -64,10 +72,11 @@ const failureOf = (response: HttpClientResponse.HttpClientResponse) =>
         Effect.orElseSucceed(response.text, () => ""),
         (text): ApiError | UnexpectedAnswer => {
           const envelope = decodeEnvelope(text)
-          if (Option.isNone(envelope)) return new UnexpectedAnswer({ status: response.status, code: undefined })
-          const { code } = envelope.value
+          const code = Option.getOrUndefined(Option.map(envelope, (body) => body.code))
+          // Another form than that of a code is text of whoever answered.
+          if (code === undefined || !/^[A-Z][A-Z0-9_]{0,99}$/.test(code)) return unexpected(response.status)
           return Option.getOrElse(
-            decoders.get(code)?.(envelope.value) ?? Option.none<ApiError>(),
+            Option.flatMap(envelope, decoders.get(code) ?? Option.none<ApiError>),
             () => new UnexpectedAnswer({ status: response.status, code })
           )
         }
@@ -78,39 +87,55 @@ const unreachable = (reason: string) => new ServerUnreachable({ reason })
 /** Seconds to wait before the same request may go out again; undefined = it may not. */
 const comeBack = (error: ClientError, response: HttpClientResponse.HttpClientResponse): number | undefined => {
   const { request } = response
-  const after = Number(response.headers["retry-after"] ?? NaN)
-  if (!Number.isFinite(after) || after < 0) return undefined
+  const given = response.headers["retry-after"] ?? ""
+  if (!/^[0-9]{1,6}$/.test(given)) return undefined
+  const after = Number(given)
   // Refused before it was carried out: any request may be repeated. A dependency may have failed half-way.
   if (response.status === 429) return after
   const repeatable = request.method === "GET" || request.headers["idempotency-key"] !== undefined
   return error._tag === "DEPENDENCY_UNAVAILABLE" && repeatable ? after : undefined
 }
 
+/** An answer that stops half-way must not be waited for any longer than none at all. */
+export const inTime = (options: Options) =>
+  Effect.timeoutFail({
+    duration: options.timeout ?? "30 seconds",
+    onTimeout: () => unreachable("The server did not answer in time.")
+  })
+
+/** `fetch` would carry the credential on to another path of the same server, and hand out what it finds there. */
+const withoutRedirects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Effect.serviceOption(FetchHttpClient.RequestInit), (given) =>
+    Effect.provideService(effect, FetchHttpClient.RequestInit, {
+      ...Option.getOrUndefined(given),
+      redirect: "manual"
+    })
+  )
+
 /** The HttpClient of one server and credential: refusals typed, retries bounded, redirects never followed with a credential. */
 export const httpClient = (options: Options) =>
   Effect.map(HttpClient.HttpClient, (client): HttpClient.HttpClient.With<ClientError> => {
     const times = options.retry?.times ?? 3
     const longest = Duration.toSeconds(options.retry?.longest ?? "10 seconds")
+    const once = (effect: Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>) =>
+      withoutRedirects(effect).pipe(
+        Effect.mapError(() => unreachable("The server could not be reached.")),
+        Effect.flatMap((response) => Effect.map(failureOf(response), (failure) => ({ response, failure }))),
+        inTime(options)
+      )
     const answer = (
       effect: Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>,
       left: number
     ): Effect.Effect<HttpClientResponse.HttpClientResponse, ClientError> =>
-      effect.pipe(
-        Effect.mapError(() => unreachable("The server could not be reached.")),
-        Effect.timeoutFail({
-          duration: options.timeout ?? "30 seconds",
-          onTimeout: () => unreachable("The server did not answer in time.")
-        }),
-        Effect.flatMap((response) =>
-          Effect.flatMap(failureOf(response), (failure) => {
-            if (failure === undefined) return Effect.succeed(response)
-            const wait = comeBack(failure, response)
-            return wait !== undefined && left > 0 && wait <= longest
-              ? Effect.zipRight(Effect.sleep(Duration.seconds(wait)), answer(effect, left - 1))
-              : Effect.fail(failure)
-          })
-        )
-      )
+      Effect.flatMap(once(effect), ({ failure, response }) => {
+        if (failure === undefined) return Effect.succeed(response)
+        const wait = comeBack(failure, response)
+        return wait !== undefined && left > 0 && wait <= longest
+          ? Effect.zipRight(Effect.sleep(Duration.seconds(wait)), answer(effect, left - 1))
+          : Effect.fail(failure)
+      })
+    // What a header cannot carry would end as an error of the HTTP library, which quotes it.
+    const sendable = /^[\x21-\x7e]{1,512}$/.test(Redacted.value(options.credential))
     return client.pipe(
       HttpClient.mapRequest((request) =>
         request.pipe(
@@ -119,12 +144,75 @@ export const httpClient = (options: Options) =>
           HttpClientRequest.setHeader("user-agent", options.userAgent ?? "ampoule-client")
         )
       ),
-      HttpClient.transformResponse((effect) => answer(effect, times))
+      HttpClient.transformResponse((effect) => (sendable ? answer(effect, times) : new Errors.CredentialInvalid()))
     )
   })
 
-/** The routes of the contract: `client.secrets.readValue({ urlParams: { projectId, environment, key } })`. */
-export const make = (options: Options) =>
-  Effect.flatMap(httpClient(options), (http) => HttpApiClient.makeWith(Api, { httpClient: http }))
+/** Groups of routes by name, routes by name. */
+export type Client =
+  typeof Api extends HttpApi.HttpApi<infer _Id, infer Groups, infer _E, infer _R>
+    ? {
+        readonly [Name in HttpApiGroup.HttpApiGroup.Name<Groups>]: RoutesOf<
+          HttpApiGroup.HttpApiGroup.WithName<Groups, Name>
+        >
+      }
+    : never
 
-export type Client = Effect.Effect.Success<ReturnType<typeof make>>
+type RoutesOf<Group> =
+  Group extends HttpApiGroup.HttpApiGroup<infer _Id, infer Endpoints, infer _E, infer _R>
+    ? { readonly [Endpoint in Endpoints as HttpApiEndpoint.HttpApiEndpoint.Name<Endpoint>]: Route<Endpoint> }
+    : never
+
+type Route<Endpoint> =
+  Endpoint extends HttpApiEndpoint.HttpApiEndpoint<
+    infer _Name,
+    infer _Method,
+    infer Path,
+    infer UrlParams,
+    infer Payload,
+    infer Headers,
+    infer Success,
+    infer _E,
+    infer _R,
+    infer _RE
+  >
+    ? (
+        request: HttpApiEndpoint.HttpApiEndpoint.ClientRequest<Path, UrlParams, Payload, Headers, false>
+      ) => Effect.Effect<Success, ClientError>
+    : never
+
+/** The path of the first thing wrong with a request, as the server would name it. What is wrong there is input. */
+const fieldOf = (error: ParseResult.ParseError): { readonly field?: string } => {
+  const [first] = ParseResult.ArrayFormatter.formatErrorSync(error)
+  return first === undefined || first.path.length === 0 ? {} : { field: first.path.map(String).join(".") }
+}
+
+/** What is left when `httpClient` has named its failures: a request that cannot be sent. Messages of schemas quote input. */
+const requestFailure = (error: unknown): unknown => {
+  if (ParseResult.isParseError(error)) return new Errors.ValidationFailed(fieldOf(error))
+  return HttpClientError.isHttpClientError(error) ? unreachable("The request could not be sent.") : error
+}
+
+const answerFailure = (error: unknown): unknown =>
+  ParseResult.isParseError(error) || HttpClientError.isHttpClientError(error) ? unexpected(200) : error
+
+type AnyRoute = (request: unknown) => Effect.Effect<unknown, unknown>
+
+/** The routes of the contract: `client.secrets.readValue({ urlParams: { projectId, environment, key } })`. */
+export const make = (options: Options): Effect.Effect<Client, never, HttpClient.HttpClient> =>
+  Effect.gen(function* () {
+    const typed = yield* HttpApiClient.makeWith(Api, {
+      httpClient: yield* httpClient(options),
+      transformResponse: (effect) => inTime(options)(Effect.mapError(effect, answerFailure))
+    })
+    const named = (routes: Record<string, AnyRoute>) =>
+      Record.map(
+        routes,
+        (route): AnyRoute =>
+          (request) =>
+            Effect.mapError(route(request), requestFailure)
+      )
+    // One function for every route: the types stay those of the routes, but for the failures named here.
+    const routes = typed as unknown as Record<string, Record<string, AnyRoute>>
+    return Record.map(routes, named) as unknown as Client
+  })

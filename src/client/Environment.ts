@@ -36,18 +36,27 @@ const unexpected = (status: number) => new Client.UnexpectedAnswer({ status, cod
 const decodeProjects = Schema.decodeUnknownOption(Schema.parseJson(ProjectList))
 const decodeInjected = Schema.decodeUnknownOption(Schema.parseJson(InjectedSecrets.pick("values")))
 
-const get = Effect.fnUntraced(function* (
-  http: HttpClient.HttpClient.With<Client.ClientError>,
+type Get = (
   request: HttpClientRequest.HttpClientRequest
-) {
-  const response = yield* http.execute(request)
-  const text = yield* Effect.mapError(response.text, () => unexpected(response.status))
-  return { status: response.status, etag: response.headers["etag"], text }
-}, Effect.scoped)
+) => Effect.Effect<
+  { readonly status: number; readonly etag: string | undefined; readonly text: string },
+  Client.ClientError
+>
 
-const projectId = Effect.fnUntraced(function* (http: HttpClient.HttpClient.With<Client.ClientError>, project: string) {
+const getWith =
+  (http: HttpClient.HttpClient.With<Client.ClientError>, options: Client.Options): Get =>
+  (request) =>
+    Effect.flatMap(http.execute(request), (response) =>
+      response.text.pipe(
+        Effect.mapError(() => unexpected(response.status)),
+        Client.inTime(options),
+        Effect.map((text) => ({ status: response.status, etag: response.headers["etag"], text }))
+      )
+    )
+
+const projectId = Effect.fnUntraced(function* (get: Get, project: string) {
   if (uuidPattern.test(project)) return project
-  const { status, text } = yield* get(http, HttpClientRequest.get("/projects"))
+  const { status, text } = yield* get(HttpClientRequest.get("/projects"))
   const list = decodeProjects(text)
   if (Option.isNone(list)) return yield* unexpected(status)
   const found = list.value.items.filter((one) => one.slug === project)
@@ -59,14 +68,15 @@ const projectId = Effect.fnUntraced(function* (http: HttpClient.HttpClient.With<
 
 /** Resolves the environment; fails when it cannot be had at all. */
 export const open = Effect.fnUntraced(function* (options: Options) {
-  const http = yield* Client.httpClient(options)
-  const id = yield* projectId(http, options.project)
+  const get = getWith(yield* Client.httpClient(options), options)
+  const id = yield* projectId(get, options.project)
+  // An older answer must not take the place of a newer one.
+  const one = yield* Effect.makeSemaphore(1)
   let values: ReadonlyMap<string, Redacted.Redacted> = new Map()
   let etag: string | undefined
 
   const refresh: Environment["refresh"] = Effect.gen(function* () {
     const answer = yield* get(
-      http,
       HttpClientRequest.get("/secrets/inject").pipe(
         HttpClientRequest.setUrlParams({ projectId: id, environment: options.environment }),
         etag === undefined ? (request) => request : HttpClientRequest.setHeader("if-none-match", etag)
@@ -81,7 +91,7 @@ export const open = Effect.fnUntraced(function* (options: Options) {
     values = new Map(Object.entries(body.value.values).map(([key, value]) => [key, Redacted.make(value)]))
     etag = answer.etag
     return true
-  })
+  }).pipe(one.withPermits(1))
 
   yield* refresh
   const environment: Environment = {

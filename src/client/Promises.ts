@@ -9,21 +9,19 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Redacted from "effect/Redacted"
+import { isDangerous } from "#src/formats/DangerousNames.ts"
 import type { ClientError } from "./Client.ts"
+import * as Credential from "./Credential.ts"
 import * as Environment from "./Environment.ts"
 
-export interface Options {
-  /** Id or slug. */
-  readonly project: string
-  /** Slug. */
-  readonly environment: string
+export interface Options extends Omit<Environment.Options, "credential"> {
+  /** `AMPOULE_API_TOKEN`, then `AMPOULE_TOKEN` by default, each also as `…_FILE`. */
+  readonly credential?: string
   /** `AMPOULE_URL` by default, else http://127.0.0.1:4400. */
   readonly url?: string
-  /** `AMPOULE_API_TOKEN`, then `AMPOULE_TOKEN` by default. */
-  readonly credential?: string
 }
 
-/** `code`: the server's, or `SERVER_UNREACHABLE`, `UNEXPECTED_ANSWER`, `PROJECT_UNCLEAR`, `NO_CREDENTIAL`. No message repeats a value. */
+/** `code`: the server's, or `SERVER_UNREACHABLE`, `UNEXPECTED_ANSWER`, `PROJECT_UNCLEAR`, `NO_CREDENTIAL`, `DANGEROUS_NAMES`. No message repeats a value. */
 export class AmpouleError extends Error {
   override readonly name = "AmpouleError"
   constructor(
@@ -68,36 +66,48 @@ export interface OpenEnvironment {
 
 /** Resolves an environment. Rejects with `AmpouleError`. */
 export const open = async (options: Options): Promise<OpenEnvironment> => {
-  const variables = process.env
-  const credential = options.credential ?? variables["AMPOULE_API_TOKEN"] ?? variables["AMPOULE_TOKEN"]
+  const credential =
+    options.credential === undefined ? Credential.ofEnvironment() : Redacted.make(options.credential.trim())
   if (credential === undefined) throw new AmpouleError("NO_CREDENTIAL", "Set AMPOULE_API_TOKEN, or pass a credential.")
-  const url = options.url ?? variables["AMPOULE_URL"]
+  const url = options.url ?? Credential.variable("AMPOULE_URL")
   const environment = await run(
-    Environment.open({
-      project: options.project,
-      environment: options.environment,
-      credential: Redacted.make(credential),
-      ...(url === undefined ? {} : { url })
-    }).pipe(Effect.provide(FetchHttpClient.layer))
+    Environment.open({ ...options, credential, ...(url === undefined ? {} : { url }) }).pipe(
+      Effect.provide(FetchHttpClient.layer)
+    )
   )
-  const plain = (key: string) => {
-    const value = environment.values.get(key)
-    return value === undefined ? undefined : Redacted.value(value)
-  }
   return {
-    get: plain,
+    get: (key) => {
+      const value = environment.values.get(key)
+      return value === undefined ? undefined : Redacted.value(value)
+    },
     keys: () => [...environment.values.keys()],
     toObject: () => Object.fromEntries([...environment.values].map(([key, value]) => [key, Redacted.value(value)])),
     refresh: () => run(environment.refresh)
   }
 }
 
-/** Resolves an environment and sets what `process.env` does not have yet (`override`: all of it). */
-export const load = async (options: Options & { readonly override?: boolean }): Promise<OpenEnvironment> => {
+export interface LoadOptions extends Options {
+  /** Also what `process.env` has already. */
+  readonly override?: boolean
+  /** Names that change which code runs (`NODE_OPTIONS`, `LD_PRELOAD`, …) and are meant to be set. */
+  readonly allow?: ReadonlyArray<string>
+}
+
+/** Resolves an environment and sets what `process.env` does not have yet. All or nothing. */
+export const load = async (options: LoadOptions): Promise<OpenEnvironment> => {
   const environment = await open(options)
-  for (const key of environment.keys()) {
-    const value = environment.get(key)
-    if (value !== undefined && (options.override === true || process.env[key] === undefined)) process.env[key] = value
+  const missing = Object.entries(environment.toObject()).filter(
+    ([key]) => options.override === true || process.env[key] === undefined
+  )
+  const dangerous = missing
+    .map(([key]) => key)
+    .filter((key) => isDangerous(key) && options.allow?.includes(key) !== true)
+  if (dangerous.length > 0) {
+    throw new AmpouleError(
+      "DANGEROUS_NAMES",
+      `Not set: ${dangerous.join(", ")}. Such variables can change which code runs; name them in \`allow\` if that is meant.`
+    )
   }
+  for (const [key, value] of missing) process.env[key] = value
   return environment
 }

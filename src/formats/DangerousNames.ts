@@ -1,0 +1,83 @@
+/** Variables that decide which code a program runs: a secret of that name would be a way to run some. */
+const dangerous: ReadonlySet<string> = new Set([
+  // search paths and shells
+  "PATH",
+  "ENV",
+  "BASH_ENV",
+  "BASH_FUNC",
+  "CDPATH",
+  "IFS",
+  "PS4",
+  "PROMPT_COMMAND",
+  "SHELL",
+  "SHELLOPTS",
+  "BASHOPTS",
+  "ZDOTDIR",
+  "COMSPEC",
+  "PATHEXT",
+  // run times
+  "NODE_OPTIONS",
+  "NODE_PATH",
+  "NODE_EXTRA_CA_CERTS",
+  "NODE_TLS_REJECT_UNAUTHORIZED",
+  "BUN_OPTIONS",
+  "DENO_DIR",
+  "PYTHONSTARTUP",
+  "PYTHONPATH",
+  "PYTHONHOME",
+  "PYTHONINSPECT",
+  "PYTHONBREAKPOINT",
+  "PYTHONWARNINGS",
+  "PERL5OPT",
+  "PERL5LIB",
+  "PERL5DB",
+  "PERLLIB",
+  "RUBYOPT",
+  "RUBYLIB",
+  "GEM_HOME",
+  "GEM_PATH",
+  "JAVA_TOOL_OPTIONS",
+  "_JAVA_OPTIONS",
+  "JDK_JAVA_OPTIONS",
+  "CLASSPATH",
+  "DOTNET_STARTUP_HOOKS",
+  "PHPRC",
+  "PHP_INI_SCAN_DIR",
+  "LUA_INIT",
+  "LUA_PATH",
+  "LUA_CPATH",
+  "R_PROFILE",
+  "ERL_FLAGS",
+  // loaders and libraries
+  "GCONV_PATH",
+  "GLIBC_TUNABLES",
+  "LOCPATH",
+  "NLSPATH",
+  "HOSTALIASES",
+  "RESOLV_HOST_CONF",
+  "OPENSSL_CONF",
+  "OPENSSL_ENGINES",
+  "OPENSSL_MODULES",
+  "SSL_CERT_FILE",
+  "SSL_CERT_DIR",
+  // programs that programs start
+  "EDITOR",
+  "VISUAL",
+  "PAGER",
+  "MANPAGER",
+  "LESSOPEN",
+  "LESSCLOSE",
+  "BROWSER",
+  "SUDO_ASKPASS",
+  "SSH_ASKPASS",
+  "RUSTC_WRAPPER",
+  "HOME",
+  "TMPDIR"
+])
+const dangerousPrefix = /^(LD_|DYLD_|GIT_|NPM_CONFIG_)/
+/** Of git, only what says which program or configuration to run. */
+const harmlessGit =
+  /^GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)$|^GIT_(TOKEN|USERNAME|PASSWORD|BRANCH|COMMIT|SHA|TAG|REF|REPOSITORY|REPO|URL)$/
+
+export const isDangerous = (name: string): boolean =>
+  dangerous.has(name) || (dangerousPrefix.test(name) && !harmlessGit.test(name))
