@@ -47,7 +47,7 @@ export const layer = HttpApiBuilder.Router.use((router) =>
       // Below the pages a wrong address is a page as well; the API's own routes keep their envelope.
       HttpRouter.get(
         "/app/*",
-        pages.open(() => new RouteNotFound())
+        pages.person(() => new RouteNotFound())
       )
     )
     yield* router.concat(HttpRouter.concatAll(own, ...found))

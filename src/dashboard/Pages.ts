@@ -95,10 +95,17 @@ export const make = (assets: Assets) =>
     const wantsJson = (request: HttpServerRequest.HttpServerRequest) =>
       request.headers["accept"]?.startsWith("application/json") === true
 
-    const failed = (who: Visitor | Visit, request: HttpServerRequest.HttpServerRequest, error: AnyApiError): Response =>
-      wantsJson(request)
-        ? respond(error)
-        : Html.page(ProblemPage({ visit: who, problem: error }), { status: statusOf(error) })
+    const failed = (
+      who: Visitor | Visit,
+      request: HttpServerRequest.HttpServerRequest,
+      error: AnyApiError
+    ): Response => {
+      const told = respond(error)
+      if (wantsJson(request)) return told
+      const page = Html.page(ProblemPage({ visit: who, problem: error }), { status: statusOf(error) })
+      const retryAfter = told.headers["retry-after"]
+      return retryAfter === undefined ? page : HttpServerResponse.setHeader(page, "retry-after", retryAfter)
+    }
 
     /** Whatever went wrong is a page, and in the log where the API would log it. */
     const guarded = <E, R>(who: Visitor | Visit, work: Effect.Effect<Response, E, R>) =>

@@ -54,7 +54,9 @@ const ProjectCard = ({
   <li class="project" data-filter-row={`${project.name} ${project.slug}`}>
     <div class="project-title">
       <div>
-        <h2>{project.name}</h2>
+        <h2>
+          <a href={Paths.project(project.id)}>{project.name}</a>
+        </h2>
         <code class="hint">{project.slug}</code>
       </div>
       <a class="hint" href={Paths.projectSettings(project.id)}>
@@ -259,42 +261,44 @@ const SettingsPage = ({
               </td>
               <td class="end">
                 {manages ? (
-                  <details class="menu-free">
+                  <details>
                     <summary class="button button-quiet">
                       Change<span class="hidden"> {environment.name}</span>
                     </summary>
-                    <form method="post" action={`${at}/environments/${environment.id}`} class="stack panel">
-                      <div class="field">
-                        <label for={`name-${environment.id}`}>Name</label>
-                        <input
-                          id={`name-${environment.id}`}
-                          name="name"
-                          value={environment.name}
-                          required
-                          autocomplete="off"
-                        />
-                      </div>
-                      <CheckBox
-                        name="protected"
-                        checked={environment.protected}
-                        hint="Only owners and admins change its secrets, and tokens that were created naming it."
+                    <div class="stack panel row-panel">
+                      <form method="post" action={`${at}/environments/${environment.id}`} class="stack">
+                        <div class="field">
+                          <label for={`name-${environment.id}`}>Name</label>
+                          <input
+                            id={`name-${environment.id}`}
+                            name="name"
+                            value={environment.name}
+                            required
+                            autocomplete="off"
+                          />
+                        </div>
+                        <CheckBox
+                          name="protected"
+                          checked={environment.protected}
+                          hint="Only owners and admins change its secrets, and tokens that were created naming it."
+                        >
+                          Protected
+                        </CheckBox>
+                        <div class="buttons">
+                          <button class="button button-primary">Save</button>
+                        </div>
+                      </form>
+                      <Confirm
+                        action={`${at}/environments/${environment.id}/delete`}
+                        label="Delete the environment"
+                        verb={`Delete ${environment.slug}`}
                       >
-                        Protected
-                      </CheckBox>
-                      <div class="buttons">
-                        <button class="button button-primary">Save</button>
-                      </div>
-                    </form>
-                    <Confirm
-                      action={`${at}/environments/${environment.id}/delete`}
-                      label="Delete the environment"
-                      verb={`Delete ${environment.slug}`}
-                    >
-                      <p>
-                        Its secrets become unreachable at once, for people, tokens and running deployments. This cannot
-                        be undone here.
-                      </p>
-                    </Confirm>
+                        <p>
+                          Its secrets become unreachable at once, for people, tokens and running deployments. This
+                          cannot be undone here.
+                        </p>
+                      </Confirm>
+                    </div>
                   </details>
                 ) : null}
               </td>

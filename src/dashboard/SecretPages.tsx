@@ -3,7 +3,7 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type { AnyApiError } from "#schema/ApiError.ts"
-import { SecretNotFound } from "#schema/Errors.ts"
+import { SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { SecretId } from "#schema/Ids.ts"
 import {
   type DeletedSecretList,
@@ -134,6 +134,7 @@ const SecretPage = ({ doing, graph, id, place, problem, revealed, versions }: Sh
                   }
                   problem={editing}
                 />
+                <CheckBox name="empty">The text shall be empty</CheckBox>
                 <Select name="kind" label="Kind" choices={kinds} value="" problem={editing} />
                 <div class="buttons">
                   <button class="button button-primary">Save a new version</button>
@@ -318,12 +319,24 @@ export const routes = (pages: Pages) =>
         const id = yield* secretId
         const form = yield* Form.read
         const kind = form.filled("kind")
+        const value = form.text("value")
+        // A field that was left empty by mistake must not empty the secret; with a kind it means the text that stands.
+        const written = value !== "" || form.has("empty")
         const done = yield* attempt(
-          Form.decode(UpdateSecret)({
-            value: form.text("value"),
-            ...(kind === undefined ? {} : { kind }),
-            expectedVersion: Number(form.text("expectedVersion"))
-          }).pipe(Effect.flatMap((body) => secrets.update(id, body)))
+          Effect.gen(function* () {
+            if (!written && kind === undefined) {
+              return yield* new ValidationFailed({
+                field: "value",
+                message: "Enter a text, or say that it shall be empty"
+              })
+            }
+            const body = yield* Form.decode(UpdateSecret)({
+              ...(written ? { value } : {}),
+              ...(kind === undefined ? {} : { kind }),
+              expectedVersion: Number(form.text("expectedVersion"))
+            })
+            return yield* secrets.update(id, body)
+          })
         )
         return Either.isRight(done)
           ? Html.seeOther(withNotice(Paths.secret(place.at, id), "secret-changed"))

@@ -193,6 +193,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         assert.strictEqual(page.text, "")
       }
       const device = yield* TestApp.get("/device?code=BCDF-GHJK")
+      assert.strictEqual((yield* TestApp.get("/app/nowhere")).status, 303)
       assert.strictEqual(device.headers.get("location"), "/app/sign-in?next=%2Fdevice%3Fcode%3DBCDF-GHJK")
     })
   )

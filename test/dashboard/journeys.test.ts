@@ -123,6 +123,9 @@ layer(Browser.layerWith(setupCode), { excludeTestServices: true, timeout: "60 se
           await page.waitForFunction(
             () => (document.querySelector("#f-value") as HTMLTextAreaElement).value === "value-one"
           )
+          await page.getByLabel("New text").fill("")
+          await button(page, "Save a new version").click()
+          await page.getByText("Enter a text, or say that it shall be empty").waitFor()
           await page.getByLabel("New text").fill("value-two")
           await button(page, "Save a new version").click()
           await page.getByText("The secret is saved.").waitFor()
