@@ -185,6 +185,9 @@ describe.skipIf(!possible)("AMPOULE_WORKERS", () => {
         assert.strictEqual(counts.length, 2)
         assert.strictEqual(counts[0] + counts[1], 20)
 
+        const pools = [...(yield* scrape).matchAll(/^ampoule_database_pool_size\{worker="[12]"\} 10$/gm)]
+        assert.strictEqual(pools.length, 2)
+
         const code = yield* Effect.async<number | null>((resume) => {
           server.child.once("exit", (code) => resume(Effect.succeed(code)))
           server.child.kill("SIGTERM")
