@@ -16,7 +16,7 @@ import * as Values from "#src/audit/Values.ts"
 import { type Columns, type Expected, type Problem, type Report, Verifier } from "#src/audit/Verify.ts"
 import { inTime, Vault } from "#src/crypto/Vault.ts"
 import { Audit } from "./Audit.ts"
-import { AuditSeal, signed } from "./AuditSeal.ts"
+import { AuditSeal, deadAfter, signed } from "./AuditSeal.ts"
 
 /** The operator is told why nothing was done. */
 export class KeepingRefused extends Data.TaggedError("KeepingRefused")<{ readonly message: string }> {}
@@ -35,9 +35,13 @@ interface SealRow extends Row {
   readonly final: boolean
   readonly rootKeyId: string
   readonly mac: Buffer
+  readonly seenAt: Date
 }
 
 const fetched = 1_000
+/** Streams whose process said that it lives are closed by it. */
+const isOrphan = (seenAt: Date, { alone, now }: Pick<VerifyOptions, "alone" | "now">) =>
+  alone || seenAt.getTime() < now - deadAfter
 
 /**
  * One view of the database for all that `work` reads. Writers are not held up.
@@ -95,6 +99,8 @@ export interface VerifyOptions {
   readonly checkpoints: ReadonlyArray<string>
   /** Compare the secrets with their last writes. */
   readonly values: boolean
+  /** No other process uses the database: what it does not hold open nobody does. */
+  readonly alone: boolean
   readonly now: number
   readonly progress: Progress
 }
@@ -138,15 +144,16 @@ export const inspect = Effect.fnUntraced(function* (
   const expected: Array<Expected> = []
   let seals = 0
   for (const row of yield* sql<SealRow>`
-        SELECT stream, seq::float8 AS seq, hash, final, root_key_id, mac FROM audit_seals ORDER BY stream`) {
+        SELECT stream, seq::float8 AS seq, hash, final, root_key_id, mac, seen_at FROM audit_seals ORDER BY stream`) {
     const genuine =
       vault === null ||
       (yield* inTime(
         vault.auditHeadMatches(Chain.sealText(row, row.final), { mac: row.mac, rootKeyId: row.rootKeyId })
       ))
-    if (genuine)
-      expected.push({ stream: row.stream, seq: row.seq, hash: row.hash, final: row.final, source: "its seal" })
-    else problems.push({ stream: row.stream, seq: row.seq, what: "has a seal that the vault did not make" })
+    if (genuine) {
+      const { final, hash, seq, stream } = row
+      expected.push({ stream, seq, hash, final, orphan: isOrphan(row.seenAt, options), source: "its seal" })
+    } else problems.push({ stream: row.stream, seq: row.seq, what: "has a seal that the vault did not make" })
     if (genuine && vault !== null) seals++
   }
   for (const pin of reader.pins.values()) {
@@ -464,7 +471,7 @@ export const acceptRestore = Effect.fn("AuditKeeping.acceptRestore")(function* (
     .filter(({ stream }) => !own.includes(stream))
     .filter((row) => row.sealedSeq !== row.seq || row.final !== true)
     // A process that runs beside this one closes its streams itself.
-    .filter((row) => row.seenAt === null || row.seenAt.getTime() < options.now - 300_000)
+    .filter((row) => row.seenAt === null || isOrphan(row.seenAt, options))
   if (accepted.length === 0 && closed.length === 0) return false
   if (!(yield* decide({ accepted, closed }))) return false
   for (const head of closed) {

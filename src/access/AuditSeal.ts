@@ -23,9 +23,7 @@ import { Audit } from "./Audit.ts"
 
 /** Says of itself that it lives: how often, and when it is taken for dead (milliseconds). */
 const heartbeat = 60_000
-const deadAfter = 300_000
-/** What a killed process can have left unsealed; more is not believed to be its own. */
-const adoptable = { entries: 2 * Chain.anchorEntries, millis: Chain.graceMillis }
+export const deadAfter = 300_000
 /** Rows of `audit_seals` that did not move are looked at again this often. */
 const fullPass = 600_000
 const wallClock = Clock.make()
@@ -157,11 +155,11 @@ export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {
         }
         const tail = yield* sql<{ readonly seq: number; readonly hash: Buffer; readonly body: string }>`
           SELECT seq::float8 AS seq, hash, body FROM audit_entries
-          WHERE stream = ${row.stream} AND seq > ${row.seq} ORDER BY seq LIMIT ${adoptable.entries + 1}`
+          WHERE stream = ${row.stream} AND seq > ${row.seq} ORDER BY seq LIMIT ${Chain.orphanEntries + 1}`
         const verifier = new Verifier({ expected: [], cuts: [], starts: new Map([[row.stream, row]]) })
         for (const entry of tail) verifier.add({ stream: row.stream, ...entry })
         const { from = 0, problemCount, to = 0 } = verifier.finish()
-        if (problemCount > 0 || tail.length > adoptable.entries || to - from > adoptable.millis) {
+        if (problemCount > 0 || tail.length > Chain.orphanEntries || to - from > Chain.orphanMillis) {
           yield* alarm(row.stream, "entries that were never sealed do not look like those of a process that was killed")
           continue
         }

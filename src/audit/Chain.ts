@@ -47,5 +47,8 @@ export const sealText = (head: Head, final: boolean): Uint8Array => {
 /** Milliseconds between two seals of a busy stream, and entries after which one is made sooner: what a cut tail can hide in. */
 export const anchorMillis = 10_000
 export const anchorEntries = 1_000
+/** What a killed process can have left unsealed: more entries, or longer a time, are not believed to be its own. */
+export const orphanEntries = 2 * anchorEntries
+export const orphanMillis = 60_000
 /** How old an entry may be that no seal covers yet: the anchor, a slow vault, and clocks that differ. */
 export const graceMillis = 60_000

@@ -116,16 +116,24 @@ export interface Cut extends Head {
 export const cutText = ({ before, hash, seq, stream }: Cut): string =>
   `${cutOrigin}\n${seq}\n${base64(hash)}\nstream ${stream}\nbefore ${before}\n`
 
+const parseCut = (text: string): Cut | undefined => {
+  const [first, seq = "", hash = "", stream = "", before = "", ...rest] = text.trimEnd().split("\n")
+  const one = head(stream.replace(/^stream /, ""), seq, hash)
+  return first === cutOrigin && one !== undefined && rest.length === 0
+    ? { ...one, before: before.replace(/^before /, "") }
+    : undefined
+}
+
+/** What a note says, whoever wrote it: for a reader without the key. */
+export const claimedCut = (note: string): Cut | undefined => parseCut(note.slice(0, note.indexOf("\n\n") + 1))
+
 export const openCut = (
   note: string,
   keys: ReadonlyArray<SignedNote.NoteKey>
 ): Either.Either<Cut, SignedNote.Refusal> =>
   Either.flatMap(SignedNote.open(note, keys), (text) => {
-    const [first, seq = "", hash = "", stream = "", before = "", ...rest] = text.trimEnd().split("\n")
-    const one = head(stream.replace(/^stream /, ""), seq, hash)
-    return first === cutOrigin && one !== undefined && rest.length === 0
-      ? Either.right({ ...one, before: before.replace(/^before /, "") })
-      : Either.left("is no signed note" as const)
+    const cut = parseCut(text)
+    return cut === undefined ? Either.left("is no signed note" as const) : Either.right(cut)
   })
 
 // --- a file of checkpoints ---

@@ -1,5 +1,5 @@
 /** Whether a trail is what was written: links, numbers, names, and whatever vouches for its heads from outside. */
-import { chain, genesis, type Head, sameBytes } from "./Chain.ts"
+import { chain, genesis, type Head, orphanEntries, orphanMillis, sameBytes } from "./Chain.ts"
 import type { Cut } from "./Checkpoint.ts"
 
 /** The columns beside a body in the database, as text; they must say what the body says. */
@@ -27,6 +27,8 @@ export interface Expected extends Head {
   readonly source: string
   /** Nothing may come after it. */
   readonly final?: boolean
+  /** Its process is dead and nobody closed the stream yet: a short tail under no seal is its own. */
+  readonly orphan?: boolean
 }
 
 export interface Options {
@@ -67,6 +69,7 @@ interface StreamState {
   sealedTo: number
   sealed: boolean
   final: boolean
+  orphan: boolean
   unsealed: number
   unsealedOldest: number
   unsealedNewest: number
@@ -146,6 +149,7 @@ export class Verifier {
       sealedTo: Math.max(0, ...seals.map((one) => one.seq)),
       sealed: seals.length > 0,
       final: seals.some((one) => one.final === true),
+      orphan: seals.some((one) => one.orphan === true),
       unsealed: 0,
       unsealedOldest: Number.POSITIVE_INFINITY,
       unsealedNewest: 0,
@@ -232,7 +236,9 @@ export class Verifier {
       if (sealed === undefined || state.unsealed === 0) continue
       const young =
         state.unsealedOldest >= sealed.now - sealed.grace && state.unsealedNewest <= sealed.now + sealed.grace
-      if (young) unsealed += state.unsealed
+      const left =
+        state.orphan && state.unsealed <= orphanEntries && state.unsealedNewest - state.unsealedOldest <= orphanMillis
+      if (young || left) unsealed += state.unsealed
       else if (!state.sealed) {
         this.#problem(stream, state.unsealedFirst, "begins a stream that no seal knows: the vault never vouched for it")
       } else {
