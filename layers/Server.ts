@@ -12,6 +12,7 @@ import * as DeviceApproval from "#src/http/DeviceApproval.ts"
 import * as Discovery from "#src/http/Discovery.ts"
 import * as ErrorEnvelope from "#src/http/ErrorEnvelope.ts"
 import * as Identity from "#src/http/Identity.ts"
+import * as MachineIdentity from "#src/http/MachineIdentity.ts"
 import * as ManageProjects from "#src/http/ManageProjects.ts"
 import * as Mcp from "#src/http/Mcp.ts"
 import * as Members from "#src/http/Members.ts"
@@ -27,6 +28,8 @@ import * as Sessions from "#src/http/Sessions.ts"
 import * as Setup from "#src/http/Setup.ts"
 import * as Shutdown from "#src/http/Shutdown.ts"
 import * as Teams from "#src/http/Teams.ts"
+import * as TokenExchange from "#src/http/TokenExchange.ts"
+import * as Webhooks from "#src/http/Webhooks.ts"
 import * as Services from "./Services.ts"
 
 /** One line per group of `schema/Api.ts`. */
@@ -38,6 +41,7 @@ const routes = Layer.mergeAll(
   DeviceApproval.layer,
   Discovery.layer,
   Identity.layer,
+  MachineIdentity.layer,
   ManageProjects.layer,
   Members.layer,
   Metadata.layer,
@@ -49,7 +53,8 @@ const routes = Layer.mergeAll(
   Secrets.layer,
   Sessions.layer,
   Setup.layer,
-  Teams.layer
+  Teams.layer,
+  Webhooks.layer
 )
 
 /** Everything but the choices: see `Services.ts` for those. */
@@ -57,7 +62,7 @@ export const layer = (options: Server.Options) =>
   Server.layer(options).pipe(
     Layer.provide(HttpApiBuilder.api(ServerApi)),
     Layer.provide(ErrorEnvelope.layer),
-    Layer.provide([routes, Dashboard.layer, Mcp.layer]),
+    Layer.provide([routes, Dashboard.layer, Mcp.layer, TokenExchange.layer]),
     Layer.provide(Authentication.layer),
     Layer.provide(Shutdown.layer),
     Layer.provideMerge(Services.layer)

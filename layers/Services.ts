@@ -38,9 +38,16 @@ import { Maintenance } from "#src/secrets/Maintenance.ts"
 import { KeyNames } from "#src/secrets/KeyNames.ts"
 import { Origins } from "#src/secrets/Origins.ts"
 import { SealedExport } from "#src/mcp/SealedExport.ts"
+import { Exchange } from "#src/machines/Exchange.ts"
+import { Issuers } from "#src/machines/Issuers.ts"
+import { Rules } from "#src/machines/Rules.ts"
+import { Outbound } from "#src/outbound/Outbound.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
 import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
+import { Dispatcher } from "#src/webhooks/Dispatcher.ts"
+import { Webhooks } from "#src/webhooks/Webhooks.ts"
+import { WebhookSecrets } from "#src/webhooks/WebhookSecrets.ts"
 
 const crypto = Layer.mergeAll(Rotation.Default, ServiceKeys.Default, SnapshotCipher.Default).pipe(
   Layer.provideMerge(DataKeys.Default)
@@ -67,11 +74,15 @@ const oauth = Consent.Default.pipe(
   Layer.provideMerge(OAuthGrants.Default),
   Layer.provideMerge(AuthorizationServer.Default)
 )
+const outward = Layer.mergeAll(Dispatcher.Default, Exchange.Default, Rules.Default, Webhooks.Default).pipe(
+  Layer.provideMerge(Layer.merge(Issuers.Default, WebhookSecrets.Default)),
+  Layer.provideMerge(Outbound.Default)
+)
 const mcp = Layer.mergeAll(Changes.Default, McpSessions.Default, Protocol.Default).pipe(
   Layer.provideMerge(Layer.mergeAll(Credentials.Default, SealedExport.Default, ValueRequests.Default))
 )
 
-export const layer = Layer.merge(mcp, oauth).pipe(
+export const layer = Layer.mergeAll(mcp, oauth, outward).pipe(
   Layer.provideMerge(Layer.mergeAll(projects, secrets)),
   Layer.provideMerge(credentials),
   Layer.provideMerge(access),

@@ -40,19 +40,22 @@ export default Effect.gen(function* () {
     url text NOT NULL,
     events text[],
     enabled boolean NOT NULL,
-    root_key_id text NOT NULL,
-    wrapped_secret bytea NOT NULL,
-    previous_root_key_id text,
-    previous_wrapped_secret bytea,
-    previous_until timestamptz,
     created_by uuid NOT NULL REFERENCES users (id),
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL
   )`
   yield* sql`CREATE INDEX webhooks_team ON webhooks (team_id)`
+  // Those that sign: one without an end, and for a day after a rotation the one before.
+  yield* sql`CREATE TABLE webhook_secrets (
+    id uuid PRIMARY KEY,
+    webhook_id uuid NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
+    root_key_id text NOT NULL,
+    wrapped bytea NOT NULL,
+    ends_at timestamptz
+  )`
+  yield* sql`CREATE INDEX webhook_secrets_webhook ON webhook_secrets (webhook_id)`
   // The outbox: written with the change it tells of, in one transaction.
   yield* sql`CREATE TABLE webhook_deliveries (
-    id uuid PRIMARY KEY,
     webhook_id uuid NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
     event_id uuid NOT NULL,
     event text NOT NULL,
@@ -62,9 +65,9 @@ export default Effect.gen(function* () {
     log jsonb NOT NULL DEFAULT '[]'::jsonb,
     created_at timestamptz NOT NULL,
     next_at timestamptz NOT NULL,
-    finished_at timestamptz
+    finished_at timestamptz,
+    PRIMARY KEY (webhook_id, event_id)
   )`
-  yield* sql`CREATE INDEX webhook_deliveries_due ON webhook_deliveries (next_at) WHERE state = 'pending'`
-  yield* sql`CREATE INDEX webhook_deliveries_shown ON webhook_deliveries (webhook_id, id DESC)`
+  yield* sql`CREATE INDEX webhook_deliveries_due ON webhook_deliveries (webhook_id, next_at) WHERE state = 'pending'`
   yield* sql`CREATE INDEX webhook_deliveries_age ON webhook_deliveries (finished_at) WHERE finished_at IS NOT NULL`
 })

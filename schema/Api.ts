@@ -12,6 +12,7 @@ import { DeviceApi, DeviceApprovalApi, MyGrantsApi } from "./DeviceApi.ts"
 import { DiscoveryApi, MetadataApi, OpenApiDocument } from "./DiscoveryApi.ts"
 import * as Errors from "./Errors.ts"
 import { IdentityApi } from "./IdentityApi.ts"
+import { MachineRulesApi } from "./MachineIdentityApi.ts"
 import { ManageProjectsApi } from "./ManageProjectsApi.ts"
 import { operation } from "./Operation.ts"
 import { OAuthApi } from "./OAuthApi.ts"
@@ -20,6 +21,7 @@ import { SealedApi, SealingKeysApi } from "./SealedApi.ts"
 import { SecretsApi } from "./SecretsApi.ts"
 import { SessionApi, SetupApi } from "./SessionApi.ts"
 import { MembersApi, TeamsApi } from "./TeamsApi.ts"
+import { WebhooksApi } from "./WebhooksApi.ts"
 import { answers } from "./Wire.ts"
 
 /** What any route can answer (interface 4: "failure statuses for every operation include 400, 404, 429 and 500"). */
@@ -73,6 +75,8 @@ export class DashboardApi extends HttpApi.make("dashboard")
   .add(MembersApi)
   .add(ManageProjectsApi)
   .add(ApiTokensApi)
+  .add(MachineRulesApi)
+  .add(WebhooksApi)
   .add(AuditApi)
   .add(DeviceApprovalApi)
   .add(MyGrantsApi)

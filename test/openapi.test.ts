@@ -309,6 +309,37 @@ const dashboard: Record<string, Row> = {
     required: ["teamId", "tokenId"]
   }),
   "DELETE /teams/{teamId}/api-tokens/{tokenId}": sessionRoute(200, "RevokedAck", { required: ["teamId", "tokenId"] }),
+  "POST /teams/{teamId}/machine-rules": sessionRoute(201, "MachineRule", {
+    required: ["teamId"],
+    body: members(
+      ["name", "issuer", "claims"],
+      ["audience", "accessLevel", "projects", "environments", "lifetimeSeconds"]
+    ),
+    more: body
+  }),
+  "GET /teams/{teamId}/machine-rules": sessionRoute(200, "MachineRuleList", { required: ["teamId"] }),
+  "DELETE /teams/{teamId}/machine-rules/{ruleId}": sessionRoute(200, "DeletedAck", { required: ["teamId", "ruleId"] }),
+  "POST /teams/{teamId}/webhooks": sessionRoute(201, "WebhookWithSecret", {
+    required: ["teamId"],
+    body: members(["name", "url"], ["events"]),
+    more: body
+  }),
+  "GET /teams/{teamId}/webhooks": sessionRoute(200, "WebhookList", { required: ["teamId"] }),
+  "PATCH /teams/{teamId}/webhooks/{webhookId}": sessionRoute(200, "Webhook", {
+    required: ["teamId", "webhookId"],
+    body: members([], ["name", "url", "events", "enabled"]),
+    more: body
+  }),
+  "POST /teams/{teamId}/webhooks/{webhookId}/rotate": sessionRoute(200, "WebhookWithSecret", {
+    required: ["teamId", "webhookId"]
+  }),
+  "POST /teams/{teamId}/webhooks/{webhookId}/test": sessionRoute(201, "WebhookDelivery", {
+    required: ["teamId", "webhookId"]
+  }),
+  "GET /teams/{teamId}/webhooks/{webhookId}/deliveries": sessionRoute(200, "WebhookDeliveryList", {
+    required: ["teamId", "webhookId"]
+  }),
+  "DELETE /teams/{teamId}/webhooks/{webhookId}": sessionRoute(200, "DeletedAck", { required: ["teamId", "webhookId"] }),
   "GET /teams/{teamId}/audit": sessionRoute(200, "AuditPage", {
     required: ["teamId"],
     optional: ["cursor", "limit", "action", "actor", "projectId", "environment", "key", "since", "until"]

@@ -10,6 +10,7 @@ import * as Chain from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import * as GroupCommit from "./GroupCommit.ts"
+import * as Outbox from "./Outbox.ts"
 import { RequestInfo, type RequestOrigin } from "./RequestInfo.ts"
 
 export interface AuditEvent {
@@ -99,6 +100,13 @@ export const canonicalBody = (entry: Entry, stream: string, seq: number): string
     versions: event.versions,
     via: origin.via
   })
+}
+
+/** What webhooks are told of an entry: less than it says, and nothing of what was refused. */
+const toldOf = ({ at, event, id }: Entry): ReadonlyArray<Outbox.Told> => {
+  const { action, outcome, teamId } = event
+  if (outcome !== "allowed" || teamId === null || !Outbox.isTold(action)) return []
+  return [{ id, at, action, team: teamId, event, actor: actorOf(event.actor) }]
 }
 
 /** The streams that this process writes, as it knows them itself: what the database says of them is not believed. */
@@ -210,6 +218,8 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
     const append = Effect.fnUntraced(function* (...events: ReadonlyArray<AuditEvent>) {
       if (events.length === 0) return
       const entries = yield* Effect.forEach(events, toEntry)
+      const told = entries.flatMap(toldOf)
+      if (told.length > 0) yield* Outbox.enqueue(sql, told)
       const { writeStream, written } = own
       const lockHead = sql<{ readonly seq: number; readonly hash: Buffer }>`
         SELECT seq::float8 AS seq, hash FROM audit_streams WHERE id = ${writeStream} FOR UPDATE`

@@ -52,7 +52,7 @@ export const check = Effect.fnUntraced(
     const named = yield* decodeNamed(
       yield* sql`
         SELECT root_key_id FROM data_keys UNION SELECT root_key_id FROM sealing_keys
-        UNION SELECT root_key_id FROM service_keys`
+        UNION SELECT root_key_id FROM service_keys UNION SELECT root_key_id FROM webhook_secrets`
     )
     for (const { rootKeyId } of named) {
       if (!rootKeyIds.includes(rootKeyId)) return yield* new VaultForeign({ rootKeyId, heldId })

@@ -126,6 +126,21 @@ export class Rotation extends Effect.Service<Rotation>()("crypto/Rotation", {
             ${rows.map((r) => r.id)}::text[], ${rows.map((r) => r.rootKeyId)}::text[],
             ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[]
           ) AS i (name, root_key_id, wrapped) WHERE k.name = i.name`
+      },
+      {
+        table: "webhook_secrets",
+        purpose: "webhook-secret",
+        batch: (current, after) => sql<WrappedRow>`
+          SELECT s.id::text AS id, w.team_id, '' AS project_id, '' AS environment_id, s.id::text AS key_id,
+            s.root_key_id, s.wrapped
+          FROM webhook_secrets s JOIN webhooks w ON w.id = s.webhook_id
+          WHERE s.root_key_id <> ${current} AND s.id::text COLLATE "C" > ${after}
+          ORDER BY s.id::text COLLATE "C" LIMIT ${wrappedBatch} FOR NO KEY UPDATE OF s SKIP LOCKED`,
+        store: (rows) => sql`
+          UPDATE webhook_secrets s SET root_key_id = i.root_key_id, wrapped = i.wrapped FROM unnest(
+            ${rows.map((r) => r.id)}::uuid[], ${rows.map((r) => r.rootKeyId)}::text[],
+            ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[]
+          ) AS i (id, root_key_id, wrapped) WHERE s.id = i.id`
       }
     ]
 
@@ -134,10 +149,18 @@ export class Rotation extends Effect.Service<Rotation>()("crypto/Rotation", {
       sql<{ readonly rootKeyId: string; readonly n: number }>`
         SELECT root_key_id, count(*)::int AS n FROM (
           SELECT root_key_id FROM data_keys UNION ALL SELECT root_key_id FROM sealing_keys
-          UNION ALL SELECT root_key_id FROM service_keys UNION ALL SELECT root_key_id FROM vault_canary
+          UNION ALL SELECT root_key_id FROM service_keys UNION ALL SELECT root_key_id FROM webhook_secrets
+          UNION ALL SELECT root_key_id FROM vault_canary
         ) AS named GROUP BY root_key_id ORDER BY root_key_id`,
       (rows) => new Map(rows.map(({ n, rootKeyId }) => [rootKeyId, n]))
     )
+
+    /** Seals of the audit trail that a server has yet to make again under another key. */
+    const auditSeals = (rootKeyId: string) =>
+      Effect.map(
+        sql<{ readonly n: number }>`SELECT count(*)::int AS n FROM audit_seals WHERE root_key_id = ${rootKeyId}`,
+        (rows) => rows[0].n
+      )
 
     const others = (current: string) =>
       Effect.map(named, (counts) => [...counts].reduce((sum, [id, n]) => (id === current ? sum : sum + n), 0))
@@ -370,6 +393,6 @@ export class Rotation extends Effect.Service<Rotation>()("crypto/Rotation", {
     })
     yield* Housekeeping.every("10 minutes", removeUnused)
 
-    return { rewrapAll, rotateDataKeys, removeUnused, named } as const
+    return { rewrapAll, rotateDataKeys, removeUnused, named, auditSeals } as const
   })
 }) {}

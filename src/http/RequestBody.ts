@@ -14,13 +14,14 @@ const MiB = 1024 * 1024
 /** "over 1 MiB; `/secrets/bulk` 32 MiB; sealed open 8 MiB" (decisions 3). */
 export const limitOf = (path: string): number => {
   if (path === "/secrets/bulk") return 32 * MiB
+  if (path === "/auth/token-exchange") return MiB / 16
   if (path.endsWith("/sealed-values/open") || path === "/mcp") return 8 * MiB
   return MiB
 }
 
 /** OAuth speaks in forms (RFC 6749), and so do the dashboard's pages; MCP answers in its own shapes. All else is JSON. */
 const readsAnything = (path: string): boolean =>
-  path.startsWith("/oauth/") || path.startsWith("/app/") || path === "/mcp"
+  path.startsWith("/oauth/") || path === "/auth/token-exchange" || path.startsWith("/app/") || path === "/mcp"
 
 const read = (source: IncomingMessage, limit: number): Effect.Effect<Buffer, PayloadTooLarge> =>
   Effect.async((resume) => {

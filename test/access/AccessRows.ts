@@ -294,5 +294,33 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}/revoke`)
   ],
   "DELETE /teams/:teamId/api-tokens/:tokenId": [ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}`)],
+  "POST /teams/:teamId/machine-rules": [
+    ofTeam("manage", [201], "/machine-rules", {
+      name: "ci",
+      issuer: "https://ci.example.com",
+      claims: { sub: "project:shop" }
+    })
+  ],
+  "GET /teams/:teamId/machine-rules": [ofTeam("manage", [200], "/machine-rules")],
+  "DELETE /teams/:teamId/machine-rules/:ruleId": [
+    ofTeam("manage", [404, "GRANT_NOT_FOUND"], `/machine-rules/${nowhere}`)
+  ],
+  "POST /teams/:teamId/webhooks": [
+    ofTeam("manage", [400, "VALIDATION_FAILED"], "/webhooks", { name: "hook", url: "https://10.0.0.1/hook" })
+  ],
+  "GET /teams/:teamId/webhooks": [ofTeam("manage", [200], "/webhooks")],
+  "PATCH /teams/:teamId/webhooks/:webhookId": [
+    ofTeam("manage", [404, "ROUTE_NOT_FOUND"], `/webhooks/${nowhere}`, { enabled: false })
+  ],
+  "POST /teams/:teamId/webhooks/:webhookId/rotate": [
+    ofTeam("manage", [404, "ROUTE_NOT_FOUND"], `/webhooks/${nowhere}/rotate`)
+  ],
+  "POST /teams/:teamId/webhooks/:webhookId/test": [
+    ofTeam("manage", [404, "ROUTE_NOT_FOUND"], `/webhooks/${nowhere}/test`)
+  ],
+  "GET /teams/:teamId/webhooks/:webhookId/deliveries": [
+    ofTeam("manage", [404, "ROUTE_NOT_FOUND"], `/webhooks/${nowhere}/deliveries`)
+  ],
+  "DELETE /teams/:teamId/webhooks/:webhookId": [ofTeam("manage", [404, "ROUTE_NOT_FOUND"], `/webhooks/${nowhere}`)],
   "GET /teams/:teamId/audit": [ofTeam("manage", [200], "/audit")]
 }

@@ -1,0 +1,68 @@
+/**
+ * Changes on their way to webhooks: rows that commit with the change and its audit entry, or not at all. What is written
+ * here is sent by `src/webhooks/Dispatcher.ts`, by whatever process comes first.
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import type { AuditAction } from "#schema/Audit.ts"
+import type { TeamId } from "#schema/Ids.ts"
+import { eventOfAction } from "#schema/WebhooksApi.ts"
+
+export interface Told {
+  /** Of the audit entry; the same in every delivery of this event. */
+  readonly id: string
+  readonly at: number
+  readonly action: AuditAction
+  readonly team: TeamId
+  /** What it says of itself beyond that: names and ids, since an audit entry holds nothing else. */
+  readonly event: {
+    readonly projectId?: string
+    readonly environmentId?: string
+    readonly environment?: string
+    readonly keys?: ReadonlyArray<string>
+    readonly versions?: ReadonlyArray<number>
+    readonly revision?: number
+    readonly target?: { readonly type: string; readonly id: string; readonly name: string }
+  }
+  readonly actor: { readonly type: string; readonly id: string; readonly name: string }
+}
+
+export const isTold = (action: AuditAction): boolean => eventOfAction[action] !== undefined
+
+/** The body of a delivery, as it is signed. `revision` orders the writes of an environment; deliveries come in any order. */
+export const bodyOf = ({ actor, at, event, id, team }: Omit<Told, "action">, type: string): string =>
+  JSON.stringify({
+    id,
+    type,
+    at: new Date(at).toISOString(),
+    team,
+    project: event.projectId,
+    environment: event.environment,
+    environmentId: event.environmentId,
+    keys: event.keys ?? [],
+    versions: event.versions,
+    revision: event.revision,
+    target:
+      event.target === undefined
+        ? undefined
+        : { type: event.target.type, id: event.target.id, name: event.target.name },
+    actor: { type: actor.type, id: actor.id, name: actor.name }
+  })
+
+/** One statement for all entries and all webhooks of their teams. */
+export const enqueue = (sql: SqlClient.SqlClient, all: ReadonlyArray<Told>) => {
+  const rows = all.flatMap((told) => {
+    const event = eventOfAction[told.action]
+    return event === undefined ? [] : [{ told, event, body: bodyOf(told, event) }]
+  })
+  return sql`
+    INSERT INTO webhook_deliveries (webhook_id, event_id, event, body, state, created_at, next_at)
+    SELECT w.id, e.id, e.event, e.body, 'pending', e.at, e.at
+    FROM unnest(
+      ${rows.map(({ told }) => told.id)}::uuid[],
+      ${rows.map(({ told }) => told.team)}::uuid[],
+      ${rows.map(({ event }) => event)}::text[],
+      ${rows.map(({ body }) => body)}::text[],
+      ${rows.map(({ told }) => new Date(told.at).toISOString())}::timestamptz[]
+    ) AS e (id, team_id, event, body, at)
+    JOIN webhooks w ON w.team_id = e.team_id AND w.enabled AND (w.events IS NULL OR e.event = any(w.events))`
+}

@@ -1,0 +1,85 @@
+/** Which addresses a server may call on behalf of somebody who only wrote down an address. Pure. */
+import { BlockList, isIP } from "node:net"
+
+const list = (entries: ReadonlyArray<readonly [net: string, prefix: number]>, family: "ipv4" | "ipv6") => {
+  const made = new BlockList()
+  for (const [net, prefix] of entries) made.addSubnet(net, prefix, family)
+  return made
+}
+
+/** IANA special-purpose registry (RFC 6890): whatever is not globally reachable, and multicast. */
+const special4 = list(
+  [
+    ["0.0.0.0", 8],
+    ["10.0.0.0", 8],
+    ["100.64.0.0", 10],
+    ["127.0.0.0", 8],
+    ["169.254.0.0", 16],
+    ["172.16.0.0", 12],
+    ["192.0.0.0", 24],
+    ["192.0.2.0", 24],
+    ["192.88.99.0", 24],
+    ["192.168.0.0", 16],
+    ["198.18.0.0", 15],
+    ["198.51.100.0", 24],
+    ["203.0.113.0", 24],
+    ["224.0.0.0", 4],
+    ["240.0.0.0", 4]
+  ],
+  "ipv4"
+)
+/** Global unicast is 2000::/3 alone; mapped, translated and local forms are outside of it. */
+const global6 = list([["2000::", 3]], "ipv6")
+const special6 = list(
+  [
+    ["2001::", 23],
+    ["2001:db8::", 32],
+    ["2002::", 16],
+    ["3fff::", 20]
+  ],
+  "ipv6"
+)
+const loopback4 = list([["127.0.0.0", 8]], "ipv4")
+const loopback6 = list([["::1", 128]], "ipv6")
+
+export const isPublicAddress = (address: string): boolean => {
+  switch (isIP(address)) {
+    case 4:
+      return !special4.check(address, "ipv4")
+    case 6:
+      return !address.includes("%") && global6.check(address, "ipv6") && !special6.check(address, "ipv6")
+    default:
+      return false
+  }
+}
+
+export const isLoopbackAddress = (address: string): boolean => {
+  switch (isIP(address)) {
+    case 4:
+      return loopback4.check(address, "ipv4")
+    case 6:
+      return !address.includes("%") && loopback6.check(address, "ipv6")
+    default:
+      return false
+  }
+}
+
+/** Of a URL: brackets of an IPv6 literal are taken off. */
+export const hostOf = (url: URL): string => url.hostname.replace(/^\[(.*)\]$/, "$1")
+
+export const isLoopbackHost = (host: string): boolean => host === "localhost" || isLoopbackAddress(host)
+
+/**
+ * An address that may be written down: https, no credentials, no fragment; plain http only to loopback and only where
+ * `local` says that this server is itself a loopback one. What a name resolves to is looked at when it is called.
+ */
+export const isAllowedUrl = (text: string, local: boolean): boolean => {
+  if (!URL.canParse(text)) return false
+  const url = new URL(text)
+  if (url.username !== "" || url.password !== "" || text.includes("#")) return false
+  const host = hostOf(url)
+  const loopback = isLoopbackHost(host)
+  if (url.protocol === "http:") return local && loopback
+  if (url.protocol !== "https:") return false
+  return loopback ? local : isIP(host) === 0 || isPublicAddress(host)
+}
