@@ -66,9 +66,13 @@ export const attempt = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<Ei
     (error) => Effect.succeed(Either.left(error as E & AnyApiError))
   )
 
-/** A page that shows a problem has its status. */
-export const shown = (node: VNode, problem: AnyApiError | undefined): Response =>
-  Html.page(node, problem === undefined ? {} : { status: statusOf(problem) })
+/** A page that shows a problem has its status, and says when to come back. */
+export const shown = (node: VNode, problem: AnyApiError | undefined): Response => {
+  if (problem === undefined) return Html.page(node)
+  const page = Html.page(node, { status: statusOf(problem) })
+  const retryAfter = respond(problem).headers["retry-after"]
+  return retryAfter === undefined ? page : HttpServerResponse.setHeader(page, "retry-after", retryAfter)
+}
 
 export const make = (assets: Assets) =>
   Effect.gen(function* () {
@@ -95,17 +99,8 @@ export const make = (assets: Assets) =>
     const wantsJson = (request: HttpServerRequest.HttpServerRequest) =>
       request.headers["accept"]?.startsWith("application/json") === true
 
-    const failed = (
-      who: Visitor | Visit,
-      request: HttpServerRequest.HttpServerRequest,
-      error: AnyApiError
-    ): Response => {
-      const told = respond(error)
-      if (wantsJson(request)) return told
-      const page = Html.page(ProblemPage({ visit: who, problem: error }), { status: statusOf(error) })
-      const retryAfter = told.headers["retry-after"]
-      return retryAfter === undefined ? page : HttpServerResponse.setHeader(page, "retry-after", retryAfter)
-    }
+    const failed = (who: Visitor | Visit, request: HttpServerRequest.HttpServerRequest, error: AnyApiError): Response =>
+      wantsJson(request) ? respond(error) : shown(ProblemPage({ visit: who, problem: error }), error)
 
     /** Whatever went wrong is a page, and in the log where the API would log it. */
     const guarded = <E, R>(who: Visitor | Visit, work: Effect.Effect<Response, E, R>) =>

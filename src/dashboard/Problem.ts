@@ -100,16 +100,26 @@ const sentence = (text: string) => (text.endsWith(".") ? text : `${text}.`)
 /** Sentences of the API speak of members; a form has fields. */
 const asField = (message: string): string => sentence(capital(message.replace(/^This member /, "")))
 
+/** Seconds to wait, when the error says so. */
+export const waitOf = (problem: AnyApiError): number | undefined => {
+  const { retryAfterSeconds } = problem as unknown as { readonly retryAfterSeconds?: unknown }
+  return typeof retryAfterSeconds === "number" ? retryAfterSeconds : undefined
+}
+
+const inWords = (seconds: number) =>
+  seconds < 120 ? `${seconds} ${seconds === 1 ? "second" : "seconds"}` : `${Math.ceil(seconds / 60)} minutes`
+
 export const tell = (problem: AnyApiError): Told => {
   const { _tag: code, message } = problem
-  // A message that the thrower chose says more than the one of the code.
-  const own = (problem.constructor as unknown as { readonly sentence?: string }).sentence !== message
   if (code === "VALIDATION_FAILED") return { title: asField(message), detail: "" }
   const known = told[code]
   if (known === undefined) return { title: sentence(message), detail: "" }
-  return own && !(code in limits) ? { title: sentence(message), detail: known.detail } : known
+  const wait = waitOf(problem)
+  if (wait !== undefined) return { title: known.title, detail: `Try again in ${inWords(wait)}.` }
+  // A message that the thrower chose says more than the one of the code.
+  const own = (problem.constructor as unknown as { readonly sentence?: string }).sentence !== message
+  return own ? { title: sentence(message), detail: known.detail } : known
 }
-const limits: Readonly<Record<string, true>> = { RATE_LIMITED: true }
 
 /** The sentence next to a field, when the problem is about this field. `secrets.3.value` is about `secrets`, too. */
 export const about = (problem: AnyApiError | undefined, field: string): string | undefined => {

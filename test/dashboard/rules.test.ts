@@ -1,0 +1,125 @@
+/** Rules that pages keep, asked over HTTP: what a role may, how far a list goes, when to come back. */
+import { assert, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+import * as Rooms from "./Rooms.ts"
+
+const send = (path: string, session: { readonly text: string }, fields: Readonly<Record<string, string>>) =>
+  TestApp.post(path, {
+    session: session.text,
+    headers: { "content-type": "application/x-www-form-urlencoded", origin: TestApp.baseUrl },
+    body: new URLSearchParams(fields).toString()
+  })
+
+const place = (project: World.Project, slug: string) => `/app/projects/${project.id}/env/${slug}`
+const rows = (page: string) => page.match(/<tr data-secret/g)?.length ?? 0
+
+layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("pages", (it) => {
+  it.effect("keep the rules of the API for members, viewers and protected environments", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const member = yield* World.session(yield* World.member(project.team, "member"))
+      const viewer = yield* World.session(yield* World.member(project.team, "viewer"))
+      yield* Rooms.write(yield* Rooms.callerOf(owner), project, "production", { TOKEN: "hidden text" })
+      const production = place(project, "production")
+      const secret = { key: "ADDED", value: "x" }
+
+      const refused = yield* send(`${production}/add`, member, secret)
+      assert.strictEqual(refused.status, 403)
+      assert.include(refused.text, "Your role does not allow this")
+      assert.strictEqual((yield* send(`${place(project, "development")}/add`, member, secret)).status, 303)
+      assert.strictEqual((yield* send(`${place(project, "development")}/add`, viewer, secret)).status, 403)
+      const read = yield* send(`${production}/reveal`, member, { key: "TOKEN" })
+      assert.include(read.text, "hidden text")
+      const notRead = yield* send(`${production}/reveal`, viewer, { key: "TOKEN" })
+      assert.strictEqual(notRead.status, 403)
+      assert.notInclude(notRead.text, "hidden text")
+
+      for (const path of ["tokens", "tokens/new", "audit", "audit.csv"]) {
+        const page = yield* TestApp.get(`/app/teams/${project.team.id}/${path}`, { session: member.text })
+        assert.strictEqual(page.status, 403, path)
+      }
+      for (const path of [`/app/projects/${project.id}/settings/delete`, `${production}/sealing/rotate`]) {
+        assert.strictEqual((yield* send(path, member, {})).status, 403, path)
+      }
+    })
+  )
+
+  it.effect("show a large environment page by page, and find what stands on any of them", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const caller = yield* Rooms.callerOf(owner)
+      for (let from = 0; from < 300; from += 100) {
+        const entries = Array.from({ length: 100 }, (_, i) => [`KEY_${String(from + i).padStart(4, "0")}`, "x"])
+        yield* Rooms.write(caller, project, "development", Object.fromEntries(entries))
+      }
+      const development = place(project, "development")
+      const page = (search: string) => TestApp.get(`${development}${search}`, { session: owner.text })
+      assert.strictEqual(rows((yield* page("")).text), 250)
+      const second = (yield* page("?page=2")).text
+      assert.strictEqual(rows(second), 50)
+      assert.include(second, "251–300 of 300")
+      const found = (yield* page("?q=key_0299")).text
+      assert.strictEqual(rows(found), 1)
+      assert.include(found, "KEY_0299")
+      assert.include((yield* page("?q=nothing")).text, "No key matches")
+      assert.strictEqual((yield* page("?page=99")).status, 200)
+    })
+  )
+
+  it.effect("say when to come back to whoever tries too often", () =>
+    Effect.gen(function* () {
+      const attempt = TestApp.post("/app/sign-in", {
+        headers: { "content-type": "application/x-www-form-urlencoded" },
+        body: new URLSearchParams({ email: "often@example.com", password: "wrong, and wrong again" }).toString()
+      })
+      let answer = yield* attempt
+      for (let i = 0; i < 10; i++) answer = yield* attempt
+      assert.strictEqual(answer.status, 429)
+      assert.isAbove(Number(answer.headers.get("retry-after")), 0)
+      assert.match(answer.text, /Try again in \d+ (?:seconds|minutes)/)
+      assert.notInclude(answer.text, "wrong, and wrong again")
+    })
+  )
+
+  it.effect("never send back what was typed as a value, a password or a pasted file", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const development = place(project, "development")
+      const typed = "typed-and-not-repeated"
+      const refused = [
+        yield* send(`${development}/add`, owner, { key: "lower", value: typed }),
+        yield* send(`${development}/add`, owner, { key: "OK", value: `\${${"MISSING"}}${typed}` }),
+        yield* send(`${development}/add`, owner, { key: "OK", kind: typed, value: typed }),
+        yield* send(`${development}/paste`, owner, { text: `A='${typed}`, step: "preview" }),
+        yield* send(`${development}/paste`, owner, { text: `A=${typed}\nb-c=${typed}`, step: "preview" }),
+        yield* send(`${development}/paste`, owner, { text: `A=${typed}\nA=${typed}`, step: "apply" }),
+        yield* send("/app/account", owner, { currentPassword: typed, newPassword: `${typed}-2` })
+      ]
+      for (const answer of refused) assert.notInclude(answer.text, typed)
+      for (const answer of refused.slice(0, 4)) assert.strictEqual(answer.status, 400)
+    })
+  )
+
+  it.effect("refuse a body that is too large, and one that is no form", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const large = yield* send(`${place(project, "development")}/add`, owner, {
+        key: "K",
+        value: "x".repeat(1_100_000)
+      })
+      assert.strictEqual(large.status, 413)
+      assert.include(large.text, "too much at once")
+      const json = yield* TestApp.post(`${place(project, "development")}/add`, {
+        session: owner.text,
+        json: { key: "K", value: "x" }
+      })
+      assert.strictEqual(json.status, 400)
+    })
+  )
+})
