@@ -215,6 +215,12 @@ export const destroyKey: Programs["destroyKey"] = (id) =>
           message: `${rows} keys in the database are wrapped by ${id}; run \`ampoule vault rotate\` first.`
         })
       }
+      const seals = yield* rotation.auditSeals(id)
+      if (seals > 0) {
+        return yield* new CliFailure({
+          message: `${seals} seals of the audit trail still need ${id}; a running server makes them again within minutes.`
+        })
+      }
       yield* KeyFile.remove(keyFileOf(settings.dataDir), id)
     })
   )
