@@ -14,9 +14,10 @@ import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
 import { type Policy, RateLimiter } from "#src/limits/RateLimiter.ts"
+import * as ClientMetadata from "#src/oauth/ClientMetadata.ts"
 import { isInteractionCookie } from "#src/oauth/Consent.ts"
 import * as Dispatch from "#src/oauth/Dispatch.ts"
-import { AuthorizationServer, clientProblem, defaultScopes } from "#src/oauth/Provider.ts"
+import { AuthorizationServer, defaultScopes } from "#src/oauth/Provider.ts"
 import { judge } from "./ErrorEnvelope.ts"
 import { CurrentExchange } from "./RequestContext.ts"
 
@@ -57,36 +58,11 @@ const page = (status: number, error: string): Response =>
     }
   )
 
-/** Members of a registration that mean something here (RFC 7591); `scope` is no ceiling of ours (mcp trap 3). */
-const known: ReadonlySet<string> = new Set([
-  "redirect_uris",
-  "client_name",
-  "client_uri",
-  "grant_types",
-  "response_types",
-  "token_endpoint_auth_method",
-  "application_type",
-  "software_id",
-  "software_version"
-])
-const ourGrants: ReadonlySet<unknown> = new Set(["authorization_code", "refresh_token"])
-
 /** The registration as the library gets it; a string is the error to answer. */
 const registrationOf = (body: unknown): string | Readonly<Record<string, unknown>> => {
-  if (typeof body !== "object" || body === null || Array.isArray(body)) return "invalid_client_metadata"
-  const given: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(body)) if (known.has(name)) given[name] = value
-  const problem = clientProblem(given)
-  if (problem !== undefined) return problem
-  const asked = given["grant_types"]
-  const grantTypes = Array.isArray(asked) ? asked.filter((one) => ourGrants.has(one)) : []
-  return {
-    ...given,
-    grant_types: grantTypes.includes("authorization_code") ? grantTypes : ["authorization_code", ...grantTypes],
-    response_types: ["code"],
-    // Loopback ports are matched by us; the library's rules for either type hold no client back that passed ours.
-    application_type: "native"
-  }
+  const metadata = ClientMetadata.cut(body)
+  if (metadata === undefined) return "invalid_client_metadata"
+  return ClientMetadata.problemOf(metadata) ?? metadata
 }
 
 /**
@@ -128,21 +104,15 @@ const make = Effect.gen(function* () {
 
   /** Lets the library answer. What went wrong inside (the database is away) is a defect here, not its 500. */
   const dispatch = Effect.fnUntraced(function* (asked: Dispatch.Asked) {
-    const { callback, provider } = yield* server.instance
+    const { callback, problemOf } = yield* server.instance
     const request = Dispatch.requestOf(server.issuer, asked)
     const { done, response } = Dispatch.responseTo(request)
-    let problem: unknown
-    const onError = (ctx: { readonly req: unknown }, error: unknown) => {
-      if (ctx.req === request) problem = error
-    }
-    provider.on("server_error", onError)
-    return yield* Effect.promise(async () => {
+    const answered = yield* Effect.promise(async () => {
       await callback(request, response)
       return done
-    }).pipe(
-      Effect.ensuring(Effect.sync(() => provider.off("server_error", onError))),
-      Effect.flatMap((answered) => (problem === undefined ? Effect.succeed(answered) : Effect.die(problem)))
-    )
+    })
+    const problem = problemOf(request)
+    return problem === undefined ? answered : yield* Effect.die(problem)
   })
 
   const passed = ["location", "www-authenticate", "pragma"]

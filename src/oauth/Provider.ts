@@ -4,12 +4,12 @@ import * as Redacted from "effect/Redacted"
 import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto"
 import type { JWK, KoaContextWithOIDC } from "oidc-provider"
 import { allScopes } from "#schema/Scopes.ts"
-import { isPlainName } from "#schema/Values.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { load, quietly } from "./Library.ts"
 import { MetadataFetch } from "./MetadataFetch.ts"
+import * as ClientMetadata from "./ClientMetadata.ts"
 import * as Redirects from "./Redirects.ts"
 import * as Storage from "./Storage.ts"
 
@@ -22,22 +22,6 @@ const interactionSeconds = 1_800
 
 export const scopeText = allScopes.join(" ")
 export const defaultScopes = "projects:read secrets:read"
-const maxClientName = 100
-
-/** Texts and addresses of a client that a person is shown, or a browser is sent to. */
-export const clientProblem = (metadata: {
-  readonly client_name?: unknown
-  readonly redirect_uris?: unknown
-}): "invalid_redirect_uri" | "invalid_client_metadata" | undefined => {
-  const { client_name: name, redirect_uris: uris } = metadata
-  if (!Array.isArray(uris) || uris.length === 0 || uris.length > 20) return "invalid_redirect_uri"
-  if (!uris.every((uri) => typeof uri === "string" && Redirects.isRegistrable(uri))) return "invalid_redirect_uri"
-  if (name === undefined) return undefined
-  return typeof name === "string" && name.length <= maxClientName && isPlainName(name)
-    ? undefined
-    : "invalid_client_metadata"
-}
-
 /** No token is signed here; the library wants a key all the same. */
 const someKey = (): JWK => ({
   ...(generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" }) as JWK),
@@ -96,7 +80,8 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
             enabled: true,
             ack: "draft-02",
             allowClient: (_ctx, client) =>
-              clientProblem({ client_name: client.clientName, redirect_uris: client.redirectUris }) === undefined,
+              ClientMetadata.problemOf({ client_name: client.clientName, redirect_uris: client.redirectUris }) ===
+              undefined,
             cacheDuration: { min: 60, max: 86_400 }
           },
           devInteractions: { enabled: false },
@@ -127,7 +112,8 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
           rpInitiatedLogout: { enabled: false },
           userinfo: { enabled: false }
         },
-        fetch: (url, options) => fetchDocument(String(url), options?.signal ?? undefined),
+        fetch: async (url, options) =>
+          ClientMetadata.cutDocument(await fetchDocument(String(url), options?.signal ?? undefined)),
         findAccount: (_ctx, accountId) => ({ accountId, claims: () => Promise.resolve({ sub: accountId }) }),
         interactions: { policy, url: (_ctx, { uid }) => `/app/connect/${uid}` },
         issueRefreshToken: (_ctx, client) => Promise.resolve(client.grantTypeAllowed("refresh_token")),
@@ -191,8 +177,11 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
           return Storage.secretMatches(this.clientSecret, given)
         }
       })
-      const callback = provider.callback()
-      return { provider, callback }
+      const problems = new WeakMap<object, unknown>()
+      provider.on("server_error", (ctx, error) => problems.set(ctx.req, error))
+      /** What went wrong inside while this request was answered; the library answers it with a 500 of its own. */
+      const problemOf = (request: object): unknown => problems.get(request)
+      return { provider, callback: provider.callback(), problemOf }
     }
 
     /** Made with the first request that needs it: its keys come from the database. */

@@ -2,12 +2,14 @@
  * The server at its own address: OAuth compares addresses as texts, so the public one is where the port really is.
  * Beside it, what a browser does: a cookie jar, forms, redirects that are followed by hand.
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { createServer } from "node:net"
 import type { Settings } from "#src/AppConfig.ts"
 import * as Server from "#layers/Server.ts"
 import { Listening } from "#src/http/Server.ts"
+import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 
 /** A port that is free now. */
@@ -20,25 +22,32 @@ export const freePort = Effect.async<number>((resume) => {
   })
 })
 
-const at = (port: number, changes: Partial<Settings>) =>
+interface Options {
+  readonly settings?: Partial<Settings>
+  /** Off, unless a test is about them: all tests come from one address. */
+  readonly limits?: "on" | "off"
+}
+
+const at = (port: number, { limits = "off", settings = {} }: Options) =>
   Server.layer({ host: "127.0.0.1", port, traced: false }).pipe(
-    Layer.provideMerge(TestApp.config({ baseUrl: `http://127.0.0.1:${port}`, rateLimits: true, ...changes }))
+    Layer.provide(Layer.succeed(RateLimits, limits)),
+    Layer.provideMerge(TestApp.config({ baseUrl: `http://127.0.0.1:${port}`, ...settings }))
   )
 
-export const layerWith = (changes: Partial<Settings> = {}) =>
-  Layer.unwrapEffect(Effect.map(freePort, (port) => at(port, changes).pipe(Layer.provideMerge(TestApp.backends))))
+export const layerWith = (options: Options = {}) =>
+  Layer.unwrapEffect(Effect.map(freePort, (port) => at(port, options).pipe(Layer.provideMerge(TestApp.backends))))
 export const layer = layerWith()
 
-/** A second process of the same service: same database and vault, same public address, a port of its own. */
-export const otherProcess = (baseUrl: string) =>
-  Effect.map(
-    Layer.build(
-      Layer.fresh(
-        Server.layer({ host: "127.0.0.1", port: 0, traced: false }).pipe(Layer.provide(TestApp.config({ baseUrl })))
-      )
-    ),
-    (context) => context
+/** A second process of the same service: same database, vault and public address, everything else its own. */
+export const otherProcess = Effect.gen(function* () {
+  const address = yield* base
+  const process = Server.layer({ host: "127.0.0.1", port: 0, traced: false }).pipe(
+    Layer.provide(Layer.succeed(RateLimits, "off")),
+    Layer.provide(TestApp.config({ baseUrl: address }))
   )
+  const context = yield* Layer.build(Layer.fresh(process))
+  return `http://127.0.0.1:${Context.get(context, Listening).port}`
+})
 
 export const base = Effect.map(Listening, ({ port }) => `http://127.0.0.1:${port}`)
 

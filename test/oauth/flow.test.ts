@@ -1,6 +1,8 @@
 /** OAuth from registration to revocation, with what goes wrong on the way (RFC 6749, 7636, 8707, 9207, 7009; security F4). */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as TestApp from "#test/support/TestApp.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
 import * as World from "#test/support/World.ts"
 import * as OAuth from "./OAuthClient.ts"
@@ -56,6 +58,9 @@ const mcp = (base: string, bearer: string) =>
     })
   )
 
+const isInvalidGrant = ({ json, status }: { readonly json: { readonly error?: string }; readonly status: number }) =>
+  status === 400 && json.error === "invalid_grant"
+
 layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (it) => {
   describe("a client", () => {
     it.effect("registers, is consented to, and gets tokens in our format that work at /mcp", () =>
@@ -80,6 +85,317 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         assert.strictEqual(json.scope, "projects:read secrets:read")
         const answer = yield* mcp(stage.base, json.access_token)
         assert.strictEqual(answer.status, 200)
+      })
+    )
+
+    it.effect("keeps no readable credential in the database", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const given = yield* tokens(stage)
+        const sql = yield* SqlClient.SqlClient
+        const rows = yield* sql`
+          SELECT to_jsonb(c)::text AS row FROM oauth_codes c
+          UNION ALL SELECT to_jsonb(a)::text FROM oauth_access_tokens a
+          UNION ALL SELECT to_jsonb(r)::text FROM oauth_refresh_tokens r
+          UNION ALL SELECT to_jsonb(i)::text FROM oauth_interactions i
+          UNION ALL SELECT to_jsonb(g)::text FROM oauth_grants g`
+        const dump = JSON.stringify(rows)
+        for (const text of [given.access_token, given.refresh_token]) {
+          assert.notInclude(dump, text.slice(24, 60))
+        }
+      })
+    )
+
+    it.effect("gets less when the person allows less, and is told", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const { challenge, verifier } = OAuth.pkce()
+        const url = OAuth.authorizationUrl(stage.base, {
+          client_id: stage.clientId,
+          code_challenge: challenge,
+          scope: "projects:read secrets:read secrets:write offline_access nonsense"
+        })
+        const { callback } = yield* Effect.promise(() =>
+          McpApp.decide(stage.browser, url, { scopes: ["secrets:read"], teams: [stage.project.team] })
+        )
+        const code = callback.searchParams.get("code") ?? ""
+        const { json } = yield* Effect.promise(() => OAuth.redeem(stage.base, stage.clientId, code, verifier))
+        assert.strictEqual(json.scope, "secrets:read")
+      })
+    )
+
+    it.effect("that names no scope asks for names only", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const { challenge, verifier } = OAuth.pkce()
+        const url = OAuth.authorizationUrl(stage.base, { client_id: stage.clientId, code_challenge: challenge })
+        const { callback } = yield* Effect.promise(() =>
+          McpApp.decide(stage.browser, url, {
+            scopes: ["projects:read", "secrets:read", "secrets:write"],
+            teams: [stage.project.team]
+          })
+        )
+        const code = callback.searchParams.get("code") ?? ""
+        const { json } = yield* Effect.promise(() => OAuth.redeem(stage.base, stage.clientId, code, verifier))
+        assert.strictEqual(json.scope, "projects:read secrets:read")
+      })
+    )
+
+    it.effect("is told of a refusal", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const { challenge } = OAuth.pkce()
+        const url = OAuth.authorizationUrl(stage.base, { client_id: stage.clientId, code_challenge: challenge })
+        const { callback } = yield* Effect.promise(() => McpApp.decide(stage.browser, url, "refuse"))
+        assert.strictEqual(callback.searchParams.get("error"), "access_denied")
+        assert.strictEqual(callback.searchParams.get("iss"), stage.base)
+        assert.strictEqual(callback.searchParams.get("state"), "s-1")
+      })
+    )
+
+    it.effect("is consented to each time, also when it was before", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        yield* authorize(stage)
+        const { page } = yield* authorize(stage)
+        assert.include(page, "Test client")
+      })
+    )
+  })
+
+  describe("a code", () => {
+    it.effect("is redeemed once by 12 parallel tries", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const { code, verifier } = yield* authorize(stage)
+        const answers = yield* Effect.promise(() =>
+          Promise.all(Array.from({ length: 12 }, () => OAuth.redeem(stage.base, stage.clientId, code, verifier)))
+        )
+        assert.strictEqual(answers.filter(({ status }) => status === 200).length, 1)
+        assert.strictEqual(answers.filter(isInvalidGrant).length, 11)
+      })
+    )
+
+    it.effect("used again takes back what it gave", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const { code, verifier } = yield* authorize(stage)
+        const first = yield* Effect.promise(() => OAuth.redeem(stage.base, stage.clientId, code, verifier))
+        assert.strictEqual(first.status, 200)
+        const again = yield* Effect.promise(() => OAuth.redeem(stage.base, stage.clientId, code, verifier))
+        assert.isTrue(isInvalidGrant(again))
+        assert.strictEqual((yield* mcp(stage.base, first.json.access_token)).status, 401)
+        const renewed = yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, first.json.refresh_token))
+        assert.isTrue(isInvalidGrant(renewed))
+      })
+    )
+
+    it.effect("is bound to its verifier, client and redirect", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const other: string = (yield* Effect.promise(() => OAuth.register(stage.base))).json.client_id
+        const { code, verifier } = yield* authorize(stage)
+        for (const attempt of [
+          () => OAuth.redeem(stage.base, stage.clientId, code, OAuth.pkce().verifier),
+          () => OAuth.redeem(stage.base, other, code, verifier),
+          () =>
+            OAuth.redeem(stage.base, stage.clientId, code, verifier, { redirect_uri: "http://127.0.0.1:1/callback" }),
+          () => OAuth.redeem(stage.base, stage.clientId, `${code.slice(0, -1)}0`, verifier)
+        ]) {
+          assert.isTrue(isInvalidGrant(yield* Effect.promise(attempt)))
+        }
+        const target = yield* Effect.promise(() =>
+          OAuth.redeem(stage.base, stage.clientId, code, verifier, { resource: "https://elsewhere.example/mcp" })
+        )
+        assert.strictEqual(target.status, 400)
+        assert.strictEqual(target.json.error, "invalid_target")
+      })
+    )
+  })
+
+  describe("a refresh token", () => {
+    it.effect("is rotated, and the successor of 12 parallel uses is one", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const given = yield* tokens(stage)
+        const answers = yield* Effect.promise(() =>
+          Promise.all(Array.from({ length: 12 }, () => OAuth.refresh(stage.base, stage.clientId, given.refresh_token)))
+        )
+        assert.isTrue(answers.every(({ status }) => status === 200))
+        const successors = new Set(answers.map(({ json }) => json.refresh_token))
+        assert.strictEqual(successors.size, 1)
+        assert.isFalse(successors.has(given.refresh_token))
+        for (const { json } of answers) assert.strictEqual((yield* mcp(stage.base, json.access_token)).status, 200)
+      })
+    )
+
+    it.effect("used again after its successor was used ends the family", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const first = yield* tokens(stage)
+        const second = yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, first.refresh_token))
+        const third = yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, second.json.refresh_token))
+        assert.strictEqual(third.status, 200)
+        const stolen = yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, first.refresh_token))
+        assert.isTrue(isInvalidGrant(stolen))
+        assert.isTrue(
+          isInvalidGrant(
+            yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, third.json.refresh_token))
+          )
+        )
+        assert.strictEqual((yield* mcp(stage.base, third.json.access_token)).status, 401)
+      })
+    )
+
+    it.effect("used again after 30 seconds ends the family, though its successor was never seen", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const first = yield* tokens(stage)
+        const second = yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, first.refresh_token))
+        assert.strictEqual(second.status, 200)
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+          UPDATE oauth_refresh_tokens SET consumed_at = consumed_at - interval '31 seconds'
+          WHERE consumed_at IS NOT NULL`
+        assert.isTrue(
+          isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, first.refresh_token)))
+        )
+        assert.isTrue(
+          isInvalidGrant(
+            yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, second.json.refresh_token))
+          )
+        )
+      })
+    )
+
+    it.effect("may narrow and never widen", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const given = yield* tokens(stage, ["projects:read", "secrets:read"])
+        const wider = yield* Effect.promise(() =>
+          OAuth.refresh(stage.base, stage.clientId, given.refresh_token, { scope: "projects:read secrets:write" })
+        )
+        assert.strictEqual(wider.json.error, "invalid_scope")
+        const narrower = yield* Effect.promise(() =>
+          OAuth.refresh(stage.base, stage.clientId, given.refresh_token, { scope: "projects:read" })
+        )
+        assert.strictEqual(narrower.json.scope, "projects:read")
+      })
+    )
+
+    it.effect("of another client is refused", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const given = yield* tokens(stage)
+        const other: string = (yield* Effect.promise(() => OAuth.register(stage.base))).json.client_id
+        assert.isTrue(
+          isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(stage.base, other, given.refresh_token)))
+        )
+      })
+    )
+  })
+
+  describe("revocation", () => {
+    it.effect("answers 200 to the owner and to nonsense, and ends the grant at once", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const given = yield* tokens(stage)
+        const other: string = (yield* Effect.promise(() => OAuth.register(stage.base))).json.client_id
+        const revoke = (clientId: string, token: string) =>
+          Effect.promise(() => OAuth.post(stage.base, "/oauth/revoke", { token, client_id: clientId }))
+        assert.strictEqual((yield* revoke(stage.clientId, "nonsense")).status, 200)
+        yield* revoke(other, given.refresh_token)
+        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 200)
+        assert.strictEqual((yield* revoke(stage.clientId, given.refresh_token)).status, 200)
+        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 401)
+        assert.isTrue(
+          isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, given.refresh_token)))
+        )
+      })
+    )
+
+    it.effect("by the person takes effect with the next request", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const given = yield* tokens(stage)
+        const shown = yield* Effect.promise(async () =>
+          (await stage.browser.go(`${stage.base}/app/connections`)).text()
+        )
+        const path = /action="(\/app\/connections\/[^"]+\/revoke)"/.exec(shown)?.[1]
+        assert.include(shown, "Test client")
+        const done = yield* Effect.promise(() => stage.browser.go(`${stage.base}${path}`, []))
+        assert.strictEqual(done.status, 303)
+        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 401)
+      })
+    )
+  })
+
+  describe("a grant", () => {
+    const standing = (
+      change: (sql: SqlClient.SqlClient, stage: Effect.Effect.Success<typeof scene>) => Effect.Effect<unknown, unknown>
+    ) =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const given = yield* tokens(stage)
+        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 200)
+        const sql = yield* SqlClient.SqlClient
+        yield* Effect.orDie(change(sql, stage))
+        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 401)
+        assert.isTrue(
+          isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, given.refresh_token)))
+        )
+      })
+
+    it.effect("dies with a change of role", () =>
+      standing((sql, { project }) => {
+        const later = new Date(Date.now() + 1_000)
+        return sql`UPDATE memberships SET role = 'member', updated_at = ${later} WHERE user_id = ${project.team.owner.id}`
+      })
+    )
+    it.effect("dies when the person is removed", () =>
+      standing((sql, { project }) => sql`DELETE FROM memberships WHERE user_id = ${project.team.owner.id}`)
+    )
+    it.effect("dies when the person is deactivated", () =>
+      standing(
+        (sql, { project }) => sql`UPDATE memberships SET active = false WHERE user_id = ${project.team.owner.id}`
+      )
+    )
+  })
+
+  describe("what is no grant", () => {
+    it.effect("an access token of OAuth is another kind of credential to REST", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const given = yield* tokens(stage)
+        const answer = yield* TestApp.get("/projects", { bearer: given.access_token })
+        assert.strictEqual(answer.status, 403)
+        assert.strictEqual(answer.json.code, "CREDENTIAL_KIND_NOT_ACCEPTED")
+      })
+    )
+    it.effect("CLI grants, sessions and refresh tokens are nothing to /mcp", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const { owner } = stage.project.team
+        const grant = yield* World.grant({
+          person: owner,
+          teams: [{ team: stage.project.team, scopes: ["secrets:read"] }]
+        })
+        const session = yield* World.session(owner)
+        const given = yield* tokens(stage)
+        for (const bearer of [grant.text, session.text, given.refresh_token]) {
+          const answer = yield* mcp(stage.base, bearer)
+          assert.strictEqual(answer.status, 401)
+          assert.include(answer.headers.get("www-authenticate") ?? "", 'error="invalid_token"')
+        }
+      })
+    )
+    it.effect("a token of another resource is not known", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const given = yield* tokens(stage)
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`UPDATE oauth_access_tokens SET audience = 'https://elsewhere.example/mcp'`
+        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 401)
       })
     )
   })

@@ -1,0 +1,460 @@
+/** What the authorization server does not do: redirects elsewhere, weak proofs, unknown resources, clients that pretend. */
+import { assert, describe, it as test, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Layer from "effect/Layer"
+import { isPublicAddress, MetadataFetch, publicLookup } from "#src/oauth/MetadataFetch.ts"
+import * as Redirects from "#src/oauth/Redirects.ts"
+import * as McpApp from "#test/mcp/McpApp.ts"
+import * as World from "#test/support/World.ts"
+import * as OAuth from "./OAuthClient.ts"
+
+const documentAddress = "https://client.example/oauth/client.json"
+const documents = new Map<string, unknown>([
+  [documentAddress, { client_id: documentAddress, client_name: "Documented", redirect_uris: [OAuth.redirectUri] }],
+  [
+    "https://client.example/other.json",
+    { client_id: documentAddress, client_name: "Pretender", redirect_uris: [OAuth.redirectUri] }
+  ],
+  [
+    "https://client.example/secret.json",
+    {
+      client_id: "https://client.example/secret.json",
+      client_secret: "x",
+      redirect_uris: [OAuth.redirectUri],
+      token_endpoint_auth_method: "client_secret_post"
+    }
+  ],
+  [
+    "https://client.example/plain.json",
+    { client_id: "https://client.example/plain.json", redirect_uris: ["http://evil.example/callback"] }
+  ]
+])
+const fetched: Array<string> = []
+const fakeFetch = Layer.succeed(MetadataFetch, (address) => {
+  fetched.push(address)
+  const found = documents.get(address)
+  return Promise.resolve(found === undefined ? new Response(null, { status: 404 }) : Response.json(found))
+})
+
+const open = (base: string, params: Record<string, string>) =>
+  Effect.promise(async () => {
+    const response = await fetch(OAuth.authorizationUrl(base, params), { redirect: "manual" })
+    return { status: response.status, location: response.headers.get("location"), response }
+  })
+
+layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true })(
+  "the authorization endpoint",
+  (it) => {
+    const client = Effect.gen(function* () {
+      const base = yield* McpApp.base
+      const { json } = yield* Effect.promise(() => OAuth.register(base))
+      const clientId: string = json.client_id
+      return { base, clientId, challenge: OAuth.pkce().challenge }
+    })
+
+    it.effect("never redirects to an address that was not registered", () =>
+      Effect.gen(function* () {
+        const { base, challenge, clientId } = yield* client
+        const mutated = [
+          "http://127.0.0.1:53121/callback/",
+          "http://127.0.0.1:53121/Callback",
+          "http://127.0.0.1:53121/callback?x=1",
+          "http://127.0.0.1:53121/callback#x",
+          "http://127.0.0.1:53121/callback%2e",
+          "http://127.0.0.1:53121/../callback",
+          "http://127.0.0.1:99999/callback",
+          "http://127.0.0.1@evil.example/callback",
+          "http://127.0.0.1:53121@evil.example/callback",
+          "http://127.0.0.1.evil.example/callback",
+          "http://localhost:53121/callback",
+          "http://[::1]:53121/callback",
+          "https://127.0.0.1:53121/callback",
+          "http://127.1:53121/callback",
+          "http://2130706433:53121/callback",
+          "http://evil.example/callback",
+          "//evil.example/callback",
+          "javascript:alert(1)",
+          "data:text/html,x",
+          "http:127.0.0.1:53121/callback",
+          "http://127.0.0.1:53121\\@evil.example/callback",
+          "http://127.0.0.1:53121/callback\u0000",
+          " http://127.0.0.1:53121/callback",
+          ""
+        ]
+        for (const redirect of mutated) {
+          const { location, response, status } = yield* open(base, {
+            client_id: clientId,
+            code_challenge: challenge,
+            redirect_uri: redirect
+          })
+          assert.strictEqual(status, 400, redirect)
+          assert.isNull(location)
+          assert.include(response.headers.get("content-security-policy") ?? "", "frame-ancestors 'none'")
+          const page = yield* Effect.promise(() => response.text())
+          assert.notInclude(page, "evil")
+        }
+      })
+    )
+
+    it.effect("takes any port of a loopback address that is registered", () =>
+      Effect.gen(function* () {
+        const { base, challenge, clientId } = yield* client
+        const { location, status } = yield* open(base, {
+          client_id: clientId,
+          code_challenge: challenge,
+          redirect_uri: "http://127.0.0.1:40001/callback"
+        })
+        assert.strictEqual(status, 303)
+        assert.match(location ?? "", /^\/app\/connect\//)
+      })
+    )
+
+    it.effect("wants PKCE with S256, and says so to the client", () =>
+      Effect.gen(function* () {
+        const { base, challenge, clientId } = yield* client
+        for (const params of [
+          { code_challenge: "", code_challenge_method: "" },
+          { code_challenge: challenge, code_challenge_method: "plain" }
+        ]) {
+          const { location } = yield* open(base, { client_id: clientId, ...params })
+          const to = new URL(location ?? "")
+          assert.strictEqual(`${to.origin}${to.pathname}`, OAuth.redirectUri)
+          assert.strictEqual(to.searchParams.get("error"), "invalid_request")
+          assert.strictEqual(to.searchParams.get("iss"), base)
+          assert.strictEqual(to.searchParams.get("state"), "s-1")
+        }
+      })
+    )
+
+    it.effect("knows one resource, under its aliases", () =>
+      Effect.gen(function* () {
+        const { base, challenge, clientId } = yield* client
+        for (const resource of [base, `${base}/`, `${base}/mcp`, `${base}/mcp/`]) {
+          const { location } = yield* open(base, { client_id: clientId, code_challenge: challenge, resource })
+          assert.match(location ?? "", /^\/app\/connect\//)
+        }
+        const { location } = yield* open(base, {
+          client_id: clientId,
+          code_challenge: challenge,
+          resource: "https://elsewhere.example/mcp"
+        })
+        assert.strictEqual(new URL(location ?? "").searchParams.get("error"), "invalid_target")
+      })
+    )
+
+    it.effect("gives other response types, repeated parameters and unknown clients no code", () =>
+      Effect.gen(function* () {
+        const { base, challenge, clientId } = yield* client
+        const token = yield* open(base, { client_id: clientId, code_challenge: challenge, response_type: "token" })
+        assert.notInclude(token.location ?? "", "access_token")
+        const unknown = yield* open(base, { client_id: "nobody", code_challenge: challenge })
+        assert.strictEqual(unknown.status, 400)
+        assert.isNull(unknown.location)
+        const twice = yield* Effect.promise(() =>
+          fetch(`${OAuth.authorizationUrl(base, { client_id: clientId, code_challenge: challenge })}&state=s-2`, {
+            redirect: "manual"
+          })
+        )
+        assert.notMatch(twice.headers.get("location") ?? "", /^\/app\/connect\//)
+      })
+    )
+
+    it.effect("allows no script of another page to call it", () =>
+      Effect.gen(function* () {
+        const { base, challenge, clientId } = yield* client
+        const url = OAuth.authorizationUrl(base, { client_id: clientId, code_challenge: challenge })
+        const response = yield* Effect.promise(() =>
+          fetch(url, { redirect: "manual", headers: { origin: "https://page.example" } })
+        )
+        assert.isNull(response.headers.get("access-control-allow-origin"))
+      })
+    )
+
+    describe("a client known by its document", () => {
+      it.effect("begins without registering", () =>
+        Effect.gen(function* () {
+          const base = yield* McpApp.base
+          const { location } = yield* open(base, {
+            client_id: documentAddress,
+            code_challenge: OAuth.pkce().challenge
+          })
+          assert.match(location ?? "", /^\/app\/connect\//)
+        })
+      )
+      it.effect("is refused when the document is another's, holds a secret or leads elsewhere", () =>
+        Effect.gen(function* () {
+          const base = yield* McpApp.base
+          for (const name of ["other", "secret", "plain", "absent"]) {
+            const { location, status } = yield* open(base, {
+              client_id: `https://client.example/${name}.json`,
+              code_challenge: OAuth.pkce().challenge
+            })
+            assert.strictEqual(status, 400, name)
+            assert.isNull(location)
+          }
+        })
+      )
+    })
+
+    describe("registration", () => {
+      it.effect("answers 201 without a scope that would be a ceiling, and keeps it from caches", () =>
+        Effect.gen(function* () {
+          const base = yield* McpApp.base
+          const { headers, json, status } = yield* Effect.promise(() =>
+            OAuth.register(base, {
+              scope: "projects:read",
+              redirect_uris: ["http://localhost:1/cb", "https://a.example/cb"]
+            })
+          )
+          assert.strictEqual(status, 201)
+          assert.strictEqual(headers.get("cache-control"), "no-store")
+          assert.strictEqual(headers.get("access-control-allow-origin"), "*")
+          assert.isUndefined(json.scope)
+          assert.isUndefined(json.client_secret)
+        })
+      )
+      it.effect("refuses redirects that are neither https nor loopback", () =>
+        Effect.gen(function* () {
+          const base = yield* McpApp.base
+          for (const uri of [
+            "http://a.example/cb",
+            "myapp://cb",
+            "https://a.example/cb#x",
+            "https://u:p@a.example/",
+            "x"
+          ]) {
+            const { json, status } = yield* Effect.promise(() => OAuth.register(base, { redirect_uris: [uri] }))
+            assert.strictEqual(status, 400, uri)
+            assert.strictEqual(json.error, "invalid_redirect_uri")
+          }
+        })
+      )
+      it.effect("refuses names that hide something", () =>
+        Effect.gen(function* () {
+          const base = yield* McpApp.base
+          for (const name of ["a\u202eb", "a\u200bb", "a\nb", " ", "x".repeat(101)]) {
+            const { json, status } = yield* Effect.promise(() => OAuth.register(base, { client_name: name }))
+            assert.strictEqual(status, 400)
+            assert.strictEqual(json.error, "invalid_client_metadata")
+          }
+        })
+      )
+      it.effect("gives a confidential client a secret that is checked and not stored", () =>
+        Effect.gen(function* () {
+          const base = yield* McpApp.base
+          const { json } = yield* Effect.promise(() =>
+            OAuth.register(base, { token_endpoint_auth_method: "client_secret_post" })
+          )
+          assert.lengthOf(json.client_secret, 43)
+          const form = { grant_type: "refresh_token", refresh_token: "none", client_id: json.client_id }
+          const wrong = yield* Effect.promise(() =>
+            OAuth.post(base, "/oauth/token", { ...form, client_secret: "wrong" })
+          )
+          assert.strictEqual(wrong.status, 401)
+          assert.strictEqual(wrong.json.error, "invalid_client")
+          const right = yield* Effect.promise(() =>
+            OAuth.post(base, "/oauth/token", { ...form, client_secret: json.client_secret })
+          )
+          assert.strictEqual(right.json.error, "invalid_grant")
+        })
+      )
+    })
+
+    describe("the consent page", () => {
+      const waiting = Effect.gen(function* () {
+        const { base, challenge, clientId } = yield* client
+        const project = yield* World.project()
+        const url = OAuth.authorizationUrl(base, {
+          client_id: clientId,
+          code_challenge: challenge,
+          scope: "projects:read audit:read"
+        })
+        const session = yield* World.session(project.team.owner)
+        const browser = new McpApp.Browser(session.text)
+        const started = yield* Effect.promise(() => browser.go(url))
+        return { base, project, browser, path: started.headers.get("location") ?? "" }
+      })
+      const approve = (browser: McpApp.Browser, url: string, form: ReadonlyArray<readonly [string, string]>) =>
+        Effect.promise(() => browser.go(url, form))
+
+      it.effect("sends whoever is not signed in to sign in first", () =>
+        Effect.gen(function* () {
+          const { base, path } = yield* waiting
+          const response = yield* Effect.promise(() => new McpApp.Browser().go(`${base}${path}`))
+          assert.strictEqual(response.status, 303)
+          assert.include(response.headers.get("location") ?? "", `next=${encodeURIComponent(path)}`)
+        })
+      )
+      it.effect("is there for the browser that began, and for no other", () =>
+        Effect.gen(function* () {
+          const { base, browser, path } = yield* waiting
+          const other = new McpApp.Browser((yield* World.session(yield* World.person())).text)
+          assert.strictEqual((yield* Effect.promise(() => other.go(`${base}${path}`))).status, 404)
+          assert.strictEqual((yield* Effect.promise(() => browser.go(`${base}${path}`))).status, 200)
+        })
+      )
+      it.effect("takes no decision that another site sends, and none without a choice", () =>
+        Effect.gen(function* () {
+          const { base, browser, path, project } = yield* waiting
+          const session = yield* World.session(project.team.owner)
+          const foreign = yield* Effect.promise(() =>
+            fetch(`${base}${path}/approve`, {
+              method: "POST",
+              redirect: "manual",
+              headers: {
+                cookie: `ampoule_session=${session.text}`,
+                origin: "https://evil.example",
+                "content-type": "application/x-www-form-urlencoded"
+              },
+              body: `scopes=projects:read&teamIds=${project.team.id}`
+            })
+          )
+          assert.strictEqual(foreign.status, 403)
+          for (const form of [[], [["scopes", "projects:read"]], [["teamIds", project.team.id]]] as const) {
+            const response = yield* approve(browser, `${base}${path}/approve`, form)
+            assert.strictEqual(response.status, 400)
+          }
+          const elsewhere = yield* World.team()
+          const response = yield* approve(browser, `${base}${path}/approve`, [
+            ["scopes", "projects:read"],
+            ["teamIds", elsewhere.id]
+          ])
+          assert.strictEqual(response.status, 400)
+        })
+      )
+      it.effect("gives away no more than the role allows", () =>
+        Effect.gen(function* () {
+          const { base, challenge, clientId } = yield* client
+          const team = yield* World.team()
+          const member = yield* World.member(team, "member")
+          const browser = new McpApp.Browser((yield* World.session(member)).text)
+          const url = OAuth.authorizationUrl(base, {
+            client_id: clientId,
+            code_challenge: challenge,
+            scope: "audit:read"
+          })
+          const started = yield* Effect.promise(() => browser.go(url))
+          const path = started.headers.get("location") ?? ""
+          const page = yield* Effect.promise(async () => (await browser.go(`${base}${path}`)).text())
+          assert.include(page, "your role does not allow it")
+          const response = yield* approve(browser, `${base}${path}/approve`, [
+            ["scopes", "audit:read"],
+            ["teamIds", team.id]
+          ])
+          assert.strictEqual(response.status, 400)
+        })
+      )
+      it.effect("may be answered once", () =>
+        Effect.gen(function* () {
+          const { base, browser, path, project } = yield* waiting
+          const form = [
+            ["scopes", "projects:read"],
+            ["teamIds", project.team.id]
+          ] as const
+          const first = yield* approve(browser, `${base}${path}/approve`, form)
+          assert.strictEqual(first.status, 303)
+          const resumed = yield* Effect.promise(() =>
+            browser.go(new URL(first.headers.get("location") ?? "", base).href)
+          )
+          assert.include(resumed.headers.get("location") ?? "", "code=amp_oc_")
+          const again = yield* approve(browser, `${base}${path}/approve`, form)
+          assert.strictEqual(again.status, 404)
+        })
+      )
+    })
+
+    describe("the documents", () => {
+      it.effect("say one issuer everywhere, to every page", () =>
+        Effect.gen(function* () {
+          const base = yield* McpApp.base
+          const read = (path: string) =>
+            Effect.promise(async () => {
+              const response = await fetch(`${base}${path}`, { headers: { origin: "https://page.example" } })
+              assert.strictEqual(response.headers.get("access-control-allow-origin"), "*")
+              return response.json()
+            })
+          const server = yield* read("/.well-known/oauth-authorization-server")
+          assert.strictEqual(server.issuer, base)
+          assert.deepStrictEqual(server.code_challenge_methods_supported, ["S256"])
+          assert.notInclude(server.scopes_supported, "offline_access")
+          const mcp = yield* read("/.well-known/oauth-protected-resource/mcp")
+          assert.strictEqual(mcp.resource, `${base}/mcp`)
+          assert.deepStrictEqual(mcp.authorization_servers, [base])
+          const root = yield* read("/.well-known/oauth-protected-resource")
+          assert.strictEqual(root.resource, base)
+        })
+      )
+    })
+  }
+)
+
+layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("registration at its limit", (it) => {
+  it.effect("is refused with a time to wait", () =>
+    Effect.gen(function* () {
+      const base = yield* McpApp.base
+      const answers = yield* Effect.promise(() => Promise.all(Array.from({ length: 11 }, () => OAuth.register(base))))
+      const refused = answers.filter(({ status }) => status === 429)
+      assert.lengthOf(refused, 1)
+      assert.isAbove(Number(refused[0].headers.get("retry-after")), 0)
+    })
+  )
+})
+
+describe("addresses that a stranger may make this server fetch", () => {
+  test.each([
+    "127.0.0.1",
+    "10.1.2.3",
+    "169.254.169.254",
+    "192.168.0.1",
+    "172.31.255.255",
+    "100.64.0.1",
+    "0.0.0.0",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::1",
+    "::",
+    "::ffff:127.0.0.1",
+    "::ffff:8.8.8.8",
+    "fe80::1",
+    "fd00::1",
+    "64:ff9b::a00:1",
+    "2002:7f00:1::",
+    "2001:db8::1",
+    "not an address"
+  ])("are not %s", (address) => {
+    assert.isFalse(isPublicAddress(address))
+  })
+  test.each(["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111"])("may be %s", (address) => {
+    assert.isTrue(isPublicAddress(address))
+  })
+  test.effect("are not names of this machine", () =>
+    Effect.gen(function* () {
+      const refused = yield* Effect.async<boolean>((resume) =>
+        publicLookup("localhost", { all: true }, (error) => resume(Effect.succeed(error?.name === "AddressRefused")))
+      )
+      assert.isTrue(refused)
+    })
+  )
+})
+
+describe("redirects", () => {
+  const registered = ["http://127.0.0.1/callback", "https://app.example/oauth/callback"]
+  test.prop("match exactly, but for a loopback port", [FastCheck.webUrl({ withQueryParameters: true })], ([uri]) => {
+    assert.isFalse(Redirects.isRegistered(registered, uri))
+  })
+  test.prop("accept any loopback port", [FastCheck.integer({ min: 1, max: 65_535 })], ([port]) => {
+    assert.isTrue(Redirects.isRegistered(registered, `http://127.0.0.1:${port}/callback`))
+    assert.isFalse(Redirects.isRegistered(registered, `https://app.example:${port}/oauth/callback`))
+  })
+  test.prop(
+    "refuse one changed character",
+    [FastCheck.constantFrom(...registered), FastCheck.nat(), FastCheck.string({ minLength: 1, maxLength: 1 })],
+    ([uri, at, other]) => {
+      const index = at % uri.length
+      const changed = uri.slice(0, index) + other + uri.slice(index + 1)
+      if (registered.includes(changed)) return
+      assert.isFalse(Redirects.isRegistered(registered, changed), changed)
+    }
+  )
+})
