@@ -76,13 +76,17 @@ const transportReason = (cause: unknown): string => {
     case "EAI_AGAIN":
       return "the host name is not known"
     case "ETIMEDOUT":
+    case "UND_ERR_CONNECT_TIMEOUT":
     case "EHOSTUNREACH":
     case "ENETUNREACH":
       return "the host does not answer"
     case "ECONNRESET":
     case "EPIPE":
+    case "UND_ERR_SOCKET":
       return "the connection was closed"
     case "EPROTO":
+    case "ERR_SSL_WRONG_VERSION_NUMBER":
+    case "ERR_SSL_PACKET_LENGTH_TOO_LONG":
       return "it does not speak TLS there (http instead of https?)"
     default:
       if (code.startsWith("HPE_")) return "it does not speak HTTP there (https instead of http?)"

@@ -8,13 +8,13 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { ParsedEntry } from "#src/formats/Entry.ts"
-import * as EnvFile from "#src/formats/EnvFile.ts"
 import { preview } from "#src/formats/Preview.ts"
 import { BulkEntry } from "#schema/SecretsApi.ts"
 import * as Ask from "./Ask.ts"
 import { call, secrets as secretsClient } from "./Client.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import { inject } from "./Inject.ts"
+import { codecs, formats } from "./Formats.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, warn } from "./Output.ts"
 import { listAll, within } from "./Reach.ts"
@@ -28,9 +28,9 @@ export const exportCommand = Command.make(
   "export",
   {
     ...options,
-    format: Options.choice("format", EnvFile.formats).pipe(
+    format: Options.choice("format", formats).pipe(
       Options.withDescription("Of the text on standard output"),
-      Options.withDefault("dotenv" satisfies EnvFile.Format)
+      Options.withDefault("dotenv" as const)
     ),
     source: Options.boolean("source").pipe(Options.withDescription("The texts as written, references not expanded"))
   },
@@ -41,7 +41,7 @@ export const exportCommand = Command.make(
         const resolved = yield* inject(session, { projectId, environment, representation })
         const values = Option.match(resolved, { onNone: () => ({}), onSome: (found) => found.values })
         const entries = Object.entries(values).map(([key, value]) => ({ key, value }))
-        const printed = EnvFile.print(options.format, entries)
+        const printed = (yield* codecs).print(options.format, entries)
         if (Either.isLeft(printed)) {
           return yield* new CliFailure({
             message: `${options.format} cannot carry ${printed.left.message}.`,
@@ -164,7 +164,7 @@ export const importCommand = Command.make(
     ...options,
     yes: Shared.yes,
     json: Shared.json,
-    format: Options.choice("format", EnvFile.formats).pipe(
+    format: Options.choice("format", formats).pipe(
       Options.withDescription("Of the file; else from its name, else dotenv"),
       Options.optional
     ),
@@ -175,8 +175,9 @@ export const importCommand = Command.make(
   (options) =>
     Effect.gen(function* () {
       yield* Target.target(options)
-      const format = Option.getOrElse(options.format, () => EnvFile.formatOf(options.file) ?? "dotenv")
-      const parsed = EnvFile.parse(format, yield* readFile(options.file))
+      const { formatOf, parse } = yield* codecs
+      const format = Option.getOrElse(options.format, () => formatOf(options.file) ?? "dotenv")
+      const parsed = parse(format, yield* readFile(options.file))
       if (Either.isLeft(parsed)) {
         return yield* new CliFailure({
           message: `${options.file} as ${format}: ${parsed.left.message}.`,

@@ -10,7 +10,6 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { EnvironmentId } from "#schema/Ids.ts"
 import { SealingKeyId } from "#schema/Values.ts"
-import * as EnvFile from "#src/formats/EnvFile.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Ask from "./Ask.ts"
 import * as Capabilities from "./Capabilities.ts"
@@ -19,6 +18,7 @@ import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import { writeWhole } from "./Folders.ts"
 import * as Help from "./Help.ts"
+import { codecs, formats } from "./Formats.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain, stdinIsTerminal, stdoutIsTerminal, warn } from "./Output.ts"
 import { parseKey } from "./Reach.ts"
@@ -238,7 +238,7 @@ const sealFile = Command.make(
     ...Shared.connection,
     ...Shared.target,
     offline,
-    format: Options.choice("format", EnvFile.formats).pipe(
+    format: Options.choice("format", formats).pipe(
       Options.withDescription("Of the plain file; else from its name, else dotenv"),
       Options.optional
     ),
@@ -251,9 +251,10 @@ const sealFile = Command.make(
   },
   (options) =>
     Effect.gen(function* () {
-      const format = Option.getOrElse(options.format, () => EnvFile.formatOf(options.file) ?? "dotenv")
+      const { formatOf, parse } = yield* codecs
+      const format = Option.getOrElse(options.format, () => formatOf(options.file) ?? "dotenv")
       const text = options.file === Ask.standardInputName ? yield* Ask.standardInput : yield* readText(options.file)
-      const parsed = EnvFile.parse(format, text)
+      const parsed = parse(format, text)
       if (Either.isLeft(parsed)) {
         return yield* new CliFailure({ message: `${options.file} as ${format}: ${parsed.left.message}.` })
       }
@@ -300,8 +301,8 @@ export const unseal = Command.make(
   {
     ...Shared.connection,
     ...Shared.target,
-    format: Options.choice("format", EnvFile.formats).pipe(
-      Options.withDefault("dotenv" satisfies EnvFile.Format),
+    format: Options.choice("format", formats).pipe(
+      Options.withDefault("dotenv" as const),
       Options.withDescription("Of the text on standard output")
     ),
     file: fileArgument
@@ -312,7 +313,7 @@ export const unseal = Command.make(
       const session = yield* Credential.open(options)
       const { activeKey, values } = yield* openOnServer(session, file, options)
       const ordered = [...file.entries.keys()].filter((name) => Object.hasOwn(values, name))
-      const printed = EnvFile.print(
+      const printed = (yield* codecs).print(
         options.format,
         ordered.map((key) => ({ key, value: values[key] ?? "" }))
       )
