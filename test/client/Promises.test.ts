@@ -1,0 +1,162 @@
+import { assert, describe, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { inspect } from "node:util"
+import * as Ampoule from "#src/client/Promises.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as Demo from "./Demo.ts"
+
+/** Sets variables of this process for the test, and puts back what was there. */
+const withVariables = (variables: Readonly<Record<string, string | undefined>>) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const before = Object.fromEntries(Object.keys(variables).map((name) => [name, process.env[name]]))
+      set(variables)
+      return before
+    }),
+    (before) => Effect.sync(() => set(before))
+  )
+const set = (variables: Readonly<Record<string, string | undefined>>) => {
+  for (const [name, value] of Object.entries(variables)) {
+    if (value === undefined) delete process.env[name]
+    else process.env[name] = value
+  }
+}
+const noCredential = {
+  AMPOULE_URL: undefined,
+  AMPOULE_API_TOKEN: undefined,
+  AMPOULE_API_TOKEN_FILE: undefined,
+  AMPOULE_TOKEN: undefined,
+  AMPOULE_TOKEN_FILE: undefined
+}
+
+const opening = (options: Ampoule.Options) => Effect.promise(() => Ampoule.open(options))
+const refusalOf = (start: () => Promise<unknown>) =>
+  Effect.promise(async () => {
+    try {
+      await start()
+    } catch (error) {
+      if (error instanceof Ampoule.AmpouleError) return error
+      throw error
+    }
+    throw new Error("it was not refused")
+  })
+
+describe("the promise facade", () => {
+  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+    it.scoped("reads an environment and sees what changes", () =>
+      Effect.gen(function* () {
+        const { options, put, token } = yield* Demo.make({ HOST: "db", DATABASE_URL: "postgres://${HOST}/app" })
+        const environment = yield* opening({ ...options, credential: token.text })
+        assert.strictEqual(environment.get("DATABASE_URL"), "postgres://db/app")
+        assert.isUndefined(environment.get("MISSING"))
+        assert.isUndefined(environment.get("toString"))
+        assert.deepStrictEqual([...environment.keys()].sort(), ["DATABASE_URL", "HOST"])
+        assert.deepStrictEqual(environment.toObject(), { HOST: "db", DATABASE_URL: "postgres://db/app" })
+        assert.notInclude(inspect(environment, { depth: 20 }), "postgres:")
+        assert.isFalse(yield* Effect.promise(() => environment.refresh()))
+        yield* put({ HOST: "other" })
+        assert.isTrue(yield* Effect.promise(() => environment.refresh()))
+        assert.strictEqual(environment.get("DATABASE_URL"), "postgres://other/app")
+      })
+    )
+
+    it.scoped("takes address and credential from the variables of the command line, in its order", () =>
+      Effect.gen(function* () {
+        const { project, token, url } = yield* Demo.make({ KEY: "value" })
+        const target = { project: project.slug, environment: "development" }
+        yield* withVariables({ ...noCredential, AMPOULE_URL: url })
+        const folder = yield* Effect.acquireRelease(
+          Effect.sync(() => mkdtempSync(join(tmpdir(), "ampoule-client-"))),
+          (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
+        )
+        const file = join(folder, "token")
+        writeFileSync(file, `${token.text}\n`)
+        const read = Effect.map(opening(target), (environment) => environment.get("KEY"))
+        const good: ReadonlyArray<Readonly<Record<string, string>>> = [
+          { AMPOULE_API_TOKEN: token.text },
+          { AMPOULE_TOKEN: token.text },
+          { AMPOULE_API_TOKEN_FILE: file },
+          { AMPOULE_TOKEN_FILE: file },
+          { AMPOULE_API_TOKEN: "", AMPOULE_TOKEN: token.text },
+          { AMPOULE_API_TOKEN: token.text, AMPOULE_TOKEN: "amp_at_wrong" },
+          { AMPOULE_API_TOKEN_FILE: file, AMPOULE_TOKEN: "amp_at_wrong" }
+        ]
+        for (const variables of good) {
+          const value = yield* Effect.scoped(Effect.zipRight(withVariables(variables), read))
+          assert.strictEqual(value, "value", Object.keys(variables).join())
+        }
+        const none: ReadonlyArray<Readonly<Record<string, string>>> = [
+          {},
+          { AMPOULE_API_TOKEN: "" },
+          // The first that is named counts, also when there is nothing in it.
+          { AMPOULE_API_TOKEN_FILE: join(folder, "missing"), AMPOULE_TOKEN: token.text }
+        ]
+        for (const variables of none) {
+          const refused = yield* Effect.scoped(
+            Effect.zipRight(
+              withVariables(variables),
+              refusalOf(() => Ampoule.open(target))
+            )
+          )
+          assert.strictEqual(refused.code, "NO_CREDENTIAL", Object.keys(variables).join())
+        }
+      })
+    )
+
+    it.scoped("load sets what process.env does not have, override all of it", () =>
+      Effect.gen(function* () {
+        const { options, token } = yield* Demo.make({ AMPOULE_TEST_NEW: "ours", AMPOULE_TEST_SET: "ours" })
+        yield* withVariables({ AMPOULE_TEST_NEW: undefined, AMPOULE_TEST_SET: "theirs" })
+        const given = { ...options, credential: token.text }
+        yield* Effect.promise(() => Ampoule.load(given))
+        assert.strictEqual(process.env["AMPOULE_TEST_NEW"], "ours")
+        assert.strictEqual(process.env["AMPOULE_TEST_SET"], "theirs")
+        const loaded = yield* Effect.promise(() => Ampoule.load({ ...given, override: true }))
+        assert.strictEqual(process.env["AMPOULE_TEST_SET"], "ours")
+        assert.strictEqual(loaded.get("AMPOULE_TEST_SET"), "ours")
+      })
+    )
+
+    it.scoped("load sets nothing when a name changes which code runs, unless that is meant", () =>
+      Effect.gen(function* () {
+        const { options, token } = yield* Demo.make({ AMPOULE_TEST_A: "a", NODE_TLS_REJECT_UNAUTHORIZED: "0" })
+        yield* withVariables({ AMPOULE_TEST_A: undefined, NODE_TLS_REJECT_UNAUTHORIZED: undefined })
+        const given = { ...options, credential: token.text }
+        const refused = yield* refusalOf(() => Ampoule.load(given))
+        assert.strictEqual(refused.code, "DANGEROUS_NAMES")
+        assert.include(refused.message, "NODE_TLS_REJECT_UNAUTHORIZED")
+        assert.isUndefined(process.env["AMPOULE_TEST_A"])
+        assert.isUndefined(process.env["NODE_TLS_REJECT_UNAUTHORIZED"])
+        yield* Effect.promise(() => Ampoule.load({ ...given, allow: ["NODE_TLS_REJECT_UNAUTHORIZED"] }))
+        assert.strictEqual(process.env["AMPOULE_TEST_A"], "a")
+        assert.strictEqual(process.env["NODE_TLS_REJECT_UNAUTHORIZED"], "0")
+      })
+    )
+
+    it.scoped("rejects with the code of the server or one of its own, and never repeats credential or value", () =>
+      Effect.gen(function* () {
+        const { options, token } = yield* Demo.make({ KEY: "canary-value" })
+        const given = { ...options, credential: token.text }
+        const wrong: ReadonlyArray<readonly [Partial<Ampoule.Options>, string]> = [
+          [{ credential: "amp_at_canary" }, "CREDENTIAL_INVALID"],
+          [{ credential: "canary\ncanary" }, "CREDENTIAL_INVALID"],
+          [{ project: "no-such-project" }, "PROJECT_UNCLEAR"],
+          [{ environment: "nowhere" }, "ENVIRONMENT_NOT_FOUND"],
+          [{ environment: "Not A Slug" }, "VALIDATION_FAILED"],
+          [{ url: "http://127.0.0.1:1" }, "SERVER_UNREACHABLE"],
+          [{ url: `${options.url}/elsewhere` }, "ROUTE_NOT_FOUND"]
+        ]
+        for (const [change, code] of wrong) {
+          const refused = yield* refusalOf(() => Ampoule.open({ ...given, ...change }))
+          assert.strictEqual(refused.code, code)
+          const shown = `${inspect(refused, { depth: 20, showHidden: true })}${refused.stack}`
+          assert.notInclude(shown, "canary", code)
+          assert.notInclude(shown, token.text, code)
+        }
+      })
+    )
+  })
+})

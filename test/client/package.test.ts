@@ -1,0 +1,140 @@
+/** The client library as another program has it: the built package in a folder of its own, imported by plain node. */
+import { assert, describe, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { execFile, execFileSync } from "node:child_process"
+import { copyFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import * as path from "node:path"
+import { promisify } from "node:util"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as Demo from "./Demo.ts"
+
+const run = promisify(execFile)
+
+/** A folder outside of this one, with the package installed in it as npm would. */
+const scratch = Effect.acquireRelease(
+  Effect.sync(() => {
+    const folder = mkdtempSync(path.join(tmpdir(), "ampoule-scratch-"))
+    const installed = path.join(folder, "node_modules/ampoule")
+    mkdirSync(installed, { recursive: true })
+    copyFileSync("package.json", path.join(installed, "package.json"))
+    execFileSync(process.execPath, ["src/build.mjs", path.join(installed, "dist")], { stdio: "pipe" })
+    for (const name of [
+      "effect",
+      "@effect",
+      "@types",
+      "typescript",
+      "undici-types",
+      "@standard-schema",
+      "fast-check"
+    ]) {
+      symlinkSync(path.resolve("node_modules", name), path.join(folder, "node_modules", name))
+    }
+    writeFileSync(path.join(folder, "package.json"), JSON.stringify({ type: "module" }))
+    return folder
+  }),
+  (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+)
+
+const withEffect = `
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import * as Ampoule from "ampoule/client/config"
+import * as Client from "ampoule/client"
+import { SecretNotFound } from "ampoule/client/errors"
+import { ProjectId } from "ampoule/client/ids"
+import { EnvironmentSlug, SecretKey } from "ampoule/client/values"
+
+const credential = Redacted.make(process.env["AMPOULE_API_TOKEN"] ?? "")
+const url = process.env["AMPOULE_URL"] ?? ""
+const reads = Effect.map(Config.redacted("DATABASE_URL"), Redacted.value)
+const missing = Effect.gen(function* () {
+  const client = yield* Client.make({ url, credential })
+  const { items } = yield* client.projects.list()
+  const urlParams = {
+    projectId: Schema.decodeSync(ProjectId)(items[0]?.id ?? ""),
+    environment: Schema.decodeSync(EnvironmentSlug)("development"),
+    key: Schema.decodeSync(SecretKey)("MISSING")
+  }
+  return yield* client.secrets.readValue({ urlParams }).pipe(
+    Effect.map(({ value }) => value),
+    Effect.catchTag("SECRET_NOT_FOUND", (error) => Effect.succeed(String(error instanceof SecretNotFound)))
+  )
+}).pipe(Effect.provide(FetchHttpClient.layer))
+
+const program = Effect.all([reads, missing]).pipe(
+  Effect.provide(Ampoule.layer({ url, credential, project: process.env["PROJECT"] ?? "", environment: "development" }))
+)
+console.log(JSON.stringify(await Effect.runPromise(program)))
+`
+
+const withPromises = `
+import { AmpouleError, load, open } from "ampoule/client/promise"
+const target = { project: process.env["PROJECT"] ?? "", environment: "development" }
+const environment = await open(target)
+await load(target)
+let code = ""
+try {
+  await open({ ...target, environment: "nowhere" })
+} catch (error) {
+  if (error instanceof AmpouleError) code = error.code
+}
+console.log(JSON.stringify([environment.get("DATABASE_URL"), process.env["DATABASE_URL"], code]))
+`
+
+describe("the built client library", () => {
+  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+    it.scoped(
+      "runs in another program, with and without Effect, and has the types it says",
+      () =>
+        Effect.gen(function* () {
+          const { project, token, url } = yield* Demo.make({ HOST: "db", DATABASE_URL: "postgres://${HOST}" }, "read")
+          const folder = yield* scratch
+          const env = {
+            PATH: process.env["PATH"],
+            AMPOULE_URL: url,
+            AMPOULE_API_TOKEN: token.text,
+            PROJECT: project.slug
+          }
+          const answerOf = (program: string) =>
+            Effect.promise(async () => {
+              const file = path.join(folder, "program.mjs")
+              writeFileSync(file, program)
+              const { stdout } = await run(process.execPath, [file], { cwd: folder, env })
+              return JSON.parse(stdout)
+            })
+          assert.deepStrictEqual(yield* answerOf(withEffect), ["postgres://db", "true"])
+          assert.deepStrictEqual(yield* answerOf(withPromises), [
+            "postgres://db",
+            "postgres://db",
+            "ENVIRONMENT_NOT_FOUND"
+          ])
+
+          const installed = path.join(folder, "node_modules/ampoule")
+          execFileSync(process.execPath, ["src/buildTypes.mjs", path.join(installed, "dist")], { stdio: "pipe" })
+          renameSync(path.join(folder, "program.mjs"), path.join(folder, "promises.mts"))
+          writeFileSync(path.join(folder, "effects.mts"), withEffect)
+          writeFileSync(
+            path.join(folder, "wrong.mts"),
+            `import { open } from "ampoule/client/promise"\nawait open({ project: 7, environment: "development" })\n`
+          )
+          const options = ["--noEmit", "--strict", "--target", "ES2023", "--module", "NodeNext", "--skipLibCheck"]
+          const check = (...files: ReadonlyArray<string>) =>
+            Effect.promise(() =>
+              run(process.execPath, ["node_modules/typescript/bin/tsc", ...options, "--types", "node", ...files], {
+                cwd: folder
+              }).then(
+                () => "",
+                (failed: { readonly stdout: string }) => failed.stdout
+              )
+            )
+          assert.strictEqual(yield* check("promises.mts", "effects.mts"), "")
+          assert.include(yield* check("wrong.mts"), "TS2322")
+        }),
+      180_000
+    )
+  })
+})
