@@ -15,6 +15,7 @@ import * as Cli from "#src/cli/Cli.ts"
 import { CredentialStores } from "#src/cli/CredentialStore.ts"
 import { type CliError, describe, print } from "#src/cli/Failure.ts"
 import { wantsColour, withoutColour } from "#src/cli/Output.ts"
+import { KeepingPrograms } from "#src/cli/KeepingPrograms.ts"
 import { Programs } from "#src/cli/Programs.ts"
 import { ChildCommand } from "#src/cli/Run.ts"
 import * as Signals from "#src/cli/Signals.ts"
@@ -47,6 +48,17 @@ const vaultPrograms = Layer.succeed(VaultPrograms, {
   verifyLog: Effect.flatMap(loadedVault, (loaded) => loaded.verifyLog)
 })
 
+const loadedKeeping = Effect.promise(() => import("./KeepingPrograms.ts"))
+const keepingPrograms = Layer.succeed(KeepingPrograms, {
+  auditVerify: (asked) => Effect.flatMap(loadedKeeping, (loaded) => loaded.auditVerify(asked)),
+  auditExport: (asked) => Effect.flatMap(loadedKeeping, (loaded) => loaded.auditExport(asked)),
+  auditCut: (asked) => Effect.flatMap(loadedKeeping, (loaded) => loaded.auditCut(asked)),
+  auditAccept: (asked, decide) => Effect.flatMap(loadedKeeping, (loaded) => loaded.auditAccept(asked, decide)),
+  auditKeys: Effect.flatMap(loadedKeeping, (loaded) => loaded.auditKeys),
+  backup: (asked) => Effect.flatMap(loadedKeeping, (loaded) => loaded.backup(asked)),
+  restore: (asked) => Effect.flatMap(loadedKeeping, (loaded) => loaded.restore(asked))
+})
+
 /** What the parser prints by itself: completions and the wizard. Its errors are told by us. */
 const output = Console.consoleWith((original) =>
   Effect.succeed<Console.Console>({
@@ -63,6 +75,7 @@ const layer = Layer.mergeAll(
   stores,
   programs,
   vaultPrograms,
+  keepingPrograms,
   NodeTerminal.layer,
   NodeHttpClient.layer,
   Cli.config

@@ -80,6 +80,7 @@ const allowed: Record<string, ReadonlyArray<string>> = {
   "src/credentials": services,
   "src/secrets": services,
   "src/oauth": services,
+  "src/backup": services,
   "src/outbound": ["src/AppConfig.ts"],
   "src/machines": services,
   "src/webhooks": services,

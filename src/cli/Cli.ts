@@ -5,6 +5,8 @@ import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as ValidationError from "@effect/cli/ValidationError"
 import * as Effect from "effect/Effect"
 import { standardInputName } from "./Ask.ts"
+import { audit, auditHelp } from "./Audit.ts"
+import { backup, backupHelp, restore } from "./Backup.ts"
 import { doctor } from "./Doctor.ts"
 import { usage } from "./Failure.ts"
 import { graph } from "./Graph.ts"
@@ -38,7 +40,10 @@ const root = Command.make("ampoule").pipe(
     setup,
     server,
     vault,
-    migrate
+    migrate,
+    audit,
+    backup,
+    restore
   ])
 )
 const help = Help.node(
@@ -57,7 +62,10 @@ const help = Help.node(
   Help.node(setup),
   Help.node(server),
   vaultHelp,
-  Help.node(migrate)
+  Help.node(migrate),
+  auditHelp,
+  backupHelp,
+  Help.node(restore)
 )
 
 const parsed = Command.run(root, { name: "Ampoule", version, executable: "ampoule" })

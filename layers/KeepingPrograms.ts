@@ -1,0 +1,280 @@
+/** The programs that keep a database (`src/cli/KeepingPrograms.ts`): settings of the server, no server. */
+import * as NodeContext from "@effect/platform-node/NodeContext"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as fs from "node:fs"
+import { join } from "node:path"
+import { version } from "#schema/Api.ts"
+import { Audit } from "#src/access/Audit.ts"
+import * as AuditKeeping from "#src/access/AuditKeeping.ts"
+import { AuditSeal } from "#src/access/AuditSeal.ts"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
+import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
+import * as Backup from "#src/backup/Backup.ts"
+import * as Restore from "#src/backup/Restore.ts"
+import { CliFailure } from "#src/cli/Failure.ts"
+import type { KeepingPrograms, VerifyAsked } from "#src/cli/KeepingPrograms.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { Vault } from "#src/crypto/Vault.ts"
+import * as Config from "./Config.ts"
+import * as DataFolder from "./DataFolder.ts"
+import * as Migrations from "./Migrations.ts"
+import * as PgPool from "./PgPool.ts"
+import * as Pglite from "./Pglite.ts"
+import { orFailure } from "./ProgramEnd.ts"
+import * as Telemetry from "./Telemetry.ts"
+import * as VaultChoice from "./VaultChoice.ts"
+
+type Programs = Context.Tag.Service<typeof KeepingPrograms>
+
+/** Nobody waits behind these: a statement over millions of rows may take its time. */
+const patient = { checkoutMillis: 30_000, deadlineMillis: 3_600_000 }
+
+/** As it is: these programs do not migrate. */
+const database = (settings: Settings) =>
+  Layer.unwrapScoped(
+    Effect.gen(function* () {
+      if (Option.isSome(settings.databaseUrl)) {
+        const connectionString = Redacted.value(settings.databaseUrl.value)
+        return PgPool.layer({ connection: { connectionString, keepAlive: true }, size: 4, ...patient })
+      }
+      const real = yield* DataFolder.ensure(settings.dataDir)
+      yield* DataFolder.lock(real)
+      const origin = { folder: `${real}/postgres` }
+      return (yield* Pglite.make({ origin, migrated: false, ...patient })).layer
+    })
+  )
+
+/** Migrations of this program, as the ledger names them. */
+const known = Object.keys(Migrations.registry).map((key): readonly [number, string] => {
+  const cut = key.indexOf("_")
+  return [Number(key.slice(0, cut)), key.slice(cut + 1)]
+})
+
+const isCurrent = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [ledger] = yield* sql<{
+    readonly there: boolean
+  }>`SELECT to_regclass('effect_sql_migrations') IS NOT NULL AS there`
+  if (ledger?.there !== true) return yield* new StartRefused({ message: "There is no Ampoule database here yet." })
+  const [last] = yield* sql<{ readonly id: number }>`SELECT max(migration_id) AS id FROM effect_sql_migrations`
+  const newest = Math.max(...known.map(([id]) => id))
+  if (last?.id === newest) return
+  return yield* new StartRefused({
+    message:
+      (last?.id ?? 0) > newest
+        ? "The database was migrated by a newer Ampoule; use that one."
+        : "The database belongs to an older release: run `ampoule migrate` first, or use the release that wrote it."
+  })
+})
+
+const settled = Layer.unwrapEffect(
+  Effect.map(Config.load, (settings) =>
+    Layer.mergeAll(NodeContext.layer, Layer.succeed(AppConfig, settings), Telemetry.logging(settings))
+  )
+)
+
+const onDatabase = Layer.unwrapEffect(Effect.map(AppConfig, (settings) => database(settings)))
+const onCurrentDatabase = Layer.tap(onDatabase, (context) => Effect.provide(isCurrent, context))
+
+const onVault = Layer.unwrapEffect(Effect.flatMap(AppConfig, (settings) => VaultChoice.layer(settings)))
+
+const reading = onVault.pipe(
+  Layer.provideMerge(Crypto.Default),
+  Layer.provideMerge(onCurrentDatabase),
+  Layer.provideMerge(settled)
+)
+/** Entries of these programs stand in a stream of their own, sealed when the program ends. */
+const writing = AuditSeal.Default.pipe(
+  Layer.provideMerge(Audit.Default),
+  Layer.provideMerge(onVault),
+  Layer.provideMerge(Crypto.Default),
+  Layer.provideMerge(onCurrentDatabase),
+  Layer.provideMerge(settled)
+)
+
+const asOperator = Effect.provideService(RequestInfo, { id: "cli", ip: "", userAgent: null, via: "cli" })
+
+/** Sentences of ours reach the operator; everything else is told without its text. */
+const ended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  effect.pipe(
+    Effect.catchIf(
+      (error): error is Extract<E, { readonly message: string }> =>
+        typeof error === "object" &&
+        error !== null &&
+        "_tag" in error &&
+        (error._tag === "KeepingRefused" || error._tag === "SealedFileRefused"),
+      (error) => new CliFailure({ message: error.message })
+    ),
+    orFailure
+  )
+
+const common = Effect.fnUntraced(function* (asked: VerifyAsked) {
+  const settings = yield* AppConfig
+  const files = yield* FileSystem.FileSystem
+  const own = Option.getOrUndefined(settings.auditCheckpoints)
+  const checkpoints =
+    asked.checkpoints.length > 0 ? asked.checkpoints : own !== undefined && (yield* files.exists(own)) ? [own] : []
+  return {
+    keys: asked.publicKeys,
+    checkpoints,
+    alone: Option.isNone(settings.databaseUrl),
+    now: yield* Clock.currentTimeMillis,
+    progress: asked.progress
+  }
+})
+
+export const auditVerify: Programs["auditVerify"] = (asked) =>
+  Effect.gen(function* () {
+    const vault = yield* Vault
+    return yield* AuditKeeping.verify({ ...(yield* common(asked)), vault, values: asked.values })
+  }).pipe(Effect.provide(reading), ended)
+
+export const auditExport: Programs["auditExport"] = (asked) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const audit = yield* Audit
+    const now = yield* Clock.currentTimeMillis
+    const entries = yield* AuditKeeping.exportTrail({ ...asked, now })
+    yield* sql.withTransaction(
+      audit.append({
+        actor: "system",
+        action: "audit.export",
+        outcome: "allowed",
+        teamId: null,
+        target: { type: "audit", id: "", name: `${entries} entries` }
+      })
+    )
+    return entries
+  }).pipe(asOperator, Effect.provide(writing), ended)
+
+export const auditCut: Programs["auditCut"] = (asked) =>
+  Effect.flatMap(common(asked), (options) =>
+    AuditKeeping.cut(asked.before, { ...options, removed: asked.removed })
+  ).pipe(asOperator, Effect.provide(writing), ended)
+
+export const auditAccept: Programs["auditAccept"] = (asked, decide) =>
+  Effect.flatMap(common(asked), (options) => AuditKeeping.acceptRestore(options, decide)).pipe(
+    asOperator,
+    Effect.provide(writing),
+    ended
+  )
+
+export const auditKeys: Programs["auditKeys"] = Effect.flatMap(Vault, AuditKeeping.vaultKeys).pipe(
+  Effect.provide(reading),
+  ended
+)
+
+// --- backup ---
+
+const keyFile = (settings: Settings) => join(settings.dataDir, "root-key")
+
+const readRootKey = (settings: Settings) =>
+  Effect.gen(function* () {
+    if (Option.isSome(settings.vaultUrl)) {
+      return yield* new CliFailure({
+        message: "The vault process holds the root key: make a copy of its key file on its own machine."
+      })
+    }
+    if (Option.isSome(settings.rootKey)) return settings.rootKey.value
+    return yield* Effect.try({
+      try: () => Redacted.make(fs.readFileSync(keyFile(settings), "utf8")),
+      catch: () => new CliFailure({ message: `The root key in ${keyFile(settings)} cannot be read.` })
+    })
+  })
+
+export const backup: Programs["backup"] = (asked) =>
+  Effect.gen(function* () {
+    const settings = yield* AppConfig
+    const { file, progress, recipients, rootKey } = asked
+    const text = rootKey === null ? undefined : yield* readRootKey(settings)
+    const outcome = yield* Backup.backup({ file, recipients, release: version, progress })
+    if (rootKey !== null && text !== undefined) yield* Backup.backupRootKey(text, rootKey)
+    return outcome
+  }).pipe(asOperator, Effect.provide(writing), ended)
+
+/** Beside its name first, so that half a key never stands there; one that is there already must be the same. */
+const putRootKey = (settings: Settings, text: Redacted.Redacted<string>) =>
+  Effect.gen(function* () {
+    const target = keyFile(settings)
+    const there = yield* Effect.sync(() => (fs.existsSync(target) ? fs.readFileSync(target, "utf8") : undefined))
+    if (there !== undefined) {
+      if (there.trim() === Redacted.value(text).trim()) return
+      return yield* new CliFailure({
+        message: `There is another root key in ${target} already; it was left as it is, and nothing was restored.`
+      })
+    }
+    yield* Effect.try({
+      try: () => {
+        fs.mkdirSync(settings.dataDir, { recursive: true, mode: 0o700 })
+        fs.rmSync(`${target}.new`, { force: true })
+        const handle = fs.openSync(`${target}.new`, "wx", 0o600)
+        fs.writeSync(handle, Redacted.value(text))
+        fs.fsyncSync(handle)
+        fs.closeSync(handle)
+        fs.renameSync(`${target}.new`, target)
+      },
+      catch: () => new CliFailure({ message: `The root key cannot be written to ${target}.` })
+    })
+  })
+
+const migrateUpTo = (last: number | null) =>
+  Migrations.migrate(
+    Object.fromEntries(
+      Object.entries(Migrations.registry).filter(([key]) => last === null || Number(key.split("_")[0]) <= last)
+    )
+  )
+
+/** Null: no root key is at hand, which is no failure of a restore. */
+const canaries = (asked: Parameters<Programs["restore"]>[0]) =>
+  Restore.openCanaries(asked.progress).pipe(
+    Effect.provide(onVault.pipe(Layer.provide(Crypto.Default))),
+    Effect.catchTag("VaultKeyWrong", () => Effect.succeed(null))
+  )
+
+export const restore: Programs["restore"] = (asked) =>
+  Effect.gen(function* () {
+    const settings = yield* AppConfig
+    const identity = Redacted.make(asked.identity)
+    const rootKey = asked.rootKeyFile === null ? null : yield* Restore.openRootKey(asked.rootKeyFile, identity)
+    if (rootKey !== null && Option.isSome(settings.rootKey)) {
+      return yield* new CliFailure({ message: "AMPOULE_ROOT_KEY is set: unset it, or leave out --root-key." })
+    }
+    const { file, progress } = asked
+    const restored = yield* Restore.restore({ file, identity, migrate: migrateUpTo, known, progress })
+    // After the rows: a key beside an empty database would be taken for that of a new one.
+    if (rootKey !== null) yield* putRootKey(settings, rootKey)
+    const problems: Array<string> = []
+    const rootKeyIds = yield* Restore.rootKeyIds
+    const opened = rootKeyIds.length === 0 ? null : yield* canaries(asked)
+    if (opened !== null && opened.refused.length > 0) {
+      problems.push(`${opened.refused.length} data keys do not open, the first is ${opened.refused[0] ?? ""}.`)
+    }
+    const trail = yield* AuditKeeping.verify({
+      vault: null,
+      keys: [],
+      checkpoints: [],
+      values: opened !== null,
+      alone: true,
+      now: yield* Clock.currentTimeMillis,
+      progress: (entries) => progress("verifying the trail", entries)
+    })
+    for (const { seq, stream, what } of trail.problems.slice(0, 5)) {
+      problems.push(stream === "" ? what : `Stream ${stream}, entry ${seq ?? 0}: ${what}.`)
+    }
+    return {
+      createdAt: restored.info.createdAt,
+      tables: restored.tables,
+      rows: restored.rows,
+      entries: trail.entries,
+      rootKeyIds,
+      opened: opened === null ? null : { dataKeys: opened.dataKeys, values: opened.values },
+      problems
+    }
+  }).pipe(Effect.provide(onDatabase.pipe(Layer.provideMerge(settled))), ended)

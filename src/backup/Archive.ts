@@ -1,0 +1,183 @@
+/**
+ * What a backup holds: lines of JSON, compressed, then sealed.
+ *
+ *   {"backup":{"version":1,"createdAt":…,"release":…,"migrations":[[1,"identity"],…]}}
+ *   {"table":"users","columns":["id",…]}        in an order that satisfies foreign keys
+ *   ["…",null,…]                                 a row: PostgreSQL's own text of each column
+ *   {"end":"users","rows":2,"digest":"…"}
+ *   {"done":{"tables":30,"rows":1234}}
+ *
+ * Text is PostgreSQL's own, so that every type comes back as it went, on either kind of database.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import { createHash } from "node:crypto"
+
+export interface Info {
+  readonly version: 1
+  readonly createdAt: string
+  readonly release: string
+  readonly migrations: ReadonlyArray<readonly [id: number, name: string]>
+}
+
+export type Line =
+  | { readonly type: "backup"; readonly info: Info }
+  | { readonly type: "table"; readonly name: string; readonly columns: ReadonlyArray<string> }
+  | { readonly type: "row"; readonly row: ReadonlyArray<string | null>; readonly text: string }
+  | { readonly type: "end"; readonly name: string; readonly rows: number; readonly digest: string }
+  | { readonly type: "done"; readonly tables: number; readonly rows: number }
+
+const record = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
+  // The check makes it a record; its members stay unknown.
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined
+
+const strings = (value: unknown): ReadonlyArray<string> | undefined =>
+  Array.isArray(value) && value.every((one) => typeof one === "string") ? value : undefined
+
+const isRow = (value: unknown): value is ReadonlyArray<string | null> =>
+  Array.isArray(value) && value.every((one) => one === null || typeof one === "string")
+
+/** Undefined: a line that this version does not know. */
+export const parse = (text: string): Line | undefined => {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  if (isRow(value)) return { type: "row", row: value, text }
+  const line = record(value) ?? {}
+  const info = record(line["backup"])
+  if (info !== undefined) {
+    const { createdAt, migrations, release, version } = info
+    if (version !== 1 || typeof createdAt !== "string" || typeof release !== "string" || !Array.isArray(migrations)) {
+      return undefined
+    }
+    const known = migrations.map((one: unknown): readonly [number, string] =>
+      Array.isArray(one) ? [Number(one[0]), String(one[1])] : [0, ""]
+    )
+    return { type: "backup", info: { version, createdAt, release, migrations: known } }
+  }
+  const columns = strings(line["columns"])
+  if (typeof line["table"] === "string" && columns !== undefined) return { type: "table", name: line["table"], columns }
+  const { digest, rows } = line
+  if (typeof line["end"] === "string" && typeof rows === "number" && typeof digest === "string") {
+    return { type: "end", name: line["end"], rows, digest }
+  }
+  const done = record(line["done"])
+  return typeof done?.["tables"] === "number" && typeof done["rows"] === "number"
+    ? { type: "done", tables: done["tables"], rows: done["rows"] }
+    : undefined
+}
+
+/** Of a table's rows, in whatever order they come: the sum of their hashes, in four lanes of 64 bits. */
+export class Digest {
+  rows = 0
+  readonly #sum = new BigUint64Array(4)
+
+  add(text: string): void {
+    this.rows++
+    const hash = createHash("sha256").update(text).digest()
+    for (let i = 0; i < 4; i++) this.#sum[i] = (this.#sum[i] ?? 0n) + hash.readBigUInt64BE(i * 8)
+  }
+
+  toString(): string {
+    return [...this.#sum].map((lane) => lane.toString(16).padStart(16, "0")).join("")
+  }
+}
+
+// --- the database's side ---
+
+export interface Table {
+  readonly name: string
+  readonly columns: ReadonlyArray<{ readonly name: string; readonly type: string }>
+}
+
+/** The migrator's ledger: written by migrating, not restored. */
+export const ledger = "effect_sql_migrations"
+
+const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
+
+/** Text that does not depend on how a server or a session is set. To be run first in the transaction. */
+export const fixedText = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`SET LOCAL timezone = 'UTC'`
+  yield* sql`SET LOCAL datestyle = 'ISO, YMD'`
+  yield* sql`SET LOCAL bytea_output = 'hex'`
+  yield* sql`SET LOCAL extra_float_digits = 1`
+})
+
+/** Every table of ours, those first that others refer to. */
+export const tables = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const columns = yield* sql<{ readonly name: string; readonly columnName: string; readonly type: string }>`
+    SELECT c.relname::text AS name, a.attname::text AS column_name, format_type(a.atttypid, a.atttypmod) AS type
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND c.relname <> ${ledger}
+      AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+    ORDER BY c.relname, a.attnum`
+  const references = yield* sql<{ readonly name: string; readonly target: string }>`
+    SELECT DISTINCT c.relname::text AS name, t.relname::text AS target FROM pg_constraint k
+    JOIN pg_class c ON c.oid = k.conrelid JOIN pg_class t ON t.oid = k.confrelid
+    WHERE k.contype = 'f' AND k.conrelid <> k.confrelid AND c.relnamespace = current_schema()::regnamespace`
+  const byName = new Map<string, Array<{ name: string; type: string }>>()
+  for (const { columnName, name, type } of columns) {
+    const known = byName.get(name)
+    if (known === undefined) byName.set(name, [{ name: columnName, type }])
+    else known.push({ name: columnName, type })
+  }
+  const ordered = new Map<string, Table>()
+  const visit = (name: string, above: ReadonlySet<string>) => {
+    if (ordered.has(name) || above.has(name)) return
+    for (const { target } of references.filter((one) => one.name === name)) visit(target, new Set([...above, name]))
+    ordered.set(name, { name, columns: byName.get(name) ?? [] })
+  }
+  for (const name of byName.keys()) visit(name, new Set())
+  return [...ordered.values()]
+})
+
+/** About this much text at once. */
+const wanted = 2_000_000
+
+/** Hands over the rows of a table as text, batch after batch. Inside a transaction. */
+export const read = Effect.fnUntraced(function* <E, R>(
+  table: Table,
+  use: (rows: ReadonlyArray<string>) => Effect.Effect<void, E, R>
+) {
+  const sql = yield* SqlClient.SqlClient
+  const texts = sql.literal(table.columns.map(({ name }) => `${quoted(name)}::text`).join(", "))
+  yield* sql`DECLARE archive_walk NO SCROLL CURSOR FOR SELECT json_build_array(${texts})::text AS text FROM ${sql(table.name)}`
+  for (let count = 50; ;) {
+    const rows = yield* sql<{ readonly text: string }>`FETCH ${sql.literal(String(count))} FROM archive_walk`
+    if (rows.length > 0) yield* use(rows.map(({ text }) => text))
+    if (rows.length < count) break
+    const length = rows.reduce((sum, { text }) => sum + text.length, 0)
+    count = Math.min(2_000, Math.max(10, Math.floor((wanted * rows.length) / Math.max(1, length))))
+  }
+  yield* sql`CLOSE archive_walk`
+})
+
+export const insert = Effect.fnUntraced(function* (
+  table: Table,
+  columns: ReadonlyArray<string>,
+  rows: ReadonlyArray<ReadonlyArray<string | null>>
+) {
+  const sql = yield* SqlClient.SqlClient
+  const typeOf = new Map(table.columns.map(({ name, type }) => [name, type]))
+  const names = sql.literal(columns.map(quoted).join(", "))
+  const cast = sql.literal(columns.map((name, i) => `c${i}::${typeOf.get(name) ?? "text"}`).join(", "))
+  const aliases = sql.literal(columns.map((_, i) => `c${i}`).join(", "))
+  const [first, ...more] = columns.map((_, i) => sql`${rows.map((row) => row[i] ?? null)}::text[]`)
+  if (first === undefined) return
+  const arrays = more.reduce((all, one) => sql`${all}, ${one}`, first)
+  yield* sql`INSERT INTO ${sql(table.name)} (${names}) SELECT ${cast} FROM unnest(${arrays}) AS r (${aliases})`
+})
+
+export const digest = (table: Table) =>
+  Effect.suspend(() => {
+    const sum = new Digest()
+    return Effect.as(
+      read(table, (rows) => Effect.sync(() => rows.forEach((text) => sum.add(text)))),
+      sum
+    )
+  })

@@ -1,0 +1,176 @@
+/** A backup of the whole database as one moment saw it, but for the root key. Servers go on while it is made. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as fs from "node:fs"
+import { finished } from "node:stream/promises"
+import { createGzip } from "node:zlib"
+import { Audit } from "#src/access/Audit.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Archive from "./Archive.ts"
+import * as SealedFile from "./SealedFile.ts"
+import { SealedFileRefused } from "./SealedFile.ts"
+
+export type Progress = (table: string, rows: number) => Effect.Effect<void>
+
+const reasonOf = (error: unknown) =>
+  error instanceof Error && "code" in error && typeof error.code === "string" ? ` (${error.code})` : ""
+
+const writing = (file: string) => (error: unknown) =>
+  error instanceof SealedFileRefused
+    ? error
+    : new SealedFileRefused({ message: `${file} cannot be written${reasonOf(error)}.` })
+
+/**
+ * A sealed file that appears under its name when it is complete and on disk, and not before. Never replaces one.
+ * `use` gets a function that writes plaintext and waits until it is taken.
+ */
+const sealedFile = <A, E, R>(
+  options: {
+    readonly kind: SealedFile.Kind
+    readonly file: string
+    readonly recipients: ReadonlyArray<Uint8Array>
+    readonly compress: boolean
+  },
+  use: (write: (text: string) => Effect.Effect<void, SealedFileRefused>) => Effect.Effect<A, E, R>
+) =>
+  Effect.gen(function* () {
+    const crypto = yield* Crypto
+    const { file, kind, recipients } = options
+    if (fs.existsSync(file)) {
+      return yield* new SealedFileRefused({ message: `${file} is there already; name another file.` })
+    }
+    const { header, key } = yield* SealedFile.begin(
+      kind,
+      recipients,
+      yield* crypto.randomBytes(SealedFile.keyLength),
+      yield* crypto.randomBytes(32)
+    )
+    const unfinished = `${file}.unfinished`
+    return yield* Effect.acquireUseRelease(
+      Effect.try({
+        try: () => {
+          fs.rmSync(unfinished, { force: true })
+          const out = fs.createWriteStream(unfinished, { flags: "wx", mode: 0o600 })
+          const sealing = new SealedFile.Sealing(key)
+          const first = options.compress ? createGzip({ level: 6 }) : sealing
+          // What fails anywhere ends all of them; it is told where `finished` waits and by the next write.
+          out.on("error", (error) => first.destroy(error))
+          sealing.on("error", (error) => first.destroy(error))
+          first.on("error", () => {})
+          out.write(header)
+          if (first !== sealing) first.pipe(sealing)
+          sealing.pipe(out)
+          return { first, out }
+        },
+        catch: writing(file)
+      }),
+      ({ first, out }) =>
+        Effect.gen(function* () {
+          const result = yield* use((text) =>
+            Effect.async<void, SealedFileRefused>((resume) => {
+              first.write(text, (error) => resume(error == null ? Effect.void : Effect.fail(writing(file)(error))))
+            })
+          )
+          const bytes = yield* Effect.tryPromise({
+            try: async () => {
+              first.end()
+              await finished(out)
+              const handle = await fs.promises.open(unfinished, "r")
+              await handle.sync()
+              const { size } = await handle.stat()
+              await handle.close()
+              // A link does not replace a file that came meanwhile, as a rename would; not every file system has them.
+              await fs.promises.link(unfinished, file).catch((error: NodeJS.ErrnoException) => {
+                if (error.code === "EEXIST") throw error
+                return fs.promises.rename(unfinished, file)
+              })
+              return size
+            },
+            catch: writing(file)
+          })
+          return { result, bytes }
+        }),
+      ({ first, out }) =>
+        Effect.sync(() => {
+          first.destroy()
+          out.destroy()
+          fs.rmSync(unfinished, { force: true })
+        })
+    )
+  })
+
+export interface Options {
+  readonly file: string
+  /** 32 raw bytes each. */
+  readonly recipients: ReadonlyArray<Uint8Array>
+  readonly release: string
+  readonly progress: Progress
+}
+
+export const backup = Effect.fn("Backup.backup")(function* (options: Options) {
+  const sql = yield* SqlClient.SqlClient
+  const audit = yield* Audit
+  const createdAt = new Date(yield* Clock.currentTimeMillis).toISOString()
+  const { bytes, result } = yield* sealedFile(
+    { kind: "ampoule-backup v1", file: options.file, recipients: options.recipients, compress: true },
+    (write) =>
+      sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`
+          yield* Archive.fixedText
+          const migrations = yield* sql<{ readonly id: number; readonly name: string }>`
+            SELECT migration_id AS id, name FROM ${sql(Archive.ledger)} ORDER BY migration_id`
+          const info: Archive.Info = {
+            version: 1,
+            createdAt,
+            release: options.release,
+            migrations: migrations.map(({ id, name }) => [id, name] as const)
+          }
+          yield* write(`${JSON.stringify({ backup: info })}\n`)
+          const tables = yield* Archive.tables
+          let total = 0
+          for (const table of tables) {
+            yield* write(`${JSON.stringify({ table: table.name, columns: table.columns.map(({ name }) => name) })}\n`)
+            const digest = new Archive.Digest()
+            yield* Archive.read(
+              table,
+              Effect.fnUntraced(function* (rows) {
+                for (const text of rows) digest.add(text)
+                yield* write(rows.map((text) => `${text}\n`).join(""))
+                total += rows.length
+                yield* options.progress(table.name, total)
+              })
+            )
+            yield* write(`${JSON.stringify({ end: table.name, rows: digest.rows, digest: String(digest) })}\n`)
+          }
+          yield* write(`${JSON.stringify({ done: { tables: tables.length, rows: total } })}\n`)
+          const rootKeys = yield* sql<{ readonly rootKeyId: string }>`
+            SELECT root_key_id FROM data_keys UNION SELECT root_key_id FROM sealing_keys
+            UNION SELECT root_key_id FROM service_keys UNION SELECT root_key_id FROM vault_canary ORDER BY 1`
+          return { tables: tables.length, rows: total, rootKeyIds: rootKeys.map(({ rootKeyId }) => rootKeyId) }
+        })
+      )
+  )
+  yield* sql.withTransaction(
+    audit.append({
+      actor: "system",
+      action: "backup.create",
+      outcome: "allowed",
+      teamId: null,
+      target: { type: "backup", id: "", name: createdAt }
+    })
+  )
+  return { ...result, bytes }
+})
+
+/** The root key's text in a file of its own. */
+export const backupRootKey = Effect.fn("Backup.backupRootKey")(function* (
+  text: Redacted.Redacted<string>,
+  options: { readonly file: string; readonly recipients: ReadonlyArray<Uint8Array> }
+) {
+  yield* sealedFile({ kind: "ampoule-root-key v1", ...options, compress: false }, (write) =>
+    write(Redacted.value(text))
+  )
+})
