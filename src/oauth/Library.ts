@@ -1,3 +1,4 @@
+/* eslint-disable no-console -- printing is what is held back here */
 /**
  * The library, loaded when the authorization server is built and not before: the command line never pays for it. It
  * prints what it thinks of Node versions and of features; that is decided and said in our documents.

@@ -25,7 +25,7 @@ const textOf = (payload: AdapterPayload, member: string): string => {
 const seconds = (payload: AdapterPayload, now: number): Date =>
   new Date(typeof payload.exp === "number" ? payload.exp * 1_000 : now)
 
-const withoutId = ({ jti: _, ...payload }: AdapterPayload): string => JSON.stringify(payload)
+const withoutId = (payload: AdapterPayload): string => JSON.stringify({ ...payload, jti: undefined })
 
 interface ProofRow {
   readonly salt: Buffer

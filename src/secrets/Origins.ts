@@ -181,7 +181,12 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
       const absent = keys.findIndex((key) => !source.found.has(key))
       if (absent >= 0) return yield* new SecretNotFound({ field: `keys.${absent}` })
       yield* audit.record(source.permit.event({ keys }))
-      const decisions = new Map([...source.found].map(([key, write]): [string, Decision] => [key, () => write]))
+      const decisions = new Map(
+        keys.flatMap((key): ReadonlyArray<[string, Decision]> => {
+          const write = source.found.get(key)
+          return write === undefined ? [] : [[key, () => write]]
+        })
+      )
       return yield* commitAll(
         permit,
         decisions,
