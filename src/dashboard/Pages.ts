@@ -74,14 +74,26 @@ export const shown = (node: VNode, problem: AnyApiError | undefined): Response =
   return retryAfter === undefined ? page : HttpServerResponse.setHeader(page, "retry-after", retryAfter)
 }
 
+const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
+const hostname = (host: string) => host.replace(/:\d+$/, "").toLowerCase()
+
 export const make = (assets: Assets) =>
   Effect.gen(function* () {
     const { baseUrl } = yield* AppConfig
     const session = yield* SessionCredential
     const sessions = yield* Sessions
     const limiter = yield* RateLimiter
-    const { origin } = new URL(baseUrl)
+    const { hostname: ownHost, origin } = new URL(baseUrl)
     const ui = { baseUrl, origin, style: assets.style.href, script: assets.script.href }
+
+    /**
+     * Whoever types `localhost` for a server that calls itself `127.0.0.1` would see pages whose forms are refused as
+     * another origin's: such a visit goes on under the server's own name.
+     */
+    const strayed = (request: HttpServerRequest.HttpServerRequest): boolean => {
+      const host = hostname(request.headers["host"] ?? ownHost)
+      return request.method === "GET" && host !== ownHost && loopback.test(host) && loopback.test(ownHost)
+    }
 
     const visitor = Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
@@ -125,6 +137,8 @@ export const make = (assets: Assets) =>
       Effect.gen(function* () {
         const exchange = yield* CurrentExchange
         exchange.via = "dashboard"
+        const request = yield* HttpServerRequest.HttpServerRequest
+        if (strayed(request)) return Html.seeOther(`${origin}${request.url}`)
         const who = yield* visitor
         return yield* guarded(who, Effect.zipRight(countAddress(limiter), handler(who)))
       })
@@ -138,6 +152,7 @@ export const make = (assets: Assets) =>
         const request = yield* HttpServerRequest.HttpServerRequest
         const exchange = yield* CurrentExchange
         exchange.via = "dashboard"
+        if (strayed(request)) return Html.seeOther(`${origin}${request.url}`)
         const who = yield* visitor
         const known = yield* Effect.either(session)
         if (Either.isLeft(known)) {

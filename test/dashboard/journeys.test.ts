@@ -11,6 +11,7 @@ import { Setup } from "#src/credentials/Setup.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Browser from "./Browser.ts"
+import { inspect } from "./Look.ts"
 import * as Rooms from "./Rooms.ts"
 
 const password = "a sentence that only Ada would write"
@@ -45,6 +46,7 @@ layer(Browser.layerWith(setupCode), { excludeTestServices: true, timeout: "60 se
             await page.getByLabel("Name of your team").fill("Platform")
             await button(page, "Set up").click()
           }
+          await inspect(page, "setup-1440-light", true)
           await fill()
           await page.getByRole("alert").getByText("This link does not work").waitFor()
           assert.strictEqual(await page.getByLabel("E-mail address").inputValue(), "ada@example.com")
@@ -192,11 +194,14 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         )
         const ada = yield* World.person({ email: "plain@example.com", passwordHash: hash })
         const project = yield* World.project({ team: yield* World.team({ owner: ada }) })
+        const { baseUrl } = yield* Browser.Site
         const context = yield* Browser.visitor({ script: false })
         yield* Browser.steps(async () => {
           const page = await context.newPage()
-          await page.goto(`/app/projects/${project.id}/env/development`)
+          // Under another name of the same machine, whose forms the server would refuse.
+          await page.goto(`${baseUrl.replace("127.0.0.1", "localhost")}/app/projects/${project.id}/env/development`)
           assert.strictEqual(new URL(page.url()).pathname, "/app/sign-in")
+          assert.strictEqual(new URL(page.url()).origin, baseUrl)
           await page.getByLabel("E-mail address").fill("plain@example.com")
           await page.getByLabel("Password").fill("not this one at all")
           await button(page, "Sign in").click()
@@ -320,10 +325,12 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await page.locator("#f-role").selectOption("viewer")
           await button(page, "Make the link").click()
           const link = await page.getByLabel(/only time it is shown/).inputValue()
+          await inspect(page, "invite-link-1440-light", true)
 
           const theirs = await guest.newPage()
           await theirs.goto(link)
           await theirs.getByText("You are invited as").waitFor()
+          await inspect(theirs, "invite-1440-light", true)
           await theirs.getByLabel("Your name").fill("Grace")
           await theirs.getByLabel("Password").fill("short")
           await button(theirs, "Join the team").click()
