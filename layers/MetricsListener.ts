@@ -91,6 +91,9 @@ const ask = (worker: Worker) =>
     Effect.map(Option.map((families) => [String(worker.id), families] as const))
   )
 
+/** A primary serves nothing: what its start left in the other metrics would be told for ever. */
+const ofPrimary = /^(?:process_|nodejs_|ampoule_build_info$)/
+
 /** In the primary: its own state as worker `0`, and all of its workers'. */
 export const layerOfWorkers = (settings: Settings) =>
   serve(
@@ -104,7 +107,7 @@ export const layerOfWorkers = (settings: Settings) =>
     ).pipe(
       Effect.map((answers) =>
         Prometheus.labelled("worker", [
-          ["0", Prometheus.families()],
+          ["0", Prometheus.families().filter(({ name }) => ofPrimary.test(name))],
           ...answers.flatMap((answer) => (Option.isSome(answer) ? [answer.value] : []))
         ])
       )

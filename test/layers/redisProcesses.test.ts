@@ -164,10 +164,8 @@ describe.skipIf(!possible)("AMPOULE_WORKERS", () => {
         const scrape = Effect.promise(async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text())
         const up = (text: string) => [...text.matchAll(/^ampoule_cache_up\{worker="(\d+)"\} 1$/gm)].map(([, id]) => id)
         // The address is told when the first worker listens.
-        yield* Effect.suspend(() => Effect.map(scrape, (text) => up(text).length === 2)).pipe(
-          Effect.filterOrFail((both) => both),
-          Effect.eventually
-        )
+        yield* Effect.repeat(Effect.delay(scrape, "100 millis"), { until: (text) => up(text).length === 2 })
+        assert.sameMembers(up(yield* scrape), ["1", "2"])
 
         const owner = yield* here(setUp)
         const session = sessionIn(owner)
