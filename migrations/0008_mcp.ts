@@ -7,14 +7,14 @@ export default Effect.gen(function* () {
 
   yield* sql`CREATE TABLE mcp_sessions (
     id text PRIMARY KEY,
-    credential_id uuid NOT NULL,
+    principal text NOT NULL,
     protocol_version text NOT NULL,
     client_capabilities jsonb NOT NULL,
     subscriptions text[] NOT NULL,
     created_at timestamptz NOT NULL,
     last_seen_at timestamptz NOT NULL
   )`
-  yield* sql`CREATE INDEX mcp_sessions_credential ON mcp_sessions (credential_id)`
+  yield* sql`CREATE INDEX mcp_sessions_principal ON mcp_sessions (principal)`
   yield* sql`CREATE INDEX mcp_sessions_age ON mcp_sessions (last_seen_at)`
   yield* sql`CREATE TABLE value_requests (
     id uuid PRIMARY KEY,

@@ -73,6 +73,7 @@ interface SessionRow extends PersonRow {
 interface AccessRow extends PersonRow {
   readonly audience: string
   readonly scopes: ReadonlyArray<Scope>
+  readonly clientId: string
   readonly clientName: string
   readonly projectIds: ReadonlyArray<ProjectId> | null
   readonly teams: ReadonlyArray<Omit<CallerTeam, "scopes">>
@@ -89,8 +90,9 @@ export interface Verified {
   readonly life: Liveness.Life
   /** Of an API token: the creator's role now, which MCP checks too (interface 5). */
   readonly creatorRole: Role | null
-  /** Of an OAuth access token: the one resource it was issued for (RFC 8707). */
+  /** Of an OAuth access token: the one resource it was issued for (RFC 8707), and the client that holds it. */
   readonly audience: string | null
+  readonly clientId: string | null
 }
 
 const namedOf = (row: CredentialRow): NamedEnvironment | null =>
@@ -121,6 +123,7 @@ const ofToken = (row: TokenRow, id: string, now: number): Verified => ({
   life: Liveness.ofToken(row, now),
   creatorRole: row.creatorActive === true ? row.creatorRole : null,
   audience: null,
+  clientId: null,
   caller: {
     ...common(row),
     kind: "api_token",
@@ -139,6 +142,7 @@ const ofSession = (row: SessionRow, id: string, now: number): Verified => ({
   life: Liveness.ofSession(row, now),
   creatorRole: null,
   audience: null,
+  clientId: null,
   caller: {
     ...common(row),
     kind: "session",
@@ -157,6 +161,7 @@ const ofGrant = (row: GrantRow, id: string, now: number): Verified => ({
   life: Liveness.ofGrant({ ...row, teams: row.teams.length }, now),
   creatorRole: null,
   audience: null,
+  clientId: null,
   caller: {
     ...common(row),
     kind: "cli_grant",
@@ -175,6 +180,7 @@ const ofAccess = (row: AccessRow, id: string, now: number): Verified => ({
   life: Liveness.ofAccessToken({ ...row, teams: row.teams.length }, now),
   creatorRole: null,
   audience: row.audience,
+  clientId: row.clientId,
   caller: {
     ...common(row),
     kind: "oauth_token",
@@ -253,7 +259,7 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     // removed or deactivated takes the team from the grant, also when it is undone later (mcp 3.4).
     const accessTokens = (batch: ReadonlyArray<Lookup>) => sql<AccessRow>`
       SELECT g.id, c.salt, c.hash, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
-        c.audience, c.scopes, g.client_name, g.project_ids, u.id AS user_id, u.email, u.name AS user_name,
+        c.audience, c.scopes, g.client_id, g.client_name, g.project_ids, u.id AS user_id, u.email, u.name AS user_name,
         (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role)
             ORDER BY t.id), '[]'::json)
           FROM oauth_grant_teams o

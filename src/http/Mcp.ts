@@ -166,6 +166,13 @@ const fromWeb = (response: globalThis.Response, extra: Record<string, string> = 
     }
   )
 
+interface Identified {
+  readonly caller: Caller
+  /** Who sessions belong to. */
+  readonly principal: string
+  readonly bearer: Redacted.Redacted
+}
+
 const make = Effect.gen(function* () {
   const { baseUrl } = yield* AppConfig
   const credentials = yield* Credentials
@@ -229,14 +236,14 @@ const make = Effect.gen(function* () {
       yield* countAddress(limiter)
       return yield* nothingPresented
     }
-    const caller = yield* credentials
+    const admitted = yield* credentials
       .admit(presented)
       .pipe(
         Effect.tapErrorTag("Challenge", (refusal) =>
           refusal.status === 401 ? Effect.zipRight(countAddress(limiter), record(refusal)) : record(refusal)
         )
       )
-    return { caller, bearer: Redacted.make(presented) }
+    return { ...admitted, bearer: Redacted.make(presented) }
   })
 
   const take = Effect.fnUntraced(function* (caller: Caller) {
@@ -278,32 +285,37 @@ const make = Effect.gen(function* () {
   }
 
   /** A request of a revision with sessions names its session, and gets 404 for one that is not its credential's. */
-  const sessionOf = Effect.fnUntraced(function* (caller: Caller) {
+  const sessionOf = Effect.fnUntraced(function* (principal: string) {
     const { headers } = yield* HttpServerRequest.HttpServerRequest
     const id = headers[sessionHeader]
     if (id === undefined) return rpcError(400, -32_000, "Mcp-Session-Id is required")
-    const session = /^[0-9A-Za-z]{32}$/.test(id) ? yield* sessions.find(id, caller) : undefined
+    const session = /^[0-9A-Za-z]{32}$/.test(id) ? yield* sessions.find(id, principal) : undefined
     return session ?? rpcError(404, -32_001, "Session not found")
   })
 
-  const initialize = Effect.fnUntraced(function* (caller: Caller, message: JsonObject, headers: Headers) {
+  const initialize = Effect.fnUntraced(function* (
+    { caller, principal }: Identified,
+    message: JsonObject,
+    headers: Headers
+  ) {
     const response = yield* Legacy.answer(protocol, sessions, { caller, session: undefined, message, headers, url })
     const body: unknown = yield* Effect.promise(() => response.clone().json())
     const protocolVersion = memberOf(memberOf(body, "result"), "protocolVersion")
     if (typeof protocolVersion !== "string") return yield* fromWeb(response)
     const capabilities = memberOf(memberOf(message, "params"), "capabilities")
-    const id = yield* sessions.open(caller, {
+    const id = yield* sessions.open(principal, {
       protocolVersion,
       clientCapabilities: isObject(capabilities) ? capabilities : {}
     })
     return yield* fromWeb(response, { [sessionHeader]: id })
   })
 
-  const postLegacy = Effect.fnUntraced(function* (caller: Caller, message: unknown, headers: Headers) {
+  const postLegacy = Effect.fnUntraced(function* (who: Identified, message: unknown, headers: Headers) {
+    const { caller, principal } = who
     if (memberOf(message, "method") === "initialize" && isObject(message)) {
-      return yield* initialize(caller, message, headers)
+      return yield* initialize(who, message, headers)
     }
-    const session = yield* sessionOf(caller)
+    const session = yield* sessionOf(principal)
     if (HttpServerResponse.isServerResponse(session)) return session
     if (Array.isArray(message)) {
       if (session.protocolVersion !== batchRevision || message.length === 0 || message.length > maxBatch) {
@@ -322,8 +334,7 @@ const make = Effect.gen(function* () {
   })
 
   const postModern = Effect.fnUntraced(function* (
-    caller: Caller,
-    bearer: Redacted.Redacted,
+    { bearer, caller, principal }: Identified,
     message: unknown,
     headers: Headers
   ) {
@@ -349,6 +360,7 @@ const make = Effect.gen(function* () {
     }
     const handled = yield* Modern.answer(protocol, states, {
       caller,
+      principal,
       message,
       headers,
       url,
@@ -387,7 +399,8 @@ const make = Effect.gen(function* () {
     })
   })
 
-  const post = Effect.fnUntraced(function* (caller: Caller, bearer: Redacted.Redacted) {
+  const post = Effect.fnUntraced(function* (who: Identified) {
+    const { caller } = who
     const request = yield* HttpServerRequest.HttpServerRequest
     const given = yield* messageOf
     if (HttpServerResponse.isServerResponse(given)) return given
@@ -404,19 +417,19 @@ const make = Effect.gen(function* () {
       if (name !== "authorization" && name !== "cookie" && typeof value === "string") headers.set(name, value)
     }
     const legacy = yield* Effect.promise(() => isLegacyRequest(new Request(url, { method: "POST", headers }), message))
-    return legacy ? yield* postLegacy(caller, message, headers) : yield* postModern(caller, bearer, message, headers)
+    return legacy ? yield* postLegacy(who, message, headers) : yield* postModern(who, message, headers)
   })
 
   // --- GET: the stream of a session ---
 
   const streaming = new Set<string>()
 
-  const stream = Effect.fnUntraced(function* (caller: Caller, bearer: Redacted.Redacted) {
+  const stream = Effect.fnUntraced(function* ({ bearer, caller, principal }: Identified) {
     const { headers } = yield* HttpServerRequest.HttpServerRequest
     if (headers["accept"]?.includes("text/event-stream") !== true) {
       return rpcError(406, -32_000, "The client must accept text/event-stream")
     }
-    const session = yield* sessionOf(caller)
+    const session = yield* sessionOf(principal)
     if (HttpServerResponse.isServerResponse(session)) return session
     if (streaming.has(session.id)) return rpcError(409, -32_000, "One stream per session")
     const scope = yield* Scope.make()
@@ -435,7 +448,7 @@ const make = Effect.gen(function* () {
     const { follow, changes: changed } = opened.watched
     /** The session was ended, or listens to other resources now; an open stream also keeps it from idling out. */
     const alive = Stream.merge(opened.told, Stream.fromSchedule(Schedule.spaced("1 minute"))).pipe(
-      Stream.mapEffect(() => sessions.find(session.id, caller)),
+      Stream.mapEffect(() => sessions.find(session.id, principal)),
       Stream.takeWhile((found): found is Session => found !== undefined),
       Stream.tap((found) => Effect.sync(() => follow(found.subscriptions))),
       Stream.drain
@@ -456,10 +469,10 @@ const make = Effect.gen(function* () {
     })
   })
 
-  const remove = Effect.fnUntraced(function* (caller: Caller) {
-    const session = yield* sessionOf(caller)
+  const remove = Effect.fnUntraced(function* ({ principal }: Identified) {
+    const session = yield* sessionOf(principal)
     if (HttpServerResponse.isServerResponse(session)) return session
-    yield* sessions.end(session.id, caller)
+    yield* sessions.end(session.id, principal)
     return HttpServerResponse.empty({ status: 200 })
   })
 
@@ -470,15 +483,11 @@ const make = Effect.gen(function* () {
     if (!["GET", "POST", "DELETE"].includes(request.method)) {
       return rpcError(405, -32_000, "Method not allowed", { headers: { allow } })
     }
-    const { bearer, caller } = yield* identify
+    const who = yield* identify
+    const { caller } = who
     exchange.authenticated = true
     yield* take(caller)
-    const answered =
-      request.method === "POST"
-        ? post(caller, bearer)
-        : request.method === "GET"
-          ? stream(caller, bearer)
-          : remove(caller)
+    const answered = request.method === "POST" ? post(who) : request.method === "GET" ? stream(who) : remove(who)
     return yield* Effect.provideService(answered, CurrentCaller, caller)
   })
 

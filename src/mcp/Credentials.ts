@@ -92,11 +92,19 @@ export class Credentials extends Effect.Service<Credentials>()("mcp/Credentials"
     /** The caller as of now; does not count as a use. */
     const check = (text: string): Effect.Effect<Caller, Challenge> => Effect.flatMap(find(text), callerOf)
 
-    /** The caller of a request; counts as a use. */
+    /**
+     * The caller of a request; counts as a use. `principal` is who a session belongs to: a token, or a person with a
+     * client, whose access tokens and grants come and go.
+     */
     const admit = Effect.fnUntraced(function* (text: string) {
       const verified = yield* find(text)
       yield* Effect.mapError(authenticate.admit(verified), () => ended(verified.caller))
-      return yield* callerOf(verified)
+      const caller = yield* callerOf(verified)
+      const principal =
+        verified.clientId === null || caller.user === null
+          ? `token:${caller.credentialId}`
+          : `client:${caller.user.id}:${verified.clientId}`
+      return { caller, principal }
     })
 
     return { check, admit } as const

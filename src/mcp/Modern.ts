@@ -62,7 +62,7 @@ const digestOf = (name: string, given: unknown): string =>
     .digest("base64url")
 
 export type States = RequestStateCodec<State>
-/** Bound to the credential: what one client was given does not continue another's call. Lives 10 minutes. */
+/** Bound to the principal: what one client was given does not continue another's call. Lives 10 minutes. */
 export const makeStates = (key: Uint8Array): States =>
   createRequestStateCodec<State>({ key, ttlSeconds: 600, bind: (ctx) => ctx.http?.authInfo?.clientId ?? "" })
 
@@ -83,6 +83,7 @@ const saidIn = (ctx: ServerContext): Surroundings["said"] => {
 
 export interface Exchange {
   readonly caller: Caller
+  readonly principal: string
   readonly message: unknown
   readonly headers: Headers
   readonly url: string
@@ -191,7 +192,7 @@ const build = (
 export const answer = (
   protocol: Protocol,
   states: States,
-  { caller, headers, listen, message, signal, url }: Exchange
+  { caller, headers, listen, message, principal, signal, url }: Exchange
 ): Effect.Effect<Handled, never, CurrentCaller> =>
   Effect.gen(function* () {
     const runtime = yield* Effect.runtime<CurrentCaller>()
@@ -204,7 +205,7 @@ export const answer = (
       handler.fetch(new Request(url, { method: "POST", headers, signal }), {
         parsedBody: message,
         // Who calls, for what is bound to it. The token itself goes no further.
-        authInfo: { token: "", clientId: caller.credentialId, scopes: [] }
+        authInfo: { token: "", clientId: principal, scopes: [] }
       })
     )
     return { response, close: handler.close }

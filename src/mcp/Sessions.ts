@@ -1,18 +1,17 @@
 /**
  * Sessions of the protocol revisions that have them, in the database: any process serves any of them. A session is no
- * proof of anything: each request brings its credential, and a session is there for the credential that opened it only.
+ * proof of anything: each request brings its credential, and a session is there for whoever opened it only.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type { Caller } from "#schema/Caller.ts"
 import { RateLimited } from "#schema/Errors.ts"
 import { base62, Crypto } from "#src/crypto/Crypto.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 
 export const idleMillis = 30 * 60_000
-export const perCredential = 20
+export const perPrincipal = 20
 export const inTotal = 2_000
 /** Resources that one session listens to. */
 export const maxSubscriptions = 50
@@ -41,12 +40,12 @@ export class Sessions extends Effect.Service<Sessions>()("mcp/Sessions", {
     )
 
     /**
-     * Opens a session. A credential's least recently used one makes room for its twenty-first, since clients forget to
+     * Opens a session. A principal's least recently used one makes room for its twenty-first, since clients forget to
      * end them; nobody makes room for others.
      */
     const open = Effect.fn("Sessions.open")(
       function* (
-        caller: Caller,
+        principal: string,
         given: { readonly protocolVersion: string; readonly clientCapabilities: Readonly<Record<string, unknown>> }
       ) {
         const id = yield* crypto.randomText(base62, 32)
@@ -58,13 +57,13 @@ export class Sessions extends Effect.Service<Sessions>()("mcp/Sessions", {
             yield* reap
             yield* sql`
               DELETE FROM mcp_sessions WHERE id IN
-                (SELECT id FROM mcp_sessions WHERE credential_id = ${caller.credentialId}
-                 ORDER BY last_seen_at DESC, id OFFSET ${perCredential - 1})`
+                (SELECT id FROM mcp_sessions WHERE principal = ${principal}
+                 ORDER BY last_seen_at DESC, id OFFSET ${perPrincipal - 1})`
             const [{ n }] = yield* sql<{ readonly n: number }>`SELECT count(*)::int AS n FROM mcp_sessions`
             if (n >= inTotal) return yield* new RateLimited({ retryAfterSeconds: 60 })
             yield* sql`INSERT INTO mcp_sessions ${sql.insert({
               id,
-              credential_id: caller.credentialId,
+              principal,
               protocol_version: given.protocolVersion,
               client_capabilities: JSON.stringify(given.clientCapabilities),
               subscriptions: [],
@@ -78,12 +77,12 @@ export class Sessions extends Effect.Service<Sessions>()("mcp/Sessions", {
       Effect.catchTag("SqlError", Effect.die)
     )
 
-    /** The session, if it is this credential's and alive; counts as its use. */
-    const find = Effect.fnUntraced(function* (id: string, caller: Caller) {
+    /** The session, if it is the principal's and alive; counts as its use. */
+    const find = Effect.fnUntraced(function* (id: string, principal: string) {
       const now = yield* Clock.currentTimeMillis
       const rows = yield* sql<Session & { readonly lastSeenAt: Date }>`
         SELECT id, protocol_version, client_capabilities, subscriptions, last_seen_at FROM mcp_sessions
-        WHERE id = ${id} AND credential_id = ${caller.credentialId} AND last_seen_at > ${new Date(now - idleMillis)}`
+        WHERE id = ${id} AND principal = ${principal} AND last_seen_at > ${new Date(now - idleMillis)}`
       const session: (Session & { readonly lastSeenAt: Date }) | undefined = rows[0]
       if (session !== undefined && now - session.lastSeenAt.getTime() >= touchMillis) {
         yield* sql`UPDATE mcp_sessions SET last_seen_at = ${new Date(now)} WHERE id = ${id}`
@@ -93,9 +92,9 @@ export class Sessions extends Effect.Service<Sessions>()("mcp/Sessions", {
     }, Effect.orDie)
 
     /** From the next request on it is not there, on any process; its stream ends. False: it was not there. */
-    const end = Effect.fn("Sessions.end")(function* (id: string, caller: Caller) {
+    const end = Effect.fn("Sessions.end")(function* (id: string, principal: string) {
       const rows = yield* sql`
-        DELETE FROM mcp_sessions WHERE id = ${id} AND credential_id = ${caller.credentialId} RETURNING id`
+        DELETE FROM mcp_sessions WHERE id = ${id} AND principal = ${principal} RETURNING id`
       if (rows.length > 0) yield* Effect.catchAllDefect(bus.publish(topic(id)), () => Effect.void)
       return rows.length > 0
     }, Effect.orDie)
