@@ -322,7 +322,8 @@ const vaultSettings = {
     name: "AMPOULE_VAULT_UNWRAPS_PER_SECOND",
     default: "200",
     description: "Keys that the vault process hands out per second; five seconds' worth may go at once.",
-    ...integer(1, 1_000_000)
+    // Five seconds' worth have to hold the largest batch of the protocol.
+    ...integer(100, 1_000_000)
   }),
   provider: plain({
     name: "AMPOULE_KEY_PROVIDER",

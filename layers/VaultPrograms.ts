@@ -243,6 +243,6 @@ export const rotateDataKeys: Programs["rotateDataKeys"] = ({ before, environment
 
 export const verifyLog: Programs["verifyLog"] = Effect.gen(function* () {
   const settings = yield* Config.load
-  const { head } = yield* VaultLog.verify(logOf(settings))
-  return { entries: head.seq, hash: head.hash }
+  const { hash, seq } = yield* VaultLog.verify(logOf(settings))
+  return { entries: seq, hash }
 }).pipe(Effect.provide(NodeContext.layer), orFailure)

@@ -11,6 +11,7 @@ export const burstSeconds = 5
 /** Milliseconds; the server waits 2 s for an answer. */
 const longestWait = 1_000
 
+/** `perSecond`: at least 100, so that a batch of 500 can go at all. */
 export const make = (perSecond: number) =>
   Effect.map(Clock.currentTimeMillis, (started) => {
     let tokens = perSecond * burstSeconds

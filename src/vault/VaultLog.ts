@@ -1,16 +1,20 @@
 /**
  * The vault's own record of what it opened, beside and independent of the audit trail: a line of JSON per key, on disk
  * before the key leaves. Each line's `hash` is SHA-256 of the hash before it and the line without its `hash`, so that a
- * line that was changed, dropped or moved shows; what a file does not show is that its end was cut off.
+ * line that was changed, dropped or moved shows; what a file does not show is that its end was cut off. A full file is
+ * put aside as `<name>-<last seq>.jsonl`, and the first line of the next says after which hash it goes on.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
+import * as ExecutionStrategy from "effect/ExecutionStrategy"
+import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
 import { createHash } from "node:crypto"
-import { dirname } from "node:path"
+import { dirname, join, parse as parsePath } from "node:path"
 import type { KeyContext } from "#schema/Vault.ts"
 import { VaultUnavailable } from "#schema/Vault.ts"
 
@@ -42,13 +46,16 @@ const link = (head: Head, body: object): { readonly head: Head; readonly line: s
   return { head: { seq: head.seq + 1, hash }, line: `${text.slice(0, -1)},"hash":"${hash}"}\n` }
 }
 
-const Line = Schema.parseJson(Schema.Struct({ seq: Schema.Number, hash: Schema.String }))
+const Line = Schema.parseJson(
+  Schema.Struct({ seq: Schema.Number, hash: Schema.String, after: Schema.optional(Schema.String) })
+)
 const decodeLine = Schema.decodeUnknownOption(Line)
 const hashMember = /,"hash":"[0-9a-f]{64}"\}$/
 
-/** The head after a line, when it continues `head`. */
-const follow = (head: Head, line: string): Option.Option<Head> =>
-  Option.filterMap(decodeLine(line), ({ hash, seq }) => {
+/** The head after a line, when it continues `head`; `null` is what a first line says itself. */
+const follow = (before: Head | null, line: string): Option.Option<Head> =>
+  Option.filterMap(decodeLine(line), ({ after, hash, seq }) => {
+    const head = before ?? (after === undefined ? genesis : { seq: seq - 1, hash: after })
     if (!hashMember.test(line)) return Option.none()
     const expected = createHash("sha256").update(head.hash).update(line.replace(hashMember, "}")).digest("hex")
     return seq === head.seq + 1 && hash === expected ? Option.some({ seq, hash }) : Option.none()
@@ -56,16 +63,20 @@ const follow = (head: Head, line: string): Option.Option<Head> =>
 
 const chunk = 64 * 1024
 
-/** Reads the log from its start. Answers where it ends; a last line that was cut off in a crash does not count. */
-export const verify = Effect.fnUntraced(function* (file: string) {
+/**
+ * Reads one file of the log, which has to go on after `before` when that is given. Answers where it ends; a last line that
+ * was cut off in a crash does not count.
+ */
+const verifyFile = Effect.fnUntraced(function* (file: string, before: Head | null) {
   const fs = yield* FileSystem.FileSystem
-  if (!(yield* fs.exists(file))) return { head: genesis, bytes: 0, torn: false }
+  if (!(yield* fs.exists(file))) return { head: before ?? genesis, bytes: 0, torn: false }
   return yield* Effect.scoped(
     Effect.gen(function* () {
       const handle = yield* fs.open(file, { flag: "r" })
       const decoder = new TextDecoder()
       const buffer = new Uint8Array(chunk)
-      let head = genesis
+      let head = before
+      let line = 0
       let rest = ""
       let bytes = 0
       for (;;) {
@@ -74,40 +85,72 @@ export const verify = Effect.fnUntraced(function* (file: string) {
         rest += decoder.decode(buffer.subarray(0, read), { stream: true })
         const lines = rest.split("\n")
         rest = lines.pop() ?? ""
-        for (const line of lines) {
-          const next = follow(head, line)
+        for (const text of lines) {
+          const next = follow(head, text)
+          line++
           if (Option.isNone(next)) {
             return yield* new VaultLogBroken({
               file,
-              line: head.seq + 1,
-              message: `The vault's log ${file} was changed: line ${head.seq + 1} does not follow the one before it.`
+              line,
+              message: `The vault's log ${file} was changed: line ${line} does not follow the one before it.`
             })
           }
           head = next.value
-          bytes += Buffer.byteLength(line) + 1
+          bytes += Buffer.byteLength(text) + 1
         }
         yield* Effect.yieldNow()
       }
-      return { head, bytes, torn: rest !== "" }
+      return { head: head ?? genesis, bytes, torn: rest !== "" }
     })
   )
+})
+
+/** Files that were put aside, oldest first. */
+const asideOf = Effect.fnUntraced(function* (file: string) {
+  const fs = yield* FileSystem.FileSystem
+  const { base, dir, ext, name } = parsePath(file)
+  if (!(yield* fs.exists(dir))) return []
+  const seqOf = (other: string) =>
+    other !== base && other.startsWith(`${name}-`) && other.endsWith(ext)
+      ? Number(other.slice(name.length + 1, -ext.length))
+      : Number.NaN
+  return (yield* fs.readDirectory(dir))
+    .filter((other) => Number.isSafeInteger(seqOf(other)))
+    .sort((a, b) => seqOf(a) - seqOf(b))
+    .map((other) => join(dir, other))
+})
+
+/** Reads the whole log, files put aside included, from its first line on. */
+export const verify = Effect.fnUntraced(function* (file: string) {
+  let head: Head = genesis
+  for (const one of [...(yield* asideOf(file)), file]) head = (yield* verifyFile(one, head)).head
+  return head
 })
 
 const unwritable = () => new VaultUnavailable({ reason: "The vault cannot write its log." })
 
 /**
- * Opens the log for appending, after a look at all of it. Answers how to write down events: it returns when they are on
- * disk. Concurrent callers share a write.
+ * Opens the log for appending, after a look at its newest file. Answers how to write down events: it returns when they
+ * are on disk. Concurrent callers share a write. `fullAt`: bytes.
  */
-export const open = Effect.fnUntraced(function* (file: string) {
+export const open = Effect.fnUntraced(function* (file: string, fullAt = 64 * 1024 * 1024) {
   const fs = yield* FileSystem.FileSystem
   yield* fs.makeDirectory(dirname(file), { recursive: true, mode: 0o700 })
-  const found = yield* verify(file)
+  const current = yield* verifyFile(file, null)
+  // A file without a whole line goes on after the last one that was put aside.
+  const last = current.bytes === 0 ? (yield* asideOf(file)).at(-1) : undefined
+  const found = last === undefined ? current : { ...current, head: (yield* verifyFile(last, null)).head }
   // What a crash cut off was never answered for: the chain goes on where it is whole.
   if (found.torn) yield* fs.truncate(file, FileSystem.Size(found.bytes))
-  const handle = yield* fs.open(file, { flag: "a", mode: 0o600 })
+  const scope = yield* Effect.scope
+  const openNext = Effect.gen(function* () {
+    const own = yield* Scope.fork(scope, ExecutionStrategy.sequential)
+    return { scope: own, handle: yield* Scope.extend(fs.open(file, { flag: "a", mode: 0o600 }), own) }
+  })
   const one = yield* Effect.makeSemaphore(1)
   let head = found.head
+  let bytes = found.bytes
+  let opened = yield* openNext
   let waiting: Array<Event & { readonly at: number }> = []
   // After a write that failed nobody knows what stands in the file: nothing is opened until a restart has looked.
   let failed = false
@@ -129,14 +172,23 @@ export const open = Effect.fnUntraced(function* (file: string) {
         project: context.projectId,
         environment: context.environmentId,
         key: context.keyId,
-        rootKeyId
+        rootKeyId,
+        ...(bytes === 0 && text === "" && next.seq > 0 ? { after: next.hash } : {})
       })
       next = linked.head
       text += linked.line
     }
-    yield* handle.writeAll(new TextEncoder().encode(text))
-    yield* handle.sync
+    const line = new TextEncoder().encode(text)
+    yield* opened.handle.writeAll(line)
+    yield* opened.handle.sync
     head = next
+    bytes += line.length
+    if (bytes < fullAt) return
+    yield* Scope.close(opened.scope, Exit.void)
+    const { dir, ext, name } = parsePath(file)
+    yield* fs.rename(file, join(dir, `${name}-${head.seq}${ext}`))
+    bytes = 0
+    opened = yield* openNext
   })
 
   const append = (events: ReadonlyArray<Event>): Effect.Effect<void, VaultUnavailable> =>

@@ -354,9 +354,9 @@ layer(app)("rotation of data keys", (it) => {
       let written = 0
       const at = (round: number) => Object.fromEntries(Array.from({ length: size }, (_, i) => [`KEY_${i}`, `${round}`]))
       yield* write(w, at(0))
-      let running = true
+      const others = { run: true }
       const writer = Effect.gen(function* () {
-        while (running) {
+        while (others.run) {
           yield* write(w, at(written + 1))
           written++
           yield* turn
@@ -364,7 +364,7 @@ layer(app)("rotation of data keys", (it) => {
       })
       const reads: Array<number> = []
       const reader = Effect.gen(function* () {
-        while (running) {
+        while (others.run) {
           const least = written
           const values = yield* readCold(w)
           const rounds = new Set(Object.values(values))
@@ -376,12 +376,12 @@ layer(app)("rotation of data keys", (it) => {
           yield* turn
         }
       })
-      const others = yield* Effect.fork(Effect.all([writer, reader, reader], { concurrency: "unbounded" }))
+      const busy = yield* Effect.fork(Effect.all([writer, reader, reader], { concurrency: "unbounded" }))
       for (let i = 0; i < 3; i++) {
         yield* rotation.rotateDataKeys({ environmentId: w.developmentId, before: yield* now }, silent)
       }
-      running = false
-      yield* Fiber.join(others)
+      others.run = false
+      yield* Fiber.join(busy)
       assert.isAbove(reads.length, 3)
       assert.isAbove(written, 0)
       const rows = yield* generations(w)
