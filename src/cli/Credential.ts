@@ -104,7 +104,7 @@ export const choose = Effect.fnUntraced(function* (options: ConnectionOptions) {
   return Option.some<Chosen>({ ...own, credential: value, source: name, why, login: Option.none() })
 })
 
-const noCredential = new CliFailure({
+export const noCredential = new CliFailure({
   message: "No credential.",
   hint: "Run `ampoule login`, or set AMPOULE_API_TOKEN to an API token."
 })

@@ -152,6 +152,8 @@ const set = Command.make(
       }
       const kind = Option.getOrUndefined(options.kind)
       yield* Target.target(options)
+      // Before a person types something that then cannot be sent.
+      if (Option.isNone(yield* Credential.choose(options))) return yield* Credential.noCredential
       const value = yield* readValue(key, options.file, options.keepNewline)
       const written = kind === "template" ? { kind, source: value } : { ...(kind === undefined ? {} : { kind }), value }
 

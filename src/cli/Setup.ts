@@ -86,9 +86,9 @@ const server = Effect.fnUntraced(function* (given: Option.Option<string>) {
     Effect.timeoutTo({ duration: "3 seconds", onSuccess: (ok) => ok, onTimeout: () => false }),
     Effect.orElseSucceed(() => false)
   )
-  if (alive) return { url, setupCode: yield* setupCode }
+  if (alive) return { url, setupCode: yield* setupCode, staying: true }
   if (urlFrom !== "default") return yield* new CliFailure({ message: `No Ampoule server answers at ${url}.` })
-  return yield* (yield* Programs).ownServer
+  return { ...(yield* (yield* Programs).ownServer), staying: false }
 })
 
 /** 27 characters of 62, about 160 bits. */
@@ -144,7 +144,7 @@ export const setup = Command.make("setup", options, (options) =>
           })
       )
     )
-    yield* note(`${user.email} owns ${team.name} on ${at.url}.`)
+    yield* note(`${user.email} owns ${team.name}${at.staying ? ` on ${at.url}` : ""}.`)
     if (options.generatePassword && !options.json) {
       yield* note(`Password, shown this once: ${Redacted.value(password)}`)
     }
@@ -189,7 +189,7 @@ export const setup = Command.make("setup", options, (options) =>
     if (options.json) {
       const shown = options.generatePassword ? { password: Redacted.value(password) } : {}
       return yield* json({
-        url: at.url,
+        ...(at.staying ? { url: at.url } : {}),
         user,
         team,
         ...shown,

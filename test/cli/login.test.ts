@@ -255,7 +255,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule login without an 
       }
       const { ended } = yield* login([{ status: 201, body: granted }], started({ userCode: "AB\u001b[2JCD\u202e" }))
       assert.strictEqual(ended.code, 0)
-      assert.notMatch(ended.stderr, /[\u001b\u202e]/)
+      for (const character of ["\u001b", "\u202e"]) assert.notInclude(ended.stderr, character)
     })
   )
 })
