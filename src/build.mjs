@@ -5,6 +5,7 @@
  */
 import { build } from "esbuild"
 import * as fs from "node:fs"
+import { isBuiltin } from "node:module"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 
@@ -79,6 +80,20 @@ if (fs.existsSync(assets)) fs.cpSync(assets, path.join(out, "assets"), { recursi
 const program = path.join(out, "ampoule.mjs")
 fs.writeFileSync(program, `#!/usr/bin/env node\n${fs.readFileSync(program, "utf8")}`, { mode: 0o755 })
 fs.chmodSync(program, 0o755)
+
+// Which packages the bundle still looks for: an image needs those and no others.
+const outside = Object.values(result.metafile.outputs).flatMap(({ imports }) =>
+  imports.filter((one) => one.external === true && !one.path.startsWith("node:")).map((one) => one.path)
+)
+const worker = fs.readFileSync(path.join(out, "pglite-worker.mjs"), "utf8")
+const ofWorker = [...worker.matchAll(/(?:from|import\() ?"([^"]+)"/g)].map(([, name]) => name)
+const packages = [...outside, ...ofWorker.filter((name) => !name.startsWith("."))].map((name) =>
+  name.split("/", name.startsWith("@") ? 2 : 1).join("/")
+)
+fs.writeFileSync(
+  path.join(out, "packages.json"),
+  JSON.stringify([...new Set(packages)].filter((name) => !isBuiltin(name)).sort())
+)
 
 const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
 process.stdout.write(`${path.relative(root, program)} and its chunks, ${(bytes / 1024 / 1024).toFixed(1)} MiB\n`)

@@ -1,0 +1,58 @@
+// @ts-check
+/**
+ * What the built program needs to run, and nothing else: `node layers/deploy/collect.mjs FOLDER` copies `dist/` and the
+ * packages that stay outside the bundle, with what they need, as they are installed here.
+ */
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { fileURLToPath } from "node:url"
+
+const root = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))))
+const to = path.resolve(process.argv[2] ?? "")
+if (process.argv[2] === undefined) throw new Error("collect.mjs needs the folder to copy to")
+
+/** @param {string} file */
+const json = (file) => JSON.parse(fs.readFileSync(file, "utf8"))
+
+/** Where Node would find the package, from the folder of the one that needs it. @param {string} name @param {string} from */
+const find = (name, from) => {
+  for (let at = from; ; at = path.dirname(at)) {
+    const folder = path.join(at, "node_modules", name)
+    if (fs.existsSync(path.join(folder, "package.json"))) return folder
+    if (at === root) return undefined
+  }
+}
+
+/** @type {Set<string>} */
+const packages = new Set()
+/** @param {string} name @param {string} from @param {boolean} optional */
+const add = (name, from, optional) => {
+  const folder = find(name, from)
+  if (folder === undefined) {
+    if (optional) return
+    throw new Error(`${name} is not installed`)
+  }
+  if (packages.has(folder)) return
+  packages.add(folder)
+  const { dependencies = {}, optionalDependencies = {} } = json(path.join(folder, "package.json"))
+  for (const needed of Object.keys(optionalDependencies)) add(needed, folder, true)
+  for (const needed of Object.keys(dependencies)) if (!(needed in optionalDependencies)) add(needed, folder, false)
+}
+
+const { name, version, type, dependencies, optionalDependencies = {} } = json(path.join(root, "package.json"))
+for (const external of json(path.join(root, "dist/packages.json"))) {
+  // What a bundled package would use if it were there, and we do not install, is not needed.
+  if (external in dependencies) add(external, root, external in optionalDependencies)
+}
+
+fs.mkdirSync(to, { recursive: true })
+for (const folder of packages) {
+  fs.cpSync(folder, path.join(to, path.relative(root, folder)), {
+    recursive: true,
+    // Packages inside of it are listed by themselves.
+    filter: (from) => !path.relative(folder, from).split(path.sep).includes("node_modules")
+  })
+}
+fs.cpSync(path.join(root, "dist"), path.join(to, "dist"), { recursive: true })
+fs.writeFileSync(path.join(to, "package.json"), `${JSON.stringify({ name, version, type, private: true })}\n`)
+process.stdout.write(`${packages.size} packages and the bundle in ${to}\n`)

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Once, when the database is made: a role that owns its database and is no superuser.
+set -eu
+export DATABASE_PASSWORD_FILE
+psql -v ON_ERROR_STOP=1 --quiet --username "${POSTGRES_USER:-postgres}" --dbname postgres <<'SQL'
+\set password `cat "$DATABASE_PASSWORD_FILE"`
+CREATE ROLE ampoule LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD :'password';
+CREATE DATABASE ampoule OWNER ampoule;
+REVOKE CONNECT ON DATABASE ampoule FROM PUBLIC;
+SQL
