@@ -140,7 +140,7 @@ export const setup = Command.make("setup", options, (options) =>
         () =>
           new CliFailure({
             message: "The server does not take the setup code.",
-            hint: "It printed a new one when it was started last, unless AMPOULE_SETUP_CODE presets it."
+            hint: "It is in the address that the server printed at its start, unless AMPOULE_SETUP_CODE presets it."
           })
       )
     )
