@@ -8,7 +8,15 @@ import type { ApiToken, ApiTokenWithValue, CreateApiToken, UpdateApiToken } from
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import { Forbidden, PlanLimitReached, ProjectNotFound, TokenNotFound, ValidationFailed } from "#schema/Errors.ts"
-import { type EnvironmentId, type ProjectId, type RuleId, type TeamId, type TokenId, TokenIdOut, type UserId } from "#schema/Ids.ts"
+import {
+  type EnvironmentId,
+  type ProjectId,
+  type RuleId,
+  type TeamId,
+  type TokenId,
+  TokenIdOut,
+  type UserId
+} from "#schema/Ids.ts"
 import type { AccessLevel, Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"

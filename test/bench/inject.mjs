@@ -28,7 +28,10 @@ const freePort = () =>
 
 const start = (args, env, ready) =>
   new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "inherit"] })
+    const child = spawn(process.execPath, args, {
+      env: { ...process.env, ...env },
+      stdio: ["ignore", "pipe", "inherit"]
+    })
     running.push(child)
     let output = ""
     child.stdout.on("data", (chunk) => {
@@ -51,7 +54,13 @@ const load = (target, forMillis) =>
     const started = Date.now()
     const client = spawn(process.execPath, [
       join(here, "load.mjs"),
-      JSON.stringify({ url: target.url, headers: target.headers, connections, millis: forMillis, expect: secrets * 100 })
+      JSON.stringify({
+        url: target.url,
+        headers: target.headers,
+        connections,
+        millis: forMillis,
+        expect: secrets * 100
+      })
     ])
     let output = ""
     client.stdout.on("data", (chunk) => (output += chunk))
@@ -119,7 +128,8 @@ const ampoule = async (name, where) => {
     ...(where.url === undefined ? {} : { AMPOULE_DATABASE_URL: where.url, AMPOULE_UNSAFE_DATABASE: "allow" })
   }
   const child = await start(["--no-allocation-site-pretenuring", program, "server"], env, "listens on")
-  const args = "setup --email bench@example.com --name Bench --team Bench --generate-password --project bench --token --access write"
+  const args =
+    "setup --email bench@example.com --name Bench --team Bench --generate-password --project bench --token --access write"
   const setup = spawnSync(process.execPath, [program, ...args.split(" ")], { env: { ...process.env, ...env } })
   const token = setup.stdout.toString().trim()
   if (!token.startsWith("amp_at_")) throw new Error(`setup failed: ${setup.stderr}`)
@@ -151,7 +161,8 @@ const compare = async (title, ours, bare) => {
     `${figure(median(pairs.map((p) => p[at].p50)), 1)}${figure(median(pairs.map((p) => p[at].p99)), 1)}` +
     `${figure(Math.max(...pairs.map((p) => p[at].peak)) / 1048576)}`
   const ratios = (of) => pairs.map(([a, b]) => of(a) / of(b))
-  const spread = (list) => `${median(list).toFixed(2)} (${Math.min(...list).toFixed(2)} to ${Math.max(...list).toFixed(2)})`
+  const spread = (list) =>
+    `${median(list).toFixed(2)} (${Math.min(...list).toFixed(2)} to ${Math.max(...list).toFixed(2)})`
   console.log(`\n${title}: ${secrets} secrets, ${connections} connections, ${rounds} pairs of ${millis} ms`)
   console.log(`${"".padEnd(34)}    req/s   cpu us   p50 ms   p99 ms  RSS MiB`)
   console.log(row(ours.name, 0))

@@ -14,7 +14,8 @@ const one = () =>
       let size = 0
       response.on("data", (chunk) => (size += chunk.length))
       response.on("end", () => {
-        if (response.statusCode !== 200 || size < expect) return reject(new Error(`answer ${response.statusCode}, ${size} bytes`))
+        if (response.statusCode !== 200 || size < expect)
+          return reject(new Error(`answer ${response.statusCode}, ${size} bytes`))
         times.push(Number(process.hrtime.bigint() - started) / 1e6)
         bytes = size
         resolve()
