@@ -327,6 +327,9 @@ export const cut = Effect.fn("AuditKeeping.cut")(function* (
   const vault = yield* Vault
   const audit = yield* Audit
   const seal = yield* AuditSeal
+  if (before.getTime() > options.now) {
+    return yield* new KeepingRefused({ message: "Nothing was cut: --before lies in the future." })
+  }
   yield* seal.now
   const report = yield* verify({ ...options, vault, values: true })
   if (report.problemCount > 0 || report.writes === null) {

@@ -65,8 +65,8 @@ const keygen = Command.make(
   )
 )
 
-export const backup = Command.make(
-  "backup",
+const create = Command.make(
+  "create",
   {
     recipient: Options.text("recipient").pipe(
       Options.withPseudoName("key"),
@@ -82,15 +82,11 @@ export const backup = Command.make(
       Options.repeated
     ),
     json: Shared.json,
-    file: Args.text({ name: "FILE" }).pipe(
-      Args.withDescription("Where the backup goes; must not be there yet"),
-      Args.optional
-    )
+    file: Args.text({ name: "FILE" }).pipe(Args.withDescription("Where the backup goes; must not be there yet"))
   },
   (options) =>
     Effect.gen(function* () {
-      if (Option.isNone(options.file)) return yield* usage("Where does the backup go? Name a FILE.")
-      const file = options.file.value
+      const { file } = options
       const recipients = yield* recipientsOf(options.recipient, "recipient")
       if (recipients.length === 0) {
         return yield* usage(
@@ -127,10 +123,15 @@ export const backup = Command.make(
         "ampoule backup 2026-11-21.backup --recipient ampoule-recipient-…"
       ]
     })
-  ),
-  Command.withSubcommands([keygen])
+  )
 )
-export const backupHelp = Help.node(backup, Help.node(keygen))
+
+export const backup = Command.make("backup").pipe(
+  Command.withDescription("Write a backup: `ampoule backup FILE` is `ampoule backup create FILE`."),
+  Command.withSubcommands([create, keygen])
+)
+export const backupHelp = Help.node(backup, Help.node(create), Help.node(keygen))
+export const backupWords: ReadonlyArray<string> = ["create", "keygen"]
 
 // --- restore ---
 

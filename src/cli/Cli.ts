@@ -6,7 +6,7 @@ import * as ValidationError from "@effect/cli/ValidationError"
 import * as Effect from "effect/Effect"
 import { standardInputName } from "./Ask.ts"
 import { audit, auditHelp } from "./Audit.ts"
-import { backup, backupHelp, restore } from "./Backup.ts"
+import { backup, backupHelp, backupWords, restore } from "./Backup.ts"
 import { doctor } from "./Doctor.ts"
 import { usage } from "./Failure.ts"
 import { graph } from "./Graph.ts"
@@ -83,11 +83,13 @@ const notUnderstood = (error: ValidationError.ValidationError) => {
   return usage(unknown[1] === undefined ? "There is an argument too many." : `There is no option ${unknown[1]} here.`)
 }
 
-/** `seal FILE` is `seal file FILE`: a command of the parser has arguments or commands, not both. */
+/** `seal FILE` is `seal file FILE`, `backup FILE` is `backup create FILE`: a command of the parser has arguments or commands, not both. */
 const withFileCommand = (words: ReadonlyArray<string>): ReadonlyArray<string> => {
   const [command, next] = words
-  const isFile = command === "seal" && next !== undefined && !["--help", "-h", ...sealWords].includes(next)
-  return isFile ? ["seal", "file", ...words.slice(1)] : words
+  const meant = (own: ReadonlyArray<string>) => next !== undefined && !["--help", "-h", ...own].includes(next)
+  if (command === "seal" && meant(sealWords)) return ["seal", "file", ...words.slice(1)]
+  if (command === "backup" && meant(backupWords)) return ["backup", "create", ...words.slice(1)]
+  return words
 }
 
 /** `given`: argv as Node has it; what belongs to a child process is cut off already. */
