@@ -20,6 +20,7 @@ import { join } from "node:path"
 import { tokenFileOf, VaultAddress } from "#layers/VaultAddress.ts"
 import * as VaultRemote from "#layers/VaultRemote.ts"
 import * as VaultServer from "#layers/VaultServer.ts"
+import type { IntegrityFailure } from "#schema/Errors.ts"
 import type { KeyContext, KeyPurpose, VaultUnavailable } from "#schema/Vault.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as RootKey from "#src/crypto/RootKey.ts"
@@ -147,13 +148,14 @@ layer(world, { excludeTestServices: true })("a vault in another process", (it) =
           const altered = Uint8Array.from(wrapped)
           altered[pick % altered.length] ^= 1
           const moved = { ...at, environmentId: `${at.environmentId}x` }
-          for (const refused of [
+          const attempts: ReadonlyArray<Effect.Effect<unknown, VaultUnavailable | IntegrityFailure>> = [
             other.unwrapBytes(at, altered, rootKeyId),
             other.unwrapBytes(moved, wrapped, rootKeyId),
             other.unwrapBytes(at, wrapped, rootKey("b").id),
             other.unwrapBytes(at, wrapped, "rk_00000000"),
             other.rewrap(moved, wrapped, rootKeyId)
-          ]) {
+          ]
+          for (const refused of attempts) {
             assert.strictEqual((yield* Effect.flip(refused))._tag, "INTEGRITY_FAILURE")
           }
           const again = yield* other.rewrap(at, wrapped, rootKeyId)
