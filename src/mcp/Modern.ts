@@ -14,7 +14,8 @@ import {
   ResourceNotFoundError,
   type ServerContext,
   type ServerEvent,
-  type StandardSchemaWithJSON
+  type StandardSchemaWithJSON,
+  type Tool
 } from "@modelcontextprotocol/server"
 import * as Effect from "effect/Effect"
 import * as Runtime from "effect/Runtime"
@@ -152,7 +153,8 @@ const build = (
     })
   }
 
-  for (const { annotations, description, name, title } of protocol.tools(caller)) {
+  // All of them: what the caller may not do is refused by the rules, in the words of the rules.
+  for (const { annotations, description, name, title } of protocol.allTools) {
     const schemas = toolSchemas.get(name)
     if (schemas === undefined) continue
     mcp.registerTool(name, { title, description, annotations, ...schemas }, (given: unknown, ctx: ServerContext) =>
@@ -161,6 +163,9 @@ const build = (
   }
 
   const { server } = mcp
+  server.setRequestHandler("tools/list", () => ({
+    tools: structuredClone(protocol.tools(caller)) as unknown as Array<Tool>
+  }))
   server.setRequestHandler("resources/list", async () => {
     const found = await run(protocol.resources)
     if ("error" in found) throw new ProtocolError(ProtocolErrorCode.InternalError, found.error.message)

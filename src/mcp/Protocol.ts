@@ -1,16 +1,24 @@
 /** What `/mcp` can do, said in no revision's words: `Legacy.ts` and `Modern.ts` translate. */
 import * as Effect from "effect/Effect"
 import * as ParseResult from "effect/ParseResult"
-import { type AnyApiError, bodyOf, isApiError, statusOf } from "#schema/ApiError.ts"
+import { type AnyApiError, bodyOf, isApiError } from "#schema/ApiError.ts"
 import type { Caller, CurrentCaller } from "#schema/Caller.ts"
 import { InternalError } from "#schema/Errors.ts"
-import { environmentResource, guide, prompts, type ToolName, tools } from "#schema/McpTools.ts"
+import { environmentResource, prompts, type ToolName, tools } from "#schema/McpTools.ts"
 import type { Scope } from "#schema/Scopes.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { judge, validationFailed } from "#src/http/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/RequestContext.ts"
 import * as Resources from "./Resources.ts"
-import { decodeInput, encodeOutput, type JsonObject, type ListedTool, toolNamed, visibleTo } from "./ToolList.ts"
+import {
+  decodeInput,
+  encodeOutput,
+  type JsonObject,
+  listed,
+  type ListedTool,
+  toolNamed,
+  visibleTo
+} from "./ToolList.ts"
 import * as Tools from "./Tools.ts"
 
 export interface ToolResult {
@@ -139,6 +147,7 @@ export class Protocol extends Effect.Service<Protocol>()("mcp/Protocol", {
       needs,
       call,
       tool: (name: string): ToolName | undefined => toolNamed(name, mcpReveal),
+      allTools: [...listed.values()].filter(({ name }) => toolNamed(name, mcpReveal) !== undefined),
       tools: (caller: Caller): ReadonlyArray<ListedTool> => visibleTo(caller, mcpReveal),
       resources: settled(resources.list, "resources"),
       resourceTemplates: [
@@ -173,11 +182,7 @@ export class Protocol extends Effect.Service<Protocol>()("mcp/Protocol", {
             ? prompts.wire_up_project.text(projectId, environment)
             : prompts.rotate_credential.text(projectId, environment, key)
         return { description: prompts[name].description, text }
-      },
-      reveals: mcpReveal,
-      guideUri: guide.uri
+      }
     } as const
   })
 }) {}
-
-export const statusOfFailure = (error: AnyApiError): number => statusOf(error)
