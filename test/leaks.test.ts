@@ -49,8 +49,8 @@ describe("leaks", () => {
           process.execPath,
           [
             join(folder, "dist/ampoule.mjs"),
-            ...["setup", "--email", "ada@example.com", "--name", "Ada", "--team", "T", "--generate-password"],
-            ...["--project", "demo", "--token", "--access", "write"]
+            ..."setup --email ada@example.com --name Ada --team T --generate-password".split(" "),
+            ..."--project demo --token --access write".split(" ")
           ],
           { env: { PATH: process.env["PATH"], HOME: folder, AMPOULE_URL: server.url, AMPOULE_DATA_DIR: data } }
         )

@@ -152,7 +152,7 @@ const median = (list) => list.toSorted((a, b) => a - b)[Math.floor(list.length /
 const figure = (n, digits = 0) => n.toFixed(digits).padStart(9)
 
 const compare = async (title, ours, bare) => {
-  for (const target of [ours, bare]) await load(target, 3000)
+  for (const target of [ours, bare]) await load(target, 8000)
   const pairs = []
   // In turn, so that a drift of the machine meets both.
   for (let i = 0; i < rounds; i++) pairs.push([await load(ours, millis), await load(bare, millis)])
