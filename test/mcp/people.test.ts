@@ -1,0 +1,325 @@
+/** What a person has to do with an agent's work: type a value, confirm a deletion. The agent sees neither page nor value. */
+import { assert, describe, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
+import { Client as ModernClient, StreamableHTTPClientTransport as ModernTransport } from "@modelcontextprotocol/client"
+import { Client as LegacyClient } from "@modelcontextprotocol/sdk/client/index.js"
+import { StreamableHTTPClientTransport as LegacyTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+import * as Effect from "effect/Effect"
+import { allScopes } from "#schema/Scopes.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+import * as Clients from "./Clients.ts"
+import * as McpApp from "./McpApp.ts"
+
+const typed = "p@ss ${NOT_A_TEMPLATE}\nsecond line"
+
+const scene = Effect.gen(function* () {
+  const base = yield* McpApp.base
+  const project = yield* World.project()
+  const token = yield* World.token({ team: project.team, mcpScopes: allScopes, name: "Build agent" })
+  const session = yield* World.session(project.team.owner)
+  const place = { projectId: project.id, environment: "development" }
+  const ask = (input: Record<string, unknown> = {}, capabilities: Record<string, unknown> = {}) =>
+    Effect.map(
+      Clients.raw(base, "POST", {
+        bearer: token.text,
+        ...Clients.modernCall("request_secret_value", { ...place, key: "STRIPE_KEY", ...input }, capabilities)
+      }),
+      ({ json }) => json
+    )
+  return { base, project, token, place, ask, browser: new McpApp.Browser(session.text) }
+})
+
+const go = (browser: McpApp.Browser, url: string, form?: ReadonlyArray<readonly [string, string]>) =>
+  Effect.promise(async () => {
+    const response = await browser.go(url, form)
+    return { status: response.status, text: await response.text() }
+  })
+
+layer(McpApp.layer, { excludeTestServices: true })("a value that a person types", (it) => {
+  it.effect("is asked for by address where the client opens none, and stored as typed", () =>
+    Effect.gen(function* () {
+      const { ask, base, browser, place, project } = yield* scene
+      const asked = yield* ask({ note: "To charge customers" })
+      const { expiresAt, status, url } = asked.result.structuredContent
+      assert.strictEqual(status, "needs_human")
+      assert.match(url, new RegExp(`^${base}/app/provide/[0-9A-Za-z]{24}$`))
+      assert.isAbove(Date.parse(expiresAt), Date.now() + 500_000)
+      // The same question again is the same page.
+      assert.strictEqual((yield* ask({ note: "To charge customers" })).result.structuredContent.url, url)
+      const shown = yield* go(browser, url)
+      assert.strictEqual(shown.status, 200)
+      for (const text of ["STRIPE_KEY", "development", "Build agent", "To charge customers"]) {
+        assert.include(shown.text, text)
+      }
+      const stored = yield* go(browser, `${url}/store`, [["value", typed]])
+      assert.strictEqual(stored.status, 200)
+      assert.notInclude(stored.text, "p@ss")
+      const told = yield* ask({ note: "To charge customers" })
+      assert.strictEqual(told.result.structuredContent.status, "stored")
+      assert.strictEqual(told.result.structuredContent.version, 1)
+      assert.notInclude(JSON.stringify(told), "p@ss")
+      const reader = yield* World.token({ team: project.team })
+      const value = yield* TestApp.get(
+        `/secrets/value?projectId=${project.id}&environment=${place.environment}&key=STRIPE_KEY`,
+        { bearer: reader.text }
+      )
+      assert.strictEqual(value.json.value, typed)
+      assert.strictEqual(value.json.kind, "literal")
+    })
+  )
+
+  it.effect("is stored in the person's name, once", () =>
+    Effect.gen(function* () {
+      const { ask, browser, project } = yield* scene
+      const { url } = (yield* ask()).result.structuredContent
+      const answers = yield* Effect.forEach([1, 2, 3, 4], (n) => go(browser, `${url}/store`, [["value", `v${n}`]]), {
+        concurrency: 4
+      })
+      assert.strictEqual(answers.filter(({ status }) => status === 200).length, 1)
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql<{ body: string }>`
+        SELECT body FROM audit_entries WHERE team_id = ${project.team.id} AND action = 'secret.create'`
+      assert.lengthOf(rows, 1)
+      const entry = JSON.parse(rows[0].body)
+      assert.strictEqual(entry.actor.type, "user")
+      assert.strictEqual(entry.via, "dashboard")
+    })
+  )
+
+  it.effect("may be declined, and is asked for anew after that", () =>
+    Effect.gen(function* () {
+      const { ask, browser } = yield* scene
+      const { url } = (yield* ask()).result.structuredContent
+      yield* go(browser, `${url}/decline`, [])
+      assert.deepStrictEqual((yield* ask()).result.structuredContent, { status: "declined" })
+      assert.notStrictEqual((yield* ask()).result.structuredContent.url, url)
+      assert.strictEqual((yield* go(browser, url)).status, 409)
+    })
+  )
+
+  it.effect("is typed by somebody of the team who may write there, and by nobody else", () =>
+    Effect.gen(function* () {
+      const { ask, project } = yield* scene
+      const { url } = (yield* ask()).result.structuredContent
+      const stranger = new McpApp.Browser((yield* World.session(yield* World.person())).text)
+      assert.strictEqual((yield* go(stranger, url)).status, 404)
+      assert.strictEqual((yield* go(stranger, `${url}/store`, [["value", "x"]])).status, 404)
+      const viewer = new McpApp.Browser((yield* World.session(yield* World.member(project.team, "viewer"))).text)
+      assert.strictEqual((yield* go(viewer, `${url}/store`, [["value", "x"]])).status, 403)
+      const nobody = yield* go(new McpApp.Browser(), url)
+      assert.strictEqual(nobody.status, 303)
+      assert.strictEqual((yield* ask()).result.structuredContent.status, "needs_human")
+    })
+  )
+
+  it.effect("expires after ten minutes", () =>
+    Effect.gen(function* () {
+      const { ask, browser } = yield* scene
+      const { url } = (yield* ask()).result.structuredContent
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE value_requests SET expires_at = expires_at - interval '11 minutes' WHERE code = ${url.slice(-24)}`
+      assert.strictEqual((yield* go(browser, url)).status, 404)
+      assert.strictEqual((yield* go(browser, `${url}/store`, [["value", "x"]])).status, 404)
+    })
+  )
+
+  it.effect("replaces a value only when that was asked for", () =>
+    Effect.gen(function* () {
+      const { ask, base, browser, place, token } = yield* scene
+      yield* Clients.raw(base, "POST", {
+        bearer: token.text,
+        ...Clients.modernCall("create_secret", { ...place, key: "STRIPE_KEY", generate: { length: 16 } })
+      })
+      assert.strictEqual((yield* ask()).result.structuredContent.code, "SECRET_ALREADY_EXISTS")
+      const { url } = (yield* ask({ replace: true })).result.structuredContent
+      yield* go(browser, `${url}/store`, [["value", "newer"]])
+      assert.strictEqual((yield* ask({ replace: true })).result.structuredContent.version, 2)
+    })
+  )
+
+  it.effect("is asked for without texts that hide something", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* scene
+      for (const note of ["a\u202eb", "a\u200bb", "line\nbreak", " "]) {
+        const { code, field } = (yield* ask({ note })).result.structuredContent
+        assert.strictEqual(code, "VALIDATION_FAILED")
+        assert.strictEqual(field, "note")
+      }
+    })
+  )
+
+  describe("through clients that open pages", () => {
+    const capabilities = { elicitation: { url: {}, form: {} } }
+
+    it.scoped("the newer one waits for the person and then has the answer", () =>
+      Effect.gen(function* () {
+        const { base, browser, place, token } = yield* scene
+        const messages: Array<string> = []
+        const client = new ModernClient(
+          { name: "opens", version: "1" },
+          { capabilities, versionNegotiation: { mode: "auto" } }
+        )
+        client.setRequestHandler("elicitation/create", async ({ params }) => {
+          messages.push(JSON.stringify(params))
+          const { url } = params as { readonly url: string }
+          await browser.go(url)
+          setTimeout(() => void browser.go(`${url}/store`, [["value", typed]]), 50)
+          return { action: "accept" as const }
+        })
+        yield* Effect.promise(() =>
+          client.connect(
+            new ModernTransport(new URL(`${base}/mcp`), {
+              requestInit: { headers: { authorization: `Bearer ${token.text}` } }
+            })
+          )
+        )
+        yield* Effect.promise(() => client.listTools())
+        const result = yield* Effect.promise(() =>
+          client.callTool({ name: "request_secret_value", arguments: { ...place, key: "STRIPE_KEY" } })
+        )
+        assert.strictEqual((result.structuredContent as { status: string }).status, "stored")
+        assert.lengthOf(messages, 1)
+        assert.notInclude(JSON.stringify([messages, result]), "p@ss")
+        yield* Effect.promise(() => client.close())
+      })
+    )
+
+    it.effect("what it brings back is bound to the call, the credential and our signature", () =>
+      Effect.gen(function* () {
+        const { ask, base, place, project, token } = yield* scene
+        const first = yield* ask({}, capabilities)
+        assert.strictEqual(first.result.resultType, "input_required")
+        const { requestState } = first.result
+        assert.notInclude(JSON.stringify(first), "-32042")
+        const input = { ...place, key: "STRIPE_KEY" }
+        const again = (bearer: string, state: string, key = "STRIPE_KEY") =>
+          Clients.raw(base, "POST", {
+            bearer,
+            ...Clients.modernCall("request_secret_value", { ...input, key }, capabilities, {
+              requestState: state,
+              inputResponses: { page: { action: "decline" } }
+            })
+          })
+        const forged = yield* again(token.text, `${requestState.slice(0, -4)}AAAA`)
+        assert.strictEqual(forged.json.error.code, -32_602)
+        const other = yield* World.token({ team: project.team, mcpScopes: allScopes })
+        assert.strictEqual((yield* again(other.text, requestState)).json.error.code, -32_602)
+        // Of another question: the answer does not count, the question is put.
+        const elsewhere = yield* again(token.text, requestState, "OTHER_KEY")
+        assert.strictEqual(elsewhere.json.result.resultType, "input_required")
+        const declined = yield* again(token.text, requestState)
+        assert.deepStrictEqual(declined.json.result.structuredContent, { status: "declined" })
+      })
+    )
+
+    it.scoped("the older one is told where to go, and asks again", () =>
+      Effect.gen(function* () {
+        const { base, browser, place, token } = yield* scene
+        const client = new LegacyClient({ name: "opens", version: "1" }, { capabilities })
+        const transport = new LegacyTransport(new URL(`${base}/mcp`), {
+          requestInit: { headers: { authorization: `Bearer ${token.text}` } }
+        })
+        yield* Effect.promise(() => client.connect(transport))
+        const call = () => client.callTool({ name: "request_secret_value", arguments: { ...place, key: "STRIPE_KEY" } })
+        const refused = yield* Effect.promise(() =>
+          call().then(
+            () => assert.fail("did not ask for a page"),
+            (error: unknown) =>
+              error as {
+                readonly code: number
+                readonly data: { readonly elicitations: ReadonlyArray<{ readonly url: string; readonly mode: string }> }
+              }
+          )
+        )
+        assert.strictEqual(refused.code, -32_042)
+        const [{ mode, url }] = refused.data.elicitations
+        assert.strictEqual(mode, "url")
+        yield* go(browser, `${url}/store`, [["value", typed]])
+        const result = yield* Effect.promise(call)
+        assert.strictEqual((result.structuredContent as { status: string }).status, "stored")
+        yield* Effect.promise(() => client.close())
+      })
+    )
+  })
+
+  describe("a deletion", () => {
+    it.effect("is confirmed where the client can ask, and not done without the tick", () =>
+      Effect.gen(function* () {
+        const { base, place, token } = yield* scene
+        const made = yield* Clients.raw(base, "POST", {
+          bearer: token.text,
+          ...Clients.modernCall("create_secret", { ...place, key: "K", generate: { length: 16 } })
+        })
+        const input = { secretId: made.json.result.structuredContent.id }
+        const send = (more: Record<string, unknown> = {}) =>
+          Effect.map(
+            Clients.raw(base, "POST", {
+              bearer: token.text,
+              ...Clients.modernCall("delete_secret", input, { elicitation: { form: {} } }, more)
+            }),
+            ({ json }) => json.result
+          )
+        const asked = yield* send()
+        assert.strictEqual(asked.resultType, "input_required")
+        const answer = (content: unknown) => ({
+          requestState: asked.requestState,
+          inputResponses: { confirmation: { action: "accept", content } }
+        })
+        assert.deepStrictEqual((yield* send(answer({}))).structuredContent, { deleted: false, dependents: [] })
+        assert.deepStrictEqual((yield* send(answer({ confirm: true }))).structuredContent, {
+          deleted: true,
+          dependents: []
+        })
+      })
+    )
+  })
+
+  describe("resources and prompts", () => {
+    for (const era of ["legacy", "modern"] as const) {
+      it.scoped(`hold names only, ${era}`, () =>
+        Effect.gen(function* () {
+          const { base, place, project, token } = yield* scene
+          yield* Clients.raw(base, "POST", {
+            bearer: token.text,
+            ...Clients.modernCall("create_secret", { ...place, key: "K", value: "marker-value" })
+          })
+          const uri = `secrets://projects/${project.id}/environments/development`
+          interface Reader {
+            readonly listResources: () => Promise<{ readonly resources: ReadonlyArray<{ readonly uri: string }> }>
+            readonly readResource: (at: {
+              readonly uri: string
+            }) => Promise<{ readonly contents: ReadonlyArray<{ readonly text?: string }> }>
+            readonly getPrompt: (at: {
+              readonly name: string
+              readonly arguments: Record<string, string>
+            }) => Promise<unknown>
+          }
+          const { client } =
+            era === "legacy" ? yield* Clients.legacy(base, token.text) : yield* Clients.modern(base, token.text)
+          const reader = client as unknown as Reader
+          const { resources } = yield* Effect.promise(() => reader.listResources())
+          assert.includeMembers(
+            resources.map((one) => one.uri),
+            ["secrets://guide", uri]
+          )
+          const { contents } = yield* Effect.promise(() => reader.readResource({ uri }))
+          const text = contents[0].text ?? ""
+          assert.deepStrictEqual(JSON.parse(text).secrets, [{ key: "K", kind: "literal", references: [] }])
+          assert.notInclude(text, "marker-value")
+          const prompt = yield* Effect.promise(() =>
+            reader.getPrompt({ name: "rotate_credential", arguments: { ...place, key: "K" } })
+          )
+          assert.include(JSON.stringify(prompt), "Never reveal the value")
+          const missing = yield* Effect.promise(() =>
+            reader.readResource({ uri: `secrets://projects/${project.id}/environments/nope` }).then(
+              () => 0,
+              (error: { readonly code: number }) => error.code
+            )
+          )
+          assert.strictEqual(missing, era === "legacy" ? -32_002 : -32_602)
+        })
+      )
+    }
+  })
+})
