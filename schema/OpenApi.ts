@@ -275,6 +275,9 @@ const mcpErrors = {
   "401": ["OAuthErrorResponse", "No credential, or an invalid, expired or revoked one."],
   "403": ["OAuthErrorResponse", "The credential lacks the scope, or the request came from another site."],
   "404": ["JsonRpcErrorResponse", "No such session or method."],
+  "405": ["JsonRpcErrorResponse", "Not GET, POST or DELETE."],
+  "413": ["JsonRpcErrorResponse", "The body is larger than 1 MiB."],
+  "415": ["JsonRpcErrorResponse", "The body is not application/json."],
   "429": ["JsonRpcErrorResponse", "Rate limited."],
   "500": ["JsonRpcErrorResponse", "Unexpected server error."]
 } as const
