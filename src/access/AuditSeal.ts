@@ -114,7 +114,10 @@ export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {
       const read = yield* audit.seals.readHead
       const write = yield* audit.seals.writeHead
       if (write === undefined) yield* alarm(writeStream, "the head of a stream is not the one that this process wrote")
-      let open = true
+      // One that slept for long may have been taken for dead, also when it has nothing new to seal.
+      const closed = yield* sql`
+        SELECT 1 FROM audit_seals WHERE final AND stream = ANY(${[readStream, writeStream]}::uuid[])`
+      let open = closed.length === 0
       for (const head of [read, write]) if (head !== undefined) open = (yield* sealOwn(head, final)) && open
       if (open) return
       yield* Effect.logWarning("The audit streams of this process were closed by another one; new ones are opened.")
@@ -269,7 +272,7 @@ export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {
     const one = yield* Effect.makeSemaphore(1)
     let minute = 0
 
-    const turn = (final: boolean) =>
+    const turn = (final: boolean, asked = final) =>
       Effect.gen(function* () {
         yield* sealAll(final)
         const now = yield* Clock.currentTimeMillis
@@ -279,7 +282,7 @@ export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {
           yield* adopt
           yield* renewMacs
         }
-        if (file !== undefined) yield* checkpoint(file, final)
+        if (file !== undefined) yield* checkpoint(file, asked)
       }).pipe(one.withPermits(1))
 
     const quietly = <E>(work: Effect.Effect<void, E>) =>
@@ -295,7 +298,7 @@ export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {
 
     return {
       /** Seals and signs what stands now. */
-      now: turn(false),
+      now: turn(false, true),
       /** Signs that a restored database is to count, as it is. */
       accept: (accepted: ReadonlyArray<Checkpoint.Accepted>) =>
         file === undefined ? Effect.void : one.withPermits(1)(write(file, { heads: [], accepted })),

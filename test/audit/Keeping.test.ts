@@ -1,0 +1,534 @@
+/** The trail in a database: sealed by the vault, signed into a file, and verified against whoever can write to the database. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import { assert, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as FastCheck from "effect/FastCheck"
+import * as Redacted from "effect/Redacted"
+import * as Ref from "effect/Ref"
+import * as Scope from "effect/Scope"
+import { createHash } from "node:crypto"
+import * as fs from "node:fs"
+import { CurrentCaller } from "#schema/Caller.ts"
+import { SecretKey, SecretText } from "#schema/Values.ts"
+import { VaultUnavailable } from "#schema/Vault.ts"
+import { Audit } from "#src/access/Audit.ts"
+import * as AuditKeeping from "#src/access/AuditKeeping.ts"
+import { AuditSeal } from "#src/access/AuditSeal.ts"
+import { chain, genesis } from "#src/audit/Chain.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { Vault } from "#src/crypto/Vault.ts"
+import { Secrets } from "#src/secrets/Secrets.ts"
+import * as Fixtures from "#test/support/Fixtures.ts"
+import * as TrailWorld from "./TrailWorld.ts"
+
+const { append, record, verify, verifyTampered } = TrailWorld
+
+interface Row {
+  readonly stream: string
+  readonly seq: number
+  readonly hash: Buffer
+  readonly body: string
+}
+const rows = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql<Row>`SELECT stream, seq::float8 AS seq, hash, body FROM audit_entries ORDER BY stream, seq`
+)
+
+/** Two processes with some entries each, sealed and signed. */
+const filled = Effect.gen(function* () {
+  const audit = yield* Audit
+  const seal = yield* AuditSeal
+  yield* Effect.scoped(
+    Effect.gen(function* () {
+      const other = yield* TrailWorld.otherProcess
+      for (let i = 0; i < 12; i++) {
+        yield* record(audit, "secret.inject", [`READ_${i}`])
+        yield* append(audit, [`WRITE_${i}`])
+        yield* record(other.audit, "secret.read", [`OTHER_${i}`])
+        yield* append(other.audit, [`THEIRS_${i}`])
+      }
+    })
+  )
+  yield* seal.now
+})
+
+/** Runs a property that is an effect: `runs` random cases, each with its seed in the failure. */
+const holds = <A, E, R>(
+  arbitrary: FastCheck.Arbitrary<A>,
+  runs: number,
+  property: (value: A) => Effect.Effect<unknown, E, R>
+) => Effect.forEach(FastCheck.sample(arbitrary, runs), (value) => property(value), { discard: true })
+
+const relink = (stream: string, texts: ReadonlyArray<string>) => {
+  let hash = genesis(stream)
+  return texts.map((text, i) => {
+    const body = text.replace(/"seq":\d+/, `"seq":${i + 1}`).replace(/"stream":"[0-9a-f-]+"/, `"stream":"${stream}"`)
+    hash = chain(hash, body)
+    return { stream, seq: i + 1, hash, body }
+  })
+}
+const put = (all: ReadonlyArray<Row>) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql`
+      INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash)
+      SELECT s, n, (b::jsonb ->> 'id')::uuid, (b::jsonb ->> 'at')::timestamptz, 'system', b::jsonb ->> 'action', b, h
+      FROM unnest(${all.map((r) => r.stream)}::uuid[], ${all.map((r) => r.seq)}::bigint[],
+        ${all.map((r) => r.body)}::text[], ${all.map((r) => r.hash)}::bytea[]) AS r (s, n, b, h)`
+  )
+
+const cases = 150
+
+/** The vault, as one process reaches it. */
+const switchedVault = Effect.gen(function* () {
+  const vault = yield* Vault
+  const down = yield* Ref.make(false)
+  const guard = <A, E>(call: Effect.Effect<A, E>): Effect.Effect<A, E | VaultUnavailable> =>
+    Effect.flatMap(Ref.get(down), (down): Effect.Effect<A, E | VaultUnavailable> =>
+      down ? new VaultUnavailable({ reason: "down" }) : call
+    )
+  return {
+    down,
+    vault: Vault.of({
+      ...vault,
+      macAuditHead: (head) => guard(vault.macAuditHead(head)),
+      signCheckpoint: (text) => guard(vault.signCheckpoint(text))
+    })
+  }
+})
+
+layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("the trail of a database", (it) => {
+  it.effect(
+    "verifies as it stands; checkpoints are private to the server's user, and seals are few",
+    () =>
+      Effect.gen(function* () {
+        yield* filled
+        const report = yield* verify()
+        assert.deepStrictEqual(report.problems, [])
+        assert.strictEqual(report.entries, 48)
+        assert.strictEqual(report.unsealed, 0)
+        assert.isAbove(report.checkpoints.count, 0)
+        assert.strictEqual(fs.statSync(yield* TrailWorld.Checkpoints).mode & 0o777, 0o600)
+        const sql = yield* SqlClient.SqlClient
+        const [{ n }] = yield* sql<{ n: number }>`SELECT count(*)::int AS n FROM audit_seals`
+        assert.strictEqual(n, 4)
+      }),
+    60_000
+  )
+
+  it.effect(
+    "never verifies after a writer of the database was at it, whatever they did and where",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const all = yield* rows
+        const streams = [...new Set(all.map((row) => row.stream))]
+        const of = (stream: string) => all.filter((row) => row.stream === stream)
+        const entry = FastCheck.nat(all.length - 1).map((i) => all[i])
+        const stream = FastCheck.constantFrom(...streams)
+        const wrong = (report: AuditKeeping.DatabaseReport, what: string) =>
+          assert.isAbove(report.problemCount, 0, what)
+
+        yield* holds(FastCheck.tuple(entry, FastCheck.nat()), cases, ([row, where]) => {
+          const at = 1 + (where % (row.body.length - 2))
+          const body = row.body.slice(0, at) + (row.body[at] === "x" ? "y" : "x") + row.body.slice(at + 1)
+          return Effect.map(
+            verifyTampered(
+              sql`UPDATE audit_entries SET body = ${body} WHERE stream = ${row.stream} AND seq = ${row.seq}`
+            ),
+            (report) => wrong(report, "modified")
+          )
+        })
+        yield* holds(
+          FastCheck.tuple(entry, FastCheck.constantFrom("action", "environment", "actor_id")),
+          cases,
+          ([row, column]) =>
+            Effect.map(
+              verifyTampered(
+                sql`UPDATE audit_entries SET ${sql(column)} = 'other' WHERE stream = ${row.stream} AND seq = ${row.seq}`
+              ),
+              (report) => wrong(report, `column ${column}`)
+            )
+        )
+        yield* holds(entry, cases, (row) =>
+          Effect.map(
+            verifyTampered(sql`DELETE FROM audit_entries WHERE stream = ${row.stream} AND seq = ${row.seq}`),
+            (report) => wrong(report, "deleted")
+          )
+        )
+        yield* holds(entry, cases, (row) =>
+          Effect.map(
+            verifyTampered(sql`DELETE FROM audit_entries WHERE stream = ${row.stream} AND seq >= ${row.seq}`),
+            (report) => wrong(report, "cut off")
+          )
+        )
+        // Everything after it made to fit: insertion, deletion, reordering with the numbers and hashes closed up.
+        yield* holds(FastCheck.tuple(entry, FastCheck.nat(2)), cases, ([row, how]) => {
+          const bodies = of(row.stream).map((one) => one.body)
+          const i = row.seq - 1
+          const changed =
+            how === 0
+              ? bodies.toSpliced(i, 0, row.body)
+              : how === 1
+                ? bodies.toSpliced(i, 1)
+                : bodies.with(i, bodies[(i + 1) % bodies.length]).with((i + 1) % bodies.length, row.body)
+          return Effect.map(
+            verifyTampered(
+              Effect.zipRight(
+                sql`DELETE FROM audit_entries WHERE stream = ${row.stream}`,
+                put(relink(row.stream, changed))
+              )
+            ),
+            (report) => wrong(report, "relinked")
+          )
+        })
+        // Another label: of another stream, of a new one, with the seal taken along or left behind.
+        yield* holds(FastCheck.tuple(stream, stream, FastCheck.nat(3)), cases, ([from, onto, how]) =>
+          Effect.gen(function* () {
+            const label = how === 0 ? yield* Effect.flatMap(Crypto, (crypto) => crypto.uuid) : onto
+            if (label === from) return
+            const bodies = of(from).map((one) => one.body)
+            const report = yield* verifyTampered(
+              Effect.gen(function* () {
+                yield* sql`DELETE FROM audit_entries WHERE stream = ANY(${[from, label]}::uuid[])`
+                yield* put(how === 1 ? of(from).map((row) => ({ ...row, stream: label })) : relink(label, bodies))
+                yield* sql`DELETE FROM audit_seals WHERE stream = ${label}`
+                if (how > 1) yield* sql`UPDATE audit_seals SET stream = ${label} WHERE stream = ${from}`
+                if (how === 3) {
+                  const last = relink(label, bodies).at(-1)
+                  yield* sql`UPDATE audit_seals SET hash = ${last?.hash ?? null} WHERE stream = ${label}`
+                }
+              })
+            )
+            wrong(report, `relabelled, way ${how}`)
+          })
+        )
+        // The whole table replaced by a forgery that fits in itself, with seals made up or without any.
+        yield* holds(FastCheck.tuple(FastCheck.nat(2), FastCheck.nat()), cases, ([how, n]) =>
+          Effect.gen(function* () {
+            const label = yield* Effect.flatMap(Crypto, (crypto) => crypto.uuid)
+            const made = relink(
+              label,
+              all.slice(n % 10, (n % 10) + 10).map((row) => row.body)
+            )
+            const report = yield* verifyTampered(
+              Effect.gen(function* () {
+                yield* sql`DELETE FROM audit_entries`
+                yield* put(made)
+                if (how > 0) yield* sql`DELETE FROM audit_seals`
+                if (how > 1) {
+                  const last = made.at(-1)
+                  yield* sql`INSERT INTO audit_seals (stream, seq, hash, final, root_key_id, mac, sealed_at, seen_at)
+                    VALUES (${label}, 10, ${last?.hash ?? null}, true, 'rk_00000000',
+                      ${createHash("sha256").update(String(n)).digest()}, now(), now())`
+                }
+              })
+            )
+            wrong(report, `replaced, way ${how}`)
+          })
+        )
+        // Nothing of all this is left, and the trail is as it was.
+        assert.deepStrictEqual((yield* verify()).problems, [])
+      }),
+    600_000
+  )
+
+  it.effect(
+    "with an older copy of the whole database back in place is whole in itself, and behind its checkpoints",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const seal = yield* AuditSeal
+        const audit = yield* Audit
+        yield* sql`CREATE TABLE old_entries AS SELECT * FROM audit_entries`
+        yield* sql`CREATE TABLE old_seals AS SELECT * FROM audit_seals`
+        yield* record(audit, "secret.inject", ["LATER"])
+        yield* seal.now
+        const back = Effect.gen(function* () {
+          for (const table of ["entries", "seals"]) {
+            yield* sql`DELETE FROM ${sql(`audit_${table}`)}`
+            yield* sql`INSERT INTO ${sql(`audit_${table}`)} SELECT * FROM ${sql(`old_${table}`)}`
+          }
+        })
+        assert.deepStrictEqual((yield* verifyTampered(back)).problems, [])
+        const report = yield* verifyTampered(back, { checkpoints: true })
+        assert.strictEqual(report.problemCount, 1)
+        assert.include(report.problems[0].what, "the checkpoint of")
+        yield* sql`DROP TABLE old_entries`
+        yield* sql`DROP TABLE old_seals`
+      }),
+    60_000
+  )
+
+  it.effect(
+    "is not sealed by its process once it was altered",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { audit, seal } = yield* Effect.scoped(TrailWorld.otherProcess)
+        yield* append(audit, ["A"])
+        yield* append(audit, ["B"])
+        yield* seal.now
+        const [, stream] = yield* audit.seals.streams
+        const sealed = sql<{ seq: number }>`SELECT seq::float8 AS seq FROM audit_seals WHERE stream = ${stream}`
+        assert.strictEqual((yield* sealed)[0]?.seq, 2)
+        const before = yield* rows
+        // Back to the first entry, head and all; the process goes on from there.
+        yield* sql`DELETE FROM audit_entries WHERE stream = ${stream} AND seq = 2`
+        const first = before.find((row) => row.stream === stream && row.seq === 1)
+        yield* sql`UPDATE audit_streams SET seq = 1, hash = ${first?.hash ?? null} WHERE id = ${stream}`
+        yield* append(audit, ["C"])
+        yield* append(audit, ["D"])
+        yield* seal.now
+        assert.strictEqual((yield* sealed)[0]?.seq, 2)
+        assert.isAbove((yield* verify()).problemCount, 0)
+        yield* sql`DELETE FROM audit_entries WHERE stream = ${stream}`
+        yield* put(before.filter((row) => row.stream === stream))
+        assert.deepStrictEqual((yield* verify()).problems, [])
+      }),
+    60_000
+  )
+
+  it.effect(
+    "of a killed process is closed by the next one, but not with more than it can have left",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const seal = yield* AuditSeal
+        const kill = Effect.gen(function* () {
+          // Its scope is never closed, and it reaches the vault no more: nothing is sealed at the end.
+          const { down, vault } = yield* switchedVault
+          const { audit, seal } = yield* TrailWorld.otherProcess.pipe(
+            Effect.provideService(Scope.Scope, yield* Scope.make()),
+            Effect.provideService(Vault, vault)
+          )
+          yield* seal.now
+          yield* Ref.set(down, true)
+          yield* record(audit, "secret.inject", ["LAST"])
+          const [stream] = yield* audit.seals.streams
+          return stream
+        })
+        const stream = yield* kill
+        const forged = yield* kill
+        yield* put(
+          relink(
+            forged,
+            Array.from(
+              { length: 2_100 },
+              (_, i) =>
+                `{"action":"secret.read","at":"2026-11-21T08:00:00.000Z","id":"01980a5c-0001-7000-8000-000000000000","n":${i},"seq":0,"stream":"${forged}"}`
+            )
+          ).slice(1)
+        ).pipe(Effect.ignore)
+        yield* sql`UPDATE audit_seals SET seen_at = now() - interval '1 hour' WHERE stream = ANY(${[stream, forged]}::uuid[])`
+        // A process that starts closes what is left behind.
+        yield* Effect.scoped(Effect.flatMap(TrailWorld.otherProcess, (other) => other.seal.now))
+        const state = yield* sql<{ stream: string; seq: number; final: boolean }>`
+          SELECT stream, seq::float8 AS seq, final FROM audit_seals WHERE stream = ANY(${[stream, forged]}::uuid[])`
+        assert.deepStrictEqual(
+          state.find((row) => row.stream === stream),
+          { stream, seq: 1, final: true }
+        )
+        assert.strictEqual(state.find((row) => row.stream === forged)?.final, false)
+        yield* sql`DELETE FROM audit_entries WHERE stream = ${forged} AND seq > 1`
+        yield* Effect.scoped(Effect.flatMap(TrailWorld.otherProcess, (other) => other.seal.now))
+        yield* seal.now
+        assert.deepStrictEqual((yield* verify()).problems, [])
+      }),
+    120_000
+  )
+
+  it.effect(
+    "goes on while the vault is down, and is sealed when it is back",
+    () =>
+      Effect.gen(function* () {
+        const { down, vault: switched } = yield* switchedVault
+        yield* Ref.set(down, true)
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const { audit, seal } = yield* Effect.provideService(TrailWorld.otherProcess, Vault, switched)
+            for (let i = 0; i < 20; i++) yield* record(audit, "secret.inject", ["DURING"])
+            assert.isTrue(Exit.isFailure(yield* Effect.exit(seal.now)))
+            assert.deepStrictEqual((yield* verify()).problems, [])
+            assert.isAbove((yield* verify({ later: 3_600_000 })).problemCount, 0)
+            yield* Ref.set(down, false)
+            yield* seal.now
+            assert.deepStrictEqual((yield* verify({ later: 3_600_000 })).problems, [])
+          })
+        )
+      }),
+    60_000
+  )
+
+  it.effect(
+    "tells a process that was taken for dead to go on in new streams",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const { audit, seal } = yield* TrailWorld.otherProcess
+            yield* record(audit, "secret.inject", ["BEFORE"])
+            yield* seal.now
+            const before = yield* audit.seals.streams
+            yield* sql`UPDATE audit_seals SET seen_at = now() - interval '1 hour' WHERE stream = ANY(${[...before]}::uuid[])`
+            yield* Effect.scoped(Effect.flatMap(TrailWorld.otherProcess, (other) => other.seal.now))
+            // Of one that was only asleep: nothing was written since, so that nothing is lost.
+            yield* append(audit, ["WOKEN"])
+            yield* seal.now
+            assert.notDeepEqual(yield* audit.seals.streams, before)
+            yield* record(audit, "secret.inject", ["AFTER"])
+            yield* seal.now
+          })
+        )
+        const [{ n }] = yield* sql<{
+          n: number
+        }>`SELECT count(*)::int AS n FROM audit_entries WHERE body LIKE '%"AFTER"%'`
+        assert.strictEqual(n, 1)
+      }),
+    60_000
+  )
+})
+
+layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("the secrets of a database", (it) => {
+  const key = (i: number) => SecretKey.make(`KEY_${i}`)
+  const text = (value: string) => Redacted.make(value) as SecretText
+
+  it.effect(
+    "stand as their last writes on record say, and no row is pointed elsewhere unnoticed; also after a cut",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const secrets = yield* Secrets
+        const seal = yield* AuditSeal
+        const world = yield* Fixtures.world()
+        const place = { projectId: world.projectId, environment: world.development }
+        const as = Effect.provideService(CurrentCaller, world.owner)
+        const ids: Array<Effect.Effect.Success<ReturnType<typeof secrets.create>>> = []
+        for (let i = 0; i < 12; i++) {
+          ids.push(yield* as(secrets.create({ ...place, key: key(i), value: text(`v1 ${i}`) })))
+        }
+        for (let round = 2; round < 5; round++) {
+          for (const [i, { id }] of ids.entries()) {
+            if (i % round === 0) yield* as(secrets.update(id, { value: text(`v${round} ${i}`) }))
+          }
+        }
+        yield* as(secrets.remove(ids[10].id, undefined))
+        yield* as(secrets.remove(ids[11].id, undefined))
+        yield* as(secrets.restore(ids[11].id))
+        yield* as(secrets.rollback(ids[0].id, { version: 1 }))
+        yield* as(secrets.update(ids[1].id, { value: text("v1 1") }))
+        yield* seal.now
+        assert.deepStrictEqual((yield* verify({ values: true })).problems, [])
+
+        const live = yield* sql<{ id: string; key: string; version: number }>`
+          SELECT id, key, version FROM secrets WHERE deleted_at IS NULL ORDER BY key`
+        const older = live.filter(({ version }) => version > 1)
+        assert.isAbove(older.length, 3)
+        const tampering = FastCheck.oneof(
+          FastCheck.tuple(FastCheck.constantFrom(...older), FastCheck.nat()).map(([row, n]) => ({
+            key: row.key,
+            does: sql`UPDATE secrets SET version = ${1 + (n % (row.version - 1))} WHERE id = ${row.id}`
+          })),
+          FastCheck.constantFrom(...live).map((row) => ({
+            key: row.key,
+            does: sql`UPDATE secrets SET deleted_at = now() WHERE id = ${row.id}`
+          })),
+          FastCheck.constantFrom(...live).map((row) => ({
+            key: row.key,
+            does: sql`UPDATE secrets SET version = version + 1 WHERE id = ${row.id}`
+          })),
+          FastCheck.constant({
+            key: "KEY_10",
+            does: sql`UPDATE secrets SET deleted_at = NULL, purge_at = NULL WHERE key = 'KEY_10'`
+          })
+        )
+        const rolledBack = holds(tampering, 250, ({ does, key }) =>
+          Effect.map(verifyTampered(does, { values: true }), ({ problems }) => {
+            assert.strictEqual(problems.length, 1)
+            assert.include(problems[0].what, key)
+          })
+        )
+        yield* rolledBack
+
+        // Refused while anything is wrong; then what is cut is said again, so that values verify as before.
+        const cut = Effect.flatMap(TrailWorld.options, (options) =>
+          AuditKeeping.cut(new Date(options.now), { ...options, removed: () => Effect.void })
+        )
+        yield* sql`UPDATE secrets SET version = 1 WHERE id = ${older[0].id}`
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(cut)))
+        assert.strictEqual((yield* verify()).cuts.length, 0)
+        yield* sql`UPDATE secrets SET version = ${older[0].version} WHERE id = ${older[0].id}`
+        const { entries } = yield* verify()
+        assert.strictEqual(yield* cut, entries)
+        const after = yield* verify({ values: true })
+        assert.deepStrictEqual(after.problems, [])
+        assert.isAbove(after.cuts.length, 0)
+        assert.isBelow(after.entries, entries)
+        yield* rolledBack
+        // A cut that nobody signed, and one moved along.
+        for (const does of [
+          sql`UPDATE audit_cuts SET seq = seq + 1`,
+          sql`UPDATE audit_cuts SET note = replace(note, 'before 2', 'before 1')`,
+          sql`DELETE FROM audit_cuts`
+        ]) {
+          assert.isAbove((yield* verifyTampered(does)).problemCount, 0)
+        }
+        // Writes go on after it.
+        yield* as(secrets.update(ids[2].id, { value: text("after the cut") }))
+        yield* seal.now
+        assert.deepStrictEqual((yield* verify({ values: true })).problems, [])
+      }),
+    300_000
+  )
+
+  it.effect(
+    "that were restored from an older copy are accepted once the operator says so, with both heads on record",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const seal = yield* AuditSeal
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const { audit, seal } = yield* TrailWorld.otherProcess
+            yield* record(audit, "secret.inject", ["A"])
+            yield* seal.now
+            yield* record(audit, "secret.inject", ["B"])
+            yield* record(audit, "secret.inject", ["C"])
+          })
+        )
+        const [last] =
+          yield* sql<Row>`SELECT stream, seq::float8 AS seq, hash, body FROM audit_entries WHERE body LIKE '%"C"%'`
+        yield* sql`DELETE FROM audit_entries WHERE stream = ${last.stream} AND seq > 1`
+        yield* sql`DELETE FROM audit_seals WHERE stream = ${last.stream}`
+        assert.isAbove((yield* verify()).problemCount, 0)
+        const options = yield* TrailWorld.options
+        const seen: Array<AuditKeeping.Acceptance> = []
+        const decide = (answer: boolean) => (found: AuditKeeping.Acceptance) =>
+          Effect.sync(() => {
+            seen.push(found)
+            return answer
+          })
+        assert.isFalse(yield* AuditKeeping.acceptRestore(options, decide(false)))
+        assert.isAbove((yield* verify()).problemCount, 0)
+        assert.isTrue(yield* AuditKeeping.acceptRestore(options, decide(true)))
+        assert.deepStrictEqual(
+          seen[1].accepted.map(({ held, signed }) => [held.stream, held.seq, signed.seq]),
+          [[last.stream, 1, 3]]
+        )
+        assert.deepStrictEqual((yield* verify()).problems, [])
+        const [{ body }] = yield* sql<{ body: string }>`
+          SELECT body FROM audit_entries WHERE action = 'audit.accept_restore' ORDER BY id LIMIT 1`
+        assert.deepStrictEqual(JSON.parse(body).target, { type: "audit_stream", id: last.stream, name: "1 of 3" })
+        assert.isFalse(yield* AuditKeeping.acceptRestore(yield* TrailWorld.options, decide(true)))
+        // An altered database is no restored one.
+        yield* sql`UPDATE audit_entries SET body = replace(body, '"A"', '"X"') WHERE stream = ${last.stream}`
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(AuditKeeping.acceptRestore(options, decide(true)))))
+        yield* sql`UPDATE audit_entries SET body = replace(body, '"X"', '"A"') WHERE stream = ${last.stream}`
+        yield* seal.now
+        assert.deepStrictEqual((yield* verify()).problems, [])
+      }),
+    60_000
+  )
+})

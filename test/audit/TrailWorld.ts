@@ -1,0 +1,114 @@
+/** A database with the secrets services, their trail, and whoever vouches for it; checkpoints in a folder of the test. */
+import * as NodeContext from "@effect/platform-node/NodeContext"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Either from "effect/Either"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Audit } from "#src/access/Audit.ts"
+import * as AuditKeeping from "#src/access/AuditKeeping.ts"
+import { AuditSeal } from "#src/access/AuditSeal.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { Vault } from "#src/crypto/Vault.ts"
+import * as Fixtures from "#test/support/Fixtures.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+
+/** Path of the file of checkpoints. */
+export class Checkpoints extends Context.Tag("test/Checkpoints")<Checkpoints, string>() {}
+
+const folder = Layer.scoped(
+  Checkpoints,
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.sync(() => mkdtempSync(join(tmpdir(), "ampoule-audit-"))),
+      (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+    ),
+    (path) => join(path, "audit-checkpoints")
+  )
+)
+
+const config = Layer.effect(
+  AppConfig,
+  Effect.map(Checkpoints, (file) => ({
+    ...TestApp.settings,
+    auditCheckpoints: Option.some(file),
+    // Several processes, as on a Postgres.
+    databaseUrl: Option.some(Redacted.make("postgres://nowhere/ampoule"))
+  }))
+)
+
+export const layer = AuditSeal.Default.pipe(
+  Layer.provideMerge(Fixtures.secretsLayer),
+  Layer.provideMerge(config),
+  Layer.provideMerge(Layer.merge(folder, NodeContext.layer))
+)
+
+/** Another process on the same database and vault, with streams of its own. Ends with the scope, or dies with `Scope`. */
+export const otherProcess = Effect.map(
+  Layer.build(Layer.fresh(Layer.provideMerge(AuditSeal.Default, Audit.Default))),
+  (context) => ({ audit: Context.get(context, Audit), seal: Context.get(context, AuditSeal) })
+)
+
+export const options = Effect.gen(function* () {
+  return {
+    keys: [],
+    checkpoints: [yield* Checkpoints],
+    alone: false,
+    now: yield* Clock.currentTimeMillis,
+    progress: () => Effect.void
+  }
+})
+
+export const verify = (changes: { readonly values?: boolean; readonly later?: number } = {}) =>
+  Effect.gen(function* () {
+    const { now, ...rest } = yield* options
+    const vault = yield* Vault
+    return yield* AuditKeeping.verify({
+      ...rest,
+      vault,
+      values: changes.values ?? false,
+      now: now + (changes.later ?? 0)
+    })
+  })
+
+/** What the verifier says a day after `tamper`, which is then undone. `checkpoints`: whether it is given the file. */
+export const verifyTampered = <E, R>(
+  tamper: Effect.Effect<unknown, E, R>,
+  given: { readonly checkpoints?: boolean; readonly values?: boolean } = {}
+) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const vault = yield* Vault
+    const { checkpoints, now } = yield* options
+    const keys = yield* AuditKeeping.vaultKeys(vault)
+    const reader = yield* AuditKeeping.readCheckpoints(given.checkpoints === true ? checkpoints : [], keys)
+    // A failure rolls back; what was found travels in it.
+    const found = yield* sql
+      .withTransaction(
+        Effect.gen(function* () {
+          yield* Effect.orDie(tamper)
+          // The processes are as alive as they were.
+          yield* sql`UPDATE audit_seals SET seen_at = seen_at + interval '1 day'`
+          const options = { vault, values: given.values ?? false, alone: false, progress: () => Effect.void }
+          const report = yield* Effect.orDie(AuditKeeping.inspect({ ...options, now: now + 86_400_000 }, keys, reader))
+          return yield* Effect.fail(report)
+        })
+      )
+      .pipe(Effect.either)
+    return Either.isLeft(found) && "entries" in found.left ? found.left : yield* Effect.dieMessage("nothing was found")
+  })
+
+export const record = (audit: Audit, action: "secret.read" | "secret.inject", keys: ReadonlyArray<string>) =>
+  audit.record({ actor: "system", action, outcome: "allowed", teamId: null, keys })
+export const append = (audit: Audit, keys: ReadonlyArray<string>) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    sql.withTransaction(
+      audit.append({ actor: "system", action: "secret.purge", outcome: "allowed", teamId: null, keys })
+    )
+  )
