@@ -166,6 +166,14 @@ const fromWeb = (response: globalThis.Response, extra: Record<string, string> = 
     }
   )
 
+/** What a stream holds: let go when the stream ends, and with the request when it never began. */
+const ownScope = Effect.gen(function* () {
+  const scope = yield* Scope.make()
+  const end = Scope.close(scope, Exit.void)
+  yield* Effect.addFinalizer(() => end)
+  return { scope, end }
+})
+
 interface Identified {
   readonly caller: Caller
   /** Who sessions belong to. */
@@ -213,8 +221,8 @@ const make = Effect.gen(function* () {
 
   /** A denial of an identified credential is recorded (decisions 10). */
   const record = Effect.fnUntraced(function* (refusal: Challenge, tool?: string) {
-    const { caller } = refusal
-    if (caller === undefined) return
+    const { caller, reason } = refusal
+    if (caller === undefined || reason === undefined) return
     const taken = yield* limiter.count(`refusals:${caller.credentialId}`, recordedRefusals)
     if (taken?.allowed === false) return
     const [team, ...more] = caller.teams
@@ -223,7 +231,7 @@ const make = Effect.gen(function* () {
       action: "credential.refused",
       outcome: "denied",
       teamId: more.length === 0 && team !== undefined ? team.id : null,
-      reason: refusal.status === 401 ? "CREDENTIAL_REVOKED" : "SCOPE_MISSING",
+      reason,
       ...(tool === undefined ? {} : { target: { type: "tool", id: tool, name: tool } })
     })
   })
@@ -344,8 +352,7 @@ const make = Effect.gen(function* () {
     const asked = memberOf(memberOf(memberOf(message, "params"), "notifications"), "resourceSubscriptions")
     const uris = Array.isArray(asked) ? asked.filter((uri) => typeof uri === "string").slice(0, 50) : []
     const listens = memberOf(message, "method") === "subscriptions/listen"
-    const scope = yield* Scope.make()
-    const end = Scope.close(scope, Exit.void)
+    const { end, scope } = yield* ownScope
     const watched = listens
       ? yield* Effect.provideService(changes.watch(caller, bearer, uris), Scope.Scope, scope)
       : null
@@ -432,8 +439,7 @@ const make = Effect.gen(function* () {
     const session = yield* sessionOf(principal)
     if (HttpServerResponse.isServerResponse(session)) return session
     if (streaming.has(session.id)) return rpcError(409, -32_000, "One stream per session")
-    const scope = yield* Scope.make()
-    const end = Scope.close(scope, Exit.void)
+    const { end, scope } = yield* ownScope
     const opened = yield* Effect.gen(function* () {
       yield* Effect.acquireRelease(
         Effect.sync(() => streaming.add(session.id)),

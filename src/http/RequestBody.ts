@@ -15,7 +15,7 @@ const MiB = 1024 * 1024
 export const limitOf = (path: string): number => {
   if (path === "/secrets/bulk") return 32 * MiB
   if (path === "/auth/token-exchange") return MiB / 16
-  if (path.endsWith("/sealed-values/open") || path === "/mcp") return 8 * MiB
+  if (path.endsWith("/sealed-values/open")) return 8 * MiB
   return MiB
 }
 

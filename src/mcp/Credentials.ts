@@ -20,8 +20,9 @@ export class Challenge extends Data.TaggedError("Challenge")<{
   /** One of our own sentences: no quotes, no backslashes, nothing from the request. */
   readonly description?: string
   readonly scopes: ReadonlyArray<Scope>
-  /** The credential, when it was identified. */
+  /** The credential, when it was identified, and what the trail calls the refusal. */
   readonly caller?: Caller
+  readonly reason?: "CREDENTIAL_EXPIRED" | "CREDENTIAL_REVOKED" | "SCOPE_MISSING"
 }> {}
 
 const unknown = new Challenge({
@@ -30,16 +31,24 @@ const unknown = new Challenge({
   description: "The access token is not known here",
   scopes: startScopes
 })
-const ended = (caller: Caller) =>
+const ended = (caller: Caller, reason: "CREDENTIAL_EXPIRED" | "CREDENTIAL_REVOKED") =>
   new Challenge({
     status: 401,
     error: "invalid_token",
     description: "The access token expired or was revoked",
     scopes: startScopes,
-    caller
+    caller,
+    reason
   })
 const refused = (caller: Caller, description: string) =>
-  new Challenge({ status: 403, error: "insufficient_scope", description, scopes: startScopes, caller })
+  new Challenge({
+    status: 403,
+    error: "insufficient_scope",
+    description,
+    scopes: startScopes,
+    caller,
+    reason: "SCOPE_MISSING"
+  })
 
 export const nothingPresented = new Challenge({ status: 401, scopes: startScopes })
 
@@ -50,7 +59,8 @@ export const lacksScopes = (caller: Caller, what: string, scopes: ReadonlyArray<
     error: "insufficient_scope",
     description: `${what} needs ${scopes.join(" ")}`,
     scopes,
-    caller
+    caller,
+    reason: "SCOPE_MISSING"
   })
 
 /** Scopes of the connection: the same in each of its teams. */
@@ -80,7 +90,9 @@ export class Credentials extends Effect.Service<Credentials>()("mcp/Credentials"
       const kind = TokenText.parse(text)?.kind
       if (kind !== "at" && kind !== "oa") return yield* unknown
       const verified = yield* Effect.mapError(authenticate.verify(text), () => unknown)
-      if (verified.life !== "live") return yield* ended(verified.caller)
+      if (verified.life !== "live") {
+        return yield* ended(verified.caller, verified.life === "expired" ? "CREDENTIAL_EXPIRED" : "CREDENTIAL_REVOKED")
+      }
       // A token of another resource is not a token here (RFC 8707, GHSA-rvq5-wwqv-78pq).
       if (kind === "oa" && verified.audience !== resource) return yield* unknown
       return verified
@@ -98,7 +110,7 @@ export class Credentials extends Effect.Service<Credentials>()("mcp/Credentials"
      */
     const admit = Effect.fnUntraced(function* (text: string) {
       const verified = yield* find(text)
-      yield* Effect.mapError(authenticate.admit(verified), () => ended(verified.caller))
+      yield* Effect.mapError(authenticate.admit(verified), ({ _tag }) => ended(verified.caller, _tag))
       const caller = yield* callerOf(verified)
       const principal =
         verified.clientId === null || caller.user === null

@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto"
+import type { EventEmitter } from "node:events"
 import type { JWK, KoaContextWithOIDC } from "oidc-provider"
 import { allScopes } from "#schema/Scopes.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
@@ -179,6 +180,11 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
       })
       const problems = new WeakMap<object, unknown>()
       provider.on("server_error", (ctx, error) => problems.set(ctx.req, error))
+      // Koa prints what nobody listens to. Its event is not among those that the library's types know.
+      const koa: EventEmitter = provider
+      koa.on("error", (error: unknown, ctx?: { readonly req: object }) => {
+        if (ctx !== undefined) problems.set(ctx.req, error)
+      })
       /** What went wrong inside while this request was answered; the library answers it with a 500 of its own. */
       const problemOf = (request: object): unknown => problems.get(request)
       return { provider, callback: provider.callback(), problemOf }
@@ -190,7 +196,7 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
         const cookieKey = yield* keys.get("oauth-cookies")
         const refreshKey = yield* keys.get("oauth-refresh")
         return yield* Effect.promise(() => quietly(() => configure(cookieKey, refreshKey)))
-      }),
+      }).pipe(Effect.uninterruptible),
       "365 days"
     )
     const [get, forget] = instance

@@ -2,6 +2,8 @@
 import { assert, describe, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Scope from "effect/Scope"
 import { allScopes } from "#schema/Scopes.ts"
 import { Changes } from "#src/mcp/Changes.ts"
 import * as Sessions from "#src/mcp/Sessions.ts"
@@ -268,6 +270,22 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
         yield* Clients.raw(other, "DELETE", { bearer, headers: { "mcp-session-id": session } })
         assert.strictEqual((yield* post(base, bearer, session)).status, 404)
         assert.strictEqual((yield* post(other, bearer, session)).status, 404)
+      })
+    )
+  })
+
+  describe("a process that stops", () => {
+    it.scoped("ends its streams and does not wait for their clients", () =>
+      Effect.gen(function* () {
+        const { base, bearer } = yield* scene
+        const session = yield* Clients.open(base, bearer)
+        const scope = yield* Scope.make()
+        const other = yield* Effect.provideService(McpApp.otherProcess, Scope.Scope, scope)
+        const stream = yield* getStream(other, bearer, session)
+        yield* stream.until((text) => text !== "")
+        yield* Scope.close(scope, Exit.void)
+        yield* stream.until((_, ended) => ended)
+        assert.strictEqual((yield* post(base, bearer, session)).status, 200)
       })
     )
   })
