@@ -161,8 +161,12 @@ const finish = (response: HttpServerResponse.HttpServerResponse, exchange: Excha
   return HttpServerResponse.setHeaders(response, headers)
 }
 
-/** Paths that two readers could read differently (dot segments, encoded separators, `;`) name no route. */
-const ambiguous = /%2f|%5c|%2e|%00|[\\;#]|\/\/|\/\.{1,2}(?:\/|$)|^[^/]/i
+/**
+ * Paths that two readers could read differently (dot segments, encoded separators, `;`) name no route. Nor do letters,
+ * digits and `-_~` that need no encoding (RFC 3986 2.3): the router decodes a path, and what is decided by a path as it
+ * stands (limits, refusals of other sites) must not be passed by in another spelling of it.
+ */
+const ambiguous = /%(?:2[def]|3\d|4[1-9a-f]|5[\dacf]|6[1-9a-f]|7[\dae]|00)|[\\;#]|\/\/|\/\.{1,2}(?:\/|$)|^[^/]/i
 
 /** Routes that nobody vouches for, as `METHOD path`: those without a credential in their declaration. Health is exempt. */
 const publicRoutes = (): ReadonlySet<string> => {

@@ -64,6 +64,20 @@ describe("rate limits over HTTP", () => {
         })
     )
 
+    it.effect("of an address hold for every spelling of a path", () =>
+      Effect.gen(function* () {
+        const headers = freshAddress()
+        const answers = yield* repeat(301, TestApp.post("/set%75p", { headers, json: {} }))
+        assert.deepStrictEqual(
+          [...new Set(answers.slice(0, 300).map((answer) => answer.json.code))],
+          ["ROUTE_NOT_FOUND"]
+        )
+        assert.strictEqual(answers[300]?.status, 429)
+        const plain = yield* TestApp.post("/setup", { headers, json: {} })
+        assert.strictEqual(plain.status, 429)
+      })
+    )
+
     it.effect("hold for 10 seconds and for a minute as well; refused requests do not count", () =>
       Effect.gen(function* () {
         const bearer = (yield* World.token({ team: yield* World.team() })).text
