@@ -218,7 +218,6 @@ const postgres = inject("postgres")
 
 describe.skipIf(postgres === undefined)("rotation by a process that is killed half way", () => {
   const environments = 450
-  const values = 600
 
   it.scopedLive(
     "is finished by the next one, under readers and writers who notice nothing",
@@ -277,8 +276,14 @@ describe.skipIf(postgres === undefined)("rotation by a process that is killed ha
             ${made.map(({ rootKeyId }) => rootKeyId)}::text[], ${made.map(({ wrapped }) => Buffer.from(wrapped))}::bytea[]
           ) AS k (id, environment_id, root_key_id, wrapped)`
 
-        const round = (n: number) => Object.fromEntries(Array.from({ length: values }, (_, i) => [`KEY_${i}`, `${n}`]))
-        assert.strictEqual((yield* home.write("development", round(0))).status, 201)
+        // As many as a request takes; `round` is written again and again, the rest once.
+        const some = (name: string, value: string) =>
+          Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`${name}_${i}`, value]))
+        const round = (n: number) => some("ROUND", `${n}`)
+        const rest = { ...some("A", "a"), ...some("B", "b"), ...some("C", "c"), ...some("D", "d") }
+        for (const values of [round(0), some("A", "a"), some("B", "b"), some("C", "c"), some("D", "d")]) {
+          assert.strictEqual((yield* home.write("development", values)).status, 201)
+        }
 
         // Readers and writers through all that follows.
         const state = { run: true, written: 0, reads: 0 }
@@ -295,9 +300,9 @@ describe.skipIf(postgres === undefined)("rotation by a process that is killed ha
             const least = state.written
             const answer = yield* home.read("development")
             assert.strictEqual(answer.status, 200, answer.text)
-            const seen = new Set(Object.values(answer.json.values))
-            assert.strictEqual(seen.size, 1)
-            assert.isAtLeast(Number([...seen][0]), least)
+            const seen = Number(answer.json.values.ROUND_0)
+            assert.isAtLeast(seen, least)
+            assert.deepStrictEqual(answer.json.values, { ...rest, ...round(seen) })
             state.reads++
             yield* pause
           }
@@ -327,20 +332,21 @@ describe.skipIf(postgres === undefined)("rotation by a process that is killed ha
         assert.deepStrictEqual(rotated.older, [before])
         assert.deepStrictEqual([...(yield* byRootKey).keys()], [rotated.rootKeyId])
 
-        // The old key goes when it has rested; a day ago it was retired, says the file now.
-        const early = yield* run(folder, ["vault", "destroy-key", before], env)
-        assert.deepStrictEqual([early.code, early.text.includes("moment ago")], [1, true], early.text)
+        // The old key goes when nothing needs it and it has rested: a server would make the seals again within minutes,
+        // and in the file the key gets a rest of years.
+        const refused = (reason: string) =>
+          Effect.map(run(folder, ["vault", "destroy-key", before], env), ({ code, text }) => {
+            assert.strictEqual(code, 1)
+            assert.include(text, reason)
+          })
+        yield* refused("seals of the audit trail")
+        yield* sql`DELETE FROM audit_seals WHERE root_key_id = ${before}`
+        yield* refused("moment ago")
         const keyFile = join(dir, "data", "root-key")
         const text = fs.readFileSync(keyFile, "utf8").replace(/until \S+/, "until 2020-01-01T00:00:00.000Z")
         fs.writeFileSync(keyFile, text)
         const wrong = yield* run(folder, ["vault", "destroy-key", rotated.rootKeyId], env)
         assert.strictEqual(wrong.code, 1, "the key in use is never destroyed")
-        yield* until(
-          Effect.map(
-            sql<{ readonly n: number }>`SELECT count(*)::int AS n FROM audit_seals WHERE root_key_id = ${before}`,
-            ([{ n }]) => n === 0
-          )
-        )
         const destroyed = yield* run(folder, ["vault", "destroy-key", before], env)
         assert.strictEqual(destroyed.code, 0, destroyed.text)
         const status = yield* run(folder, ["vault", "status", "--json"], env)
@@ -386,7 +392,7 @@ describe.skipIf(postgres === undefined)("rotation by a process that is killed ha
           Listening,
           { host: "127.0.0.1", port: fresh.port }
         )
-        assert.deepStrictEqual(answer.json.values, round(state.written))
+        assert.deepStrictEqual(answer.json.values, { ...rest, ...round(state.written) })
       }),
     240_000
   )
