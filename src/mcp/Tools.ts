@@ -21,7 +21,7 @@ import { Origins } from "#src/secrets/Origins.ts"
 import { SealedExport } from "./SealedExport.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
 import { scopesOf } from "./Credentials.ts"
-import { type Standing, ValueRequests } from "./ValueRequests.ts"
+import { type Standing, ValueRequests } from "#src/secrets/ValueRequests.ts"
 
 /** What the protocol revision and the client can do, and what came back from a person. */
 export interface Surroundings {

@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto"
 import type { EventEmitter } from "node:events"
-import type { JWK, KoaContextWithOIDC } from "oidc-provider"
+import type { JWK } from "oidc-provider"
 import { allScopes } from "#schema/Scopes.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
@@ -143,12 +143,8 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
           AuthorizationCode: codeSeconds,
           Grant: grantSeconds,
           Interaction: interactionSeconds,
-          // The family ends with the grant, however often it was rotated.
-          RefreshToken: (ctx: KoaContextWithOIDC) => {
-            const end = ctx.oidc.entities.Grant?.exp
-            const left = end === undefined ? grantSeconds : end - Math.floor(Date.now() / 1_000)
-            return Math.max(1, left)
-          },
+          // Counted anew with each rotation; the family ends with the grant all the same, which is looked at each time.
+          RefreshToken: grantSeconds,
           Session: interactionSeconds
         }
       })

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import { request as httpRequest } from "node:http"
 import { toolNames, tools } from "#schema/McpTools.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
+import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
 import * as McpApp from "./McpApp.ts"
@@ -329,6 +330,30 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
   })
 
   describe("texts", () => {
+    it.effect("that hide something are refused where they are written, before any model can read them", () =>
+      Effect.gen(function* () {
+        const team = yield* World.team()
+        const session = (yield* World.session(team.owner)).text
+        const project = yield* World.project({ team })
+        const hidden = ["a\u202eb", "a\u200bb", "a\u0007b", "a\nb", "\u2066x\u2069"]
+        const places = [
+          ["POST", "/teams", {}],
+          ["PATCH", `/teams/${team.id}`, {}],
+          ["POST", `/teams/${team.id}/projects`, {}],
+          ["PATCH", `/projects/${project.id}`, {}],
+          ["POST", `/projects/${project.id}/environments`, { slug: "x" }],
+          ["POST", `/teams/${team.id}/api-tokens`, {}]
+        ] as const
+        for (const [method, path, rest] of places) {
+          for (const name of hidden) {
+            const { json, status } = yield* TestApp.request(method, path, { session, json: { ...rest, name } })
+            assert.strictEqual(status, 400, path)
+            assert.strictEqual(json.field, "name")
+          }
+        }
+      })
+    )
+
     it.effect("are the same bytes for every tenant, whatever its names say", () =>
       Effect.gen(function* () {
         const base = yield* McpApp.base

@@ -20,8 +20,8 @@ import { base62, Crypto } from "#src/crypto/Crypto.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import { type Policy as Limit, RateLimiter } from "#src/limits/RateLimiter.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
-import { SecretStore } from "#src/secrets/SecretStore.ts"
+import { Secrets } from "./Secrets.ts"
+import { SecretStore } from "./SecretStore.ts"
 
 export const lifetimeMillis = 600_000
 /** New requests of one credential: each costs a person's attention. */
@@ -88,7 +88,7 @@ const standingOf = (row: Row): Standing => {
 
 const topic = (id: string) => `value:${id}`
 
-export class ValueRequests extends Effect.Service<ValueRequests>()("mcp/ValueRequests", {
+export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/ValueRequests", {
   scoped: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const access = yield* Access
