@@ -103,12 +103,13 @@ export class Revocation extends Effect.Service<Revocation>()("credentials/Revoca
           AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = ${userId} AND m.active)`
     }, Effect.orDie)
 
-    /** Links the person handed out: someone who is shut out must not have left a door open. */
-    const linksBy = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId) {
+    /** Links the person handed out, in one team or (null) everywhere: someone who is shut out must not have left a door open. */
+    const linksBy = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId | null) {
       const now = yield* DateTime.nowAsDate
       yield* sql`
         UPDATE invitations SET revoked_at = ${now}
-        WHERE team_id = ${teamId} AND invited_by = ${userId} AND accepted_at IS NULL AND revoked_at IS NULL`
+        WHERE invited_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId})
+          AND accepted_at IS NULL AND revoked_at IS NULL`
       yield* sql`UPDATE password_resets SET used_at = ${now} WHERE created_by = ${userId} AND used_at IS NULL`
     }, Effect.orDie)
 
@@ -118,7 +119,19 @@ export class Revocation extends Effect.Service<Revocation>()("credentials/Revoca
       yield* sql`UPDATE password_resets SET used_at = ${now} WHERE user_id = ${userId} AND used_at IS NULL`
     }, Effect.orDie)
 
+    /** Whether `userId` manages the person in every team that they belong to, as a link to their account needs. */
+    const manages = Effect.fnUntraced(function* (userId: UserId, person: UserId) {
+      const beyond = yield* sql`
+        SELECT 1 FROM memberships theirs
+        LEFT JOIN memberships mine
+          ON mine.team_id = theirs.team_id AND mine.user_id = ${userId} AND mine.active
+            AND (mine.role = 'owner' OR mine.role = 'admin' AND theirs.role <> 'owner')
+        WHERE theirs.user_id = ${person} AND mine.user_id IS NULL LIMIT 1`
+      return beyond.length === 0
+    }, Effect.orDie)
+
     return {
+      manages,
       tokensOf,
       tokensPastGrace,
       grantsInTeam,

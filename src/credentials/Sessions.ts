@@ -213,6 +213,8 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
       options: { readonly expected: string | null; readonly keepSession: string | null }
     ) {
       const now = yield* DateTime.nowAsDate
+      // Whoever knew the old password, or sat at a session, may have handed out links in the person's name.
+      yield* revocation.linksBy(userId, null)
       yield* revocation.resetLinksOf(userId)
       const changed = yield* sql`
         UPDATE users SET password_hash = ${phc}, updated_at = ${now}
@@ -261,6 +263,7 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
       readonly salt: Buffer
       readonly hash: Buffer
       readonly userId: UserId
+      readonly createdBy: UserId
       readonly email: string
       readonly expiresAt: Date
       readonly usedAt: Date | null
@@ -272,7 +275,7 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
       const token = TokenText.parse(Redacted.value(input.code))
       if (token?.kind !== "pr") return yield* new CredentialInvalid()
       const rows = yield* Effect.orDie(sql<ResetRow>`
-        SELECT r.id, r.salt, r.hash, r.user_id, u.email, r.expires_at, r.used_at,
+        SELECT r.id, r.salt, r.hash, r.user_id, r.created_by, u.email, r.expires_at, r.used_at,
           array(SELECT m.team_id FROM memberships m WHERE m.user_id = r.user_id ORDER BY 1) AS team_ids
         FROM password_resets r JOIN users u ON u.id = r.user_id WHERE r.lookup_id = ${token.id}`)
       const reset: ResetRow | undefined = rows[0]
@@ -287,6 +290,8 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
             const used = yield* sql`
             UPDATE password_resets SET used_at = ${now} WHERE id = ${reset.id} AND used_at IS NULL RETURNING id`
             if (used.length === 0) return yield* new CredentialRevoked()
+            // The person may have risen, or joined another team, since: a link made for a member opens no owner.
+            if (!(yield* revocation.manages(reset.createdBy, reset.userId))) return yield* new CredentialRevoked()
             const revoked = yield* setPassword(reset.userId, phc, { expected: null, keepSession: null })
             if (revoked === false) return yield* new CredentialRevoked()
             yield* revocation.grantsOf(reset.userId)

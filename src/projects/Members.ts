@@ -191,13 +191,7 @@ export class Members extends Effect.Service<Members>()("projects/Members", {
           const members = yield* locked(teamId)
           const member = yield* memberNamed(members, userId)
           const self = yield* acting(permit, members)
-          const beyond = yield* sql`
-            SELECT 1 FROM memberships theirs
-            LEFT JOIN memberships mine
-              ON mine.team_id = theirs.team_id AND mine.user_id = ${self.userId} AND mine.active
-                AND (mine.role = 'owner' OR mine.role = 'admin' AND theirs.role <> 'owner')
-            WHERE theirs.user_id = ${userId} AND mine.user_id IS NULL LIMIT 1`
-          if (beyond.length > 0) {
+          if (!(yield* revocation.manages(self.userId, userId))) {
             return yield* new Forbidden({
               message: "A reset link needs whoever makes it to manage the person in all of their teams."
             })

@@ -378,6 +378,50 @@ layer(app, { excludeTestServices: true })("passwords over HTTP", (it) => {
   )
 
   it.effect(
+    "are not reset by a link whose maker does not manage the person any more, who rose or joined elsewhere",
+    () =>
+      Effect.gen(function* () {
+        const { person: first, team } = yield* owner
+        const admin = yield* World.member(team, "admin")
+        const session = yield* World.session(first)
+        const promoted = yield* World.member(team, "member")
+        const link = yield* resetLink(admin, team, promoted)
+        const up = yield* TestApp.patch(`/teams/${team.id}/members/${promoted.id}`, {
+          session: session.text,
+          json: { role: "owner" }
+        })
+        assert.strictEqual(up.status, 200, up.text)
+        assert.deepStrictEqual(codeOf(yield* reset(link.code)), [401, "CREDENTIAL_REVOKED"])
+
+        const busy = yield* World.member(team, "member")
+        const other = yield* resetLink(admin, team, busy)
+        yield* World.join(yield* World.team(), busy, "viewer")
+        assert.deepStrictEqual(codeOf(yield* reset(other.code)), [401, "CREDENTIAL_REVOKED"])
+      })
+  )
+
+  it.effect("end, when they change, the links that were handed out in the person's name", () =>
+    Effect.gen(function* () {
+      const { person, team } = yield* owner
+      const colleague = yield* World.member(team, "member")
+      const session = cookieOf(yield* signIn(person.email))
+      const { code } = yield* resetLink(person, team, colleague)
+      const invited = yield* TestApp.post(`/teams/${team.id}/invitations`, {
+        session,
+        json: { email: "intruder@example.com", role: "owner" }
+      })
+      assert.strictEqual(invited.status, 201, invited.text)
+      const changed = yield* change(session, { currentPassword: password, newPassword: nextPassword })
+      assert.strictEqual(changed.status, 200, changed.text)
+      assert.deepStrictEqual(codeOf(yield* reset(code)), [401, "CREDENTIAL_REVOKED"])
+      const joined = yield* TestApp.post("/invitations/accept", {
+        json: { code: new URL(invited.json.inviteUrl).searchParams.get("code"), name: "Eve", password: nextPassword }
+      })
+      assert.deepStrictEqual(codeOf(joined), [401, "CREDENTIAL_REVOKED"])
+    })
+  )
+
+  it.effect(
     "of an owner are reset by owners only, and of a person in other teams by whoever manages them there too",
     () =>
       Effect.gen(function* () {
