@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * What the built program needs to run, and nothing else: `node layers/deploy/collect.mjs FOLDER` copies `dist/` and the
- * packages that stay outside the bundle, with what they need, as they are installed here.
+ * What the built program needs to run, and nothing else: `node layers/deploy/collect.mjs FOLDER [DIST]` copies
+ * `dist/` and the packages that stay outside the bundle, with what they need, as they are installed here.
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url"
 
 const root = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))))
 const to = path.resolve(process.argv[2] ?? "")
+const dist = path.resolve(root, process.argv[3] ?? "dist")
 if (process.argv[2] === undefined) throw new Error("collect.mjs needs the folder to copy to")
 
 /** @param {string} file */
@@ -40,7 +41,7 @@ const add = (name, from, optional) => {
 }
 
 const { name, version, type, dependencies, optionalDependencies = {} } = json(path.join(root, "package.json"))
-for (const external of json(path.join(root, "dist/packages.json"))) {
+for (const external of json(path.join(dist, "packages.json"))) {
   // What a bundled package would use if it were there, and we do not install, is not needed.
   if (external in dependencies) add(external, root, external in optionalDependencies)
 }
@@ -53,6 +54,6 @@ for (const folder of packages) {
     filter: (from) => !path.relative(folder, from).split(path.sep).includes("node_modules")
   })
 }
-fs.cpSync(path.join(root, "dist"), path.join(to, "dist"), { recursive: true })
+fs.cpSync(dist, path.join(to, "dist"), { recursive: true })
 fs.writeFileSync(path.join(to, "package.json"), `${JSON.stringify({ name, version, type, private: true })}\n`)
 process.stdout.write(`${packages.size} packages and the bundle in ${to}\n`)

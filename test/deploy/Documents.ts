@@ -1,0 +1,36 @@
+/** What stands in the files of layers/deploy, as data. */
+import { readdirSync, readFileSync } from "node:fs"
+import { isSeq, parseAllDocuments, type YAMLMap, YAMLSeq } from "yaml"
+
+/** Untyped on purpose: the tests look at what is there. */
+// eslint-disable-next-line typescript/no-explicit-any
+export type Document = any
+
+/** Every document of a file; anything that YAML finds odd is a failure. */
+export const yaml = (file: string): ReadonlyArray<Document> =>
+  parseAllDocuments(readFileSync(file, "utf8"), {
+    merge: true,
+    // Of compose files: "instead of what the other file says".
+    customTags: [
+      {
+        tag: "!override",
+        collection: "seq",
+        nodeClass: YAMLSeq,
+        resolve: (value: YAMLSeq | YAMLMap) => (isSeq(value) ? value : undefined)
+      }
+    ]
+  }).map((document) => {
+    const problems = [...document.errors, ...document.warnings]
+    if (problems.length > 0) throw new Error(`${file}: ${problems.map(String).join("; ")}`)
+    return document.toJS()
+  })
+
+const kubernetes = "layers/deploy/kubernetes"
+export const manifests = (): ReadonlyArray<Document> =>
+  readdirSync(kubernetes)
+    .filter((name) => name.endsWith(".yaml") && name !== "kustomization.yaml")
+    .flatMap((name) => yaml(`${kubernetes}/${name}`))
+
+/** Sections of fenced code, by their language. */
+export const fences = (file: string): ReadonlyArray<{ readonly language: string; readonly text: string }> =>
+  [...readFileSync(file, "utf8").matchAll(/^```(\S*)\n(.*?)^```$/gms)].map(([, language, text]) => ({ language, text }))
