@@ -3,6 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type { Caller } from "#schema/Caller.ts"
 import { CredentialExpired, CredentialInvalid, CredentialRevoked, SignInFailed } from "#schema/Errors.ts"
@@ -103,9 +104,8 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
       yield* limiter.take(`sign-in:${addressBucket(ip)}`, signInPolicy)
     })
 
-    /** `replaces`: the session that the browser still presents; it ends (session fixation). */
-    const signIn = Effect.fn("Sessions.signIn")(function* (input: SignIn, replaces: Redacted.Redacted | null) {
-      yield* countAttempt(input.email)
+    /** One look at the person and their password. None: the password that was just checked is not theirs any more. */
+    const checked = Effect.fnUntraced(function* (input: SignIn, replaces: Redacted.Redacted | null) {
       const user = yield* Effect.orDie(userBy("email", input.email))
       const { matches, stale } = yield* passwords.verify(user?.passwordHash, input.password)
       // Someone who was deactivated in every team was signed out for good; who belongs to no team may make one.
@@ -127,32 +127,44 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
       const teams = user.memberships
         .filter((m) => m.active)
         .map(({ id, name, plan, role }): MyTeam => ({ id, name, role, plan }))
-      const session = yield* sql
+      return yield* sql
         .withTransaction(
           Effect.gen(function* () {
-            if (stale) {
-              yield* sql`
-              UPDATE users SET password_hash = ${phc} WHERE id = ${user.id} AND password_hash = ${user.passwordHash}`
-            }
+            // Held to the end: a change of the password comes before this and is seen, or after and ends the session.
+            const current = yield* sql`
+              SELECT 1 FROM users WHERE id = ${user.id} AND password_hash = ${user.passwordHash} FOR NO KEY UPDATE`
+            if (current.length === 0) return Option.none()
+            if (stale) yield* sql`UPDATE users SET password_hash = ${phc} WHERE id = ${user.id}`
             const now = yield* DateTime.nowAsDate
             yield* sql`
-            DELETE FROM sessions WHERE user_id = ${user.id} AND expires_at < ${new Date(now.getTime() - keepEnded)}`
+              DELETE FROM sessions WHERE user_id = ${user.id} AND expires_at < ${new Date(now.getTime() - keepEnded)}`
             yield* endText(replaces, now)
             const last = yield* sql<{ readonly activeTeamId: TeamId | null }>`
-            SELECT active_team_id FROM sessions WHERE user_id = ${user.id} ORDER BY created_at DESC LIMIT 1`
+              SELECT active_team_id FROM sessions WHERE user_id = ${user.id} ORDER BY created_at DESC LIMIT 1`
             const active = teams.find((team) => team.id === last[0]?.activeTeamId) ?? teams[0]
-            const opened = yield* open(user.id, active?.id ?? null)
+            const session = yield* open(user.id, active?.id ?? null)
             yield* audit.append(
               ...inEachTeam(
                 teams.map((team) => team.id),
                 { actor: { userId: user.id, email: user.email }, action: "session.create", outcome: "allowed" }
               )
             )
-            return opened
+            return Option.some({ user: person, teams, session })
           })
         )
         .pipe(Effect.orDie)
-      return { user: person, teams, session }
+    })
+
+    /** `replaces`: the session that the browser still presents; it ends (session fixation). */
+    const signIn = Effect.fn("Sessions.signIn")(function* (input: SignIn, replaces: Redacted.Redacted | null) {
+      yield* countAttempt(input.email)
+      // The second look is for the same password under a new hash: two sign-ins at once that both renewed it.
+      const signedIn = yield* checked(input, replaces).pipe(
+        Effect.repeat({ until: Option.isSome, times: 1 }),
+        Effect.flatten,
+        Effect.catchTag("NoSuchElementException", () => new SignInFailed())
+      )
+      return signedIn
     })
 
     const endText = (text: Redacted.Redacted | null, now: Date) => {

@@ -217,6 +217,33 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
     })
   )
 
+  it.effect("are not opened by a password that was changed while it was being checked", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const passwords = yield* Passwords
+      const { person } = yield* owner
+      const next = yield* passwords.hash(Redacted.make(nextPassword), "password")
+      let changes = 0
+      const interleaved = Layer.succeed(
+        Passwords,
+        Passwords.make({
+          ...passwords,
+          verify: (stored, given) =>
+            Effect.tap(passwords.verify(stored, given), () =>
+              changes++ === 0
+                ? Effect.orDie(sql`UPDATE users SET password_hash = ${next} WHERE id = ${person.id}`)
+                : Effect.void
+            )
+        })
+      )
+      const refused = yield* Effect.flatMap(Sessions, (sessions) =>
+        Effect.flip(sessions.signIn({ email: person.email, password: Redacted.make(password) }, null))
+      ).pipe(Effect.provide(Sessions.Default.pipe(Layer.provide(interleaved))))
+      assert.strictEqual(refused._tag, "SIGN_IN_FAILED")
+      assert.lengthOf(yield* sql`SELECT 1 FROM sessions WHERE user_id = ${person.id}`, 0)
+    })
+  )
+
   it.effect("work in one team at a time, of those the person is in", () =>
     Effect.gen(function* () {
       const sessions = yield* Sessions
