@@ -436,6 +436,10 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
 
         yield* sql.withTransaction(
           Effect.gen(function* () {
+            // Held to the end: a new password comes before this and is seen, or after and takes the approval back.
+            const [session] = yield* sql<{ readonly revokedAt: Date | null }>`
+              SELECT revoked_at FROM sessions WHERE id = ${caller.credentialId} FOR SHARE`
+            if (session !== undefined && session.revokedAt !== null) return yield* new Forbidden()
             yield* decide(row, user.id, {
               status: "approved",
               teams: teams.map(({ scopes, teamId }) => ({ teamId, scopes })),

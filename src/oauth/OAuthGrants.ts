@@ -97,6 +97,10 @@ export class OAuthGrants extends Effect.Service<OAuthGrants>()("oauth/OAuthGrant
         }
         yield* sql.withTransaction(
           Effect.gen(function* () {
+            // Held to the end: a new password comes before this and is seen, or after and takes the grant back.
+            const [session] = yield* sql<{ readonly revokedAt: Date | null }>`
+              SELECT revoked_at FROM sessions WHERE id = ${caller.credentialId} FOR SHARE`
+            if (session !== undefined && session.revokedAt !== null) return yield* new Forbidden()
             yield* sql`
               INSERT INTO oauth_grants
                 (id, user_id, client_id, client_name, redirect_host, scopes, project_ids, payload, created_at, expires_at)

@@ -108,6 +108,30 @@ layer(deviceLayer)("device authorization", (it) => {
     }).pipe(Effect.provideService(RateLimits, "off"))
   )
 
+  it.effect("takes no approval of a session that ended while it was on its way", () =>
+    Effect.gen(function* () {
+      const w = yield* world()
+      const sql = yield* SqlClient.SqlClient
+      const device = yield* DeviceGrants
+      const { poll, userCode } = yield* begin()
+      const at = new Date(yield* Clock.currentTimeMillis)
+      yield* sql`INSERT INTO sessions ${sql.insert({
+        id: w.owner.credentialId,
+        lookup_id: "0".repeat(16),
+        salt: Buffer.alloc(16),
+        hash: Buffer.alloc(32),
+        user_id: w.userId,
+        created_at: at,
+        expires_at: at,
+        last_used_at: at,
+        revoked_at: at
+      })}`
+      const refused = yield* Effect.flip(device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress()))
+      assert.strictEqual(refused._tag, "FORBIDDEN")
+      assert.strictEqual((yield* poll).status, "pending")
+    })
+  )
+
   it.effect("answers a decided grant at once, whatever the pace", () =>
     Effect.gen(function* () {
       const w = yield* world()
