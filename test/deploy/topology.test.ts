@@ -249,11 +249,11 @@ describe.skipIf(Topology.skipped)("when a part of the topology is away", () => {
           const { projectId } = yield* Ada
           const acknowledged = new Map<string, string>()
           const statuses = new Set<number>()
-          let stop = false
+          const load = { stop: false }
           const writer = (n: number) =>
             Effect.gen(function* () {
               const bearer = yield* newToken()
-              for (let i = 0; !stop; i++) {
+              for (let i = 0; !load.stop; i++) {
                 const key = `LOAD_${n}_${i}`
                 const value = randomBytes(16).toString("hex")
                 const json = { projectId, environment: "development", key, value }
@@ -280,7 +280,7 @@ describe.skipIf(Topology.skipped)("when a part of the topology is away", () => {
           yield* count(40)
           yield* apis[0].start
           yield* count(40)
-          stop = true
+          load.stop = true
           yield* Fiber.join(writers)
 
           const reader = yield* newToken()
@@ -306,10 +306,10 @@ describe.skipIf(Topology.skipped)("when a part of the topology is away", () => {
           const { query } = yield* at("development")
           const failed: Array<number | string> = []
           let served = 0
-          let stop = false
+          const load = { stop: false }
           const reader = (bearer: string) =>
             Effect.gen(function* () {
-              while (!stop) {
+              while (!load.stop) {
                 const answer = yield* Effect.either(ask("GET", `/secrets/value?${query}&key=ROLLING`, { bearer }))
                 if (answer._tag === "Left") failed.push(String(answer.left))
                 else if (answer.right.status === 200) served += 1
@@ -331,7 +331,7 @@ describe.skipIf(Topology.skipped)("when a part of the topology is away", () => {
             yield* api.start
           }
           yield* more()
-          stop = true
+          load.stop = true
           yield* Fiber.join(readers)
           assert.deepStrictEqual(failed, [])
         }),
