@@ -105,10 +105,13 @@ export const SecretText = Schema.Redacted(Schema.String)
   })
 export type SecretText = typeof SecretText.Type
 
-/** Control, bidi and zero-width characters: refused in every name a person or a model reads (decisions 3). */
+/**
+ * Control, bidi and zero-width characters: refused in every name a person or a model reads (decisions 3). Tags and the
+ * variation selectors beside them (U+E0000 on) spell text that only a model sees; those of emoji (U+FE0F) stay.
+ */
 const invisible =
   // eslint-disable-next-line no-control-regex
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/
+  /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/u
 export const isPlainName = (s: string): boolean => s.isWellFormed() && !invisible.test(s) && s.trim().length > 0
 
 export const name = (max: number, description: string) =>

@@ -123,7 +123,7 @@ describe("the text of a secret", () => {
 })
 
 describe("a name", () => {
-  it.each(["Ada", "平台", "a b", "x".repeat(100), "🜚".repeat(100)])("may be %s", (name) => {
+  it.each(["Ada", "平台", "a b", "❤️ team", "x".repeat(100), "🜚".repeat(100)])("may be %s", (name) => {
     assert.isTrue(accepts(Values.Name, name))
   })
   it.each([
@@ -135,7 +135,11 @@ describe("a name", () => {
     ["a bidi override", "a\u202eb"],
     ["a bidi isolate", "a\u2066b"],
     ["a zero-width space", "a\u200bb"],
-    ["a byte order mark", "\ufeffab"]
+    ["a byte order mark", "\ufeffab"],
+    ["a grapheme joiner", "a\u034fb"],
+    ["a filler", "a\u3164b"],
+    ["text in tag characters", "a\u{e0068}\u{e0069}b"],
+    ["bytes in variation selectors", "a\u{e0101}b"]
   ])("may not be %s", (_, name) => {
     assert.isFalse(accepts(Values.Name, name))
   })
