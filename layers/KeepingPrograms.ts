@@ -6,6 +6,7 @@ import * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as fs from "node:fs"
@@ -28,7 +29,6 @@ import * as Migrations from "./Migrations.ts"
 import * as PgPool from "./PgPool.ts"
 import * as Pglite from "./Pglite.ts"
 import { orFailure } from "./ProgramEnd.ts"
-import * as Telemetry from "./Telemetry.ts"
 import * as VaultChoice from "./VaultChoice.ts"
 
 type Programs = Context.Tag.Service<typeof KeepingPrograms>
@@ -74,9 +74,16 @@ const isCurrent = Effect.gen(function* () {
   })
 })
 
+/** Standard output is for what was asked for. */
+const logging = (settings: Settings) =>
+  Layer.merge(
+    Logger.replace(Logger.defaultLogger, Logger.withConsoleError(Logger.logfmtLogger)),
+    Logger.minimumLogLevel(settings.logLevel)
+  )
+
 const settled = Layer.unwrapEffect(
   Effect.map(Config.load, (settings) =>
-    Layer.mergeAll(NodeContext.layer, Layer.succeed(AppConfig, settings), Telemetry.logging(settings))
+    Layer.mergeAll(NodeContext.layer, Layer.succeed(AppConfig, settings), logging(settings))
   )
 )
 

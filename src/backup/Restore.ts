@@ -119,7 +119,7 @@ export const restore = <E, R>(options: Options<E, R>) =>
         const take = Effect.fnUntraced(function* (text: string) {
           const line = Archive.parse(text)
           if (line === undefined || done || (info === undefined) !== (line.type === "backup")) {
-            return yield* refuse("The backup holds something that this version does not know.")
+            return yield* refuse("The backup is damaged, or holds something that this version does not know.")
           }
           switch (line.type) {
             case "backup":

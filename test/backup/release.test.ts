@@ -1,0 +1,257 @@
+/** Backup and restore as they are released: processes, files, kill -9; from one kind of database to the other. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { spawn } from "node:child_process"
+import { createHash } from "node:crypto"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { inject } from "vitest"
+import * as Release from "#test/support/Release.ts"
+import * as TestDatabase from "#test/support/TestDatabase.ts"
+
+interface Ended {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs a command of the release to its end, or for `killAfter` milliseconds. */
+const run = (
+  folder: string,
+  env: Record<string, string>,
+  args: ReadonlyArray<string>,
+  options: { readonly input?: string; readonly killAfter?: number } = {}
+) =>
+  Effect.async<Ended>((resume) => {
+    const child = spawn(process.execPath, [path.join(folder, "dist/ampoule.mjs"), ...args], {
+      cwd: folder,
+      env: { PATH: process.env["PATH"], HOME: folder, ...env },
+      stdio: ["pipe", "pipe", "pipe"]
+    })
+    let [stdout, stderr] = ["", ""]
+    child.stdout.on("data", (chunk) => (stdout += String(chunk)))
+    child.stderr.on("data", (chunk) => (stderr += String(chunk)))
+    child.stdin.end(options.input ?? "")
+    const timer =
+      options.killAfter === undefined ? undefined : setTimeout(() => child.kill("SIGKILL"), options.killAfter)
+    child.once("close", (code) => {
+      clearTimeout(timer)
+      resume(Effect.succeed({ code, stdout, stderr }))
+    })
+    return Effect.sync(() => child.kill("SIGKILL"))
+  })
+
+const ok = (ended: Ended) => {
+  assert.strictEqual(ended.code, 0, ended.stderr + ended.stdout)
+  return ended
+}
+
+/** Settings of a database: a folder of its own, and a Postgres of its own where there is one and it is asked for. */
+const place = (folder: string, name: string, onPostgres: boolean) =>
+  Effect.gen(function* () {
+    const data = { AMPOULE_DATA_DIR: path.join(folder, name), AMPOULE_RATE_LIMITS: "off" }
+    const postgres = inject("postgres")
+    if (postgres === undefined || !onPostgres) return data
+    const { url } = yield* TestDatabase.freshPostgres({ url: postgres.url })
+    return { ...data, AMPOULE_DATABASE_URL: url }
+  })
+
+const stopped = (child: {
+  readonly kill: (signal: "SIGTERM") => boolean
+  readonly once: (event: "exit", f: () => void) => unknown
+}) =>
+  Effect.async<void>((resume) => {
+    child.once("exit", () => resume(Effect.void))
+    child.kill("SIGTERM")
+  })
+
+const json = (response: Response) => response.json() as Promise<any> // eslint-disable-line typescript/no-explicit-any
+
+const asked = (url: string, token: string) => (method: string, route: string, body?: unknown) =>
+  Effect.promise(async () => {
+    const response = await fetch(`${url}${route}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) })
+    })
+    return { status: response.status, body: await json(response) }
+  })
+
+const environments = ["development", "staging"] as const
+const perEnvironment = 5_000
+const valueOf = (i: number) =>
+  `value ${i} – ${createHash("sha256").update(String(i)).digest("base64")} ${"\u00e4\n\t'\"\\".repeat(i % 7)}`
+
+describe("a backup", () => {
+  it.scopedLive(
+    "of 10,000 values comes back on another database, equal to the last hash, and tokens work; without the root key nothing is readable",
+    () =>
+      Effect.gen(function* () {
+        const folder = yield* Release.build
+        const source = yield* place(folder, "source", false)
+        const file = path.join(folder, "one.backup")
+        const identity = path.join(folder, "identity")
+
+        // --- the original ---
+        const first = yield* Release.server(folder, source)
+        const setup = ok(
+          yield* run(
+            folder,
+            { ...source, AMPOULE_URL: first.url },
+            [
+              "setup",
+              "--email",
+              "ada@example.com",
+              "--name",
+              "Ada",
+              "--team",
+              "T",
+              "--project",
+              "shop",
+              "--token",
+              "--access",
+              "write"
+            ],
+            { input: "zanzibar quilt 77 oboe\n" }
+          )
+        )
+        const token = setup.stdout.trim().split("\n").at(-1) ?? ""
+        const ask = asked(first.url, token)
+        const projectId: string = (yield* ask("GET", "/projects")).body.items[0].id
+        for (const environment of environments) {
+          for (let at = 0; at < perEnvironment; at += 100) {
+            const secrets = Array.from({ length: 100 }, (_, i) => ({ key: `KEY_${at + i}`, value: valueOf(at + i) }))
+            const written = yield* ask("POST", "/secrets/bulk", { projectId, environment, secrets })
+            assert.strictEqual(written.status, 201, JSON.stringify(written.body).slice(0, 200))
+          }
+        }
+        const hashes = (ask: ReturnType<typeof asked>) =>
+          Effect.forEach(environments, (environment) =>
+            Effect.map(ask("GET", `/secrets/inject?projectId=${projectId}&environment=${environment}`), ({ body }) =>
+              Object.entries<string>(body.values)
+                .map(([key, value]) => `${key} ${createHash("sha256").update(value).digest("hex")}`)
+                .sort()
+            )
+          )
+        const original = yield* hashes(ask)
+        assert.deepStrictEqual(
+          original.map((list) => list.length),
+          [perEnvironment, perEnvironment]
+        )
+        // The embedded database serves one process; a backup beside it is refused in a sentence.
+        const busy = yield* run(folder, source, ["backup", "keygen", identity])
+        const recipient = ok(busy).stdout.trim()
+        assert.strictEqual(fs.statSync(identity).mode & 0o777, 0o600)
+        const refused = yield* run(folder, source, ["backup", file, "--recipient", recipient])
+        assert.include(refused.stderr, "in use by another Ampoule server")
+        yield* stopped(first.child)
+
+        // --- the backup ---
+        ok(yield* run(folder, source, ["audit", "verify", "--values"]))
+        ok(yield* run(folder, source, ["backup", file, "--recipient", recipient, "--with-root-key"]))
+        assert.strictEqual(fs.statSync(file).mode & 0o777, 0o600)
+        assert.isFalse(fs.existsSync(`${file}.unfinished`))
+        const again = yield* run(folder, source, ["backup", file, "--recipient", recipient])
+        assert.include(again.stderr, "is there already")
+        // Neither a value nor the root key nor a name stands in it.
+        const bytes = fs.readFileSync(file)
+        for (const needle of [
+          "ada@example.com",
+          "KEY_",
+          token,
+          fs.readFileSync(path.join(source.AMPOULE_DATA_DIR, "root-key"))
+        ]) {
+          assert.strictEqual(bytes.indexOf(needle), -1)
+        }
+
+        // --- not restored: the wrong file, the wrong identity, the wrong place ---
+        const target = yield* place(folder, "target", true)
+        const restore = ["restore", file, "--identity", identity]
+        const cut = path.join(folder, "cut.backup")
+        fs.writeFileSync(cut, bytes.subarray(0, Math.floor(bytes.length * 0.7)))
+        const damaged = yield* run(folder, target, ["restore", cut, "--identity", identity])
+        assert.strictEqual(damaged.code, 1)
+        assert.match(damaged.stderr, /damaged/)
+        const other = path.join(folder, "other-identity")
+        ok(yield* run(folder, target, ["backup", "keygen", other]))
+        const stranger = yield* run(folder, target, ["restore", file, "--identity", other])
+        assert.match(stranger.stderr, /another recipient/)
+        const full = yield* run(folder, source, restore)
+        assert.match(full.stderr, /not empty/)
+
+        // --- killed while it restores: nothing is there, and it can be run again ---
+        for (const killAfter of [900, 1_800, 3_200]) {
+          const killed = yield* run(folder, target, restore, { killAfter })
+          if (killed.code === 0) break
+          assert.isNull(killed.code)
+        }
+        const restored = yield* run(folder, target, restore)
+        // The last kill may have come too late.
+        if (restored.code !== 0) assert.match(restored.stderr, /not empty/)
+        else assert.match(restored.stderr, /Nothing in it can be read yet: that needs root key rk_[0-9a-f]{8}/)
+
+        // --- without the root key nothing is readable ---
+        const keyless = yield* Effect.either(Effect.scoped(Release.server(folder, target)))
+        assert.isTrue(
+          keyless._tag === "Left" && /root key/.test(keyless.left.message),
+          "the server starts without its root key"
+        )
+        const withForeign = yield* Effect.either(
+          Effect.scoped(Release.server(folder, { ...target, AMPOULE_ROOT_KEY: "11".repeat(32) }))
+        )
+        assert.strictEqual(withForeign._tag, "Left")
+
+        // --- with it, everything is as it was ---
+        const second = yield* place(folder, "second", true)
+        const whole = ok(yield* run(folder, second, [...restore, "--root-key", `${file}.root-key`, "--json"]))
+        const outcome = JSON.parse(whole.stdout)
+        assert.deepStrictEqual(outcome.problems, [])
+        assert.deepStrictEqual(outcome.opened, { dataKeys: 2, values: 2 })
+        const back = yield* Release.server(folder, second)
+        const askBack = asked(back.url, token)
+        assert.deepStrictEqual(yield* hashes(askBack), original)
+        assert.strictEqual(
+          (yield* askBack("POST", "/secrets", { projectId, environment: "production", key: "NEW", value: "n" })).status,
+          403
+        )
+        assert.strictEqual(
+          (yield* askBack(
+            "PATCH",
+            `/secrets/${(yield* askBack("GET", `/secrets?projectId=${projectId}&environment=staging&pageSize=1`)).body.items[0].id}`,
+            { value: "changed" }
+          )).status,
+          200
+        )
+        yield* stopped(back.child)
+        ok(yield* run(folder, second, ["audit", "verify", "--values"]))
+
+        // --- and on to the other kind of database ---
+        const next = path.join(folder, "two.backup")
+        ok(yield* run(folder, second, ["backup", next, "--recipient", recipient]))
+        const third = yield* place(folder, "third", false)
+        ok(yield* run(folder, third, ["restore", next, "--identity", identity, "--root-key", `${file}.root-key`]))
+        ok(yield* run(folder, third, ["audit", "verify", "--values"]))
+
+        // --- an export is verified where there is no database, with the checkpoints of the original ---
+        const trail = path.join(folder, "trail.jsonl")
+        fs.writeFileSync(trail, ok(yield* run(folder, source, ["audit", "export"])).stdout)
+        const key = ok(yield* run(folder, source, ["audit", "public-key"])).stdout.trim()
+        const checkpoints = path.join(source.AMPOULE_DATA_DIR, "audit-checkpoints")
+        const offline = ["audit", "verify", trail, "--checkpoints", checkpoints, "--public-key", key]
+        assert.include(ok(yield* run(folder, {}, offline)).stdout, "The trail is whole.")
+        const lines = fs.readFileSync(trail, "utf8").trimEnd().split("\n")
+        fs.writeFileSync(trail, `${lines.toSpliced(-3, 1).join("\n")}\n`)
+        const shorter = yield* run(folder, {}, offline)
+        assert.strictEqual(shorter.code, 1)
+        assert.match(shorter.stdout, /PROBLEM {2}Stream [0-9a-f-]{36}, entry \d+/)
+        // The older copy beside the newer checkpoints, until the operator says that it counts.
+        fs.copyFileSync(checkpoints, path.join(third.AMPOULE_DATA_DIR, "audit-checkpoints"))
+        const behind = yield* run(folder, third, ["audit", "verify"])
+        assert.strictEqual(behind.code, 1)
+        assert.match(behind.stdout, /the checkpoint of .* vouches for/)
+        ok(yield* run(folder, third, ["audit", "accept-restore", "--yes"]))
+        ok(yield* run(folder, third, ["audit", "verify", "--values"]))
+      }),
+    600_000
+  )
+})
