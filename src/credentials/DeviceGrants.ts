@@ -24,6 +24,7 @@ import {
   GrantAlreadyDecided,
   GrantNotFound,
   ProjectNotFound,
+  RateLimited,
   TeamNotFound,
   ValidationFailed
 } from "#schema/Errors.ts"
@@ -51,6 +52,10 @@ const slowDownSeconds = 5
 const heartbeat = Duration.seconds(15)
 /** How often an open stream looks for itself, should a notification get lost on its way from another process. */
 const backstop = Duration.seconds(10)
+
+/** Open streams of one code, and of all in one process; whoever finds no room polls. */
+export const maxStreamsEach = 4
+const maxStreams = 1_000
 
 const purgeAfter = 86_400_000
 const purgeBatch = 1_000
@@ -265,12 +270,18 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
       Effect.catchTag("SqlError", Effect.die)
     )
 
+    /** Streams that are open in this process, by request: anybody can have a code, and each stream costs look-ups. */
+    const streams = new Map<string, number>()
+    let streaming = 0
+    const isFull = (id: string) => streaming >= maxStreams || (streams.get(id) ?? 0) >= maxStreamsEach
+
     /**
      * What the stream of a device code sends: `connected`, then the decision, comments in between. Ends after the
      * decision, and silently when the code expires.
      */
     const events = Effect.fn("DeviceGrants.events")(function* (deviceCode: Redacted.Redacted) {
       const { expiresAt, id } = yield* live(deviceCode)
+      if (isFull(id)) return yield* new RateLimited({ retryAfterSeconds: pollIntervalSeconds })
       const left = Duration.millis(Math.max(0, expiresAt.getTime() - (yield* Clock.currentTimeMillis)))
 
       // Listening starts before the first look, so that no decision falls between the two.
@@ -287,7 +298,25 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
       ).pipe(Stream.orDie)
       const comments = Stream.as(Stream.fromSchedule(Schedule.spaced(heartbeat)), "heartbeat" as const)
       const connected: DeviceEvent = { event: "connected" }
-      return Stream.concat(Stream.make(connected), Stream.merge(decision, comments, { haltStrategy: "left" }))
+      const signals = Stream.concat(Stream.make(connected), Stream.merge(decision, comments, { haltStrategy: "left" }))
+      // Counted when it begins, so that an answer nobody took holds nothing.
+      const taken = Effect.acquireRelease(
+        Effect.sync(() => {
+          if (isFull(id)) return false
+          streams.set(id, (streams.get(id) ?? 0) + 1)
+          streaming++
+          return true
+        }),
+        (taken) =>
+          Effect.sync(() => {
+            if (!taken) return
+            const others = (streams.get(id) ?? 1) - 1
+            if (others === 0) streams.delete(id)
+            else streams.set(id, others)
+            streaming--
+          })
+      )
+      return Stream.unwrapScoped(Effect.map(taken, (taken) => (taken ? signals : Stream.empty)))
     })
 
     /**

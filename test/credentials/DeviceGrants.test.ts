@@ -4,6 +4,7 @@ import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Queue from "effect/Queue"
 import * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
@@ -13,7 +14,7 @@ import type { ApproveDevice } from "#schema/DeviceApi.ts"
 import type { Role, Scope } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
-import { DeviceGrants, type DeviceSignal, lifetimeSeconds } from "#src/credentials/DeviceGrants.ts"
+import { DeviceGrants, type DeviceSignal, lifetimeSeconds, maxStreamsEach } from "#src/credentials/DeviceGrants.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { deviceLayer, otherProcess } from "#test/support/DeviceFixtures.ts"
@@ -106,6 +107,26 @@ layer(deviceLayer)("device authorization", (it) => {
       yield* poll
       assert.deepStrictEqual(yield* poll, { status: "pending", reason: "slow_down" })
     }).pipe(Effect.provideService(RateLimits, "off"))
+  )
+
+  it.effect("has room for a few streams of one code, and for another when one of them ends", () =>
+    Effect.gen(function* () {
+      const device = yield* DeviceGrants
+      const { code } = yield* begin()
+      const open = Effect.gen(function* () {
+        const signals = yield* device.events(code)
+        const begun = yield* Queue.unbounded<DeviceSignal>()
+        const fiber = yield* Effect.forkScoped(Stream.runForEach(signals, (signal) => Queue.offer(begun, signal)))
+        assert.deepStrictEqual(yield* Queue.take(begun), { event: "connected" })
+        return fiber
+      })
+      const fibers = yield* Effect.replicateEffect(open, maxStreamsEach)
+      assert.strictEqual((yield* Effect.flip(device.events(code)))._tag, "RATE_LIMITED")
+      const other = yield* begin()
+      yield* device.events(other.code)
+      yield* Fiber.interrupt(fibers[0])
+      yield* open
+    }).pipe(Effect.scoped)
   )
 
   it.effect("takes no approval of a session that ended while it was on its way", () =>
