@@ -33,6 +33,9 @@ import * as Plans from "#src/limits/Plans.ts"
 
 const invitationLife = 7 * 86_400_000
 
+/** The sentence of a member that the shape requires: whether these are needed shows only when the person is looked up. */
+const missing = (field: string) => new ValidationFailed({ field, message: "This member is required." })
+
 interface InvitationRow {
   readonly id: string
   readonly salt: Buffer
@@ -157,9 +160,8 @@ export class Invitations extends Effect.Service<Invitations>()("projects/Invitat
         }
         return { user, passwordHash: null }
       }
-      if (input.name === undefined) return yield* new ValidationFailed({ field: "name", message: "is required" })
-      if (input.password === undefined)
-        return yield* new ValidationFailed({ field: "password", message: "is required" })
+      if (input.name === undefined) return yield* missing("name")
+      if (input.password === undefined) return yield* missing("password")
       const passwordHash = yield* passwords.hash(input.password, "password")
       const id = UserIdOut.make(yield* crypto.uuid)
       return { user: { id, email: invitation.email, name: input.name }, passwordHash }

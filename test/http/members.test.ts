@@ -243,6 +243,7 @@ layer(app, { excludeTestServices: true })("invitations", (it) => {
       ] as const) {
         const answer = yield* accept(body)
         assert.deepStrictEqual([...codeOf(answer), answer.json.field], [400, "VALIDATION_FAILED", field])
+        if (!(field in body)) assert.strictEqual(answer.json.message, "This member is required.")
       }
       const joined = yield* accept({ code, name: "Grace", password })
       assert.strictEqual(joined.status, 200, joined.text)
