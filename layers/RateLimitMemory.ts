@@ -37,11 +37,17 @@ class Ring {
 /** Buckets beyond this are dropped oldest first: an attacker's addresses cannot fill the memory. */
 const maxBuckets = 20_000
 
+/** Kept apart from the others: limits of guessing must not be evicted by buckets that cost nothing to make. */
+const guarded = ["sign-in:email:", "user-code:"] as const
+
 export const layer = Layer.sync(RateLimitStore, () => {
-  const rings = new Map<string, Ring>()
+  const spaces = new Map([...guarded, ""].map((prefix) => [prefix, new Map<string, Ring>()]))
+  const spaceOf = (bucket: string) =>
+    spaces.get(guarded.find((prefix) => bucket.startsWith(prefix)) ?? "") ?? new Map<string, Ring>()
   return {
     take: (bucket, policy, now) =>
       Effect.sync(() => {
+        const rings = spaceOf(bucket)
         let ring = rings.get(bucket)
         if (ring === undefined) {
           ring = new Ring(Math.max(...policy.map((w) => w.limit)))
@@ -54,6 +60,6 @@ export const layer = Layer.sync(RateLimitStore, () => {
         if (taken.allowed) ring.push(at)
         return taken
       }),
-    giveBack: (bucket) => Effect.sync(() => rings.get(bucket)?.pop())
+    giveBack: (bucket) => Effect.sync(() => spaceOf(bucket).get(bucket)?.pop())
   }
 })
