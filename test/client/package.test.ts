@@ -2,39 +2,14 @@
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { execFile, execFileSync } from "node:child_process"
-import { copyFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { renameSync, writeFileSync } from "node:fs"
 import * as path from "node:path"
 import { promisify } from "node:util"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Demo from "./Demo.ts"
+import { scratch } from "./Installed.ts"
 
 const run = promisify(execFile)
-
-/** A folder outside of this one, with the package installed in it as npm would. */
-const scratch = Effect.acquireRelease(
-  Effect.sync(() => {
-    const folder = mkdtempSync(path.join(tmpdir(), "ampoule-scratch-"))
-    const installed = path.join(folder, "node_modules/ampoule")
-    mkdirSync(installed, { recursive: true })
-    copyFileSync("package.json", path.join(installed, "package.json"))
-    execFileSync(process.execPath, ["src/build.mjs", path.join(installed, "dist")], { stdio: "pipe" })
-    for (const name of [
-      "effect",
-      "@effect",
-      "@types",
-      "typescript",
-      "undici-types",
-      "@standard-schema",
-      "fast-check"
-    ]) {
-      symlinkSync(path.resolve("node_modules", name), path.join(folder, "node_modules", name))
-    }
-    writeFileSync(path.join(folder, "package.json"), JSON.stringify({ type: "module" }))
-    return folder
-  }),
-  (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
-)
 
 const withEffect = `
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
