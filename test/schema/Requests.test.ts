@@ -49,8 +49,8 @@ HttpApi.reflect(ServerApi.add(SealedApi).add(SealingKeysApi), {
     })
   }
 })
-/** Groups that join later are not closed yet; the ones that the server serves are. */
-const servedRoutes = routes.filter(({ name }) => !name.startsWith("sealed.") && !name.startsWith("sealingKeys."))
+/** All but those of the authorization server: OAuth 2.1 3.1 has unknown parameters ignored. */
+const servedRoutes = routes.filter(({ name }) => !name.startsWith("oauth."))
 
 const schemaOf = (schema: Option.Option<Schema.Schema.All>) => Option.getOrThrow(schema) as Schema.Schema.Any
 
