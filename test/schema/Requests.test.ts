@@ -12,7 +12,7 @@ import { ApproveDevice } from "#schema/DeviceApi.ts"
 import { CreateApiToken, UpdateApiToken } from "#schema/ApiTokensApi.ts"
 import { CreateProject } from "#schema/ManageProjectsApi.ts"
 import { Examples } from "#schema/Operation.ts"
-import { OpenSealedValues, SealedApi, SealingKeysApi } from "#schema/SealedApi.ts"
+import { OpenSealedValues } from "#schema/SealedApi.ts"
 import * as Secrets from "#schema/SecretsApi.ts"
 
 const issuesOf = (schema: Schema.Schema.Any, input: unknown) =>
@@ -35,7 +35,7 @@ interface Route {
 }
 
 const routes: Array<Route> = []
-HttpApi.reflect(ServerApi.add(SealedApi).add(SealingKeysApi), {
+HttpApi.reflect(ServerApi, {
   onGroup: () => undefined,
   onEndpoint: ({ endpoint, group, mergedAnnotations }) => {
     routes.push({
