@@ -5,6 +5,7 @@
  * A process seals only what it wrote itself: the head it has in memory. What stands in the database is never believed,
  * or a writer of the database could have a forgery sealed.
  */
+import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -269,6 +270,20 @@ export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {
       if (whole) lastPass = now
     })
 
+    let unwritable = false
+    /** The seals stand all the same; the operator is told once, and again after it worked in between. */
+    const orWarn = <E, R>(work: Effect.Effect<void, E | PlatformError, R>) =>
+      work.pipe(
+        Effect.tap(() => Effect.sync(() => (unwritable = false))),
+        Effect.tapError((error) => {
+          const tell = !unwritable && isPlatformError(error)
+          unwritable ||= tell
+          return tell
+            ? Effect.logWarning("Checkpoints of the audit trail cannot be written; check AMPOULE_AUDIT_CHECKPOINTS")
+            : Effect.void
+        })
+      )
+
     const one = yield* Effect.makeSemaphore(1)
     let minute = 0
 
@@ -282,7 +297,7 @@ export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {
           yield* adopt
           yield* renewMacs
         }
-        if (file !== undefined) yield* checkpoint(file, asked)
+        if (file !== undefined) yield* orWarn(checkpoint(file, asked))
       }).pipe(one.withPermits(1))
 
     const quietly = <E>(work: Effect.Effect<void, E>) =>
