@@ -58,7 +58,7 @@ const run = (
     const bucket = String(++buckets)
     const admitted: Array<number> = []
     let now = 1_000_000
-    let latest = now
+    let latest = 0
     for (const gap of gaps) {
       now += gap
       // A clock that steps back does not open a window again.
