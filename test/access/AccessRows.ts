@@ -252,6 +252,13 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     }
   ],
 
+  // The authorization server: in its own shapes (RFC 6749), whoever asks
+  "GET /oauth/authorize": [open("/oauth/authorize", [400, "page"])],
+  "GET /oauth/authorize/:uid": [open("/oauth/authorize/unknown", [400, "page"])],
+  "POST /oauth/token": [open("/oauth/token", [400, "invalid_request"], {})],
+  "POST /oauth/register": [open("/oauth/register", [400, "invalid_redirect_uri"], {})],
+  "POST /oauth/revoke": [open("/oauth/revoke", [400, "invalid_request"], {})],
+
   // Sessions, people, teams
   "POST /setup": [open("/setup", [400, "VALIDATION_FAILED"], {})],
   "POST /auth/session": [open("/auth/session", [400, "VALIDATION_FAILED"], {})],

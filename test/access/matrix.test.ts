@@ -29,7 +29,9 @@ const ownOfAnAnswer = new Set(["x-request-id", "date"])
 const bytes = ({ headers, status, text }: TestApp.Answer): string =>
   JSON.stringify([status, text, [...headers].filter(([name]) => !ownOfAnAnswer.has(name)).sort()])
 
-const said = ({ json, status }: TestApp.Answer): string => (status < 400 ? String(status) : `${status} ${json?.code}`)
+/** The code of our envelope; at the authorization server its own `error`, or a page for people. */
+const said = ({ json, status }: TestApp.Answer): string =>
+  status < 400 ? String(status) : `${status} ${json?.code ?? json?.error ?? "page"}`
 
 /** Where a row is asked: everywhere, once per address of its subject, or just anywhere. */
 const placesOf = (row: Row, all: ReadonlyArray<Place>): ReadonlyArray<Place> => {
