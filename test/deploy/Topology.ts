@@ -3,7 +3,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
-import { type ChildProcess, execFileSync, spawn } from "node:child_process"
+import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process"
 import { readFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import * as http from "node:http"
 import { tmpdir } from "node:os"
@@ -115,22 +115,17 @@ const make = Effect.gen(function* () {
 
   const ports = [yield* Release.freePort, yield* Release.freePort] as const
   const balancer = yield* Balancer.make(ports)
-  const api = (n: 0 | 1) =>
-    program(
-      process.execPath,
-      [ampoule, "server"],
-      {
-        PATH: process.env["PATH"],
-        AMPOULE_PORT: String(ports[n]),
-        AMPOULE_BASE_URL: balancer.url,
-        AMPOULE_DATA_DIR: join(folder, `api-${n}`),
-        AMPOULE_DATABASE_URL_FILE: databaseUrl,
-        AMPOULE_REDIS_URL_FILE: redisUrl,
-        AMPOULE_VAULT_URL: vaultUrl,
-        AMPOULE_TRUSTED_PROXIES: "127.0.0.1/32"
-      },
-      "listens on"
-    )
+  const settings = (n: 0 | 1) => ({
+    PATH: process.env["PATH"],
+    AMPOULE_PORT: String(ports[n]),
+    AMPOULE_BASE_URL: balancer.url,
+    AMPOULE_DATA_DIR: join(folder, `api-${n}`),
+    AMPOULE_DATABASE_URL_FILE: databaseUrl,
+    AMPOULE_REDIS_URL_FILE: redisUrl,
+    AMPOULE_VAULT_URL: vaultUrl,
+    AMPOULE_TRUSTED_PROXIES: "127.0.0.1/32"
+  })
+  const api = (n: 0 | 1) => program(process.execPath, [ampoule, "server"], settings(n), "listens on")
   // Both at once: each would migrate.
   const apis = yield* Effect.all([api(0), api(1)], { concurrency: 2 })
 
@@ -169,7 +164,16 @@ const make = Effect.gen(function* () {
       return Effect.sync(() => request.destroy())
     })
 
-  return { url: balancer.url, ports, apis, vault, redis, postgres, ask, ampoule }
+  /** A command of the operator, with the settings of the first API process. */
+  const operate = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
+    Effect.async<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>((resume) => {
+      execFile(process.execPath, [ampoule, ...args], { env: { ...settings(0), ...env } }, (error, stdout, stderr) => {
+        const code = error === null ? 0 : typeof error.code === "number" ? error.code : null
+        resume(Effect.succeed({ code, stdout, stderr }))
+      })
+    })
+
+  return { folder, operate, url: balancer.url, ports, apis, vault, redis, postgres, ask, ampoule }
 })
 
 export class Topology extends Context.Tag("test/Topology")<Topology, Effect.Effect.Success<typeof make>>() {}

@@ -5,7 +5,9 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import { randomBytes } from "node:crypto"
+import { existsSync, readFileSync } from "node:fs"
 import * as http from "node:http"
+import { join } from "node:path"
 import * as Topology from "./Topology.ts"
 import { until } from "./Topology.ts"
 
@@ -235,6 +237,52 @@ describe.skipIf(Topology.skipped)("two API processes behind a balancer", () => {
           )
         }),
       60_000
+    )
+
+    it.effect(
+      "are operated while they serve: backup, verification, rotation of root and data keys as OPERATIONS.md has them",
+      () =>
+        Effect.gen(function* () {
+          const { folder, operate, url } = yield* Topology.Topology
+          const { cookie, teamId } = yield* Ada
+          const token = yield* newToken()
+          yield* put(token, "development", "OPERATED", "value")
+          const done = (args: ReadonlyArray<string>, env?: Readonly<Record<string, string>>) =>
+            Effect.tap(operate(args, env), ({ code, stderr }) =>
+              assert.strictEqual(code, 0, `${args.join(" ")}: ${stderr}`)
+            )
+
+          const keygen = yield* done(["backup", "keygen", join(folder, "identity")])
+          const recipient = /ampoule-recipient-\S+/.exec(`${keygen.stdout}${keygen.stderr}`)?.[0] ?? ""
+          yield* done(["backup", "create", join(folder, "night.backup"), "--recipient", recipient])
+          assert.isTrue(existsSync(join(folder, "night.backup")))
+          assert.isFalse(readFileSync(join(folder, "night.backup")).includes("OPERATED"))
+
+          const keys = Effect.map(done(["vault", "status", "--json"]), ({ stdout }) => JSON.parse(stdout).rootKeys)
+          const [before] = yield* keys
+          assert.isAbove(before.rows, 0)
+          // At the vault, which has no database, then from a server, which has no key file.
+          yield* done(["vault", "new-key"], { AMPOULE_DATA_DIR: join(folder, "vault") })
+          yield* done(["vault", "rotate"])
+          const [current, older] = yield* keys
+          assert.notStrictEqual(current.id, before.id)
+          assert.deepStrictEqual([older.id, older.rows], [before.id, 0])
+          // In one, where both are: as a second container on the vault's volume.
+          yield* done(["vault", "rotate"], { AMPOULE_DATA_DIR: join(folder, "vault") })
+          assert.notInclude([before.id, current.id], (yield* keys)[0].id)
+          yield* done(["vault", "rotate-data-keys"])
+          yield* done(["audit", "verify", "--values"])
+          yield* done(["vault", "verify-log"], { AMPOULE_DATA_DIR: join(folder, "vault") })
+          yield* done(["doctor"], { AMPOULE_URL: url, AMPOULE_API_TOKEN: token, HOME: folder })
+
+          for (const upstream of both) {
+            assert.strictEqual((yield* inject(token, "development", upstream)).json.values.OPERATED, "value")
+            yield* put(token, "development", "OPERATED", "value", upstream)
+          }
+          const trail = yield* ok("GET", `/teams/${teamId}/audit?limit=1`, { cookie })
+          assert.strictEqual(trail.json.items.length, 1)
+        }),
+      180_000
     )
   })
 })
