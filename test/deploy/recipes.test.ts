@@ -1,6 +1,7 @@
 /** Every recipe of RECIPES.md, taken from the page and run, as far as this machine goes. */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Schedule from "effect/Schedule"
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
@@ -55,7 +56,7 @@ const shop = Effect.gen(function* () {
     environments: [project.production, project.development]
   })
   const { port } = yield* Listening
-  return { project, token: reader.text, url: `http://127.0.0.1:${port}` }
+  return { project, token: reader.text, writer: writer.text, url: `http://127.0.0.1:${port}` }
 })
 
 /** Folder with the program as the image has it, and `ampoule` to be found in `bin`. */
@@ -94,6 +95,14 @@ const untilStopped = (command: string, args: ReadonlyArray<string>, options: { c
     child.once("close", (code) => resume(Effect.succeed({ code, out })))
     return Effect.sync(() => child.kill("SIGKILL"))
   })
+
+const endGroup = (pid: number | undefined) => {
+  try {
+    if (pid !== undefined) process.kill(-pid, "SIGKILL")
+  } catch {
+    // Nothing of it is left.
+  }
+}
 
 describe("RECIPES.md", () => {
   layer(TestApp.layer, { excludeTestServices: true })((it) => {
@@ -261,11 +270,11 @@ describe("RECIPES.md", () => {
     )
 
     it.scoped(
-      "Vite: its dev server has the variables, the browser only those that are meant for it",
+      "Vite: its dev server has the variables, the browser only those that are meant for it; a change restarts it",
       () =>
         Effect.gen(function* () {
-          const { token, url } = yield* shop
-          const { env, folder, program } = yield* image
+          const { project, token, url, writer } = yield* shop
+          const { env, folder } = yield* image
           const site = path.join(folder, "site")
           fs.mkdirSync(path.join(site, "node_modules/.bin"), { recursive: true })
           fs.symlinkSync(path.resolve("node_modules/vite"), path.join(site, "node_modules/vite"))
@@ -282,37 +291,61 @@ describe("RECIPES.md", () => {
              writeFileSync("seen", process.env.DATABASE_URL + " " + process.env.VITE_API)
              export default { cacheDir: "cache" }`
           )
-          const line = page.split("\n").find((one) => one.startsWith("ampoule run ") && one.includes("vite")) ?? ""
-          const port = yield* Release.freePort
-          const child = yield* Effect.acquireRelease(
-            Effect.sync(() =>
-              spawn("sh", ["-c", `exec ${line} --port ${port} --strictPort --host 127.0.0.1`], {
-                cwd: site,
-                env: { ...env, AMPOULE_URL: url, AMPOULE_API_TOKEN: token },
-                stdio: ["ignore", "pipe", "pipe"]
-              })
-            ),
-            (child) =>
-              Effect.async<void>((resume) => {
-                if (child.exitCode !== null) return resume(Effect.void)
+          /** The line of the page as a process group of its own; nothing of it is left when the scope closes. */
+          const start = (line: string | undefined) =>
+            Effect.gen(function* () {
+              assert.isDefined(line)
+              const port = yield* Release.freePort
+              const child = yield* Effect.acquireRelease(
+                Effect.sync(() =>
+                  spawn("sh", ["-c", `exec ${line} --port ${port} --strictPort --host 127.0.0.1`], {
+                    cwd: site,
+                    env: { ...env, AMPOULE_URL: url, AMPOULE_API_TOKEN: token },
+                    stdio: "ignore",
+                    detached: true
+                  })
+                ),
+                (child) => Effect.sync(() => endGroup(child.pid))
+              )
+              const module = Effect.tryPromise(async () => {
+                const response = await fetch(`http://127.0.0.1:${port}/main.js`)
+                return response.text()
+              }).pipe(Effect.retry(Schedule.intersect(Schedule.spaced("200 millis"), Schedule.recurs(200))))
+              const stop = Effect.async<void>((resume) => {
                 child.once("exit", () => resume(Effect.void))
                 child.kill("SIGTERM")
               })
-          )
-          let out = ""
-          child.stdout.on("data", (chunk) => (out += String(chunk)))
-          child.stderr.on("data", (chunk) => (out += String(chunk)))
-          const module = yield* Effect.tryPromise(async () => {
-            const response = await fetch(`http://127.0.0.1:${port}/main.js`)
-            return response.text()
-          }).pipe(Effect.retry(Schedule.intersect(Schedule.spaced("200 millis"), Schedule.recurs(200))))
-          assert.include(module, values.VITE_API, out)
+              return { module, stop, port }
+            })
+          const lines = page.split("\n").filter((one) => one.startsWith("ampoule run ") && one.includes("vite"))
+          assert.strictEqual(lines.length, 2)
+
+          const plain = yield* start(lines.find((line) => line.endsWith("-- npx vite")))
+          const module = yield* plain.module
+          assert.include(module, values.VITE_API)
           assert.notInclude(module, "canary")
           assert.strictEqual(
             fs.readFileSync(path.join(site, "seen"), "utf8"),
             `${values.DATABASE_URL} ${values.VITE_API}`
           )
-          assert.isTrue(fs.existsSync(program))
+
+          const watching = lines.find((line) => line.includes("--watch"))
+          const watched = yield* start(watching?.replace("--watch", "--watch --watch-interval 1s"))
+          assert.include(yield* watched.module, values.VITE_API)
+          const changed = "https://other.example.com"
+          const json = {
+            projectId: project.id,
+            environment: "development",
+            secrets: [{ key: "VITE_API", value: changed }]
+          }
+          assert.strictEqual((yield* TestApp.post("/secrets/bulk", { bearer: writer, json })).status, 201)
+          yield* Effect.repeat(watched.module, {
+            until: (text) => text.includes(changed),
+            schedule: Schedule.spaced("200 millis")
+          })
+          yield* watched.stop
+          const gone = yield* Effect.exit(Effect.tryPromise(() => fetch(`http://127.0.0.1:${watched.port}/main.js`)))
+          assert.isTrue(Exit.isFailure(gone))
         }),
       180_000
     )
