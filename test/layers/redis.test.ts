@@ -12,11 +12,12 @@ import * as net from "node:net"
 import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
 import * as RateLimitRedis from "#layers/RateLimitRedis.ts"
 import { CacheHealth } from "#src/limits/CacheHealth.ts"
-import { type Policy, RateLimitStore, type Taken } from "#src/limits/RateLimiter.ts"
+import { RateLimitStore, type Taken } from "#src/limits/RateLimiter.ts"
 import * as FaultProxy from "#test/support/FaultProxy.ts"
 import * as RedisServer from "#test/support/RedisServer.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
+import * as RateLimitTraces from "#test/support/RateLimitTraces.ts"
 
 class Server extends Context.Tag("test/RedisServer")<Server, { readonly url: Redacted.Redacted }>() {}
 const server = Layer.scoped(
@@ -30,26 +31,7 @@ const store = Effect.flatMap(Server, ({ url }) =>
 )
 const inMemory = Effect.map(Layer.build(RateLimitMemory.layer), (built) => Context.get(built, RateLimitStore))
 
-const policies: FastCheck.Arbitrary<Policy> = FastCheck.uniqueArray(
-  FastCheck.record({
-    limit: FastCheck.integer({ min: 1, max: 40 }),
-    millis: FastCheck.integer({ min: 1, max: 5_000 })
-  }),
-  { minLength: 1, maxLength: 3, selector: (window) => window.millis }
-).map((windows) => windows.toSorted((a, b) => a.millis - b.millis))
-const gapOf = (policy: Policy) =>
-  FastCheck.oneof(
-    { weight: 12, arbitrary: FastCheck.constant(0) },
-    { weight: 3, arbitrary: FastCheck.integer({ min: 1, max: 400 }) },
-    {
-      weight: 3,
-      arbitrary: FastCheck.constantFrom(...policy.flatMap(({ millis }) => [millis - 1, millis, millis + 1]))
-    },
-    { weight: 1, arbitrary: FastCheck.integer({ min: -300, max: 6_000 }) }
-  )
-const scenario = policies.chain((policy) =>
-  FastCheck.tuple(FastCheck.constant(policy), FastCheck.array(gapOf(policy), { minLength: 1, maxLength: 200 }))
-)
+const scenario = RateLimitTraces.scenario(200)
 const start = 1_790_000_000_000
 
 const until = <E, R>(condition: Effect.Effect<boolean, E, R>) =>

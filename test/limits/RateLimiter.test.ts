@@ -13,30 +13,9 @@ import {
   RateLimitStore,
   type Taken
 } from "#src/limits/RateLimiter.ts"
+import * as RateLimitTraces from "#test/support/RateLimitTraces.ts"
 
-/** One to three windows, shortest first, with limits small enough to be reached. */
-const policies: FastCheck.Arbitrary<Policy> = FastCheck.uniqueArray(
-  FastCheck.record({
-    limit: FastCheck.integer({ min: 1, max: 40 }),
-    millis: FastCheck.integer({ min: 1, max: 5_000 })
-  }),
-  { minLength: 1, maxLength: 3, selector: (window) => window.millis }
-).map((windows) => windows.toSorted((a, b) => a.millis - b.millis))
-
-/** Bursts, pauses, the very edges of the windows, and a clock that steps back now and then. */
-const gapOf = (policy: Policy) =>
-  FastCheck.oneof(
-    { weight: 12, arbitrary: FastCheck.constant(0) },
-    { weight: 3, arbitrary: FastCheck.integer({ min: 1, max: 400 }) },
-    {
-      weight: 3,
-      arbitrary: FastCheck.constantFrom(...policy.flatMap(({ millis }) => [millis - 1, millis, millis + 1]))
-    },
-    { weight: 1, arbitrary: FastCheck.integer({ min: -300, max: 6_000 }) }
-  )
-const scenario = policies.chain((policy) =>
-  FastCheck.tuple(FastCheck.constant(policy), FastCheck.array(gapOf(policy), { minLength: 1, maxLength: 250 }))
-)
+const scenario = RateLimitTraces.scenario(250)
 
 const used = (admitted: ReadonlyArray<number>, now: number, millis: number) =>
   admitted.filter((time) => now - time < millis).length
