@@ -1,0 +1,38 @@
+// Reads a vitest JSON report: `counts` prints "passed failed", `files` the files with a failed test, `failures` each
+// failed test with the beginning of its error, and what the run said outside any test.
+import * as fs from "node:fs"
+import { stripVTControlCharacters } from "node:util"
+
+const [what, report] = process.argv.slice(2)
+const exists = fs.existsSync(report)
+const {
+  numPassedTests = 0,
+  numFailedTests = 0,
+  testResults = []
+} = exists ? JSON.parse(fs.readFileSync(report, "utf8")) : {}
+const failed = testResults.filter(({ status }) => status === "failed")
+const path = (name) => name.replace(`${process.cwd()}/`, "")
+const lines = (text, count) =>
+  text
+    .split("\n")
+    .slice(0, count)
+    .map((line) => `    ${line}`)
+    .join("\n")
+
+if (what === "counts") console.log(`${numPassedTests} ${numFailedTests}`)
+if (what === "files") console.log(failed.map(({ name }) => path(name)).join(" "))
+if (what === "failures") {
+  for (const file of failed) {
+    console.log(`\nfailed: ${path(file.name)}`)
+    if (file.message) console.log(lines(file.message, 20))
+    for (const test of file.assertionResults.filter(({ status }) => status === "failed")) {
+      console.log(`  ${test.fullName}\n${lines(stripVTControlCharacters(test.failureMessages.join("\n")), 20)}`)
+    }
+  }
+  // An error outside every test fails a run without failing a test; it stands in the log only.
+  const log = report.replace(/\.json$/, ".log")
+  const said = fs.existsSync(log) ? stripVTControlCharacters(fs.readFileSync(log, "utf8")).split("\n") : []
+  const unhandled = said.findIndex((line) => line.includes("Unhandled Error"))
+  if (unhandled >= 0) console.log(`\n${said.slice(unhandled, unhandled + 40).join("\n")}`)
+  if (!exists) console.log(`\nno report was written; the log ends with\n${said.slice(-40).join("\n")}`)
+}
