@@ -17,6 +17,7 @@ import { type CliError, describe, print } from "#src/cli/Failure.ts"
 import { wantsColour, withoutColour } from "#src/cli/Output.ts"
 import { KeepingPrograms } from "#src/cli/KeepingPrograms.ts"
 import { Programs } from "#src/cli/Programs.ts"
+import { agents } from "#src/cli/Proxy.ts"
 import { ChildCommand } from "#src/cli/Run.ts"
 import * as Signals from "#src/cli/Signals.ts"
 import { VaultPrograms } from "#src/cli/VaultPrograms.ts"
@@ -71,13 +72,21 @@ const output = Console.consoleWith((original) =>
   })
 )
 
+const httpClient = NodeHttpClient.layerWithoutAgent.pipe(
+  Layer.provide(
+    Layer.sync(NodeHttpClient.HttpAgent, () =>
+      NodeHttpClient.HttpAgent.of({ [NodeHttpClient.HttpAgentTypeId]: NodeHttpClient.HttpAgentTypeId, ...agents() })
+    )
+  )
+)
+
 const layer = Layer.mergeAll(
   stores,
   programs,
   vaultPrograms,
   keepingPrograms,
   NodeTerminal.layer,
-  NodeHttpClient.layer,
+  httpClient,
   Cli.config
 ).pipe(Layer.provideMerge(Layer.merge(NodeFileSystem.layer, NodePath.layer)))
 

@@ -16,6 +16,7 @@ import { IdentityApi } from "#schema/IdentityApi.ts"
 import { ProjectsApi } from "#schema/ProjectsApi.ts"
 import { SecretsApi } from "#schema/SecretsApi.ts"
 import { CliFailure, type ServerError, ServerRefused, ServerUnreachable, UnexpectedAnswer } from "./Failure.ts"
+import { isLoopback, ProxyError } from "./Proxy.ts"
 import { version } from "./Version.ts"
 
 /** Longest wait for one answer. */
@@ -68,6 +69,7 @@ const causeCode = (cause: unknown): string => {
 
 /** Sentences of our own: what a driver says may hold the request (security 31). */
 const transportReason = (cause: unknown): string => {
+  if (cause instanceof ProxyError) return cause.told
   const code = causeCode(cause)
   switch (code) {
     case "ECONNREFUSED":
@@ -91,7 +93,7 @@ const transportReason = (cause: unknown): string => {
     default:
       if (code.startsWith("HPE_")) return "it does not speak HTTP there (https instead of http?)"
       return /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code)
-        ? `its TLS certificate is not trusted (${code})`
+        ? `its TLS certificate is not trusted (${code}); NODE_EXTRA_CA_CERTS can name a file with the authority of your network`
         : "the request failed"
   }
 }
@@ -116,6 +118,8 @@ const checked = (
     return looksLikeHtml(response) ? unexpected("a web page instead of JSON") : Effect.succeed(response)
   }
   if (response.status === 304) return Effect.succeed(response)
+  if (response.status === 407)
+    return unexpected("a proxy wants a user and password, as in http://user:password@host:port")
   if (response.status >= 300 && response.status < 400)
     return unexpected("a redirect, which is not followed with a credential")
   return response.text.pipe(
@@ -234,9 +238,8 @@ export const parseAddress = (text: string): Effect.Effect<string, CliFailure> =>
       )
 }
 
-const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 /** Whether the credential would travel readable by others. */
 export const isInTheClear = (url: string): boolean => {
   const { hostname, protocol } = new URL(url)
-  return protocol === "http:" && !loopback.test(hostname)
+  return protocol === "http:" && !isLoopback(hostname)
 }

@@ -13,6 +13,7 @@ import { type CliError, describe } from "./Failure.ts"
 import * as Logins from "./Logins.ts"
 import * as Shared from "./Options.ts"
 import { json, out, plain } from "./Output.ts"
+import * as Proxy from "./Proxy.ts"
 import * as Target from "./Target.ts"
 import { version } from "./Version.ts"
 
@@ -35,6 +36,18 @@ const Readiness = Schema.parseJson(
   Schema.Struct({ checks: Schema.Record({ key: Schema.String, value: Schema.Struct({ status: Schema.String }) }) })
 )
 const decodeReadiness = Schema.decodeUnknownOption(Readiness)
+
+const proxy = (url: string): Finding => {
+  const route = Proxy.routeOf(new URL(url))
+  switch (route._tag) {
+    case "Proxied":
+      return ok("proxy", `${Proxy.nameOf(route.proxy)} (${route.proxy.variable})`)
+    case "Direct":
+      return ok("proxy", route.why === undefined ? "none" : `none for this address (${route.why})`)
+    case "Unusable":
+      return failed("proxy", `${route.variable} cannot be used: ${route.reason}`)
+  }
+}
 
 /** Difference beyond which expiry times and the age of offline copies mislead. */
 const mostSkew = 60_000
@@ -142,6 +155,7 @@ export const doctor = Command.make("doctor", { ...Shared.connection, json: Share
           ? warning("address", `${url} (${urlFrom}): not https, others on the network can read along`)
           : ok("address", `${url} (${urlFrom})`)
       )
+      findings.push(proxy(url))
       const server = yield* serverFindings(yield* connect({ url }))
       findings.push(...server)
       if (server.every(({ state }) => state !== "failed")) {
@@ -160,7 +174,7 @@ export const doctor = Command.make("doctor", { ...Shared.connection, json: Share
   })
 ).pipe(
   Command.withDescription(
-    Shared.describe("Look at each part: address, server, clock, credential, keychain, versions.", {
+    Shared.describe("Look at each part: address, proxy, server, clock, credential, keychain, versions.", {
       more: ["Ends with 1 when a part has failed."],
       examples: ["ampoule doctor", "ampoule doctor --json"]
     })

@@ -1,6 +1,7 @@
 /** A server that answers what a test says, over real HTTP, and remembers what it was asked. */
 import * as Effect from "effect/Effect"
 import * as http from "node:http"
+import * as https from "node:https"
 
 export interface Asked {
   readonly method: string
@@ -28,11 +29,12 @@ export interface FakeServer {
 
 const routeNotFound = { status: 404, body: { statusCode: 404, code: "ROUTE_NOT_FOUND", message: "No such route." } }
 
-export const make = (answer: Route) =>
+/** `tls`: certificate and key as PEM; it then speaks https, under the names of the certificate. */
+export const make = (answer: Route, tls?: { readonly cert: string; readonly key: string }) =>
   Effect.acquireRelease(
     Effect.async<FakeServer & { readonly close: () => void }>((resume) => {
       const asked: Array<Asked> = []
-      const server = http.createServer((request, response) => {
+      const listener: http.RequestListener = (request, response) => {
         const url = new URL(request.url ?? "/", "http://fake")
         let body = ""
         request.setEncoding("utf8").on("data", (text: string) => (body += text))
@@ -54,7 +56,8 @@ export const make = (answer: Route) =>
           })
           response.end(given.body === undefined ? "" : isText ? given.body : JSON.stringify(given.body))
         })
-      })
+      }
+      const server = tls === undefined ? http.createServer(listener) : https.createServer(tls, listener)
       const fake: FakeServer & { close: () => void } = {
         url: "",
         asked,
@@ -67,7 +70,11 @@ export const make = (answer: Route) =>
       server.listen(0, "127.0.0.1", () => {
         const address = server.address()
         const port = typeof address === "object" && address !== null ? address.port : 0
-        resume(Effect.succeed(Object.assign(fake, { url: `http://127.0.0.1:${port}` })))
+        resume(
+          Effect.succeed(
+            Object.assign(fake, { url: `${tls === undefined ? "http://127.0.0.1" : "https://localhost"}:${port}` })
+          )
+        )
       })
     }),
     ({ close }) => Effect.sync(close)
