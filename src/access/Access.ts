@@ -14,8 +14,9 @@ import {
 import type { EnvironmentId, ProjectId, SecretId, TeamId } from "#schema/Ids.ts"
 import type { Plan, Scope } from "#schema/Scopes.ts"
 import { Audit } from "./Audit.ts"
-import { type EnvironmentTarget, Permit, type ProjectTarget, type Target, type TeamTarget } from "./Permit.ts"
+import { eventOf, Permit } from "./Permit.ts"
 import * as Policy from "./Policy.ts"
+import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Target.ts"
 
 /** What the trail calls this use, and the keys it names; written with a denial here, with the use itself by the service. */
 export interface Intent {
@@ -83,10 +84,10 @@ export class Access extends Effect.Service<Access>()("access/Access", {
         const team = Policy.teamOf(caller, target.teamId)
         const denial: Policy.DenialOf<A> | Forbidden | undefined =
           team === undefined ? new Forbidden() : Policy.decide({ caller, team, target, action })
-        const permit = Permit.issue(action, caller, target, intent.audit)
-        if (denial === undefined) return permit
+        if (denial === undefined) return Permit.issue(action, caller, target, intent.audit)
+        const details = intent.keys === undefined ? {} : { keys: intent.keys }
         yield* audit.record({
-          ...permit.event(intent.keys === undefined ? {} : { keys: intent.keys }),
+          ...eventOf(caller, target, intent.audit, details),
           outcome: "denied",
           reason: denial._tag
         })

@@ -1,33 +1,25 @@
 /** Proof that the rules passed. `Access` alone issues permits (architecture rule 7; test/architecture.test.ts holds it). */
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
-import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
-import type { Plan } from "#schema/Scopes.ts"
 import type { AuditEvent } from "./Audit.ts"
 import type { Action } from "./Policy.ts"
+import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Target.ts"
 
-export interface TeamTarget {
-  readonly type: "team"
-  readonly teamId: TeamId
-  readonly plan: Plan
-}
-export interface ProjectTarget {
-  readonly type: "project"
-  readonly teamId: TeamId
-  readonly plan: Plan
-  readonly projectId: ProjectId
-}
-export interface EnvironmentTarget {
-  readonly type: "environment"
-  readonly teamId: TeamId
-  readonly plan: Plan
-  readonly projectId: ProjectId
-  readonly environmentId: EnvironmentId
-  readonly slug: string
-  readonly protected: boolean
-  readonly revision: number
-}
-export type Target = TeamTarget | ProjectTarget | EnvironmentTarget
+/** What `caller` did to `target`, or was kept from doing. */
+export const eventOf = (
+  caller: Caller,
+  target: Target,
+  action: AuditAction,
+  details: Pick<AuditEvent, "keys" | "target"> = {}
+): Omit<AuditEvent, "outcome"> => ({
+  actor: caller,
+  action,
+  teamId: target.teamId,
+  ...("projectId" in target ? { projectId: target.projectId } : {}),
+  ...("environmentId" in target ? { environmentId: target.environmentId, environment: target.slug } : {}),
+  ...(details.keys === undefined ? {} : { keys: details.keys }),
+  ...(details.target === undefined ? {} : { target: details.target })
+})
 
 export class Permit<out A extends Action, out T extends Target> {
   readonly #action: A
@@ -56,18 +48,7 @@ export class Permit<out A extends Action, out T extends Target> {
 
   /** The entry that says this permit was used on these keys. */
   event(details: Pick<AuditEvent, "keys" | "target"> & { readonly audit?: AuditAction } = {}): AuditEvent {
-    return {
-      actor: this.caller,
-      action: details.audit ?? this.audit,
-      outcome: "allowed",
-      teamId: this.target.teamId,
-      ...("projectId" in this.target ? { projectId: this.target.projectId } : {}),
-      ...("environmentId" in this.target
-        ? { environmentId: this.target.environmentId, environment: this.target.slug }
-        : {}),
-      ...(details.keys === undefined ? {} : { keys: details.keys }),
-      ...(details.target === undefined ? {} : { target: details.target })
-    }
+    return { ...eventOf(this.caller, this.target, details.audit ?? this.audit, details), outcome: "allowed" }
   }
 }
 

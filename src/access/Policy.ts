@@ -6,7 +6,7 @@ import type { Caller, CallerTeam } from "#schema/Caller.ts"
 import { ApiTokenNotScopedToProtectedEnvironment, ApiTokenReadOnly, Forbidden, ScopeMissing } from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import type { Role, Scope } from "#schema/Scopes.ts"
-import type { Target } from "./Permit.ts"
+import type { Target } from "./Target.ts"
 
 /** What can be done. The first block is the contract's scopes; the rest is for people only (dashboard sessions). */
 export type Action =

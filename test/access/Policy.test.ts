@@ -7,7 +7,7 @@ import * as FastCheck from "effect/FastCheck"
 import type { Caller, CallerTeam, Restrictions } from "#schema/Caller.ts"
 import { EnvironmentIdOut, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import { type AccessLevel, allScopes, type CredentialKind, type Role, type Scope } from "#schema/Scopes.ts"
-import type { EnvironmentTarget, Target } from "#src/access/Permit.ts"
+import type { EnvironmentTarget, Target } from "#src/access/Target.ts"
 import * as Policy from "#src/access/Policy.ts"
 
 /** What a person of each role may do, over the dashboard or with a CLI grant that holds the scope. */

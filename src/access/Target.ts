@@ -1,0 +1,26 @@
+/** What an action is done to, as `Access` found it visible. */
+import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
+import type { Plan } from "#schema/Scopes.ts"
+
+export interface TeamTarget {
+  readonly type: "team"
+  readonly teamId: TeamId
+  readonly plan: Plan
+}
+export interface ProjectTarget {
+  readonly type: "project"
+  readonly teamId: TeamId
+  readonly plan: Plan
+  readonly projectId: ProjectId
+}
+export interface EnvironmentTarget {
+  readonly type: "environment"
+  readonly teamId: TeamId
+  readonly plan: Plan
+  readonly projectId: ProjectId
+  readonly environmentId: EnvironmentId
+  readonly slug: string
+  readonly protected: boolean
+  readonly revision: number
+}
+export type Target = TeamTarget | ProjectTarget | EnvironmentTarget
