@@ -171,8 +171,11 @@ export const login = Command.make(
       const protection: Protection = options.plaintext ? "plaintext_local" : "os_keychain"
       const stores = yield* CredentialStores
       const store = stores[protection]
-      // Before anybody is asked to approve something that then cannot be kept.
       const before = yield* store.read(url)
+      // Before anybody is asked to approve what then cannot be kept: a locked keychain answers a read, and refuses a write.
+      if (protection === "os_keychain") {
+        yield* Effect.zipRight(store.write(`${url}#trial`, Redacted.make("trial")), store.forget(`${url}#trial`))
+      }
       const installationId = Option.flatMap(logins, ({ installationId }) => decodeInstallation(installationId)).pipe(
         Option.getOrElse(() => decodeNewInstallation(randomUUID()))
       )
