@@ -47,7 +47,7 @@ const embeddedTemplate = async (version: string) => {
   for (const old of fs.readdirSync(folder)) {
     const stale = path.join(folder, old)
     // Not the fresh ones: another run of the tests may be reading them.
-    if (fs.statSync(stale).mtimeMs < Date.now() - 3_600_000) fs.rmSync(stale)
+    if (fs.statSync(stale).mtimeMs < Date.now() - 3_600_000) fs.rmSync(stale, { recursive: true, force: true })
   }
   const unfinished = `${file}.${process.pid}`
   fs.writeFileSync(unfinished, bytes)
