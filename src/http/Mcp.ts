@@ -23,11 +23,12 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import { credentialPolicy, type Policy, RateLimiter } from "#src/limits/RateLimiter.ts"
-import { type Change, Changes } from "#src/mcp/Changes.ts"
+import { type Change, Changes, retryMillis, teamOf } from "#src/mcp/Changes.ts"
 import { type Challenge, Credentials, lacksScopes, missingScopes, nothingPresented } from "#src/mcp/Credentials.ts"
 import * as Legacy from "#src/mcp/Legacy.ts"
 import * as Modern from "#src/mcp/Modern.ts"
 import { Protocol } from "#src/mcp/Protocol.ts"
+import { answersTopic } from "#src/secrets/ValueRequests.ts"
 import { type Session, Sessions, topic } from "#src/mcp/Sessions.ts"
 import { countAddress } from "./AddressLimit.ts"
 import { judge } from "./ErrorEnvelope.ts"
@@ -133,14 +134,17 @@ const eventStream = {
   headers: { "cache-control": "no-store", "x-accel-buffering": "no" }
 }
 
-const notification = (change: Change): string => {
-  const [method, params] =
-    change.kind === "resource"
-      ? ["notifications/resources/updated", { uri: change.uri }]
-      : [`notifications/${change.kind}/list_changed`, undefined]
+const event = (method: string, params?: JsonObject): string => {
   const message = { jsonrpc: "2.0", method, ...(params === undefined ? {} : { params }) }
   return `event: message\ndata: ${JSON.stringify(message)}\n\n`
 }
+const changeEvent = (change: Change): string =>
+  change.kind === "resource"
+    ? event("notifications/resources/updated", { uri: change.uri })
+    : event(`notifications/${change.kind}/list_changed`)
+/** To the client that was sent to the page, and to no other (2025-11-25, elicitation). */
+const completionEvent = (elicitationId: string): string =>
+  event("notifications/elicitation/complete", { elicitationId })
 const serverEvent = (change: Change): ServerEvent => {
   if (change.kind === "resource") return { kind: "resource_updated", uri: change.uri }
   return { kind: change.kind === "tools" ? "tools_list_changed" : "resources_list_changed" }
@@ -311,10 +315,10 @@ const make = Effect.gen(function* () {
     const protocolVersion = memberOf(memberOf(body, "result"), "protocolVersion")
     if (typeof protocolVersion !== "string") return yield* fromWeb(response)
     const capabilities = memberOf(memberOf(message, "params"), "capabilities")
-    const id = yield* sessions.open(principal, {
-      protocolVersion,
-      clientCapabilities: isObject(capabilities) ? capabilities : {}
-    })
+    const id = yield* sessions.open(
+      { principal, teamId: teamOf(caller) },
+      { protocolVersion, clientCapabilities: isObject(capabilities) ? capabilities : {} }
+    )
     return yield* fromWeb(response, { [sessionHeader]: id })
   })
 
@@ -445,25 +449,33 @@ const make = Effect.gen(function* () {
         Effect.sync(() => streaming.add(session.id)),
         () => Effect.sync(() => streaming.delete(session.id))
       )
-      const told = yield* bus.subscribe(topic(session.id))
+      const told = Stream.merge(
+        yield* bus.subscribe(topic(session.id)),
+        yield* bus.subscribe(answersTopic(caller.credentialId))
+      )
       return { told, watched: yield* changes.watch(caller, bearer, session.subscriptions) }
     }).pipe(
       Effect.provideService(Scope.Scope, scope),
       Effect.tapError(() => end)
     )
     const { follow, changes: changed } = opened.watched
-    /** The session was ended, or listens to other resources now; an open stream also keeps it from idling out. */
-    const alive = Stream.merge(opened.told, Stream.fromSchedule(Schedule.spaced("1 minute"))).pipe(
+    const later = Stream.merge(opened.told, Stream.fromSchedule(Schedule.spaced("1 minute")))
+    /**
+     * The session was ended, listens to other resources now, or a person is done with a page, which may have been before
+     * this stream; an open stream also keeps it from idling out.
+     */
+    const alive = Stream.concat(Stream.succeed(undefined), later).pipe(
       Stream.mapEffect(() => sessions.find(session.id, principal)),
       Stream.takeWhile((found): found is Session => found !== undefined),
       Stream.tap((found) => Effect.sync(() => follow(found.subscriptions))),
-      Stream.drain
+      Stream.mapConcatEffect(sessions.completed),
+      Stream.map(completionEvent)
     )
     const lines = Stream.concat(
       // Headers leave with the first byte of the body (mcp trap 6.1).
       Stream.succeed(": open\n\n"),
       Stream.merge(
-        Stream.map(changed, notification),
+        Stream.concat(Stream.map(changed, changeEvent), Stream.succeed(`retry: ${retryMillis}\n\n`)),
         Stream.as(Stream.fromSchedule(Schedule.spaced(heartbeat)), ": heartbeat\n\n"),
         { haltStrategy: "left" }
       ).pipe(Stream.merge(alive, { haltStrategy: "either" }))

@@ -9,7 +9,6 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Redacted from "effect/Redacted"
 import type { Caller } from "#schema/Caller.ts"
-import { RateLimited } from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
@@ -23,12 +22,20 @@ export type Change =
   | { readonly kind: "resource"; readonly uri: string }
 
 export const perCredential = 20
+export const perTeam = 200
+/** Of one process. */
 export const inTotal = 2_000
 const pause = "3 seconds"
+/** A client whose stream ended comes back after this, so that clients beyond a limit do not chase each other. */
+export const retryMillis = 30_000
+
+/** Whose share a connection counts in. A person's grant of several teams counts in one of them, always the same. */
+export const teamOf = (caller: Caller): TeamId | null => caller.teams[0]?.id ?? null
 
 interface Watcher {
   readonly bearer: Redacted.Redacted
   readonly credentialId: string
+  readonly teamId: TeamId | null
   readonly queue: Queue.Queue<Change>
   uris: ReadonlyArray<string>
   /** As last told; a first look only remembers. */
@@ -41,6 +48,37 @@ interface EnvironmentState {
   readonly environmentId: EnvironmentId
   readonly slug: string
   readonly state: string
+}
+
+/** The members with the most watchers in common, oldest first; of equals those that hold the oldest. */
+const largest = <W>(watchers: ReadonlyArray<W>, of: (watcher: W) => string | null): ReadonlyArray<W> => {
+  const shares = new Map<string | null, Array<W>>()
+  for (const watcher of watchers) {
+    const share = shares.get(of(watcher))
+    if (share === undefined) shares.set(of(watcher), [watcher])
+    else share.push(watcher)
+  }
+  const none: ReadonlyArray<W> = []
+  return [...shares.values()].reduce((most, share) => (share.length > most.length ? share : most), none)
+}
+const byCredential = ({ credentialId }: Pick<Watcher, "credentialId">) => credentialId
+const byTeam = ({ teamId }: Pick<Watcher, "teamId">) => teamId
+
+/**
+ * The stream that ends for a new one: the oldest of the credential, of the team's busiest credential, or of the busiest
+ * team's, whichever limit is reached. Nobody is refused for what others hold open.
+ */
+export const makesRoom = <W extends Pick<Watcher, "credentialId" | "teamId">>(
+  open: Iterable<W>,
+  to: Pick<Watcher, "credentialId" | "teamId">
+): W | undefined => {
+  const all = [...open]
+  const own = all.filter(({ credentialId }) => credentialId === to.credentialId)
+  if (own.length >= perCredential) return own[0]
+  const team = all.filter(({ teamId }) => teamId === to.teamId)
+  if (team.length >= perTeam) return largest(team, byCredential)[0]
+  if (all.length >= inTotal) return largest(largest(all, byTeam), byCredential)[0]
+  return undefined
 }
 
 const place = (projectId: string, slug: string) => `${projectId}/${slug}`
@@ -105,19 +143,23 @@ export class Changes extends Effect.Service<Changes>()("mcp/Changes", {
 
     const look = Effect.fnUntraced(function* (watchers: ReadonlyArray<Watcher>) {
       if (watchers.length === 0) return
-      const callers = yield* Effect.forEach(
-        watchers,
-        (watcher) => Effect.option(credentials.check(Redacted.value(watcher.bearer))),
-        { concurrency: 64 }
+      const callers = new Map(
+        yield* Effect.forEach(
+          new Set(watchers.map(({ bearer }) => Redacted.value(bearer))),
+          (text) => Effect.map(Effect.option(credentials.check(text)), (caller) => [text, caller] as const),
+          { concurrency: 64 }
+        )
       )
-      const teamIds = callers.flatMap((caller) =>
+      const teamIds = [...callers.values()].flatMap((caller) =>
         caller._tag === "Some" ? caller.value.teams.map(({ id }) => id) : []
       )
       const teams = yield* teamStates([...new Set(teamIds)])
       const environments = yield* environmentStates(watchers.flatMap(({ uris }) => uris))
-      for (const [i, watcher] of watchers.entries()) {
-        const caller = callers[i]
-        if (caller._tag === "None") {
+      for (const watcher of watchers) {
+        // Ended while we looked.
+        if (!open.has(watcher)) continue
+        const caller = callers.get(Redacted.value(watcher.bearer))
+        if (caller === undefined || caller._tag === "None") {
           yield* Queue.shutdown(watcher.queue)
           continue
         }
@@ -128,8 +170,8 @@ export class Changes extends Effect.Service<Changes>()("mcp/Changes", {
     })
 
     /**
-     * Changes from now on, until the scope closes or the credential ends. `follow` replaces the resources that are
-     * watched. Fails with RATE_LIMITED beyond what one credential, or this process, holds open.
+     * Changes from now on, until the scope closes, the credential ends, or the stream makes room for another. `follow`
+     * replaces the resources that are watched.
      */
     const watch = Effect.fnUntraced(function* (
       caller: Caller,
@@ -137,22 +179,24 @@ export class Changes extends Effect.Service<Changes>()("mcp/Changes", {
       uris: ReadonlyArray<string>
     ): Effect.fn.Return<
       { readonly changes: Stream.Stream<Change>; readonly follow: (uris: ReadonlyArray<string>) => void },
-      RateLimited,
+      never,
       Scope.Scope
     > {
-      const ofCredential = [...open].filter(({ credentialId }) => credentialId === caller.credentialId).length
-      if (open.size >= inTotal || ofCredential >= perCredential) {
-        return yield* new RateLimited({ retryAfterSeconds: 30 })
-      }
       const watcher: Watcher = {
         bearer,
         credentialId: caller.credentialId,
+        teamId: teamOf(caller),
         queue: yield* Queue.sliding<Change>(64),
         uris,
         seen: undefined
       }
       yield* Effect.acquireRelease(
-        Effect.sync(() => open.add(watcher)),
+        Effect.suspend(() => {
+          const ended = makesRoom(open, watcher)
+          if (ended !== undefined) open.delete(ended)
+          open.add(watcher)
+          return ended === undefined ? Effect.void : Queue.shutdown(ended.queue)
+        }),
         () =>
           Effect.zipRight(
             Effect.sync(() => open.delete(watcher)),

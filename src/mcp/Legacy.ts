@@ -86,6 +86,7 @@ export const answer = (
       if (outcome._tag === "Result") return toResult(outcome.result)
       if (outcome._tag === "Confirm") throw new McpError(ErrorCode.InternalError, "Nobody can be asked here")
       if (!around.opensPages) return toResult(outcome.otherwise)
+      if (session !== undefined) await run(sessions.elicit(session.id, outcome.requestId))
       throw new UrlElicitationRequiredError([
         { mode: "url", elicitationId: outcome.requestId, url: outcome.url, message: outcome.message }
       ])

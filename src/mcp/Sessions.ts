@@ -5,16 +5,20 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import { RateLimited } from "#schema/Errors.ts"
+import type { TeamId } from "#schema/Ids.ts"
 import { base62, Crypto } from "#src/crypto/Crypto.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
+import { ValueRequests } from "#src/secrets/ValueRequests.ts"
 
 export const idleMillis = 30 * 60_000
 export const perPrincipal = 20
+export const perTeam = 200
 export const inTotal = 2_000
 /** Resources that one session listens to. */
 export const maxSubscriptions = 50
+/** Pages that it waits to hear of. */
+export const maxElicitations = 20
 /** A session in steady use is written at most this often. */
 const touchMillis = 60_000
 
@@ -23,6 +27,8 @@ export interface Session {
   readonly protocolVersion: string
   readonly clientCapabilities: Readonly<Record<string, unknown>>
   readonly subscriptions: ReadonlyArray<string>
+  /** Value requests whose page this session's client was sent to and has not heard of since. */
+  readonly elicitations: ReadonlyArray<string>
 }
 
 /** What a process that serves the session's stream listens to; says nothing of the session. */
@@ -33,45 +39,66 @@ export class Sessions extends Effect.Service<Sessions>()("mcp/Sessions", {
     const sql = yield* SqlClient.SqlClient
     const crypto = yield* Crypto
     const bus = yield* EventBus
+    const requests = yield* ValueRequests
 
     const reap = Effect.flatMap(
       Clock.currentTimeMillis,
       (now) => sql`DELETE FROM mcp_sessions WHERE last_seen_at <= ${new Date(now - idleMillis)}`
     )
 
+    /** Streams of sessions that were ended stop; each looks for its session again. */
+    const tell = (ids: ReadonlyArray<{ readonly id: string }>) =>
+      Effect.forEach(ids, ({ id }) => Effect.catchAllDefect(bus.publish(topic(id)), () => Effect.void), {
+        discard: true
+      })
+
     /**
-     * Opens a session. A principal's least recently used one makes room for its twenty-first, since clients forget to
-     * end them; nobody makes room for others.
+     * Opens a session, always: clients forget to end theirs. Where a limit is reached, the least recently used session
+     * makes room: of the principal, of the team, or of the team that has the most. So nobody's use costs a team its
+     * sessions while it has fewer than others.
      */
     const open = Effect.fn("Sessions.open")(
       function* (
-        principal: string,
+        { principal, teamId }: { readonly principal: string; readonly teamId: TeamId | null },
         given: { readonly protocolVersion: string; readonly clientCapabilities: Readonly<Record<string, unknown>> }
       ) {
         const id = yield* crypto.randomText(base62, 32)
         const now = new Date(yield* Clock.currentTimeMillis)
-        yield* sql.withTransaction(
+        const ended = yield* sql.withTransaction(
           Effect.gen(function* () {
             // Counting and inserting are one step for everybody.
             yield* sql`SELECT pg_advisory_xact_lock(hashtext('mcp_sessions'))`
             yield* reap
-            yield* sql`
-              DELETE FROM mcp_sessions WHERE id IN
+            const beyondShare = yield* sql<{ readonly id: string }>`
+              DELETE FROM mcp_sessions WHERE id IN (
                 (SELECT id FROM mcp_sessions WHERE principal = ${principal}
-                 ORDER BY last_seen_at DESC, id OFFSET ${perPrincipal - 1})`
-            const [{ n }] = yield* sql<{ readonly n: number }>`SELECT count(*)::int AS n FROM mcp_sessions`
-            if (n >= inTotal) return yield* new RateLimited({ retryAfterSeconds: 60 })
+                 ORDER BY last_seen_at DESC, id OFFSET ${perPrincipal - 1})
+                UNION ALL
+                (SELECT id FROM mcp_sessions WHERE team_id IS NOT DISTINCT FROM ${teamId}::uuid
+                 ORDER BY last_seen_at DESC, id OFFSET ${perTeam - 1}))
+              RETURNING id`
+            const beyondTotal = yield* sql<{ readonly id: string }>`
+              DELETE FROM mcp_sessions WHERE id IN (
+                SELECT id FROM mcp_sessions
+                WHERE team_id IS NOT DISTINCT FROM (
+                  SELECT team_id FROM mcp_sessions GROUP BY team_id ORDER BY count(*) DESC, min(last_seen_at) LIMIT 1)
+                ORDER BY last_seen_at, id
+                LIMIT greatest(0, (SELECT count(*) FROM mcp_sessions) - ${inTotal - 1}::int))
+              RETURNING id`
             yield* sql`INSERT INTO mcp_sessions ${sql.insert({
               id,
               principal,
+              team_id: teamId,
               protocol_version: given.protocolVersion,
               client_capabilities: JSON.stringify(given.clientCapabilities),
               subscriptions: [],
               created_at: now,
               last_seen_at: now
             })}`
+            return [...beyondShare, ...beyondTotal]
           })
         )
+        yield* tell(ended)
         return id
       },
       Effect.catchTag("SqlError", Effect.die)
@@ -81,7 +108,7 @@ export class Sessions extends Effect.Service<Sessions>()("mcp/Sessions", {
     const find = Effect.fnUntraced(function* (id: string, principal: string) {
       const now = yield* Clock.currentTimeMillis
       const rows = yield* sql<Session & { readonly lastSeenAt: Date }>`
-        SELECT id, protocol_version, client_capabilities, subscriptions, last_seen_at FROM mcp_sessions
+        SELECT id, protocol_version, client_capabilities, subscriptions, elicitations, last_seen_at FROM mcp_sessions
         WHERE id = ${id} AND principal = ${principal} AND last_seen_at > ${new Date(now - idleMillis)}`
       const session: (Session & { readonly lastSeenAt: Date }) | undefined = rows[0]
       if (session !== undefined && now - session.lastSeenAt.getTime() >= touchMillis) {
@@ -95,7 +122,7 @@ export class Sessions extends Effect.Service<Sessions>()("mcp/Sessions", {
     const end = Effect.fn("Sessions.end")(function* (id: string, principal: string) {
       const rows = yield* sql`
         DELETE FROM mcp_sessions WHERE id = ${id} AND principal = ${principal} RETURNING id`
-      if (rows.length > 0) yield* Effect.catchAllDefect(bus.publish(topic(id)), () => Effect.void)
+      if (rows.length > 0) yield* tell([{ id }])
       return rows.length > 0
     }, Effect.orDie)
 
@@ -106,11 +133,35 @@ export class Sessions extends Effect.Service<Sessions>()("mcp/Sessions", {
           THEN (array_remove(subscriptions, ${uri}::text) || ${uri}::text)[1:${sql.literal(String(maxSubscriptions))}]
           ELSE array_remove(subscriptions, ${uri}::text) END
         WHERE id = ${id}`
-      yield* Effect.catchAllDefect(bus.publish(topic(id)), () => Effect.void)
+      yield* tell([{ id }])
+    }, Effect.orDie)
+
+    /** The session's client was sent to the page of this request. */
+    const elicit = Effect.fn("Sessions.elicit")(function* (id: string, requestId: string) {
+      yield* sql`
+        UPDATE mcp_sessions SET elicitations =
+          (${requestId}::uuid || array_remove(elicitations, ${requestId}::uuid))[1:${sql.literal(String(maxElicitations))}]
+        WHERE id = ${id}`
+    }, Effect.orDie)
+
+    /** Requests of the session that a person answered since; each is told once, whoever asks. */
+    const completed = Effect.fn("Sessions.completed")(function* ({ elicitations, id }: Session) {
+      if (elicitations.length === 0) return []
+      const { waiting } = yield* requests.standings(elicitations)
+      if (waiting.length === elicitations.length) return []
+      return yield* sql.withTransaction(
+        Effect.gen(function* () {
+          const rows = yield* sql<Pick<Session, "elicitations">>`
+            SELECT elicitations FROM mcp_sessions WHERE id = ${id} FOR UPDATE`
+          const { answered, waiting } = yield* requests.standings(rows[0]?.elicitations ?? [])
+          yield* sql`UPDATE mcp_sessions SET elicitations = ${waiting}::uuid[] WHERE id = ${id}`
+          return answered
+        })
+      )
     }, Effect.orDie)
 
     yield* Housekeeping.every("5 minutes", reap)
 
-    return { open, find, end, subscribe, reap: Effect.orDie(reap) } as const
+    return { open, find, end, subscribe, elicit, completed, reap: Effect.orDie(reap) } as const
   })
 }) {}

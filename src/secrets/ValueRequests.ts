@@ -87,6 +87,8 @@ const standingOf = (row: Row): Standing => {
 }
 
 const topic = (id: string) => `value:${id}`
+/** Something that this credential asked for was answered. */
+export const answersTopic = (credentialId: string) => `values:${credentialId}`
 
 export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/ValueRequests", {
   scoped: Effect.gen(function* () {
@@ -218,7 +220,23 @@ export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/Valu
       if (taken.length === 0) return yield* new GrantAlreadyDecided()
     })
 
-    const tell = (row: Row) => Effect.catchAllDefect(bus.publish(topic(row.id)), () => Effect.void)
+    const tell = (row: Row) =>
+      Effect.forEach(
+        [topic(row.id), answersTopic(row.credentialId)],
+        (one) => Effect.catchAllDefect(bus.publish(one), () => Effect.void),
+        { discard: true }
+      )
+
+    /** Of these requests: which were answered, and which wait for a person. Others can be neither any more. */
+    const standings = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
+      const rows = yield* sql<Pick<Row, "id" | "status">>`
+        SELECT id, status FROM value_requests
+        WHERE id = any(${ids}::uuid[]) AND (status <> 'pending' OR expires_at > ${yield* DateTime.nowAsDate})`
+      return {
+        answered: rows.filter(({ status }) => status !== "pending").map(({ id }) => id),
+        waiting: rows.filter(({ status }) => status === "pending").map(({ id }) => id)
+      }
+    }, Effect.orDie)
 
     /** Stores the value as it was typed, in the person's name and with the person's rights. */
     const provide = Effect.fn("ValueRequests.provide")(function* (code: string, value: SecretText) {
@@ -262,7 +280,7 @@ export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/Valu
       )
     )
 
-    return { ask, outcome, show, provide, decline } as const
+    return { ask, outcome, standings, show, provide, decline } as const
   })
 }) {}
 

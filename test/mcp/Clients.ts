@@ -73,9 +73,17 @@ export const initialize = {
 }
 
 /** A legacy session by hand: its id. */
-export const open = (base: string, bearer: string, protocolVersion = legacyVersion) =>
+export const open = (
+  base: string,
+  bearer: string,
+  protocolVersion = legacyVersion,
+  capabilities: Record<string, unknown> = {}
+) =>
   Effect.map(
-    raw(base, "POST", { bearer, body: { ...initialize, params: { ...initialize.params, protocolVersion } } }),
+    raw(base, "POST", {
+      bearer,
+      body: { ...initialize, params: { ...initialize.params, protocolVersion, capabilities } }
+    }),
     ({ headers }) => headers.get("mcp-session-id") ?? ""
   )
 

@@ -56,8 +56,13 @@ export class Browser {
   constructor(session?: string) {
     if (session !== undefined) this.#jar.set("ampoule_session", { value: session, path: "/" })
   }
-  async go(url: string, form?: ReadonlyArray<readonly [string, string]>): Promise<Response> {
-    const { origin, pathname } = new URL(url)
+  /** `origin`: of the page that the form is on, where that is not where it goes. */
+  async go(
+    url: string,
+    form?: ReadonlyArray<readonly [string, string]>,
+    origin = new URL(url).origin
+  ): Promise<Response> {
+    const { pathname } = new URL(url)
     const cookie = [...this.#jar]
       .filter(([, { path }]) => pathname === path || pathname.startsWith(path.endsWith("/") ? path : `${path}/`))
       .map(([name, { value }]) => `${name}=${value}`)

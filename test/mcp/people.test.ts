@@ -4,8 +4,10 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { Client as ModernClient, StreamableHTTPClientTransport as ModernTransport } from "@modelcontextprotocol/client"
 import { Client as LegacyClient } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport as LegacyTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+import { ElicitationCompleteNotificationSchema, UrlElicitationRequiredError } from "@modelcontextprotocol/sdk/types.js"
 import * as Effect from "effect/Effect"
 import { allScopes } from "#schema/Scopes.ts"
+import { Changes } from "#src/mcp/Changes.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
@@ -30,9 +32,9 @@ const scene = Effect.gen(function* () {
   return { base, project, token, place, ask, browser: new McpApp.Browser(session.text) }
 })
 
-const go = (browser: McpApp.Browser, url: string, form?: ReadonlyArray<readonly [string, string]>) =>
+const go = (browser: McpApp.Browser, url: string, form?: ReadonlyArray<readonly [string, string]>, origin?: string) =>
   Effect.promise(async () => {
-    const response = await browser.go(url, form)
+    const response = await browser.go(url, form, origin)
     return { status: response.status, text: await response.text() }
   })
 
@@ -239,6 +241,80 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
         const result = yield* Effect.promise(call)
         assert.strictEqual((result.structuredContent as { status: string }).status, "stored")
         yield* Effect.promise(() => client.close())
+      })
+    )
+
+    for (const decision of ["store", "decline"] as const) {
+      it.scoped(`the older one hears that the person is done (${decision}), whichever process had the page`, () =>
+        Effect.gen(function* () {
+          const { base, browser, place, token } = yield* scene
+          const bystander = yield* Clients.legacy(base, token.text, capabilities)
+          const { client } = yield* Clients.legacy(base, token.text, capabilities)
+          const heard = (of: LegacyClient) => {
+            const ids: Array<string> = []
+            of.setNotificationHandler(ElicitationCompleteNotificationSchema, ({ params }) => {
+              ids.push(params.elicitationId)
+            })
+            return ids
+          }
+          const told = heard(client)
+          const overheard = heard(bystander.client)
+          const call = () =>
+            client.callTool({ name: "request_secret_value", arguments: { ...place, key: "STRIPE_KEY" } })
+          const error = yield* Effect.flip(Effect.tryPromise({ try: call, catch: (cause) => cause }))
+          assert.instanceOf(error, UrlElicitationRequiredError)
+          const [{ elicitationId, url }] = error.elicitations
+          const elsewhere = yield* McpApp.otherProcess
+          const form: ReadonlyArray<readonly [string, string]> = decision === "store" ? [["value", typed]] : []
+          const posted = yield* go(browser, `${elsewhere}${new URL(url).pathname}/${decision}`, form, base)
+          assert.strictEqual(posted.status, 200)
+          yield* Effect.promise(async () => {
+            while (told.length === 0) await new Promise((resolve) => setTimeout(resolve, 10))
+          })
+          assert.deepStrictEqual(told, [elicitationId])
+          const result = yield* Effect.promise(call)
+          const { status } = result.structuredContent as { readonly status: string }
+          assert.strictEqual(status, decision === "store" ? "stored" : "declined")
+          // Once, and to the client that was sent to the page; a round trip on each stream's process has passed.
+          const changes = yield* Changes
+          yield* changes.look
+          assert.lengthOf(told, 1)
+          assert.lengthOf(overheard, 0)
+        })
+      )
+    }
+
+    it.scoped("a stream that begins after the person was done hears of it", () =>
+      Effect.gen(function* () {
+        const { base, browser, place, token } = yield* scene
+        const session = yield* Clients.open(base, token.text, Clients.legacyVersion, capabilities)
+        const headers = { "mcp-session-id": session }
+        const refused = yield* Clients.raw(base, "POST", {
+          bearer: token.text,
+          headers,
+          body: Clients.call("request_secret_value", { ...place, key: "STRIPE_KEY" })
+        })
+        const [{ elicitationId, url }] = refused.json.error.data.elicitations
+        yield* go(browser, `${url}/store`, [["value", typed]])
+        const text = yield* Effect.promise(async () => {
+          const abort = new AbortController()
+          const response = await fetch(`${base}/mcp`, {
+            headers: { ...headers, authorization: `Bearer ${token.text}`, accept: "text/event-stream" },
+            signal: abort.signal
+          })
+          let seen = ""
+          for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+            seen += chunk
+            if (seen.includes("elicitation/complete")) break
+          }
+          abort.abort()
+          return seen
+        })
+        assert.include(
+          text,
+          `"method":"notifications/elicitation/complete","params":{"elicitationId":"${elicitationId}"}`
+        )
+        assert.notInclude(text, "p@ss")
       })
     )
   })

@@ -2,10 +2,12 @@
 import { assert, describe, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
+import { type TeamId, TeamIdOut } from "#schema/Ids.ts"
 import { allScopes } from "#schema/Scopes.ts"
-import { Changes } from "#src/mcp/Changes.ts"
+import { Changes, inTotal as streamsInTotal, makesRoom, perCredential, perTeam } from "#src/mcp/Changes.ts"
 import * as Sessions from "#src/mcp/Sessions.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
@@ -61,6 +63,29 @@ const getStream = (base: string, bearer: string, session: string) =>
   listen(`${base}/mcp`, {
     headers: { authorization: `Bearer ${bearer}`, accept: "text/event-stream", "mcp-session-id": session }
   })
+/** The same of the newer revision, which needs no session. */
+const listenModern = (base: string, bearer: string, uris: ReadonlyArray<string> = []) => {
+  const { body, headers } = Clients.modernCall("x", {})
+  return listen(`${base}/mcp`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${bearer}`,
+      accept: "application/json, text/event-stream",
+      "content-type": "application/json",
+      "mcp-protocol-version": headers["mcp-protocol-version"] ?? "",
+      "mcp-method": "subscriptions/listen"
+    },
+    body: JSON.stringify({
+      jsonrpc: "2.0",
+      id: 9,
+      method: "subscriptions/listen",
+      params: {
+        notifications: { toolsListChanged: true, resourceSubscriptions: uris },
+        _meta: body.params._meta
+      }
+    })
+  })
+}
 
 layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
   it.effect("are named by each request, known to whoever opened them, and gone when ended", () =>
@@ -130,18 +155,136 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
     })
   )
 
-  it.effect("are refused beyond two thousand in all", () =>
-    Effect.gen(function* () {
-      const { base, bearer } = yield* scene
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`
-        INSERT INTO mcp_sessions (id, principal, protocol_version, client_capabilities, subscriptions, created_at, last_seen_at)
-        SELECT 'filler-' || n, 'filler', '2025-11-25', '{}', '{}', now(), now() FROM generate_series(1, ${Sessions.inTotal}) AS n`
-      const { status } = yield* Clients.raw(base, "POST", { bearer, body: Clients.initialize })
-      assert.strictEqual(status, 429)
-      yield* sql`DELETE FROM mcp_sessions WHERE principal = 'filler'`
+  describe("beyond a limit", () => {
+    /** Sessions of others, last used so many minutes ago. */
+    const fill = (teamId: string | null, count: number, minutesAgo: number) =>
+      Effect.flatMap(
+        SqlClient.SqlClient,
+        (sql) => sql<{ readonly id: string }>`
+          INSERT INTO mcp_sessions
+            (id, principal, team_id, protocol_version, client_capabilities, subscriptions, created_at, last_seen_at)
+          SELECT 'filler-' || gen_random_uuid(), 'filler-' || gen_random_uuid(), coalesce(${teamId}::uuid, gen_random_uuid()),
+            '2025-11-25', '{}', '{}', now(), now() - make_interval(mins => ${minutesAgo}::int, secs => n / 100.0)
+          FROM generate_series(1, ${count}::int) AS n RETURNING id`
+      )
+    const standing = (ids: ReadonlyArray<{ readonly id: string }>) =>
+      Effect.flatMap(
+        SqlClient.SqlClient,
+        (sql) => sql`SELECT id FROM mcp_sessions WHERE id = any(${ids.map(({ id }) => id)}::text[])`
+      )
+    const cleared = Effect.flatMap(
+      SqlClient.SqlClient,
+      (sql) => sql`DELETE FROM mcp_sessions WHERE id LIKE 'filler-%'`
+    ).pipe(Effect.orDie)
+
+    it.effect("of a team its own least recently used session makes room, and no other team's", () =>
+      Effect.gen(function* () {
+        const { base, bearer, project } = yield* scene
+        const elsewhere = yield* scene
+        const theirs = yield* Clients.open(base, elsewhere.bearer)
+        const others = yield* fill(elsewhere.project.team.id, 30, 20)
+        const first = yield* fill(project.team.id, 1, 10)
+        const more = yield* fill(project.team.id, Sessions.perTeam - 1, 1)
+        const opened = yield* Clients.open(base, bearer)
+        assert.lengthOf(yield* standing(first), 0)
+        assert.lengthOf(yield* standing(more), Sessions.perTeam - 1)
+        assert.lengthOf(yield* standing(others), 30)
+        for (const [who, session] of [
+          [bearer, opened],
+          [elsewhere.bearer, theirs]
+        ]) {
+          assert.strictEqual((yield* post(base, who, session)).status, 200)
+        }
+      }).pipe(Effect.ensuring(cleared))
+    )
+
+    it.effect("in all the team with the most makes room, whoever comes, and nobody is refused", () =>
+      Effect.gen(function* () {
+        const { base, bearer } = yield* scene
+        const most = yield* fill((yield* World.team()).id, 190, 2)
+        const few = yield* fill((yield* World.team()).id, 10, 20)
+        const singles = yield* fill(null, Sessions.inTotal - 200, 20)
+        for (let i = 0; i < 5; i++) {
+          const session = yield* Clients.open(base, bearer)
+          assert.strictEqual((yield* post(base, bearer, session)).status, 200)
+        }
+        const sql = yield* SqlClient.SqlClient
+        const [{ n }] = yield* sql<{ readonly n: number }>`SELECT count(*)::int AS n FROM mcp_sessions`
+        assert.isAtMost(n, Sessions.inTotal)
+        assert.isBelow((yield* standing(most)).length, 190)
+        assert.lengthOf(yield* standing(few), 10)
+        assert.lengthOf(yield* standing(singles), Sessions.inTotal - 200)
+      }).pipe(Effect.ensuring(cleared))
+    )
+
+    it.scoped("the stream of a session that made room ends", () =>
+      Effect.gen(function* () {
+        const { base, bearer } = yield* scene
+        const session = yield* Clients.open(base, bearer)
+        const stream = yield* getStream(base, bearer, session)
+        yield* stream.until((text) => text !== "")
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`UPDATE mcp_sessions SET last_seen_at = last_seen_at - interval '1 minute' WHERE id = ${session}`
+        yield* Effect.forEach(Array.from({ length: Sessions.perPrincipal }), () => Clients.open(base, bearer))
+        yield* stream.until((_, ended) => ended)
+      })
+    )
+
+    it.scoped("of a credential its oldest stream ends, and its client is told when to come back", () =>
+      Effect.gen(function* () {
+        const { base, bearer } = yield* scene
+        const session = yield* Clients.open(base, bearer)
+        const oldest = yield* getStream(base, bearer, session)
+        yield* oldest.until((text) => text !== "")
+        const others = yield* Effect.forEach(Array.from({ length: perCredential - 1 }), () =>
+          listenModern(base, bearer)
+        )
+        for (const other of others) yield* other.until((text) => text.includes("acknowledged"))
+        assert.isFalse(oldest.ended())
+        const newest = yield* listenModern(base, bearer)
+        yield* newest.until((text) => text.includes("acknowledged"))
+        yield* oldest.until((_, ended) => ended)
+        assert.match(oldest.text(), /retry: \d+\n\n$/)
+        assert.isTrue([...others, newest].every((other) => !other.ended()))
+      })
+    )
+
+    interface Open {
+      readonly credentialId: string
+      readonly teamId: TeamId
+    }
+    const streamsOf = (shares: ReadonlyArray<readonly [team: number, credentials: number, each: number]>) =>
+      shares.flatMap(([team, credentials, each]) =>
+        Array.from({ length: credentials * each }, (_, i): Open => ({
+          credentialId: `${team}/${i % credentials}`,
+          teamId: TeamIdOut.make(`00000000-0000-4000-8000-${String(team).padStart(12, "0")}`)
+        }))
+      )
+
+    it("of a team's streams one of its busiest credential ends", () => {
+      const [newcomer] = streamsOf([[1, 1, 1]])
+      const open = [...streamsOf([[2, 9, 20]]), ...streamsOf([[1, perTeam / 20 - 1, 20]]), ...streamsOf([[1, 30, 1]])]
+      const ended = makesRoom(open, { ...newcomer, credentialId: "new" })
+      assert.strictEqual(ended?.teamId, newcomer.teamId)
+      assert.strictEqual(open.filter(({ credentialId }) => credentialId === ended?.credentialId).length, 21)
     })
-  )
+
+    it.prop(
+      "of a process's streams one of the busiest team ends, whoever comes",
+      [FastCheck.array(FastCheck.integer({ min: 1, max: perTeam }), { minLength: 1, maxLength: 60 })],
+      ([counts]) => {
+        const open = streamsOf(counts.map((n, team) => [team + 1, n, 1] as const))
+        const [newcomer] = streamsOf([[999, 1, 1]])
+        const ended = makesRoom(open, newcomer)
+        if (open.length < streamsInTotal) assert.isUndefined(ended)
+        else {
+          const size = (teamId: TeamId | undefined) => open.filter((one) => one.teamId === teamId).length
+          assert.strictEqual(size(ended?.teamId), Math.max(...counts))
+        }
+      },
+      { fastCheck: { numRuns: 60 } }
+    )
+  })
 
   describe("their stream", () => {
     it.scoped("opens at once, one per session, and asks for its media type", () =>
@@ -221,26 +364,7 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
         const { base, bearer, project, token } = yield* scene
         const changes = yield* Changes
         const uri = `secrets://projects/${project.id}/environments/development`
-        const { body, headers } = Clients.modernCall("x", {})
-        const stream = yield* listen(`${base}/mcp`, {
-          method: "POST",
-          headers: {
-            authorization: `Bearer ${bearer}`,
-            accept: "application/json, text/event-stream",
-            "content-type": "application/json",
-            "mcp-protocol-version": headers["mcp-protocol-version"] ?? "",
-            "mcp-method": "subscriptions/listen"
-          },
-          body: JSON.stringify({
-            jsonrpc: "2.0",
-            id: 9,
-            method: "subscriptions/listen",
-            params: {
-              notifications: { toolsListChanged: true, resourceSubscriptions: [uri] },
-              _meta: body.params._meta
-            }
-          })
-        })
+        const stream = yield* listenModern(base, bearer, [uri])
         yield* stream.until((text) => text.includes("notifications/subscriptions/acknowledged"))
         const sql = yield* SqlClient.SqlClient
         yield* sql`UPDATE environments SET revision = revision + 1 WHERE id = ${project.development.id}`
