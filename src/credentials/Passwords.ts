@@ -3,7 +3,11 @@ import * as argon2 from "@node-rs/argon2"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { ValidationFailed } from "#schema/Errors.ts"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { addressBucket } from "#src/limits/AddressBucket.ts"
+import * as FairTurns from "#src/limits/FairTurns.ts"
+import * as Metrics from "#src/telemetry/Metrics.ts"
 import { isCommon } from "./CommonPasswords.ts"
 
 /** 19 MiB, two passes, one lane (OWASP's first choice for argon2id). */
@@ -12,8 +16,11 @@ const parameters = { memoryCost: 19_456, timeCost: 2, parallelism: 1, outputLen:
 const argon2id = 2
 const version13 = 1
 
-/** Memory and threads that sign-in may take: two hashes at a time, however many people knock. */
-const parallelHashes = 2
+/**
+ * Memory and threads that passwords may take: two hashes at a time, and a second or two of them waiting, however many
+ * people knock. A bound of the process, not one of the rate limits: it holds when those are off.
+ */
+const queue = { atOnce: 2, waiting: 64, retryAfterSeconds: 2 } as const
 
 /** What is hashed: one form for every way to type the same text. */
 const canonical = (password: Redacted.Redacted): string => Redacted.value(password).normalize("NFC")
@@ -21,21 +28,32 @@ const canonical = (password: Redacted.Redacted): string => Redacted.value(passwo
 export class Passwords extends Effect.Service<Passwords>()("credentials/Passwords", {
   effect: Effect.gen(function* () {
     const crypto = yield* Crypto
-    const turns = yield* Effect.makeSemaphore(parallelHashes)
+    const turns = FairTurns.make(queue)
+
+    /** One address waits for itself, not for all that another one asks. Refused before anything is hashed. */
+    const inTurn = <A>(work: Effect.Effect<A>) =>
+      Effect.flatMap(RequestInfo, ({ ip }) =>
+        Effect.tapError(turns.take(addressBucket(ip), work), () => Effect.sync(() => Metrics.rateLimited("password:")))
+      )
 
     const compute = (text: string) =>
-      turns.withPermits(1)(
+      inTurn(
         Effect.flatMap(crypto.randomBytes(16), (salt) =>
           Effect.promise(() => argon2.hash(text, { ...parameters, algorithm: argon2id, version: version13, salt }))
         )
       )
 
-    /** The hash that nobody's password has: unknown people cost what known ones cost. */
-    const nobody = yield* Effect.cached(
-      Effect.flatMap(crypto.randomBytes(32), (bytes) => compute(bytes.toString("base64")))
-    )
+    /** A hash that no password has: unknown people cost what known ones cost, the first of them too. */
+    const nobody = yield* Effect.map(Effect.all([crypto.randomBytes(16), crypto.randomBytes(32)]), ([salt, hash]) => {
+      const { memoryCost, parallelism, timeCost } = parameters
+      const [s, h] = [salt, hash].map((bytes) => bytes.toString("base64").replaceAll("=", ""))
+      return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${s}$${h}`
+    })
 
-    /** PHC string of a password that `NewPassword` let through. Refuses the most common ones, naming `field`. */
+    /**
+     * PHC string of a password that `NewPassword` let through. Refuses the most common ones, naming `field`; RATE_LIMITED
+     * when too many wait for a hash.
+     */
     const hash = Effect.fn("Passwords.hash")(function* (password: Redacted.Redacted, field: string) {
       const text = canonical(password)
       if (isCommon(text)) {
@@ -47,19 +65,26 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
     /**
      * Whether the password has this hash; undefined = there is no such person, which takes as
      * long; so does an account without a password. `stale` says that
-     * the hash was made with other parameters than today's.
+     * the hash was made with other parameters than today's. RATE_LIMITED, whoever it is, when too many wait.
      */
     const verify = Effect.fn("Passwords.verify")(function* (stored: string | undefined, password: Redacted.Redacted) {
       const known = stored?.startsWith("$argon2") === true
-      const phc = known ? stored : yield* nobody
-      const matches = yield* turns.withPermits(1)(Effect.promise(() => argon2.verify(phc, canonical(password))))
+      const phc = known ? stored : nobody
+      const matches = yield* inTurn(Effect.promise(() => argon2.verify(phc, canonical(password))))
       return { matches: matches && known, stale: isStale(phc) }
     })
 
-    /** Today's hash of a password that was just verified. */
-    const rehash = (password: Redacted.Redacted) => compute(canonical(password))
+    /** Today's hash of a password that was just verified; undefined when too many wait: the old one is good for now. */
+    const rehash = (password: Redacted.Redacted) =>
+      Effect.catchTag(compute(canonical(password)), "RATE_LIMITED", () => Effect.succeed(undefined))
 
-    return { hash, verify, rehash } as const
+    return {
+      hash,
+      verify,
+      rehash,
+      /** For tests, which fill them. */
+      turns
+    } as const
   })
 }) {}
 

@@ -4,6 +4,7 @@ import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import type { Caller } from "#schema/Caller.ts"
 import { CredentialExpired, CredentialInvalid, CredentialRevoked, SignInFailed } from "#schema/Errors.ts"
@@ -97,11 +98,21 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
       return opened
     }, Effect.orDie)
 
-    /** "Sign-in 10 per 10 min per e-mail and per address" (decisions 7); every check of a password counts. */
-    const countAttempt = Effect.fnUntraced(function* (email: string) {
+    /**
+     * `check`, as an attempt: "sign-in 10 per 10 min per e-mail and per address" (decisions 7); every check of a password
+     * counts. A refused one counts in neither, so that an address that is out of tries cannot use up other people's.
+     */
+    const attempt = Effect.fnUntraced(function* <A, E, R>(email: string, check: Effect.Effect<A, E, R>) {
       const { ip } = yield* RequestInfo
-      yield* limiter.take(`sign-in:email:${sha256(email).toString("base64url")}`, signInPolicy)
-      yield* limiter.take(`sign-in:${addressBucket(ip)}`, signInPolicy)
+      const address = `sign-in:${addressBucket(ip)}`
+      const person = `sign-in:email:${sha256(email).toString("base64url")}`
+      yield* limiter.take(address, signInPolicy)
+      yield* Effect.tapError(limiter.take(person, signInPolicy), () => limiter.giveBack(address))
+      return yield* Effect.tapError(check, (error) =>
+        Predicate.isTagged(error, "RATE_LIMITED")
+          ? Effect.zipRight(limiter.giveBack(address), limiter.giveBack(person))
+          : Effect.void
+      )
     })
 
     /** One look at the person and their password. None: the password that was just checked is not theirs any more. */
@@ -122,7 +133,7 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
         )
         return yield* new SignInFailed()
       }
-      const phc = stale ? yield* passwords.rehash(input.password) : user.passwordHash
+      const renewed = stale ? yield* passwords.rehash(input.password) : undefined
       const person: Person = { id: user.id, email: user.email, name: user.name }
       const teams = user.memberships
         .filter((m) => m.active)
@@ -134,7 +145,7 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
             const current = yield* sql`
               SELECT 1 FROM users WHERE id = ${user.id} AND password_hash = ${user.passwordHash} FOR NO KEY UPDATE`
             if (current.length === 0) return Option.none()
-            if (stale) yield* sql`UPDATE users SET password_hash = ${phc} WHERE id = ${user.id}`
+            if (renewed !== undefined) yield* sql`UPDATE users SET password_hash = ${renewed} WHERE id = ${user.id}`
             const now = yield* DateTime.nowAsDate
             yield* sql`
               DELETE FROM sessions WHERE user_id = ${user.id} AND expires_at < ${new Date(now.getTime() - keepEnded)}`
@@ -157,14 +168,12 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
 
     /** `replaces`: the session that the browser still presents; it ends (session fixation). */
     const signIn = Effect.fn("Sessions.signIn")(function* (input: SignIn, replaces: Redacted.Redacted | null) {
-      yield* countAttempt(input.email)
       // The second look is for the same password under a new hash: two sign-ins at once that both renewed it.
-      const signedIn = yield* checked(input, replaces).pipe(
-        Effect.repeat({ until: Option.isSome, times: 1 }),
+      const looked = Effect.repeat(checked(input, replaces), { until: Option.isSome, times: 1 })
+      return yield* attempt(input.email, looked).pipe(
         Effect.flatten,
         Effect.catchTag("NoSuchElementException", () => new SignInFailed())
       )
-      return signedIn
     })
 
     const endText = (text: Redacted.Redacted | null, now: Date) => {
@@ -240,8 +249,7 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
       const user = caller.user === null ? undefined : yield* Effect.orDie(userBy("id", caller.user.id))
       if (user === undefined) return yield* new SignInFailed()
       const teamIds = user.memberships.map((m) => m.id)
-      yield* countAttempt(user.email)
-      const { matches } = yield* passwords.verify(user.passwordHash, input.currentPassword)
+      const { matches } = yield* attempt(user.email, passwords.verify(user.passwordHash, input.currentPassword))
       if (!matches) {
         yield* audit.record(
           ...inEachTeam(teamIds, {

@@ -1,7 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import * as argon2 from "@node-rs/argon2"
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type { Caller } from "#schema/Caller.ts"
@@ -121,6 +124,57 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
       for (let i = 0; i < 10; i++) yield* signIn(`nobody${i}@example.com`, { ip })
       assert.deepStrictEqual(codeOf(yield* signIn(person.email, { ip })), [429, "RATE_LIMITED"])
       assert.strictEqual((yield* signIn(person.email)).status, 200)
+    })
+  )
+
+  it.effect("are not counted for a person when the address they come from is out of tries", () =>
+    Effect.gen(function* () {
+      const { person } = yield* owner
+      const ip = "203.0.113.10"
+      for (let i = 0; i < 10; i++) yield* signIn(`nobody${i}@example.com`, { ip })
+      for (let i = 0; i < 15; i++) assert.strictEqual((yield* signIn(person.email, { ip })).status, 429)
+      assert.strictEqual((yield* signIn(person.email)).status, 200)
+    })
+  )
+
+  it.effect("are refused alike, without a hash and without counting, when too many wait for one", () =>
+    Effect.gen(function* () {
+      const { turns } = yield* Passwords
+      const { person } = yield* owner
+      const free = yield* Deferred.make<void>()
+      // Each from an address of its own: no one has more of the queue than another.
+      const crowd = yield* Effect.forEach(Array.from({ length: 66 }), (_, i) =>
+        Effect.forkDaemon(turns.take(`crowd ${i}`, Deferred.await(free)))
+      )
+      yield* Effect.yieldNow()
+      const known = yield* Effect.forEach(Array.from({ length: 12 }), () => signIn(person.email))
+      const wrong = yield* signIn(person.email, { password: "not the password" })
+      const unknown = yield* signIn("nobody-at-all@example.com")
+      for (const answer of [...known, wrong, unknown]) {
+        assert.deepStrictEqual(codeOf(answer), [429, "RATE_LIMITED"])
+        assert.strictEqual(answer.text, known[0].text)
+        assert.strictEqual(answer.headers.get("retry-after"), String(answer.json.retryAfterSeconds))
+      }
+      yield* Deferred.succeed(free, undefined)
+      yield* Effect.forEach(crowd, Fiber.join)
+      assert.strictEqual((yield* signIn(person.email)).status, 200)
+    })
+  )
+
+  it.effect("get through when one address fills the queue", () =>
+    Effect.gen(function* () {
+      const { turns } = yield* Passwords
+      const { person } = yield* owner
+      const free = yield* Deferred.make<void>()
+      const crowd = yield* Effect.forEach(Array.from({ length: 66 }), () =>
+        Effect.forkDaemon(turns.take("address:192.0.2.66", Deferred.await(free)))
+      )
+      yield* Effect.yieldNow()
+      const answer = yield* Effect.fork(signIn(person.email))
+      const [shut] = yield* Effect.raceAll(crowd.map((fiber) => Effect.map(Fiber.await(fiber), (exit) => [exit])))
+      assert.isTrue(Exit.isFailure(shut))
+      yield* Deferred.succeed(free, undefined)
+      assert.strictEqual((yield* Fiber.join(answer)).status, 200)
     })
   )
 
