@@ -76,6 +76,7 @@ export const AuditAction = Schema.Literal(
   "team.leave",
   "member.list",
   "member.invite",
+  "member.invite_withdraw",
   "member.join",
   "member.update",
   "member.remove",

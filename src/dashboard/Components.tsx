@@ -293,12 +293,18 @@ export const Confirm = ({
   children,
   fields = {},
   label,
+  of,
   open = false,
+  quiet = false,
   tone = "danger",
   verb
 }: {
   readonly action: string
   readonly label: string
+  /** What the action is about, for whoever hears the page: in a list all labels are the same. */
+  readonly of?: string
+  /** In a row of a table, where a frame around each button would be the loudest thing on the page. */
+  readonly quiet?: boolean
   readonly verb: string
   readonly children: ComponentChildren
   readonly fields?: Readonly<Record<string, string>>
@@ -306,7 +312,10 @@ export const Confirm = ({
   readonly tone?: "danger" | "plain"
 }) => (
   <details class="confirm" open={open}>
-    <summary class={`button ${tone === "danger" ? "button-danger-quiet" : "button-plain"}`}>{label}</summary>
+    <summary class={`button ${tone === "plain" ? "button-plain" : quiet ? "button-quiet" : "button-danger-quiet"}`}>
+      {label}
+      {of === undefined ? null : <span class="hidden"> {of}</span>}
+    </summary>
     <form method="post" action={action} class={`confirm-panel confirm-${tone}`}>
       {Object.entries(fields).map(([name, value]) => (
         <input type="hidden" name={name} value={value} />

@@ -3,15 +3,17 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import type { AnyApiError } from "#schema/ApiError.ts"
-import { TeamId, UserId } from "#schema/Ids.ts"
+import { TeamId, UserId, uuidPattern } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import { Invite, type Member, UpdateMember } from "#schema/TeamsApi.ts"
 import { Access } from "#src/access/Access.ts"
-import { Invitations } from "#src/projects/Invitations.ts"
+import { Invitations, type OpenInvitation } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
 import {
   Act,
+  Ago,
   Badge,
   Callout,
   CheckBox,
@@ -21,15 +23,19 @@ import {
   ProblemNote,
   Select,
   Table,
-  TextField
+  TextField,
+  Until
 } from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
+import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import { withNotice } from "./Notices.ts"
-import { attempt, type Pages, param, shown } from "./Pages.ts"
+import { attempt, type Pages, param, query, shown } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { may, type Visit } from "./Visit.ts"
+
+const InvitationId = Schema.String.pipe(Schema.filter((s) => uuidPattern.test(s)))
 
 const roleWords: Readonly<Record<Role, string>> = {
   owner: "Owner: everything, also owners and the plan",
@@ -41,47 +47,118 @@ const roleWords: Readonly<Record<Role, string>> = {
 interface Shown {
   readonly visit: Visit
   readonly members: ReadonlyArray<Member>
+  readonly open: ReadonlyArray<OpenInvitation>
+  readonly inviting?: boolean
   readonly email?: string
   readonly role?: string
   readonly problem?: AnyApiError | undefined
 }
 
-const MembersPage = ({ email = "", members, problem, role, visit }: Shown) => {
+/** What the acting person may make of others, and so may take back. */
+const rolesFor = (visit: Visit) =>
+  Role.literals
+    .filter((one) => visit.team?.role === "owner" || one !== "owner")
+    .map((value) => ({ value, label: roleWords[value] }))
+
+const InvitePanel = ({
+  at,
+  email = "",
+  problem,
+  role = "member",
+  visit
+}: Pick<Shown, "visit" | "email" | "role" | "problem"> & { readonly at: string }) => (
+  <form method="post" action={`${at}/invite`} class="panel">
+    <h2>Invite a person</h2>
+    {problem?.field === "email" ? null : <ProblemNote problem={problem} />}
+    <div class="fields">
+      <TextField name="email" label="E-mail address" type="email" value={email} focus problem={problem} />
+      <Select name="role" label="Role" choices={rolesFor(visit).reverse()} value={role} problem={problem} />
+    </div>
+    <p class="hint section-small">You get a link to hand over by whatever means. It works for a week, once.</p>
+    <div class="buttons">
+      <button class="button button-primary">Make the link</button>
+      <a class="button button-plain" href={at}>
+        Cancel
+      </a>
+    </div>
+  </form>
+)
+
+const OpenInvitations = ({ at, open, visit }: Pick<Shown, "visit" | "open"> & { readonly at: string }) => (
+  <section class="section">
+    <h2>Open invitations</h2>
+    {open.length === 0 ? (
+      <p class="hint">Nobody is waiting: every invitation was accepted, taken back, or has ended.</p>
+    ) : (
+      <Table label="Open invitations" head={["Person", "Role", "Invited by", "Ends", ""]}>
+        {open.map((one) => (
+          <tr>
+            <th scope="row">{one.email}</th>
+            <td data-label="Role">{one.role}</td>
+            <td data-label="Invited by" class="hint">
+              {one.invitedBy}, <Ago at={one.createdAt} now={visit.now} />
+            </td>
+            <td data-label="Ends" class="hint">
+              <Until at={one.expiresAt} now={visit.now} />
+            </td>
+            <td class="end">
+              {one.role === "owner" && visit.team?.role !== "owner" ? (
+                <span class="hint">an owner's to withdraw</span>
+              ) : (
+                <Confirm
+                  action={`${at}/invitations/${one.id}/withdraw`}
+                  label="Withdraw"
+                  of={`the invitation of ${one.email}`}
+                  quiet
+                  verb="Withdraw the invitation"
+                >
+                  <p>
+                    The link that <strong>{one.email}</strong> has stops working at once. You can make another one.
+                  </p>
+                </Confirm>
+              )}
+            </td>
+          </tr>
+        ))}
+      </Table>
+    )}
+  </section>
+)
+
+const MembersPage = ({ email, inviting = false, members, open, problem, role, visit }: Shown) => {
   const team = visit.team
   if (team === null) return null
   const manages = may(visit, "members:manage")
-  const isOwner = team.role === "owner"
-  const roles = Role.literals
-    .filter((one) => isOwner || one !== "owner")
-    .map((value) => ({ value, label: roleWords[value] }))
+  const roles = rolesFor(visit)
   const at = Paths.members(team.id)
   return (
-    <Layout visit={visit} section="members" title="Members" lead={`${members.length} in ${team.name}.`}>
-      {manages && members.length > 0 ? (
-        <form method="post" action={`${at}/invite`} class="panel">
-          <h2>Invite a person</h2>
-          {problem?.field === "email" ? null : <ProblemNote problem={problem} />}
-          <div class="fields">
-            <TextField name="email" label="E-mail address" type="email" value={email} problem={problem} />
-            <Select
-              name="role"
-              label="Role"
-              choices={[...roles].reverse()}
-              value={role ?? "member"}
-              problem={problem}
-            />
-          </div>
-          <p class="hint section-small">You get a link to hand over by whatever means. It works for a week, once.</p>
-          <div class="buttons">
-            <button class="button button-primary">Make the link</button>
-          </div>
-        </form>
+    <Layout
+      visit={visit}
+      section="members"
+      title="Members"
+      lead={`${members.length} in ${team.name}.`}
+      actions={
+        manages && !inviting ? (
+          <a class="button button-primary" href={`${at}?panel=invite`}>
+            <Icons.Plus /> Invite a person
+          </a>
+        ) : undefined
+      }
+    >
+      {manages && inviting ? (
+        <InvitePanel
+          at={at}
+          visit={visit}
+          problem={problem}
+          {...(email === undefined ? {} : { email })}
+          {...(role === undefined ? {} : { role })}
+        />
       ) : null}
-      <section class="section">
+      <section class={inviting ? "section" : undefined} aria-label="People">
         <Table label="Members" head={["Person", "Role", "State", ""]}>
           {members.map((member) => {
             const self = member.userId === visit.user.id
-            const manageable = manages && (isOwner || member.role !== "owner")
+            const manageable = manages && (team.role === "owner" || member.role !== "owner")
             return (
               <tr>
                 <th scope="row">
@@ -141,6 +218,7 @@ const MembersPage = ({ email = "", members, problem, role, visit }: Shown) => {
           })}
         </Table>
       </section>
+      {manages ? <OpenInvitations at={at} open={open} visit={visit} /> : null}
       <section class="section">
         <Confirm action={`${Paths.team(team.id)}/leave`} label="Leave the team" verb={`Leave ${team.name}`}>
           <p>You lose the team at once, and API tokens that you created in it are revoked.</p>
@@ -192,13 +270,22 @@ export const routes = (pages: Pages) =>
     const userParam = param("userId", UserId)
 
     const load = Effect.fnUntraced(function* (visit: Visit, teamId: TeamId) {
-      const permit = yield* access.team("members:read", teamId, { audit: "member.list" })
-      return { visit: pages.inTeam(visit, teamId), members: yield* members.list(permit) }
+      const intent = { audit: "member.list" } as const
+      const permit = yield* access.team("members:read", teamId, intent)
+      const at = pages.inTeam(visit, teamId)
+      return {
+        visit: at,
+        members: yield* members.list(permit),
+        open: may(at, "members:manage")
+          ? yield* invitations.list(yield* access.team("members:manage", teamId, intent))
+          : []
+      }
     })
 
     const list = pages.person((visit) =>
       Effect.gen(function* () {
-        return Html.page(<MembersPage {...yield* load(visit, yield* teamParam)} />)
+        const inviting = (yield* query).text("panel") === "invite"
+        return Html.page(<MembersPage {...yield* load(visit, yield* teamParam)} inviting={inviting} />)
       })
     )
     const invite = pages.person((visit) =>
@@ -227,9 +314,17 @@ export const routes = (pages: Pages) =>
               </LinkPage>
             )
           : shown(
-              <MembersPage {...yield* load(visit, teamId)} email={email} role={role} problem={made.left} />,
+              <MembersPage {...yield* load(visit, teamId)} inviting email={email} role={role} problem={made.left} />,
               made.left
             )
+      })
+    )
+    const withdraw = pages.person(() =>
+      Effect.gen(function* () {
+        const teamId = yield* teamParam
+        const permit = yield* access.team("members:manage", teamId, { audit: "member.invite_withdraw" })
+        yield* invitations.withdraw(permit, yield* param("invitationId", InvitationId))
+        return Html.seeOther(withNotice(Paths.members(teamId), "invitation-withdrawn"))
       })
     )
     const update = pages.person((visit) =>
@@ -284,6 +379,7 @@ export const routes = (pages: Pages) =>
     return HttpRouter.empty.pipe(
       HttpRouter.get("/app/teams/:teamId/members", list),
       HttpRouter.post("/app/teams/:teamId/members/invite", invite),
+      HttpRouter.post("/app/teams/:teamId/members/invitations/:invitationId/withdraw", withdraw),
       HttpRouter.post("/app/teams/:teamId/members/:userId", update),
       HttpRouter.post("/app/teams/:teamId/members/:userId/remove", remove),
       HttpRouter.post("/app/teams/:teamId/members/:userId/reset", reset),

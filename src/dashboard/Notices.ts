@@ -26,6 +26,7 @@ const notices: Readonly<Record<string, string>> = {
   "token-deleted": "The token is deleted.",
   "member-changed": "The member is saved.",
   "member-removed": "The member is removed.",
+  "invitation-withdrawn": "The invitation is withdrawn. Its link does not work any more.",
   "grant-revoked": "The login is revoked. It stopped working at once.",
   "connection-revoked": "The connection is revoked. It stopped working at once.",
   "key-rotated": "A new sealing key is active. The old one still opens files until it is retired.",

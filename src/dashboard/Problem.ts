@@ -94,6 +94,9 @@ export const keysOf = (problem: AnyApiError): ReadonlyArray<string> => [
   ...extra(problem, "cycle")
 ]
 
+/** Codes of several things: a message that names the thing needs none of the words about the usual one. */
+const namesItsThing: ReadonlySet<string> = new Set(["GRANT_NOT_FOUND", "ROUTE_NOT_FOUND", "NAME_TAKEN"])
+
 const capital = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1)
 const sentence = (text: string) => (text.endsWith(".") ? text : `${text}.`)
 
@@ -118,7 +121,8 @@ export const tell = (problem: AnyApiError): Told => {
   if (wait !== undefined) return { title: known.title, detail: `Try again in ${inWords(wait)}.` }
   // A message that the thrower chose says more than the one of the code.
   const own = (problem.constructor as unknown as { readonly sentence?: string }).sentence !== message
-  return own ? { title: sentence(message), detail: known.detail } : known
+  if (!own) return known
+  return { title: sentence(message), detail: namesItsThing.has(code) ? "" : known.detail }
 }
 
 /** The sentence next to a field, when the problem is about this field. `secrets.3.value` is about `secrets`, too. */

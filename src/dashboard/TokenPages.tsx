@@ -13,13 +13,10 @@ import {
 import type { AuditAction } from "#schema/Audit.ts"
 import { TokenNotFound } from "#schema/Errors.ts"
 import { TeamId, TokenId } from "#schema/Ids.ts"
-import type { Project } from "#schema/ProjectsApi.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
 import * as Plans from "#src/limits/Plans.ts"
-import { Environments } from "#src/projects/Environments.ts"
-import { Projects } from "#src/projects/Projects.ts"
 import {
   Act,
   Ago,
@@ -45,6 +42,7 @@ import { withNotice } from "./Notices.ts"
 import { attempt, type Pages, param, shown } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
+import { chosen, Level, type Offered, offers, picked, Reach, ReachFields } from "./Reach.tsx"
 import type { Visit } from "./Visit.ts"
 
 const lifetimes: Readonly<Record<Lifetime, string>> = {
@@ -64,26 +62,6 @@ export const scopeWords: Readonly<Record<Scope, string>> = {
   "secrets:run": "resolve whole environments, to run programs with",
   "audit:read": "read the audit trail"
 }
-
-const Level = ({ level }: { readonly level: ApiToken["accessLevel"] }) =>
-  level === "write" ? <Badge tone="amber">read and write</Badge> : <Badge tone="ok">read only</Badge>
-
-const Reach = ({ token }: { readonly token: ApiToken }) => (
-  <>
-    {token.projects === null
-      ? "all projects"
-      : token.projects.length === 0
-        ? "no project any more"
-        : token.projects.map((project) => project.name).join(", ")}
-    {token.environments === null ? null : (
-      <span class="refs hint">
-        {token.environments.length === 0
-          ? "no environment any more"
-          : [...new Set(token.environments.map((environment) => environment.slug))].join(", ")}
-      </span>
-    )}
-  </>
-)
 
 const Expiry = ({ now, token }: { readonly token: ApiToken; readonly now: number }) =>
   token.expiresAt === null ? (
@@ -127,7 +105,7 @@ const TokensPage = ({ items, visit }: { readonly visit: Visit; readonly items: R
                 </span>
               </th>
               <td data-label="Reaches">
-                <Reach token={token} />
+                <Reach of={token} />
               </td>
               <td data-label="Created by" class="hint">
                 {token.createdBy.email}
@@ -144,11 +122,6 @@ const TokensPage = ({ items, visit }: { readonly visit: Visit; readonly items: R
       )}
     </Layout>
   )
-}
-
-interface Options {
-  readonly projects: ReadonlyArray<Project>
-  readonly slugs: ReadonlyArray<{ readonly slug: string; readonly protected: boolean }>
 }
 
 const ScopeChecks = ({
@@ -171,26 +144,23 @@ const ScopeChecks = ({
 
 const NewTokenPage = ({
   form = new Form.Form([]),
-  options,
+  offered,
   problem,
   visit
 }: {
   readonly visit: Visit
-  readonly options: Options
+  readonly offered: Offered
   readonly form?: Form.Form
   readonly problem?: AnyApiError | undefined
 }) => {
   const team = visit.team
   if (team === null) return null
-  const level = form.filled("accessLevel") ?? "read"
-  const offered = Lifetime.literals.filter((lifetime) => Plans.lifetimeAllowed(team.plan, lifetime))
-  const picked = (name: string, value: string) => form.all(name).includes(value)
+  const lifetimesOffered = Lifetime.literals.filter((lifetime) => Plans.lifetimeAllowed(team.plan, lifetime))
   const scopesProblem = Problem.about(problem, "mcpScopes")
-  const environmentsProblem = Problem.about(problem, "environments")
   const shownAtField =
     ["name", "lifetime"].includes(problem?.field ?? "") ||
     scopesProblem !== undefined ||
-    environmentsProblem !== undefined
+    Problem.about(problem, "environments") !== undefined
   return (
     <Layout
       visit={visit}
@@ -208,58 +178,18 @@ const NewTokenPage = ({
           hint="Where it is used: ci, staging server, …"
           problem={problem}
         />
-        <fieldset class="part">
-          <legend>What it may do</legend>
-          <CheckBox type="radio" name="accessLevel" value="read" checked={level === "read"}>
-            Read
-          </CheckBox>
-          <CheckBox
-            type="radio"
-            name="accessLevel"
-            value="write"
-            checked={level === "write"}
-            hint="Creates, changes and deletes secrets too. Protected environments only when they are named below."
-          >
-            Read and write
-          </CheckBox>
-        </fieldset>
+        <ReachFields form={form} offered={offered} problem={problem} />
         <Select
           name="lifetime"
           label="Works for"
-          choices={offered.map((value) => ({ value, label: lifetimes[value] }))}
-          value={form.filled("lifetime") ?? (offered.includes("90d") ? "90d" : offered.at(-1))}
+          choices={lifetimesOffered.map((value) => ({ value, label: lifetimes[value] }))}
+          value={form.filled("lifetime") ?? (lifetimesOffered.includes("90d") ? "90d" : lifetimesOffered.at(-1))}
           problem={problem}
         />
         <fieldset class="part">
-          <legend>Projects</legend>
-          <p class="hint">None chosen: all projects of the team, also later ones.</p>
-          <div class="checks">
-            {options.projects.map((project) => (
-              <CheckBox name="projects" value={project.id} checked={picked("projects", project.id)}>
-                {project.name} <code class="hint">{project.slug}</code>
-              </CheckBox>
-            ))}
-          </div>
-        </fieldset>
-        <fieldset class="part">
-          <legend>Environments</legend>
-          <p class="hint">
-            None chosen: all environments of these projects. Chosen ones are looked up now; later ones of the same name
-            are not reached.
-          </p>
-          <div class="checks">
-            {options.slugs.map((environment) => (
-              <CheckBox name="environments" value={environment.slug} checked={picked("environments", environment.slug)}>
-                <code>{environment.slug}</code> {environment.protected ? <Badge tone="amber">protected</Badge> : null}
-              </CheckBox>
-            ))}
-          </div>
-          {environmentsProblem === undefined ? null : <p class="error">{environmentsProblem}</p>}
-        </fieldset>
-        <fieldset class="part">
           <legend>For AI agents (MCP)</legend>
           <p class="hint">None chosen: the token does not work at /mcp.</p>
-          <ScopeChecks name="mcpScopes" offered={allScopes} checked={(scope) => picked("mcpScopes", scope)} />
+          <ScopeChecks name="mcpScopes" offered={allScopes} checked={(scope) => picked(form, "mcpScopes", scope)} />
           {scopesProblem === undefined ? null : <p class="error">{scopesProblem}</p>}
         </fieldset>
         <div class="buttons">
@@ -329,7 +259,7 @@ const TokenPage = ({
             <dl class="facts">
               <dt>Reaches</dt>
               <dd>
-                <Reach token={token} />
+                <Reach of={token} />
               </dd>
               <dt>MCP scopes</dt>
               <dd>
@@ -435,8 +365,7 @@ export const routes = (pages: Pages) =>
   Effect.gen(function* () {
     const access = yield* Access
     const tokens = yield* Tokens
-    const projects = yield* Projects
-    const environments = yield* Environments
+    const offered = yield* offers
 
     const manage = (teamId: TeamId, audit: AuditAction) => access.team("tokens:manage", teamId, { audit })
     const teamParam = param("teamId", TeamId)
@@ -450,25 +379,11 @@ export const routes = (pages: Pages) =>
       })
     )
 
-    const options = Effect.fnUntraced(function* (teamId: TeamId) {
-      const reach = yield* access.eachTeam("projects:read", { audit: "project.list" })
-      const inTeam = { ...reach, teams: reach.teams.filter((team) => team.id === teamId) }
-      const slugs = new Map<string, boolean>()
-      for (const found of (yield* environments.ofTeams(inTeam)).values()) {
-        for (const one of found) slugs.set(one.slug, one.protected || slugs.get(one.slug) === true)
-      }
-      const found: Options = {
-        projects: yield* projects.list(inTeam),
-        slugs: [...slugs].map(([slug, isProtected]) => ({ slug, protected: isProtected })).slice(0, 100)
-      }
-      return found
-    })
-
     const form = pages.person((visit) =>
       Effect.gen(function* () {
         const teamId = yield* teamParam
         yield* manage(teamId, "token.list")
-        return Html.page(<NewTokenPage visit={pages.inTeam(visit, teamId)} options={yield* options(teamId)} />)
+        return Html.page(<NewTokenPage visit={pages.inTeam(visit, teamId)} offered={yield* offered(teamId)} />)
       })
     )
     const create = pages.person((visit) =>
@@ -476,16 +391,13 @@ export const routes = (pages: Pages) =>
         const teamId = yield* teamParam
         const at = pages.inTeam(visit, teamId)
         const form = yield* Form.read
-        const listed = (name: string) => (form.has(name) ? { [name]: form.all(name) } : {})
         const made = yield* attempt(
           Effect.gen(function* () {
             const body = yield* Form.decode(CreateApiToken)({
               name: form.text("name"),
               accessLevel: form.text("accessLevel"),
               lifetime: form.text("lifetime"),
-              ...listed("projects"),
-              ...listed("environments"),
-              ...listed("mcpScopes")
+              ...chosen(form, "projects", "environments", "mcpScopes")
             })
             return yield* tokens.create(yield* manage(teamId, "token.create"), body)
           })
@@ -493,7 +405,7 @@ export const routes = (pages: Pages) =>
         return Either.isRight(made)
           ? Html.page(<ShownOnce visit={at} token={made.right} replaced={false} />)
           : shown(
-              <NewTokenPage visit={at} options={yield* options(teamId)} form={form} problem={made.left} />,
+              <NewTokenPage visit={at} offered={yield* offered(teamId)} form={form} problem={made.left} />,
               made.left
             )
       })

@@ -101,9 +101,8 @@ export class Rules extends Effect.Service<Rules>()("machines/Rules", {
       }))
     })
 
-    const create = Effect.fn("Rules.create")(function* (permit: Manage, input: CreateMachineRule) {
-      const { teamId } = permit.target
-      const { claims, issuer } = input
+    /** VALIDATION_FAILED for a rule that nobody can mean: an issuer out of reach, or one that would let in strangers. */
+    const check = Effect.fnUntraced(function* ({ claims, issuer }: Pick<CreateMachineRule, "claims" | "issuer">) {
       if (!outbound.allows(issuer) || issuer.includes("?")) {
         return yield* new ValidationFailed({
           field: "issuer",
@@ -124,6 +123,12 @@ export class Rules extends Effect.Service<Rules>()("machines/Rules", {
             "This issuer signs for everybody: bind the owner of the job (repository or project, or sub with the full path)."
         })
       }
+    })
+
+    const create = Effect.fn("Rules.create")(function* (permit: Manage, input: CreateMachineRule) {
+      const { teamId } = permit.target
+      const { claims, issuer } = input
+      yield* check(input)
       return yield* change(
         services,
         permit.event(),
@@ -180,6 +185,6 @@ export class Rules extends Effect.Service<Rules>()("machines/Rules", {
       )
     })
 
-    return { create, list, remove } as const
+    return { check, create, list, remove } as const
   })
 }) {}

@@ -11,6 +11,7 @@ import {
   CredentialInvalid,
   CredentialRevoked,
   Forbidden,
+  GrantNotFound,
   NameTaken,
   PlanLimitReached,
   Unauthenticated,
@@ -47,6 +48,23 @@ interface InvitationRow {
   readonly acceptedAt: Date | null
   readonly revokedAt: Date | null
 }
+/** An invitation that waits for its person. The link itself is kept nowhere. */
+export interface OpenInvitation {
+  readonly id: string
+  readonly email: string
+  readonly role: Role
+  readonly invitedBy: string
+  readonly createdAt: string
+  readonly expiresAt: string
+}
+interface OpenRow {
+  readonly id: string
+  readonly email: string
+  readonly role: Role
+  readonly invitedBy: string
+  readonly createdAt: Date
+  readonly expiresAt: Date
+}
 interface UserRow {
   readonly id: UserId
   readonly email: string
@@ -63,6 +81,20 @@ export class Invitations extends Effect.Service<Invitations>()("projects/Invitat
     const sessions = yield* Sessions
     const services = { sql, audit }
 
+    /** The team's lock, and the role that the acting person has under it: one lost on the way here does not count. */
+    const actingRole = Effect.fnUntraced(function* (permit: TeamPermit<"members:manage">) {
+      const { user } = permit.caller
+      const { teamId } = permit.target
+      yield* sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`
+      const self = yield* sql<{ readonly role: Role }>`
+        SELECT role FROM memberships WHERE team_id = ${teamId} AND user_id = ${user?.id ?? null}::uuid AND active`
+      return self.at(0)?.role
+    })
+
+    /** "Only owners manage owners" (decisions 9): also before they have joined. */
+    const mayInvite = (acting: Role | undefined, role: Role) =>
+      acting === "owner" || (acting === "admin" && role !== "owner")
+
     /** NAME_TAKEN for a member, active or not; a new invitation of the same person replaces the one before. */
     const invite = Effect.fn("Invitations.invite")(function* (
       permit: TeamPermit<"members:manage">,
@@ -75,12 +107,15 @@ export class Invitations extends Effect.Service<Invitations>()("projects/Invitat
         services,
         permit.event({ target: { type: "invitation", id: "", name: input.email } }),
         Effect.gen(function* () {
-          yield* sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`
-          const self = yield* sql<{ readonly role: Role }>`
-            SELECT role FROM memberships WHERE team_id = ${teamId} AND user_id = ${user.id} AND active`
-          const role = self.at(0)?.role
-          if (role !== "owner" && (role !== "admin" || input.role === "owner")) return yield* new Forbidden()
+          const acting = yield* actingRole(permit)
+          if (!mayInvite(acting, input.role)) return yield* new Forbidden()
           const now = yield* DateTime.nowAsDate
+          const replaced = yield* sql<{ readonly role: Role }>`
+            SELECT role FROM invitations
+            WHERE team_id = ${teamId} AND email = ${input.email} AND accepted_at IS NULL AND revoked_at IS NULL
+              AND expires_at > ${now}`
+          // Replacing takes it back, too.
+          if (replaced.some(({ role }) => !mayInvite(acting, role))) return yield* new Forbidden()
           const [counts] = yield* sql<{ readonly members: number; readonly open: number; readonly known: boolean }>`
             SELECT
               (SELECT count(*)::int FROM memberships WHERE team_id = ${teamId}) AS members,
@@ -117,6 +152,45 @@ export class Invitations extends Effect.Service<Invitations>()("projects/Invitat
             expiresAt: expiresAt.toISOString()
           }
           return invitation
+        })
+      )
+    })
+
+    /** Newest first: those whose links still work. */
+    const list = Effect.fn("Invitations.list")(function* (permit: TeamPermit<"members:manage">) {
+      const rows = yield* sql<OpenRow>`
+        SELECT i.id, i.email, i.role, u.email AS invited_by, i.created_at, i.expires_at
+        FROM invitations i JOIN users u ON u.id = i.invited_by
+        WHERE i.team_id = ${permit.target.teamId} AND i.accepted_at IS NULL AND i.revoked_at IS NULL
+          AND i.expires_at > ${yield* DateTime.nowAsDate}
+        ORDER BY i.id DESC LIMIT ${Plans.membersPerTeam}`
+      return rows.map((row): OpenInvitation => ({
+        ...row,
+        createdAt: row.createdAt.toISOString(),
+        expiresAt: row.expiresAt.toISOString()
+      }))
+    }, Effect.orDie)
+
+    /**
+     * Takes an open invitation back: its link is then as unknown as one that never was. GRANT_NOT_FOUND for one that is
+     * not open any more; FORBIDDEN for one that the person could not have made.
+     */
+    const withdraw = Effect.fn("Invitations.withdraw")(function* (permit: TeamPermit<"members:manage">, id: string) {
+      const { teamId } = permit.target
+      const event = (name: string) => permit.event({ target: { type: "invitation", id, name } })
+      yield* change(
+        services,
+        event(""),
+        Effect.gen(function* () {
+          const acting = yield* actingRole(permit)
+          const [found] = yield* sql<{ readonly email: string; readonly role: Role }>`
+            SELECT email, role FROM invitations
+            WHERE id = ${id} AND team_id = ${teamId} AND accepted_at IS NULL AND revoked_at IS NULL
+              AND expires_at > ${yield* DateTime.nowAsDate}`
+          if (found === undefined) return yield* new GrantNotFound({ message: "This invitation is not open any more." })
+          if (!mayInvite(acting, found.role)) return yield* new Forbidden()
+          yield* sql`DELETE FROM invitations WHERE id = ${id}`
+          yield* audit.append(event(found.email))
         })
       )
     })
@@ -233,6 +307,6 @@ export class Invitations extends Effect.Service<Invitations>()("projects/Invitat
       )
     })
 
-    return { invite, preview, accept } as const
+    return { invite, list, withdraw, preview, accept } as const
   })
 }) {}
