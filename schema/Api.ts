@@ -97,14 +97,14 @@ const noBody = nothing("body")
 
 const closedEndpoint = (endpoint: HttpApiEndpoint.HttpApiEndpoint.AnyWithProps) => {
   const queried = Option.isSome(endpoint.urlParamsSchema) ? endpoint : endpoint.setUrlParams(noQuery)
-  return endpoint.method === "GET" || endpoint.method === "DELETE" || Option.isSome(endpoint.payloadSchema)
-    ? queried
-    : queried.setPayload(noBody)
+  return endpoint.method === "GET" || Option.isSome(endpoint.payloadSchema) ? queried : queried.setPayload(noBody)
 }
 
 /**
  * A route that declares no query, or no body, refuses one: an unknown parameter or member is a 400 everywhere
  * (decisions 3). It is said here and not in the groups, where it would make every client call pass `urlParams: {}`.
+ * DELETE is no exception: no route takes members with it, and what a client meant by them must not be lost in silence.
+ * GET is: what comes with it has no meaning (RFC 9110 9.3.1) and may be gone before it is here, so that nobody reads it.
  */
 const closed = <A extends HttpApi.HttpApi.Any>(api: A): A => {
   // The types of the groups stay: what is added here is never seen by a handler, which HttpApi's types cannot say.

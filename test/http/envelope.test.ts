@@ -40,6 +40,8 @@ const assertFailure = (answer: TestApp.Answer, status: number, code: string, fie
   assert.strictEqual(answer.headers.get("cache-control"), "no-store")
 }
 
+const json = { "content-type": "application/json" }
+
 /** Bytes on the wire, for what `fetch` would not send. */
 const raw = (text: string) =>
   Effect.flatMap(Server.Listening, ({ port }) =>
@@ -180,6 +182,40 @@ describe("the envelope of failures", () => {
           "projectId"
         )
         assertFailure(yield* TestApp.del("/secrets/x", { bearer }), 400, "VALIDATION_FAILED", "secretId")
+      })
+    )
+
+    it.effect("a DELETE takes no body: what it brings is refused by its name, and nothing is deleted", () =>
+      Effect.gen(function* () {
+        const { bearer, secret } = yield* setUp
+        const created = yield* TestApp.post("/secrets", { bearer, json: { ...secret, value: "v" } })
+        const path = `/secrets/${created.json.id}`
+        const refused = { disposition: "cascade" }
+        assertFailure(yield* TestApp.del(path, { bearer, json: refused }), 400, "VALIDATION_FAILED", "disposition")
+        assertFailure(yield* TestApp.del("/me/token", { bearer, json: { id: 1 } }), 400, "VALIDATION_FAILED", "id")
+        assertFailure(yield* TestApp.del(path, { bearer, json: [1] }), 400, "VALIDATION_FAILED", "0")
+        assertFailure(yield* TestApp.del(path, { bearer, json: "x" }), 400, "VALIDATION_FAILED")
+        assertFailure(yield* TestApp.del(path, { bearer, body: "{", headers: json }), 400, "VALIDATION_FAILED")
+        // The credential comes first, as everywhere (decisions 3).
+        assertFailure(yield* TestApp.del(path, { json: refused }), 401, "UNAUTHENTICATED")
+        // No body in any of the ways to say so.
+        assert.strictEqual((yield* TestApp.del(path, { bearer, headers: json })).status, 200)
+        assertFailure(yield* TestApp.del(path, { bearer, json: {} }), 404, "SECRET_NOT_FOUND")
+        assertFailure(yield* TestApp.del(path, { bearer, json: null }), 404, "SECRET_NOT_FOUND")
+      })
+    )
+
+    it.effect("what comes with a GET is not read, and the next request of the connection is answered", () =>
+      Effect.gen(function* () {
+        const { bearer } = yield* setUp
+        const head = `host: 127.0.0.1\r\nauthorization: Bearer ${bearer}\r\n`
+        const body = JSON.stringify({ nope: "x".repeat(2_000_000) })
+        const answers = yield* raw(
+          `GET /me/verify HTTP/1.1\r\n${head}content-type: application/json\r\n` +
+            `content-length: ${body.length}\r\n\r\n${body}` +
+            `GET /capabilities HTTP/1.1\r\n${head}connection: close\r\n\r\n`
+        )
+        assert.lengthOf(answers.match(/HTTP\/1\.1 200 OK/g) ?? [], 2, answers.slice(0, 2_000))
       })
     )
 

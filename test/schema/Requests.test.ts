@@ -61,7 +61,7 @@ describe("every route", () => {
     })
   }
 
-  for (const route of servedRoutes.filter(({ method }) => method === "POST" || method === "PATCH")) {
+  for (const route of servedRoutes.filter(({ method }) => method !== "GET")) {
     it(`${route.name} refuses an unknown body member by its name`, () => {
       const example = typeof route.request === "object" ? route.request : {}
       assert.strictEqual(fieldOf(schemaOf(route.payload), { ...example, zz: 1 }), "zz")
