@@ -193,7 +193,7 @@ export class Exchange extends Effect.Service<Exchange>()("machines/Exchange", {
       yield* sql`
         DELETE FROM api_tokens WHERE rule_id IS NOT NULL AND expires_at < ${new Date(now - keptAfterExpiry)}`
     })
-    yield* Housekeeping.every("5 minutes", purge)
+    yield* Housekeeping.every("5 minutes", purge, "purge of machine tokens")
 
     return { exchange, purge: Effect.orDie(purge) } as const
   })

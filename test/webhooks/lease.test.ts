@@ -1,10 +1,11 @@
-/** A process that dies between sending and settling, without the server around it: no other process is there to help. */
+/** Leases of deliveries, without the server around them: who sends what, and when another does. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as VaultLocal from "#layers/VaultLocal.ts"
@@ -25,71 +26,151 @@ const app = Layer.merge(WebhookSecrets.Default, Outbound.Default).pipe(
   Layer.provideMerge(MovableClock.layer)
 )
 
-/** What a process is to the outbox: it is gone when its scope is closed, whatever it was doing. */
+/** What a process that ends in order is to the outbox: it is gone when its scope is closed. */
 const process = Effect.gen(function* () {
   const scope = yield* Scope.make()
   const built = yield* Layer.buildWithScope(Layer.fresh(Dispatcher.Default), scope)
   return { dispatcher: Context.get(built, Dispatcher), kill: Scope.close(scope, Exit.void) }
 })
 
-const hook = (url: string) =>
+const hook = (url: string, count = 1) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const crypto = yield* Crypto
     const team = yield* World.team()
-    const id = yield* crypto.uuid
     const at = yield* Clock.currentTimeMillis
-    const { sealed } = yield* Effect.flatMap(WebhookSecrets, (secrets) => secrets.make(team.id))
-    yield* sql`
-      INSERT INTO webhooks (id, team_id, name, url, enabled, created_by, created_at, updated_at)
-      VALUES (${id}, ${team.id}, 'hook', ${url}, true, ${team.owner.id}, ${new Date(at)}, ${new Date(at)})`
-    yield* sql`
-      INSERT INTO webhook_secrets (id, webhook_id, root_key_id, wrapped)
-      VALUES (${sealed.id}, ${id}, ${sealed.rootKeyId}, ${sealed.wrapped})`
+    const ids: Array<string> = []
+    for (let i = 0; i < count; i++) {
+      const id = yield* crypto.uuid
+      ids.push(id)
+      const { sealed } = yield* Effect.flatMap(WebhookSecrets, (secrets) => secrets.make(team.id))
+      yield* sql`
+        INSERT INTO webhooks (id, team_id, name, url, enabled, created_by, created_at, updated_at)
+        VALUES (${id}, ${team.id}, 'hook', ${url}, true, ${team.owner.id}, ${new Date(at)}, ${new Date(at)})`
+      yield* sql`
+        INSERT INTO webhook_secrets (id, webhook_id, root_key_id, wrapped)
+        VALUES (${sealed.id}, ${id}, ${sealed.rootKeyId}, ${sealed.wrapped})`
+    }
     const change = Effect.gen(function* () {
       const event = { keys: ["A"] }
       const actor = { type: "user", id: team.owner.id, name: team.owner.email }
       yield* Outbox.enqueue(sql, [{ id: yield* crypto.uuid, at, action: "secret.create", team: team.id, event, actor }])
     })
     const rows = sql<{ readonly state: string; readonly attempts: number }>`
-      SELECT state, attempts FROM webhook_deliveries WHERE webhook_id = ${id}`
+      SELECT state, attempts FROM webhook_deliveries WHERE webhook_id = any(${ids}::uuid[])`
     return { change, rows }
   })
 
+const until = <E, R>(what: string, condition: Effect.Effect<boolean, E, R>): Effect.Effect<void, E, R> =>
+  Effect.gen(function* () {
+    for (let i = 0; i < 1_500; i++) {
+      if (yield* condition) return
+      yield* Effect.sleep("20 millis")
+    }
+    assert.fail(`waited in vain until ${what}`)
+  })
+
+/** Answers when it is told to: each event's id, and how to answer it. */
+const receiver = Effect.gen(function* () {
+  const asked: Array<{ readonly id: unknown; readonly answer: () => void }> = []
+  const { url } = yield* serve((request, response) => {
+    asked.push({ id: request.headers["ampoule-event-id"], answer: () => void response.writeHead(204).end() })
+  })
+  const has = (n: number) =>
+    until(
+      `${n} are received`,
+      Effect.sync(() => asked.length >= n)
+    )
+  return { url, asked, has }
+})
+
 layer(app, { excludeTestServices: true })("a delivery", (it) => {
-  it.scoped("of a process that is gone in the middle of it is sent by another when its lease is over, not before", () =>
+  it.scoped("is not sent again while its lease lasts, and then is, whoever held it", () =>
     Effect.gen(function* () {
-      const ids: Array<unknown> = []
-      const { url } = yield* serve((request, response) => {
-        ids.push(request.headers["ampoule-event-id"])
-        if (ids.length > 1) response.writeHead(204).end()
-      })
+      const { asked, has, url } = yield* receiver
+      const { change, rows } = yield* hook(url)
+      const first = yield* process
+      yield* Effect.addFinalizer(() => first.kill)
+      const second = yield* process
+      yield* Effect.addFinalizer(() => second.kill)
+      yield* change
+      yield* has(1)
+      assert.strictEqual(yield* second.dispatcher.drain, 0)
+      // As if the process that sent it had stood still for a minute.
+      yield* MovableClock.advance(lease)
+      yield* has(2)
+      assert.strictEqual(asked[1].id, asked[0].id)
+      asked[1].answer()
+      yield* until(
+        "it is recorded",
+        Effect.map(rows, ([row]) => row.state === "delivered")
+      )
+      // The late answer counts for nothing: its lease was over.
+      asked[0].answer()
+      yield* Effect.all([first.dispatcher.drain, second.dispatcher.drain])
+      assert.deepStrictEqual(yield* rows, [{ state: "delivered", attempts: 2 }])
+    })
+  )
+
+  it.scoped("of a process that ends in order is waited for", () =>
+    Effect.gen(function* () {
+      const { asked, has, url } = yield* receiver
       const { change, rows } = yield* hook(url)
       const first = yield* process
       yield* change
-      yield* Effect.forkDaemon(first.dispatcher.drain).pipe(
-        Effect.flatMap((sending) =>
-          Effect.gen(function* () {
-            for (let i = 0; i < 100 && ids.length === 0; i++) yield* Effect.sleep("20 millis")
-            yield* first.kill
-            yield* sending.interruptAsFork(sending.id())
-          })
-        )
-      )
-      assert.strictEqual(ids.length, 1)
-      assert.deepStrictEqual(yield* rows, [{ state: "pending", attempts: 1 }])
+      yield* has(1)
+      const ending = yield* Effect.fork(first.kill)
+      yield* Effect.sleep("50 millis")
+      asked[0].answer()
+      yield* Fiber.join(ending)
+      assert.deepStrictEqual(yield* rows, [{ state: "delivered", attempts: 1 }])
+    })
+  )
 
+  it.scoped("that no receiver answers before the process has ended is sent by another at once", () =>
+    Effect.gen(function* () {
+      const { asked, has, url } = yield* receiver
+      const { change, rows } = yield* hook(url)
+      const first = yield* process
+      yield* change
+      yield* has(1)
+      yield* first.kill
+      assert.deepStrictEqual(yield* rows, [{ state: "pending", attempts: 1 }])
       const second = yield* process
       yield* Effect.addFinalizer(() => second.kill)
-      assert.strictEqual(yield* second.dispatcher.drain, 0)
-      yield* MovableClock.advance(lease)
-      for (let i = 0; i < 100 && (yield* rows)[0].state === "pending"; i++) {
-        yield* second.dispatcher.drain
-        yield* Effect.sleep("20 millis")
-      }
-      assert.deepStrictEqual(yield* rows, [{ state: "delivered", attempts: 2 }])
-      assert.strictEqual(ids.length, 2)
-      assert.strictEqual(ids[0], ids[1])
+      yield* has(2)
+      asked[1].answer()
+      yield* until(
+        "it is recorded",
+        Effect.map(rows, ([row]) => row.state === "delivered")
+      )
+      assert.strictEqual(asked[1].id, asked[0].id)
+    })
+  )
+
+  it.scoped("of one team does not wait behind the backlog of another whose receivers are slow", () =>
+    Effect.gen(function* () {
+      const slow = yield* receiver
+      const fine = yield* receiver
+      // More webhooks than there are places, and more events than anybody takes at once, all older than the one below.
+      const stuck = yield* hook(slow.url, 6)
+      for (let i = 0; i < 8; i++) yield* stuck.change
+      yield* MovableClock.advance(1_000)
+      const other = yield* hook(fine.url)
+      yield* other.change
+      const sender = yield* process
+      yield* Effect.addFinalizer(() => sender.kill)
+      yield* fine.has(1)
+      fine.asked[0].answer()
+      yield* until(
+        "it is recorded",
+        Effect.map(other.rows, ([row]) => row.state === "delivered")
+      )
+      // Nor does what comes later wait for the answers of those.
+      yield* other.change
+      yield* fine.has(2)
+      fine.asked[1].answer()
+      for (const { answer } of slow.asked) answer()
     })
   )
 })

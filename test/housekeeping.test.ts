@@ -1,0 +1,44 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
+import * as HashMap from "effect/HashMap"
+import * as Housekeeping from "#src/Housekeeping.ts"
+
+describe("work behind the requests", () => {
+  it.scopedLive(
+    "goes on after failures, which are told once in a row, by name and code alone, and so is their end",
+    () =>
+      Effect.gen(function* () {
+        const told: Array<{ readonly message: string; readonly about: Record<string, unknown> }> = []
+        const log = Logger.replace(
+          Logger.defaultLogger,
+          Logger.make(({ annotations, message }) => {
+            told.push({ message: String(message), about: Object.fromEntries(HashMap.toEntries(annotations)) })
+          })
+        )
+        let turn = 0
+        const work = Effect.suspend(() => {
+          turn++
+          if (turn === 3) return Effect.void
+          if (turn > 4) return Effect.void
+          return Effect.fail({
+            _tag: "SqlError",
+            message: "canary-5f1d",
+            cause: { code: "40P01", detail: "canary-5f1d" }
+          })
+        })
+        yield* Housekeeping.every("1 millis", work, "sweeping").pipe(Effect.provide(log))
+        for (let i = 0; i < 3_000 && turn < 8; i++) yield* Effect.sleep("10 millis")
+        assert.isAtLeast(turn, 8)
+        const failed = [
+          "Work behind the requests failed; it is tried again.",
+          { work: "sweeping", error: "SqlError 40P01" }
+        ] as const
+        const goesOn = ["Work behind the requests goes on.", { work: "sweeping" }] as const
+        assert.deepStrictEqual(
+          told.map(({ about, message }) => [message, about]),
+          [failed, goesOn, failed, goesOn].map((one) => [...one])
+        )
+      })
+  )
+})
