@@ -14,7 +14,7 @@ import * as Ask from "./Ask.ts"
 import { call, secrets as secretsClient } from "./Client.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import { inject } from "./Inject.ts"
-import { codecs, formats } from "./Formats.ts"
+import { codecs, formats, readFormats } from "./Formats.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, warn } from "./Output.ts"
 import { listAll, within } from "./Reach.ts"
@@ -120,6 +120,31 @@ export const inRequests = (entries: ReadonlyArray<ParsedEntry>): ReadonlyArray<R
   return requests
 }
 
+/** `db-url`, `db.url` and `dbUrl` as DB_URL. */
+export const upperCase = (name: string): string =>
+  name
+    .replace(/([a-z0-9])([A-Z])/g, "$1_$2")
+    .replace(/[^A-Za-z0-9]+/g, "_")
+    .replace(/^_+|_+$/g, "")
+    .toUpperCase()
+
+const unlikeEachOther = Effect.fnUntraced(function* (
+  entries: ReadonlyArray<ParsedEntry>,
+  renamed: ReadonlyArray<ParsedEntry>
+) {
+  const first = new Map<string, number>()
+  for (const [i, { key, line }] of renamed.entries()) {
+    const other = first.get(key)
+    if (other !== undefined) {
+      return yield* new CliFailure({
+        message: `line ${line}: ${plain(entries[i]?.key ?? "")} and ${plain(entries[other]?.key ?? "")} would both be ${plain(key)}.`,
+        hint: "Rename one of them in the file, then try again."
+      })
+    }
+    first.set(key, i)
+  }
+})
+
 const readFile = Effect.fnUntraced(function* (file: string) {
   if (file === Ask.standardInputName) {
     if (stdinIsTerminal()) return yield* usage("Nothing is piped in.", "Name a file, or pipe one in.")
@@ -141,7 +166,7 @@ const checked = Effect.fnUntraced(function* (entries: ReadonlyArray<ParsedEntry>
     const where = invalidKeys.slice(0, 5).map(({ line, name }) => `line ${line}: ${plain(name.slice(0, 60))}`)
     return yield* new CliFailure({
       message: `${invalidKeys.length === 1 ? "A name is" : `${invalidKeys.length} names are`} no secret key. ${where.join("; ")}.`,
-      hint: "Keys are A-Z, 0-9 and _, starting with a letter. Rename them in the file, then try again."
+      hint: "Keys are A-Z, 0-9 and _, starting with a letter. Rename them in the file, or say --upper-case."
     })
   }
   const tooLong = entries.find(({ key, value }) => Option.isNone(decodeEntry({ key, value })))
@@ -164,10 +189,11 @@ export const importCommand = Command.make(
     ...options,
     yes: Shared.yes,
     json: Shared.json,
-    format: Options.choice("format", formats).pipe(
-      Options.withDescription("Of the file; else from its name, else dotenv"),
+    format: Options.choice("format", readFormats).pipe(
+      Options.withDescription("Of the file; else told from its name and content"),
       Options.optional
     ),
+    upperCase: Options.boolean("upper-case").pipe(Options.withDescription("Write names like db-url as DB_URL")),
     literal: Options.boolean("literal").pipe(Options.withDescription("Take ${KEY} as text, not as a reference")),
     dryRun: Options.boolean("dry-run").pipe(Options.withDescription("Show what would be done, and stop")),
     file: Args.text({ name: "FILE" }).pipe(Args.withDescription("File to read; - is standard input"))
@@ -175,20 +201,31 @@ export const importCommand = Command.make(
   (options) =>
     Effect.gen(function* () {
       yield* Target.target(options)
-      const { formatOf, parse } = yield* codecs
-      const format = Option.getOrElse(options.format, () => formatOf(options.file) ?? "dotenv")
-      const parsed = parse(format, yield* readFile(options.file))
+      const { detect, read } = yield* codecs
+      const text = yield* readFile(options.file)
+      const format = Option.getOrElse(options.format, () => detect(options.file, text))
+      const name = options.file === Ask.standardInputName ? "standard input" : plain(options.file)
+      const parsed = read(format, text)
       if (Either.isLeft(parsed)) {
         return yield* new CliFailure({
-          message: `${options.file} as ${format}: ${parsed.left.message}.`,
-          hint: "--format says which format it is."
+          message: `${name} as ${format}: ${parsed.left.message}.`,
+          ...(Option.isSome(options.format)
+            ? {}
+            : { hint: `--format says which format it is, if it is not ${format}.` })
         })
       }
-      if (parsed.right.length === 0) return yield* new CliFailure({ message: `${options.file} holds no entries.` })
-      const meant = options.literal
-        ? parsed.right.map((entry) => ({ ...entry, value: literally(entry.value) }))
-        : parsed.right
+      const { entries, origin } = parsed.right
+      if (entries.length === 0) return yield* new CliFailure({ message: `${name} holds no entries.` })
+      const meant = entries.map((entry) => ({
+        ...entry,
+        key: options.upperCase ? upperCase(entry.key) : entry.key,
+        value: options.literal ? literally(entry.value) : entry.value
+      }))
+      yield* unlikeEachOther(entries, meant)
       yield* checked(meant)
+      const readAs = origin === undefined ? format : `${format} of \`${origin}\``
+      if (!options.json)
+        yield* note(`${name}: ${readAs}, ${meant.length === 1 ? "1 entry" : `${meant.length} entries`}`)
 
       yield* within(options, ({ session, ...place }) =>
         Effect.gen(function* () {
@@ -201,7 +238,7 @@ export const importCommand = Command.make(
               `${create.length} new, ${update.length} there already (unchanged ones stay as they are), in ${place.environment}`
             )
           }
-          if (options.dryRun) return options.json ? yield* json({ create, update }) : undefined
+          if (options.dryRun) return options.json ? yield* json({ format, origin, create, update }) : undefined
           if (!options.yes && !(yield* Ask.confirm(`Write ${meant.length} to ${place.environment}?`))) {
             return yield* new CliFailure({ message: "Nothing was written." })
           }
@@ -239,14 +276,18 @@ export const importCommand = Command.make(
 ).pipe(
   Command.withDescription(
     Shared.describe(
-      "Write the entries of a file: dotenv, JSON, YAML, shell, docker env-file; also exports of Doppler, Infisical and dotenv tools.",
+      "Write the entries of a file: dotenv, JSON, YAML, CSV, shell, docker env-file, and what other secret managers print.",
       {
         more: [
-          "Shows the keys and asks first. Up to 100 entries are written together or not at all; more go in several steps."
+          "Shows the keys and asks first. Up to 100 entries are written together or not at all; more go in several steps.",
+          "Also reads the JSON of: doppler secrets, infisical export, vault kv get, aws secretsmanager and ssm, gcloud secrets, kubectl get secret. Encrypted files (dotenvx, SOPS) are refused: decrypt them on the way in."
         ],
         examples: [
           "ampoule secrets import .env --project shop --env development",
-          "doppler secrets download --no-file --format json | ampoule secrets import - --format json --yes",
+          "doppler secrets --json | ampoule secrets import - --yes",
+          "infisical export --format=json | ampoule secrets import - --yes",
+          "vault kv get -format=json secret/shop | ampoule secrets import - --upper-case --yes",
+          "dotenvx decrypt --stdout | ampoule secrets import - --yes",
           "ampoule secrets import backup.yaml --dry-run"
         ]
       }

@@ -18,7 +18,7 @@ import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import { writeWhole } from "./Folders.ts"
 import * as Help from "./Help.ts"
-import { codecs, formats } from "./Formats.ts"
+import { codecs, formats, readFormats } from "./Formats.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain, stdinIsTerminal, stdoutIsTerminal, warn } from "./Output.ts"
 import { parseKey } from "./Reach.ts"
@@ -238,8 +238,8 @@ const sealFile = Command.make(
     ...Shared.connection,
     ...Shared.target,
     offline,
-    format: Options.choice("format", formats).pipe(
-      Options.withDescription("Of the plain file; else from its name, else dotenv"),
+    format: Options.choice("format", readFormats).pipe(
+      Options.withDescription("Of the plain file; else told from its name and content"),
       Options.optional
     ),
     manifest: Options.boolean("manifest").pipe(
@@ -251,9 +251,9 @@ const sealFile = Command.make(
   },
   (options) =>
     Effect.gen(function* () {
-      const { formatOf, parse } = yield* codecs
-      const format = Option.getOrElse(options.format, () => formatOf(options.file) ?? "dotenv")
+      const { detect, parse } = yield* codecs
       const text = options.file === Ask.standardInputName ? yield* Ask.standardInput : yield* readText(options.file)
+      const format = Option.getOrElse(options.format, () => detect(options.file, text))
       const parsed = parse(format, text)
       if (Either.isLeft(parsed)) {
         return yield* new CliFailure({ message: `${options.file} as ${format}: ${parsed.left.message}.` })

@@ -138,10 +138,6 @@ export const parse: Parse = (text) => {
     entries.push({ key: source.slice(name, nameEnd), value: value.value, line })
     at = value.end + 1
   }
-  if (entries.some((entry) => entry.key.startsWith("DOTENV_PUBLIC_KEY"))) {
-    const sealed = entries.find((entry) => entry.value.startsWith("encrypted:"))
-    if (sealed !== undefined) return failure(sealed.line, "the value is encrypted by dotenvx: decrypt the file first")
-  }
   return checkEntries(entries)
 }
 

@@ -1,6 +1,8 @@
 /** All file formats behind one pair of functions. */
-import type * as Either from "effect/Either"
+import * as Either from "effect/Either"
 import type { Entry, FormatRefused, Parse, ParsedEntry, ParseFailure, Print } from "./Entry.ts"
+import { refuseCiphertext } from "./Ciphertext.ts"
+import * as Csv from "./Csv.ts"
 import * as DockerEnvFile from "./DockerEnvFile.ts"
 import * as Dotenv from "./Dotenv.ts"
 import * as JsonFormat from "./JsonFormat.ts"
@@ -8,6 +10,8 @@ import * as Shell from "./Shell.ts"
 import * as Yaml from "./Yaml.ts"
 
 export type Format = "dotenv" | "json" | "yaml" | "shell" | "docker"
+/** Also what is only read. */
+export type ReadFormat = Format | "csv"
 
 const codecs: Readonly<Record<Format, { readonly print: Print; readonly parse: Parse }>> = {
   dotenv: Dotenv,
@@ -23,15 +27,48 @@ export const formats: ReadonlyArray<Format> = ["dotenv", "json", "yaml", "shell"
 export const print = (format: Format, entries: ReadonlyArray<Entry>): Either.Either<string, FormatRefused> =>
   codecs[format].print(entries)
 
-/** The entries of a file, in its order; any key is accepted here (`Preview.ts` judges keys). */
-export const parse = (format: Format, text: string): Either.Either<ReadonlyArray<ParsedEntry>, ParseFailure> =>
-  codecs[format].parse(text)
+export interface Read {
+  readonly entries: ReadonlyArray<ParsedEntry>
+  /** The program whose export it is, where the file tells. */
+  readonly origin: string | undefined
+}
+
+/** The entries of a file, in its order; any key is accepted here (`Preview.ts` judges keys), encrypted values are not. */
+export const read = (format: ReadFormat, text: string): Either.Either<Read, ParseFailure> =>
+  Either.flatMap(
+    format === "json"
+      ? JsonFormat.read(text)
+      : Either.map((format === "csv" ? Csv : codecs[format]).parse(text), (entries) => ({
+          entries,
+          origin: undefined
+        })),
+    (found) => Either.map(refuseCiphertext(found.entries), () => found)
+  )
+
+export const parse = (format: ReadFormat, text: string): Either.Either<ReadonlyArray<ParsedEntry>, ParseFailure> =>
+  Either.map(read(format, text), ({ entries }) => entries)
 
 /** The format that a file name suggests; undefined when it suggests none. */
-export const formatOf = (fileName: string): Format | undefined => {
+export const formatOf = (fileName: string): ReadFormat | undefined => {
   const base = fileName.slice(Math.max(fileName.lastIndexOf("/"), fileName.lastIndexOf("\\")) + 1).toLowerCase()
   if (base.endsWith(".json")) return "json"
   if (base.endsWith(".yaml") || base.endsWith(".yml")) return "yaml"
   if (base.endsWith(".sh")) return "shell"
+  if (base.endsWith(".csv")) return "csv"
   return base === ".env" || base.startsWith(".env.") || base.endsWith(".env") ? "dotenv" : undefined
+}
+
+/** The first line that says something, without the byte order mark. */
+const firstLine = (text: string): string =>
+  /^(?:\ufeff)?(?:[ \t]*(?:#.*)?\r?\n)*[ \t]*([^\r\n]{0,300})/.exec(text)?.[1] ?? ""
+
+/** The format of a file by its name, else by what it looks like. */
+export const detect = (fileName: string, text: string): ReadFormat => {
+  const named = formatOf(fileName)
+  const line = firstLine(text)
+  // Neither of them can begin a line of a .env file.
+  if ((named === undefined || named === "dotenv") && /^[{[]/.test(line)) return "json"
+  if (named !== undefined) return named
+  if (Csv.looksLike(text)) return "csv"
+  return line.startsWith("---") || /^["']?[A-Za-z_][A-Za-z0-9_.-]*["']?:(?:[ \t]|$)/.test(line) ? "yaml" : "dotenv"
 }

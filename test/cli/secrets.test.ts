@@ -180,6 +180,27 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
     })
   )
 
+  it.scoped("says what it took a file for, and names of other managers are written in capitals when asked", () =>
+    Effect.gen(function* () {
+      const { file, run, secrets } = yield* setUp()
+      const exported = JSON.stringify({ request_id: "r", data: { "db-url": "postgres://db", apiKey: "canary" } })
+      const refused = yield* run(["secrets", "import", "-", "--yes"], { stdin: exported })
+      assert.strictEqual(refused.code, 1)
+      assert.include(refused.stderr, "--upper-case")
+      const written = yield* run(["secrets", "import", "-", "--yes", "--upper-case"], { stdin: exported })
+      assert.strictEqual(written.code, 0, written.stderr)
+      assert.include(written.stderr, "standard input: json of `vault kv get`, 2 entries")
+      assert.include(written.stderr, "+ API_KEY\n")
+      assert.strictEqual((yield* secrets("get", "DB_URL")).stdout, "postgres://db")
+      const alike = yield* secrets("import", file("a.json", '{"a-b":"canary","a_b":"x"}'), "--upper-case", "--yes")
+      assert.strictEqual(alike.code, 1)
+      assert.include(alike.stderr, "a_b and a-b would both be A_B")
+      const encrypted = yield* secrets("import", file(".env", `A="encrypted:B${"x".repeat(90)}"\n`), "--yes")
+      assert.include(encrypted.stderr, "dotenvx decrypt --stdout")
+      assert.notInclude(refused.stderr + written.stderr + alike.stderr, "canary")
+    })
+  )
+
   it.scoped("compares environments, with an exit code for scripts", () =>
     Effect.gen(function* () {
       const { secrets, set } = yield* setUp()

@@ -110,8 +110,7 @@ describe("reading .env files", () => {
       ["A='x\n'y'\n", 1, "text stands behind the closing quote"],
       ["A='x'# no space", 1, "text stands behind the closing quote"],
       ["A=-----BEGIN KEY-----\nabc==\n", 1, "a value of several lines needs quotes"],
-      ["A=1\nB=2\nA=3", 3, "the key already stands on line 1"],
-      ["DOTENV_PUBLIC_KEY=ab\nA=encrypted:xyz", 2, "the value is encrypted by dotenvx: decrypt the file first"]
+      ["A=1\nB=2\nA=3", 3, "the key already stands on line 1"]
     ]
     for (const [text, line, reason] of cases) {
       const { line: foundLine, reason: foundReason } = failureOf(text)
