@@ -273,9 +273,14 @@ const operationOf = (declared: Declared, generated: JsonObject): JsonObject => {
 const mcpErrors = {
   "400": ["JsonRpcErrorResponse", "The message is not valid JSON-RPC, or the protocol version is not known."],
   "401": ["OAuthErrorResponse", "No credential, or an invalid, expired or revoked one."],
-  "403": ["OAuthErrorResponse", "The credential lacks the scope, or the request came from another site."],
+  "403": [
+    ["OAuthErrorResponse", "JsonRpcErrorResponse"],
+    "The credential lacks the scope (OAuth), or the request came from another site (JSON-RPC)."
+  ],
   "404": ["JsonRpcErrorResponse", "No such session or method."],
   "405": ["JsonRpcErrorResponse", "Not GET, POST or DELETE."],
+  "406": ["JsonRpcErrorResponse", "The client does not accept what the answer would be."],
+  "409": ["JsonRpcErrorResponse", "The session has a stream already."],
   "413": ["JsonRpcErrorResponse", "The body is larger than 1 MiB."],
   "415": ["JsonRpcErrorResponse", "The body is not application/json."],
   "429": ["JsonRpcErrorResponse", "Rate limited."],
@@ -291,12 +296,19 @@ const mcpOperation = (
   responses: {
     ...operation.responses,
     ...Object.fromEntries(
-      Object.entries(mcpErrors).map(([status, [schema, description]]) => [
+      Object.entries(mcpErrors).map(([status, [shapes, description]]) => [
         status,
         {
           description,
           headers: headerRefs(...(errorHeaders[Number(status)] ?? [])),
-          content: { "application/json": { schema: ref("schemas", schema) } }
+          content: {
+            "application/json": {
+              schema:
+                typeof shapes === "string"
+                  ? ref("schemas", shapes)
+                  : { anyOf: shapes.map((shape) => ref("schemas", shape)) }
+            }
+          }
         }
       ])
     )

@@ -136,7 +136,7 @@ export const HostText = text({
 
 /** A user code as typed by a person: case, dashes and spaces do not count (decisions 6). An unknown one is a 404. */
 export const UserCode = Schema.transform(
-  Schema.String.pipe(Schema.filter((s) => s.length <= 64 || "is too long")),
+  Schema.String.pipe(Schema.filter((s) => codePoints(s) <= 64 || "is too long")),
   Schema.String,
   { strict: true, decode: (s) => s.replace(/[\s-]/g, "").toUpperCase(), encode: (s) => s }
 ).annotations({ jsonSchema: { type: "string", maxLength: 64 }, description: "User code, as XXXX-XXXX." })

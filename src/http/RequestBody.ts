@@ -57,6 +57,19 @@ const decode = (bytes: Buffer) =>
     catch: () => new ValidationFailed({ message: "The body is not UTF-8." })
   })
 
+/** Levels of a body; those of the contract have five at most. */
+const maxDepth = 32
+
+/** Iterative, as the input decides the depth: the recursion of what formats a refusal would run out of stack. */
+const isTooDeep = (body: unknown): boolean => {
+  let level: ReadonlyArray<unknown> = [body]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > maxDepth) return true
+    level = level.flatMap((value) => (typeof value === "object" && value !== null ? Object.values(value) : []))
+  }
+  return false
+}
+
 /** V8's own message would quote the text. */
 const parse = (text: string) =>
   text === ""
@@ -64,7 +77,12 @@ const parse = (text: string) =>
     : Effect.try({
         try: (): unknown => JSON.parse(text),
         catch: () => new ValidationFailed({ message: "The body is not JSON." })
-      })
+      }).pipe(
+        Effect.filterOrFail(
+          (body) => !isTooDeep(body),
+          () => new ValidationFailed({ message: "The body is nested too deeply." })
+        )
+      )
 
 const mediaType = /^\s*application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*$/i
 

@@ -1,0 +1,45 @@
+/** What the fuzzer has found, each held by a request of its own. */
+import { assert, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+
+const headers = { "content-type": "application/json" }
+
+layer(Layer.merge(TestApp.layer, Crypto.Default), { excludeTestServices: true })("found by fuzzing", (it) => {
+  it.effect("a body nested thousands of levels deep is refused, wherever the depth is", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const { text: bearer } = yield* World.token({ team: project.team })
+      const place = `"projectId":"${project.id}","environment":"development"`
+      for (const depth of [40, 3_000, 200_000]) {
+        const nested = "[".repeat(depth) + "]".repeat(depth)
+        const answers = [
+          yield* TestApp.post("/password-reset", { headers, body: `{"code":"x","newPassword":${nested}}` }),
+          yield* TestApp.post("/auth/session", { headers, body: `{"email":${nested},"password":"x"}` }),
+          yield* TestApp.post("/secrets", { bearer, headers, body: `{${place},"key":"A","value":{"a":${nested}}}` }),
+          yield* TestApp.post("/secrets/bulk", { bearer, headers, body: `{${place},"secrets":${nested}}` }),
+          yield* TestApp.post("/secrets", { bearer, headers, body: nested })
+        ]
+        for (const { json } of answers) {
+          assert.deepStrictEqual(json, {
+            statusCode: 400,
+            code: "VALIDATION_FAILED",
+            message: "The body is nested too deeply."
+          })
+        }
+      }
+    })
+  )
+
+  it.effect("the length of a user code is counted in characters, as the document says", () =>
+    Effect.gen(function* () {
+      const { text: session } = yield* World.session(yield* World.person())
+      const show = (code: string) => TestApp.get(`/auth/cli/device/requests/${encodeURIComponent(code)}`, { session })
+      assert.strictEqual((yield* show("\u{1f600}".repeat(64))).status, 404)
+      assert.strictEqual((yield* show("\u{1f600}".repeat(65))).status, 400)
+    })
+  )
+})
