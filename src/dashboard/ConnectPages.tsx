@@ -20,7 +20,6 @@ import { Card, Layout } from "./Layout.tsx"
 import { withNotice } from "./Notices.ts"
 import { attempt, type Pages, param } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
-import { scopeWords } from "./TokenPages.tsx"
 import type { Visit } from "./Visit.ts"
 
 /** Projects whose names the page offers for a restriction. */
@@ -28,6 +27,17 @@ const maxOffered = 100
 
 /** Scopes by which a value can reach the model that the client talks to. */
 const plaintext: ReadonlySet<Scope> = new Set<Scope>(["secrets:read_values", "secrets:run"])
+
+/** What a person agrees to, in their words; the scope's name stands below. */
+export const consentWords: Readonly<Record<Scope, string>> = {
+  "identity:read": "See your name, e-mail address and teams",
+  "projects:read": "List projects and environments",
+  "secrets:read": "List secrets by name, without values",
+  "secrets:read_values": "Read values of secrets",
+  "secrets:write": "Create, change and delete secrets",
+  "secrets:run": "Get all values of an environment, to run programs with",
+  "audit:read": "Read the audit trail"
+}
 
 const Uid = Schema.String.pipe(Schema.pattern(/^[\w-]{20,64}$/))
 const OAuthGrantId = Schema.String.pipe(Schema.filter((s) => uuidPattern.test(s)))
@@ -92,13 +102,13 @@ const ConsentPage = ({
             <div class="checks">
               {asking.scopes.map((scope) =>
                 able(scope) ? (
-                  <CheckBox name="scopes" value={scope} checked={picked("scopes", scope)} hint={scopeWords[scope]}>
-                    <code>{scope}</code>{" "}
+                  <CheckBox name="scopes" value={scope} checked={picked("scopes", scope)} hint={<code>{scope}</code>}>
+                    {consentWords[scope]}{" "}
                     {plaintext.has(scope) ? <Badge tone="amber">values can reach the model</Badge> : null}
                   </CheckBox>
                 ) : (
                   <p class="hint">
-                    <code>{scope}</code>: asked for, but your role does not allow it.
+                    {consentWords[scope]} (<code>{scope}</code>): asked for, but your role does not allow it.
                   </p>
                 )
               )}
@@ -118,7 +128,7 @@ const ConsentPage = ({
             </div>
           </fieldset>
           {projects.length === 0 ? null : (
-            <details class="disclosure" open={form?.has("projectIds") === true}>
+            <details class="disclosure section-small" open={form?.has("projectIds") === true}>
               <summary>Only some projects</summary>
               <p class="hint">None chosen: all projects of the teams above.</p>
               <fieldset>
@@ -126,7 +136,11 @@ const ConsentPage = ({
                 <div class="checks">
                   {projects.map((project) => (
                     <CheckBox name="projectIds" value={project.id} checked={picked("projectIds", project.id)}>
-                      {project.name} <code class="hint">{project.slug}</code>
+                      {project.name}{" "}
+                      <span class="hint">
+                        {teams.length > 1 ? `${teams.find(({ id }) => id === project.teamId)?.name ?? ""} / ` : null}
+                        <code>{project.slug}</code>
+                      </span>
                     </CheckBox>
                   ))}
                 </div>

@@ -82,7 +82,11 @@ const DonePage = ({ stored, visit }: { readonly visit: Visit; readonly stored: b
   <Card
     who={visit}
     title={stored ? "The value is stored" : "Nothing was stored"}
-    lead={stored ? "Tell the agent that it can go on." : "The agent is told that you declined."}
+    lead={
+      stored
+        ? "You can close this page. An agent that does not go on by itself waits for your word."
+        : "You can close this page. The agent is told that you declined."
+    }
   >
     {null}
   </Card>

@@ -220,6 +220,8 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
           for (const uri of [
             "http://a.example/cb",
             "myapp://cb",
+            "cursor://anysphere.cursor-mcp/oauth/callback",
+            "com.example.app:/callback",
             "https://a.example/cb#x",
             "https://u:p@a.example/",
             "x"
