@@ -1,4 +1,4 @@
-/** The data folder of one server: private to its user, and held by one process at a time. */
+/** The data folder of one server or vault: private to its user, and held by one process at a time. */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { createHash } from "node:crypto"
@@ -77,5 +77,5 @@ const isTaken = (error: NodeJS.ErrnoException) => error.code === "EADDRINUSE"
 
 const inUse = (real: string) =>
   new StartRefused({
-    message: `The data folder ${real} is in use by another Ampoule server. Stop that one, or set AMPOULE_DATA_DIR to a folder of its own.`
+    message: `The data folder ${real} is in use by another Ampoule server or vault. Stop that one, or set AMPOULE_DATA_DIR to a folder of its own.`
   })

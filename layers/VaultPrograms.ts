@@ -8,7 +8,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
-import { join, resolve } from "node:path"
+import { dirname, join, resolve } from "node:path"
 import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
 import type { VaultPrograms } from "#src/cli/VaultPrograms.ts"
@@ -20,6 +20,7 @@ import * as Vault from "#src/crypto/Vault.ts"
 import * as KeyFile from "#src/vault/KeyFile.ts"
 import * as VaultLog from "#src/vault/VaultLog.ts"
 import * as Config from "./Config.ts"
+import * as DataFolder from "./DataFolder.ts"
 import { orFailure, untilSignal } from "./ProgramEnd.ts"
 import * as Sql from "./Sql.ts"
 import * as Telemetry from "./Telemetry.ts"
@@ -70,9 +71,11 @@ export const serve: Programs["serve"] = Effect.gen(function* () {
   yield* VaultChoice.needsToken(address, own)
   const certificates = yield* VaultChoice.certificatesOf(address, own)
   const run = Effect.gen(function* () {
+    if (address._tag === "Unix") yield* VaultServer.prepare(address.path)
+    // Before the log is opened, which cuts off what a crash left: it is a chain that one process writes.
+    yield* DataFolder.lock(yield* DataFolder.ensure(dirname(logOf(settings))))
     const vault = yield* Vault.make(yield* rootKeys(settings))
     const log = yield* VaultLog.open(logOf(settings))
-    if (address._tag === "Unix") yield* VaultServer.prepare(address.path)
     const token = yield* drawToken(address, own.token)
     const { unwrapsPerSecond } = own
     yield* Layer.build(

@@ -145,7 +145,10 @@ export const open = Effect.fnUntraced(function* (file: string, fullAt = 64 * 102
   const scope = yield* Effect.scope
   const openNext = Effect.gen(function* () {
     const own = yield* Scope.fork(scope, ExecutionStrategy.sequential)
-    return { scope: own, handle: yield* Scope.extend(fs.open(file, { flag: "a", mode: 0o600 }), own) }
+    const handle = yield* Scope.extend(fs.open(file, { flag: "a", mode: 0o600 }), own)
+    // A power failure must not take along the name of a file whose lines were promised.
+    yield* Effect.scoped(Effect.flatMap(fs.open(dirname(file), { flag: "r" }), (folder) => folder.sync))
+    return { scope: own, handle }
   })
   const one = yield* Effect.makeSemaphore(1)
   let head = found.head
@@ -157,6 +160,8 @@ export const open = Effect.fnUntraced(function* (file: string, fullAt = 64 * 102
 
   const flush = Effect.gen(function* () {
     const events = waiting
+    // What came while the write failed must not go behind the half of a line that it may have left.
+    if (failed) return yield* unwritable()
     // Somebody else's write took these along.
     if (events.length === 0) return
     waiting = []

@@ -1,8 +1,10 @@
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { assert, layer } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
+import * as Fiber from "effect/Fiber"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { join } from "node:path"
@@ -176,5 +178,57 @@ layer(NodeFileSystem.layer)("the vault's log", (it) => {
       assert.strictEqual((yield* Effect.flip(log.append([event("c")])))._tag, "VaultUnavailable")
       assert.strictEqual((yield* VaultLog.verify(file)).seq, 1)
     })
+  )
+
+  it.scoped(
+    "leaves at most the half of a line behind when a write fails, whoever waits to write: a restart goes on",
+    () =>
+      Effect.gen(function* () {
+        const file = yield* place
+        const platform = yield* FileSystem.FileSystem
+        const writing = yield* Deferred.make<void>()
+        const fail = yield* Deferred.make<void>()
+        let full = false
+        const filling = FileSystem.FileSystem.of({
+          ...platform,
+          open: (...asked) =>
+            Effect.map(platform.open(...asked), (handle) =>
+              Object.assign(Object.create(handle), {
+                writeAll: (bytes: Uint8Array) =>
+                  full
+                    ? Effect.gen(function* () {
+                        // Room for a part of it; then there is room again.
+                        yield* handle.writeAll(bytes.subarray(0, bytes.length / 2))
+                        full = false
+                        yield* Deferred.succeed(writing, undefined)
+                        yield* Deferred.await(fail)
+                        return yield* Effect.flip(Effect.asVoid(platform.stat("/nowhere"))).pipe(
+                          Effect.flatMap(Effect.fail)
+                        )
+                      })
+                    : handle.writeAll(bytes)
+              })
+            )
+        })
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const log = yield* Effect.provideService(VaultLog.open(file), FileSystem.FileSystem, filling)
+            yield* log.append([event("a")])
+            full = true
+            const first = yield* Effect.fork(Effect.flip(log.append([event("b")])))
+            yield* Deferred.await(writing)
+            const second = yield* Effect.fork(Effect.flip(log.append([event("c")])))
+            yield* Effect.yieldNow()
+            yield* Deferred.succeed(fail, undefined)
+            assert.strictEqual((yield* Fiber.join(first))._tag, "VaultUnavailable")
+            assert.strictEqual((yield* Fiber.join(second))._tag, "VaultUnavailable")
+          })
+        )
+        yield* writeAll(file, ["after"])
+        assert.deepStrictEqual(
+          lines(file).map((line): string => JSON.parse(line).key),
+          ["a", "after"]
+        )
+      })
   )
 })
