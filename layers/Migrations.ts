@@ -15,6 +15,7 @@ import _0009_data_key_rotation from "#migrations/0009_data_key_rotation.ts"
 import _0010_audit_seals from "#migrations/0010_audit_seals.ts"
 import _0011_machines_webhooks from "#migrations/0011_machines_webhooks.ts"
 import _0012_mcp_shares from "#migrations/0012_mcp_shares.ts"
+import _0013_ages from "#migrations/0013_ages.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -30,7 +31,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0009_data_key_rotation": _0009_data_key_rotation,
   "0010_audit_seals": _0010_audit_seals,
   "0011_machines_webhooks": _0011_machines_webhooks,
-  "0012_mcp_shares": _0012_mcp_shares
+  "0012_mcp_shares": _0012_mcp_shares,
+  "0013_ages": _0013_ages
 }
 
 type Registry = typeof registry

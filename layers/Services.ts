@@ -7,6 +7,7 @@ import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import { EndedCredentials } from "#src/credentials/EndedCredentials.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
@@ -55,7 +56,13 @@ const crypto = Layer.mergeAll(Rotation.Default, ServiceKeys.Default, SnapshotCip
 const access = Layer.mergeAll(Access.Default, AuditSeal.Default, AuditTrail.Default, RateLimiter.Default).pipe(
   Layer.provideMerge(Audit.Default)
 )
-const credentials = Layer.mergeAll(Authenticate.Default, DeviceGrants.Default, Setup.Default, Tokens.Default).pipe(
+const credentials = Layer.mergeAll(
+  Authenticate.Default,
+  DeviceGrants.Default,
+  EndedCredentials.Default,
+  Setup.Default,
+  Tokens.Default
+).pipe(
   Layer.provideMerge(Layer.mergeAll(CliGrants.Default, LastUse.Default, Sessions.Default)),
   Layer.provideMerge(Layer.mergeAll(Passwords.Default, Revocation.Default))
 )

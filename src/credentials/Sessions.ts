@@ -25,8 +25,6 @@ import * as TokenText from "./TokenText.ts"
 
 /** How long an address or a browser is remembered is of no use beyond this. */
 const maxUserAgent = 256
-/** Rows of ended sessions are kept this long. */
-const keepEnded = 30 * 86_400_000
 
 /** A fresh session: the cookie's text and its absolute end. */
 export interface OpenedSession {
@@ -147,8 +145,6 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
             if (current.length === 0) return Option.none()
             if (renewed !== undefined) yield* sql`UPDATE users SET password_hash = ${renewed} WHERE id = ${user.id}`
             const now = yield* DateTime.nowAsDate
-            yield* sql`
-              DELETE FROM sessions WHERE user_id = ${user.id} AND expires_at < ${new Date(now.getTime() - keepEnded)}`
             yield* endText(replaces, now)
             const last = yield* sql<{ readonly activeTeamId: TeamId | null }>`
               SELECT active_team_id FROM sessions WHERE user_id = ${user.id} ORDER BY created_at DESC LIMIT 1`

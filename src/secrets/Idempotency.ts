@@ -10,6 +10,8 @@ import { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
 
 const kept = 86_400_000
+/** Rows of one statement: a purge never holds up the requests. */
+const purgeBatch = 2_000
 
 export interface Idempotent {
   /** The header's value; undefined = the request is not idempotent. */
@@ -82,8 +84,8 @@ export class Idempotency extends Effect.Service<Idempotency>()("secrets/Idempote
                 const answer = yield* effect
                 const mac = yield* fingerprint(permit, request)
                 yield* sql`
-                  INSERT INTO idempotency_keys (credential_id, route, key, request_mac, status, body, created_at)
-                  VALUES (${credential}, ${route}, ${key}, ${mac}, 201, ${JSON.stringify(answer)}, ${new Date(now)})
+                  INSERT INTO idempotency_keys (credential_id, route, key, request_mac, body, created_at)
+                  VALUES (${credential}, ${route}, ${key}, ${mac}, ${JSON.stringify(answer)}, ${new Date(now)})
                   ON CONFLICT (credential_id, route, key) DO UPDATE
                   SET request_mac = excluded.request_mac, body = excluded.body, created_at = excluded.created_at`
                 return answer
@@ -94,10 +96,15 @@ export class Idempotency extends Effect.Service<Idempotency>()("secrets/Idempote
     /** Removes what nobody can ask for any more; called by the schedule of `Maintenance`. */
     const purge = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      yield* sql`
-        DELETE FROM idempotency_keys WHERE (credential_id, route, key) IN (
-          SELECT credential_id, route, key FROM idempotency_keys WHERE created_at < ${new Date(now - kept)} LIMIT 10000)`
-    }).pipe(Effect.orDie)
+      const purged = yield* sql<{ readonly n: number }>`
+        WITH purged AS (
+          DELETE FROM idempotency_keys WHERE (credential_id, route, key) IN (
+            SELECT credential_id, route, key FROM idempotency_keys WHERE created_at < ${new Date(now - kept)}
+            LIMIT ${purgeBatch})
+          RETURNING 1)
+        SELECT count(*)::int AS n FROM purged`
+      return purged[0]?.n
+    }).pipe(Effect.repeat({ while: (purged) => purged === purgeBatch }), Effect.orDie)
 
     return { once, purge } as const
   })
