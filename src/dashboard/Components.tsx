@@ -341,9 +341,10 @@ export const Once = ({ label, text }: { readonly label: string; readonly text: s
   </div>
 )
 
-export const Command = ({ children }: { readonly children: string }) => (
-  <div class="command">
-    <pre>
+/** `block`: of several lines. */
+export const Command = ({ block = false, children }: { readonly children: string; readonly block?: boolean }) => (
+  <div class={block ? "command command-block" : "command"}>
+    <pre {...(block ? { tabIndex: 0, role: "group", "aria-label": "Text to copy" } : {})}>
       <code>{children}</code>
     </pre>
     <button type="button" class="button button-quiet needs-script" data-copy={children} aria-label="Copy the command">

@@ -16,11 +16,13 @@ import * as MemberPages from "./MemberPages.tsx"
 import * as Pages from "./Pages.ts"
 import * as ProjectPages from "./ProjectPages.tsx"
 import * as ProvidePages from "./ProvidePages.tsx"
+import * as RulePages from "./RulePages.tsx"
 import * as SealingPages from "./SealingPages.tsx"
 import * as SecretPages from "./SecretPages.tsx"
 import * as TeamPages from "./TeamPages.tsx"
 import * as TokenPages from "./TokenPages.tsx"
 import * as ViewPages from "./ViewPages.tsx"
+import * as WebhookPages from "./WebhookPages.tsx"
 
 export const layer = HttpApiBuilder.Router.use((router) =>
   Effect.gen(function* () {
@@ -36,6 +38,8 @@ export const layer = HttpApiBuilder.Router.use((router) =>
       TokenPages.routes(pages),
       MemberPages.routes(pages),
       TeamPages.routes(pages),
+      RulePages.routes(pages),
+      WebhookPages.routes(pages),
       AuditPages.routes(pages),
       DevicePages.routes(pages),
       ConnectPages.routes(pages),

@@ -165,12 +165,14 @@ export const Layout = ({
   heading,
   lead,
   section,
+  tabs,
   title,
   visit
 }: {
   readonly visit: Visit
   readonly section: Section
   readonly title: string
+  readonly tabs?: ComponentChildren
   readonly heading?: ComponentChildren
   readonly lead?: ComponentChildren
   readonly actions?: ComponentChildren
@@ -202,6 +204,7 @@ export const Layout = ({
           </ol>
         </nav>
       )}
+      {tabs}
       <div class="head">
         <div class="head-words">
           <h1>{heading ?? title}</h1>

@@ -1,5 +1,5 @@
 /** Where pages live (decisions 9). */
-import type { ProjectId, SecretId, TeamId, TokenId } from "#schema/Ids.ts"
+import type { ProjectId, RuleId, SecretId, TeamId, TokenId, WebhookId } from "#schema/Ids.ts"
 
 type Place = { readonly projectId: ProjectId; readonly slug: string }
 
@@ -21,6 +21,10 @@ export const token = (id: TeamId, token: TokenId) => `${tokens(id)}/${token}` as
 export const members = (id: TeamId) => `${team(id)}/members` as const
 export const audit = (id: TeamId) => `${team(id)}/audit` as const
 export const settings = (id: TeamId) => `${team(id)}/settings` as const
+export const rules = (id: TeamId) => `${team(id)}/ci` as const
+export const rule = (id: TeamId, rule: RuleId) => `${rules(id)}/${rule}` as const
+export const webhooks = (id: TeamId) => `${team(id)}/webhooks` as const
+export const webhook = (id: TeamId, webhook: WebhookId) => `${webhooks(id)}/${webhook}` as const
 
 export const project = (id: ProjectId) => `/app/projects/${id}` as const
 export const projectSettings = (id: ProjectId) => `${project(id)}/settings` as const

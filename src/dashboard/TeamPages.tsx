@@ -18,6 +18,7 @@ import { Layout } from "./Layout.tsx"
 import { withNotice } from "./Notices.ts"
 import { attempt, type Pages, param, shown } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
+import { SettingsFrame } from "./SettingsFrame.tsx"
 import { may, type Visit } from "./Visit.ts"
 
 const planNames: Readonly<Record<Plan, string>> = { developer: "Developer", team: "Team" }
@@ -42,7 +43,7 @@ const SettingsPage = ({
   const manages = may(visit, "team:manage")
   const plans = may(visit, "plan:manage")
   return (
-    <Layout visit={visit} section="settings" title="Team settings">
+    <SettingsFrame visit={visit} view="team" title="Team settings">
       {manages ? (
         <form method="post" action={Paths.settings(team.id)} class="panel narrow">
           {problem?.field === "name" ? null : <ProblemNote problem={problem} />}
@@ -81,7 +82,7 @@ const SettingsPage = ({
           <code>{team.id}</code>
         </p>
       </section>
-    </Layout>
+    </SettingsFrame>
   )
 }
 

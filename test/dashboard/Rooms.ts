@@ -1,13 +1,22 @@
 /** A team with something on every page. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { EnvironmentSlug, SecretKey, SecretText } from "#schema/Values.ts"
+import { Access } from "#src/access/Access.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { githubIssuer } from "#src/dashboard/RuleWords.ts"
+import { Rules } from "#src/machines/Rules.ts"
+import { Invitations } from "#src/projects/Invitations.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
+import { Webhooks } from "#src/webhooks/Webhooks.ts"
 import * as World from "#test/support/World.ts"
 
 const slug = Schema.decodeSync(EnvironmentSlug)
@@ -35,6 +44,34 @@ export const write = (
     })
   ).pipe(Effect.provideService(CurrentCaller, caller))
 
+/** One delivery of each state, as a receiver with a bad day leaves them. */
+const told = (webhookId: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const crypto = yield* Crypto
+    const now = yield* Clock.currentTimeMillis
+    const at = (minutes: number) => new Date(now + minutes * 60_000)
+    const tried = (...outcomes: ReadonlyArray<number | null>) =>
+      JSON.stringify(
+        outcomes.map((status, i) => ({
+          at: at(i - 60).toISOString(),
+          status,
+          problem: status === null ? "timeout" : null
+        }))
+      )
+    for (const [event, state, log, attempts] of [
+      ["secret.updated", "pending", tried(500, null, 503), 3],
+      ["secret.created", "delivered", tried(204), 1],
+      ["token.created", "failed", tried(null, null), 40],
+      ["webhook.test", "pending", tried(), 0]
+    ] as const) {
+      yield* sql`
+        INSERT INTO webhook_deliveries (webhook_id, event_id, event, body, state, attempts, log, created_at, next_at, finished_at)
+        VALUES (${webhookId}, ${yield* crypto.uuid}, ${event}, '{}', ${state}, ${attempts}, ${log}::jsonb, ${at(-60)},
+          ${at(20)}, ${state === "pending" ? null : at(-50)}::timestamptz)`
+    }
+  })
+
 export const furnished = Effect.gen(function* () {
   const owner = yield* World.person({
     name: "Ada Lovelace",
@@ -46,6 +83,11 @@ export const furnished = Effect.gen(function* () {
   const session = yield* World.session(owner)
   const caller = yield* callerOf(session)
   const secrets = yield* Secrets
+  const access = yield* Access
+  const invitations = yield* Invitations
+  const rules = yield* Rules
+  const webhooks = yield* Webhooks
+  const as = <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.provideService(work, CurrentCaller, caller)
   yield* write(caller, project, "development", {
     DB_PASSWORD: "correct horse",
     DB_HOST: "db.internal",
@@ -56,19 +98,17 @@ export const furnished = Effect.gen(function* () {
   })
   yield* write(caller, project, "development", { STRIPE_SECRET_KEY: "sk_test_2" })
   yield* write(caller, project, "production", { DB_HOST: "db.production", STRIPE_SECRET_KEY: "sk_live" })
-  const listed = yield* secrets
-    .list({ projectId: project.id, environment: slug("development") })
-    .pipe(Effect.provideService(CurrentCaller, caller))
+  const listed = yield* secrets.list({ projectId: project.id, environment: slug("development") }).pipe(as)
   const gone = listed.items.find((item) => item.key.startsWith("A_RATHER"))
   if (gone !== undefined) {
-    yield* secrets.remove(gone.id, undefined).pipe(Effect.provideService(CurrentCaller, caller))
-    yield* secrets.restore(gone.id).pipe(Effect.provideService(CurrentCaller, caller))
+    yield* secrets.remove(gone.id, undefined).pipe(as)
+    yield* secrets.restore(gone.id).pipe(as)
   }
   yield* write(caller, project, "development", { OLD_KEY: "x" })
-  const old = (yield* secrets
-    .list({ projectId: project.id, environment: slug("development") })
-    .pipe(Effect.provideService(CurrentCaller, caller))).items.find((item) => item.key === "OLD_KEY")
-  if (old !== undefined) yield* secrets.remove(old.id, undefined).pipe(Effect.provideService(CurrentCaller, caller))
+  const old = (yield* secrets.list({ projectId: project.id, environment: slug("development") }).pipe(as)).items.find(
+    (item) => item.key === "OLD_KEY"
+  )
+  if (old !== undefined) yield* secrets.remove(old.id, undefined).pipe(as)
   const idOf = (name: string) => listed.items.find((item) => item.key === name)?.id ?? ""
   const token = yield* World.token({ team, accessLevel: "write", mcpScopes: ["secrets:read"], projects: [project] })
   yield* World.token({ team, name: "staging server" })
@@ -80,7 +120,52 @@ export const furnished = Effect.gen(function* () {
     machine: true
   })
   const other = yield* World.team({ name: "Research" })
-  yield* World.join(other, owner, "member")
+  yield* World.join(other, owner, "admin")
+  yield* as(
+    Effect.gen(function* () {
+      const invites = yield* access.team("members:manage", team.id, { audit: "member.invite" })
+      yield* invitations.invite(invites, { email: "grace.hopper@example.com", role: "admin" })
+      yield* invitations.invite(invites, {
+        email: "a.person.with.a.rather.long.address@a-rather-long-domain.example.com",
+        role: "viewer"
+      })
+    })
+  )
+  const manages = (audit: AuditAction) => as(access.team("tokens:manage", team.id, { audit }))
+  const trusts = yield* manages("machine.rule_create")
+  const rule = yield* as(
+    rules.create(trusts, {
+      name: "shop deploys",
+      issuer: githubIssuer,
+      claims: { repository: "acme/shop", environment: "production" },
+      projects: [project.id],
+      environments: [slug("production")]
+    })
+  )
+  yield* as(
+    rules.create(trusts, {
+      name: "preview environments of every project of the group",
+      issuer: "https://gitlab.example.com",
+      claims: { project_path: "a-rather-long-group-name/with-a-subgroup/*", ref_protected: "true" },
+      accessLevel: "write"
+    })
+  )
+  const tells = yield* manages("webhook.create")
+  const webhook = yield* as(
+    webhooks.create(tells, {
+      name: "restart the shop",
+      url: "https://127.0.0.1:9/hooks/a-path-that-is-itself-a-secret"
+    })
+  )
+  const quiet = yield* as(
+    webhooks.create(tells, {
+      name: "channel of the platform team",
+      url: "https://127.0.0.1:9/b",
+      events: ["token.created", "token.revoked"]
+    })
+  )
+  yield* as(webhooks.update(tells, quiet.id, { enabled: false }))
+  yield* told(webhook.id)
   const device = yield* Effect.flatMap(DeviceGrants, (grants) =>
     grants.start({ machineCredential: "grant", host: { hostname: "build-7.example.com", os: "linux x64" } })
   )
@@ -110,12 +195,24 @@ export const furnished = Effect.gen(function* () {
     "token-new": `/app/teams/${team.id}/tokens/new`,
     token: `/app/teams/${team.id}/tokens/${token.id}`,
     members: `/app/teams/${team.id}/members`,
+    "members-invite": `/app/teams/${team.id}/members?panel=invite`,
+    rules: `/app/teams/${team.id}/ci`,
+    "rules-none": `/app/teams/${other.id}/ci`,
+    rule: `/app/teams/${team.id}/ci/${rule.id}`,
+    "rule-new": `/app/teams/${team.id}/ci/new`,
+    "rule-new-gitlab": `/app/teams/${team.id}/ci/new?kind=gitlab`,
+    "rule-new-other": `/app/teams/${team.id}/ci/new?kind=other`,
+    webhooks: `/app/teams/${team.id}/webhooks`,
+    "webhooks-none": `/app/teams/${other.id}/webhooks`,
+    webhook: `/app/teams/${team.id}/webhooks/${webhook.id}`,
+    "webhook-new": `/app/teams/${team.id}/webhooks/new`,
     audit: `/app/teams/${team.id}/audit`,
     "team-settings": `/app/teams/${team.id}/settings`,
     "team-new": "/app/teams/new",
     device: "/device",
     "device-decide": `/device?code=${device.userCode}`,
     grants: "/app/grants",
+    connections: "/app/connections",
     start: "/app/start",
     account: "/app/account"
   }

@@ -44,7 +44,7 @@ const hand = (team: World.Team, person: World.Person) =>
   })
 
 const codeIn = (url: string) => new URL(url).searchParams.get("code") ?? ""
-const tagOf = <A, E extends { readonly _tag: string }>(result: Either.Either<A, E>) =>
+const tagOf = (result: Either.Either<unknown, { readonly _tag: string }>) =>
   Either.isLeft(result) ? result.left._tag : "done"
 const accept = (code: string) =>
   TestApp.post("/invitations/accept", { json: { code, name: "Grace", password: "vial of thirty drops" } })
