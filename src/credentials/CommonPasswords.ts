@@ -1,7 +1,10 @@
 /**
- * Passwords of 12 characters and more that guessing starts with: known phrases, and the patterns behind most of the
- * rest. Shorter ones need no list, since the length refuses them.
+ * Passwords of 12 characters and more that guessing starts with: those that leaked most often, known phrases, and the
+ * patterns behind most of the rest. Shorter ones need no list, since the length refuses them.
  */
+import * as Effect from "effect/Effect"
+import { sha256 } from "#src/crypto/Crypto.ts"
+
 const phrases = new Set(
   `
   iloveyouforever iloveyousomuch iloveyoubaby1 ihateyou12345 ilovemyfamily ilovejesus123 jesuschrist1 jesusislord1
@@ -66,8 +69,8 @@ const stems = [
 /** A short piece, over and over. */
 const repeats = (text: string): boolean => /^(.{1,4})\1+(.{0,3})$/su.test(text)
 
-/** The most common passwords, whatever their case. */
-export const isCommon = (password: string): boolean => {
+/** Known phrases and patterns, whatever their case. */
+export const isPattern = (password: string): boolean => {
   const text = password.toLowerCase()
   return (
     phrases.has(text) ||
@@ -78,3 +81,33 @@ export const isCommon = (password: string): boolean => {
     stems.includes(text.replace(/^[\d\W_]+/u, "").replace(/[\d\W_]+$/u, ""))
   )
 }
+
+/** `list`: fingerprints of `length` bytes each, sorted. */
+export const holds = (list: Buffer, length: number, wanted: Buffer): boolean => {
+  let low = 0
+  let high = list.length / length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    const order = wanted.compare(list, middle * length, (middle + 1) * length)
+    if (order === 0) return true
+    if (order < 0) high = middle
+    else low = middle + 1
+  }
+  return false
+}
+
+/** Among those that leaked most often. The list is read when somebody sets a password: a start does without it. */
+const isListed = (password: string): Effect.Effect<boolean> =>
+  Effect.map(
+    Effect.promise(() => import("./CommonPasswordList.ts")),
+    ({ fingerprintLength, fingerprints }) =>
+      holds(
+        Buffer.from(fingerprints, "base64"),
+        fingerprintLength,
+        sha256(password.toLowerCase()).subarray(0, fingerprintLength)
+      )
+  )
+
+/** The most common passwords, whatever their case. `password`: in NFC. */
+export const isCommon = (password: string): Effect.Effect<boolean> =>
+  isPattern(password) ? Effect.succeed(true) : isListed(password)

@@ -56,7 +56,7 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
      */
     const hash = Effect.fn("Passwords.hash")(function* (password: Redacted.Redacted, field: string) {
       const text = canonical(password)
-      if (isCommon(text)) {
+      if (yield* isCommon(text)) {
         return yield* new ValidationFailed({ field, message: "The password is one of the most common ones." })
       }
       return yield* compute(text)

@@ -4,7 +4,8 @@ import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import { isCommon } from "#src/credentials/CommonPasswords.ts"
+import { fingerprintLength, fingerprints } from "#src/credentials/CommonPasswordList.ts"
+import { holds, isCommon, isPattern } from "#src/credentials/CommonPasswords.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 
@@ -91,7 +92,7 @@ describe("common passwords", () => {
     "1qaz2wsx3edc",
     "lkjhgfdsapoiuytrewq"
   ]) {
-    it(`hold ${common}`, () => assert.isTrue(isCommon(common)))
+    it(`hold ${common}`, () => assert.isTrue(isPattern(common)))
   }
   for (const fine of [
     good,
@@ -100,8 +101,55 @@ describe("common passwords", () => {
     "насос включён давно",
     "x7Kq!pa9zR2m"
   ]) {
-    it(`do not hold ${fine}`, () => assert.isFalse(isCommon(fine)))
+    it.effect(`do not hold ${fine}`, () => Effect.map(isCommon(fine), (common) => assert.isFalse(common)))
   }
+  // By rank among those of 12 characters and more: the first ones, some around 3,000 and the last of 10,000.
+  for (const leaked of [
+    "123qweasdzxc",
+    "mailcreated5240",
+    "Mailcreated5240",
+    "polniypizdec0211",
+    "leavemealone",
+    "sonyericsson",
+    "unbelievable",
+    "needforspeed",
+    "justinbieber",
+    "counterstrike",
+    "feuerwehr112",
+    "fairanger71rus",
+    "everybodylies",
+    "fw34klm79rte",
+    "dthfdkflbvbhjdyf"
+  ]) {
+    it.effect(`hold ${leaked}, which is no pattern`, () =>
+      Effect.gen(function* () {
+        assert.isFalse(isPattern(leaked))
+        assert.isTrue(yield* isCommon(leaked))
+        assert.isFalse(yield* isCommon(`${leaked}, not`))
+      })
+    )
+  }
+
+  it("are listed as sorted fingerprints, 10,000 of them, each once", () => {
+    const list = Buffer.from(fingerprints, "base64")
+    const entries = Array.from({ length: list.length / fingerprintLength }, (_, i) =>
+      list.subarray(i * fingerprintLength, (i + 1) * fingerprintLength).toString("hex")
+    )
+    assert.lengthOf(entries, 10_000)
+    assert.deepStrictEqual(entries, [...new Set(entries)].sort())
+  })
+
+  it("are all found that are listed, and nothing beside them", () => {
+    const list = Buffer.from(fingerprints, "base64")
+    for (let i = 0; i < list.length; i += fingerprintLength) {
+      const entry = Buffer.from(list.subarray(i, i + fingerprintLength))
+      assert.isTrue(holds(list, fingerprintLength, entry))
+      entry[fingerprintLength - 1] ^= 1
+      const at = list.indexOf(entry)
+      if (at === -1) assert.isFalse(holds(list, fingerprintLength, entry))
+    }
+    assert.isFalse(holds(Buffer.alloc(0), fingerprintLength, Buffer.alloc(fingerprintLength)))
+  })
 
   it.prop(
     "hold hardly any text drawn at random",
@@ -112,6 +160,6 @@ describe("common passwords", () => {
         maxLength: 40
       })
     ],
-    ([text]) => assert.isFalse(new Set(text).size > 6 && isCommon(text))
+    ([text]) => assert.isFalse(new Set(text).size > 6 && isPattern(text))
   )
 })
