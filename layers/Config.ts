@@ -212,6 +212,13 @@ const settings = {
     format: "a key",
     parse: Option.some
   }),
+  valueCipher: plain({
+    name: "AMPOULE_VALUE_CIPHER",
+    default: "xchacha20-poly1305",
+    description:
+      "Cipher of new values: `xchacha20-poly1305` or `aes-256-gcm`. Values of either open; data-key rotation seals all anew.",
+    ...oneOf({ "xchacha20-poly1305": "xchacha20-poly1305", "aes-256-gcm": "aes-256-gcm" } as const)
+  }),
   setupCode: secret({
     name: "AMPOULE_SETUP_CODE",
     description: "Code that the first owner needs for the setup. None: a generated one, printed at the first start.",
@@ -439,6 +446,7 @@ export const load: Effect.Effect<Settings, StartRefused> = Effect.gen(function* 
     vaultUrl: settings.vaultUrl.read,
     workers: settings.workers.read,
     rootKey: settings.rootKey.read,
+    valueCipher: settings.valueCipher.read,
     setupCode: settings.setupCode.read,
     trustedProxies: settings.trustedProxies.read,
     rateLimits: settings.rateLimits.read,

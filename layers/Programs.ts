@@ -15,6 +15,7 @@ import { CliFailure } from "#src/cli/Failure.ts"
 import type { OwnServer } from "#src/cli/Programs.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { ValueCipher } from "#src/crypto/Envelope.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { durabilityOf } from "#src/Deployment.ts"
 import { Listening } from "#src/http/Server.ts"
@@ -58,6 +59,7 @@ const application = (settings: Settings) =>
     measured: Telemetry.measured(settings)
   }).pipe(
     Layer.provideMerge(backends(settings)),
+    Layer.provide(Layer.succeed(ValueCipher, settings.valueCipher)),
     Layer.provide(Layer.succeed(RateLimits, settings.rateLimits ? "on" : "off")),
     Layer.provide(Layer.merge(Telemetry.exporting(settings), Telemetry.process(settings)))
   )

@@ -28,6 +28,8 @@ export interface Settings {
   readonly vaultUrl: Option.Option<Redacted.Redacted>
   readonly workers: number
   readonly rootKey: Option.Option<Redacted.Redacted>
+  /** What new values are sealed with; whatever a value was sealed with opens. */
+  readonly valueCipher: "xchacha20-poly1305" | "aes-256-gcm"
   readonly setupCode: Option.Option<Redacted.Redacted>
   /** Addresses or CIDR blocks whose `X-Forwarded-For` counts (decisions 7). */
   readonly trustedProxies: ReadonlyArray<string>

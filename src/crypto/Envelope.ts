@@ -2,31 +2,51 @@
  * The box that every stored ciphertext has (security page 3.1; published vectors: test/vectors/box-v1.json).
  *
  *   byte  0       1    format version
- *   byte  1       1    algorithm: HKDF-SHA256, XChaCha20-Poly1305
+ *   byte  1            algorithm: 1 is HKDF-SHA256 with XChaCha20-Poly1305, 2 the same with AES-256-GCM
  *   bytes 2-33    salt, random, never repeated under a key
  *   bytes 34-65   commitment to key and context
  *   bytes 66-     ciphertext, then the 16-byte tag
  *
- * info = bytes 0-1 and the context (fields below); HKDF-SHA256(key, salt, info) gives 32 bytes of subkey, 24 of nonce,
- * 32 of commitment. info is also the AAD. The commitment is compared before anything is decrypted: ChaCha20-Poly1305
- * alone lets one ciphertext open under two keys. A nonce repeats only when a 256-bit salt does, so nothing is counted.
+ * info = bytes 0-1 and the context (fields below); HKDF-SHA256(key, salt, info) gives 32 bytes of subkey, 24 (AES: 12) of
+ * nonce, 32 of commitment. info is also the AAD. The commitment is compared before anything is decrypted: neither cipher
+ * alone keeps one ciphertext from opening under two keys. Subkey and nonce repeat only when a 256-bit salt does, so
+ * nothing is counted. The algorithm is in info: a box that says another one has another commitment.
  * Which data key sealed a box is a column of its row; the id is in the context, so pointing the row elsewhere is refused.
  */
 import { IntegrityFailure } from "#schema/Errors.ts"
+import * as Context from "effect/Context"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type { KeyObject } from "node:crypto"
 import { createHmac, createSecretKey, hkdfSync, timingSafeEqual } from "node:crypto"
+import * as AesGcm from "./AesGcm.ts"
 import * as XChaCha from "./XChaCha.ts"
+
+const version = 1
+/** The registered algorithms. Each opens for good: a box says which one it is. */
+const ciphers = {
+  "xchacha20-poly1305": { byte: 1, ...XChaCha },
+  "aes-256-gcm": { byte: 2, ...AesGcm }
+} as const
+export type CipherName = keyof typeof ciphers
+type Cipher = (typeof ciphers)[CipherName]
+const byByte: ReadonlyMap<number | undefined, Cipher> = new Map(
+  Object.values(ciphers).map((cipher) => [cipher.byte, cipher])
+)
+
+/** What new values are sealed with (`AMPOULE_VALUE_CIPHER`). */
+export class ValueCipher extends Context.Reference<ValueCipher>()("crypto/ValueCipher", {
+  defaultValue: (): CipherName => "xchacha20-poly1305"
+}) {}
 
 export const saltLength = 32
 const commitmentLength = 32
-const header = Uint8Array.of(1, 1)
-const commitmentAt = header.length + saltLength
+const headerLength = 2
+const commitmentAt = headerLength + saltLength
 const sealedAt = commitmentAt + commitmentLength
 
-/** What a box adds to its plaintext, in bytes. */
+/** What a box adds to its plaintext, in bytes, with either algorithm. */
 export const overhead = sealedAt + XChaCha.tagLength
 
 /** OpenSSL's limit for HKDF info. Contexts are far below it; a row that was tampered with may not be. */
@@ -82,36 +102,44 @@ export const secretContext = (at: ValueContext): BoxContext =>
     at.dataKeyId
   )
 
-const infoOf = (at: BoxContext) => {
-  const info = new Uint8Array(header.length + at.length)
-  info.set(header)
-  info.set(at, header.length)
+const infoOf = (cipher: Cipher, at: BoxContext) => {
+  const info = new Uint8Array(headerLength + at.length)
+  info[0] = version
+  info[1] = cipher.byte
+  info.set(at, headerLength)
   return info
 }
 
-const derive = (key: KeyObject, salt: Uint8Array, info: Uint8Array) => {
-  const material = new Uint8Array(
-    hkdfSync("sha256", key, salt, info, XChaCha.keyLength + XChaCha.nonceLength + commitmentLength)
-  )
-  const nonceAt = XChaCha.keyLength
+const derive = (cipher: Cipher, key: KeyObject, salt: Uint8Array, info: Uint8Array) => {
+  const nonceAt = cipher.keyLength
+  const commitmentAt = nonceAt + cipher.nonceLength
+  const material = new Uint8Array(hkdfSync("sha256", key, salt, info, commitmentAt + commitmentLength))
   return {
     material,
     subkey: material.subarray(0, nonceAt),
-    nonce: material.subarray(nonceAt, nonceAt + XChaCha.nonceLength),
-    commitment: material.subarray(nonceAt + XChaCha.nonceLength)
+    nonce: material.subarray(nonceAt, commitmentAt),
+    commitment: material.subarray(commitmentAt)
   }
 }
 
 /** `salt`: 32 fresh random bytes. The result has `plaintext.length + overhead` bytes. */
-export const sealBytes = (key: KeyObject, at: BoxContext, plaintext: Uint8Array, salt: Uint8Array): Buffer => {
+export const sealBytes = (
+  key: KeyObject,
+  at: BoxContext,
+  plaintext: Uint8Array,
+  salt: Uint8Array,
+  name: CipherName = "xchacha20-poly1305"
+): Buffer => {
   if (salt.length !== saltLength) throw new RangeError("a salt has 32 bytes")
-  const info = infoOf(at)
-  const { commitment, material, nonce, subkey } = derive(key, salt, info)
+  const cipher = ciphers[name]
+  const info = infoOf(cipher, at)
+  const { commitment, material, nonce, subkey } = derive(cipher, key, salt, info)
   const box = Buffer.allocUnsafeSlow(overhead + plaintext.length)
-  box.set(header)
-  box.set(salt, header.length)
+  box[0] = version
+  box[1] = cipher.byte
+  box.set(salt, headerLength)
   box.set(commitment, commitmentAt)
-  XChaCha.sealInto(box, sealedAt, subkey, nonce, info, plaintext)
+  cipher.sealInto(box, sealedAt, subkey, nonce, info, plaintext)
   material.fill(0)
   return box
 }
@@ -120,12 +148,14 @@ const refused = Either.left(new IntegrityFailure())
 
 /** Left when any byte of box or context differs from what was sealed, or the key is another. */
 export const openBytes = (key: KeyObject, at: BoxContext, box: Uint8Array): Either.Either<Buffer, IntegrityFailure> => {
-  const info = infoOf(at)
-  if (box.length < overhead || box[0] !== header[0] || box[1] !== header[1] || info.length > maxInfoLength)
-    return refused
-  const { commitment, material, nonce, subkey } = derive(key, box.subarray(header.length, commitmentAt), info)
-  if (!timingSafeEqual(commitment, box.subarray(commitmentAt, sealedAt))) return refused
-  const plaintext = XChaCha.open(subkey, nonce, info, box.subarray(sealedAt))
+  const cipher = byByte.get(box[1])
+  if (box.length < overhead || box[0] !== version || cipher === undefined) return refused
+  const info = infoOf(cipher, at)
+  if (info.length > maxInfoLength) return refused
+  const { commitment, material, nonce, subkey } = derive(cipher, key, box.subarray(headerLength, commitmentAt), info)
+  const plaintext = timingSafeEqual(commitment, box.subarray(commitmentAt, sealedAt))
+    ? cipher.open(subkey, nonce, info, box.subarray(sealedAt))
+    : Option.none()
   material.fill(0)
   return Option.isSome(plaintext) ? Either.right(plaintext.value) : refused
 }
@@ -135,15 +165,26 @@ export const sealValue = (
   key: KeyObject,
   at: ValueContext,
   plaintext: Redacted.Redacted<string>,
-  salt: Uint8Array
-): Buffer => sealBytes(key, secretContext(at), Buffer.from(Redacted.value(plaintext)), salt)
+  salt: Uint8Array,
+  cipher?: CipherName
+): Buffer => {
+  const bytes = Buffer.from(Redacted.value(plaintext))
+  const box = sealBytes(key, secretContext(at), bytes, salt, cipher)
+  // Small buffers share a slab of Node's: what lies there goes on to whoever asks next.
+  bytes.fill(0)
+  return box
+}
 
 export const openValue = (
   key: KeyObject,
   at: ValueContext,
   box: Uint8Array
 ): Either.Either<Redacted.Redacted<string>, IntegrityFailure> =>
-  Either.map(openBytes(key, secretContext(at), box), (bytes) => Redacted.make(bytes.toString()))
+  Either.map(openBytes(key, secretContext(at), box), (bytes) => {
+    const text = bytes.toString()
+    bytes.fill(0)
+    return Redacted.make(text)
+  })
 
 /** A key made by HKDF-SHA256 without salt: for keys of a purpose under a key that is already uniform (RFC 5869 3.1). */
 export const deriveKey = (key: KeyObject, at: BoxContext): KeyObject => {

@@ -55,9 +55,9 @@ export interface Wrapped {
 }
 
 export const rootKey = (key: KeyObject): RootKey => {
-  const id = createHash("sha256")
-    .update(deriveKey(key, boxContext("ampoule root key id v1")).export())
-    .digest("hex")
+  const derived = deriveKey(key, boxContext("ampoule root key id v1")).export()
+  const id = createHash("sha256").update(derived).digest("hex")
+  derived.fill(0)
   return { id: `rk_${id.slice(0, 8)}`, key }
 }
 

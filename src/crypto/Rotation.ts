@@ -75,6 +75,7 @@ export class Rotation extends Effect.Service<Rotation>()("crypto/Rotation", {
     const vault = yield* Vault
     const crypto = yield* Crypto
     const dataKeys = yield* DataKeys
+    const cipher = yield* Envelope.ValueCipher
 
     /** The tables with keys that a root key wraps; `vault_canary` is the canary's own business. */
     const sources: ReadonlyArray<{
@@ -327,7 +328,7 @@ export class Rotation extends Effect.Service<Rotation>()("crypto/Rotation", {
             done.push({
               secretId,
               version,
-              sealed: Envelope.sealValue(active.key, { ...at, dataKeyId: active.id }, opened.right, salt)
+              sealed: Envelope.sealValue(active.key, { ...at, dataKeyId: active.id }, opened.right, salt, cipher)
             })
           }
           if (done.length > 0) {

@@ -43,6 +43,7 @@ export class SnapshotCipher extends Effect.Service<SnapshotCipher>()("crypto/Sna
       try {
         decipher.final()
       } catch {
+        bytes.fill(0)
         return Option.none()
       }
       return Option.some(bytes)

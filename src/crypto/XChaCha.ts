@@ -17,10 +17,15 @@ const words = (bytes: Uint8Array) => new Uint32Array(Uint8Array.from(bytes).buff
 
 const sigma = words(new TextEncoder().encode("expand 32-byte k"))
 
-const innerKey = (key: Uint8Array, nonce: Uint8Array) => {
-  const out = new Uint32Array(keyLength / 4)
-  hchacha(sigma, words(key), words(nonce.subarray(0, 16)), out)
-  return new Uint8Array(out.buffer)
+/** Calls `use` with the inner key and overwrites it then, and the copy of the subkey that it comes from. */
+const withInnerKey = <A>(key: Uint8Array, nonce: Uint8Array, use: (innerKey: Uint8Array) => A): A => {
+  const inner = new Uint32Array(keyLength / 4)
+  const given = words(key)
+  hchacha(sigma, given, words(nonce.subarray(0, 16)), inner)
+  const out = use(new Uint8Array(inner.buffer))
+  given.fill(0)
+  inner.fill(0)
+  return out
 }
 
 /** Four zero bytes and the last eight of the 24-byte nonce (draft section 2.3). */
@@ -39,9 +44,9 @@ export const sealInto = (
   aad: Uint8Array,
   plaintext: Uint8Array
 ): void => {
-  const cipher = createCipheriv("chacha20-poly1305", innerKey(key, nonce), innerNonce(nonce), {
-    authTagLength: tagLength
-  })
+  const cipher = withInnerKey(key, nonce, (innerKey) =>
+    createCipheriv("chacha20-poly1305", innerKey, innerNonce(nonce), { authTagLength: tagLength })
+  )
   cipher.setAAD(aad, { plaintextLength: plaintext.length })
   cipher.update(plaintext).copy(out, offset)
   cipher.final()
@@ -57,9 +62,9 @@ export const open = (
 ): Option.Option<Buffer> => {
   const length = sealed.length - tagLength
   if (length < 0) return Option.none()
-  const decipher = createDecipheriv("chacha20-poly1305", innerKey(key, nonce), innerNonce(nonce), {
-    authTagLength: tagLength
-  })
+  const decipher = withInnerKey(key, nonce, (innerKey) =>
+    createDecipheriv("chacha20-poly1305", innerKey, innerNonce(nonce), { authTagLength: tagLength })
+  )
   decipher.setAAD(aad, { plaintextLength: length })
   decipher.setAuthTag(sealed.subarray(length))
   const plaintext = decipher.update(sealed.subarray(0, length))

@@ -27,6 +27,7 @@ const config = Layer.succeed(AppConfig, {
   vaultUrl: Option.none(),
   workers: 1,
   rootKey: Option.none(),
+  valueCipher: "xchacha20-poly1305",
   setupCode: Option.none(),
   trustedProxies: [],
   rateLimits: true,

@@ -43,6 +43,7 @@ export const settings: Settings = {
   vaultUrl: Option.none(),
   workers: 1,
   rootKey: Option.none(),
+  valueCipher: "xchacha20-poly1305",
   setupCode: Option.none(),
   trustedProxies: [],
   rateLimits: true,
