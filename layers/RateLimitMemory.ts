@@ -38,7 +38,7 @@ class Ring {
 const maxBuckets = 20_000
 
 /** Kept apart from the others: limits of guessing must not be evicted by buckets that cost nothing to make. */
-const guarded = ["sign-in:email:", "user-code:"] as const
+const guarded = ["sign-in:email:", "user-code:", "diff:"] as const
 
 export const layer = Layer.sync(RateLimitStore, () => {
   const spaces = new Map([...guarded, ""].map((prefix) => [prefix, new Map<string, Ring>()]))

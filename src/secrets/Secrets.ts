@@ -37,6 +37,7 @@ import type { Disposition, Representation, SecretKind, SecretText } from "#schem
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
+import * as Policy from "#src/access/Policy.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 import { diffPolicy, RateLimiter } from "#src/limits/RateLimiter.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
@@ -284,6 +285,19 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
 
     // --- writes ---
 
+    /**
+     * Whether a value was equal shows: `unchanged`, or no new version. To whoever may not see values that is a guess
+     * tested, as a comparison is; so their writes to what stands count as those do (decisions 7 "`/secrets/diff`").
+     */
+    const countGuess = Effect.fnUntraced(function* (permit: EnvironmentPermit<"secrets:write">) {
+      const { caller, target } = permit
+      const team = Policy.teamOf(caller, target.teamId)
+      const may = (action: Policy.Action) =>
+        team !== undefined && Policy.decide({ caller, team, target, action }) === undefined
+      if (may("secrets:read_values") || may("secrets:run")) return
+      yield* limiter.take(`diff:${caller.credentialId}`, diffPolicy)
+    })
+
     const create = Effect.fnUntraced(function* (body: CreateSecret, idempotencyKey?: string) {
       const permit = yield* access.environment("secrets:write", body, { audit: "secret.create", keys: [body.key] })
       const work = store.change(permit, (env) =>
@@ -319,6 +333,7 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
       const permit = yield* access.environment("secrets:write", body, { audit: "secret.create", keys })
       const work = store.change(permit, (env) =>
         Effect.gen(function* () {
+          if (keys.some((key) => env.live.has(key))) yield* countGuess(permit)
           const changes = new Map<string, Write>(
             body.secrets.map(({ key, value }) => {
               const stored = env.live.get(key)
@@ -369,6 +384,7 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
         store.change(permit, (env) =>
           Effect.gen(function* () {
             const meta = yield* expected(env, id, body.expectedVersion)
+            yield* countGuess(permit)
             const text = (yield* env.open([meta.key])).get(meta.key) ?? ""
             const field = body.source !== undefined ? "source" : body.value !== undefined ? "value" : "kind"
             const write = decideWrite(body, { pinned: meta.pinned, text })
@@ -386,6 +402,7 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
         store.change(permit, (env) =>
           Effect.gen(function* () {
             const meta = yield* expected(env, id, body.expectedVersion)
+            yield* countGuess(permit)
             const earlier = yield* env.version(id, meta.key, body.version)
             if (earlier === undefined) return yield* new SecretVersionNotFound({ field: "version" })
             const written = yield* env.commit(new Map([[meta.key, earlier]]), () => "version")

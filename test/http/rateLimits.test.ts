@@ -133,6 +133,52 @@ describe("rate limits over HTTP", () => {
       })
     )
 
+    it.effect("of writes that tell equal values from others count with them, for whoever may not see values", () =>
+      Effect.gen(function* () {
+        const { id, team } = yield* World.project()
+        const writer = (yield* World.token({ team })).text
+        const place = { projectId: id, environment: "development" }
+        const made = yield* TestApp.post("/secrets", { bearer: writer, json: { ...place, key: "A", value: "known" } })
+        const path = `/secrets/${made.json.id}`
+        const grant = yield* World.grant({
+          person: team.owner,
+          teams: [{ team, scopes: ["secrets:read", "secrets:write"] }]
+        })
+        const bulk = (bearer: string, key: string) =>
+          TestApp.post("/secrets/bulk", { bearer, json: { ...place, secrets: [{ key, value: "guess" }] } })
+        const bearer = grant.text
+
+        const statuses = [
+          ...(yield* repeat(10, bulk(bearer, "A"))),
+          ...(yield* repeat(10, TestApp.patch(path, { bearer, json: { value: "guess" } }))),
+          ...(yield* repeat(5, TestApp.post(`${path}/rollback`, { bearer, json: { version: 1 } }))),
+          ...(yield* repeat(
+            5,
+            TestApp.get(`/secrets/diff?projectId=${id}&sourceEnv=development&targetEnv=staging`, { bearer })
+          ))
+        ].map((answer) => answer.status)
+        assert.isTrue(
+          statuses.every((status) => status === 200 || status === 201),
+          String(statuses)
+        )
+        const { json: before } = yield* TestApp.get(`${path}/versions`, { bearer })
+        for (const refused of [
+          yield* bulk(bearer, "A"),
+          yield* TestApp.patch(path, { bearer, json: { value: "another guess" } }),
+          yield* TestApp.post(`${path}/rollback`, { bearer, json: { version: 1 } })
+        ]) {
+          assert.strictEqual(refused.status, 429)
+          assert.strictEqual(refused.headers.get("retry-after"), String(refused.json.retryAfterSeconds))
+        }
+        assert.deepStrictEqual((yield* TestApp.get(`${path}/versions`, { bearer })).json, before)
+
+        // A new key tells nothing, and whoever sees values guesses nothing.
+        assert.strictEqual((yield* bulk(bearer, "B")).status, 201)
+        const reads = yield* repeat(31, bulk(writer, "A"))
+        assert.isTrue(reads.every((answer) => answer.status === 201))
+      })
+    )
+
     it.effect(
       "without a credential are 300 a minute per address; health is exempt, a good credential is not held up",
       () =>
