@@ -83,6 +83,10 @@ type JsonObject = { readonly [member: string]: unknown }
 const isObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 const memberOf = (value: unknown, name: string): unknown => (isObject(value) ? value[name] : undefined)
+/** What comes back is one or the other, as the answer needs. */
+const acceptsBoth = (accept: string | undefined): boolean =>
+  accept !== undefined &&
+  (accept.includes("*/*") || (accept.includes("application/json") && accept.includes("text/event-stream")))
 const mediaType = /^\s*application\/json\s*(?:;|$)/i
 
 const loopback: ReadonlySet<string> = new Set(["127.0.0.1", "localhost", "[::1]"])
@@ -300,6 +304,10 @@ const make = Effect.gen(function* () {
   const sessionOf = Effect.fnUntraced(function* (principal: string) {
     const { headers } = yield* HttpServerRequest.HttpServerRequest
     const id = headers[sessionHeader]
+    const version = headers["mcp-protocol-version"]
+    if (version !== undefined && !Legacy.versions.includes(version)) {
+      return rpcError(400, -32_000, "Unsupported protocol version")
+    }
     if (id === undefined) return rpcError(400, -32_000, "Mcp-Session-Id is required")
     const session = /^[0-9A-Za-z]{32}$/.test(id) ? yield* sessions.find(id, principal) : undefined
     return session ?? rpcError(404, -32_001, "Session not found")
@@ -426,6 +434,10 @@ const make = Effect.gen(function* () {
     for (const [name, value] of Object.entries(request.headers)) {
       // Neither SDK has any business with these.
       if (name !== "authorization" && name !== "cookie" && typeof value === "string") headers.set(name, value)
+    }
+    // The older SDK says so itself; the newer one does not look.
+    if (!acceptsBoth(request.headers["accept"])) {
+      return rpcError(406, -32_000, "The client must accept application/json and text/event-stream")
     }
     const legacy = yield* Effect.promise(() => isLegacyRequest(new Request(url, { method: "POST", headers }), message))
     return legacy ? yield* postLegacy(who, message, headers) : yield* postModern(who, message, headers)

@@ -93,6 +93,45 @@ const normalized = (
   return params
 }
 
+/** What an authorization is made of here. The library also knows OpenID Connect, whose parameters are unknown ones to us. */
+const authorizationParameters: ReadonlySet<string> = new Set([
+  "client_id",
+  "code_challenge",
+  "code_challenge_method",
+  "prompt",
+  "redirect_uri",
+  "request",
+  "request_uri",
+  "resource",
+  "response_mode",
+  "response_type",
+  "scope",
+  "state"
+])
+
+/** Unknown parameters are ignored, empty ones are absent (OAuth 2.1 3.1). Repeated ones stay for the library to refuse. */
+const authorizationOf = (given: URLSearchParams): URLSearchParams => {
+  const params = new URLSearchParams()
+  for (const [name, value] of given) {
+    if (authorizationParameters.has(name) && value !== "") params.append(name, value)
+  }
+  // A person is asked each time, whatever else the client wishes; that nobody may be asked is for the library to refuse.
+  if (params.getAll("prompt").every((prompt) => !prompt.split(" ").includes("none"))) params.delete("prompt")
+  const modes = params.getAll("response_mode")
+  if (modes.length === 1 && modes[0] !== "query") params.set("response_mode", "unsupported")
+  return params
+}
+
+/** The one error that the library names otherwise than RFC 6749 5.2. */
+const grantTypeRefused = "requested grant type is not allowed for this client"
+const renamed = (answered: Dispatch.Answered): Dispatch.Answered =>
+  answered.status === 400 && answered.body.includes(grantTypeRefused)
+    ? {
+        ...answered,
+        body: Buffer.from(JSON.stringify({ error: "unauthorized_client", error_description: grantTypeRefused }))
+      }
+    : answered
+
 const make = Effect.gen(function* () {
   const server = yield* AuthorizationServer
   const limiter = yield* RateLimiter
@@ -182,7 +221,7 @@ const make = Effect.gen(function* () {
     const given = new URLSearchParams(mark === -1 ? "" : request.url.slice(mark + 1))
     const clientId = given.get("client_id") ?? ""
     if (clientId.startsWith("https://")) yield* limit("client-document", documentPolicy)
-    const params = normalized(given, server, true)
+    const params = normalized(authorizationOf(given), server, true)
     const answered = yield* dispatch({
       method: "GET",
       url: `/oauth/authorize?${params.toString()}`,
@@ -237,7 +276,7 @@ const make = Effect.gen(function* () {
         },
         body: Buffer.from(normalized(new URLSearchParams(text), server, false).toString())
       })
-      return respond(answered, anyOrigin)
+      return respond(renamed(answered), anyOrigin)
     })
 
   const register = Effect.gen(function* () {

@@ -17,6 +17,7 @@ import {
   McpError,
   ReadResourceRequestSchema,
   SubscribeRequestSchema,
+  SUPPORTED_PROTOCOL_VERSIONS,
   type Tool,
   UnsubscribeRequestSchema,
   UrlElicitationRequiredError
@@ -29,6 +30,8 @@ import type { Answer, Protocol } from "./Protocol.ts"
 import { parseEnvironmentUri } from "./Resources.ts"
 import type { Session, Sessions } from "./Sessions.ts"
 import { serverInfo } from "./ServerInfo.ts"
+
+export const versions: ReadonlyArray<string> = SUPPORTED_PROTOCOL_VERSIONS
 
 /** `-32002`, the code of these revisions for a resource that is not there. */
 const resourceNotFound = -32_002
