@@ -177,6 +177,9 @@ const Claim = ({
 
 const WhoGetsIn = ({ form, kind, problem }: FormShown & { readonly kind: Words.Kind }) => {
   const common = { form, problem }
+  // A claim with a field of its own has its problem there.
+  const atField = Words.claimFields[kind].some((name) => problem?.field === `claims.${name}`)
+  const further = { form, problem: atField ? undefined : problem }
   const issuer = (
     <TextField
       name="issuer"
@@ -227,11 +230,14 @@ const WhoGetsIn = ({ form, kind, problem }: FormShown & { readonly kind: Words.K
         issuer
       )}
       {kind === "other" ? (
-        <Claims form={form} problem={problem} label="Claims" />
+        <Claims {...further} label="Claims" />
       ) : (
-        <details class="disclosure" open={form.filled("claims") !== undefined}>
+        <details
+          class="disclosure"
+          open={form.filled("claims") !== undefined || Problem.about(further.problem, "claims") !== undefined}
+        >
           <summary>Further claims</summary>
-          <Claims form={form} problem={problem} label="Claims" optional />
+          <Claims {...further} label="Claims" optional />
         </details>
       )}
     </section>

@@ -108,4 +108,8 @@ export const signedIn = (session: { readonly text: string }, look: Look = {}) =>
 /** Steps in the browser. */
 export const steps = <A>(work: () => Promise<A>) => Effect.promise(work)
 
+export const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name }).first()
+/** The first row of a table that has this text. */
+export const row = (page: Page, text: string) => page.getByRole("row").filter({ hasText: text }).first()
+
 export type { BrowserContext, Page }

@@ -34,6 +34,12 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         yield* sql`UPDATE api_tokens SET name = ${name}, last_used_at = now(), last_used_ip = ${name}, last_used_user_agent = ${name}
           WHERE team_id = ${rooms.team.id}`
         yield* sql`UPDATE cli_grants SET hostname = ${name}, os = ${name} WHERE user_id = ${rooms.owner.id}`
+        yield* sql`UPDATE invitations SET email = ${name} || id::text WHERE team_id = ${rooms.team.id}`
+        yield* sql`UPDATE machine_rules SET name = ${name}, issuer = ${name}, audience = ${name},
+          claims = ${JSON.stringify({ [name]: name })}::jsonb WHERE team_id = ${rooms.team.id}`
+        yield* sql`UPDATE webhooks SET name = ${name}, url = ${name}, enabled = false WHERE team_id = ${rooms.team.id}`
+        yield* sql`UPDATE webhook_deliveries SET event = ${name}
+          WHERE webhook_id IN (SELECT id FROM webhooks WHERE team_id = ${rooms.team.id})`
         yield* Rooms.write(rooms.caller, rooms.project, "development", { STRIPE_SECRET_KEY: attack })
         const device = yield* Effect.flatMap(DeviceGrants, (grants) =>
           grants.start({ host: { hostname: name, os: name } })

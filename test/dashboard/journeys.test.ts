@@ -18,8 +18,7 @@ const password = "a sentence that only Ada would write"
 const setupCode = "only for this test"
 const minute = 60_000
 
-const button = (page: Browser.Page, name: string | RegExp) => page.getByRole("button", { name }).first()
-const row = (page: Browser.Page, key: string) => page.getByRole("row").filter({ hasText: key }).first()
+const { button, row } = Browser
 
 layer(Browser.layerWith(setupCode), { excludeTestServices: true, timeout: "60 seconds" })("the first owner", (it) => {
   it.scoped.skipIf(!Browser.available)(

@@ -167,8 +167,8 @@ addEventListener("submit", async (event) => {
     else location.reload()
   } catch {
     announce("The server does not answer.")
-    button.disabled = false
   }
+  button.disabled = false
 })
 
 // --- filtering what is on the page ---
