@@ -43,7 +43,8 @@ const vaultPrograms = Layer.succeed(VaultPrograms, {
   status: Effect.flatMap(loadedVault, (loaded) => loaded.status),
   newKey: Effect.flatMap(loadedVault, (loaded) => loaded.newKey),
   rotate: (onProgress) => Effect.flatMap(loadedVault, (loaded) => loaded.rotate(onProgress)),
-  destroyKey: (id) => Effect.flatMap(loadedVault, (loaded) => loaded.destroyKey(id)),
+  releaseKey: (id) => Effect.flatMap(loadedVault, ({ releaseKey }) => releaseKey(id)),
+  destroyKey: (id, release) => Effect.flatMap(loadedVault, (loaded) => loaded.destroyKey(id, release)),
   rotateDataKeys: (which, onProgress) =>
     Effect.flatMap(loadedVault, (loaded) => loaded.rotateDataKeys(which, onProgress)),
   verifyLog: Effect.flatMap(loadedVault, (loaded) => loaded.verifyLog)

@@ -16,7 +16,7 @@ import { Audit } from "#src/access/Audit.ts"
 import * as AuditKeeping from "#src/access/AuditKeeping.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
-import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
+import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import * as Backup from "#src/backup/Backup.ts"
 import * as Restore from "#src/backup/Restore.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
@@ -24,55 +24,12 @@ import type { KeepingPrograms, VerifyAsked } from "#src/cli/KeepingPrograms.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Config from "./Config.ts"
-import * as DataFolder from "./DataFolder.ts"
+import * as KeptDatabase from "./KeptDatabase.ts"
 import * as Migrations from "./Migrations.ts"
-import * as PgPool from "./PgPool.ts"
-import * as Pglite from "./Pglite.ts"
 import { orFailure } from "./ProgramEnd.ts"
 import * as VaultChoice from "./VaultChoice.ts"
 
 type Programs = Context.Tag.Service<typeof KeepingPrograms>
-
-/** Nobody waits behind these: a statement over millions of rows may take its time. */
-const patient = { checkoutMillis: 30_000, deadlineMillis: 3_600_000 }
-
-/** As it is: these programs do not migrate. */
-const database = (settings: Settings) =>
-  Layer.unwrapScoped(
-    Effect.gen(function* () {
-      if (Option.isSome(settings.databaseUrl)) {
-        const connectionString = Redacted.value(settings.databaseUrl.value)
-        return PgPool.layer({ connection: { connectionString, keepAlive: true }, size: 4, ...patient })
-      }
-      const real = yield* DataFolder.ensure(settings.dataDir)
-      yield* DataFolder.lock(real)
-      const origin = { folder: `${real}/postgres` }
-      return (yield* Pglite.make({ origin, migrated: false, ...patient })).layer
-    })
-  )
-
-/** Migrations of this program, as the ledger names them. */
-const known = Object.keys(Migrations.registry).map((key): readonly [number, string] => {
-  const cut = key.indexOf("_")
-  return [Number(key.slice(0, cut)), key.slice(cut + 1)]
-})
-
-const isCurrent = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const [ledger] = yield* sql<{
-    readonly there: boolean
-  }>`SELECT to_regclass('effect_sql_migrations') IS NOT NULL AS there`
-  if (ledger?.there !== true) return yield* new StartRefused({ message: "There is no Ampoule database here yet." })
-  const [last] = yield* sql<{ readonly id: number }>`SELECT max(migration_id) AS id FROM effect_sql_migrations`
-  const newest = Math.max(...known.map(([id]) => id))
-  if (last?.id === newest) return
-  return yield* new StartRefused({
-    message:
-      (last?.id ?? 0) > newest
-        ? "The database was migrated by a newer Ampoule; use that one."
-        : "The database belongs to an older release: run `ampoule migrate` first, or use the release that wrote it."
-  })
-})
 
 /** Standard output is for what was asked for. */
 const logging = (settings: Settings) =>
@@ -87,14 +44,11 @@ const settled = Layer.unwrapEffect(
   )
 )
 
-const onDatabase = Layer.unwrapEffect(Effect.map(AppConfig, (settings) => database(settings)))
-const onCurrentDatabase = Layer.tap(onDatabase, (context) => Effect.provide(isCurrent, context))
-
 const onVault = Layer.unwrapEffect(Effect.flatMap(AppConfig, (settings) => VaultChoice.layer(settings)))
 
 const reading = onVault.pipe(
   Layer.provideMerge(Crypto.Default),
-  Layer.provideMerge(onCurrentDatabase),
+  Layer.provideMerge(KeptDatabase.current),
   Layer.provideMerge(settled)
 )
 /** Entries of these programs stand in a stream of their own, sealed when the program ends. */
@@ -102,7 +56,7 @@ const writing = AuditSeal.Default.pipe(
   Layer.provideMerge(Audit.Default),
   Layer.provideMerge(onVault),
   Layer.provideMerge(Crypto.Default),
-  Layer.provideMerge(onCurrentDatabase),
+  Layer.provideMerge(KeptDatabase.current),
   Layer.provideMerge(settled)
 )
 
@@ -254,7 +208,13 @@ export const restore: Programs["restore"] = (asked) =>
       return yield* new CliFailure({ message: "AMPOULE_ROOT_KEY is set: unset it, or leave out --root-key." })
     }
     const { file, progress } = asked
-    const restored = yield* Restore.restore({ file, identity, migrate: migrateUpTo, known, progress })
+    const restored = yield* Restore.restore({
+      file,
+      identity,
+      migrate: migrateUpTo,
+      known: KeptDatabase.known,
+      progress
+    })
     // After the rows: a key beside an empty database would be taken for that of a new one.
     if (rootKey !== null) yield* putRootKey(settings, rootKey)
     const problems: Array<string> = []
@@ -284,4 +244,4 @@ export const restore: Programs["restore"] = (asked) =>
       opened: opened === null ? null : { dataKeys: opened.dataKeys, values: opened.values },
       problems
     }
-  }).pipe(Effect.provide(onDatabase.pipe(Layer.provideMerge(settled))), ended)
+  }).pipe(Effect.provide(KeptDatabase.any.pipe(Layer.provideMerge(settled))), ended)

@@ -1,28 +1,34 @@
 /** The vault process and the programs of rotation (`src/cli/VaultPrograms.ts`). */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FileSystem from "@effect/platform/FileSystem"
+import * as Clock from "effect/Clock"
 import * as Console from "effect/Console"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import { dirname, join, resolve } from "node:path"
+import { vaultKeys } from "#src/access/AuditKeeping.ts"
+import { signed } from "#src/access/AuditSeal.ts"
 import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
 import type { VaultPrograms } from "#src/cli/VaultPrograms.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
+import { ValueCipher } from "#src/crypto/Envelope.ts"
 import * as RootKey from "#src/crypto/RootKey.ts"
 import { type Refused, Rotation } from "#src/crypto/Rotation.ts"
 import * as Vault from "#src/crypto/Vault.ts"
 import * as KeyFile from "#src/vault/KeyFile.ts"
+import * as Release from "#src/vault/Release.ts"
 import * as VaultLog from "#src/vault/VaultLog.ts"
 import * as Config from "./Config.ts"
 import * as DataFolder from "./DataFolder.ts"
+import * as KeptDatabase from "./KeptDatabase.ts"
 import { orFailure, untilSignal } from "./ProgramEnd.ts"
-import * as Sql from "./Sql.ts"
 import * as Telemetry from "./Telemetry.ts"
 import { print, tokenFileOf, VaultAddress } from "./VaultAddress.ts"
 import * as VaultChoice from "./VaultChoice.ts"
@@ -96,9 +102,10 @@ const equipment = (settings: Settings) =>
   Layer.unwrapEffect(
     Effect.map(VaultChoice.layer(settings), (vault) =>
       Rotation.Default.pipe(
+        Layer.provide(Layer.succeed(ValueCipher, settings.valueCipher)),
         Layer.provideMerge(DataKeys.Default),
         Layer.provideMerge(vault),
-        Layer.provideMerge(Layer.mergeAll(Crypto.Default, Sql.layer, NodeContext.layer)),
+        Layer.provideMerge(Layer.mergeAll(Crypto.Default, KeptDatabase.used, NodeContext.layer)),
         Layer.provideMerge(Layer.succeed(AppConfig, settings))
       )
     )
@@ -202,31 +209,86 @@ export const rotate: Programs["rotate"] = (onProgress) =>
     })
   )
 
-export const destroyKey: Programs["destroyKey"] = (id) =>
-  program((settings) =>
+const takenOutByHand = new CliFailure({
+  message: "The root key comes from AMPOULE_ROOT_KEY, which only you can change.",
+  hint: "Take the old key out of it when `ampoule vault status` shows no rows for it, and restart what uses it."
+})
+
+/** Refused while anything in the database needs the key. */
+const unneeded = (id: string) =>
+  Effect.gen(function* () {
+    const rotation = yield* Rotation
+    const rows = (yield* rotation.named).get(id) ?? 0
+    if (rows > 0) {
+      return yield* new CliFailure({
+        message: `${rows} keys in the database are wrapped by ${id}; run \`ampoule vault rotate\` first.`
+      })
+    }
+    const seals = yield* rotation.auditSeals(id)
+    if (seals > 0) {
+      return yield* new CliFailure({
+        message: `${seals} seals of the audit trail still need ${id}; a running server makes them again within minutes.`
+      })
+    }
+  })
+
+export const releaseKey: Programs["releaseKey"] = (id) =>
+  program(() =>
     Effect.gen(function* () {
-      const rotation = yield* Rotation
-      if (Option.isSome(settings.rootKey)) {
-        return yield* new CliFailure({
-          message: "The root key comes from AMPOULE_ROOT_KEY, which only you can change.",
-          hint: "Take the old key out of it when `ampoule vault status` shows no rows for it, and restart what uses it."
-        })
+      const vault = yield* Vault.Vault
+      const { rootKeyId, rootKeyIds } = yield* vault.status
+      if (id === rootKeyId) {
+        return yield* new CliFailure({ message: `${id} is the root key in use; run \`ampoule vault rotate\` first.` })
       }
-      const rows = (yield* rotation.named).get(id) ?? 0
-      if (rows > 0) {
-        return yield* new CliFailure({
-          message: `${rows} keys in the database are wrapped by ${id}; run \`ampoule vault rotate\` first.`
-        })
-      }
-      const seals = yield* rotation.auditSeals(id)
-      if (seals > 0) {
-        return yield* new CliFailure({
-          message: `${seals} seals of the audit trail still need ${id}; a running server makes them again within minutes.`
-        })
-      }
-      yield* KeyFile.remove(keyFileOf(settings.dataDir), id)
+      if (!rootKeyIds.includes(id)) return yield* new CliFailure({ message: `The vault has no key ${id}.` })
+      yield* unneeded(id)
+      return yield* signed(vault, Release.text(id, yield* Clock.currentTimeMillis))
     })
   )
+
+/** Where the database is not: somebody who looked into it says so. */
+const destroyReleased = (id: string, note: string) =>
+  Effect.gen(function* () {
+    const settings = yield* Config.load
+    const own = yield* Config.vault
+    if (Option.isSome(settings.rootKey)) return yield* takenOutByHand
+    const file = keyFileOf(settings.dataDir)
+    yield* Effect.gen(function* () {
+      const vault = yield* Vault.make(yield* KeyFile.ring(file))
+      const released = Release.check(note, yield* vaultKeys(vault), id, yield* Clock.currentTimeMillis)
+      if (Either.isLeft(released)) {
+        return yield* new CliFailure({
+          message: `The release ${released.left}; ${id} was not destroyed.`,
+          hint: `Run \`ampoule vault release-key ${id}\` where a server runs, and use what it prints within an hour.`
+        })
+      }
+      yield* KeyFile.remove(file, id)
+    }).pipe(Effect.provide(Layer.mergeAll(NodeContext.layer, Crypto.Default, VaultChoice.provider(own))))
+  }).pipe(orFailure)
+
+export const destroyKey: Programs["destroyKey"] = (id, release) =>
+  Option.match(release, {
+    onSome: (note) => destroyReleased(id, note),
+    onNone: () =>
+      program((settings) =>
+        Effect.gen(function* () {
+          if (Option.isSome(settings.rootKey)) return yield* takenOutByHand
+          yield* unneeded(id)
+          const file = keyFileOf(settings.dataDir)
+          if (Option.isSome(settings.vaultUrl)) {
+            const { rootKeyId } = yield* (yield* Vault.Vault).status
+            const held = (yield* KeyFile.exists(file)) ? yield* (yield* KeyFile.ring(file)).now : undefined
+            if (held?.current.id !== rootKeyId) {
+              return yield* new CliFailure({
+                message: `The vault's key file is not ${file}.`,
+                hint: `Run \`ampoule vault release-key ${id}\` here, and \`ampoule vault destroy-key ${id} --release FILE\` with what it prints where the vault runs.`
+              })
+            }
+          }
+          yield* KeyFile.remove(file, id)
+        })
+      )
+  })
 
 export const rotateDataKeys: Programs["rotateDataKeys"] = ({ before, environment, project }, onProgress) =>
   program(() =>

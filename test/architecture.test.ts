@@ -207,6 +207,7 @@ describe("walls", () => {
       // The identity that opens backups, and the root key that goes into one when asked for.
       "src/backup/Backup.ts",
       "layers/KeepingPrograms.ts",
+      "layers/KeptDatabase.ts",
       // Settings and stored logins, where a driver or a file needs the text.
       "layers/CredentialFile.ts",
       "layers/CredentialKeychain.ts",

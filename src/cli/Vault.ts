@@ -2,9 +2,11 @@
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
+import * as FileSystem from "@effect/platform/FileSystem"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Ask from "./Ask.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
@@ -84,20 +86,60 @@ const rotate = Command.make("rotate", { json: Shared.json }, (options) =>
   )
 )
 
+const rootKeyId = Args.text({ name: "root-key-id" }).pipe(Args.withDescription("rk_ and 8 hex digits"))
+
+const checked = (id: string) =>
+  /^rk_[0-9a-f]{8}$/.test(id) ? Effect.void : usage("A root key id is rk_ and 8 hex digits.")
+
+const releaseKey = Command.make("release-key", { id: rootKeyId }, ({ id }) =>
+  Effect.gen(function* () {
+    yield* checked(id)
+    yield* out(yield* (yield* VaultPrograms).releaseKey(id))
+    yield* note(
+      `Nothing in the database needs ${id}. Within an hour, where the vault runs: destroy-key with --release.`
+    )
+  })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Print a signed word that no row needs an old root key, for a vault's host without the database.", {
+      more: ["Refused while any row names the key."],
+      examples: ["ampoule vault release-key rk_5f0c2a9d > release"]
+    })
+  )
+)
+
+/** A release is some 200 bytes. */
+const readRelease = (file: string) =>
+  file === Ask.standardInputName
+    ? Ask.standardInput
+    : Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(file)).pipe(
+        Effect.mapError(() => new CliFailure({ message: `Cannot read ${file}.` }))
+      )
+
 const destroyKey = Command.make(
   "destroy-key",
-  { id: Args.text({ name: "root-key-id" }).pipe(Args.withDescription("rk_ and 8 hex digits")) },
-  ({ id }) =>
+  {
+    release: Options.text("release").pipe(
+      Options.withPseudoName("file"),
+      Options.withDescription("What `release-key` printed where a server runs; - reads standard input"),
+      Options.optional
+    ),
+    id: rootKeyId
+  },
+  ({ id, release }) =>
     Effect.gen(function* () {
-      if (!/^rk_[0-9a-f]{8}$/.test(id)) return yield* usage("A root key id is rk_ and 8 hex digits.")
-      yield* (yield* VaultPrograms).destroyKey(id)
+      yield* checked(id)
+      const read = Option.isSome(release) ? Option.some(yield* readRelease(release.value)) : Option.none<string>()
+      yield* (yield* VaultPrograms).destroyKey(id, read)
       yield* note(`${id} is gone. Backups that it wrapped open no more.`)
     })
 ).pipe(
   Command.withDescription(
     Shared.describe("Take an old root key out of the key file for good. Refused while any row names it.", {
-      more: ["A backup that was made before the rotation cannot be opened any more."],
-      examples: ["ampoule vault destroy-key rk_5f0c2a9d"]
+      more: [
+        "A backup that was made before the rotation cannot be opened any more. Where the vault's host does not reach the database, `release-key` looks there."
+      ],
+      examples: ["ampoule vault destroy-key rk_5f0c2a9d", "ampoule vault destroy-key rk_5f0c2a9d --release release"]
     })
   )
 )
@@ -180,7 +222,7 @@ export const vault = Command.make("vault", {}, () => Effect.flatMap(VaultProgram
       ]
     })
   ),
-  Command.withSubcommands([status, rotate, newKey, destroyKey, rotateDataKeys, verifyLog])
+  Command.withSubcommands([status, rotate, newKey, releaseKey, destroyKey, rotateDataKeys, verifyLog])
 )
 
 export const vaultHelp = Help.node(
@@ -188,6 +230,7 @@ export const vaultHelp = Help.node(
   Help.node(status),
   Help.node(rotate),
   Help.node(newKey),
+  Help.node(releaseKey),
   Help.node(destroyKey),
   Help.node(rotateDataKeys),
   Help.node(verifyLog)

@@ -41,7 +41,10 @@ export class VaultPrograms extends Context.Tag("cli/VaultPrograms")<
     /** A new root key in the key file, nothing else: for a vault's host without the database. Answers its id. */
     readonly newKey: Effect.Effect<string, CliFailure>
     readonly rotate: (onProgress: OnProgress) => Effect.Effect<Rotated, CliFailure>
-    readonly destroyKey: (id: string) => Effect.Effect<void, CliFailure>
+    /** A signed word that nothing in the database needs an old root key (`src/vault/Release.ts`). */
+    readonly releaseKey: (id: string) => Effect.Effect<string, CliFailure>
+    /** `release`: of `releaseKey`, for a vault's host without the database. */
+    readonly destroyKey: (id: string, release: Option.Option<string>) => Effect.Effect<void, CliFailure>
     readonly rotateDataKeys: (
       which: {
         readonly environment: Option.Option<string>

@@ -1,0 +1,85 @@
+/**
+ * The database of the programs that keep it, as it is: they do not migrate, and none but `restore` makes one. Run in the
+ * wrong place they would else find an empty one, in which nothing needs any key.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
+import * as Canary from "#src/crypto/Canary.ts"
+import * as DataFolder from "./DataFolder.ts"
+import * as Migrations from "./Migrations.ts"
+import * as PgPool from "./PgPool.ts"
+import * as Pglite from "./Pglite.ts"
+
+/** Nobody waits behind these: a statement over millions of rows may take its time. */
+const patient = { checkoutMillis: 30_000, deadlineMillis: 3_600_000 }
+
+const missing = new StartRefused({
+  message: "There is no Ampoule database here yet. Check AMPOULE_DATABASE_URL, or AMPOULE_DATA_DIR."
+})
+
+const database = (settings: Settings) =>
+  Layer.unwrapScoped(
+    Effect.gen(function* () {
+      if (Option.isSome(settings.databaseUrl)) {
+        const connectionString = Redacted.value(settings.databaseUrl.value)
+        return PgPool.layer({ connection: { connectionString, keepAlive: true }, size: 4, ...patient })
+      }
+      const real = yield* DataFolder.ensure(settings.dataDir)
+      yield* DataFolder.lock(real)
+      const origin = { folder: `${real}/postgres` }
+      return (yield* Pglite.make({ origin, migrated: false, ...patient })).layer
+    })
+  )
+
+/** Migrations of this program, as the ledger names them. */
+export const known = Object.keys(Migrations.registry).map((key): readonly [number, string] => {
+  const cut = key.indexOf("_")
+  return [Number(key.slice(0, cut)), key.slice(cut + 1)]
+})
+
+const isCurrent = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [ledger] = yield* sql<{
+    readonly there: boolean
+  }>`SELECT to_regclass('effect_sql_migrations') IS NOT NULL AS there`
+  if (ledger?.there !== true) return yield* missing
+  const [last] = yield* sql<{ readonly id: number }>`SELECT max(migration_id) AS id FROM effect_sql_migrations`
+  const newest = Math.max(...known.map(([id]) => id))
+  if (last?.id === newest) return
+  return yield* new StartRefused({
+    message:
+      (last?.id ?? 0) > newest
+        ? "The database was migrated by a newer Ampoule; use that one."
+        : "The database belongs to an older release: run `ampoule migrate` first, or use the release that wrote it."
+  })
+})
+
+/** Whatever it is, also nothing yet. */
+export const any = Layer.unwrapEffect(Effect.map(AppConfig, database))
+
+/** One that a program of this release left. */
+export const current = Layer.unwrapEffect(
+  Effect.flatMap(AppConfig, (settings) =>
+    Option.isNone(settings.databaseUrl) && !existsSync(join(settings.dataDir, "postgres"))
+      ? missing
+      : Effect.succeed(Layer.tap(database(settings), (context) => Effect.provide(isCurrent, context)))
+  )
+)
+
+/** One that a server has used with its vault. */
+export const used = Layer.tap(current, (context) =>
+  Effect.provide(
+    Effect.filterOrFail(
+      Canary.read,
+      (canary) => canary !== undefined,
+      () => missing
+    ),
+    context
+  )
+)
