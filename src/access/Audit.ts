@@ -2,6 +2,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
@@ -109,6 +110,10 @@ const toldOf = ({ at, event, id }: Entry): ReadonlyArray<Outbox.Told> => {
   return [{ id, at, action, team: teamId, event, actor: actorOf(event.actor) }]
 }
 
+const insideTransaction = Effect.contextWith((context: Context.Context<never>) =>
+  context.unsafeMap.has(SqlClient.TransactionConnection.key)
+)
+
 /** The streams that this process writes, as it knows them itself: what the database says of them is not believed. */
 interface Own {
   readonly readStream: string
@@ -205,9 +210,13 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
         })
     })
 
-    /** Commits the entries, together with those of concurrent requests, before it returns. For reads and denials. */
+    /**
+     * Commits the entries, together with those of concurrent requests, before it returns. For reads and denials, and
+     * never inside a transaction: the entry would wait for a connection that the transaction may be holding.
+     */
     const record = Effect.fnUntraced(function* (...events: ReadonlyArray<AuditEvent>) {
       if (events.length === 0) return
+      if (yield* insideTransaction) return yield* Effect.dieMessage("an audit entry of its own inside a transaction")
       yield* Effect.orDie(commit(yield* Effect.forEach(events, toEntry)))
     })
 

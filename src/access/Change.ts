@@ -15,12 +15,18 @@ export const change = <A, E, R>(
   event: AuditEvent,
   work: Effect.Effect<A, E | SqlError, R>
 ): Effect.Effect<A, Exclude<E, SqlError>, R> =>
-  dieOfSql(services.sql.withTransaction(work)).pipe(
-    Effect.tapError((error) =>
-      isApiError(error) && statusOf(error) === 403
-        ? services.audit.record({ ...event, outcome: "denied", reason: error._tag })
-        : Effect.void
-    )
+  recordingDenials(services.audit, event, dieOfSql(services.sql.withTransaction(work)))
+
+/** Around the outermost transaction of a change, never inside one. */
+export const recordingDenials = <A, E, R>(
+  audit: Audit,
+  event: AuditEvent,
+  work: Effect.Effect<A, E, R>
+): Effect.Effect<A, E, R> =>
+  Effect.tapError(work, (error) =>
+    isApiError(error) && statusOf(error) === 403
+      ? audit.record({ ...event, outcome: "denied", reason: error._tag })
+      : Effect.void
   )
 
 const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError>, R> =>

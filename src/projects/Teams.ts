@@ -67,6 +67,12 @@ export class Teams extends Effect.Service<Teams>()("projects/Teams", {
           const rows = yield* sql<{ readonly name: string; readonly plan: Plan }>`
             UPDATE teams SET name = coalesce(${name}, name), plan = coalesce(${plan}, plan), updated_at = ${now}
             WHERE id = ${teamId} RETURNING name, plan`
+          if (plan === "developer") {
+            // Only the current version is kept on this plan (decisions 4), from now on as after each write.
+            yield* sql`
+              DELETE FROM secret_versions v USING secrets s JOIN environments e ON e.id = s.environment_id
+              WHERE s.id = v.secret_id AND v.version < s.version AND e.team_id = ${teamId}`
+          }
           yield* audit.append(permit.event())
           const role = Policy.teamOf(permit.caller, teamId)?.role ?? "viewer"
           const team: MyTeam = { id: teamId, name: rows[0].name, role, plan: rows[0].plan }

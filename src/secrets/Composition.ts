@@ -139,19 +139,18 @@ interface Size {
 
 const nothing: Size = { points: 0, bytes: 0, written: 0 }
 
-const sizeOfText = (text: string, written: string): Size => ({
-  points: codePoints(text),
-  bytes: Buffer.byteLength(text),
-  written: Buffer.byteLength(written)
-})
+const sizeOfText = (text: string): Size => {
+  const bytes = Buffer.byteLength(text)
+  return { points: codePoints(text), bytes, written: bytes }
+}
 
 const sizeOfTemplate = (parts: Template.Parts, sizeOf: (key: string) => Size): Size => {
   let { points, bytes, written } = nothing
   for (const part of parts) {
-    const size = typeof part === "string" ? sizeOfText(part, Template.escape(part)) : sizeOf(part.key)
+    const size = typeof part === "string" ? sizeOfText(part) : sizeOf(part.key)
     points += size.points
     bytes += size.bytes
-    written += typeof part === "string" ? size.written : part.key.length + 3
+    written += typeof part === "string" ? Template.escapedBytes(part) : part.key.length + 3
   }
   return { points, bytes, written }
 }
@@ -163,7 +162,7 @@ const sizesOf = (state: State, order: ReadonlyArray<string>): ReadonlyMap<string
   for (const key of order) {
     const one = state.get(key)
     if (one === undefined) continue
-    sizes.set(key, one.kind === "literal" ? sizeOfText(one.text, one.text) : sizeOfTemplate(one.parts, sizeOf))
+    sizes.set(key, one.kind === "literal" ? sizeOfText(one.text) : sizeOfTemplate(one.parts, sizeOf))
   }
   return sizes
 }

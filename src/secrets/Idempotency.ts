@@ -41,7 +41,11 @@ export class Idempotency extends Effect.Service<Idempotency>()("secrets/Idempote
       const key = yield* dieWhenVaultIsDown(
         keyId === undefined
           ? dataKeys.active(permit.target)
-          : Effect.map(dataKeys.byId(permit.target, [keyId]), (keys) => keys.get(keyId))
+          : dataKeys.byId(permit.target, [keyId]).pipe(
+              Effect.map((keys) => keys.get(keyId)),
+              // Another environment's key: the same idempotency key was used there, for another request then.
+              Effect.catchTag("INTEGRITY_FAILURE", () => Effect.succeed(undefined))
+            )
       )
       if (key === undefined) return Buffer.alloc(0)
       const id = Buffer.from(key.id.replaceAll("-", ""), "hex")

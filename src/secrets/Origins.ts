@@ -10,7 +10,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
-import { decideWrite } from "./Secrets.ts"
+import * as Secrets from "./Secrets.ts"
 import { type Locked, SecretStore, type Write, type Written } from "./SecretStore.ts"
 
 interface Place {
@@ -32,7 +32,7 @@ const outcomes = (written: ReadonlyMap<string, Written>, keys: ReadonlyArray<str
 }
 
 const resultOf = (written: ReadonlyMap<string, Written>, key: string) =>
-  Effect.map(Effect.orDie(Effect.fromNullable(written.get(key))), ({ meta }) => ({
+  Effect.map(Secrets.resultOf(written, key), ({ meta }) => ({
     id: meta.id,
     key: meta.key,
     version: meta.version
@@ -50,31 +50,48 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
     /** Text and kind of secrets as written. The read is recorded, although the text goes nowhere but into the copy. */
     const readAsWritten = Effect.fnUntraced(function* (place: Place, keys: ReadonlyArray<string>) {
       const permit = yield* access.environment("secrets:read", place, { audit: "secret.read", keys })
-      const { secrets } = yield* store.live(permit)
+      const { secrets } = yield* store.closure(permit, keys, false)
       const found = new Map<string, Write>()
       for (const { key, kind, text } of secrets) {
         // A literal stays one, whatever its text looks like.
-        if (keys.includes(key)) found.set(key, { kind, pinned: kind === "literal" && text.includes("${"), text })
+        found.set(key, { kind, pinned: kind === "literal" && text.includes("${"), text })
       }
       return { permit, found }
     })
 
-    const decisionOf = Effect.fnUntraced(function* (origin: Origin, projectId: ProjectId, field: string) {
+    /** What these origins copy, by environment: each is asked for, read and recorded once, whatever the number of keys. */
+    const copiedBy = Effect.fnUntraced(function* (origins: ReadonlyArray<Origin>, projectId: ProjectId) {
+      const wanted = new Map<string, Set<string>>()
+      for (const { copyFrom } of origins) {
+        if (copyFrom === undefined) continue
+        wanted.set(copyFrom.environment, (wanted.get(copyFrom.environment) ?? new Set()).add(copyFrom.key))
+      }
+      const copied = new Map<string, ReadonlyMap<string, Write>>()
+      for (const [environment, keys] of wanted) {
+        const { found, permit } = yield* readAsWritten({ projectId, environment }, [...keys])
+        if (found.size > 0) yield* audit.record(permit.event({ keys: [...found.keys()] }))
+        copied.set(environment, found)
+      }
+      return copied
+    })
+
+    const decisionOf = Effect.fnUntraced(function* (
+      origin: Origin,
+      copied: ReadonlyMap<string, ReadonlyMap<string, Write>>,
+      field: string
+    ) {
       if (origin.generate !== undefined) {
         const text = yield* generated(origin.generate)
         return (): Write => ({ kind: "literal", pinned: false, text })
       }
       if (origin.copyFrom !== undefined) {
-        const { environment, key } = origin.copyFrom
-        const { found, permit } = yield* readAsWritten({ projectId, environment }, [key])
-        const write = found.get(key)
+        const write = copied.get(origin.copyFrom.environment)?.get(origin.copyFrom.key)
         if (write === undefined) return yield* new SecretNotFound({ field: `${field}copyFrom.key` })
-        yield* audit.record(permit.event({ keys: [key] }))
         return (): Write => write
       }
       const { template, value } = origin
       const decide: Decision = (stored) =>
-        decideWrite(
+        Secrets.decideWrite(
           template === undefined
             ? value === undefined
               ? {}
@@ -91,8 +108,8 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
     const create = Effect.fn("Origins.create")(function* (at: Place & { readonly key: string } & Origin) {
       const intent = { audit: "secret.create", keys: [at.key] } as const
       const permit = yield* access.environment("secrets:write", at, intent)
-      const decide = yield* decisionOf(at, permit.target.projectId, "")
-      return yield* store.change(permit, (env) =>
+      const decide = yield* decisionOf(at, yield* copiedBy([at], permit.target.projectId), "")
+      const work = store.change(permit, (env) =>
         Effect.gen(function* () {
           if (env.live.has(at.key)) return yield* new SecretAlreadyExists({ field: "key" })
           const written = yield* env.commit(new Map([[at.key, decide(undefined)]]), () => fieldOf(at))
@@ -100,28 +117,32 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
           return yield* resultOf(written, at.key)
         })
       )
+      return yield* store.outermost(permit.event({ keys: [at.key] }), work)
     })
 
     const update = Effect.fn("Origins.update")(function* (
       at: { readonly secretId: SecretId; readonly expectedVersion?: number } & Origin
     ) {
       const permit = yield* access.environmentOfSecret("secrets:write", at.secretId, { audit: "secret.update" })
-      const decide = yield* decisionOf(at, permit.target.projectId, "")
-      return yield* store
-        .change(permit, (env) =>
-          Effect.gen(function* () {
-            const meta = env.byId.get(at.secretId)
-            if (meta === undefined) return yield* new SecretNotFound()
-            if (at.expectedVersion !== undefined && at.expectedVersion !== meta.version) {
-              return yield* new SecretVersionConflict({ currentVersion: meta.version, field: "expectedVersion" })
-            }
-            const write = decide({ pinned: meta.pinned, text: "" })
-            const written = yield* env.commit(new Map([[meta.key, write]]), () => fieldOf(at))
-            yield* env.audit(permit.event({ keys: [meta.key] }))
-            return yield* resultOf(written, meta.key)
-          })
-        )
-        .pipe(Effect.catchTag("ENVIRONMENT_NOT_FOUND", () => new SecretNotFound()))
+      const decide = yield* decisionOf(at, yield* copiedBy([at], permit.target.projectId), "")
+      const work = store.change(permit, (env) =>
+        Effect.gen(function* () {
+          const meta = env.byId.get(at.secretId)
+          if (meta === undefined) return yield* new SecretNotFound()
+          if (at.expectedVersion !== undefined && at.expectedVersion !== meta.version) {
+            return yield* new SecretVersionConflict({ currentVersion: meta.version, field: "expectedVersion" })
+          }
+          const write = decide({ pinned: meta.pinned, text: "" })
+          const written = yield* env.commit(new Map([[meta.key, write]]), () => fieldOf(at))
+          yield* env.audit(permit.event({ keys: [meta.key] }))
+          return yield* resultOf(written, meta.key)
+        })
+      )
+      return yield* Effect.catchTag(
+        store.outermost(permit.event(), work),
+        "ENVIRONMENT_NOT_FOUND",
+        () => new SecretNotFound()
+      )
     })
 
     /** Writes all of them or none; entries name what was created and what was updated. */
@@ -131,17 +152,20 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
       field: (key: string) => string | undefined,
       skip: (env: Locked, key: string) => boolean
     ) =>
-      store.change(permit, (env) =>
-        Effect.gen(function* () {
-          const skipped = [...decisions.keys()].filter((key) => skip(env, key))
-          const kept = [...decisions].filter(([key]) => !skipped.includes(key))
-          const changes = new Map(kept.map(([key, decide]) => [key, decide(storedIn(env, key))]))
-          const written = changes.size === 0 ? new Map<string, Written>() : yield* env.commit(changes, field)
-          const done = outcomes(written, [...changes.keys()])
-          if (done.created.length > 0) yield* env.audit(permit.event({ audit: "secret.create", keys: done.created }))
-          if (done.updated.length > 0) yield* env.audit(permit.event({ audit: "secret.update", keys: done.updated }))
-          return { ...done, skipped }
-        })
+      store.outermost(
+        permit.event({ keys: [...decisions.keys()] }),
+        store.change(permit, (env) =>
+          Effect.gen(function* () {
+            const skipped = [...decisions.keys()].filter((key) => skip(env, key))
+            const kept = [...decisions].filter(([key]) => !skipped.includes(key))
+            const changes = new Map(kept.map(([key, decide]) => [key, decide(storedIn(env, key))]))
+            const written = changes.size === 0 ? new Map<string, Written>() : yield* env.commit(changes, field)
+            const done = outcomes(written, [...changes.keys()])
+            if (done.created.length > 0) yield* env.audit(permit.event({ audit: "secret.create", keys: done.created }))
+            if (done.updated.length > 0) yield* env.audit(permit.event({ audit: "secret.update", keys: done.updated }))
+            return { ...done, skipped }
+          })
+        )
       )
 
     const upsert = Effect.fn("Origins.upsert")(function* (
@@ -149,10 +173,11 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
     ) {
       const keys = at.secrets.map(({ key }) => key)
       const permit = yield* access.environment("secrets:write", at, { audit: "secret.create", keys })
+      const copied = yield* copiedBy(at.secrets, permit.target.projectId)
       const decisions = new Map<string, Decision>()
       const fields = new Map<string, string>()
       for (const [i, secret] of at.secrets.entries()) {
-        decisions.set(secret.key, yield* decisionOf(secret, permit.target.projectId, `secrets.${i}.`))
+        decisions.set(secret.key, yield* decisionOf(secret, copied, `secrets.${i}.`))
         fields.set(secret.key, `secrets.${i}.${fieldOf(secret)}`)
       }
       return yield* commitAll(

@@ -145,11 +145,8 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
 
     /** Opens boxes all or none. */
     const openAll = Effect.fnUntraced(function* (permit: ReadPermit, rows: ReadonlyArray<SealedRow>) {
-      const keys = yield* Effect.catchTag(
-        dieWhenVaultIsDown(dataKeys.byId(permit.target, new Set(rows.map((row) => row.dataKeyId)))),
-        "INTEGRITY_FAILURE",
-        () => new BoxAltered({ keys: [] })
-      )
+      const ids = new Set(rows.map((row) => row.dataKeyId))
+      const keys = yield* keyIntact(dieWhenVaultIsDown(dataKeys.byId(permit.target, ids)))
       const opened: Array<OpenSecret> = []
       let sinceYield = 0
       for (const row of rows) {
@@ -360,7 +357,7 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
       })
 
       const seal = Effect.fnUntraced(function* (secrets: ReadonlyArray<SecretMeta & { readonly text: string }>) {
-        const dataKey = yield* dieWhenVaultIsDown(dataKeys.active(target))
+        const dataKey = yield* keyIntact(dieWhenVaultIsDown(dataKeys.active(target)))
         const boxes: Array<Buffer> = []
         for (const secret of secrets) {
           const salt = yield* crypto.randomBytes(Envelope.saltLength)
@@ -590,6 +587,14 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
     return { live, livePage, closure, page, count, graph, versions, deleted, change, outermost } as const
   })
 }) {}
+
+/** A data key that does not open is as good as an altered box. */
+const keyIntact = <A, E>(self: Effect.Effect<A, E | IntegrityFailure>) =>
+  Effect.catchIf(
+    self,
+    (error): error is Extract<E, IntegrityFailure> => error instanceof IntegrityFailure,
+    () => new BoxAltered({ keys: [] })
+  )
 
 const isSqlError = (error: unknown): error is SqlError =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "SqlError"

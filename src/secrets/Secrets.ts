@@ -5,6 +5,7 @@ import * as Redacted from "effect/Redacted"
 import {
   EnvironmentNotFound,
   IntegrityFailure,
+  PlanLimitReached,
   SecretAlreadyExists,
   SecretHasDependents,
   SecretNotFound,
@@ -44,7 +45,15 @@ import { CurrentCaller } from "#schema/Caller.ts"
 import * as Composition from "./Composition.ts"
 import * as Diff from "./Diff.ts"
 import { Idempotency } from "./Idempotency.ts"
-import { type Locked, type OpenSecret, type SecretMeta, SecretStore, type Write, type Written } from "./SecretStore.ts"
+import {
+  BoxAltered,
+  type Locked,
+  type OpenSecret,
+  type SecretMeta,
+  SecretStore,
+  type Write,
+  type Written
+} from "./SecretStore.ts"
 import { type Answer, Snapshots } from "./Snapshots.ts"
 import * as Template from "./Template.ts"
 
@@ -58,6 +67,11 @@ const refOf = (target: EnvironmentTarget, meta: SecretMeta): SecretRef => ({
   createdAt: meta.createdAt.toISOString(),
   updatedAt: meta.updatedAt.toISOString()
 })
+
+interface Paging {
+  readonly page: number
+  readonly pageSize: number
+}
 
 interface Asked {
   readonly kind?: SecretKind
@@ -134,17 +148,29 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
       return answer
     })
 
+    const whole = (permit: EnvironmentPermit<"secrets:run">) =>
+      Effect.map(store.live(permit), ({ revision, secrets }) => ({
+        revision,
+        secrets,
+        keys: secrets.map(({ key }) => key),
+        total: secrets.length
+      }))
+    const pageOf = (
+      permit: EnvironmentPermit<"secrets:run" | "secrets:read_values">,
+      { page, pageSize }: Paging,
+      representation: Representation
+    ) => store.livePage(permit, pageSize, (page - 1) * pageSize, representation === "materialized")
+
     const buildInjected = (
       permit: EnvironmentPermit<"secrets:run">,
       representation: Representation,
-      paging: { readonly page: number; readonly pageSize: number } | undefined
+      paging: Paging | undefined
     ) =>
       Effect.gen(function* () {
-        const { revision, secrets } = yield* store.live(permit)
-        const texts = yield* represent(secrets, representation)
-        const all = secrets.map((secret) => secret.key)
-        const { page, pageSize } = paging ?? { page: 1, pageSize: all.length }
-        const keys = all.slice((page - 1) * pageSize, page * pageSize)
+        const found = yield* paging === undefined ? whole(permit) : pageOf(permit, paging, representation)
+        const { keys, revision, total } = found
+        const texts = yield* represent(found.secrets, representation)
+        const { page, pageSize } = paging ?? { page: 1, pageSize: total }
         const body = JSON.stringify({
           projectId: permit.target.projectId,
           environment: permit.target.slug,
@@ -152,8 +178,8 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
           values: Object.fromEntries(keys.map((key) => [key, texts.get(key)])),
           page,
           pageSize,
-          total: all.length,
-          hasMore: page * pageSize < all.length,
+          total,
+          hasMore: page * pageSize < total,
           revision
         })
         return { revision, keys, body: encoder.encode(body) }
@@ -186,21 +212,19 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
       const permit = yield* access.environment("secrets:read_values", query, { audit: "secret.list_values" })
       const { page = 1, pageSize = 100, representation = "materialized" } = query
       const build = Effect.gen(function* () {
-        const { revision, secrets } = yield* store.live(permit)
+        const { keys, revision, secrets, total } = yield* pageOf(permit, { page, pageSize }, representation)
         const texts = yield* represent(secrets, representation)
-        const shown = secrets.slice((page - 1) * pageSize, page * pageSize)
+        const shown = new Set(keys)
         const body = JSON.stringify({
-          items: shown.map((secret) => ({
-            ...refOf(permit.target, secret),
-            value: texts.get(secret.key),
-            representation
-          })),
+          items: secrets
+            .filter((secret) => shown.has(secret.key))
+            .map((secret) => ({ ...refOf(permit.target, secret), value: texts.get(secret.key), representation })),
           page,
           pageSize,
-          total: secrets.length,
-          hasMore: page * pageSize < secrets.length
+          total,
+          hasMore: page * pageSize < total
         })
-        return { revision, keys: shown.map((secret) => secret.key), body: encoder.encode(body) }
+        return { revision, keys, body: encoder.encode(body) }
       })
       const { environmentId, revision } = permit.target
       const answer = yield* snapshots.get(
@@ -220,9 +244,9 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
       })
       const { key, representation = "materialized" } = query
       const build = Effect.gen(function* () {
-        const found = yield* store.closure(permit, key, representation === "materialized")
-        const secret = found?.secrets.find((one) => one.key === key)
-        if (found === undefined || secret === undefined) return yield* new SecretNotFound()
+        const found = yield* store.closure(permit, [key], representation === "materialized")
+        const secret = found.secrets.find((one) => one.key === key)
+        if (secret === undefined) return yield* new SecretNotFound()
         const texts = yield* represent(found.secrets, representation)
         const body = JSON.stringify({ ...refOf(permit.target, secret), value: texts.get(key), representation })
         return { revision: found.revision, keys: [key], body: encoder.encode(body) }
@@ -325,7 +349,8 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
         textOf(body.source),
         body.expectedVersion ?? null
       ])
-      return yield* idempotency.once(permit, { key: idempotencyKey, route: "POST /secrets", request }, work)
+      const once = idempotency.once(permit, { key: idempotencyKey, route: "POST /secrets", request }, work)
+      return yield* store.outermost(permit.event({ keys: [body.key] }), once)
     })
 
     const createBulk = Effect.fnUntraced(function* (body: CreateSecretsBulk, idempotencyKey?: string) {
@@ -365,8 +390,20 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
         body.environment,
         body.secrets.map((secret) => [secret.key, textOf(secret.value)])
       ])
-      return yield* idempotency.once(permit, { key: idempotencyKey, route: "POST /secrets/bulk", request }, work)
+      const once = idempotency.once(permit, { key: idempotencyKey, route: "POST /secrets/bulk", request }, work)
+      return yield* store.outermost(permit.event({ keys }), once)
     })
+
+    /** Routes that name a secret say SECRET_NOT_FOUND also when its environment was deleted meanwhile. */
+    const changeSecret = <A, E, R>(
+      permit: EnvironmentPermit<"secrets:write">,
+      use: (env: Locked) => Effect.Effect<A, E, R>
+    ) =>
+      Effect.catchIf(
+        store.outermost(permit.event(), store.change(permit, use)),
+        (error): error is Extract<typeof error, EnvironmentNotFound> => error instanceof EnvironmentNotFound,
+        () => new SecretNotFound()
+      )
 
     const liveSecret = (env: Locked, id: SecretId) =>
       Effect.mapError(Effect.fromNullable(env.byId.get(id)), () => new SecretNotFound())
@@ -380,81 +417,72 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
 
     const update = Effect.fnUntraced(function* (id: SecretId, body: UpdateSecret) {
       const permit = yield* access.environmentOfSecret("secrets:write", id, { audit: "secret.update" })
-      return yield* asSecret(
-        store.change(permit, (env) =>
-          Effect.gen(function* () {
-            const meta = yield* expected(env, id, body.expectedVersion)
-            yield* countGuess(permit)
-            const text = (yield* env.open([meta.key])).get(meta.key) ?? ""
-            const field = body.source !== undefined ? "source" : body.value !== undefined ? "value" : "kind"
-            const write = decideWrite(body, { pinned: meta.pinned, text })
-            const written = yield* env.commit(new Map([[meta.key, write]]), () => field)
-            yield* env.audit(permit.event({ keys: [meta.key] }))
-            return refOf(permit.target, (yield* resultOf(written, meta.key)).meta)
-          })
-        )
+      return yield* changeSecret(permit, (env) =>
+        Effect.gen(function* () {
+          const meta = yield* expected(env, id, body.expectedVersion)
+          yield* countGuess(permit)
+          const text = (yield* env.open([meta.key])).get(meta.key) ?? ""
+          const field = body.source !== undefined ? "source" : body.value !== undefined ? "value" : "kind"
+          const write = decideWrite(body, { pinned: meta.pinned, text })
+          const written = yield* env.commit(new Map([[meta.key, write]]), () => field)
+          yield* env.audit(permit.event({ keys: [meta.key] }))
+          return refOf(permit.target, (yield* resultOf(written, meta.key)).meta)
+        })
       )
     })
 
     const rollback = Effect.fnUntraced(function* (id: SecretId, body: RollbackSecret) {
       const permit = yield* access.environmentOfSecret("secrets:write", id, { audit: "secret.rollback" })
-      return yield* asSecret(
-        store.change(permit, (env) =>
-          Effect.gen(function* () {
-            const meta = yield* expected(env, id, body.expectedVersion)
-            yield* countGuess(permit)
-            const earlier = yield* env.version(id, meta.key, body.version)
-            if (earlier === undefined) return yield* new SecretVersionNotFound({ field: "version" })
-            const written = yield* env.commit(new Map([[meta.key, earlier]]), () => "version")
-            yield* env.audit(permit.event({ keys: [meta.key] }))
-            return refOf(permit.target, (yield* resultOf(written, meta.key)).meta)
-          })
-        )
+      return yield* changeSecret(permit, (env) =>
+        Effect.gen(function* () {
+          const meta = yield* expected(env, id, body.expectedVersion)
+          yield* countGuess(permit)
+          const earlier = yield* env.version(id, meta.key, body.version)
+          if (earlier === undefined) return yield* new SecretVersionNotFound({ field: "version" })
+          const written = yield* env.commit(new Map([[meta.key, earlier]]), () => "version")
+          yield* env.audit(permit.event({ keys: [meta.key] }))
+          return refOf(permit.target, (yield* resultOf(written, meta.key)).meta)
+        })
       )
     })
 
     const restore = Effect.fnUntraced(function* (id: SecretId) {
       const permit = yield* access.environmentOfSecret("secrets:write", id, { audit: "secret.restore" })
-      return yield* asSecret(
-        store.change(permit, (env) =>
-          Effect.gen(function* () {
-            const live = env.byId.get(id)
-            const secret = live ?? (yield* env.deleted(id))
-            if (secret === undefined) return yield* new SecretNotFound()
-            if (env.live.has(secret.key)) return yield* new SecretAlreadyExists({ field: "key" })
-            const write = yield* env.version(id, secret.key, secret.version)
-            if (write === undefined) return yield* new SecretNotFound()
-            const revived = yield* env.revive(secret, write)
-            yield* env.audit(permit.event({ keys: [secret.key] }))
-            return refOf(permit.target, revived)
-          })
-        )
+      return yield* changeSecret(permit, (env) =>
+        Effect.gen(function* () {
+          const live = env.byId.get(id)
+          const secret = live ?? (yield* env.deleted(id))
+          if (secret === undefined) return yield* new SecretNotFound()
+          if (env.live.has(secret.key)) return yield* new SecretAlreadyExists({ field: "key" })
+          const write = yield* env.version(id, secret.key, secret.version)
+          if (write === undefined) return yield* new SecretNotFound()
+          const revived = yield* env.revive(secret, write)
+          yield* env.audit(permit.event({ keys: [secret.key] }))
+          return refOf(permit.target, revived)
+        })
       )
     })
 
     const remove = Effect.fnUntraced(function* (id: SecretId, disposition: Disposition | undefined) {
       const permit = yield* access.environmentOfSecret("secrets:write", id, { audit: "secret.delete" })
-      return yield* asSecret(
-        store.change(permit, (env) =>
-          Effect.gen(function* () {
-            const { key } = yield* liveSecret(env, id)
-            const state = yield* asStored(env.state([key]))
-            const dependents = Composition.dependents(state, key)
-            if (dependents.length > 0 && disposition === undefined)
-              return yield* new SecretHasDependents({ dependents })
-            const flattened = disposition === "flatten" ? yield* asStored(Composition.flatten(state, key)) : []
-            const cascaded = disposition === "cascade" ? Composition.transitiveDependents(state, key) : []
-            const changes = new Map<string, Write | null>([[key, null]])
-            for (const gone of cascaded) changes.set(gone, null)
-            for (const { key: user, kind, text } of flattened) changes.set(user, { kind, pinned: false, text })
-            yield* asStored(env.commit(changes))
-            const names = flattened.map((one) => one.key)
-            yield* env.audit(permit.event({ keys: [key, ...cascaded] }))
-            if (names.length > 0) yield* env.audit(permit.event({ audit: "secret.update", keys: names }))
-            const response: DeleteSecretResult = { id, key, deleted: true, flattened: names, cascaded }
-            return response
-          })
-        )
+      return yield* changeSecret(permit, (env) =>
+        Effect.gen(function* () {
+          const { key } = yield* liveSecret(env, id)
+          const state = yield* asStored(env.state([key]))
+          const dependents = Composition.dependents(state, key)
+          if (dependents.length > 0 && disposition === undefined) return yield* new SecretHasDependents({ dependents })
+          const flattened = disposition === "flatten" ? yield* asStored(Composition.flatten(state, key)) : []
+          const cascaded = disposition === "cascade" ? Composition.transitiveDependents(state, key) : []
+          const changes = new Map<string, Write | null>([[key, null]])
+          for (const gone of cascaded) changes.set(gone, null)
+          for (const { key: user, kind, text } of flattened) changes.set(user, { kind, pinned: false, text })
+          yield* asFlattened(env.commit(changes))
+          const names = flattened.map((one) => one.key)
+          yield* env.audit(permit.event({ keys: [key, ...cascaded] }))
+          if (names.length > 0) yield* env.audit(permit.event({ audit: "secret.update", keys: names }))
+          const response: DeleteSecretResult = { id, key, deleted: true, flattened: names, cascaded }
+          return response
+        })
       )
     })
 
@@ -478,7 +506,8 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
         })
       )
       const request = JSON.stringify([body.projectId, body.environment, body.ids])
-      return yield* idempotency.once(permit, { key: idempotencyKey, route: "POST /secrets/delete-bulk", request }, work)
+      const once = idempotency.once(permit, { key: idempotencyKey, route: "POST /secrets/delete-bulk", request }, work)
+      return yield* store.outermost(permit.event(), once)
     })
 
     return {
@@ -504,7 +533,7 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
 const textOf = (text: SecretText | undefined): string | null => (text === undefined ? null : Redacted.value(text))
 
 /** What a commit made of one key that it was given. */
-const resultOf = (written: ReadonlyMap<string, Written>, key: string) =>
+export const resultOf = (written: ReadonlyMap<string, Written>, key: string) =>
   Effect.orDie(Effect.fromNullable(written.get(key)))
 
 /** RFC 9110 13.1.2: a list of entity tags, compared weakly; `*` matches whatever there is. */
@@ -514,14 +543,12 @@ const matches = (header: string, etag: string): boolean =>
     return tag === "*" || tag === etag
   })
 
-/** A deletion never breaks what was stored well: a template problem here means damaged rows. */
-const asStored = <A, R>(self: Effect.Effect<A, Composition.Problem | TemplateInvalid | IntegrityFailure, R>) =>
-  Effect.mapError(self, () => new IntegrityFailure())
+/** A deletion never breaks what was stored well: a problem here means that rows were damaged. */
+const asStored = <A, R>(self: Effect.Effect<A, Composition.Problem | TemplateInvalid | BoxAltered, R>) =>
+  Effect.mapError(self, (problem) => (problem instanceof BoxAltered ? problem : new BoxAltered({ keys: [] })))
 
-/** Routes that name a secret say SECRET_NOT_FOUND also when its environment was deleted meanwhile. */
-const asSecret = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  Effect.catchIf(
-    self,
-    (error): error is Extract<E, EnvironmentNotFound> => error instanceof EnvironmentNotFound,
-    () => new SecretNotFound()
+/** Flattened texts are escaped: as written they can be longer than the templates they replace, and meet the limit. */
+const asFlattened = <A, R>(self: Effect.Effect<A, Composition.Problem | TemplateInvalid | BoxAltered, R>) =>
+  Effect.mapError(self, (problem) =>
+    problem instanceof BoxAltered || problem instanceof PlanLimitReached ? problem : new BoxAltered({ keys: [] })
   )

@@ -96,14 +96,18 @@ export const references = (parts: Parts): ReadonlyArray<string> => {
 }
 
 /** Source of a template that means exactly `text`, whatever it holds: one more `$` before every `${`. */
-export const escape = (text: string): string => text.replaceAll("${", () => "$${")
+export const escape = (text: string): string => text.split("${").join("$${")
+
+/** UTF-8 bytes of `escape(text)`, without making it. */
+export const escapedBytes = (text: string): number => {
+  let bytes = Buffer.byteLength(text)
+  for (let at = text.indexOf("${"); at !== -1; at = text.indexOf("${", at + 2)) bytes++
+  return bytes
+}
 
 /** The source of a template: the inverse of `parse`. */
-export const print = (parts: Parts): string => {
-  let source = ""
-  for (const part of parts) source += typeof part === "string" ? escape(part) : "${" + part.key + "}"
-  return source
-}
+export const print = (parts: Parts): string =>
+  parts.map((part) => (typeof part === "string" ? escape(part) : "${" + part.key + "}")).join("")
 
 /** The text of a template, given the value of each key it uses. What a reference brings in is not scanned again. */
 export const expand = (parts: Parts, valueOf: (key: string) => string): string =>

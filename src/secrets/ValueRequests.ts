@@ -20,7 +20,7 @@ import { base62, Crypto } from "#src/crypto/Crypto.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import { type Policy as Limit, RateLimiter } from "#src/limits/RateLimiter.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
-import { Secrets } from "./Secrets.ts"
+import { decideWrite, resultOf } from "./Secrets.ts"
 import { SecretStore } from "./SecretStore.ts"
 
 export const lifetimeMillis = 600_000
@@ -98,7 +98,6 @@ export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/Valu
     const crypto = yield* Crypto
     const bus = yield* EventBus
     const limiter = yield* RateLimiter
-    const secrets = yield* Secrets
     const store = yield* SecretStore
 
     const columns = sql.literal(`
@@ -243,22 +242,21 @@ export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/Valu
       const { row, user } = yield* visible(code)
       const place = { projectId: row.projectId, environment: row.environment }
       const permit = yield* access.environment("secrets:write", place, { audit: "secret.create", keys: [row.key] })
-      const stored = yield* sql
-        .withTransaction(
-          Effect.gen(function* () {
-            yield* decide(row, user.id, "stored")
-            const existing = (yield* store.graph(permit)).find((secret) => secret.key === row.key)
-            if (existing !== undefined && !row.replace) return yield* new SecretAlreadyExists({ field: "key" })
-            const written =
-              existing === undefined
-                ? yield* secrets.create({ ...place, key: row.key, kind: "literal", value })
-                : yield* secrets.update(existing.id, { kind: "literal", value })
-            yield* sql`
-              UPDATE value_requests SET secret_id = ${written.id}, version = ${written.version} WHERE id = ${row.id}`
-            return written
-          })
-        )
-        .pipe(Effect.catchTag("SqlError", Effect.die))
+      const work = store.change(permit, (env) =>
+        Effect.gen(function* () {
+          yield* decide(row, user.id, "stored")
+          const existing = env.live.get(row.key)
+          if (existing !== undefined && !row.replace) return yield* new SecretAlreadyExists({ field: "key" })
+          const write = decideWrite({ kind: "literal", value }, undefined)
+          const { meta } = yield* resultOf(yield* env.commit(new Map([[row.key, write]]), () => "value"), row.key)
+          const action = existing === undefined ? "secret.create" : "secret.update"
+          yield* env.audit(permit.event({ audit: action, keys: [row.key] }))
+          yield* sql`
+            UPDATE value_requests SET secret_id = ${meta.id}, version = ${meta.version} WHERE id = ${row.id}`
+          return { id: meta.id, version: meta.version }
+        })
+      )
+      const stored = yield* store.outermost(permit.event({ keys: [row.key] }), work)
       yield* tell(row)
       return stored
     })
