@@ -143,21 +143,8 @@ export class OAuthGrants extends Effect.Service<OAuthGrants>()("oauth/OAuthGrant
       yield* Effect.orDie(storage.revokeGrant(grantId))
     })
 
-    /**
-     * All grants of the person, or those that reach a team. A change of role, leaving and deactivation need no call: a
-     * grant carries a team only as the person stood there when they gave it (`Authenticate`).
-     */
-    const revokeForUser = Effect.fn("OAuthGrants.revokeForUser")(function* (userId: UserId, teamId?: TeamId) {
-      const now = yield* DateTime.nowAsDate
-      yield* sql`
-        UPDATE oauth_grants g SET revoked_at = ${now}
-        WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
-          AND (${teamId ?? null}::uuid IS NULL
-            OR EXISTS (SELECT 1 FROM oauth_grant_teams o WHERE o.grant_id = g.id AND o.team_id = ${teamId ?? null}))`
-    }, Effect.orDie)
-
     yield* Housekeeping.every("1 hour", storage.purge)
 
-    return { give, list, revoke, revokeForUser } as const
+    return { give, list, revoke } as const
   })
 }) {}

@@ -61,7 +61,13 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
       }
       const { tools } = yield* ask("tools/list")
       assert.deepStrictEqual((yield* ask("tools/list")).tools, tools)
-      for (const { name } of tools) assert.match(name, /^[A-Za-z0-9_.-]{1,128}$/)
+      for (const { annotations, inputSchema, name, outputSchema } of tools) {
+        assert.match(name, /^[A-Za-z0-9_.-]{1,128}$/)
+        assert.strictEqual(inputSchema.additionalProperties, false, name)
+        assert.strictEqual(outputSchema.type, "object", name)
+        assert.strictEqual(annotations.openWorldHint, false, name)
+      }
+      assert.include(discovered.instructions, "request_secret_value")
       yield* ask("prompts/get", { name: "wire_up_project", arguments: place })
       const called = Clients.modernCall("whoami", {})
       const { json } = yield* post(called.body, called.headers)
@@ -169,6 +175,17 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
       })
     )
   })
+
+  it.effect("takes no member that a tool does not have", () =>
+    Effect.gen(function* () {
+      const { post } = yield* scene
+      const { body, headers } = Clients.modernCall("whoami", { extra: "marker-of-extra" })
+      const { json } = yield* post(body, headers)
+      assert.isTrue(json.result.isError)
+      assert.strictEqual(json.result.structuredContent.code, "VALIDATION_FAILED")
+      assert.notInclude(JSON.stringify(json), "marker-of-extra")
+    })
+  )
 
   it.effect("has no sessions: a session and an event of the other era are ignored", () =>
     Effect.gen(function* () {

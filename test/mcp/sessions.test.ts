@@ -366,10 +366,19 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
         const uri = `secrets://projects/${project.id}/environments/development`
         const stream = yield* listenModern(base, bearer, [uri])
         yield* stream.until((text) => text.includes("notifications/subscriptions/acknowledged"))
+        assert.match(
+          stream.text().replace(/^:.*$/gm, "").trim(),
+          /^[^{]*\{"jsonrpc":"2.0","method":"notifications\/subs/
+        )
+        // Asked for tools and one resource: other lists are none of its business.
+        yield* World.environment(project, "preview")
         const sql = yield* SqlClient.SqlClient
         yield* sql`UPDATE environments SET revision = revision + 1 WHERE id = ${project.development.id}`
         yield* changes.look
         yield* stream.until((text) => text.includes("notifications/resources/updated"))
+        assert.notInclude(stream.text(), "list_changed")
+        const messages = stream.text().match(/^data: \{.*$/gm) ?? []
+        for (const message of messages) assert.include(message, '"io.modelcontextprotocol/subscriptionId":')
         yield* World.revoke("api_tokens", token)
         yield* changes.look
         yield* stream.until((_, ended) => ended)

@@ -2,6 +2,7 @@
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "@effect/sql/SqlClient"
+import { Revocation } from "#src/credentials/Revocation.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
 import * as World from "#test/support/World.ts"
@@ -332,7 +333,10 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
 
   describe("a grant", () => {
     const standing = (
-      change: (sql: SqlClient.SqlClient, stage: Effect.Effect.Success<typeof scene>) => Effect.Effect<unknown, unknown>
+      change: (
+        sql: SqlClient.SqlClient,
+        stage: Effect.Effect.Success<typeof scene>
+      ) => Effect.Effect<unknown, unknown, Revocation>
     ) =>
       Effect.gen(function* () {
         const stage = yield* scene
@@ -351,6 +355,11 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         const later = new Date(Date.now() + 1_000)
         return sql`UPDATE memberships SET role = 'member', updated_at = ${later} WHERE user_id = ${project.team.owner.id}`
       })
+    )
+    it.effect("dies with a new password", () =>
+      standing((_, { project }) =>
+        Effect.flatMap(Revocation, (revocation) => revocation.grantsOf(project.team.owner.id))
+      )
     )
     it.effect("dies when the person is removed", () =>
       standing((sql, { project }) => sql`DELETE FROM memberships WHERE user_id = ${project.team.owner.id}`)

@@ -293,7 +293,15 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
           const { base, browser, path } = yield* waiting
           const other = new McpApp.Browser((yield* World.session(yield* World.person())).text)
           assert.strictEqual((yield* Effect.promise(() => other.go(`${base}${path}`))).status, 404)
-          assert.strictEqual((yield* Effect.promise(() => browser.go(`${base}${path}`))).status, 200)
+          const shown = yield* Effect.promise(() => browser.go(`${base}${path}`))
+          assert.strictEqual(shown.status, 200)
+          // In no frame, cache or referrer, with nothing of a third party, and for no other page's script.
+          const policy = shown.headers.get("content-security-policy") ?? ""
+          assert.include(policy, "frame-ancestors 'none'")
+          assert.include(policy, "default-src 'none'")
+          assert.strictEqual(shown.headers.get("referrer-policy"), "no-referrer")
+          assert.include(shown.headers.get("cache-control") ?? "", "no-store")
+          assert.isNull(shown.headers.get("access-control-allow-origin"))
         })
       )
       it.effect("takes no decision that another site sends, and none without a choice", () =>
