@@ -295,11 +295,11 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
           assert.strictEqual((yield* Effect.promise(() => other.go(`${base}${path}`))).status, 404)
           const shown = yield* Effect.promise(() => browser.go(`${base}${path}`))
           assert.strictEqual(shown.status, 200)
-          // In no frame, cache or referrer, with nothing of a third party, and for no other page's script.
+          // In no frame or cache, in no referrer to elsewhere (with none at all browsers send forms without an origin), with nothing of a third party, and for no other page's script.
           const policy = shown.headers.get("content-security-policy") ?? ""
           assert.include(policy, "frame-ancestors 'none'")
           assert.include(policy, "default-src 'none'")
-          assert.strictEqual(shown.headers.get("referrer-policy"), "no-referrer")
+          assert.strictEqual(shown.headers.get("referrer-policy"), "same-origin")
           assert.include(shown.headers.get("cache-control") ?? "", "no-store")
           assert.isNull(shown.headers.get("access-control-allow-origin"))
         })
