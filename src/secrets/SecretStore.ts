@@ -1,15 +1,17 @@
 /** Rows and sealed boxes of one environment. Every method takes a Permit, so what was checked is what is touched (architecture rule 7). */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
+import type * as Statement from "@effect/sql/Statement"
 import * as Clock from "effect/Clock"
+import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
-import { EnvironmentNotFound, PlanLimitReached } from "#schema/Errors.ts"
-import type { IntegrityFailure, TemplateInvalid } from "#schema/Errors.ts"
+import { EnvironmentNotFound, IntegrityFailure, PlanLimitReached, type TemplateInvalid } from "#schema/Errors.ts"
 import { type SecretId, SecretIdOut } from "#schema/Ids.ts"
 import type { SecretKind } from "#schema/Values.ts"
 import { actorOf, Audit, type AuditEvent } from "#src/access/Audit.ts"
+import { recordingDenials } from "#src/access/Change.ts"
 import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
@@ -20,6 +22,8 @@ import * as Composition from "./Composition.ts"
 
 /** Live secrets per environment (decisions 4 "Limits"). */
 export const maxSecrets = 5_000
+/** Bytes that are opened or parsed in one go. */
+const pieceBytes = 1_048_576
 /** "Deleted secrets are purged after 30 days." */
 export const purgeDelay = 30 * 86_400_000
 
@@ -30,6 +34,15 @@ export interface Author {
   readonly id: string
   readonly name: string | null
 }
+
+/**
+ * A stored box, or the key it is under, does not fit its place. It is told as INTEGRITY_FAILURE and recorded by whoever
+ * holds no transaction open any more: a denial is an entry of its own, over a connection of its own.
+ */
+export class BoxAltered extends Data.TaggedError("BoxAltered")<{
+  /** What did not open; empty: not known which. */
+  readonly keys: ReadonlyArray<string>
+}> {}
 
 /** What is known of a live secret without opening it. */
 export interface SecretMeta {
@@ -87,9 +100,9 @@ export interface Locked {
   readonly live: ReadonlyMap<string, SecretMeta & { readonly pinned: boolean }>
   readonly byId: ReadonlyMap<string, SecretMeta & { readonly pinned: boolean }>
   /** Text as written of live secrets. */
-  readonly open: (keys: Iterable<string>) => Effect.Effect<ReadonlyMap<string, string>, IntegrityFailure>
+  readonly open: (keys: Iterable<string>) => Effect.Effect<ReadonlyMap<string, string>, BoxAltered>
   /** The part of the environment that composition concerns: templates and what they use, and `keys`. */
-  readonly state: (keys: Iterable<string>) => Effect.Effect<Composition.State, IntegrityFailure | TemplateInvalid>
+  readonly state: (keys: Iterable<string>) => Effect.Effect<Composition.State, BoxAltered | TemplateInvalid>
   /**
    * Checks the environment as it will be (templates, sizes, count) and writes the changes: new versions for writes, a
    * deletion mark for nulls. An equal text of equal kind makes no version.
@@ -97,14 +110,14 @@ export interface Locked {
   readonly commit: (
     changes: ReadonlyMap<string, Write | null>,
     fieldOf?: (key: string) => string | undefined
-  ) => Effect.Effect<ReadonlyMap<string, Written>, Composition.Problem | TemplateInvalid | IntegrityFailure>
+  ) => Effect.Effect<ReadonlyMap<string, Written>, Composition.Problem | TemplateInvalid | BoxAltered>
   /** Text, kind and pin of an earlier version of a live or deleted secret. */
-  readonly version: (id: SecretId, key: string, version: number) => Effect.Effect<Write | undefined, IntegrityFailure>
+  readonly version: (id: SecretId, key: string, version: number) => Effect.Effect<Write | undefined, BoxAltered>
   /** Brings a deleted secret back at its version; the caller has checked that no live secret has its key. */
   readonly revive: (
     secret: SecretMeta,
     write: Write
-  ) => Effect.Effect<SecretMeta, Composition.Problem | TemplateInvalid | IntegrityFailure>
+  ) => Effect.Effect<SecretMeta, Composition.Problem | TemplateInvalid | BoxAltered>
   readonly deleted: (id: SecretId) => Effect.Effect<(SecretMeta & { readonly purgeAt: Date }) | undefined>
   /** The last version a key ever had; 0 = never used. */
   readonly lastVersion: (key: string) => Effect.Effect<number>
@@ -130,29 +143,46 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
       dataKeyId
     })
 
-    /** Opens boxes all or none. An altered box is recorded before the refusal leaves. */
+    /** Opens boxes all or none. */
     const openAll = Effect.fnUntraced(function* (permit: ReadPermit, rows: ReadonlyArray<SealedRow>) {
-      const keys = yield* dieWhenVaultIsDown(dataKeys.byId(permit.target, new Set(rows.map((row) => row.dataKeyId))))
+      const ids = new Set(rows.map((row) => row.dataKeyId))
+      const keys = yield* keyIntact(dieWhenVaultIsDown(dataKeys.byId(permit.target, ids)))
       const opened: Array<OpenSecret> = []
       let sinceYield = 0
       for (const row of rows) {
         const key = keys.get(row.dataKeyId)
         if (key === undefined) return yield* Effect.dieMessage("a data key was asked for and not answered")
         const text = Envelope.openValue(key.key, contextOf(permit.target, row, row.dataKeyId), row.sealed)
-        if (Either.isLeft(text)) {
-          yield* audit.record({ ...permit.event({ keys: [row.key] }), outcome: "denied", reason: text.left._tag })
-          return yield* text.left
-        }
+        if (Either.isLeft(text)) return yield* new BoxAltered({ keys: [row.key] })
         opened.push({ ...metaOf(row), text: Redacted.value(text.right) })
         // Large environments must not hold up other requests (security V13).
         sinceYield += row.sealed.length + 1024
-        if (sinceYield > 1_048_576) {
+        if (sinceYield > pieceBytes) {
           sinceYield = 0
           yield* Effect.yieldNow()
         }
       }
       return opened
     })
+
+    /** Around a read, or around the outermost transaction of a write: what was refused is recorded before it is told. */
+    const outermost = <A, E, R>(
+      event: AuditEvent,
+      work: Effect.Effect<A, E | BoxAltered, R>
+    ): Effect.Effect<A, Exclude<E, BoxAltered> | IntegrityFailure, R> =>
+      recordingDenials(audit, event, work).pipe(
+        Effect.catchAll((error): Effect.Effect<never, Exclude<E, BoxAltered> | IntegrityFailure> => {
+          if (!(error instanceof BoxAltered)) return Effect.fail(error as Exclude<E, BoxAltered>)
+          const refusal = new IntegrityFailure()
+          const named = error.keys.length === 0 ? event : { ...event, keys: error.keys }
+          return Effect.zipRight(
+            audit.record({ ...named, outcome: "denied", reason: refusal._tag }),
+            Effect.fail(refusal)
+          )
+        })
+      )
+    const openForReading = (permit: ReadPermit, rows: ReadonlyArray<SealedRow>) =>
+      outermost(permit.event(), openAll(permit, rows))
 
     const sealedColumns = sql.literal(`
       s.id, s.key, v.kind, s.version, s.created_at, s.updated_at, v.data_key_id, v.sealed`)
@@ -169,30 +199,64 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
       if (rows.length === 0) return yield* new EnvironmentNotFound()
       return {
         revision: rows[0].revision,
-        secrets: yield* openAll(permit, rows[0].live ? rows : [])
+        secrets: yield* openForReading(permit, rows[0].live ? rows : [])
       }
     })
 
-    /** One key and everything it builds on, opened; undefined when the key is not live. */
-    const closure = Effect.fnUntraced(function* (permit: ReadPermit, key: string, expand: boolean) {
+    /** Of `wanted`, the key column of a subselect: those secrets and, to `expand` them, everything they build on. */
+    const withBasis = (permit: ReadPermit, wanted: Statement.Fragment, expand: boolean) => sql`
+      WITH RECURSIVE wanted AS (${wanted}), needed (key) AS (
+        SELECT key COLLATE "C" FROM wanted
+        UNION
+        SELECT unnest(v.refs) COLLATE "C" FROM needed n
+        JOIN secrets s ON s.environment_id = ${permit.target.environmentId} AND s.key = n.key AND s.deleted_at IS NULL
+        JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version
+        WHERE ${expand}
+      )`
+
+    /** Secrets by key, as far as they are live, opened; with `expand` also everything they build on. */
+    const closure = Effect.fnUntraced(function* (permit: ReadPermit, keys: ReadonlyArray<string>, expand: boolean) {
       const rows = yield* Effect.orDie(sql<SealedRow & { readonly revision: number }>`
-        WITH RECURSIVE needed (key) AS (
-          SELECT ${key}::text COLLATE "C"
-          UNION
-          SELECT unnest(v.refs) COLLATE "C" FROM needed n
-          JOIN secrets s ON s.environment_id = ${permit.target.environmentId} AND s.key = n.key AND s.deleted_at IS NULL
-          JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version
-          WHERE ${expand}
-        )
+        ${withBasis(permit, sql`SELECT unnest(${keys}::text[]) AS key`, expand)}
         SELECT e.revision::float8 AS revision, ${sealedColumns}
         FROM environments e
         JOIN secrets s ON s.environment_id = e.id AND s.deleted_at IS NULL AND s.key IN (SELECT key FROM needed)
         JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version
         WHERE e.id = ${permit.target.environmentId} AND e.deleted_at IS NULL`)
-      if (!rows.some((row) => row.key === key)) return undefined
+      return {
+        /** 0: none of the keys is live. */
+        revision: rows.length === 0 ? 0 : rows[0].revision,
+        secrets: yield* openForReading(permit, rows)
+      }
+    })
+
+    /** A page of the live secrets, opened, from one statement; `secrets` also holds what they build on, with `expand`. */
+    const livePage = Effect.fnUntraced(function* (permit: ReadPermit, size: number, offset: number, expand: boolean) {
+      const { environmentId } = permit.target
+      const wanted = sql`
+        SELECT key FROM secrets WHERE environment_id = ${environmentId} AND deleted_at IS NULL
+        ORDER BY key LIMIT ${size} OFFSET ${offset}`
+      const rows = yield* Effect.orDie(sql<
+        SealedRow & {
+          readonly revision: number
+          readonly total: number
+          readonly live: boolean
+          readonly shown: boolean
+        }
+      >`
+        ${withBasis(permit, wanted, expand)}
+        SELECT e.revision::float8 AS revision, s.id IS NOT NULL AS live, s.key IN (SELECT key FROM wanted) AS shown,
+          (SELECT count(*)::int FROM secrets WHERE environment_id = e.id AND deleted_at IS NULL) AS total, ${sealedColumns}
+        FROM environments e LEFT JOIN (${liveVersions})
+          ON s.environment_id = e.id AND s.deleted_at IS NULL AND s.key IN (SELECT key FROM needed)
+        WHERE e.id = ${environmentId} AND e.deleted_at IS NULL
+        ORDER BY s.key`)
+      if (rows.length === 0) return yield* new EnvironmentNotFound()
       return {
         revision: rows[0].revision,
-        secrets: yield* openAll(permit, rows)
+        total: rows[0].total,
+        keys: rows.filter((row) => row.live && row.shown).map((row) => row.key),
+        secrets: yield* openForReading(permit, rows[0].live ? rows : [])
       }
     })
 
@@ -280,14 +344,20 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
           for (const key of meta.refs) concerned.add(key)
         }
         const entries = new Map<string, Composition.Entry>()
+        let sinceYield = 0
         for (const [key, text] of yield* open(concerned)) {
           entries.set(key, yield* Composition.entry(liveByKey.get(key)?.kind ?? "literal", text))
+          sinceYield += text.length
+          if (sinceYield > pieceBytes) {
+            sinceYield = 0
+            yield* Effect.yieldNow()
+          }
         }
         return entries
       })
 
       const seal = Effect.fnUntraced(function* (secrets: ReadonlyArray<SecretMeta & { readonly text: string }>) {
-        const dataKey = yield* dieWhenVaultIsDown(dataKeys.active(target))
+        const dataKey = yield* keyIntact(dieWhenVaultIsDown(dataKeys.active(target)))
         const boxes: Array<Buffer> = []
         for (const secret of secrets) {
           const salt = yield* crypto.randomBytes(Envelope.saltLength)
@@ -387,7 +457,7 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
 
           if (gone.length > 0) {
             yield* sql`
-            UPDATE secrets SET deleted_at = ${at}, updated_at = ${at}, purge_at = ${new Date(now + purgeDelay)}
+            UPDATE secrets SET deleted_at = ${at}, purge_at = ${new Date(now + purgeDelay)}
             WHERE id = ANY(${gone.map((meta) => meta.id)}::uuid[])`
           }
           if (changed.length > 0) {
@@ -436,7 +506,7 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
       const version: Locked["version"] = Effect.fnUntraced(function* (id, key, wanted) {
         const rows = yield* Effect.orDie(sql<SealedRow & { readonly pinned: boolean }>`
           SELECT s.id, s.key, v.kind, v.version, s.created_at, s.updated_at, v.data_key_id, v.sealed, v.pinned
-          FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = ${wanted}
+          FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = ${wanted}::bigint
           WHERE s.id = ${id} AND s.key = ${key} AND s.environment_id = ${target.environmentId}`)
         if (rows.length === 0) return undefined
         const [opened] = yield* openAll(permit, rows)
@@ -447,11 +517,11 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
         function* (secret, write) {
           const entry = yield* Composition.entry(write.kind, write.text)
           yield* check(new Map([[secret.key, entry]]))
-          yield* sql`
-          UPDATE secrets SET deleted_at = NULL, purge_at = NULL, updated_at = ${at} WHERE id = ${secret.id}`
+          // `updated_at` stays: it says when the version was written, like `updatedBy` by whom.
+          yield* sql`UPDATE secrets SET deleted_at = NULL, purge_at = NULL WHERE id = ${secret.id}`
           yield* bumpRevision
           versions.set(secret.key, secret.version)
-          return { ...secret, updatedAt: at }
+          return metaOf(secret)
         },
         Effect.catchTag("SqlError", Effect.die)
       )
@@ -502,7 +572,10 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
       return locked
     })
 
-    /** One transaction under the lock of the environment: `use` reads, checks, commits and appends its audit entries. */
+    /**
+     * One transaction under the lock of the environment: `use` reads, checks, commits and appends its audit entries.
+     * The caller puts `outermost` around it, or around the transaction it is part of.
+     */
     const change = <A, E, R>(
       permit: EnvironmentPermit<"secrets:write">,
       use: (locked: Locked) => Effect.Effect<A, E, R>
@@ -511,9 +584,17 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
         .withTransaction(Effect.flatMap(lock(permit), use))
         .pipe(Effect.catchIf(isSqlError, Effect.die)) as Effect.Effect<A, Exclude<E, SqlError> | EnvironmentNotFound, R>
 
-    return { live, closure, page, count, graph, versions, deleted, change } as const
+    return { live, livePage, closure, page, count, graph, versions, deleted, change, outermost } as const
   })
 }) {}
+
+/** A data key that does not open is as good as an altered box. */
+const keyIntact = <A, E>(self: Effect.Effect<A, E | IntegrityFailure>) =>
+  Effect.catchIf(
+    self,
+    (error): error is Extract<E, IntegrityFailure> => error instanceof IntegrityFailure,
+    () => new BoxAltered({ keys: [] })
+  )
 
 const isSqlError = (error: unknown): error is SqlError =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "SqlError"
