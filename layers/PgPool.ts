@@ -27,7 +27,15 @@ export interface PoolOptions {
   readonly checkoutMillis: number
   /** How long a statement may take before its connection is destroyed, in milliseconds. */
   readonly deadlineMillis: number
+  /**
+   * How long the wait for a connection and the first statement on it may take together, in milliseconds; absent: each
+   * has its own time. Whoever waited for a connection may get one to a server that hangs.
+   */
+  readonly togetherMillis?: number
 }
+
+/** What is left for the statement of someone who waited for almost all of the time. */
+const LEAST_MILLIS = 100
 
 type Callback = (error: Error | null | undefined, result: unknown) => void
 type Release = (error?: Error | boolean) => void
@@ -59,8 +67,10 @@ const spoilsConnection = (error: Error) =>
   ("code" in error && (error.code === "0A000" || error.code === "26000"))
 
 /** `pg.Client` that names its statements, bounds them in time, and is not given back while one still runs. */
-const makeClientClass = (deadlineMillis: number) =>
+const makeClientClass = ({ deadlineMillis, togetherMillis = Number.POSITIVE_INFINITY }: PoolOptions) =>
   class BoundedClient extends Pg.Client {
+    /** Of the next statement. */
+    #deadline = deadlineMillis
     #running = 0
     #poisoned = false
     #release: Release | undefined
@@ -93,6 +103,11 @@ const makeClientClass = (deadlineMillis: number) =>
       this.on("error", () => {})
     }
 
+    /** Whoever has the connection now waited this long for it, in milliseconds. */
+    set waited(millis: number) {
+      this.#deadline = Math.min(deadlineMillis, Math.max(LEAST_MILLIS, Math.ceil(togetherMillis - millis)))
+    }
+
     readonly #releaseWhenIdle: Release = (error) => {
       const release = this.#release
       if (release === undefined) return
@@ -114,10 +129,12 @@ const makeClientClass = (deadlineMillis: number) =>
     #watched(callback: Callback): Callback {
       this.#running++
       let settled = false
+      const deadline = this.#deadline
+      this.#deadline = deadlineMillis
       const timer = setTimeout(() => {
         // The answer may already be here, behind work that held the event loop: let the sockets speak first.
         setImmediate(() => setImmediate(() => settled || this.abandon(new QueryDeadlineExceeded())))
-      }, deadlineMillis)
+      }, deadline)
       return (error, result) => {
         if (settled) return
         settled = true
@@ -152,11 +169,29 @@ const camel = (name: string) => {
 
 /** A single connection with the same deadline, for what a pool cannot do. */
 export const makeClient = (options: PoolOptions) =>
-  new (makeClientClass(options.deadlineMillis))({
+  new (makeClientClass(options))({
     application_name: "ampoule",
     ...options.connection,
     connectionTimeoutMillis: options.checkoutMillis
   })
+
+type Connected = (error: Error | undefined, client: Pg.PoolClient | undefined, release: Release) => void
+
+/** Tells each connection how long its next user waited for it. */
+const telling = (pool: Pg.Pool): Pg.Pool => {
+  // `connect` is overloaded; both callers (sql-pg and pg-pool) use the callback form.
+  const connect = pool.connect.bind(pool) as unknown as (answer: Connected) => void
+  Object.defineProperty(pool, "connect", {
+    value: (answer: Connected) => {
+      const asked = performance.now()
+      connect((error, client, release) => {
+        if (client !== undefined && "waited" in client) client.waited = performance.now() - asked
+        answer(error, client, release)
+      })
+    }
+  })
+  return pool
+}
 
 export const acquirePool = (options: PoolOptions): Effect.Effect<Pg.Pool, never, Scope.Scope> =>
   Effect.acquireRelease(
@@ -167,11 +202,11 @@ export const acquirePool = (options: PoolOptions): Effect.Effect<Pg.Pool, never,
         ...options.connection,
         max: options.size,
         connectionTimeoutMillis: options.checkoutMillis,
-        Client: makeClientClass(options.deadlineMillis)
+        Client: makeClientClass(options)
       })
       // An idle connection that breaks is dropped by the pool; without a listener it would end the process.
       pool.on("error", () => {})
-      return pool
+      return telling(pool)
     }),
     (pool) => Effect.promise(() => pool.end()).pipe(Effect.interruptible, Effect.timeoutOption("2 seconds"))
   ).pipe(

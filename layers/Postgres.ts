@@ -21,13 +21,17 @@ export interface PostgresOptions {
   readonly deadlineMillis?: number
   /** A query's wait for a connection, in milliseconds. */
   readonly checkoutMillis?: number
+  /** The time of both together. */
+  readonly togetherMillis?: number
   /** How long to wait for the database at start. */
   readonly startWithin?: Duration.DurationInput
 }
 
-// Together under the 3 s within which a request must fail (decisions 11), for a request that meets a hung database.
+// Under the 3 s within which a request must fail (decisions 11), also for one that waits first and then meets a database
+// that hangs.
 const DEADLINE_MILLIS = 2_500
 const CHECKOUT_MILLIS = 2_000
+const TOGETHER_MILLIS = 2_700
 const MIGRATION_MILLIS = 600_000
 
 const poolOptions = (options: PostgresOptions): PgPool.PoolOptions => {
@@ -44,7 +48,8 @@ const poolOptions = (options: PostgresOptions): PgPool.PoolOptions => {
     },
     size: options.poolSize,
     checkoutMillis: options.checkoutMillis ?? CHECKOUT_MILLIS,
-    deadlineMillis
+    deadlineMillis,
+    togetherMillis: options.togetherMillis ?? TOGETHER_MILLIS
   }
 }
 

@@ -2,6 +2,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -79,6 +80,33 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
       const { sql } = yield* behindProxy({ deadlineMillis: 300 })
       outage(yield* Effect.exit(sql`SELECT pg_sleep(${5}::int)`))
       outage(yield* Effect.exit(sql.withTransaction(sql`SELECT pg_sleep(${5}::int)`)))
+      assert.deepStrictEqual(yield* sql`SELECT 1 AS one`, [{ one: 1 }])
+    })
+  )
+
+  it.scopedLive("the wait for a connection counts: who waited is given up earlier, and nobody else", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* behindProxy({
+        poolSize: 1,
+        deadlineMillis: 600_000,
+        checkoutMillis: 600_000,
+        togetherMillis: 1_000
+      })
+      const holding = yield* Deferred.make<void>()
+      const holder = yield* Effect.fork(
+        sql.withTransaction(
+          // BEGIN is the first statement; those after it have the time of a statement, all of it.
+          Effect.all([
+            Deferred.succeed(holding, undefined),
+            Effect.sleep("600 millis"),
+            sql`SELECT pg_sleep(${1.2}::float8)`
+          ])
+        )
+      )
+      yield* Deferred.await(holding)
+      // Without the wait in the account it would have ten minutes.
+      outage(yield* Effect.exit(sql`SELECT pg_sleep(${300}::int)`))
+      yield* Fiber.join(holder)
       assert.deepStrictEqual(yield* sql`SELECT 1 AS one`, [{ one: 1 }])
     })
   )
