@@ -1,6 +1,4 @@
 /** One server, one credential, and what it can answer. The typed groups of the contract are built on `Connection.http`. */
-import * as HttpApi from "@effect/platform/HttpApi"
-import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientError from "@effect/platform/HttpClientError"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
@@ -12,9 +10,6 @@ import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { IdentityApi } from "#schema/IdentityApi.ts"
-import { ProjectsApi } from "#schema/ProjectsApi.ts"
-import { SecretsApi } from "#schema/SecretsApi.ts"
 import { CliFailure, type ServerError, ServerRefused, ServerUnreachable, UnexpectedAnswer } from "./Failure.ts"
 import { isLoopback, ProxyError } from "./Proxy.ts"
 import { version } from "./Version.ts"
@@ -207,15 +202,14 @@ export const call = <A, E, R>(
     return new UnexpectedAnswer({ url: connection.url, status: 0, reason: "an answer of an unknown kind" })
   })
 
-const identityApi = HttpApi.make("ampoule").add(IdentityApi)
-const projectsApi = HttpApi.make("ampoule").add(ProjectsApi)
-const secretsApi = HttpApi.make("ampoule").add(SecretsApi)
-
-export const identity = ({ http }: Connection) =>
-  HttpApiClient.group(identityApi, { group: "identity", httpClient: http })
-export const projects = ({ http }: Connection) =>
-  HttpApiClient.group(projectsApi, { group: "projects", httpClient: http })
-export const secrets = ({ http }: Connection) => HttpApiClient.group(secretsApi, { group: "secrets", httpClient: http })
+/** Loaded when one is wanted: the schemas of the whole contract are more than `run` is without them. */
+const routes = Effect.map(
+  Effect.promise(() => import("./Commands.ts")),
+  (loaded) => loaded.routes
+)
+export const identity = (connection: Connection) => Effect.flatMap(routes, (loaded) => loaded.identity(connection))
+export const projects = (connection: Connection) => Effect.flatMap(routes, (loaded) => loaded.projects(connection))
+export const secrets = (connection: Connection) => Effect.flatMap(routes, (loaded) => loaded.secrets(connection))
 
 /** A server address as a person types it: http or https, no query, no trailing slash. */
 export const parseAddress = (text: string): Effect.Effect<string, CliFailure> => {

@@ -5,9 +5,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { randomBytes } from "node:crypto"
-import { homedir } from "node:os"
 import { CliFailure } from "./Failure.ts"
-import { variable } from "./Environment.ts"
+import * as Home from "./Home.ts"
 
 export interface Folders {
   /** Log-in records. */
@@ -16,14 +15,10 @@ export interface Folders {
   readonly cache: string
 }
 
-export const folders: Effect.Effect<Folders, never, Path.Path> = Effect.map(Path.Path, (path) => {
-  const windows = process.platform === "win32"
-  const config =
-    variable("XDG_CONFIG_HOME") ?? (windows ? variable("APPDATA") : undefined) ?? path.join(homedir(), ".config")
-  const cache =
-    variable("XDG_CACHE_HOME") ?? (windows ? variable("LOCALAPPDATA") : undefined) ?? path.join(homedir(), ".cache")
-  return { config: path.join(config, "ampoule"), cache: path.join(cache, "ampoule") }
-})
+export const folders: Effect.Effect<Folders, never, Path.Path> = Effect.map(Path.Path, (path) => ({
+  config: path.join(Home.configBase(), "ampoule"),
+  cache: path.join(Home.cacheBase(), "ampoule")
+}))
 
 /**
  * Written in full or not at all. Readable by this user alone from its first byte, unless it takes the place of a file

@@ -21,7 +21,6 @@ import * as OfflineCache from "./OfflineCache.ts"
 import * as Shared from "./Options.ts"
 import { warn } from "./Output.ts"
 import { type Masks, masks, shortestMasked } from "./Redactor.ts"
-import { openOnServer, readSealed } from "./Sealing.ts"
 import * as Signals from "./Signals.ts"
 import * as Target from "./Target.ts"
 
@@ -374,6 +373,7 @@ const supervise = Effect.fnUntraced(function* (
 const nothing: Resolved = { values: {}, etag: Option.none() }
 
 const openSealed = Effect.fnUntraced(function* (session: Credential.Session, options: RunOptions) {
+  const { openOnServer, readSealed } = (yield* Effect.promise(() => import("./Commands.ts"))).sealing
   const name = Option.getOrElse(options.sealed, () => "")
   const file = yield* readSealed(name)
   const { activeKey, values } = yield* openOnServer(session, file, options)

@@ -111,6 +111,45 @@ layer(Ampoule.Default, { excludeTestServices: true })("leaks of the command line
     120_000
   )
 
+  it.scoped(
+    "a working folder is no home: with an empty or relative HOME no login is taken from it, and nothing put there",
+    () =>
+      Effect.gen(function* () {
+        const ampoule = yield* Ampoule
+        const folder = yield* ampoule.home
+        const hostile = yield* FakeServer.make(FakeServer.environment(() => ({})))
+        const record = {
+          url: hostile.url,
+          protection: "plaintext_local",
+          grantId: "",
+          email: "",
+          machine: false,
+          expiresAt: ""
+        }
+        for (const base of [".config", "rel", "rel/.config"]) {
+          const config = path.join(folder, base, "ampoule")
+          fs.mkdirSync(config, { recursive: true, mode: 0o700 })
+          const logins = { installationId: FakeServer.teamId, current: hostile.url, logins: [record] }
+          fs.writeFileSync(path.join(config, "logins.json"), JSON.stringify(logins), { mode: 0o600 })
+          fs.writeFileSync(path.join(config, "credentials.json"), `{"${hostile.url}":"${token}"}`, { mode: 0o600 })
+        }
+        const before = contents(folder)
+        for (const [HOME, XDG_CONFIG_HOME] of [
+          ["", ""],
+          ["rel", ""],
+          ["", "rel"],
+          ["", "."]
+        ] as const) {
+          yield* ampoule.run(["run", "-p", "demo", "-e", "development", "--", "true"], {
+            cwd: folder,
+            env: { HOME, XDG_CONFIG_HOME, XDG_CACHE_HOME: XDG_CONFIG_HOME, AMPOULE_API_TOKEN: token }
+          })
+        }
+        assert.deepStrictEqual(hostile.asked, [])
+        assert.strictEqual(contents(folder), before)
+      })
+  )
+
   it.scoped("what it starts sees no value among its arguments, and no other process does", () =>
     Effect.gen(function* () {
       const ampoule = yield* Ampoule

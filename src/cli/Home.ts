@@ -1,0 +1,30 @@
+/**
+ * Folders of this user: always absolute. With an empty or relative HOME (cron, containers) they would lie in the working
+ * folder, and a file that came with somebody's repository would count as the user's own.
+ */
+import { homedir, userInfo } from "node:os"
+import { isAbsolute, join } from "node:path"
+
+const absolute = (path: string | undefined): string | undefined =>
+  path !== undefined && isAbsolute(path) ? path : undefined
+
+const ofAccount = (): string | undefined => {
+  // No account for this user id, as in some containers.
+  try {
+    return absolute(userInfo().homedir)
+  } catch {
+    return undefined
+  }
+}
+
+/** At worst the root folder, which nobody but root fills. */
+export const home = (): string => absolute(homedir()) ?? ofAccount() ?? "/"
+
+/** XDG base directories: "all paths must be absolute", others are to be ignored. */
+const base = (xdg: string, windows: string, otherwise: string): string =>
+  absolute(process.env[xdg]) ??
+  (process.platform === "win32" ? absolute(process.env[windows]) : undefined) ??
+  join(home(), otherwise)
+
+export const configBase = (): string => base("XDG_CONFIG_HOME", "APPDATA", ".config")
+export const cacheBase = (): string => base("XDG_CACHE_HOME", "LOCALAPPDATA", ".cache")
