@@ -1,12 +1,13 @@
 import { assert, describe, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Redacted from "effect/Redacted"
 import * as TestClock from "effect/TestClock"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import type { SecretId } from "#schema/Ids.ts"
-import type { CreateSecret, InjectedSecrets, UpdateSecret } from "#schema/SecretsApi.ts"
+import type { CreateSecret, InjectedSecrets, SecretWithValueList, UpdateSecret } from "#schema/SecretsApi.ts"
 import { type SecretKind, SecretKey } from "#schema/Values.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
@@ -377,6 +378,179 @@ describe("Secrets", () => {
         assert.strictEqual(denied.length, 1)
         yield* sql`UPDATE secrets SET key = 'C' WHERE id = ${b}`
         assert.strictEqual(code(yield* Effect.flip(me.value("C"))), "INTEGRITY_FAILURE")
+      })
+    )
+
+    it.effect("a write that meets an altered row is refused at once, recorded, and changes nothing", () =>
+      Effect.gen(function* () {
+        const w = yield* world()
+        const me = yield* actor(w)
+        const sql = yield* SqlClient.SqlClient
+        const bad = yield* me.create("BAD", "1")
+        const gone = yield* me.create("GONE", "1")
+        yield* me.create("USER", "${BAD}")
+        yield* me.remove(gone.id)
+        yield* sql`UPDATE secret_versions SET sealed = set_byte(sealed, 40, 255 - get_byte(sealed, 40))
+          WHERE secret_id IN (${bad.id}, ${gone.id})`
+        const revision = Effect.map(
+          sql<{ readonly revision: number }>`
+            SELECT revision::float8 AS revision FROM environments WHERE id = ${w.developmentId}`,
+          (rows) => rows[0].revision
+        )
+        const before = yield* revision
+        const writes: Record<string, Effect.Effect<unknown, { readonly _tag: string }>> = {
+          update: me.update(bad.id, { value: "2" }),
+          rollback: me.rollback(bad.id, 1),
+          restore: me.restore(gone.id),
+          remove: me.remove(bad.id, "flatten"),
+          bulk: me.bulk({ BAD: "2" }),
+          again: me.bulk({ BAD: "2" }, "once"),
+          create: me.create("NEXT", "${USER}")
+        }
+        for (const [name, write] of Object.entries(writes)) {
+          assert.strictEqual(code(yield* Effect.flip(write)), "INTEGRITY_FAILURE", name)
+        }
+        assert.strictEqual(yield* revision, before)
+        const denied = yield* sql<{ readonly body: string }>`
+          SELECT body FROM audit_entries WHERE team_id = ${w.teamId} AND body LIKE '%INTEGRITY_FAILURE%' ORDER BY id`
+        assert.deepStrictEqual(
+          denied.map(({ body }) => {
+            const { action, keys, outcome } = JSON.parse(body) as Record<string, unknown>
+            return [action, outcome, keys]
+          }),
+          [
+            ["secret.update", "denied", ["BAD"]],
+            ["secret.rollback", "denied", ["BAD"]],
+            ["secret.restore", "denied", ["GONE"]],
+            ["secret.delete", "denied", ["BAD"]],
+            ["secret.create", "denied", ["BAD"]],
+            ["secret.create", "denied", ["BAD"]],
+            ["secret.create", "denied", ["BAD"]]
+          ]
+        )
+      })
+    )
+
+    it.effect("a limit that a write meets under its lock is in the trail as a denial", () =>
+      Effect.gen(function* () {
+        const w = yield* world()
+        const me = yield* actor(w)
+        const sql = yield* SqlClient.SqlClient
+        const half = "x".repeat(60_000)
+        const many = (from: number) => Object.fromEntries(Array.from({ length: 93 }, (_, i) => [`K${from + i}`, half]))
+        for (const from of [0, 100, 200]) yield* me.bulk(many(from))
+        assert.strictEqual(code(yield* Effect.flip(me.create("MORE", half))), "PLAN_LIMIT_REACHED")
+        const denied = yield* sql`
+          SELECT 1 FROM audit_entries WHERE team_id = ${w.teamId} AND body LIKE '%PLAN_LIMIT_REACHED%'
+            AND body LIKE '%MORE%'`
+        assert.strictEqual(denied.length, 1)
+      })
+    )
+
+    it.effect("an idempotency key that was used in another environment is refused there", () =>
+      Effect.gen(function* () {
+        const w = yield* world()
+        const me = yield* actor(w)
+        yield* me.create("A", "1", {}, "deploy")
+        const elsewhere = me.create("A", "1", { environment: w.production }, "deploy")
+        assert.strictEqual(code(yield* Effect.flip(elsewhere)), "IDEMPOTENCY_KEY_REUSED")
+      })
+    )
+
+    it.effect("a version that no secret can have is not found", () =>
+      Effect.gen(function* () {
+        const me = yield* actor(yield* world())
+        const { id } = yield* me.create("A", "1")
+        for (const version of [2, 2 ** 31, Number.MAX_SAFE_INTEGER]) {
+          assert.strictEqual(code(yield* Effect.flip(me.rollback(id, version))), "SECRET_VERSION_NOT_FOUND")
+        }
+      })
+    )
+
+    it.effect("a page with values opens what it shows and what that builds on, and nothing else", () =>
+      Effect.gen(function* () {
+        const w = yield* world()
+        const me = yield* actor(w)
+        const secrets = yield* Secrets
+        const sql = yield* SqlClient.SqlClient
+        yield* me.bulk({ A: "1", B: "2", X: "${Y}!", Y: "y", Z: "${X}?" })
+        const page = (page: number, pageSize: number, representation?: "source") =>
+          secrets.listWithValues({ ...me.at, page, pageSize, ...(representation && { representation }) }).pipe(
+            as(w.owner),
+            Effect.map((bytes) => JSON.parse(new TextDecoder().decode(bytes)) as SecretWithValueList),
+            Effect.map(({ hasMore, items, total }) => [items.map(({ key, value }) => [key, value]), total, hasMore])
+          )
+        assert.deepStrictEqual(yield* page(2, 2), [
+          [
+            ["X", "y!"],
+            ["Y", "y"]
+          ],
+          5,
+          true
+        ])
+        assert.deepStrictEqual(yield* page(3, 2), [[["Z", "y!?"]], 5, false])
+        assert.deepStrictEqual(yield* page(4, 2), [[], 5, false])
+        assert.deepStrictEqual(yield* page(3, 2, "source"), [[["Z", "${X}?"]], 5, false])
+        assert.deepStrictEqual((yield* me.inject({ page: 3, pageSize: 2 })).body?.values, { Z: "y!?" })
+        // What is not part of the page is not looked at: it may even be damaged.
+        yield* sql`UPDATE secret_versions v SET sealed = set_byte(sealed, 40, 255 - get_byte(sealed, 40))
+          FROM secrets s WHERE s.id = v.secret_id AND s.environment_id = ${w.developmentId} AND s.key = 'B'`
+        assert.deepStrictEqual(yield* page(5, 1), [[["Z", "y!?"]], 5, false])
+        assert.strictEqual(code(yield* Effect.flip(page(2, 1))), "INTEGRITY_FAILURE")
+      })
+    )
+
+    it.effect("what stood in an environment goes 30 days after the environment", () =>
+      Effect.gen(function* () {
+        const w = yield* world()
+        const me = yield* actor(w)
+        const sql = yield* SqlClient.SqlClient
+        const { purge } = yield* Maintenance
+        yield* me.bulk({ A: "1", B: "2" })
+        const now = new Date(yield* Clock.currentTimeMillis)
+        yield* sql`UPDATE environments SET deleted_at = ${now} WHERE id = ${w.developmentId}`
+        const left = sql`SELECT 1 FROM secrets WHERE environment_id = ${w.developmentId}`
+        yield* TestClock.adjust("29 days")
+        yield* purge
+        assert.strictEqual((yield* left).length, 2)
+        yield* TestClock.adjust("25 hours")
+        yield* purge
+        assert.strictEqual((yield* left).length, 0)
+        const entries = yield* sql<{ readonly body: string }>`
+          SELECT body FROM audit_entries WHERE team_id = ${w.teamId} AND action = 'secret.purge'`
+        assert.deepStrictEqual(
+          entries.flatMap(({ body }) => (JSON.parse(body) as { readonly keys: ReadonlyArray<string> }).keys).sort(),
+          ["A", "B"]
+        )
+      })
+    )
+
+    it.effect("a restored secret says who wrote its version, and when that was", () =>
+      Effect.gen(function* () {
+        const w = yield* world()
+        const me = yield* actor(w)
+        const { id } = yield* (yield* actor(w, w.token())).create("A", "1")
+        const [before] = (yield* me.list).items
+        yield* TestClock.adjust("1 hour")
+        yield* me.remove(id)
+        yield* TestClock.adjust("1 hour")
+        yield* me.restore(id)
+        assert.deepStrictEqual((yield* me.list).items, [before])
+      })
+    )
+
+    it.effect("flattening that meets the limit as written says so, and loses nothing", () =>
+      Effect.gen(function* () {
+        const me = yield* actor(yield* world())
+        const x = yield* me.create("X", { kind: "literal", value: "${".repeat(20_000) })
+        yield* me.create("C", "")
+        // Expanded within 16 MiB; with `${` escaped, longer.
+        const users = (from: number, count: number) =>
+          Object.fromEntries(Array.from({ length: count }, (_, i) => [`U${from + i}`, "${X}${C}"]))
+        for (const from of [0, 100, 200, 300]) yield* me.bulk(users(from, 100))
+        yield* me.bulk(users(400, 17))
+        assert.strictEqual(code(yield* Effect.flip(me.remove(x.id, "flatten"))), "PLAN_LIMIT_REACHED")
+        assert.strictEqual((yield* me.list).total, 419)
       })
     )
 
