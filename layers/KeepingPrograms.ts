@@ -180,6 +180,9 @@ const putRootKey = (settings: Settings, text: Redacted.Redacted<string>) =>
         fs.fsyncSync(handle)
         fs.closeSync(handle)
         fs.renameSync(`${target}.new`, target)
+        const folder = fs.openSync(settings.dataDir, "r")
+        fs.fsyncSync(folder)
+        fs.closeSync(folder)
       },
       catch: () => new CliFailure({ message: `The root key cannot be written to ${target}.` })
     })

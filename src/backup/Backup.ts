@@ -4,7 +4,8 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as fs from "node:fs"
-import { finished } from "node:stream/promises"
+import { dirname } from "node:path"
+import { pipeline } from "node:stream/promises"
 import { createGzip } from "node:zlib"
 import { Audit } from "#src/access/Audit.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -26,7 +27,7 @@ const writing = (file: string) => (error: unknown) =>
  * A sealed file that appears under its name when it is complete and on disk, and not before. Never replaces one.
  * `use` gets a function that writes plaintext and waits until it is taken.
  */
-const sealedFile = <A, E, R>(
+export const sealedFile = <A, E, R>(
   options: {
     readonly kind: SealedFile.Kind
     readonly file: string
@@ -53,30 +54,37 @@ const sealedFile = <A, E, R>(
         try: () => {
           fs.rmSync(unfinished, { force: true })
           const out = fs.createWriteStream(unfinished, { flags: "wx", mode: 0o600 })
+          out.write(header)
           const sealing = new SealedFile.Sealing(key)
           const first = options.compress ? createGzip({ level: 6 }) : sealing
-          // What fails anywhere ends all of them; it is told where `finished` waits and by the next write.
-          out.on("error", (error) => first.destroy(error))
-          sealing.on("error", (error) => first.destroy(error))
-          first.on("error", () => {})
-          out.write(header)
-          if (first !== sealing) first.pipe(sealing)
-          sealing.pipe(out)
-          return { first, out }
+          // What fails anywhere ends all of them, with the same error.
+          const ended = first === sealing ? pipeline(sealing, out) : pipeline(first, sealing, out)
+          ended.catch(() => {})
+          return { first, out, ended }
         },
         catch: writing(file)
       }),
-      ({ first, out }) =>
+      ({ ended, first }) =>
         Effect.gen(function* () {
+          const failed = Effect.zipRight(
+            Effect.tryPromise({ try: () => ended, catch: writing(file) }),
+            writing(file)(undefined)
+          )
           const result = yield* use((text) =>
             Effect.async<void, SealedFileRefused>((resume) => {
-              first.write(text, (error) => resume(error == null ? Effect.void : Effect.fail(writing(file)(error))))
+              // A disk that is full leaves a write without an answer: then the end of the stream is one.
+              const onClose = () => resume(failed)
+              first.once("close", onClose)
+              first.write(text, (error) => {
+                first.off("close", onClose)
+                resume(error == null ? Effect.void : failed)
+              })
             })
           )
           const bytes = yield* Effect.tryPromise({
             try: async () => {
               first.end()
-              await finished(out)
+              await ended
               const handle = await fs.promises.open(unfinished, "r")
               await handle.sync()
               const { size } = await handle.stat()
@@ -86,6 +94,9 @@ const sealedFile = <A, E, R>(
                 if (error.code === "EEXIST") throw error
                 return fs.promises.rename(unfinished, file)
               })
+              // The name too, before it is called done.
+              const folder = await fs.promises.open(dirname(file), "r")
+              await folder.sync().finally(() => folder.close())
               return size
             },
             catch: writing(file)
