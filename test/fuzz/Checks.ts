@@ -22,6 +22,8 @@ const extrasOf = new Map<string, ReadonlyArray<string>>(
 /** Members of a refusal that name members and keys of the request. */
 const naming = ["field", "references", "dependents", "cycle"]
 
+const bodyTooLarge = new Errors.PayloadTooLarge().message
+
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
@@ -88,11 +90,14 @@ export const problemsOf = (asked: Asked, answer: Answer): ReadonlyArray<string> 
   }
   if (asked.refusable && status < 400) problems.push(`status ${status} to a request that the document does not allow`)
 
-  // Node itself answers what is no HTTP, or too large a head, before there is a request.
-  const byNode = text === "" && (status === 400 || status === 431) && header(answer, "x-request-id") === ""
-  if (byNode) return problems
   if (header(answer, "x-request-id") === "") problems.push("no X-Request-Id")
   if (header(answer, "x-content-type-options") !== "nosniff") problems.push("no X-Content-Type-Options")
+  // What is no HTTP, too large a head, and a body that no operation takes are refused before anybody looks for one.
+  if (isErrorResponse(body) && isObject(body)) {
+    const { code, message } = body
+    if (code === "PAYLOAD_TOO_LARGE" && (operation?.body === undefined || message !== bodyTooLarge)) return problems
+    if (message === "The request is not HTTP.") return problems
+  }
   if (operation !== undefined && operation.credentials.length > 0 && header(answer, "cache-control") !== "no-store") {
     if (!asked.elsewhere && operation.id !== "mcp.stream" && !header(answer, "content-type").startsWith("text/event"))
       problems.push(`Cache-Control is ${header(answer, "cache-control")}`)

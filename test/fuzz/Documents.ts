@@ -81,7 +81,12 @@ const formats = {
 const closed = (json: Json): Json => {
   if (Array.isArray(json)) return json.map(closed)
   if (typeof json !== "object" || json === null) return json
-  const members = Object.fromEntries(Object.entries(json).map(([name, member]) => [name, closed(member)]))
+  const members = Object.fromEntries(
+    Object.entries(json)
+      // "Anything" has a name of the library's, the same wherever it stands.
+      .filter(([name]) => name !== "$id")
+      .map(([name, member]) => [name, closed(member)])
+  )
   const { additionalProperties, properties, type } = members
   // Of a JSON-RPC message the document says that it is one, and leaves the rest to the protocol.
   const isMessage = typeof properties === "object" && Object.keys(properties ?? {}).join() === "jsonrpc"

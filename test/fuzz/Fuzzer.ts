@@ -2,12 +2,15 @@
  * The fuzzer (security page V10, 5.2): over every operation of both documents, by every kind of credential, requests that
  * are valid, wrong in one place, or hostile. A healthy server refuses what is wrong, and never more than that.
  */
+import { hash } from "@node-rs/argon2"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type * as http from "node:http"
 import { allScopes } from "#schema/Scopes.ts"
 import { Listening } from "#src/http/Server.ts"
+import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import { AccessWorld, layer as worldLayer, type Made as Credential } from "#test/access/AccessWorld.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -73,6 +76,13 @@ const ending = new Set([
   "apiTokens.revoke",
   "apiTokens.rotate",
   "apiTokens.remove"
+])
+
+/** They would take away where most requests go. */
+const spareHome = new Set([
+  "manageProjects.remove",
+  "manageProjects.removeEnvironment",
+  "manageProjects.updateEnvironment"
 ])
 
 /** Members of answers that later requests can ask for. `id` belongs to the last word of the path. */
@@ -277,7 +287,16 @@ const once = (turn: Turn, index: number) =>
     const operation = die.weighted(weights)
     const phase = die.weighted(Inputs.phases)
     const marks = { text: `tXq7${index.toString(36)}Zx`, secret: `sVq7${index.toString(36)}Zx` }
-    const made = Inputs.make(die, operation, turn, marks, phase, options.receiver)
+    const homes = new Set(Object.values(turn.home))
+    const known = spareHome.has(operation.id)
+      ? {
+          home: {},
+          pools: Object.fromEntries(
+            Object.entries(pools).map(([name, pool]) => [name, pool.filter((one) => !homes.has(one))])
+          )
+        }
+      : turn
+    const made = Inputs.make(die, operation, known, marks, phase, options.receiver)
     const who = credentialFor(die, turn, operation, phase)
     const request = { ...made.request, headers: { ...credentialHeaders(who.asked), ...made.request.headers } }
     if (phase === "hostile" && die.chance(0.15)) {
@@ -348,8 +367,21 @@ const inWorld = (options: Options, agent: http.Agent, tally: Tally, from: number
       tokenId: [other.ids.tokenId],
       url: [options.receiver, `${options.receiver}/hook`, `${options.receiver}/hook?x=1`],
       issuer: [options.receiver],
+      entries: [],
       deviceCode: credentials.flatMap(({ asked, kind }) => (kind === "device_code" ? [String(asked.bearer)] : []))
     }
+    const asOwner = yield* World.session(T.owner)
+    const keypair = yield* TestApp.get(`/environments/${P1.development.id}/keypair`, { session: asOwner.text })
+    const sealFor = yield* SealedEnv.recipient(
+      P1.development.id,
+      Option.getOrThrow(SealedEnv.parsePublicKey(String(keypair.json.publicKey)))
+    )
+    const sealed = yield* SealedEnv.sealEntry(sealFor, "A", Redacted.make("sealed"))
+    const password = `pass ${options.seed} phrase`
+    const passwordHash = yield* Effect.promise(() =>
+      hash(password, { memoryCost: 19_456, timeCost: 2, parallelism: 1 })
+    )
+    const signsIn = yield* World.person({ passwordHash })
     const forAgents = Effect.map(
       Effect.orDie(World.token({ team: T, mcpScopes: allScopes })),
       ({ text }): TestApp.Asked => ({ bearer: text })
@@ -367,12 +399,21 @@ const inWorld = (options: Options, agent: http.Agent, tally: Tally, from: number
       asked: yield* forAgents,
       again: forAgents
     }
+    pools["entries"]?.push(JSON.stringify({ A: sealed }))
     const turn: Turn = {
       options,
       agent,
       port,
       pools,
-      home: { teamId: T.id, projectId: P1.id, envId: P1.development.id, environment: "development" },
+      home: {
+        password,
+        email: signsIn.email,
+        keyId: String(keypair.json.keyId),
+        teamId: T.id,
+        projectId: P1.id,
+        envId: P1.development.id,
+        environment: "development"
+      },
       credentials: [...credentials, agentsToken],
       canaries: other.canaries,
       tally

@@ -133,12 +133,15 @@ export const valid = (
         }
       }
       if (typeof schema.additionalProperties === "object") {
+        const sealed = known.pools["entries"] ?? []
+        if (name === "entries" && sealed.length > 0 && dice.chance(0.8)) return JSON.parse(dice.pick(sealed)) as Tree
         const member = name === "entries" ? dice.pick(keys) : "repository"
         out[member] = valid(dice, known, marks, operation, schema.additionalProperties, name)
       }
       return out
     }
     default: {
+      if (/^(?:p|currentP)assword$/.test(name) && dice.chance(0.5)) return known.home["password"] ?? ""
       if (secretNames.has(name)) {
         return schema.minLength === undefined ? secretText(dice, marks) : `${marks.secret} battery`
       }

@@ -34,6 +34,28 @@ layer(Layer.merge(TestApp.layer, Crypto.Default), { excludeTestServices: true })
     })
   )
 
+  it.effect("a version beyond what the database counts to is a version that there is not", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const { text: bearer } = yield* World.token({ team: project.team })
+      const made = yield* TestApp.post("/secrets", {
+        bearer,
+        json: { projectId: project.id, environment: "development", key: "A", value: "x" }
+      })
+      for (const version of [2, 2 ** 31, Number.MAX_SAFE_INTEGER]) {
+        const { json } = yield* TestApp.post(`/secrets/${made.json.id}/rollback`, { bearer, json: { version } })
+        assert.strictEqual(json.code, "SECRET_VERSION_NOT_FOUND")
+      }
+    })
+  )
+
+  it.effect("an empty device code is no device code", () =>
+    Effect.gen(function* () {
+      const { json } = yield* TestApp.post("/auth/cli/device/token", { json: { deviceCode: "" } })
+      assert.deepStrictEqual([json.code, json.field], ["VALIDATION_FAILED", "deviceCode"])
+    })
+  )
+
   it.effect("the length of a user code is counted in characters, as the document says", () =>
     Effect.gen(function* () {
       const { text: session } = yield* World.session(yield* World.person())
