@@ -17,7 +17,7 @@ import { Setup } from "#src/credentials/Setup.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { ValueCipher } from "#src/crypto/Envelope.ts"
 import { Vault } from "#src/crypto/Vault.ts"
-import { durabilityOf } from "#src/Deployment.ts"
+import { durabilityOf, limitWarnings } from "#src/Deployment.ts"
 import { Listening } from "#src/http/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Config from "./Config.ts"
@@ -82,7 +82,7 @@ const announcement = (settings: Settings) =>
         onNone: () => [],
         onSome: (port) => [`Metrics for Prometheus: http://${settings.metricsHost}:${port}/metrics`]
       }),
-      ...(settings.rateLimits ? [] : ["Rate limits are OFF (AMPOULE_RATE_LIMITS=off): for benchmarks only."])
+      ...limitWarnings(settings)
     ]
   )
 const say = (settings: Settings, lines: ReadonlyArray<string>) =>

@@ -10,6 +10,15 @@ import manifest from "../package.json" with { type: "json" }
 export const durabilityOf = (settings: Settings): Capabilities["durability"] =>
   Option.isSome(settings.databaseUrl) && !settings.unsafeDatabase ? "power-loss" : "process-crash"
 
+/** What a start says of limits that do not hold as the contract has them; one plain line each. */
+export const limitWarnings = ({ rateLimits, redisUrl, workers }: Settings): ReadonlyArray<string> => {
+  if (!rateLimits) return ["Rate limits are OFF (AMPOULE_RATE_LIMITS=off): for benchmarks only."]
+  if (workers === 1 || Option.isSome(redisUrl)) return []
+  return [
+    `Each of the ${workers} processes counts rate limits for itself, so that up to ${workers} times as much gets through: set AMPOULE_REDIS_URL to count once.`
+  ]
+}
+
 /** The newest revision of each era; older ones of the second are understood too. */
 export const mcpProtocolVersions: ReadonlyArray<string> = servesMcp ? ["2026-07-28", "2025-11-25"] : []
 
