@@ -9,7 +9,7 @@ import { EnvironmentIdOut, ProjectId, ProjectIdOut, RuleId, RuleIdOut, TeamId, T
 import { operation } from "./Operation.ts"
 import { AccessLevel } from "./Scopes.ts"
 import { strict } from "./Strict.ts"
-import { boundedList, EnvironmentSlug, Name, Timestamp } from "./Values.ts"
+import { boundedList, EnvironmentSlug, MemberName, Name, Timestamp } from "./Values.ts"
 import { AccessLevelOut, answers, DeletedAck, Integer, openEnum, Slug } from "./Wire.ts"
 
 const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
@@ -43,7 +43,7 @@ const claimsProblem = (claims: Readonly<Record<string, string>>): Schema.FilterO
   return true
 }
 
-export const Claims = Schema.Record({ key: Schema.String, value: Schema.String }).pipe(
+export const Claims = Schema.Record({ key: MemberName, value: Schema.String }).pipe(
   Schema.filter(claimsProblem, {
     jsonSchema: {
       type: "object",

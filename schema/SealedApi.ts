@@ -7,7 +7,7 @@ import * as Errors from "./Errors.ts"
 import { EnvironmentId, EnvironmentIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { strict } from "./Strict.ts"
-import { SealingKeyId, Timestamp } from "./Values.ts"
+import { MemberName, SealingKeyId, sizedFirst, Timestamp } from "./Values.ts"
 import { answers, openEnum } from "./Wire.ts"
 
 const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
@@ -35,29 +35,24 @@ const SealedEntry = Schema.String.pipe(
   })
 )
 
-/** Any text but the one name that a decoded object cannot hold as a member of its own: it would be dropped unseen. */
-const EntryName = Schema.String.pipe(Schema.filter((name) => name !== "__proto__" || "is not accepted: no such name"))
-
 /** Names are checked by the opener, which answers a bad one with the same error as an altered value (decisions 5). */
 export const OpenSealedValues = strict(
   Schema.Struct({
     keyId: SealingKeyId,
-    entries: Schema.Record({ key: EntryName, value: SealedEntry }).pipe(
-      Schema.filter(
-        (entries) => {
-          // The manifest speaks about the others and is none of them (decisions 5).
-          const n = Object.keys(entries).length - ("_manifest" in entries ? 1 : 0)
-          return (n >= 1 && n <= 500) || "must have 1 to 500 entries"
-        },
-        {
-          jsonSchema: {
-            type: "object",
-            additionalProperties: { type: "string", maxLength: maxSealedLength },
-            minProperties: 1,
-            maxProperties: 501
-          }
-        }
-      )
+    entries: sizedFirst(
+      Schema.Record({ key: MemberName, value: SealedEntry }),
+      (entries) => {
+        if (typeof entries !== "object" || entries === null || Array.isArray(entries)) return true
+        // The manifest speaks about the others and is none of them (decisions 5).
+        const n = Object.keys(entries).length - (Object.hasOwn(entries, "_manifest") ? 1 : 0)
+        return (n >= 1 && n <= 500) || "must have 1 to 500 entries"
+      },
+      {
+        type: "object",
+        additionalProperties: { type: "string", maxLength: maxSealedLength },
+        minProperties: 1,
+        maxProperties: 501
+      }
     )
   })
 ).annotations({

@@ -4,6 +4,7 @@ import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import * as AST from "effect/SchemaAST"
 
 /** Characters as OpenAPI and the contract count them: code points, not UTF-16 units (decisions 3). */
 export const codePoints = (s: string): number => {
@@ -136,18 +137,26 @@ export const HostText = text({
 
 /** A user code as typed by a person: case, dashes and spaces do not count (decisions 6). An unknown one is a 404. */
 export const UserCode = Schema.transform(
-  Schema.String.pipe(Schema.filter((s) => codePoints(s) <= 64 || "is too long")),
+  Schema.String.pipe(
+    Schema.filter((s) => (s.isWellFormed() ? codePoints(s) <= 64 || "is too long" : "must be well-formed text"))
+  ),
   Schema.String,
   { strict: true, decode: (s) => s.replace(/[\s-]/g, "").toUpperCase(), encode: (s) => s }
 ).annotations({ jsonSchema: { type: "string", maxLength: 64 }, description: "User code, as XXXX-XXXX." })
 
+const moment = /^([12]\d{3}-\d\d-\d\dT\d\d:\d\d)(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)$/
+
+/** Whether the calendar has the minute: a date is read leniently, the 30th of February as the 2nd of March. */
+const isMinute = (minute: string): boolean =>
+  Option.exists(DateTime.make(`${minute}Z`), (read) => DateTime.formatIso(read).startsWith(minute))
+
 /** A moment in a query, ISO 8601 with a zone; comes out in UTC. */
 export const Instant = Schema.transformOrFail(
   Schema.String.pipe(
-    Schema.filter(
-      (s) =>
-        /^[12]\d{3}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)$/.test(s) || "must be an ISO 8601 time"
-    )
+    Schema.filter((s) => {
+      const minute = moment.exec(s)?.[1]
+      return (minute !== undefined && isMinute(minute)) || "must be an ISO 8601 time"
+    })
   ),
   Schema.String,
   {
@@ -207,13 +216,47 @@ export const queryInteger = (min: number, max: number, description: string) =>
 export const Page = queryInteger(1, 10_000, "Page, 1 to 10000; 1 by default.")
 export const PageSize = queryInteger(1, 500, "Entries per page, 1 to 500; 100 by default.")
 
+/**
+ * `schema` for an input whose size is looked at before any part of it is decoded: one that is too large is refused at the
+ * price of a count. `size` says what is wrong and leaves inputs of another type to `schema`. A document shows `schema`
+ * with the members of `shown`.
+ */
+export const sizedFirst = <A, I, R>(
+  schema: Schema.Schema<A, I, R>,
+  size: (input: unknown) => true | string,
+  shown: object
+): Schema.Schema<A, I, R> =>
+  Schema.declare<A, I, readonly [Schema.Schema<A, I, R>]>(
+    [schema],
+    {
+      decode: (inner) => {
+        const decode = ParseResult.decodeUnknown(inner)
+        return (input, options, ast) => {
+          const verdict = size(input)
+          return verdict === true ? decode(input, options) : ParseResult.fail(new ParseResult.Type(ast, input, verdict))
+        }
+      },
+      encode: (inner) => {
+        const encode = ParseResult.encodeUnknown(inner)
+        return (value, options) => encode(value, options)
+      }
+    },
+    { [AST.SurrogateAnnotationId]: schema.pipe(Schema.filter(() => true, { jsonSchema: shown })).ast }
+  )
+
 /** A list with a bounded number of entries. */
 export const boundedList = <S extends Schema.Schema.Any>(item: S, min: number, max: number) =>
-  Schema.Array(item).pipe(
-    Schema.filter((list) => (list.length >= min && list.length <= max) || `must have ${min} to ${max} entries`, {
-      jsonSchema: { minItems: min, maxItems: max }
-    })
+  sizedFirst(
+    Schema.Array(item),
+    (list) =>
+      !Array.isArray(list) || (list.length >= min && list.length <= max) || `must have ${min} to ${max} entries`,
+    { minItems: min, maxItems: max }
   )
+
+/** Any text but the one name that a decoded object cannot hold as a member of its own: it would be dropped unseen. */
+export const MemberName = Schema.String.pipe(
+  Schema.filter((name) => name !== "__proto__" || "is not accepted: no such name")
+)
 
 export const Representation = Schema.Literal("materialized", "source").annotations({
   message: () => "must be materialized or source",
@@ -246,26 +289,41 @@ export const Email = Schema.transform(
   { strict: true, decode: (s) => s.normalize("NFC").toLowerCase(), encode: (s) => s }
 ).annotations({ jsonSchema: { type: "string", format: "email", maxLength: 254 } })
 
+/** Characters of a text; none if it is not well-formed. */
+const characters = (redacted: Redacted.Redacted): number | undefined => {
+  const s = Redacted.value(redacted)
+  return s.isWellFormed() ? codePoints(s) : undefined
+}
+
 /** A new password: 12 to 256 characters, no composition rules. */
 export const NewPassword = Schema.Redacted(Schema.String)
   .pipe(
     Schema.filter((redacted) => {
-      const s = Redacted.value(redacted)
-      if (!s.isWellFormed()) return "must be well-formed text"
-      const n = codePoints(s)
-      return (n >= 12 && n <= 256) || "must have 12 to 256 characters"
+      const n = characters(redacted)
+      return n === undefined ? "must be well-formed text" : (n >= 12 && n <= 256) || "must have 12 to 256 characters"
     })
   )
   .annotations({ jsonSchema: { type: "string", format: "password", minLength: 12, maxLength: 256 } })
 
 /** A password that is being checked. */
 export const Password = Schema.Redacted(Schema.String)
-  .pipe(Schema.filter((redacted) => Redacted.value(redacted).length <= 1024 || "is too long"))
+  .pipe(
+    Schema.filter((redacted) => {
+      const n = characters(redacted)
+      return n === undefined ? "must be well-formed text" : n <= 1024 || "is too long"
+    })
+  )
   .annotations({ jsonSchema: { type: "string", format: "password", maxLength: 1024 } })
 
 /** A bearer credential given in a body (device code, invitation, reset, setup). */
 export const CredentialText = Schema.Redacted(Schema.String)
-  .pipe(Schema.filter((redacted) => Redacted.value(redacted).length <= 256 || "is too long"))
+  .pipe(
+    Schema.filter((redacted) => {
+      const n = characters(redacted)
+      if (n === undefined) return "must be well-formed text"
+      return n === 0 ? "must not be empty" : n <= 256 || "is too long"
+    })
+  )
   .annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: 256 } })
 
 /** ISO 8601 UTC on the way out. */

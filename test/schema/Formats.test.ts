@@ -178,6 +178,104 @@ describe("a moment in a query", () => {
   )
 })
 
+describe("a moment in a query that the calendar does not have", () => {
+  const two = (n: number) => String(n).padStart(2, "0")
+
+  it.each([
+    "2026-02-29T00:00:00Z",
+    "2026-02-30T00:00:00Z",
+    "2026-04-31T00:00:00Z",
+    "2026-02-31T23:59+14:00",
+    "2026-11-00T00:00:00Z",
+    "2026-11-21T24:00:00Z",
+    "2026-11-21T08:60:00Z",
+    "2026-11-21T08:00:60Z",
+    "1900-02-29T00:00:00Z"
+  ])("may not be %j", (moment) => {
+    assert.strictEqual(sentence(Values.Instant, moment), "must be an ISO 8601 time")
+  })
+
+  it("may be the 29th of February of a leap year", () => {
+    assert.strictEqual(Schema.decodeSync(Values.Instant)("2028-02-29T23:59:59.5Z"), "2028-02-29T23:59:59.500Z")
+    assert.strictEqual(Schema.decodeSync(Values.Instant)("2000-02-29T23:00-02:00"), "2000-03-01T01:00:00.000Z")
+  })
+
+  it.prop(
+    "is each that comes out on another day than it went in",
+    [
+      FastCheck.integer({ min: 1000, max: 2999 }),
+      FastCheck.integer({ min: 1, max: 12 }),
+      FastCheck.integer({ min: 1, max: 31 })
+    ],
+    ([year, month, day]) => {
+      const date = `${year}-${two(month)}-${two(day)}`
+      const days = [31, year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28, 31, 30, 31, 30]
+      const has = day <= [...days, 31, 31, 30, 31, 30, 31][month - 1]
+      assert.strictEqual(accepts(Values.Instant, `${date}T12:00:00Z`), has)
+      if (has) assert.strictEqual(Schema.decodeSync(Values.Instant)(`${date}T12:00:00Z`).slice(0, 10), date)
+    }
+  )
+})
+
+describe("a credential or password that is checked", () => {
+  it.prop(
+    "refuses a lone surrogate wherever it stands",
+    [FastCheck.string(), FastCheck.integer({ min: 0xd800, max: 0xdfff }), FastCheck.string()],
+    ([before, surrogate, after]) => {
+      const text = `${before} ${String.fromCharCode(surrogate)} ${after}`
+      for (const schema of [Values.Password, Values.CredentialText, Values.NewPassword]) {
+        assert.strictEqual(sentence(schema, text), "must be well-formed text")
+      }
+      assert.strictEqual(sentence(Values.UserCode, text), "must be well-formed text")
+    }
+  )
+
+  it("has as many characters as the document says, counted as code points", () => {
+    assert.strictEqual(sentence(Values.CredentialText, ""), "must not be empty")
+    assert.strictEqual(sentence(Values.CredentialText, "🜚".repeat(257)), "is too long")
+    for (const text of ["x", "🜚".repeat(256)]) assert.isTrue(accepts(Values.CredentialText, text))
+    assert.strictEqual(sentence(Values.Password, "🜚".repeat(1_025)), "is too long")
+    for (const text of ["", "🜚".repeat(1_024)]) assert.isTrue(accepts(Values.Password, text))
+  })
+})
+
+describe("a list with a bounded number of entries", () => {
+  const counting = () => {
+    const seen: Array<string> = []
+    const item = Schema.String.pipe(Schema.filter((entry) => seen.push(entry) > 0))
+    return { seen, list: Values.boundedList(item, 1, 3) }
+  }
+
+  it("is counted before any entry is decoded", () => {
+    const { list, seen } = counting()
+    for (const given of [[], ["a", "b", "c", "d"], Array(10_000).fill("a"), Array(10_000).fill(1)]) {
+      assert.strictEqual(sentence(list, given), "must have 1 to 3 entries")
+    }
+    assert.deepStrictEqual(seen, [])
+    assert.deepStrictEqual(Schema.decodeUnknownSync(list)(["a", "b", "c"]), ["a", "b", "c"])
+    assert.deepStrictEqual(seen, ["a", "b", "c"])
+  })
+
+  it.prop(
+    "says of every other input what its entries say, and reads back what it prints",
+    [FastCheck.oneof(FastCheck.array(FastCheck.jsonValue(), { maxLength: 3 }), FastCheck.jsonValue())],
+    ([given]) => {
+      const fields = (schema: Schema.Schema<unknown, unknown>) =>
+        Either.mapLeft(Schema.decodeUnknownEither(schema)(given), (error) =>
+          ParseResult.ArrayFormatter.formatErrorSync(error).map(({ path }) => path)
+        )
+      const counts = Array.isArray(given) && (given.length < 1 || given.length > 3)
+      assert.deepStrictEqual(
+        fields(Values.boundedList(SecretId, 1, 3)),
+        counts ? Either.left([[]]) : fields(Schema.Array(SecretId))
+      )
+      const upper = "01980A5F-02D4-7E61-8C3B-1D9E5F7A2B44"
+      const list = Schema.decodeSync(Values.boundedList(SecretId, 1, 3))([upper])
+      assert.deepStrictEqual(Schema.encodeSync(Values.boundedList(SecretId, 1, 3))(list), [upper.toLowerCase()])
+    }
+  )
+})
+
 describe("an idempotency key", () => {
   it("is 1 to 255 ASCII characters", () => {
     assert.isTrue(accepts(Values.IdempotencyKey, "x".repeat(255)))

@@ -11,6 +11,7 @@ import { ServerApi } from "#schema/Api.ts"
 import { ApproveDevice } from "#schema/DeviceApi.ts"
 import { CreateApiToken, UpdateApiToken } from "#schema/ApiTokensApi.ts"
 import { CreateProject } from "#schema/ManageProjectsApi.ts"
+import { CreateMachineRule } from "#schema/MachineIdentityApi.ts"
 import { Examples } from "#schema/Operation.ts"
 import { OpenSealedValues } from "#schema/SealedApi.ts"
 import * as Secrets from "#schema/SecretsApi.ts"
@@ -223,6 +224,24 @@ describe("a bulk request", () => {
     assert.strictEqual(fieldOf(Secrets.DeleteSecretsBulk, { ...here, ids: [] }), "ids")
   })
 
+  it("is counted before any of its entries is looked at", () => {
+    let looked = 0
+    const entry = {
+      get key() {
+        looked++
+        return "A"
+      },
+      value: "v"
+    }
+    assert.strictEqual(
+      fieldOf(Secrets.CreateSecretsBulk, { ...here, secrets: Array.from({ length: 101 }, () => entry) }),
+      "secrets"
+    )
+    assert.strictEqual(looked, 0)
+    assert.deepStrictEqual(issuesOf(Secrets.CreateSecretsBulk, { ...here, secrets: [entry] }), [])
+    assert.isAbove(looked, 0)
+  })
+
   it("names the member of an entry that is wrong", () => {
     const body = {
       ...here,
@@ -281,5 +300,44 @@ describe("opening sealed values", () => {
       }),
       []
     )
+  })
+
+  it("counts its entries before it looks at any", () => {
+    const looked = new Set<string>()
+    const body = (...names: ReadonlyArray<string>) => {
+      const entries = {}
+      for (const name of names) {
+        Object.defineProperty(entries, name, {
+          enumerable: true,
+          get: () => {
+            looked.add(name)
+            return "sealed:v1:ek_0a1b2c3d:AA"
+          }
+        })
+      }
+      return { keyId: "ek_0a1b2c3d", entries }
+    }
+    const names = Array.from({ length: 501 }, (_, i) => `K${i}`)
+    assert.strictEqual(fieldOf(OpenSealedValues, body(...names)), "entries")
+    assert.strictEqual(fieldOf(OpenSealedValues, body("_manifest")), "entries")
+    assert.deepStrictEqual([...looked], [])
+    assert.deepStrictEqual(issuesOf(OpenSealedValues, body("K0", "_manifest")), [])
+    assert.deepStrictEqual([...looked], ["K0", "_manifest"])
+  })
+
+  it("names what is wrong in its entries, and takes no list or text for them", () => {
+    const given = (entries: unknown) => fieldOf(OpenSealedValues, { keyId: "ek_0a1b2c3d", entries })
+    assert.strictEqual(given({ A: 1 }), "entries.A")
+    assert.strictEqual(given({ A: "x".repeat(360_001) }), "entries.A")
+    assert.strictEqual(given(JSON.parse('{"A":"x","__proto__":"x"}')), "entries.__proto__")
+    for (const other of [[], ["x"], "x", 1, null]) assert.strictEqual(given(other), "entries")
+  })
+})
+
+describe("claims of a trust rule", () => {
+  it("may not have a name that would be lost", () => {
+    const rule = (claims: string) => ({ name: "ci", issuer: "https://ci.example", claims: JSON.parse(claims) })
+    assert.deepStrictEqual(issuesOf(CreateMachineRule, rule('{"sub":"repo:a"}')), [])
+    assert.strictEqual(fieldOf(CreateMachineRule, rule('{"sub":"repo:a","__proto__":"x"}')), "claims.__proto__")
   })
 })
