@@ -370,6 +370,20 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
       Effect.catchTag("SqlError", Effect.die)
     )
 
+    /**
+     * What became of a request that the person decided: `consumed` once the device has what was approved. Adds no entry to
+     * the trail, which has the decision; GRANT_NOT_FOUND for a request that is undecided or another's to decide.
+     */
+    const progress = Effect.fn("DeviceGrants.progress")(
+      function* (typed: string) {
+        const { user } = yield* CurrentCaller
+        const { row } = yield* entered(typed)
+        if (row.decidedBy === null || row.decidedBy !== user?.id) return yield* new GrantNotFound()
+        return stateOf(row, yield* Clock.currentTimeMillis)
+      },
+      Effect.catchTag("SqlError", Effect.die)
+    )
+
     /** Fails unless the person sees all of these: live, and in a team of theirs. */
     const seesRestrictions = Effect.fnUntraced(function* (
       teams: ReadonlyArray<TeamId>,
@@ -525,6 +539,6 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
     // A failed purge is tried again an hour later; it never fails a request.
     yield* Housekeeping.every("1 hour", purge)
 
-    return { start, poll, live, events, show, approve, deny, purge: Effect.orDie(purge) } as const
+    return { start, poll, live, events, show, progress, approve, deny, purge: Effect.orDie(purge) } as const
   })
 }) {}

@@ -74,7 +74,7 @@ const AuditTrailPage = ({
         </>
       }
     >
-      <form method="get" action={here} class="panel">
+      <form method="get" action={here} class="panel panel-slim">
         {problem?.field !== undefined && names.some((name) => name === problem.field) ? null : (
           <ProblemNote problem={problem} />
         )}

@@ -22,9 +22,10 @@ export const ago = (at: number, now: number): string => {
 const until = (at: number, now: number): string => {
   const left = at - now
   if (left <= 0) return "expired"
-  if (left < hour) return `in ${Math.max(1, Math.floor(left / minute))} min`
-  if (left < 2 * day) return `in ${Math.floor(left / hour)} h`
-  return `in ${Math.floor(left / day)} d`
+  // Rounded: what was made a moment ago for a week says so.
+  if (left < hour) return `in ${Math.max(1, Math.round(left / minute))} min`
+  if (left < 2 * day) return `in ${Math.round(left / hour)} h`
+  return `in ${Math.round(left / day)} d`
 }
 export const exact = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`
 
@@ -37,6 +38,11 @@ export const Until = ({ at, now }: { readonly at: string; readonly now: number }
   <time dateTime={at} title={exact(at)}>
     {until(Date.parse(at), now)}
   </time>
+)
+
+/** The name of a secret. Long ones break where a person would break them. */
+export const KeyName = ({ name }: { readonly name: string }) => (
+  <>{name.split("_").flatMap((part, i) => (i === 0 ? [part] : ["_", <wbr />, part]))}</>
 )
 
 export const Badge = ({
@@ -365,13 +371,16 @@ export const Empty = ({ children, title }: { readonly title: string; readonly ch
 export const Table = ({
   children,
   head,
+  kind,
   label
 }: {
   readonly label: string
+  /** Widths of its own in the stylesheet. */
+  readonly kind?: "secrets" | "compared"
   readonly head: ReadonlyArray<string>
   readonly children: ComponentChildren
 }) => (
-  <table class="table">
+  <table class={kind === undefined ? "table" : `table ${kind}`}>
     <caption class="hidden">{label}</caption>
     <thead>
       <tr>

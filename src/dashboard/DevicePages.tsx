@@ -1,5 +1,6 @@
 /** Deciding about the login of a command line, and the logins that came of it (decisions 6). Looking never approves. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type { AnyApiError } from "#schema/ApiError.ts"
@@ -11,7 +12,7 @@ import { UserCode } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
-import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import { DeviceGrants, type State } from "#src/credentials/DeviceGrants.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { Ago, Badge, CheckBox, Command, Confirm, Empty, ProblemNote, TextField, Until } from "./Components.tsx"
@@ -19,7 +20,7 @@ import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Card, Layout } from "./Layout.tsx"
 import { withNotice } from "./Notices.ts"
-import { attempt, type Pages, param, query, shown } from "./Pages.ts"
+import { attempt, type Pages, param, query, shown, wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { scopeWords } from "./TokenPages.tsx"
 import type { Visit } from "./Visit.ts"
@@ -214,24 +215,55 @@ const DecidePage = ({
   )
 }
 
-const DecidedPage = ({ status, visit }: { readonly visit: Visit; readonly status: string }) => (
-  <Card
-    who={visit}
-    title={
-      status === "approved"
-        ? "The command line is logged in"
-        : status === "denied"
-          ? "The login is denied"
-          : "The code has expired"
-    }
-    lead={
-      status === "approved"
-        ? "Go back to your terminal; it goes on by itself."
-        : status === "denied"
-          ? "The device got nothing."
-          : "Start the login again in your terminal."
-    }
-  >
+/** What the page says of a request that is decided. */
+const ends = {
+  approved: {
+    title: "The login is approved",
+    lead: "Go back to your terminal; it goes on by itself.",
+    now: "Waiting for your terminal to take it …"
+  },
+  consumed: {
+    title: "The command line is logged in",
+    lead: "You can close this page.",
+    now: "Your terminal has it: the command line is logged in."
+  },
+  denied: { title: "The login is denied", lead: "The device got nothing.", now: "The device got nothing." },
+  expired: {
+    title: "The code has expired",
+    lead: "Start the login again in your terminal.",
+    now: "Your terminal did not take it in time. Start the login again there."
+  }
+} as const
+type Ended = keyof typeof ends
+const endOf = (state: State): Ended => (state === "pending" ? "expired" : state)
+
+/** `code`: of a request that this person approved, whose way to the terminal the page can follow. */
+const DecidedPage = ({
+  code,
+  state,
+  visit
+}: {
+  readonly visit: Visit
+  readonly state: Ended
+  readonly code?: string | undefined
+}) => (
+  <Card who={visit} title={ends[state].title} lead={ends[state].lead}>
+    {state === "approved" && code !== undefined ? (
+      <form
+        method="post"
+        action="/app/device/progress"
+        class="progress"
+        data-progress
+        data-consumed={ends.consumed.now}
+        data-expired={ends.expired.now}
+      >
+        <input type="hidden" name="code" value={code} />
+        <p role="status" data-progress-text>
+          {ends.approved.now}
+        </p>
+        <button class="button button-plain without-script">Look again</button>
+      </form>
+    ) : null}
     <p>
       <a class="button button-plain" href={Paths.grants}>
         Your CLI logins
@@ -240,7 +272,31 @@ const DecidedPage = ({ status, visit }: { readonly visit: Visit; readonly status
   </Card>
 )
 
-const GrantsPage = ({ items, visit }: { readonly visit: Visit; readonly items: ReadonlyArray<CliGrant> }) => (
+/** What ids of restrictions are called, as far as the person still sees them. */
+type Names = ReadonlyMap<string, string>
+const none: Names = new Map()
+const namesOf = ({ environments, projects }: Offered): Names =>
+  new Map<string, string>(
+    projects.flatMap((project) => [
+      [project.id, project.name] as const,
+      ...(environments.get(project.id) ?? []).map(({ id, slug }) => [id, `${project.slug} / ${slug}`] as const)
+    ])
+  )
+const called = (names: Names, ids: ReadonlyArray<string>) => {
+  const known = ids.flatMap((id) => names.get(id) ?? [])
+  const gone = ids.length - known.length
+  return [...known, ...(gone === 0 ? [] : [`${gone} that ${gone === 1 ? "is" : "are"} gone`])].join(", ")
+}
+
+const GrantsPage = ({
+  items,
+  names,
+  visit
+}: {
+  readonly visit: Visit
+  readonly items: ReadonlyArray<CliGrant>
+  readonly names: Names
+}) => (
   <Layout
     visit={visit}
     section="grants"
@@ -290,13 +346,13 @@ const GrantsPage = ({ items, visit }: { readonly visit: Visit; readonly items: R
                 {projectIds === null ? null : (
                   <>
                     <dt>Projects</dt>
-                    <dd>{projectIds.length}</dd>
+                    <dd>{called(names, projectIds)}</dd>
                   </>
                 )}
                 {environmentIds === null ? null : (
                   <>
                     <dt>Environments</dt>
-                    <dd>{environmentIds.length}</dd>
+                    <dd>{called(names, environmentIds)}</dd>
                   </>
                 )}
                 {grant.teams.map((team) => (
@@ -339,6 +395,16 @@ export const routes = (pages: Pages) =>
       return found
     })
 
+    /** Whoever approved it sees how far it got; anybody else only that it is decided. */
+    const decided = Effect.fnUntraced(function* (visit: Visit, code: string, status: Ended) {
+      const own = yield* attempt(device.progress(code))
+      return Either.isRight(own) ? (
+        <DecidedPage visit={visit} state={endOf(own.right)} code={code} />
+      ) : (
+        <DecidedPage visit={visit} state={status} />
+      )
+    })
+
     /** The request that a code names, or the page that says why there is none. */
     const decide = Effect.fnUntraced(function* (visit: Visit, typed: string, form?: Form.Form, problem?: AnyApiError) {
       const code = yield* Form.decode(UserCode)(typed)
@@ -350,7 +416,7 @@ export const routes = (pages: Pages) =>
             <DecidePage visit={visit} request={request} offered={yield* offered} form={form} problem={problem} />,
             problem
           )
-        : shown(<DecidedPage visit={visit} status={request.status} />, problem)
+        : shown(yield* decided(visit, request.userCode, endOf(request.status as State)), problem)
     })
 
     const view = pages.person((visit) =>
@@ -376,7 +442,7 @@ export const routes = (pages: Pages) =>
           })
         )
         return Either.isRight(done)
-          ? Html.page(<DecidedPage visit={visit} status={done.right.status} />)
+          ? Html.page(<DecidedPage visit={visit} state={done.right.status} code={typed} />)
           : yield* decide(visit, typed, form, done.left)
       })
     )
@@ -386,13 +452,29 @@ export const routes = (pages: Pages) =>
         const typed = (yield* Form.read).text("code")
         const done = yield* attempt(Effect.flatMap(Form.decode(UserCode)(typed), device.deny))
         return Either.isRight(done)
-          ? Html.page(<DecidedPage visit={visit} status={done.right.status} />)
+          ? Html.page(<DecidedPage visit={visit} state={done.right.status} />)
           : yield* decide(visit, typed, undefined, done.left)
       })
     )
 
+    const progress = pages.person((visit) =>
+      Effect.gen(function* () {
+        const code = yield* Form.decode(UserCode)((yield* Form.read).text("code"))
+        const state = endOf(yield* device.progress(code))
+        return (yield* wantsJson)
+          ? HttpServerResponse.unsafeJson({ value: state }, { headers: Html.headers })
+          : Html.page(<DecidedPage visit={visit} state={state} code={code} />)
+      })
+    )
+
     const list = pages.person((visit) =>
-      Effect.map(grants.list(), (items) => Html.page(<GrantsPage visit={visit} items={items} />))
+      Effect.gen(function* () {
+        const items = yield* grants.list()
+        const names = items.some(({ restrictions: { environmentIds, projectIds } }) => environmentIds ?? projectIds)
+          ? namesOf(yield* offered)
+          : none
+        return Html.page(<GrantsPage visit={visit} items={items} names={names} />)
+      })
     )
     const revoke = pages.person(() =>
       Effect.gen(function* () {
@@ -405,6 +487,7 @@ export const routes = (pages: Pages) =>
       HttpRouter.get(Paths.device, view),
       HttpRouter.post("/app/device/approve", approve),
       HttpRouter.post("/app/device/deny", deny),
+      HttpRouter.post("/app/device/progress", progress),
       HttpRouter.get(Paths.grants, list),
       HttpRouter.post("/app/grants/:grantId/revoke", revoke)
     )

@@ -1,6 +1,5 @@
 /** Secrets of an environment: find, reveal one, copy, add, paste many. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
-import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -19,12 +18,24 @@ import type { ParsedEntry } from "#src/formats/Entry.ts"
 import * as EnvFile from "#src/formats/EnvFile.ts"
 import * as Preview from "#src/formats/Preview.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
-import { Ago, Badge, Callout, Empty, ProblemNote, Select, Table, TextArea, TextField } from "./Components.tsx"
+import {
+  Ago,
+  Badge,
+  Callout,
+  Command,
+  Empty,
+  KeyName,
+  ProblemNote,
+  Select,
+  Table,
+  TextArea,
+  TextField
+} from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import * as Icons from "./Icons.tsx"
 import { withNotice } from "./Notices.ts"
-import { attempt, type Pages, query, shown } from "./Pages.ts"
+import { attempt, type Pages, query, shown, wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { make as makePlace, type Place, PlacePage } from "./Place.tsx"
 import { type Revealed, SecretValue } from "./SecretValue.tsx"
@@ -212,7 +223,7 @@ const SecretRow = ({
     <tr data-secret data-filter-row={item.key}>
       <th scope="row">
         <a class="key" href={href}>
-          {item.key}
+          <KeyName name={item.key} />
         </a>
         {item.references.length === 0 ? null : (
           <span class="refs hint">
@@ -237,7 +248,8 @@ const SecretRow = ({
         v{item.version}
       </td>
       <td class="tight hint" data-label="Changed">
-        <Ago at={item.updatedAt} now={place.visit.now} /> by {item.updatedBy.name ?? item.updatedBy.type}
+        <Ago at={item.updatedAt} now={place.visit.now} />
+        <span class="by">by {item.updatedBy.name ?? item.updatedBy.type}</span>
       </td>
     </tr>
   )
@@ -267,7 +279,7 @@ const SecretsPage = ({
       view="secrets"
       title="Secrets"
       actions={
-        place.writes && panel === undefined ? (
+        place.writes && panel === undefined && total > 0 ? (
           <>
             <a class="button button-plain" href={`${here}?panel=paste`}>
               <Icons.Paste /> Paste .env
@@ -334,14 +346,18 @@ const SecretsPage = ({
             {onPage.length === 0 ? (
               <Empty title="No key matches" />
             ) : (
-              <div class="secrets">
-                <Table label="Secrets" head={["Key", "Value", "Version", "Changed"]}>
-                  {onPage.map((item) => (
-                    <SecretRow place={place} item={item} revealed={revealed} />
-                  ))}
-                </Table>
-              </div>
+              <Table label="Secrets" kind="secrets" head={["Key", "Value", "Version", "Changed"]}>
+                {onPage.map((item) => (
+                  <SecretRow place={place} item={item} revealed={revealed} />
+                ))}
+              </Table>
             )}
+            {page === 1 && place.readsValues ? (
+              <div class="section-small run">
+                <p class="hint">Run a program with them:</p>
+                <Command>{`ampoule run --project ${place.project.slug} --env ${place.environment.slug} -- npm start`}</Command>
+              </div>
+            ) : null}
             {matching > pageSize ? (
               <nav class="pager" aria-label="Pages">
                 {page > 1 ? <a href={pageLink(page - 1)}>Earlier</a> : <span />}
@@ -377,11 +393,6 @@ export const revealed = (secrets: Secrets, place: Place, form: Form.Form) =>
     }
     return answer
   })
-
-export const wantsJson = Effect.map(
-  HttpServerRequest.HttpServerRequest,
-  (request) => request.headers["accept"]?.startsWith("application/json") === true
-)
 
 export const asJson = ({ key, text }: Revealed) =>
   HttpServerResponse.unsafeJson({ key, value: text }, { headers: Html.headers })

@@ -41,6 +41,11 @@ const needsSignIn: ReadonlySet<string> = new Set([
   "CREDENTIAL_REVOKED"
 ])
 
+const asksJson = (request: HttpServerRequest.HttpServerRequest) =>
+  request.headers["accept"]?.startsWith("application/json") === true
+/** The script of a page asks for what it needs alone; a form is answered with a page. */
+export const wantsJson = Effect.map(HttpServerRequest.HttpServerRequest, asksJson)
+
 /** A member of the path; what cannot be one is a page that is not there. */
 export const param = <A, I>(name: string, schema: Schema.Schema<A, I>) =>
   Effect.flatMap(HttpRouter.params, (params) =>
@@ -108,11 +113,8 @@ export const make = (assets: Assets) =>
       return made
     })
 
-    const wantsJson = (request: HttpServerRequest.HttpServerRequest) =>
-      request.headers["accept"]?.startsWith("application/json") === true
-
     const failed = (who: Visitor | Visit, request: HttpServerRequest.HttpServerRequest, error: AnyApiError): Response =>
-      wantsJson(request) ? respond(error) : shown(ProblemPage({ visit: who, problem: error }), error)
+      asksJson(request) ? respond(error) : shown(ProblemPage({ visit: who, problem: error }), error)
 
     /** Whatever went wrong is a page, and in the log where the API would log it. */
     const guarded = <E, R>(who: Visitor | Visit, work: Effect.Effect<Response, E, R>) =>
@@ -157,7 +159,7 @@ export const make = (assets: Assets) =>
         const known = yield* Effect.either(session)
         if (Either.isLeft(known)) {
           if (!isApiError(known.left)) return yield* guarded(who, Effect.fail(known.left))
-          return needsSignIn.has(known.left._tag) && !wantsJson(request)
+          return needsSignIn.has(known.left._tag) && !asksJson(request)
             ? toSignIn(request)
             : failed(who, request, known.left)
         }

@@ -59,6 +59,25 @@ export const make = (pages: Pages) =>
 
 export type View = "secrets" | "graph" | "deleted" | "compare" | "sealing"
 
+export const PlaceTabs = ({ at, view }: { readonly at: Place["at"]; readonly view: View }) => {
+  const here = Paths.environment(at)
+  const tab = (name: View, href: string, label: string) => (
+    <a href={href} aria-current={view === name ? "page" : undefined}>
+      {label}
+    </a>
+  )
+  return (
+    <nav class="tabs" aria-label="Views of the environment">
+      {tab("secrets", here, "Secrets")}
+      {tab("compare", `${Paths.compare(at.projectId)}?from=${at.slug}`, "Compare")}
+      {tab("graph", `${here}/graph`, "References")}
+      {tab("deleted", `${here}/deleted`, "Deleted")}
+      {tab("sealing", `${here}/sealing`, "Sealed files")}
+      <a href={Paths.projectSettings(at.projectId)}>Project settings</a>
+    </nav>
+  )
+}
+
 export const PlacePage = ({
   actions,
   children,
@@ -73,12 +92,6 @@ export const PlacePage = ({
   readonly children: ComponentChildren
 }) => {
   const { at, environment, environments, project, visit } = place
-  const here = Paths.environment(at)
-  const tab = (name: View, href: string, label: string) => (
-    <a href={href} aria-current={view === name ? "page" : undefined}>
-      {label}
-    </a>
-  )
   return (
     <Layout
       visit={visit}
@@ -97,14 +110,7 @@ export const PlacePage = ({
           <EnvironmentPill environment={one} projectId={project.id} current={one.id === environment.id} />
         ))}
       </nav>
-      <nav class="tabs" aria-label="Views of the environment">
-        {tab("secrets", here, "Secrets")}
-        {tab("compare", `${Paths.compare(project.id)}?from=${at.slug}`, "Compare")}
-        {tab("graph", `${here}/graph`, "References")}
-        {tab("deleted", `${here}/deleted`, "Deleted")}
-        {tab("sealing", `${here}/sealing`, "Sealed files")}
-        <a href={Paths.projectSettings(project.id)}>Project settings</a>
-      </nav>
+      <PlaceTabs at={at} view={view} />
       {children}
     </Layout>
   )

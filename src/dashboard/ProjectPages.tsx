@@ -254,7 +254,8 @@ const SettingsPage = ({
             <tr>
               <th scope="row">
                 <a href={Paths.environment({ projectId: project.id, slug: environment.slug })}>{environment.name}</a>{" "}
-                <code class="hint">{environment.slug}</code> {environment.protected ? <Protected /> : null}
+                {environment.slug === environment.name ? null : <code class="hint">{environment.slug}</code>}{" "}
+                {environment.protected ? <Protected /> : null}
               </th>
               <td data-label="May change secrets">
                 <WhoMayChange environment={environment} />
@@ -372,8 +373,8 @@ const SettingsPage = ({
               </div>
             </form>
           </section>
-          <section class="section">
-            <h2>Delete the project</h2>
+          <section class="section panel panel-danger">
+            <h2>Delete</h2>
             <Confirm
               action={`${at}/delete`}
               label="Delete the project"

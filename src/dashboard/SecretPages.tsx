@@ -14,13 +14,25 @@ import {
 } from "#schema/SecretsApi.ts"
 import { Disposition } from "#schema/Values.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
-import { Act, Ago, Badge, CheckBox, Empty, ProblemNote, Select, Table, TextArea, Until } from "./Components.tsx"
-import { asJson, kinds, revealed, wantsJson } from "./EnvironmentPages.tsx"
+import {
+  Act,
+  Ago,
+  Badge,
+  CheckBox,
+  Empty,
+  KeyName,
+  ProblemNote,
+  Select,
+  Table,
+  TextArea,
+  Until
+} from "./Components.tsx"
+import { asJson, kinds, revealed } from "./EnvironmentPages.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
 import { withNotice } from "./Notices.ts"
-import { attempt, type Pages, param, shown } from "./Pages.ts"
+import { attempt, type Pages, param, shown, wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { make as makePlace, type Place, PlacePage } from "./Place.tsx"
 import { type Revealed, SecretValue } from "./SecretValue.tsx"
@@ -78,7 +90,11 @@ const SecretPage = ({ doing, graph, id, place, problem, revealed, versions }: Sh
       visit={place.visit}
       section="projects"
       title={key}
-      heading={<span class="key">{key}</span>}
+      heading={
+        <span class="key">
+          <KeyName name={key} />
+        </span>
+      }
       lead={
         <span class="badges">
           {node.kind === "template" ? <Badge tone="accent">template</Badge> : <Badge>plain text</Badge>}
@@ -262,7 +278,10 @@ const DeletedPage = ({
         {items.map((item) => (
           <tr>
             <th scope="row">
-              <span class="key">{item.key}</span> <span class="hint">v{item.version}</span>
+              <span class="key">
+                <KeyName name={item.key} />
+              </span>{" "}
+              <span class="hint">v{item.version}</span>
             </th>
             <td data-label="Deleted">
               <Ago at={item.deletedAt} now={place.visit.now} />

@@ -8,14 +8,14 @@ import { Access } from "#src/access/Access.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
-import { Badge, Callout, Empty, Select, Table } from "./Components.tsx"
+import { Badge, Callout, Empty, KeyName, Select, Table } from "./Components.tsx"
 import * as Form from "./Form.ts"
 import { layout } from "./GraphLayout.ts"
 import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
 import { type Pages, param, query } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
-import { make as makePlace, type Place, PlacePage } from "./Place.tsx"
+import { make as makePlace, type Place, PlacePage, PlaceTabs } from "./Place.tsx"
 import { SecretValue } from "./SecretValue.tsx"
 import { may, type Visit } from "./Visit.ts"
 
@@ -189,6 +189,9 @@ const ComparePage = ({ diff, environments, from, project, to, visit }: Compared)
         { href: Paths.environment({ projectId: project.id, slug: from }), label: project.name }
       ]}
     >
+      {environments.some(({ slug }) => slug === from) ? (
+        <PlaceTabs at={{ projectId: project.id, slug: from }} view="compare" />
+      ) : null}
       <form method="get" action={Paths.compare(project.id)} class="inline panel">
         <Select name="from" label="From" choices={choices} value={from} />
         <Select name="to" label="To" choices={choices} value={to} />
@@ -204,11 +207,13 @@ const ComparePage = ({ diff, environments, from, project, to, visit }: Compared)
             <p>Both have the same keys with the same values.</p>
           </Empty>
         ) : (
-          <Table label="Differences" head={["Key", "Difference", from, to]}>
+          <Table label="Differences" kind="compared" head={["Key", "Difference", from, to]}>
             {rows.map(({ how, key }) => (
               <tr>
                 <th scope="row">
-                  <span class="key">{key}</span>
+                  <span class="key">
+                    <KeyName name={key} />
+                  </span>
                 </th>
                 <td>
                   {how === "changed" ? (

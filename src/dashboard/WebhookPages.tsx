@@ -251,7 +251,7 @@ const Delivery = ({ delivery, now }: { readonly delivery: WebhookDelivery; reado
       <td data-label="When" class="hint">
         <Ago at={delivery.createdAt} now={now} />
       </td>
-      <td data-label="Attempts">
+      <td>
         {last === undefined ? (
           <span class="hint">not yet tried</span>
         ) : delivery.attempts === 1 && delivery.nextAttemptAt === null ? (
@@ -360,6 +360,7 @@ const WebhookPage = ({
           </section>
           <section class="panel panel-danger">
             <h2>Delete</h2>
+            <p class="hint section-small">Switched off it keeps its secret and its deliveries; deleted it is gone.</p>
             <div class="buttons">
               <Confirm action={`${here}/delete`} label="Delete" verb="Delete the webhook">
                 <p>It is told of nothing any more; what waits for delivery is dropped.</p>

@@ -196,6 +196,7 @@ export const furnished = Effect.gen(function* () {
     token: `/app/teams/${team.id}/tokens/${token.id}`,
     members: `/app/teams/${team.id}/members`,
     "members-invite": `/app/teams/${team.id}/members?panel=invite`,
+    "members-none": `/app/teams/${other.id}/members`,
     rules: `/app/teams/${team.id}/ci`,
     "rules-none": `/app/teams/${other.id}/ci`,
     rule: `/app/teams/${team.id}/ci/${rule.id}`,

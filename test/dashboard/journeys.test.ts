@@ -367,7 +367,8 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await theirs.goto(link)
           await theirs.getByText("This link was used or replaced").waitFor()
           await page.goto(`/app/teams/${rooms.team.id}/members`)
-          await page.getByText("Nobody is waiting").waitFor()
+          const open = page.getByRole("table", { name: "Open invitations" })
+          assert.strictEqual(await open.getByText("grace@example.com").count(), 0)
           await row(page, "grace@example.com").locator("summary").first().click()
           await row(page, "grace@example.com").getByLabel("Role").selectOption("member")
           await row(page, "grace@example.com").getByRole("button", { name: "Save" }).click()
@@ -410,10 +411,12 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await page.getByText("Restrict it to some projects").click()
           await page.getByRole("checkbox", { name: "shop / development" }).check()
           await button(page, "Yes, it matches: log in").click()
-          await page.getByText("The command line is logged in").waitFor()
+          await page.getByText("The login is approved").waitFor()
+          await page.getByText("Waiting for your terminal to take it").waitFor()
         })
         const granted = (yield* poll(device.deviceCode)).json
         assert.strictEqual(granted.status, "granted")
+        yield* Browser.steps(() => page.getByText("the command line is logged in").waitFor())
         assert.deepStrictEqual(
           granted.teams.map((team: { readonly id: string; readonly scopes: ReadonlyArray<string> }) => [
             team.id,

@@ -70,6 +70,47 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("page
     })
   )
 
+  it.effect("tell how far an approved login got: to whoever approved it, and to nobody else", () =>
+    Effect.gen(function* () {
+      const team = yield* World.team()
+      const owner = yield* World.session(team.owner)
+      const other = yield* World.session(yield* World.member(team, "admin"))
+      const { json: device } = yield* TestApp.post("/auth/cli/device", {})
+      const code = { code: String(device.userCode) }
+      const progress = (session: { readonly text: string }) =>
+        Effect.map(
+          TestApp.post("/app/device/progress", {
+            session: session.text,
+            headers: {
+              accept: "application/json",
+              "content-type": "application/x-www-form-urlencoded",
+              origin: TestApp.baseUrl
+            },
+            body: new URLSearchParams(code).toString()
+          }),
+          ({ json, status }) => [status, json.value ?? json.code]
+        )
+      const nothing = [404, "GRANT_NOT_FOUND"]
+      assert.deepStrictEqual(yield* progress(owner), nothing)
+      const approved = yield* send("/app/device/approve", owner, {
+        ...code,
+        team: team.id,
+        [`scope.${team.id}`]: "identity:read"
+      })
+      assert.include(approved.text, "Waiting for your terminal")
+      assert.deepStrictEqual(yield* progress(owner), [200, "approved"])
+      assert.deepStrictEqual(yield* progress(other), nothing)
+      assert.notInclude(
+        (yield* TestApp.get(`/device?code=${code.code}`, { session: other.text })).text,
+        "Waiting for your terminal"
+      )
+      yield* TestApp.post("/auth/cli/device/token", { json: { deviceCode: device.deviceCode } })
+      assert.deepStrictEqual(yield* progress(owner), [200, "consumed"])
+      const page = yield* TestApp.get(`/device?code=${code.code}`, { session: owner.text })
+      assert.include(page.text, "The command line is logged in")
+    })
+  )
+
   it.effect("say when to come back to whoever tries too often", () =>
     Effect.gen(function* () {
       const attempt = TestApp.post("/app/sign-in", {

@@ -215,6 +215,25 @@ if (countdown) {
   tick()
 }
 
+// --- an approved login on its way to the terminal ---
+
+const progress = document.querySelector("[data-progress]")
+if (progress) {
+  const look = async () => {
+    try {
+      const words = progress.dataset[await ask(progress)]
+      if (words) {
+        progress.querySelector("[data-progress-text]").textContent = words
+        return
+      }
+    } catch {
+      // Asked again: the terminal goes on without this page.
+    }
+    setTimeout(look, 2_000)
+  }
+  look()
+}
+
 for (const field of document.querySelectorAll("[data-select]")) {
   field.addEventListener("focus", () => field.select())
 }
