@@ -260,7 +260,7 @@ describe("a list with a bounded number of entries", () => {
     "says of every other input what its entries say, and reads back what it prints",
     [FastCheck.oneof(FastCheck.array(FastCheck.jsonValue(), { maxLength: 3 }), FastCheck.jsonValue())],
     ([given]) => {
-      const fields = (schema: Schema.Schema<unknown, unknown>) =>
+      const fields = <A, I>(schema: Schema.Schema<A, I>) =>
         Either.mapLeft(Schema.decodeUnknownEither(schema)(given), (error) =>
           ParseResult.ArrayFormatter.formatErrorSync(error).map(({ path }) => path)
         )
