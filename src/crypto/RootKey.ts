@@ -106,15 +106,18 @@ export const auditHeadMatches = (root: RootKey, head: Uint8Array, mac: Uint8Arra
 /** PrivateKeyInfo of an Ed25519 key up to its 32 bytes of seed (RFC 8410 7). */
 const ed25519Prefix = Buffer.from("302e020100300506032b657004220420", "hex")
 
-/** The key that signs audit checkpoints (RFC 8032). Derived, so whoever holds the root key can always name its public half. */
-const checkpointKey = (root: RootKey): KeyObject => {
-  const seed = deriveKey(root.key, boxContext("ampoule audit checkpoint v1")).export()
+/** Ed25519 (RFC 8032). Takes the 32 bytes of seed over: they are overwritten. */
+export const signingKeyFrom = (seed: Buffer): KeyObject => {
   const der = Buffer.concat([ed25519Prefix, seed])
   const key = createPrivateKey({ key: der, format: "der", type: "pkcs8" })
   seed.fill(0)
   der.fill(0)
   return key
 }
+
+/** The key that signs audit checkpoints. Derived, so whoever holds the root key can always name its public half. */
+const checkpointKey = (root: RootKey): KeyObject =>
+  signingKeyFrom(deriveKey(root.key, boxContext("ampoule audit checkpoint v1")).export())
 
 /** 64 bytes. */
 export const signCheckpoint = (root: RootKey, text: Uint8Array): Buffer => sign(null, text, checkpointKey(root))
