@@ -64,7 +64,24 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
         LIMIT ${batch} FOR UPDATE OF s SKIP LOCKED`
     )
 
-    const purge = Effect.all([deletedSecrets, deletedEnvironments, idempotency.purge], { discard: true })
+    /** The keys of those environments, once they hold no secret: what a backup still has of them stays sealed. */
+    const keysOfDeleted = Effect.gen(function* () {
+      const before = new Date((yield* Clock.currentTimeMillis) - purgeDelay)
+      const emptied = yield* sql<{ readonly id: EnvironmentId }>`
+        SELECT e.id FROM environments e
+        WHERE e.deleted_at <= ${before} AND NOT EXISTS (SELECT 1 FROM secrets s WHERE s.environment_id = e.id) AND (
+          EXISTS (SELECT 1 FROM data_keys d WHERE d.environment_id = e.id)
+          OR EXISTS (SELECT 1 FROM sealing_keys k WHERE k.environment_id = e.id)
+          OR EXISTS (SELECT 1 FROM secret_counters c WHERE c.environment_id = e.id))
+        LIMIT ${batch} FOR UPDATE OF e SKIP LOCKED`
+      const ids = emptied.map(({ id }) => id)
+      yield* sql`DELETE FROM secret_counters WHERE environment_id = any(${ids}::uuid[])`
+      yield* sql`DELETE FROM sealing_keys WHERE environment_id = any(${ids}::uuid[])`
+      yield* sql`DELETE FROM data_keys WHERE environment_id = any(${ids}::uuid[])`
+      return ids.length
+    }).pipe(sql.withTransaction, Effect.orDie, Effect.repeat({ while: (emptied) => emptied === batch }))
+
+    const purge = Effect.all([deletedSecrets, deletedEnvironments, keysOfDeleted, idempotency.purge], { discard: true })
     yield* Housekeeping.every("10 minutes", purge)
 
     return { purge } as const
