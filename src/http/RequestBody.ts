@@ -8,6 +8,7 @@ import * as UrlParams from "@effect/platform/UrlParams"
 import * as Effect from "effect/Effect"
 import type { IncomingMessage } from "node:http"
 import { PayloadTooLarge, UnsupportedMediaType, ValidationFailed } from "#schema/Errors.ts"
+import { shapeProblem } from "./BodyShape.ts"
 
 const MiB = 1024 * 1024
 
@@ -57,32 +58,17 @@ const decode = (bytes: Buffer) =>
     catch: () => new ValidationFailed({ message: "The body is not UTF-8." })
   })
 
-/** Levels of a body; those of the contract have five at most. */
-const maxDepth = 32
-
-/** Iterative, as the input decides the depth: the recursion of what formats a refusal would run out of stack. */
-const isTooDeep = (body: unknown): boolean => {
-  let level: ReadonlyArray<unknown> = [body]
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > maxDepth) return true
-    level = level.flatMap((value) => (typeof value === "object" && value !== null ? Object.values(value) : []))
-  }
-  return false
-}
-
 /** V8's own message would quote the text. */
 const parse = (text: string) =>
-  text === ""
-    ? Effect.succeed(null)
-    : Effect.try({
-        try: (): unknown => JSON.parse(text),
-        catch: () => new ValidationFailed({ message: "The body is not JSON." })
-      }).pipe(
-        Effect.filterOrFail(
-          (body) => !isTooDeep(body),
-          () => new ValidationFailed({ message: "The body is nested too deeply." })
-        )
-      )
+  Effect.suspend(() => {
+    if (text === "") return Effect.succeed(null)
+    const problem = shapeProblem(text)
+    if (problem !== undefined) return new ValidationFailed({ message: `The body is ${problem}.` })
+    return Effect.try({
+      try: (): unknown => JSON.parse(text),
+      catch: () => new ValidationFailed({ message: "The body is not JSON." })
+    })
+  })
 
 const mediaType = /^\s*application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*$/i
 
