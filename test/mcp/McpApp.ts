@@ -10,6 +10,7 @@ import type { Settings } from "#src/AppConfig.ts"
 import * as Server from "#layers/Server.ts"
 import { Listening } from "#src/http/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
+import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 
 /** A port that is free now. */
@@ -35,7 +36,13 @@ const at = (port: number, { limits = "off", settings = {} }: Options) =>
   )
 
 export const layerWith = (options: Options = {}) =>
-  Layer.unwrapEffect(Effect.map(freePort, (port) => at(port, options).pipe(Layer.provideMerge(TestApp.backends))))
+  Layer.unwrapEffect(
+    Effect.map(freePort, (port) => {
+      const app = at(port, options).pipe(Layer.provideMerge(TestApp.backends))
+      // With limits, time stands still: a slow machine must not be given a new window meanwhile.
+      return options.limits === "on" ? Layer.provide(app, MovableClock.layer) : app
+    })
+  )
 export const layer = layerWith()
 
 /** A second process of the same service: same database, vault and public address, everything else its own. */
