@@ -3,12 +3,12 @@
  * to schemes of an application's own (RFC 8252 7.1): any program can claim one, and MCP demands localhost or https.
  */
 
-const loopback = /^(http:\/\/(?:127\.0\.0\.1|\[::1\]|localhost))(?::(\d{1,5}))?(\/[^#]*)?$/i
+const loopback = /^(http:\/\/(?:127\.0\.0\.1|\[::1\]|localhost))(?::(\d{1,5}))?(\/[^#]*)?$/
 
 const parts = (uri: string): { readonly host: string; readonly rest: string } | undefined => {
   const match = loopback.exec(uri)
   if (match === null || (match[2] !== undefined && Number(match[2]) > 65_535)) return undefined
-  return { host: match[1].toLowerCase(), rest: match[3] ?? "" }
+  return { host: match[1], rest: match[3] ?? "" }
 }
 
 export const isLoopback = (uri: string): boolean => parts(uri) !== undefined

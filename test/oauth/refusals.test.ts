@@ -6,6 +6,7 @@ import * as Layer from "effect/Layer"
 import { isPublicAddress, MetadataFetch, publicLookup } from "#src/oauth/MetadataFetch.ts"
 import * as Redirects from "#src/oauth/Redirects.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
+import * as MovableClock from "#test/support/MovableClock.ts"
 import * as World from "#test/support/World.ts"
 import * as OAuth from "./OAuthClient.ts"
 
@@ -399,7 +400,8 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
   }
 )
 
-layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("registration at its limit", (it) => {
+const limited = McpApp.layerWith({ limits: "on" }).pipe(Layer.provide(MovableClock.layer))
+layer(limited, { excludeTestServices: true })("registration at its limit", (it) => {
   it.effect("is refused with a time to wait", () =>
     Effect.gen(function* () {
       const base = yield* McpApp.base
@@ -456,6 +458,14 @@ describe("redirects", () => {
   test.prop("accept any loopback port", [FastCheck.integer({ min: 1, max: 65_535 })], ([port]) => {
     assert.isTrue(Redirects.isRegistered(registered, `http://127.0.0.1:${port}/callback`))
     assert.isFalse(Redirects.isRegistered(registered, `https://app.example:${port}/oauth/callback`))
+  })
+  test("are compared as texts, the scheme too", () => {
+    for (const uri of registered) {
+      assert.isTrue(Redirects.isRegistered(registered, uri), uri)
+      assert.isFalse(Redirects.isRegistered(registered, uri.replace("http", "hTtp")), uri)
+      assert.isFalse(Redirects.isRegistered(registered, uri.replace("http", "HTTP")), uri)
+    }
+    assert.isFalse(Redirects.isRegistered(["http://localhost/cb"], "http://LOCALHOST/cb"))
   })
   test.prop(
     "refuse one changed character",
