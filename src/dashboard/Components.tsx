@@ -351,7 +351,16 @@ export const Once = ({ label, text }: { readonly label: string; readonly text: s
 export const Command = ({ block = false, children }: { readonly children: string; readonly block?: boolean }) => (
   <div class={block ? "command command-block" : "command"}>
     <pre {...(block ? { tabIndex: 0, role: "group", "aria-label": "Text to copy" } : {})}>
-      <code>{children}</code>
+      <code>
+        {block
+          ? children
+          : children.split(" ").map((word, i) => (
+              <>
+                {i === 0 ? "" : " "}
+                <span>{word}</span>
+              </>
+            ))}
+      </code>
     </pre>
     <button type="button" class="button button-quiet needs-script" data-copy={children} aria-label="Copy the command">
       <Icons.Copy />

@@ -248,7 +248,7 @@ const SecretRow = ({
         v{item.version}
       </td>
       <td class="tight hint" data-label="Changed">
-        <Ago at={item.updatedAt} now={place.visit.now} />
+        <Ago at={item.updatedAt} now={place.visit.now} />{" "}
         <span class="by">by {item.updatedBy.name ?? item.updatedBy.type}</span>
       </td>
     </tr>

@@ -195,7 +195,7 @@ const WhoGetsIn = ({ form, kind, problem }: FormShown & { readonly kind: Words.K
       {...common}
       name="environment"
       label="Environment of the job (optional)"
-      hint="As the job names it. Empty: jobs of any environment, and of none."
+      hint="As the job names it. The CI decides which branches may use it. Empty: any, and none."
     />
   )
   return (

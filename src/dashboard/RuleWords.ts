@@ -35,8 +35,9 @@ export const parseClaims = (text: string): ReadonlyArray<readonly [string, strin
   const found = new Map<string, string>()
   for (const line of text.split("\n")) {
     if (line.trim() === "") continue
-    const [, name, value] = /^\s*([^\s=]+)\s*=\s*(.*?)\s*$/.exec(line) ?? []
-    if (name === undefined || value === undefined || found.has(name)) return undefined
+    const at = line.indexOf("=")
+    const [name, value] = [line.slice(0, Math.max(0, at)).trim(), line.slice(at + 1).trim()]
+    if (name === "" || /\s/.test(name) || /[\r\u2028\u2029]/.test(value) || found.has(name)) return undefined
     found.set(name, value)
   }
   return [...found]

@@ -158,46 +158,6 @@ const SecretPage = ({ doing, graph, id, place, problem, revealed, versions }: Sh
               </form>
             </section>
           ) : null}
-          {place.writes ? (
-            <section class="panel panel-danger" aria-labelledby="delete">
-              <h2 id="delete">Delete</h2>
-              {doing === "delete" ? <ProblemNote problem={problem} /> : null}
-              <details class="confirm" open={doing === "delete"}>
-                <summary class="button button-danger-quiet">Delete this secret</summary>
-                <form method="post" action={`${here}/delete`} class="confirm-panel">
-                  {usedBy.length === 0 ? (
-                    <p>No other secret uses it. It can be restored for 30 days.</p>
-                  ) : (
-                    <>
-                      <p>{usedBy.length === 1 ? "One secret uses it:" : `${usedBy.length} secrets use it:`}</p>
-                      <KeyLinks place={place} graph={graph} keys={usedBy} />
-                      <fieldset>
-                        <legend>What happens to them?</legend>
-                        <CheckBox
-                          type="radio"
-                          name="disposition"
-                          value="flatten"
-                          checked
-                          hint="The present value of this secret is written into them in place of the reference."
-                        >
-                          Keep them, with their current text
-                        </CheckBox>
-                        <CheckBox
-                          type="radio"
-                          name="disposition"
-                          value="cascade"
-                          hint="And whatever uses them in turn."
-                        >
-                          Delete them too
-                        </CheckBox>
-                      </fieldset>
-                    </>
-                  )}
-                  <button class="button button-danger">Delete {key}</button>
-                </form>
-              </details>
-            </section>
-          ) : null}
         </div>
         <div>
           <section class="panel" aria-labelledby="references">
@@ -254,6 +214,41 @@ const SecretPage = ({ doing, graph, id, place, problem, revealed, versions }: Sh
           </section>
         </div>
       </div>
+      {place.writes ? (
+        <section class="section panel panel-danger" aria-labelledby="delete">
+          <h2 id="delete">Delete</h2>
+          {doing === "delete" ? <ProblemNote problem={problem} /> : null}
+          <details class="confirm" open={doing === "delete"}>
+            <summary class="button button-danger-quiet">Delete this secret</summary>
+            <form method="post" action={`${here}/delete`} class="confirm-panel">
+              {usedBy.length === 0 ? (
+                <p>No other secret uses it. It can be restored for 30 days.</p>
+              ) : (
+                <>
+                  <p>{usedBy.length === 1 ? "One secret uses it:" : `${usedBy.length} secrets use it:`}</p>
+                  <KeyLinks place={place} graph={graph} keys={usedBy} />
+                  <fieldset>
+                    <legend>What happens to them?</legend>
+                    <CheckBox
+                      type="radio"
+                      name="disposition"
+                      value="flatten"
+                      checked
+                      hint="The present value of this secret is written into them in place of the reference."
+                    >
+                      Keep them, with their current text
+                    </CheckBox>
+                    <CheckBox type="radio" name="disposition" value="cascade" hint="And whatever uses them in turn.">
+                      Delete them too
+                    </CheckBox>
+                  </fieldset>
+                </>
+              )}
+              <button class="button button-danger">Delete {key}</button>
+            </form>
+          </details>
+        </section>
+      ) : null}
     </Layout>
   )
 }

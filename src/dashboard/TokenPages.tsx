@@ -85,7 +85,12 @@ const TokensPage = ({ items, visit }: { readonly visit: Visit; readonly items: R
       visit={visit}
       section="tokens"
       title="API tokens"
-      lead="For deployments and other programs. Each belongs to the team, and reaches what it was made for."
+      lead={
+        <>
+          For deployments and other programs. Each belongs to the team, and reaches what it was made for. A job of
+          GitHub Actions or GitLab needs none: see <a href={Paths.rules(team.id)}>CI identities</a>.
+        </>
+      }
       actions={items.length === 0 ? undefined : add}
     >
       {items.length === 0 ? (

@@ -39,7 +39,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             }
           })
         }),
-      120_000
+      240_000
     )
 
     it.scoped.skipIf(!Browser.available || !withAxe(options))(
@@ -108,7 +108,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             await judge("missing")
           })
         }),
-      120_000
+      240_000
     )
   }
 })
