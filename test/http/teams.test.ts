@@ -99,4 +99,22 @@ layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
       assert.strictEqual((yield* create("90d")).status, 201)
     })
   )
+
+  it.effect("on a smaller plan keep the current version of each secret alone", () =>
+    Effect.gen(function* () {
+      const { development, id: projectId, team } = yield* World.project({ team: yield* World.team({ plan: "team" }) })
+      const session = yield* sessionOf(team.owner)
+      const place = { projectId, environment: development.slug }
+      const { json: secret } = yield* TestApp.post("/secrets", { session, json: { ...place, key: "A", value: "1" } })
+      for (const value of ["2", "3"]) yield* TestApp.patch(`/secrets/${secret.id}`, { session, json: { value } })
+      const versions = Effect.map(TestApp.get(`/secrets/${secret.id}/versions`, { session }), ({ json }) =>
+        json.items.map(({ version }: { readonly version: number }) => version)
+      )
+      assert.deepStrictEqual(yield* versions, [3, 2, 1])
+      yield* TestApp.patch(`/teams/${team.id}`, { session, json: { plan: "developer" } })
+      assert.deepStrictEqual(yield* versions, [3])
+      const back = yield* TestApp.post(`/secrets/${secret.id}/rollback`, { session, json: { version: 2 } })
+      assert.deepStrictEqual([back.status, back.json.code], [404, "SECRET_VERSION_NOT_FOUND"])
+    })
+  )
 })
