@@ -462,7 +462,7 @@ export const audit = Command.make("audit").pipe(
   Command.withDescription("Verify, export and cut the audit trail."),
   Command.withSubcommands([verify, exportCommand, cut, accept, publicKeyCommand])
 )
-export const auditHelp = Help.node(
+export const auditHelp = Help.group(
   audit,
   Help.node(verify),
   Help.node(exportCommand),

@@ -130,7 +130,7 @@ export const backup = Command.make("backup").pipe(
   Command.withDescription("Write a backup: `ampoule backup FILE` is `ampoule backup create FILE`."),
   Command.withSubcommands([create, keygen])
 )
-export const backupHelp = Help.node(backup, Help.node(create), Help.node(keygen))
+export const backupHelp = Help.group(backup, Help.node(create), Help.node(keygen))
 export const backupWords: ReadonlyArray<string> = ["create", "keygen"]
 
 // --- restore ---

@@ -5,6 +5,7 @@ import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as ValidationError from "@effect/cli/ValidationError"
 import * as Effect from "effect/Effect"
 import { standardInputName } from "./Ask.ts"
+import * as Completion from "./Completion.ts"
 import type { tree } from "./Commands.ts"
 import { usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
@@ -26,13 +27,24 @@ const runAlone = (): typeof tree => {
  * What the parser makes of a command line it does not understand. It quotes the argument, which may be a value at the
  * wrong place: that is left out.
  */
-const notUnderstood = (error: ValidationError.ValidationError) => {
+const notUnderstood = (error: ValidationError.ValidationError, found: Help.Found) => {
   const text = withoutColour(HelpDoc.toAnsiText(error.error))
     .trim()
     .replaceAll(/\s*\n\s*/g, " ")
+  const hint = `\`${found.path.join(" ")} --help\` shows how it is used.`
+  if (text.startsWith("Invalid subcommand")) return usage(`There are: ${Help.commandNames(found)}.`, hint)
+  if (/ is not a (integer|float)$/.test(text)) return usage("A whole number belongs there.", hint)
+  const cases = /^Expected one of the following cases: (.*)$/.exec(text)?.[1]
+  if (cases !== undefined) {
+    const option = Help.optionTaking(found, cases.replaceAll(", ", " | "))
+    return usage(`${option === undefined ? "Expected" : `${option} takes`} one of: ${cases}.`, hint)
+  }
   const unknown = /^Received unknown argument: '(--?[A-Za-z][A-Za-z-]*)?/.exec(text)
-  if (unknown === null) return usage(text)
-  return usage(unknown[1] === undefined ? "There is an argument too many." : `There is no option ${unknown[1]} here.`)
+  if (unknown === null) return usage(`${text.replace(/\.$/, "")}.`, hint)
+  if (unknown[1] !== undefined) return usage(`There is no option ${unknown[1]} here.`, hint)
+  return found.path[1] === "run"
+    ? usage("The command to run stands behind a --.", "Like this: ampoule run [options] -- node app.js")
+    : usage("There is an argument too many.", hint)
 }
 
 const allCommands = Effect.map(
@@ -40,26 +52,43 @@ const allCommands = Effect.map(
   (loaded) => loaded.tree
 )
 
+/** `help secrets set` and `version`, as other programs have them. */
+const asOptions = (words: ReadonlyArray<string>): ReadonlyArray<string> => {
+  if (words[0] === "help") return [...words.slice(1), "--help"]
+  return words[0] === "version" && words.length === 1 ? ["--version"] : words
+}
+
 /** `given`: argv as Node has it; what belongs to a child process is cut off already. */
 export const execute = Effect.fnUntraced(function* (given: ReadonlyArray<string>) {
   const { help, parse, rewrite } = given[2] === "run" ? runAlone() : yield* allCommands
-  const words = rewrite(given.slice(2)).map((word) => (word === "-" ? standardInputName : word))
+  const words = rewrite(asOptions(given.slice(2))).map((word) => (word === "-" ? standardInputName : word))
   const argv = [...given.slice(0, 2), ...words]
+  if (words[0] === "completion" || words[0] === "--completions") {
+    const [, shell, ...more] = words
+    if (Completion.isShell(shell) && more.length === 0) return yield* out(Completion.script(shell, help))
+    return yield* usage("Which shell?", `Like this: ampoule completion ${Completion.shells.join(" | ")}`)
+  }
   const found = Help.find(help, words)
   const asked = words.includes("--help") || words.includes("-h")
   if (found.unknown !== undefined) {
     // Only what looks like the name of a command is repeated.
     const word = /^[a-z][a-z-]{0,20}$/.test(found.unknown) ? ` ${found.unknown}` : " of that name"
-    return yield* usage(`\`${found.path.join(" ")}\` has no command${word}.`, `There are: ${Help.commandNames(found)}`)
+    const meant = Help.meant(found)
+    return yield* usage(
+      `\`${found.path.join(" ")}\` has no command${word}.`,
+      meant === undefined ? `There are: ${Help.commandNames(found)}` : `Did you mean \`${meant}\`?`
+    )
   }
-  if (asked || words.length === 0) return yield* out(Help.page(found))
-  const hint = `\`${found.path.join(" ")} --help\` shows how it is used.`
+  if (asked || (found.at.isGroup && words.length === found.path.length - 1)) return yield* out(Help.page(found))
+  if (words[0] === "--version" && words.length === 1) return yield* out(`${version}\n`)
+  if (found.path.length === 1 && words[0] !== "--version") {
+    return yield* usage(
+      "Options stand behind the command.",
+      "Like this: ampoule secrets list --url https://ampoule.example.com"
+    )
+  }
   return yield* parse(argv).pipe(
-    Effect.mapError((error) => {
-      if (!ValidationError.isValidationError(error)) return error
-      const failure = notUnderstood(error)
-      return usage(failure.message, hint)
-    })
+    Effect.mapError((error) => (ValidationError.isValidationError(error) ? notUnderstood(error, found) : error))
   )
 })
 

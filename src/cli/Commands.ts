@@ -44,7 +44,7 @@ const root = Command.make("ampoule").pipe(
     restore
   ])
 )
-const help = Help.node(
+const help = Help.group(
   root,
   Help.node(run),
   secretsHelp,

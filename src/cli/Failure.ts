@@ -54,6 +54,7 @@ const hints: Readonly<Record<string, string>> = {
   PROJECT_NOT_FOUND: "`ampoule projects` lists what this credential sees.",
   ENVIRONMENT_NOT_FOUND: "`ampoule projects environments` lists what this credential sees.",
   SECRET_NOT_FOUND: "`ampoule secrets list` shows the keys.",
+  SECRET_VERSION_NOT_FOUND: "`ampoule secrets history KEY` shows the versions there are.",
   SECRET_HAS_DEPENDENTS: "Say --disposition flatten (they keep their text) or --disposition cascade (they go too).",
   SECRET_VERSION_CONFLICT: "Someone changed it meanwhile. Look at `ampoule secrets history`, then try again.",
   TEMPLATE_REFERENCE_MISSING: "Write the missing keys first, or pass the text as --kind literal.",

@@ -10,6 +10,8 @@ export interface Node {
   readonly name: string
   readonly help: () => HelpDoc.HelpDoc
   readonly below: ReadonlyArray<Node>
+  /** It does nothing by itself: alone it shows its page. */
+  readonly isGroup: boolean
 }
 
 export const node = <Name extends string, R, E, A>(
@@ -18,8 +20,14 @@ export const node = <Name extends string, R, E, A>(
 ): Node => ({
   name: [...Command.getNames(command)][0] ?? "",
   help: () => Command.getHelp(command, CliConfig.make({ showBuiltIns: false })),
-  below
+  below,
+  isGroup: false
 })
+
+export const group = <Name extends string, R, E, A>(
+  command: Command.Command<Name, R, E, A>,
+  ...below: ReadonlyArray<Node>
+): Node => ({ ...node(command, ...below), isGroup: true })
 
 export interface Found {
   /** Words from the program's name on. */
@@ -64,12 +72,14 @@ const sections = (of: Node): ReadonlyArray<Section> => {
 const boilerplate =
   /^(A user-defined piece of text\.|A true or false value\.|An integer\.|This setting is optional\.|This (option|argument) (may|must) be repeated .*|One of the following: .*)$/
 
-const width = 100
+/** Of a terminal that is narrower than a good line, its own. */
+const width = (): number => Math.min(100, Math.max(40, process.stdout.columns ?? 100))
 const wrap = (text: string, indent: number): string => {
+  const room = Math.max(20, width() - indent)
   const lines: Array<string> = []
   let line = ""
   for (const word of text.split(" ")) {
-    if (line !== "" && line.length + 1 + word.length > width - indent) {
+    if (line !== "" && line.length + 1 + word.length > room) {
       lines.push(line)
       line = word
     } else line = line === "" ? word : `${line} ${word}`
@@ -78,7 +88,7 @@ const wrap = (text: string, indent: number): string => {
 }
 
 const two = (rows: ReadonlyArray<readonly [string, string]>): string => {
-  const column = Math.min(38, Math.max(...rows.map(([name]) => name.length)) + 4)
+  const column = Math.min(38, Math.floor(width() / 2.6), Math.max(...rows.map(([name]) => name.length)) + 4)
   return rows
     .map(([name, text]) => {
       const gap = name.length + 2 < column ? " ".repeat(column - name.length - 2) : `\n${" ".repeat(column)}`
@@ -106,10 +116,19 @@ const rows = (body: ReadonlyArray<HelpDoc.HelpDoc>): ReadonlyArray<readonly [str
       : []
   )
 
-const summary = (of: Node): string =>
+export const summary = (of: Node): string =>
   sections(of)
     .filter(({ title }) => title === "DESCRIPTION")
     .flatMap(({ body }) => body.flatMap(paragraphs))[0] ?? ""
+
+/** Options as the page shows them, with what they are for. */
+export const options = (of: Node): ReadonlyArray<readonly [name: string, text: string]> =>
+  rows(sections(of).flatMap(({ body, title }) => (title === "OPTIONS" ? body : [])))
+
+export const takesFile = (of: Node): boolean =>
+  rows(sections(of).flatMap(({ body, title }) => (title === "ARGUMENTS" ? body : []))).some(([name]) =>
+    /\bFILE\b/.test(name)
+  )
 
 export const page = ({ at: of, path }: Found): string => {
   const { below } = of
@@ -122,13 +141,13 @@ export const page = ({ at: of, path }: Found): string => {
   const options = rows(body("OPTIONS"))
   const usage = [
     path.join(" "),
-    ...(below.length > 0 ? [args.length > 0 || options.length > 0 ? "[COMMAND]" : "COMMAND"] : []),
+    ...(below.length > 0 ? [of.isGroup ? "COMMAND" : "[COMMAND]"] : []),
     ...(options.length > 0 ? ["[options]"] : []),
     ...args.map(([name]) => name),
     ...(path[1] === "run" ? ["-- command [argument...]"] : [])
   ]
   const parts = [
-    `Usage: ${usage.join(" ")}`,
+    wrap(`Usage: ${usage.join(" ")}`, 2),
     ...told.map((text) => wrap(text, 0)),
     ...(below.length === 0
       ? []
@@ -136,9 +155,85 @@ export const page = ({ at: of, path }: Found): string => {
     ...(args.length === 0 ? [] : [`Arguments:\n${two(args)}`]),
     ...(options.length === 0 ? [] : [`Options:\n${two(options)}`]),
     ...(examples.length === 0 ? [] : [`Examples:\n${examples.map((line) => `  ${line.trim()}`).join("\n")}`]),
-    ...(path.length > 1 ? [] : ["`ampoule COMMAND --help` tells more of each; --version, --completions bash|zsh|fish."])
+    ...(path.length > 1 ? [] : ["`ampoule COMMAND --help` tells more of each; --version, completion bash|zsh|fish."])
   ]
   return `${parts.join("\n\n")}\n`
 }
 
 export const commandNames = ({ at }: Found): string => at.below.map(({ name }) => name).join(", ")
+
+/** What other programs of this kind call it. */
+const otherWords: Readonly<Record<string, string>> = {
+  ls: "list",
+  show: "get",
+  read: "get",
+  view: "get",
+  reveal: "get",
+  add: "set",
+  create: "set",
+  put: "set",
+  update: "set",
+  write: "set",
+  rm: "unset",
+  del: "unset",
+  delete: "unset",
+  remove: "unset",
+  upload: "import",
+  push: "import",
+  download: "export",
+  pull: "export",
+  versions: "history",
+  log: "history",
+  undelete: "restore",
+  compare: "diff",
+  exec: "run",
+  signin: "login",
+  auth: "login",
+  signout: "logout",
+  me: "whoami",
+  status: "doctor",
+  start: "server",
+  serve: "server",
+  encrypt: "seal",
+  decrypt: "unseal",
+  envs: "environments"
+}
+
+/** Insertions, deletions and changes that lead from one word to the other (Levenshtein). */
+const distance = (a: string, b: string): number => {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      next.push(
+        Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1))
+      )
+    }
+    row = next
+  }
+  return row[b.length] ?? 0
+}
+
+/** The command that was probably meant: by another word for it, a typing error, or one level too high. */
+export const meant = ({ at, path, unknown }: Found): string | undefined => {
+  if (unknown === undefined) return undefined
+  const close = (node: Node) => distance(node.name, unknown) <= (unknown.length < 4 ? 1 : 2)
+  const exact = (node: Node) => node.name === unknown || node.name === otherWords[unknown]
+  const full = (...names: ReadonlyArray<string>) => [...path, ...names].join(" ")
+  for (const fits of [exact, close]) {
+    const here = at.below.find(fits)
+    if (here !== undefined) return full(here.name)
+    for (const child of at.below) {
+      const grandchild = child.below.find(fits)
+      if (grandchild !== undefined) return full(child.name, grandchild.name)
+    }
+  }
+  return undefined
+}
+
+/** The option that takes one of these words: the parser tells the words alone. */
+export const optionTaking = ({ at }: Found, words: string): string | undefined =>
+  options(at)
+    .map(([name]) => name)
+    .find((name) => name.endsWith(` ${words}`))
+    ?.split(" ")[0]

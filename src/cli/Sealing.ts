@@ -291,7 +291,7 @@ export const seal = Command.make("seal").pipe(
   ),
   Command.withSubcommands([sealFile, set, check])
 )
-export const sealHelp = Help.node(seal, Help.node(sealFile), Help.node(set), Help.node(check))
+export const sealHelp = Help.group(seal, Help.node(sealFile), Help.node(set), Help.node(check))
 export const sealWords: ReadonlyArray<string> = ["file", "set", "check"]
 
 // --- unseal, reseal ---

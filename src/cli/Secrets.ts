@@ -457,7 +457,7 @@ export const secrets = Command.make("secrets").pipe(
     restore
   ])
 )
-export const secretsHelp = Help.node(
+export const secretsHelp = Help.group(
   secrets,
   Help.node(list),
   Help.node(get),

@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import { version } from "#src/cli/Version.ts"
 import { Ampoule } from "./Ampoule.ts"
@@ -9,55 +10,69 @@ const listed = (page: string): ReadonlyArray<string> =>
   [...(/\nCommands:\n([^]*?)\n(?:\n|$)/.exec(page)?.[1] ?? "").matchAll(/^ {2}([a-z-]+) /gm)].map((match) => match[1])
 
 layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of the command line", (it) => {
-  it.scoped("every command has a page with what it does and an example that begins like it", () =>
+  it.scoped(
+    "every command has a page with what it does and an example that begins like it",
+    () =>
+      Effect.gen(function* () {
+        const ampoule = yield* Ampoule
+        const seen: Array<string> = []
+        const visit = (words: ReadonlyArray<string>): Effect.Effect<void> =>
+          Effect.gen(function* () {
+            const { code, stderr, stdout } = yield* ampoule.run([...words, "--help"])
+            const name = ["ampoule", ...words].join(" ")
+            assert.deepStrictEqual([code, stderr], [0, ""], name)
+            assert.isTrue(stdout.startsWith(`Usage: ${name}`), name)
+            // Plain text when it does not go to a terminal.
+            assert.notInclude(stdout, "\u001b", name)
+            const below = listed(stdout)
+            if (below.length === 0) {
+              assert.match(stdout, /\nExamples:\n {2}\S/, name)
+              seen.push(words.join(" "))
+            }
+            for (const word of below) yield* visit([...words, word])
+          })
+        yield* visit([])
+        for (const expected of [
+          "run",
+          "secrets list",
+          "secrets get",
+          "secrets set",
+          "secrets unset",
+          "secrets import",
+          "secrets export",
+          "secrets diff",
+          "secrets history",
+          "secrets rollback",
+          "secrets deleted",
+          "secrets restore",
+          "projects environments",
+          "graph",
+          "seal set",
+          "seal check",
+          "unseal",
+          "reseal",
+          "login",
+          "logout",
+          "whoami",
+          "doctor",
+          "setup",
+          "server",
+          "migrate"
+        ]) {
+          assert.include(seen, expected)
+        }
+      }),
+    240_000
+  )
+
+  it.scoped("has a page for a group alone, and answers `help` and `version`", () =>
     Effect.gen(function* () {
       const ampoule = yield* Ampoule
-      const seen: Array<string> = []
-      const visit = (words: ReadonlyArray<string>): Effect.Effect<void> =>
-        Effect.gen(function* () {
-          const { code, stderr, stdout } = yield* ampoule.run([...words, "--help"])
-          const name = ["ampoule", ...words].join(" ")
-          assert.deepStrictEqual([code, stderr], [0, ""], name)
-          assert.isTrue(stdout.startsWith(`Usage: ${name}`), name)
-          // Plain text when it does not go to a terminal.
-          assert.notInclude(stdout, "\u001b", name)
-          const below = listed(stdout)
-          if (below.length === 0) {
-            assert.match(stdout, /\nExamples:\n {2}\S/, name)
-            seen.push(words.join(" "))
-          }
-          for (const word of below) yield* visit([...words, word])
-        })
-      yield* visit([])
-      for (const expected of [
-        "run",
-        "secrets list",
-        "secrets get",
-        "secrets set",
-        "secrets unset",
-        "secrets import",
-        "secrets export",
-        "secrets diff",
-        "secrets history",
-        "secrets rollback",
-        "secrets deleted",
-        "secrets restore",
-        "projects environments",
-        "graph",
-        "seal set",
-        "seal check",
-        "unseal",
-        "reseal",
-        "login",
-        "logout",
-        "whoami",
-        "doctor",
-        "setup",
-        "server",
-        "migrate"
-      ]) {
-        assert.include(seen, expected)
+      const page = yield* ampoule.run(["secrets", "--help"])
+      for (const words of [["secrets"], ["help", "secrets"]]) {
+        assert.deepStrictEqual(yield* ampoule.run(words), page, words.join(" "))
       }
+      assert.strictEqual((yield* ampoule.run(["version"])).stdout, `${version}\n`)
     })
   )
 
@@ -85,19 +100,56 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
     })
   )
 
-  it.scoped("completes commands in three shells", () =>
+  it.scoped("completes commands, options, their values and files, in bash", () =>
     Effect.gen(function* () {
       const ampoule = yield* Ampoule
-      for (const shell of ["bash", "zsh", "fish"]) {
+      const folder = yield* ampoule.home
+      fs.writeFileSync(`${folder}/some.env`, "")
+      const { code, stdout: script } = yield* ampoule.run(["completion", "bash"])
+      assert.strictEqual(code, 0)
+      const complete = (line: string): ReadonlyArray<string> => {
+        const words = line.split(" ").map((word) => `'${word}'`)
+        const ask = `compopt() { :; }; COMP_WORDS=(${words.join(" ")}); COMP_CWORD=${words.length - 1}; _ampoule; printf '%s\\n' "\${COMPREPLY[@]}"`
+        const { status, stdout } = spawnSync("bash", ["--norc", "-c", `${script}\n${ask}`], {
+          cwd: folder,
+          encoding: "utf8"
+        })
+        assert.strictEqual(status, 0, line)
+        return stdout.split("\n").filter((word) => word !== "")
+      }
+      assert.includeMembers([...complete("ampoule ")], ["run", "secrets", "seal", "doctor"])
+      assert.deepStrictEqual(complete("ampoule secrets li"), ["list"])
+      assert.deepStrictEqual(complete("ampoule secrets export --fo"), ["--format"])
+      assert.deepStrictEqual(complete("ampoule secrets export --format "), [
+        "dotenv",
+        "json",
+        "yaml",
+        "shell",
+        "docker"
+      ])
+      assert.deepStrictEqual(complete("ampoule secrets import so"), ["some.env"])
+      assert.deepStrictEqual(complete("ampoule run --sealed so"), ["some.env"])
+      assert.deepStrictEqual(complete("ampoule run --project so"), [])
+      assert.include(complete("ampoule run -e x -- bas"), "bash")
+      assert.deepStrictEqual(complete("ampoule run -- cat so"), ["some.env"])
+    })
+  )
+
+  it.scoped("writes completions that zsh and fish read, where they are installed", () =>
+    Effect.gen(function* () {
+      const ampoule = yield* Ampoule
+      for (const shell of ["zsh", "fish"]) {
         const ended = yield* ampoule.run(["--completions", shell])
         assert.strictEqual(ended.code, 0)
-        for (const word of ["secrets", "run", "doctor", "--offline"]) {
-          assert.include(ended.stdout, shell === "fish" ? word.replace("--", "") : word, shell)
-        }
+        for (const word of ["secrets export", "doctor", "offline", "dotenv json"])
+          assert.include(ended.stdout, word, shell)
+        const read = spawnSync(shell, ["-n"], { input: ended.stdout })
+        // No status: the shell is not there.
+        assert.notStrictEqual(read.status, 1, shell)
       }
-      const checked = yield* ampoule.run(["--completions", "bash"])
-      const { spawnSync } = yield* Effect.promise(() => import("node:child_process"))
-      assert.strictEqual(spawnSync("bash", ["-n"], { input: checked.stdout }).status, 0)
+      const without = yield* ampoule.run(["completion"])
+      assert.deepStrictEqual([without.code, without.stdout], [2, ""])
+      assert.include(without.stderr, "bash | zsh | fish")
     })
   )
 
@@ -105,12 +157,17 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
     Effect.gen(function* () {
       const ampoule = yield* Ampoule
       const cases: ReadonlyArray<readonly [ReadonlyArray<string>, string]> = [
-        [["secret"], "`ampoule` has no command secret"],
-        [["secrets", "lst"], "There are: list, get"],
+        [["frobnicate"], "There are: run, secrets"],
+        [["secrest"], "Did you mean `ampoule secrets`?"],
+        [["secrets", "lst"], "Did you mean `ampoule secrets list`?"],
+        [["secrets", "delete", "KEY"], "Did you mean `ampoule secrets unset`?"],
+        [["get", "KEY"], "Did you mean `ampoule secrets get`?"],
+        [["--url", "http://127.0.0.1:1", "whoami"], "Options stand behind the command"],
+        [["run", "node", "app.js"], "ampoule run [options] -- node app.js"],
         [["secrets", "get"], "KEY"],
         [["secrets", "list", "--bogus"], "There is no option --bogus here"],
-        [["whoami", "--credential", "both"], "env, stored"],
-        [["secrets", "rollback", "KEY", "abc"], "integer"],
+        [["whoami", "--credential", "both"], "--credential takes one of: env, stored"],
+        [["secrets", "rollback", "KEY", "abc"], "whole number"],
         [["run", "--watch-interval", "soon", "--", "true"], "30s, 15m, 24h or 7d"]
       ]
       for (const [args, sentence] of cases) {

@@ -1,0 +1,202 @@
+/** Scripts that complete commands, options and their values in bash, zsh and fish: written from the help tree. */
+import type { Node } from "./Help.ts"
+import * as Help from "./Help.ts"
+
+export const shells = ["bash", "zsh", "fish"] as const
+export type Shell = (typeof shells)[number]
+export const isShell = (text: string | undefined): text is Shell => shells.some((shell) => shell === text)
+
+interface Option {
+  readonly names: ReadonlyArray<string>
+  /** What stands behind it: nothing, one of some words, the name of a file, or anything. */
+  readonly takes: "nothing" | "file" | "text" | ReadonlyArray<string>
+  readonly text: string
+}
+
+interface Place {
+  /** Words behind the program's name, joined by blanks. */
+  readonly at: string
+  readonly commands: ReadonlyArray<readonly [name: string, text: string]>
+  readonly options: ReadonlyArray<Option>
+  readonly takesFile: boolean
+}
+
+const optionOf = ([name, text]: readonly [string, string]): Option => {
+  const found = /^((?:--?[A-Za-z][\w-]*(?:, )?)+)(?: (.*))?$/.exec(name)
+  const value = found?.[2]
+  return {
+    names: (found?.[1] ?? "").split(", "),
+    takes:
+      value === undefined ? "nothing" : value.includes(" | ") ? value.split(" | ") : value === "file" ? "file" : "text",
+    text
+  }
+}
+
+const places = (node: Node, path: ReadonlyArray<string> = []): ReadonlyArray<Place> => [
+  {
+    at: path.join(" "),
+    commands: node.below.map((child) => [child.name, Help.summary(child)] as const),
+    options: [
+      ...Help.options(node).map(optionOf),
+      { names: ["--help"], takes: "nothing", text: "Show how it is used" }
+    ],
+    takesFile: Help.takesFile(node)
+  },
+  ...node.below.flatMap((child) => places(child, [...path, child.name]))
+]
+
+/** In single quotes, for all three. */
+const quoted = (text: string): string => `'${text.replaceAll("'", "’")}'`
+const flags = (place: Place) => place.options.flatMap(({ names }) => names)
+const short = (text: string) => text.split(/[.;] /)[0]?.slice(0, 90) ?? ""
+
+const bash = (all: ReadonlyArray<Place>): string => {
+  const known = all.filter(({ at }) => at !== "").map(({ at }) => quoted(at))
+  const values = all.flatMap(({ at, options }) =>
+    options.flatMap(({ names, takes }) => {
+      if (takes === "nothing") return []
+      const reply =
+        takes === "file"
+          ? 'compopt -o filenames; COMPREPLY=($(compgen -f -- "$cur")); '
+          : takes === "text"
+            ? ""
+            : `COMPREPLY=($(compgen -W ${quoted(takes.join(" "))} -- "$cur")); `
+      return [`    ${names.map((name) => quoted(`${at}:${name}`)).join("|")}) ${reply}return ;;`]
+    })
+  )
+  const words = all.map((place) => {
+    const offered = place.commands.map(([name]) => name)
+    return `    ${quoted(place.at)}) commands=${quoted(offered.join(" "))} options=${quoted(flags(place).join(" "))} files=${place.takesFile ? "yes" : "no"} ;;`
+  })
+  return `# bash completion of ampoule: source it, or put it into ~/.local/share/bash-completion/completions/ampoule
+_ampoule() {
+  local cur="\${COMP_WORDS[COMP_CWORD]}" prev="\${COMP_WORDS[COMP_CWORD - 1]}" at="" next i commands="" options="" files=no
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    if [[ "\${COMP_WORDS[i]}" == "--" ]]; then
+      if declare -F _command_offset >/dev/null; then _command_offset $((i + 1))
+      elif ((COMP_CWORD == i + 1)); then COMPREPLY=($(compgen -c -- "$cur"))
+      else compopt -o filenames; COMPREPLY=($(compgen -f -- "$cur")); fi
+      return
+    fi
+    next="\${at:+$at }\${COMP_WORDS[i]}"
+    case "$next" in
+      ${known.join("|")}) at="$next" ;;
+    esac
+  done
+  case "$at:$prev" in
+${values.join("\n")}
+  esac
+  case "$at" in
+${words.join("\n")}
+  esac
+  if [[ "$cur" == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$cur"))
+  elif [[ -n "$commands" ]]; then COMPREPLY=($(compgen -W "$commands" -- "$cur")); fi
+  if [[ "$files" == yes && "$cur" != -* ]]; then compopt -o filenames; COMPREPLY+=($(compgen -f -- "$cur")); fi
+}
+complete -F _ampoule ampoule
+`
+}
+
+const zsh = (all: ReadonlyArray<Place>): string => {
+  const described = (items: ReadonlyArray<readonly [string, string]>) =>
+    items.map(([name, text]) => quoted(`${name}:${short(text)}`)).join(" ")
+  const values = all.flatMap(({ at, options }) =>
+    options.flatMap(({ names, takes }) => {
+      if (takes === "nothing") return []
+      const reply =
+        takes === "file" ? "_files" : takes === "text" ? "_message 'a value'" : `compadd -- ${takes.join(" ")}`
+      return [`    ${names.map((name) => quoted(`${at}:${name}`)).join("|")}) ${reply}; return ;;`]
+    })
+  )
+  const words = all.map(
+    (place) =>
+      `    ${quoted(place.at)}) commands=(${described(place.commands)}) options=(${described(
+        place.options.flatMap(({ names, text }) => names.map((name) => [name, text] as const))
+      )}) files=${place.takesFile ? "yes" : "no"} ;;`
+  )
+  return `#compdef ampoule
+# zsh completion of ampoule: source it behind compinit, or put it as _ampoule into a folder of $fpath
+_ampoule() {
+  local at="" next files=no
+  local -i i
+  local -a commands options
+  for ((i = 2; i < CURRENT; i++)); do
+    if [[ "$words[i]" == "--" ]]; then
+      if ((CURRENT == i + 1)); then _command_names -e; else _files; fi
+      return
+    fi
+    next="\${at:+$at }$words[i]"
+    case "$next" in
+      ${all
+        .filter(({ at }) => at !== "")
+        .map(({ at }) => quoted(at))
+        .join("|")}) at="$next" ;;
+    esac
+  done
+  case "$at:$words[CURRENT-1]" in
+${values.join("\n")}
+  esac
+  case "$at" in
+${words.join("\n")}
+  esac
+  if [[ "$words[CURRENT]" == -* ]]; then
+    _describe -o option options
+  else
+    (( $#commands )) && _describe command commands
+    [[ $files == yes ]] && _files
+  fi
+}
+if [[ "$funcstack[1]" == "_ampoule" ]]; then _ampoule "$@"; else compdef _ampoule ampoule; fi
+`
+}
+
+const fish = (all: ReadonlyArray<Place>): string => {
+  const lines = all.flatMap((place) => {
+    const condition = `-n ${quoted(`__ampoule_at "${place.at}"`)}`
+    return [
+      ...place.commands.map(([name, text]) => `complete -c ampoule ${condition} -a ${name} -d ${quoted(short(text))}`),
+      ...place.options.map(({ names, takes, text }) => {
+        const flags = names.map((name) => (name.startsWith("--") ? `-l ${name.slice(2)}` : `-s ${name.slice(1)}`))
+        const value =
+          takes === "nothing"
+            ? ""
+            : takes === "file"
+              ? " -rF"
+              : takes === "text"
+                ? " -x"
+                : ` -xa ${quoted(takes.join(" "))}`
+        return `complete -c ampoule ${condition} ${flags.join(" ")}${value} -d ${quoted(short(text))}`
+      }),
+      ...(place.takesFile ? [`complete -c ampoule ${condition} -F`] : [])
+    ]
+  })
+  return `# fish completion of ampoule: put it into ~/.config/fish/completions/ampoule.fish
+set -g __ampoule_commands ${all
+    .filter(({ at }) => at !== "")
+    .map(({ at }) => quoted(at))
+    .join(" ")}
+function __ampoule_at
+  set -l at
+  for word in (commandline -opc)[2..]
+    if test "$word" = --
+      return 1
+    end
+    set -l next (string trim -- "$at $word")
+    if contains -- "$next" $__ampoule_commands
+      set at "$next"
+    end
+  end
+  test "$at" = "$argv[1]"
+end
+function __ampoule_child
+  contains -- -- (commandline -opc)
+end
+complete -c ampoule -e
+complete -c ampoule -f
+complete -c ampoule -n __ampoule_child -x -a '(__fish_complete_subcommand --fcs-skip=(math (contains -i -- -- (commandline -opc))))'
+${lines.join("\n")}
+`
+}
+
+export const script = (shell: Shell, root: Node): string => ({ bash, fish, zsh })[shell](places(root))
