@@ -16,15 +16,18 @@ import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
 import { withNotice } from "./Notices.ts"
-import { attempt, type Pages, param, shown } from "./Pages.ts"
+import { attempt, type Pages, shown } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { SettingsFrame } from "./SettingsFrame.tsx"
 import { may, type Visit } from "./Visit.ts"
 
 const planNames: Readonly<Record<Plan, string>> = { developer: "Developer", team: "Team" }
-const planWords = (plan: Plan) => {
+const planWords = (plan: Plan, current: Plan) => {
   const { activeTokens, longestLifetime, versions } = Plans.plans[plan]
-  return `${versions ? "All versions are kept" : "Only the current version is kept"}; tokens live up to ${
+  const kept = versions
+    ? "All versions are kept"
+    : `Only the current version is kept${plan === current ? "" : ", earlier ones are deleted at once"}`
+  return `${kept}; tokens live up to ${
     longestLifetime === "1y" ? "a year" : `${Number.parseInt(longestLifetime, 10)} days`
   }; ${activeTokens.toLocaleString("en")} active tokens.`
 }
@@ -52,7 +55,13 @@ const SettingsPage = ({
             <legend>Plan</legend>
             {plans ? (
               (["developer", "team"] as const).map((plan) => (
-                <CheckBox type="radio" name="plan" value={plan} checked={team.plan === plan} hint={planWords(plan)}>
+                <CheckBox
+                  type="radio"
+                  name="plan"
+                  value={plan}
+                  checked={team.plan === plan}
+                  hint={planWords(plan, team.plan)}
+                >
                   {planNames[plan]}
                 </CheckBox>
               ))
@@ -193,20 +202,17 @@ export const routes = (pages: Pages) =>
     const teams = yield* Teams
     const sessions = yield* Sessions
     const projects = yield* Projects
-    const teamParam = param("teamId", TeamId)
 
-    const settings = pages.person((visit) =>
+    const settings = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         yield* access.team("members:read", teamId, { audit: "member.list" })
-        return Html.page(<SettingsPage visit={pages.inTeam(visit, teamId)} />)
+        return Html.page(<SettingsPage visit={visit} />)
       })
     )
-    const update = pages.person((visit) =>
+    const update = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const form = yield* Form.read
-        const at = pages.inTeam(visit, teamId)
+        const at = visit
         const plan = form.filled("plan")
         const done = yield* attempt(
           Effect.gen(function* () {
