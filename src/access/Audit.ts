@@ -183,12 +183,14 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
         ${rows.map((r) => r.hash)}::bytea[]
       )`
 
+    /** The last entry by the index: else a long stream is read whole, just when the database comes back. */
     const recoverHead = (stream: string) =>
       Effect.map(
         sql<{ readonly seq: number; readonly hash: Buffer }>`
-          SELECT seq::float8 AS seq, hash FROM audit_entries WHERE stream = ${stream}
-          UNION ALL SELECT seq::float8, hash FROM audit_cuts WHERE stream = ${stream}
-          ORDER BY seq DESC LIMIT 1`,
+          SELECT seq::float8 AS seq, hash FROM (
+            (SELECT seq, hash FROM audit_entries WHERE stream = ${stream} ORDER BY seq DESC LIMIT 1)
+            UNION ALL SELECT seq, hash FROM audit_cuts WHERE stream = ${stream}
+          ) AS last ORDER BY last.seq DESC LIMIT 1`,
         (rows): Head => rows[0] ?? { seq: 0, hash: Chain.genesis(stream) }
       )
     const commit = yield* GroupCommit.make({

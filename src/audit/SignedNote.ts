@@ -70,6 +70,8 @@ export const open = (note: string, keys: ReadonlyArray<NoteKey>): Either.Either<
     const found = signatureLine.exec(line)
     if (found === null) return Either.left("is no signed note")
     const bytes = Buffer.from(found[2], "base64")
+    // Spare bits of the last character: one signature has one spelling.
+    if (bytes.toString("base64") !== found[2]) return Either.left("is no signed note")
     const key = keys.find((key) => key.name === found[1] && key.hash.equals(bytes.subarray(0, 4)))
     if (key === undefined) continue
     if (bytes.length !== 68 || !verify(null, Buffer.from(text), key.publicKey, bytes.subarray(4))) {
