@@ -14,7 +14,8 @@ const failure = Schema.Union(
   Errors.CredentialRevoked,
   Errors.RateLimited,
   Errors.CredentialKindNotAccepted,
-  Errors.CrossSiteRequest
+  Errors.CrossSiteRequest,
+  Errors.ValidationFailed
 )
 const options = { failure, provides: CurrentCaller } as const
 
@@ -51,7 +52,8 @@ export class DeviceCodeCredential extends HttpApiMiddleware.Tag<DeviceCodeCreden
     Errors.CredentialExpired,
     Errors.CredentialRevoked,
     Errors.RateLimited,
-    Errors.CredentialKindNotAccepted
+    Errors.CredentialKindNotAccepted,
+    Errors.ValidationFailed
   ),
   provides: PresentedDeviceCode
 }) {

@@ -38,7 +38,7 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
-import { deviceStartPolicy, RateLimiter, userCodePolicy } from "#src/limits/RateLimiter.ts"
+import { RateLimiter, userCodePolicy } from "#src/limits/RateLimiter.ts"
 import { CliGrants, hostOf, inEachTeam } from "./CliGrants.ts"
 import { issue } from "./Issue.ts"
 import * as TokenText from "./TokenText.ts"
@@ -122,9 +122,9 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
       r.machine, r.teams, r.project_ids, r.environment_ids, r.delivered_at
       FROM device_requests r LEFT JOIN users u ON u.id = r.decided_by`)
 
+    /** Starts are counted where requests are, before their shape is looked at (`http/AddressLimit.ts`). */
     const start = Effect.fn("DeviceGrants.start")(function* (asked: DeviceStart | null) {
       const { ip } = yield* RequestInfo
-      yield* limiter.take(`device-start:${addressBucket(ip)}`, deviceStartPolicy)
       const now = yield* Clock.currentTimeMillis
       const id = yield* crypto.uuid
       const { proof, text } = yield* issue(crypto, "dc")

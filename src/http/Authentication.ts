@@ -1,6 +1,10 @@
 /**
  * The credential of a request (decisions 2, 3): 401 - 429 - 403 kind - 403 cross-site, in that order. One check serves
  * all credential sets of `schema/Authentication.ts`; they differ in the kinds they take.
+ *
+ * A credential of another kind is told so (403) only where it could be presented to some route. The codes of an
+ * invitation, a password reset or the setup stand in bodies: as a bearer they are 401 CREDENTIAL_INVALID, good or not,
+ * and nothing here looks them up.
  */
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Context from "effect/Context"
@@ -27,6 +31,7 @@ import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { credentialPolicy, type Policy, RateLimiter } from "#src/limits/RateLimiter.ts"
 import { countAddress } from "./AddressLimit.ts"
+import * as LostParameter from "./LostParameter.ts"
 import { CurrentExchange } from "./RequestContext.ts"
 
 /** `Secure` cookies and their `__Host-` prefix need https; plain http is for loopback only (decisions 2). */
@@ -109,12 +114,26 @@ const make = Effect.gen(function* () {
     return text === undefined ? yield* refuse(new Unauthenticated()) : text
   })
 
-  const verified = (text: string, named?: Named) => Effect.catchAll(authenticate.verify(text, named), refuse)
+  const verified = Effect.fnUntraced(function* (text: string, named?: Named) {
+    const found = yield* Effect.catchAll(authenticate.verify(text, named), refuse)
+    if (found.caller.kind === "session") (yield* CurrentExchange).via = "dashboard"
+    return found
+  })
 
   const admitted = (found: Verified) =>
     Effect.catchAll(authenticate.admit(found), (error) =>
       Effect.zipRight(record(found.caller, error._tag), refuse(error))
     )
+
+  /** Counts a request of a credential in force, in its own bucket, and puts the state of that on its answer. */
+  const counted = Effect.fnUntraced(function* (caller: Caller) {
+    const exchange = yield* CurrentExchange
+    exchange.authenticated = true
+    exchange.rateLimit = yield* limiter.count(`credential:${caller.credentialId}`, credentialPolicy)
+    if (exchange.rateLimit?.allowed === false) {
+      return yield* new RateLimited({ retryAfterSeconds: exchange.rateLimit.retryAfterSeconds })
+    }
+  })
 
   /** A device code that is good is of the wrong kind everywhere but on its own routes. */
   const refuseDeviceCode = Effect.fnUntraced(function* (text: string) {
@@ -128,20 +147,15 @@ const make = Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
       const text = yield* credential(request)
       if (TokenText.parse(text)?.kind === "dc") return yield* refuseDeviceCode(text)
-      const found = yield* verified(text, namedBy(yield* HttpServerRequest.ParsedSearchParams))
+      const query = yield* HttpServerRequest.ParsedSearchParams
+      const found = yield* verified(text, namedBy(query))
       const { caller } = found
       if (!(alsoRevokedTokens && caller.kind === "api_token" && found.life === "revoked")) yield* admitted(found)
-
-      const exchange = yield* CurrentExchange
-      exchange.authenticated = true
-      if (caller.kind === "session") exchange.via = "dashboard"
-      exchange.rateLimit = yield* limiter.count(`credential:${caller.credentialId}`, credentialPolicy)
-      if (exchange.rateLimit?.allowed === false) {
-        return yield* new RateLimited({ retryAfterSeconds: exchange.rateLimit.retryAfterSeconds })
-      }
+      yield* counted(caller)
 
       if (!kinds.includes(caller.kind)) return yield* deny(caller, new CredentialKindNotAccepted())
       if (caller.kind === "session" && isCrossSite(request, origin)) return yield* deny(caller, new CrossSiteRequest())
+      yield* LostParameter.refuse(Object.hasOwn(query, LostParameter.name))
       return caller
     })
 
@@ -150,10 +164,12 @@ const make = Effect.gen(function* () {
     const text = yield* credential(yield* HttpServerRequest.HttpServerRequest)
     if (TokenText.parse(text)?.kind === "dc") {
       yield* countAddress(limiter)
+      yield* LostParameter.refuse(Object.hasOwn(yield* HttpServerRequest.ParsedSearchParams, LostParameter.name))
       return Redacted.make(text)
     }
     const found = yield* verified(text)
     yield* admitted(found)
+    yield* counted(found.caller)
     return yield* deny(found.caller, new CredentialKindNotAccepted())
   })
 

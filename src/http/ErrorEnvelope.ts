@@ -16,14 +16,21 @@ import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import { ServerApi } from "#schema/Api.ts"
 import { type AnyApiError, bodyOf, isApiError, statusOf } from "#schema/ApiError.ts"
-import { DependencyUnavailable, InternalError, RouteNotFound, ValidationFailed } from "#schema/Errors.ts"
+import {
+  DependencyUnavailable,
+  InternalError,
+  type RateLimited,
+  RouteNotFound,
+  ValidationFailed
+} from "#schema/Errors.ts"
 import { DependencyDown, isDatabaseUnavailable } from "#src/access/Dependency.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
-import { countAddress } from "./AddressLimit.ts"
+import { countAddress, countDeviceStart } from "./AddressLimit.ts"
 import { causeText } from "./CauseText.ts"
+import * as LostParameter from "./LostParameter.ts"
 import * as RequestBody from "./RequestBody.ts"
 import { CurrentExchange, type Exchange, exchangeOf, trustedProxies } from "./RequestContext.ts"
 
@@ -168,15 +175,25 @@ const finish = (response: HttpServerResponse.HttpServerResponse, exchange: Excha
  */
 const ambiguous = /%(?:2[def]|3\d|4[1-9a-f]|5[\dacf]|6[1-9a-f]|7[\dae]|00)|[\\;#]|\/\/|\/\.{1,2}(?:\/|$)|^[^/]/i
 
-/** Routes that nobody vouches for, as `METHOD path`: those without a credential in their declaration. Health is exempt. */
-const publicRoutes = (): ReadonlySet<string> => {
-  const found = new Set<string>()
+/** What a route that nobody vouches for counts against, and whether it refuses parameters that it does not know. */
+interface Open {
+  readonly limits: "none" | "address" | "address and start"
+  readonly strict: boolean
+}
+
+/** Routes without a credential in their declaration, as `METHOD path`. Health is exempt from limits. */
+const openRoutes = (): ReadonlyMap<string, Open> => {
+  const found = new Map<string, Open>()
   const { groups } = ServerApi as unknown as HttpApi.HttpApi.AnyWithProps
   for (const group of Object.values(groups)) {
     for (const endpoint of Object.values(group.endpoints)) {
-      if (group.middlewares.size + endpoint.middlewares.size === 0 && !endpoint.path.startsWith("/health/")) {
-        found.add(`${endpoint.method} ${endpoint.path}`)
-      }
+      if (group.middlewares.size + endpoint.middlewares.size > 0) continue
+      const { path } = endpoint
+      found.set(`${endpoint.method} ${path}`, {
+        limits: path.startsWith("/health/") ? "none" : path === "/auth/cli/device" ? "address and start" : "address",
+        // OAuth 2.1 3.1 has unknown parameters ignored.
+        strict: group.identifier !== "oauth"
+      })
     }
   }
   return found
@@ -188,14 +205,24 @@ export const layer = HttpApiBuilder.middleware(
     const limiter = yield* RateLimiter
     const { trustedProxies: proxies } = yield* AppConfig
     const trusted = trustedProxies(proxies)
-    const open = publicRoutes()
+    const open = openRoutes()
     const counted = countAddress(limiter)
+    const limits: Record<Open["limits"], Effect.Effect<unknown, RateLimited>> = {
+      none: Effect.void,
+      address: counted,
+      "address and start": Effect.zipRight(counted, countDeviceStart(limiter))
+    }
 
     /** A route that is not there is asked for by nobody in particular. */
     const lost = Effect.match(counted, { onFailure: respond, onSuccess: () => respond(new RouteNotFound()) })
 
     return (app: HttpApp.Default): HttpApp.Default => {
-      const countedApp = Effect.zipRight(counted, app)
+      /** Limits come before the shape of a request (decisions 3). */
+      const opened = (route: Open, query: string): HttpApp.Default<unknown> =>
+        limits[route.limits].pipe(
+          Effect.zipRight(LostParameter.refuse(route.strict && LostParameter.isIn(query))),
+          Effect.zipRight(app)
+        )
       return Effect.flatMap(crypto.uuid, (id) =>
         Effect.contextWithEffect((context: Context.Context<HttpServerRequest.HttpServerRequest>) => {
           const request = Context.get(context, HttpServerRequest.HttpServerRequest)
@@ -208,11 +235,12 @@ export const layer = HttpApiBuilder.middleware(
           services.set(RequestInfo.key, exchange)
           services.set(CurrentExchange.key, exchange)
           if (!reads) services.set(HttpServerRequest.HttpServerRequest.key, RequestBody.bounded(request, path))
+          const route = open.get(`${reads ? "GET" : method} ${path}`)
           const answered: HttpApp.Default<unknown> = ambiguous.test(path)
             ? lost
-            : open.has(`${reads ? "GET" : method} ${path}`)
-              ? countedApp
-              : app
+            : route === undefined
+              ? app
+              : opened(route, request.url.slice(path.length))
           return answered.pipe(
             Effect.catchAllCause((cause) => (isNoRoute(cause) ? lost : answer(cause, exchange, method, path))),
             Effect.map((response) => finish(response, exchange, path)),

@@ -67,18 +67,6 @@ layer(deviceLayer)("device authorization", (it) => {
     })
   )
 
-  it.effect("takes 10 starts a minute from an address", () =>
-    Effect.gen(function* () {
-      const device = yield* DeviceGrants
-      for (let i = 0; i < 10; i++) yield* device.start(null).pipe(from("198.51.100.1"))
-      const refused = yield* Effect.flip(device.start(null).pipe(from("198.51.100.1")))
-      assert.strictEqual(refused._tag, "RATE_LIMITED")
-      yield* device.start(null).pipe(from("198.51.100.2"))
-      yield* TestClock.adjust("60 seconds")
-      yield* device.start(null).pipe(from("198.51.100.1"))
-    })
-  )
-
   it.effect(
     "answers pending until a person decides, and slow_down to a poll before its interval, which then grows by 5 s",
     () =>

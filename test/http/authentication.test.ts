@@ -209,6 +209,29 @@ describe("credentials of a request", () => {
         )
       })
     )
+
+    it.effect("what is refused to a session was asked through the dashboard as well", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { project, session } = yield* setUp
+        assertRefused(
+          yield* TestApp.get("/auth/cli/device/events", { session: session.text }),
+          403,
+          "CREDENTIAL_KIND_NOT_ACCEPTED"
+        )
+        yield* World.revoke("sessions", session)
+        assertRefused(yield* TestApp.get("/me", { session: session.text }), 401, "CREDENTIAL_REVOKED")
+        const rows = yield* sql<{ body: string }>`
+          SELECT body FROM audit_entries WHERE team_id = ${project.team.id} ORDER BY seq`
+        assert.deepStrictEqual(
+          rows.map(({ body }) => JSON.parse(body)).map(({ action, reason, via }) => [action, reason, via]),
+          [
+            ["credential.refused", "CREDENTIAL_KIND_NOT_ACCEPTED", "dashboard"],
+            ["credential.refused", "CREDENTIAL_REVOKED", "dashboard"]
+          ]
+        )
+      })
+    )
   })
 
   // On a clock that stands: a busy machine takes longer than a second for fifty requests.

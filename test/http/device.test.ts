@@ -126,6 +126,24 @@ describe("the device routes", () => {
       })
     )
 
+    it.effect("count a start that is malformed as well, before they look at it", () =>
+      Effect.gen(function* () {
+        const headers = { "x-forwarded-for": "198.51.100.78" }
+        const malformed: ReadonlyArray<TestApp.Asked> = [
+          { headers, json: { zz: 1 } },
+          { headers: { ...headers, "content-type": "application/json" }, body: "{" },
+          { headers: { ...headers, "content-type": "text/plain" }, body: "{}" }
+        ]
+        const statuses = []
+        for (let i = 0; i < 15; i++) statuses.push((yield* start(malformed[i % 3])).status)
+        assert.deepStrictEqual(
+          statuses,
+          statuses.map((_, i) => (i >= 10 ? 429 : i % 3 === 2 ? 415 : 400))
+        )
+        assert.deepStrictEqual(failure(yield* start({ headers })), [429, "RATE_LIMITED", undefined])
+      })
+    )
+
     it.effect("lead from the start to a credential that works until its logout", () =>
       Effect.gen(function* () {
         const { body, project, session } = yield* setUp
@@ -315,7 +333,9 @@ describe("the device routes", () => {
           [{ session }, 403, "CREDENTIAL_KIND_NOT_ACCEPTED"]
         ]
         for (const [asked, status, code] of answers) {
-          assert.deepStrictEqual(failure(yield* TestApp.get(path, asked)), [status, code, undefined])
+          const answer = yield* TestApp.get(path, asked)
+          assert.deepStrictEqual(failure(answer), [status, code, undefined])
+          assert.strictEqual(answer.headers.get("ratelimit-limit"), status === 403 ? "50" : null)
         }
       })
     )

@@ -100,6 +100,26 @@ describe("rate limits over HTTP", () => {
       })
     )
 
+    it.effect("hold on the stream of a device code too, for credentials that it does not take", () =>
+      Effect.gen(function* () {
+        const team = yield* World.team()
+        const teams = [{ team, scopes: ["identity:read"] as const }]
+        const credentials: ReadonlyArray<TestApp.Asked> = [
+          { bearer: (yield* World.token({ team })).text },
+          { bearer: (yield* World.grant({ person: team.owner, teams })).text },
+          { session: (yield* World.session(team.owner)).text }
+        ]
+        for (const credential of credentials) {
+          const answers = yield* repeat(51, TestApp.get("/auth/cli/device/events", credential))
+          assert.deepStrictEqual(
+            answers.map((answer) => [answer.status, ...limits(answer)]),
+            answers.map((_, i) => (i < 50 ? [403, "50", String(49 - i), "1"] : [429, "50", "0", "1"]))
+          )
+          assert.strictEqual((yield* TestApp.get("/me/verify", credential)).status, 429)
+        }
+      })
+    )
+
     it.effect("come before kind, shape, visibility and rights", () =>
       Effect.gen(function* () {
         const bearer = (yield* World.token({ team: yield* World.team(), accessLevel: "read" })).text
