@@ -70,7 +70,7 @@ const parse = (text: string) =>
     })
   })
 
-const mediaType = /^\s*application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*$/i
+const mediaType = /^\s*application\/json\s*(?:;\s*(?:charset\s*=\s*"?utf-8"?\s*(?:;\s*)?)?)?$/i
 
 /** `request`, read through the bounded reader. What may go wrong is an error of the contract, met as a defect by the platform. */
 export const bounded = (
