@@ -3,6 +3,7 @@
  * credentials themselves, so none of them is stored; its clock is the system's.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -17,6 +18,9 @@ import type { Library } from "./Library.ts"
 
 /** A refresh answer that was lost may be fetched again within this time (RFC 9700 4.14.2; security 3.7). */
 export const retryMillis = 30_000
+
+/** Rows of one statement of the purge. */
+const purgeBatch = 1_000
 
 const textOf = (payload: AdapterPayload, member: string): string => {
   const value = payload[member]
@@ -333,20 +337,28 @@ export const make = Effect.fnUntraced(function* ({ errors }: Library) {
     }
   }
 
+  /** So many rows with one statement: a purge never holds up the requests, however much there is. */
+  const forget = (table: string, due: Statement.Fragment) =>
+    sql`
+      DELETE FROM ${sql(table)} WHERE ctid = any(array(
+        SELECT ctid FROM ${sql(table)} WHERE ${due} LIMIT ${purgeBatch} FOR UPDATE SKIP LOCKED))
+      RETURNING 1`.pipe(Effect.repeat({ while: (rows) => rows.length === purgeBatch }))
+
   /** Codes and tokens after their end, requests that nobody finished, clients that nobody uses. */
   const purge = Effect.gen(function* () {
     const at = yield* Clock.currentTimeMillis
     const day = 86_400_000
     const before = (millis: number) => new Date(at - millis)
-    yield* sql`DELETE FROM oauth_interactions WHERE expires_at < ${before(0)}`
-    yield* sql`DELETE FROM oauth_codes WHERE expires_at < ${before(day)}`
-    yield* sql`DELETE FROM oauth_access_tokens WHERE expires_at < ${before(day)}`
-    yield* sql`DELETE FROM oauth_refresh_tokens WHERE expires_at < ${before(day)}`
-    yield* sql`DELETE FROM oauth_grants WHERE expires_at < ${before(30 * day)} OR revoked_at < ${before(30 * day)}`
-    yield* sql`
-      DELETE FROM oauth_clients c
-      WHERE NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = c.id AND g.revoked_at IS NULL)
-        AND (c.last_used_at < ${before(90 * day)} OR (c.last_used_at = c.created_at AND c.created_at < ${before(day)}))`
+    yield* forget("oauth_interactions", sql`expires_at < ${before(0)}`)
+    yield* forget("oauth_codes", sql`expires_at < ${before(day)}`)
+    yield* forget("oauth_access_tokens", sql`expires_at < ${before(day)}`)
+    yield* forget("oauth_refresh_tokens", sql`expires_at < ${before(day)}`)
+    yield* forget("oauth_grants", sql`expires_at < ${before(30 * day)} OR revoked_at < ${before(30 * day)}`)
+    yield* forget(
+      "oauth_clients",
+      sql`NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id AND g.revoked_at IS NULL)
+        AND (last_used_at < ${before(90 * day)} OR (last_used_at = created_at AND created_at < ${before(day)}))`
+    )
   })
 
   return { adapter, revokeGrant, events, purge } as const
