@@ -7,7 +7,6 @@ import type * as Stream from "effect/Stream"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { type AuditEntry, auditActions } from "#schema/Audit.ts"
 import { type AuditPage, AuditQuery } from "#schema/AuditApi.ts"
-import { TeamId } from "#schema/Ids.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import { Access } from "#src/access/Access.ts"
 import { AuditTrail, exportLimit } from "#src/access/AuditTrail.ts"
@@ -17,7 +16,7 @@ import { Ago, Badge, Empty, ProblemNote, Select, Table, TextField } from "./Comp
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
-import { attempt, type Pages, param, query, shown } from "./Pages.ts"
+import { attempt, type Pages, query, shown } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import type { Visit } from "./Visit.ts"
 
@@ -201,11 +200,9 @@ export const routes = (pages: Pages) =>
     const access = yield* Access
     const trail = yield* AuditTrail
     const projects = yield* Projects
-    const teamParam = param("teamId", TeamId)
 
-    const view = pages.person((visit) =>
+    const view = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const asked = yield* query
         const permit = yield* access.team("audit-trail:read", teamId, { audit: "audit.read" })
         const cursor = asked.filled("cursor")
@@ -219,7 +216,7 @@ export const routes = (pages: Pages) =>
         const problem = Either.isLeft(found) ? found.left : undefined
         return shown(
           <AuditTrailPage
-            visit={pages.inTeam(visit, teamId)}
+            visit={visit}
             asked={asked}
             page={Either.getOrElse(found, () => nothing)}
             projects={known}
@@ -235,9 +232,8 @@ export const routes = (pages: Pages) =>
       contentType: string,
       encode: (entries: Stream.Stream<AuditEntry>) => Stream.Stream<Uint8Array>
     ) =>
-      pages.person((visit) =>
+      pages.team((teamId, visit) =>
         Effect.gen(function* () {
-          const teamId = yield* teamParam
           const permit = yield* access.team("audit-trail:read", teamId, { audit: "audit.export" })
           const input = yield* Form.decode(AuditQuery)(filters(yield* query))
           const entries = yield* trail.everything(permit, input)

@@ -108,6 +108,8 @@ interface FieldProps {
   readonly problem?: AnyApiError | undefined
   /** Name of the member that a problem speaks of; the field's own name unless said. */
   readonly member?: string
+  /** Where a page has several fields of one name. */
+  readonly id?: string
 }
 
 const described = (id: string, hint: unknown, error: string | undefined): string | undefined => {
@@ -160,7 +162,7 @@ export const TextField = ({
   readonly mono?: boolean
   readonly optional?: boolean
 }) => {
-  const id = `f-${field.name}`
+  const id = field.id ?? `f-${field.name}`
   const error = Problem.about(field.problem, field.member ?? field.name)
   return (
     <Around id={id} label={field.label} hint={field.hint} error={error}>
@@ -196,7 +198,7 @@ export const TextArea = ({
   readonly optional?: boolean
   readonly placeholder?: string
 }) => {
-  const id = `f-${field.name}`
+  const id = field.id ?? `f-${field.name}`
   const error = Problem.about(field.problem, field.member ?? field.name)
   return (
     <Around id={id} label={field.label} hint={field.hint} error={error}>
@@ -229,7 +231,7 @@ export const Select = ({
   value,
   ...field
 }: FieldProps & { readonly choices: ReadonlyArray<Choice>; readonly value?: string | undefined }) => {
-  const id = `f-${field.name}`
+  const id = field.id ?? `f-${field.name}`
   const error = Problem.about(field.problem, field.member ?? field.name)
   return (
     <Around id={id} label={field.label} hint={field.hint} error={error}>
@@ -375,6 +377,28 @@ export const Empty = ({ children, title }: { readonly title: string; readonly ch
     {children}
   </div>
 )
+
+/** `link`: address of a page; pages count from 1. Nothing when all is on one. */
+export const Pager = ({
+  link,
+  page,
+  size,
+  total
+}: {
+  readonly page: number
+  readonly size: number
+  readonly total: number
+  readonly link: (page: number) => string
+}) =>
+  total <= size ? null : (
+    <nav class="pager" aria-label="Pages">
+      {page > 1 ? <a href={link(page - 1)}>Earlier</a> : <span />}
+      <span>
+        {(page - 1) * size + 1}–{Math.min(total, page * size)} of {total}
+      </span>
+      {page * size < total ? <a href={link(page + 1)}>More</a> : <span />}
+    </nav>
+  )
 
 /** A table that keeps its own width to itself; on a phone, rows become cards (see the stylesheet). */
 export const Table = ({

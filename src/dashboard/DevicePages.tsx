@@ -22,6 +22,7 @@ import { Card, Layout } from "./Layout.tsx"
 import { withNotice } from "./Notices.ts"
 import { attempt, type Pages, param, query, shown, wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
+import { ProjectChecks } from "./Reach.tsx"
 import { scopeWords } from "./TokenPages.tsx"
 import type { Visit } from "./Visit.ts"
 
@@ -158,13 +159,7 @@ const DecidePage = ({
               <p class="hint">None chosen: everything in the teams above. Both chosen: what is in both.</p>
               <fieldset class="part">
                 <legend>Projects</legend>
-                <div class="checks">
-                  {projects.map((project) => (
-                    <CheckBox name="projectIds" value={project.id} checked={picked("projectIds", project.id, false)}>
-                      {project.name} <code class="hint">{project.slug}</code>
-                    </CheckBox>
-                  ))}
-                </div>
+                <ProjectChecks name="projectIds" projects={projects} form={form} />
               </fieldset>
               <fieldset class="part">
                 <legend>Environments</legend>

@@ -25,6 +25,7 @@ import {
   Command,
   Empty,
   KeyName,
+  Pager,
   ProblemNote,
   Select,
   Table,
@@ -358,15 +359,7 @@ const SecretsPage = ({
                 <Command>{`ampoule run --project ${place.project.slug} --env ${place.environment.slug} -- npm start`}</Command>
               </div>
             ) : null}
-            {matching > pageSize ? (
-              <nav class="pager" aria-label="Pages">
-                {page > 1 ? <a href={pageLink(page - 1)}>Earlier</a> : <span />}
-                <span>
-                  {from + 1}–{Math.min(matching, from + pageSize)} of {matching}
-                </span>
-                {from + pageSize < matching ? <a href={pageLink(page + 1)}>More</a> : <span />}
-              </nav>
-            ) : null}
+            <Pager page={page} size={pageSize} total={matching} link={pageLink} />
           </>
         )}
       </section>

@@ -177,16 +177,13 @@ const MembersPage = ({ email, inviting = false, members, open, problem, role, vi
                       </summary>
                       <div class="stack panel row-panel">
                         <form method="post" action={`${at}/${member.userId}`}>
-                          <div class="field">
-                            <label for={`role-${member.userId}`}>Role</label>
-                            <select id={`role-${member.userId}`} name="role">
-                              {roles.map((one) => (
-                                <option value={one.value} selected={one.value === member.role}>
-                                  {one.label}
-                                </option>
-                              ))}
-                            </select>
-                          </div>
+                          <Select
+                            id={`role-${member.userId}`}
+                            name="role"
+                            label="Role"
+                            choices={roles}
+                            value={member.role}
+                          />
                           <CheckBox
                             name="active"
                             checked={member.active}
@@ -266,31 +263,28 @@ export const routes = (pages: Pages) =>
     const access = yield* Access
     const members = yield* Members
     const invitations = yield* Invitations
-    const teamParam = param("teamId", TeamId)
     const userParam = param("userId", UserId)
 
-    const load = Effect.fnUntraced(function* (visit: Visit, teamId: TeamId) {
+    const load = Effect.fnUntraced(function* (teamId: TeamId, visit: Visit) {
       const intent = { audit: "member.list" } as const
       const permit = yield* access.team("members:read", teamId, intent)
-      const at = pages.inTeam(visit, teamId)
       return {
-        visit: at,
+        visit,
         members: yield* members.list(permit),
-        open: may(at, "members:manage")
+        open: may(visit, "members:manage")
           ? yield* invitations.list(yield* access.team("members:manage", teamId, intent))
           : []
       }
     })
 
-    const list = pages.person((visit) =>
+    const list = pages.team((teamId, visit) =>
       Effect.gen(function* () {
         const inviting = (yield* query).text("panel") === "invite"
-        return Html.page(<MembersPage {...yield* load(visit, yield* teamParam)} inviting={inviting} />)
+        return Html.page(<MembersPage {...yield* load(teamId, visit)} inviting={inviting} />)
       })
     )
-    const invite = pages.person((visit) =>
+    const invite = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const form = yield* Form.read
         const [email, role] = [form.text("email"), form.text("role")]
         const made = yield* attempt(
@@ -305,7 +299,7 @@ export const routes = (pages: Pages) =>
         return Either.isRight(made)
           ? Html.page(
               <LinkPage
-                visit={pages.inTeam(visit, teamId)}
+                visit={visit}
                 title="The invitation is made"
                 label="The link: this is the only time it is shown"
                 link={made.right.inviteUrl}
@@ -314,25 +308,23 @@ export const routes = (pages: Pages) =>
               </LinkPage>
             )
           : shown(
-              <MembersPage {...yield* load(visit, teamId)} inviting email={email} role={role} problem={made.left} />,
+              <MembersPage {...yield* load(teamId, visit)} inviting email={email} role={role} problem={made.left} />,
               made.left
             )
       })
     )
-    const withdraw = pages.person(() =>
+    const withdraw = pages.team((teamId) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const permit = yield* access.team("members:manage", teamId, { audit: "member.invite_withdraw" })
         yield* invitations.withdraw(permit, yield* param("invitationId", InvitationId))
         return Html.seeOther(withNotice(Paths.members(teamId), "invitation-withdrawn"))
       })
     )
-    const update = pages.person((visit) =>
+    const update = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const userId = yield* userParam
         const form = yield* Form.read
-        const before = (yield* load(visit, teamId)).members.find((member) => member.userId === userId)
+        const before = (yield* load(teamId, visit)).members.find((member) => member.userId === userId)
         const input = yield* Form.decode(UpdateMember)({ role: form.text("role"), active: form.has("active") })
         // What stays as it is is not sent: a role that is set again would count as a change.
         const changes = {
@@ -344,22 +336,20 @@ export const routes = (pages: Pages) =>
         return Html.seeOther(withNotice(Paths.members(teamId), "member-changed"))
       })
     )
-    const remove = pages.person(() =>
+    const remove = pages.team((teamId) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const permit = yield* access.team("members:manage", teamId, { audit: "member.remove" })
         yield* members.remove(permit, yield* userParam)
         return Html.seeOther(withNotice(Paths.members(teamId), "member-removed"))
       })
     )
-    const reset = pages.person((visit) =>
+    const reset = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const permit = yield* access.team("members:manage", teamId, { audit: "password.reset_link" })
         const link = yield* members.passwordResetLink(permit, yield* userParam)
         return Html.page(
           <LinkPage
-            visit={pages.inTeam(visit, teamId)}
+            visit={visit}
             title="The password link is made"
             label="The link: this is the only time it is shown"
             link={Redacted.value(link)}
@@ -369,9 +359,9 @@ export const routes = (pages: Pages) =>
         )
       })
     )
-    const leave = pages.person(() =>
+    const leave = pages.team((teamId) =>
       Effect.gen(function* () {
-        yield* members.leave(yield* access.team("members:read", yield* teamParam, { audit: "team.leave" }))
+        yield* members.leave(yield* access.team("members:read", teamId, { audit: "team.leave" }))
         return Html.seeOther(withNotice(Paths.home, "team-left"))
       })
     )

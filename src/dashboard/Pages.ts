@@ -15,7 +15,7 @@ import { type AnyApiError, isApiError, statusOf } from "#schema/ApiError.ts"
 import { SessionCredential } from "#schema/Authentication.ts"
 import { type Caller, type CallerTeam, CurrentCaller } from "#schema/Caller.ts"
 import { RouteNotFound } from "#schema/Errors.ts"
-import type { TeamId } from "#schema/Ids.ts"
+import { TeamId } from "#schema/Ids.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
@@ -178,6 +178,10 @@ export const make = (assets: Assets) =>
     /** A page of one team, which its path names. */
     const inTeam = (visit: Visit, id: TeamId): Visit => ({ ...visit, team: standing(visit.caller, id) })
 
-    return { ui, open, person, inTeam } as const
+    /** A page of the team that its path names. Whether the person may see it is for the permit to say. */
+    const team = <E>(handler: (teamId: TeamId, visit: Visit) => Effect.Effect<Response, E, Given | CurrentCaller>) =>
+      person((visit) => Effect.flatMap(param("teamId", TeamId), (id) => handler(id, inTeam(visit, id))))
+
+    return { ui, open, person, team, inTeam } as const
   })
 export type Pages = Effect.Effect.Success<ReturnType<typeof make>>

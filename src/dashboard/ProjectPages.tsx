@@ -11,7 +11,7 @@ import { Access } from "#src/access/Access.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
-import { CheckBox, Confirm, Empty, ProblemNote, Protected, Table, TextField } from "./Components.tsx"
+import { CheckBox, Confirm, Empty, Pager, ProblemNote, Protected, Table, TextField } from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import * as Icons from "./Icons.tsx"
@@ -190,23 +190,12 @@ const ProjectsPage = ({
               <ProjectCard project={project} environments={environments.get(project.id) ?? []} />
             ))}
           </ul>
-          {matching.length > pageSize ? (
-            <nav class="pager" aria-label="Pages">
-              {page > 1 ? (
-                <a href={`${Paths.home}?page=${page - 1}&q=${encodeURIComponent(words)}`}>Earlier</a>
-              ) : (
-                <span />
-              )}
-              <span>
-                {(page - 1) * pageSize + 1}–{Math.min(matching.length, page * pageSize)} of {matching.length}
-              </span>
-              {page * pageSize < matching.length ? (
-                <a href={`${Paths.home}?page=${page + 1}&q=${encodeURIComponent(words)}`}>More</a>
-              ) : (
-                <span />
-              )}
-            </nav>
-          ) : null}
+          <Pager
+            page={page}
+            size={pageSize}
+            total={matching.length}
+            link={(n) => `${Paths.home}?page=${n}&q=${encodeURIComponent(words)}`}
+          />
         </section>
       )}
     </Layout>
@@ -268,16 +257,7 @@ const SettingsPage = ({
                     </summary>
                     <div class="stack panel row-panel">
                       <form method="post" action={`${at}/environments/${environment.id}`} class="stack">
-                        <div class="field">
-                          <label for={`name-${environment.id}`}>Name</label>
-                          <input
-                            id={`name-${environment.id}`}
-                            name="name"
-                            value={environment.name}
-                            required
-                            autocomplete="off"
-                          />
-                        </div>
+                        <TextField id={`name-${environment.id}`} name="name" label="Name" value={environment.name} />
                         <CheckBox
                           name="protected"
                           checked={environment.protected}
@@ -324,19 +304,15 @@ const SettingsPage = ({
                   hint="a–z, 0–9 and -, for example preview"
                   problem={ofEnvironment}
                 />
-                <div class="field">
-                  <label for="environment-name">Name</label>
-                  <input
-                    id="environment-name"
-                    name="name"
-                    autocomplete="off"
-                    value={naming === "environment" ? typed.name : undefined}
-                    aria-describedby="environment-name-hint"
-                  />
-                  <p class="hint" id="environment-name-hint">
-                    The slug when empty
-                  </p>
-                </div>
+                <TextField
+                  id="environment-name"
+                  name="name"
+                  label="Name"
+                  optional
+                  value={naming === "environment" ? typed.name : undefined}
+                  hint="The slug when empty"
+                  problem={ofEnvironment}
+                />
               </div>
               <CheckBox name="protected">Protected</CheckBox>
               <div class="buttons">
@@ -346,28 +322,21 @@ const SettingsPage = ({
             <form method="post" action={at} class="panel">
               <h2>The project</h2>
               {ofProject?.field === "slug" || ofProject?.field === "name" ? null : <ProblemNote problem={ofProject} />}
-              <div class="field">
-                <label for="project-name">Name</label>
-                <input
-                  id="project-name"
-                  name="name"
-                  required
-                  autocomplete="off"
-                  value={naming === "project" ? typed.name : project.name}
-                />
-              </div>
-              <div class="field">
-                <label for="project-slug">Slug</label>
-                <input
-                  id="project-slug"
-                  class="mono"
-                  name="slug"
-                  required
-                  autocomplete="off"
-                  value={naming === "project" ? typed.slug : project.slug}
-                />
-                {ofProject?.field === "slug" ? <p class="error">{"This slug is taken or not valid."}</p> : null}
-              </div>
+              <TextField
+                id="project-name"
+                name="name"
+                label="Name"
+                value={naming === "project" ? typed.name : project.name}
+                problem={ofProject}
+              />
+              <TextField
+                id="project-slug"
+                name="slug"
+                label="Slug"
+                mono
+                value={naming === "project" ? typed.slug : project.slug}
+                problem={ofProject}
+              />
               <div class="buttons">
                 <button class="button button-primary">Save</button>
               </div>

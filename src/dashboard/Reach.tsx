@@ -72,6 +72,24 @@ export const chosen = (form: Form.Form, ...names: ReadonlyArray<string>) =>
 
 export const picked = (form: Form.Form, name: string, value: string) => form.all(name).includes(value)
 
+export const ProjectChecks = ({
+  form,
+  name,
+  projects
+}: {
+  readonly name: string
+  readonly projects: ReadonlyArray<Project>
+  readonly form: Form.Form | undefined
+}) => (
+  <div class="checks">
+    {projects.map((project) => (
+      <CheckBox name={name} value={project.id} checked={form !== undefined && picked(form, name, project.id)}>
+        {project.name} <code class="hint">{project.slug}</code>
+      </CheckBox>
+    ))}
+  </div>
+)
+
 export const ReachFields = ({
   form,
   offered,
@@ -103,13 +121,7 @@ export const ReachFields = ({
       <fieldset class="part">
         <legend>Projects</legend>
         <p class="hint">None chosen: all projects of the team, also later ones.</p>
-        <div class="checks">
-          {offered.projects.map((project) => (
-            <CheckBox name="projects" value={project.id} checked={picked(form, "projects", project.id)}>
-              {project.name} <code class="hint">{project.slug}</code>
-            </CheckBox>
-          ))}
-        </div>
+        <ProjectChecks name="projects" projects={offered.projects} form={form} />
       </fieldset>
       <fieldset class="part">
         <legend>Environments</legend>

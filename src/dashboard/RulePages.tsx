@@ -476,25 +476,22 @@ export const routes = (pages: Pages) =>
     const access = yield* Access
     const rules = yield* Rules
     const offered = yield* offers
-    const teamParam = param("teamId", TeamId)
     const manage = (teamId: TeamId, audit: AuditAction) => access.team("tokens:manage", teamId, { audit })
 
-    const list = pages.person((visit) =>
+    const list = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const items = yield* rules.list(yield* manage(teamId, "machine.rule_list"))
-        return Html.page(<RulesPage visit={pages.inTeam(visit, teamId)} items={items} />)
+        return Html.page(<RulesPage visit={visit} items={items} />)
       })
     )
 
-    const fresh = pages.person((visit) =>
+    const fresh = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         yield* manage(teamId, "machine.rule_list")
         const asked = (yield* query).text("kind")
         return Html.page(
           <NewRulePage
-            visit={pages.inTeam(visit, teamId)}
+            visit={visit}
             kind={Words.isKind(asked) ? asked : "github"}
             offered={yield* offered(teamId)}
             form={new Form.Form([])}
@@ -524,14 +521,12 @@ export const routes = (pages: Pages) =>
       })
     })
 
-    const create = pages.person((visit) =>
+    const create = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
-        const at = pages.inTeam(visit, teamId)
         const form = yield* Form.read
         const asked = form.text("kind")
         const kind = Words.isKind(asked) ? asked : "other"
-        const page = { visit: at, kind, form }
+        const page = { visit, kind, form }
         const done = yield* attempt(
           Effect.gen(function* () {
             const permit = yield* manage(teamId, "machine.rule_create")
@@ -552,9 +547,8 @@ export const routes = (pages: Pages) =>
       })
     )
 
-    const view = pages.person((visit) =>
+    const view = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const id = yield* param("ruleId", RuleId)
         const items = yield* rules.list(yield* manage(teamId, "machine.rule_list"))
         const rule = items.find((one) => one.id === id)
@@ -562,13 +556,12 @@ export const routes = (pages: Pages) =>
         const { projects } = yield* offered(teamId)
         const reached = rule.projects?.at(0)?.id
         const project = projects.find((one) => reached === undefined || one.id === reached)?.slug
-        return Html.page(<RulePage visit={pages.inTeam(visit, teamId)} rule={rule} project={project} />)
+        return Html.page(<RulePage visit={visit} rule={rule} project={project} />)
       })
     )
 
-    const remove = pages.person(() =>
+    const remove = pages.team((teamId) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         yield* rules.remove(yield* manage(teamId, "machine.rule_delete"), yield* param("ruleId", RuleId))
         return Html.seeOther(withNotice(Paths.rules(teamId), "rule-deleted"))
       })

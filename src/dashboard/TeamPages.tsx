@@ -3,7 +3,6 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type { AnyApiError } from "#schema/ApiError.ts"
-import { TeamId } from "#schema/Ids.ts"
 import type { Plan } from "#schema/Scopes.ts"
 import { CreateTeam, UpdateTeam } from "#schema/TeamsApi.ts"
 import { Access } from "#src/access/Access.ts"
@@ -212,13 +211,12 @@ export const routes = (pages: Pages) =>
     const update = pages.team((teamId, visit) =>
       Effect.gen(function* () {
         const form = yield* Form.read
-        const at = visit
         const plan = form.filled("plan")
         const done = yield* attempt(
           Effect.gen(function* () {
             const input = yield* Form.decode(UpdateTeam)({
               name: form.text("name"),
-              ...(plan === undefined || plan === at.team?.plan ? {} : { plan })
+              ...(plan === undefined || plan === visit.team?.plan ? {} : { plan })
             })
             const intent = { audit: "team.update" } as const
             const permit = yield* access.team("team:manage", teamId, intent)
@@ -232,7 +230,7 @@ export const routes = (pages: Pages) =>
         )
         return Either.isRight(done)
           ? Html.seeOther(withNotice(Paths.settings(teamId), "team-changed"))
-          : shown(<SettingsPage visit={at} name={form.text("name")} problem={done.left} />, done.left)
+          : shown(<SettingsPage visit={visit} name={form.text("name")} problem={done.left} />, done.left)
       })
     )
     const newTeam = pages.person((visit) => Effect.succeed(Html.page(<NewTeamPage visit={visit} />)))

@@ -373,28 +373,23 @@ export const routes = (pages: Pages) =>
     const offered = yield* offers
 
     const manage = (teamId: TeamId, audit: AuditAction) => access.team("tokens:manage", teamId, { audit })
-    const teamParam = param("teamId", TeamId)
     const tokenParam = param("tokenId", TokenId)
 
-    const list = pages.person((visit) =>
+    const list = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const items = yield* tokens.list(yield* manage(teamId, "token.list"))
-        return Html.page(<TokensPage visit={pages.inTeam(visit, teamId)} items={items} />)
+        return Html.page(<TokensPage visit={visit} items={items} />)
       })
     )
 
-    const form = pages.person((visit) =>
+    const form = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         yield* manage(teamId, "token.list")
-        return Html.page(<NewTokenPage visit={pages.inTeam(visit, teamId)} offered={yield* offered(teamId)} />)
+        return Html.page(<NewTokenPage visit={visit} offered={yield* offered(teamId)} />)
       })
     )
-    const create = pages.person((visit) =>
+    const create = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
-        const at = pages.inTeam(visit, teamId)
         const form = yield* Form.read
         const made = yield* attempt(
           Effect.gen(function* () {
@@ -408,9 +403,9 @@ export const routes = (pages: Pages) =>
           })
         )
         return Either.isRight(made)
-          ? Html.page(<ShownOnce visit={at} token={made.right} replaced={false} />)
+          ? Html.page(<ShownOnce visit={visit} token={made.right} replaced={false} />)
           : shown(
-              <NewTokenPage visit={at} offered={yield* offered(teamId)} form={form} problem={made.left} />,
+              <NewTokenPage visit={visit} offered={yield* offered(teamId)} form={form} problem={made.left} />,
               made.left
             )
       })
@@ -424,15 +419,13 @@ export const routes = (pages: Pages) =>
         () => new TokenNotFound()
       )
     })
-    const view = pages.person((visit) =>
+    const view = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
-        return Html.page(<TokenPage visit={pages.inTeam(visit, teamId)} token={yield* one(teamId)} />)
+        return Html.page(<TokenPage visit={visit} token={yield* one(teamId)} />)
       })
     )
-    const update = pages.person((visit) =>
+    const update = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const id = yield* tokenParam
         const token = yield* one(teamId)
         const form = yield* Form.read
@@ -447,34 +440,30 @@ export const routes = (pages: Pages) =>
         )
         return Either.isRight(done)
           ? Html.seeOther(withNotice(Paths.token(teamId, id), "token-changed"))
-          : shown(<TokenPage visit={pages.inTeam(visit, teamId)} token={token} problem={done.left} />, done.left)
+          : shown(<TokenPage visit={visit} token={token} problem={done.left} />, done.left)
       })
     )
-    const readOnly = pages.person(() =>
+    const readOnly = pages.team((teamId) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const id = yield* tokenParam
         yield* tokens.update(yield* manage(teamId, "token.update"), id, { accessLevel: "read" })
         return Html.seeOther(withNotice(Paths.token(teamId, id), "token-read-only"))
       })
     )
-    const rotate = pages.person((visit) =>
+    const rotate = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const token = yield* tokens.rotate(yield* manage(teamId, "token.rotate"), yield* tokenParam)
-        return Html.page(<ShownOnce visit={pages.inTeam(visit, teamId)} token={token} replaced />)
+        return Html.page(<ShownOnce visit={visit} token={token} replaced />)
       })
     )
-    const revoke = pages.person(() =>
+    const revoke = pages.team((teamId) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         yield* tokens.revoke(yield* manage(teamId, "token.revoke"), yield* tokenParam)
         return Html.seeOther(withNotice(Paths.tokens(teamId), "token-revoked"))
       })
     )
-    const remove = pages.person(() =>
+    const remove = pages.team((teamId) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         yield* tokens.remove(yield* manage(teamId, "token.delete"), yield* tokenParam)
         return Html.seeOther(withNotice(Paths.tokens(teamId), "token-deleted"))
       })

@@ -384,29 +384,24 @@ export const routes = (pages: Pages) =>
   Effect.gen(function* () {
     const access = yield* Access
     const webhooks = yield* Webhooks
-    const teamParam = param("teamId", TeamId)
     const idParam = param("webhookId", WebhookId)
     const manage = (teamId: TeamId, audit: AuditAction) => access.team("tokens:manage", teamId, { audit })
 
-    const list = pages.person((visit) =>
+    const list = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const items = yield* webhooks.list(yield* manage(teamId, "webhook.list"))
-        return Html.page(<WebhooksPage visit={pages.inTeam(visit, teamId)} items={items} />)
+        return Html.page(<WebhooksPage visit={visit} items={items} />)
       })
     )
-    const fresh = pages.person((visit) =>
+    const fresh = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         yield* manage(teamId, "webhook.list")
-        const page = { visit: pages.inTeam(visit, teamId), form: new Form.Form([]), problem: undefined }
+        const page = { visit: visit, form: new Form.Form([]), problem: undefined }
         return Html.page(<NewWebhookPage {...page} />)
       })
     )
-    const create = pages.person((visit) =>
+    const create = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
-        const at = pages.inTeam(visit, teamId)
         const form = yield* Form.read
         const made = yield* attempt(
           Effect.gen(function* () {
@@ -420,30 +415,29 @@ export const routes = (pages: Pages) =>
           })
         )
         return Either.isRight(made)
-          ? Html.page(<SecretOnce visit={at} webhook={made.right} replaced={false} />)
-          : shown(<NewWebhookPage visit={at} form={form} problem={made.left} />, made.left)
+          ? Html.page(<SecretOnce visit={visit} webhook={made.right} replaced={false} />)
+          : shown(<NewWebhookPage visit={visit} form={form} problem={made.left} />, made.left)
       })
     )
 
     /** The webhook that the path names, with its deliveries. */
-    const one = Effect.fnUntraced(function* (visit: Visit) {
-      const teamId = yield* teamParam
+    const one = Effect.fnUntraced(function* (teamId: TeamId, visit: Visit) {
       const id = yield* idParam
       const permit = yield* manage(teamId, "webhook.list")
       const webhook = (yield* webhooks.list(permit)).find((webhook) => webhook.id === id)
       if (webhook === undefined) return yield* new RouteNotFound({ message: "No such webhook." })
-      return { visit: pages.inTeam(visit, teamId), webhook, deliveries: yield* webhooks.deliveries(permit, id) }
+      return { visit, webhook, deliveries: yield* webhooks.deliveries(permit, id) }
     })
-    const view = pages.person((visit) =>
+    const view = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const found = yield* one(visit)
+        const found = yield* one(teamId, visit)
         return Html.page(<WebhookPage {...found} form={formOf(found.webhook)} problem={undefined} />)
       })
     )
-    const update = pages.person((visit) =>
+    const update = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const found = yield* one(visit)
-        const { id, teamId } = found.webhook
+        const found = yield* one(teamId, visit)
+        const { id } = found.webhook
         const form = yield* Form.read
         const done = yield* attempt(
           Effect.gen(function* () {
@@ -463,32 +457,28 @@ export const routes = (pages: Pages) =>
       })
     )
     const enable = (enabled: boolean) =>
-      pages.person(() =>
+      pages.team((teamId) =>
         Effect.gen(function* () {
-          const teamId = yield* teamParam
           const id = yield* idParam
           yield* webhooks.update(yield* manage(teamId, "webhook.update"), id, { enabled })
           return Html.seeOther(withNotice(Paths.webhook(teamId, id), enabled ? "webhook-enabled" : "webhook-disabled"))
         })
       )
-    const rotate = pages.person((visit) =>
+    const rotate = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const webhook = yield* webhooks.rotate(yield* manage(teamId, "webhook.rotate"), yield* idParam)
-        return Html.page(<SecretOnce visit={pages.inTeam(visit, teamId)} webhook={webhook} replaced />)
+        return Html.page(<SecretOnce visit={visit} webhook={webhook} replaced />)
       })
     )
-    const test = pages.person(() =>
+    const test = pages.team((teamId) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         const id = yield* idParam
         yield* webhooks.test(yield* manage(teamId, "webhook.test"), id)
         return Html.seeOther(withNotice(Paths.webhook(teamId, id), "webhook-tested"))
       })
     )
-    const remove = pages.person(() =>
+    const remove = pages.team((teamId) =>
       Effect.gen(function* () {
-        const teamId = yield* teamParam
         yield* webhooks.remove(yield* manage(teamId, "webhook.delete"), yield* idParam)
         return Html.seeOther(withNotice(Paths.webhooks(teamId), "webhook-deleted"))
       })

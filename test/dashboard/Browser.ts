@@ -9,6 +9,7 @@ import * as fs from "node:fs"
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core"
 import * as Server from "#layers/Server.ts"
 import * as TestApp from "#test/support/TestApp.ts"
+import * as Rooms from "./Rooms.ts"
 
 const executable = process.env["AMPOULE_TEST_CHROMIUM"] ?? "/usr/bin/chromium"
 
@@ -89,7 +90,7 @@ export const visitor = (look: Look = {}) =>
       ),
       (context) => Effect.promise(() => context.close())
     )
-    context.setDefaultTimeout(10_000)
+    context.setDefaultTimeout(30_000)
     return context
   })
 
@@ -103,6 +104,14 @@ export const signedIn = (session: { readonly text: string }, look: Look = {}) =>
       ])
     )
     return context
+  })
+
+/** The furnished team, and its owner in front of a page. */
+export const entered = (look: Look = {}) =>
+  Effect.gen(function* () {
+    const rooms = yield* Rooms.furnished
+    const context = yield* signedIn(rooms.session, look)
+    return { rooms, context, page: yield* Effect.promise(() => context.newPage()) }
   })
 
 /** Steps in the browser. */

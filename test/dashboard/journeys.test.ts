@@ -233,10 +233,8 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
     "leaves nothing behind the back button after signing out",
     () =>
       Effect.gen(function* () {
-        const rooms = yield* Rooms.furnished
-        const context = yield* Browser.signedIn(rooms.session)
+        const { page, rooms } = yield* Browser.entered()
         yield* Browser.steps(async () => {
-          const page = await context.newPage()
           await page.goto(rooms.development)
           await row(page, "STRIPE_SECRET_KEY")
             .getByRole("button", { name: /^Reveal/ })
@@ -261,10 +259,8 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
     "makes a token that works, replaces it, narrows it and ends it",
     () =>
       Effect.gen(function* () {
-        const rooms = yield* Rooms.furnished
-        const context = yield* Browser.signedIn(rooms.session)
+        const { page, rooms } = yield* Browser.entered()
         const list = `/secrets?projectId=${rooms.project.id}&environment=development`
-        const page = yield* Browser.steps(() => context.newPage())
         const value = () => Browser.steps(() => page.getByLabel(/only time it is shown/).inputValue())
         yield* Browser.steps(async () => {
           await page.goto(`/app/teams/${rooms.team.id}/tokens/new`)
@@ -389,14 +385,12 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
     "lets a person decide about a device: looking approves nothing, approving hands over what was ticked",
     () =>
       Effect.gen(function* () {
-        const rooms = yield* Rooms.furnished
-        const context = yield* Browser.signedIn(rooms.session)
+        const { page, rooms } = yield* Browser.entered()
         const start = TestApp.post("/auth/cli/device", {
           json: { host: { hostname: "laptop", os: "linux" }, machineCredential: "grant" }
         })
         const poll = (deviceCode: string) => TestApp.post("/auth/cli/device/token", { json: { deviceCode } })
         const { json: device } = yield* start
-        const page = yield* Browser.steps(() => context.newPage())
         yield* Browser.steps(async () => {
           await page.goto(`/device?code=${String(device.userCode).toLowerCase().replace("-", " ")}`)
           await page.getByText("Does this code match your terminal?").waitFor()
@@ -457,10 +451,8 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
     "has each reveal in the trail, as done in the dashboard, and takes the trail along",
     () =>
       Effect.gen(function* () {
-        const rooms = yield* Rooms.furnished
-        const context = yield* Browser.signedIn(rooms.session)
+        const { page, rooms } = yield* Browser.entered()
         const files = yield* Browser.steps(async () => {
-          const page = await context.newPage()
           await page.goto(rooms.development)
           await row(page, "STRIPE_SECRET_KEY")
             .getByRole("button", { name: /^Reveal/ })

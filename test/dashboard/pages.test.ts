@@ -46,10 +46,8 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
       `stay so while they are used: ${look}`,
       () =>
         Effect.gen(function* () {
-          const rooms = yield* Rooms.furnished
-          const context = yield* Browser.signedIn(rooms.session, options)
+          const { page, rooms } = yield* Browser.entered(options)
           yield* Browser.steps(async () => {
-            const page = await context.newPage()
             const judge = (name: string) => inspect(page, `used-${name}-${look}`, true)
             const press = (name: string | RegExp) => page.getByRole("button", { name }).first().click()
 

@@ -15,17 +15,15 @@ import { inspect } from "./Look.ts"
 import * as Rooms from "./Rooms.ts"
 
 const { button, row } = Browser
-const minute = 60_000
+const patience = 120_000
 
 layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })("a team's settings", (it) => {
   it.scoped.skipIf(!Browser.available)(
     "let a job in by a rule that says whom it lets in before it is made, and out when the rule is deleted",
     () =>
       Effect.gen(function* () {
-        const rooms = yield* Rooms.furnished
+        const { page, rooms } = yield* Browser.entered()
         const issuer = yield* LocalIssuer.make()
-        const context = yield* Browser.signedIn(rooms.session)
-        const page = yield* Browser.steps(() => context.newPage())
         const id = yield* Browser.steps(async () => {
           await page.goto(rooms.pages["team-settings"])
           await page.getByRole("link", { name: "CI identities" }).click()
@@ -89,14 +87,14 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         assert.strictEqual((yield* inject("development")).status, 401)
         assert.strictEqual((yield* exchange({})).status, 400)
       }),
-    minute
+    patience
   )
 
   it.scoped.skipIf(!Browser.available)(
     "tell a receiver of changes, signed with the secret that was shown once, and say what became of it",
     () =>
       Effect.gen(function* () {
-        const rooms = yield* Rooms.furnished
+        const { page, rooms } = yield* Browser.entered()
         const told: Array<{ readonly headers: IncomingHttpHeaders; readonly body: string }> = []
         const receiver = yield* LocalIssuer.serve((request, response) => {
           let body = ""
@@ -106,8 +104,6 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             response.writeHead(204).end()
           })
         })
-        const context = yield* Browser.signedIn(rooms.session)
-        const page = yield* Browser.steps(() => context.newPage())
         const signedWith = (secret: string, { body, headers }: (typeof told)[number]) => {
           const parts = String(headers["ampoule-signature"]).split(",")
           const t = parts.find((part) => part.startsWith("t="))?.slice(2)
@@ -189,7 +185,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         })
         assert.lengthOf(told, 3)
       }),
-    minute
+    patience
   )
 
   it.effect("are an owner's and an admin's: others see neither pages nor tabs, and change nothing", () =>
