@@ -62,6 +62,12 @@ const rootKeys = (settings: Settings) =>
     }
     const file = keyFileOf(settings.dataDir)
     if (!(yield* KeyFile.exists(file))) {
+      // A new key would only hide that the old one is missing; who wants one starts in an empty folder.
+      if (yield* VaultLog.isUsed(logOf(settings))) {
+        return yield* new KeyFile.VaultKeyWrong({
+          message: `The root key is missing: by its log this vault had one, so put the original file back at ${file}. A new vault needs a data folder of its own.`
+        })
+      }
       const id = yield* KeyFile.create(file)
       yield* Console.log(`A new root key ${id} is in ${file}. Make a copy now: without it nothing can be opened.`)
     }

@@ -17,7 +17,7 @@ import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import { KeepingPrograms } from "./KeepingPrograms.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out, plain, progress, progressDone, stdoutIsTerminal } from "./Output.ts"
+import { json, note, out, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal } from "./Output.ts"
 
 const checkpoints = Options.text("checkpoints").pipe(
   Options.withPseudoName("file"),
@@ -431,7 +431,11 @@ const accept = Command.make("accept-restore", { checkpoints, publicKey, yes: Sha
       )
       .pipe(Effect.ensuring(progressDone))
     if (done) return yield* note("Accepted: both heads of each stream are recorded.")
-    yield* note("Nothing was accepted.")
+    // What comes after it in a script must not take the state for accepted.
+    return yield* new CliFailure({
+      message: "Nothing was accepted.",
+      ...(stdinIsTerminal() ? {} : { hint: "There is no terminal to ask at: say --yes." })
+    })
   })
 ).pipe(
   Command.withDescription(

@@ -120,6 +120,13 @@ const asideOf = Effect.fnUntraced(function* (file: string) {
     .map((other) => join(dir, other))
 })
 
+/** Whether a key was ever handed out by the vault of this log. */
+export const isUsed = Effect.fnUntraced(function* (file: string) {
+  const fs = yield* FileSystem.FileSystem
+  if ((yield* asideOf(file)).length > 0) return true
+  return (yield* fs.exists(file)) && Number((yield* fs.stat(file)).size) > 0
+})
+
 /** Reads the whole log, files put aside included, from its first line on. */
 export const verify = Effect.fnUntraced(function* (file: string) {
   let head: Head = genesis

@@ -206,6 +206,25 @@ describe("a vault process", () => {
         yield* until(Effect.map(cold, ({ status }) => status === 200))
         assert.deepStrictEqual((yield* cold).json.values, { A: "1" })
 
+        // Without its key file it makes no other one, whatever it finds.
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const keyFile = join(dir, "lost", "root-key")
+            fs.cpSync(join(dir, "vault"), join(dir, "lost"), {
+              recursive: true,
+              filter: (from) => !from.endsWith(".sock")
+            })
+            fs.rmSync(keyFile)
+            const lost = yield* run(folder, ["vault"], {
+              AMPOULE_DATA_DIR: join(dir, "lost"),
+              AMPOULE_VAULT_URL: `unix://${join(dir, "run-lost", "vault.sock")}`
+            })
+            assert.strictEqual(lost.code, 1, lost.text)
+            assert.include(lost.text, "The root key is missing")
+            assert.isFalse(fs.existsSync(keyFile))
+          })
+        )
+
         const log = yield* run(folder, ["vault", "verify-log", "--json"], vaultEnv)
         assert.strictEqual(log.code, 0, log.text)
         assert.isAbove(JSON.parse(log.text).entries, 5)
