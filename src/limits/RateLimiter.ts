@@ -22,6 +22,10 @@ export const addressPolicy: Policy = [{ limit: 300, millis: 60_000 }]
 export const deviceStartPolicy: Policy = [{ limit: 10, millis: 60_000 }]
 export const signInPolicy: Policy = [{ limit: 10, millis: 600_000 }]
 export const userCodePolicy: Policy = [{ limit: 10, millis: 600_000 }]
+/**
+ * Taken where values are compared, which REST, MCP and writes share, and so after the shape of a request: what is malformed
+ * compares nothing, answers 400 and is counted by the credential's own policy alone.
+ */
 export const diffPolicy: Policy = [{ limit: 30, millis: 60_000 }]
 
 /** State of the tightest window after a take, for the `RateLimit-*` headers; seconds are rounded up. */
