@@ -183,7 +183,7 @@ layer(world, { excludeTestServices: true })("a vault in another process", (it) =
       const made = yield* Effect.forEach(
         Array.from({ length: 300 }, (_, i) => `${i}`),
         (id) => Effect.map(remote.generateDataKey(context(id)), (key) => ({ id, ...key })),
-        { concurrency: "unbounded" }
+        { concurrency: 16 }
       )
       const asked = [...made, { ...made[7], id: "moved" }]
       const opened = yield* Effect.forEach(
