@@ -128,7 +128,8 @@ const bug = (defect: unknown): string => {
 
 const finish = (code: number) => {
   process.exitCode = code
-  process.stdout.write("", () => process.stderr.write("", () => process.exit()))
+  // A turn later: only then is it told that an earlier write has failed.
+  process.stdout.write("", () => process.stderr.write("", () => setImmediate(() => process.exit())))
 }
 
 const end = (exit: Exit.Exit<void>) => {
@@ -146,8 +147,16 @@ export const launch = (argv: ReadonlyArray<string>): void => {
   }
   process.on("uncaughtException", fault)
   process.on("unhandledRejection", fault)
-  // The reader has gone (`| head`): nobody is left to tell.
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => process.exit())
+  // The reader has gone (`| head`): nobody is left to tell. A full disk is another matter: what is missing may be a backup.
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EPIPE") process.exit()
+      if (stream === process.stdout) {
+        process.stderr.write(`ampoule: standard output cannot be written (${error.code ?? "unknown"}).\n`)
+      }
+      process.exit(1)
+    })
+  }
   let fiber: Fiber.RuntimeFiber<void> | undefined
   Signals.install(() => fiber?.unsafeInterruptAsFork(fiber.id()))
   fiber = Effect.runFork(program(argv))

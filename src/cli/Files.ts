@@ -2,7 +2,6 @@
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -14,6 +13,7 @@ import * as Ask from "./Ask.ts"
 import { call, secrets as secretsClient } from "./Client.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import { inject } from "./Inject.ts"
+import { readNamed } from "./Folders.ts"
 import { codecs, formats, readFormats } from "./Formats.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, warn } from "./Output.ts"
@@ -68,6 +68,13 @@ export const exportCommand = Command.make(
 
 // --- import ---
 
+/** Of an environment (decisions 4 "Limits"): the server refuses more, but only the requests beyond it. */
+const mostSecrets = 5_000
+const tooMany = (there: number, more: number) =>
+  new CliFailure({
+    message: `An environment holds at most ${mostSecrets} secrets: ${there === 0 ? "" : `${there} are there, `}${more} would come.`,
+    hint: "Nothing was written. Spread them over several environments or projects."
+  })
 const entriesOfOneRequest = 100
 const bytesOfOneRequest = 24 * 1024 * 1024
 
@@ -150,10 +157,7 @@ const readFile = Effect.fnUntraced(function* (file: string) {
     if (stdinIsTerminal()) return yield* usage("Nothing is piped in.", "Name a file, or pipe one in.")
     return yield* Ask.standardInput
   }
-  const fs = yield* FileSystem.FileSystem
-  const bytes = yield* fs
-    .readFile(file)
-    .pipe(Effect.mapError(() => new CliFailure({ message: `Cannot read ${file}.` })))
+  const bytes = yield* readNamed(file)
   return yield* Ask.text(bytes, file)
 })
 
@@ -216,6 +220,7 @@ export const importCommand = Command.make(
       }
       const { entries, origin } = parsed.right
       if (entries.length === 0) return yield* new CliFailure({ message: `${name} holds no entries.` })
+      if (entries.length > mostSecrets) yield* tooMany(0, entries.length)
       const meant = entries.map((entry) => ({
         ...entry,
         key: options.upperCase ? upperCase(entry.key) : entry.key,
@@ -231,6 +236,9 @@ export const importCommand = Command.make(
         Effect.gen(function* () {
           const existing = yield* listAll(session, place)
           const { create, update } = preview(meant, new Set(existing.map((item) => item.key)))
+          if (existing.length + create.length > mostSecrets) {
+            yield* tooMany(existing.length, create.length)
+          }
           if (!options.json) {
             for (const key of create) yield* note(`+ ${key}`)
             for (const key of update) yield* note(`~ ${key}`)

@@ -7,6 +7,7 @@ import * as Schema from "effect/Schema"
 import { randomBytes } from "node:crypto"
 import { CliFailure } from "./Failure.ts"
 import * as Home from "./Home.ts"
+import { plain } from "./Output.ts"
 
 export interface Folders {
   /** Log-in records. */
@@ -54,8 +55,30 @@ export const makeFolder = Effect.fnUntraced(function* (folder: string, what: str
 const reasonOf = (error: unknown): string =>
   typeof error === "object" && error !== null && "reason" in error ? String(error.reason) : "failed"
 
+const whyNot = (error: unknown): string => {
+  const cause = typeof error === "object" && error !== null && "cause" in error ? error.cause : undefined
+  const code = typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined
+  switch (code) {
+    case "ENOENT":
+    case "ENOTDIR":
+      return "there is no such file"
+    case "EISDIR":
+      return "it is a folder"
+    case "EACCES":
+    case "EPERM":
+      return "you may not"
+    case "EROFS":
+      return "the file system is read-only"
+    case "ENOSPC":
+    case "EDQUOT":
+      return "there is no room left"
+    default:
+      return reasonOf(error)
+  }
+}
+
 const cannotWrite = (what: string, file: string, error: unknown) =>
-  new CliFailure({ message: `Cannot write ${what} (${file}): ${reasonOf(error)}.` })
+  new CliFailure({ message: `Cannot write ${what} (${file}): ${whyNot(error)}.` })
 
 /** None when there is no such file. */
 export const readIfThere = Effect.fnUntraced(function* (file: string, what: string) {
@@ -66,8 +89,16 @@ export const readIfThere = Effect.fnUntraced(function* (file: string, what: stri
       (error) => error._tag === "SystemError" && error.reason === "NotFound",
       () => Effect.succeedNone
     ),
-    Effect.mapError((error) => new CliFailure({ message: `Cannot read ${what} (${file}): ${reasonOf(error)}.` }))
+    Effect.mapError((error) => new CliFailure({ message: `Cannot read ${what} (${file}): ${whyNot(error)}.` }))
   )
+})
+
+/** A file that somebody named. */
+export const readNamed = Effect.fnUntraced(function* (file: string) {
+  const fs = yield* FileSystem.FileSystem
+  return yield* fs
+    .readFile(file)
+    .pipe(Effect.mapError((error) => new CliFailure({ message: `Cannot read ${plain(file)}: ${whyNot(error)}.` })))
 })
 
 export const remove = Effect.fnUntraced(function* (file: string) {

@@ -16,7 +16,7 @@ import * as Capabilities from "./Capabilities.ts"
 import { call, type Connection } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
-import { writeWhole } from "./Folders.ts"
+import { readNamed, writeWhole } from "./Folders.ts"
 import * as Help from "./Help.ts"
 import { codecs, formats, readFormats } from "./Formats.ts"
 import * as Shared from "./Options.ts"
@@ -43,10 +43,7 @@ const fileArgument = Args.text({ name: "FILE" }).pipe(
 )
 
 const readText = Effect.fnUntraced(function* (file: string) {
-  const fs = yield* FileSystem.FileSystem
-  const bytes = yield* fs
-    .readFile(file)
-    .pipe(Effect.mapError(() => new CliFailure({ message: `Cannot read ${file}.` })))
+  const bytes = yield* readNamed(file)
   return yield* Ask.text(bytes, file)
 })
 

@@ -2,7 +2,6 @@
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -13,6 +12,7 @@ import { call, type Connection, secrets as secretsClient } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import { exportCommand, importCommand } from "./Files.ts"
 import { CliFailure, usage } from "./Failure.ts"
+import { readNamed } from "./Folders.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain, stdinIsTerminal, stdoutIsTerminal, table } from "./Output.ts"
@@ -97,10 +97,7 @@ const checkedText = (text: string) =>
 
 const readValue = Effect.fnUntraced(function* (key: string, file: Option.Option<string>, keepNewline: boolean) {
   if (Option.isSome(file)) {
-    const fs = yield* FileSystem.FileSystem
-    const bytes = yield* fs
-      .readFile(file.value)
-      .pipe(Effect.mapError(() => new CliFailure({ message: `Cannot read ${file.value}.` })))
+    const bytes = yield* readNamed(file.value)
     return yield* Effect.flatMap(Ask.text(bytes, "The file"), checkedText)
   }
   if (stdinIsTerminal())

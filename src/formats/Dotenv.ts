@@ -94,14 +94,16 @@ const quoted = (source: string, open: number): Value => {
 
 const unquoted = (source: string, start: number): Value => {
   const end = endOfLine(source, start)
-  let cut = end
-  for (let at = source.indexOf("#", start); at !== -1 && at < end; at = source.indexOf("#", at + 1)) {
-    if (at === start || isBlank(source[at - 1])) {
+  // Of the line alone: a search that runs on to the next # of the file would be quadratic.
+  const line = source.slice(start, end)
+  let cut = line.length
+  for (let at = line.indexOf("#"); at !== -1; at = line.indexOf("#", at + 1)) {
+    if (at === 0 || isBlank(line[at - 1])) {
       cut = at
       break
     }
   }
-  const value = source.slice(start, cut).trim()
+  const value = line.slice(0, cut).trim()
   // The lines below would be read as keys, and base64 would end up in messages about keys.
   return value.startsWith("-----BEGIN") ? { reason: "a value of several lines needs quotes" } : { value, end }
 }

@@ -72,14 +72,14 @@ export const checkEntries = (
   return Either.right(entries)
 }
 
-/** Counts lines for offsets asked for in rising order. */
+/** Counts lines for offsets asked for in rising order. Linear over all of them: the next line end is looked for once. */
 export const lineCounter = (text: string): ((offset: number) => number) => {
   let line = 1
-  let seen = 0
+  let next = text.indexOf("\n")
   return (offset) => {
-    for (let at = text.indexOf("\n", seen); at !== -1 && at < offset; at = text.indexOf("\n", seen)) {
+    while (next !== -1 && next < offset) {
       line++
-      seen = at + 1
+      next = text.indexOf("\n", next + 1)
     }
     return line
   }

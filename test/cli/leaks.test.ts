@@ -150,6 +150,33 @@ layer(Ampoule.Default, { excludeTestServices: true })("leaks of the command line
       })
   )
 
+  it.scoped("a full disk is told of and ends with 1; a reader that has gone is not", () =>
+    Effect.gen(function* () {
+      const ampoule = yield* Ampoule
+      const server = yield* FakeServer.make(FakeServer.environment(() => ({ KEY: canary })))
+      const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: token }
+      const command = `'${process.execPath}' '${ampoule.program}' secrets export -p demo -e development`
+      const asked = Effect.fnUntraced(function* (line: string) {
+        const home = yield* ampoule.home
+        const file = path.join(home, "line.sh")
+        fs.writeFileSync(file, line)
+        const ended = yield* ampoule.run(
+          ["run", "-p", "demo", "-e", "development", "--pass-credentials", "--", "bash", file],
+          {
+            home,
+            env
+          }
+        )
+        return ended
+      })
+      const full = yield* asked(`${command} > /dev/full`)
+      assert.strictEqual(full.code, 1)
+      assert.include(full.stderr, "cannot be written (ENOSPC)")
+      const gone = yield* asked(`${command} | true; exit "\${PIPESTATUS[0]}"`)
+      assert.deepStrictEqual([gone.code, gone.stderr], [0, ""])
+    })
+  )
+
   it.scoped("what it starts sees no value among its arguments, and no other process does", () =>
     Effect.gen(function* () {
       const ampoule = yield* Ampoule

@@ -201,6 +201,26 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
     })
   )
 
+  it.scoped(
+    "refuses a file that no environment could hold before anything of it is written, and says why it cannot read one",
+    () =>
+      Effect.gen(function* () {
+        const { file, secrets } = yield* setUp()
+        const many = Array.from({ length: 5_001 }, (_, i) => `K${i}=v\n`).join("")
+        const refused = yield* secrets("import", file("many.env", many), "--yes")
+        assert.strictEqual(refused.code, 1)
+        assert.include(refused.stderr, "at most 5000 secrets")
+        assert.strictEqual((yield* secrets("list", "--json")).stdout, "[]\n")
+        for (const [name, reason] of [
+          ["nowhere.env", "there is no such file"],
+          [".", "it is a folder"]
+        ]) {
+          assert.include((yield* secrets("import", name ?? "", "--yes")).stderr, reason)
+          assert.include((yield* secrets("set", "KEY", "--value-from-file", name ?? "")).stderr, reason)
+        }
+      })
+  )
+
   it.scoped("compares environments, with an exit code for scripts", () =>
     Effect.gen(function* () {
       const { secrets, set } = yield* setUp()

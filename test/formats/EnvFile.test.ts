@@ -78,6 +78,17 @@ describe("file formats", () => {
       assert.deepStrictEqual(Either.getOrThrow(EnvFile.parse(format, empty)), [])
     })
 
+    it(`${format} reads a large file in time that grows with it, not with its square`, () => {
+      // Quadratic, this took minutes: long lines without what a search looks for, and a text without line ends.
+      const given = Array.from({ length: 100_000 }, (_, i) => ({ key: `K${i}`, value: "v".repeat(40) }))
+      const printed = Either.getOrThrow(EnvFile.print(format, given))
+      const texts = [printed, ...(format === "json" ? [printed.replaceAll("\n", "")] : [])]
+      if (format === "dotenv") texts.push(printed.replaceAll("'", ""))
+      for (const text of texts) {
+        assert.strictEqual(Either.getOrThrow(EnvFile.parse(format, text)).length, given.length)
+      }
+    })
+
     it(`${format} refuses a key that could end its own name`, () => {
       for (const key of ["", "A B", "A=B", "A;touch x", "A\nB", "$(x)", "1A", "A-B", "Ä"]) {
         const printed = EnvFile.print(format, [
