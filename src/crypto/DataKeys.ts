@@ -1,7 +1,7 @@
 /**
  * Data keys of environments, unwrapped by the vault and held for a while as `KeyObject`s (security page 3.1).
  *
- * A key is dropped 300 s after the vault last gave it. While the vault is down it keeps serving, 15 min at most
+ * A key is dropped 300 s after the vault last gave it, and within 30 s of its environment's deletion. While the vault is down it keeps serving, 15 min at most
  * (decisions 11). Rows are read by the caller's own connection and only the vault's part is shared between callers:
  * waiting for another request's query while holding a connection would stop a pool of one for good.
  */
@@ -222,8 +222,18 @@ export class DataKeys extends Effect.Service<DataKeys>()("crypto/DataKeys", {
         for (const entry of held.values()) if (entry.environmentId === environmentId) held.delete(entry.id)
       })
 
+    /** Of what is held, the environments that were deleted, here or by another process. */
+    const deleted = Effect.suspend(() => {
+      const ids = [...new Set([...held.values()].map(({ environmentId }) => environmentId))]
+      if (ids.length === 0) return Effect.succeed([])
+      return sql<{ readonly id: string }>`
+        SELECT e.id FROM environments e JOIN projects p ON p.id = e.project_id
+        WHERE e.id = ANY(${ids}::uuid[]) AND (e.deleted_at IS NOT NULL OR p.deleted_at IS NOT NULL)`
+    }).pipe(Effect.catchTag("SqlError", () => Effect.succeed([])))
+
     // Keys nobody asks for any more must go too. Past their time they stay only while the vault is down.
     const sweep = Effect.gen(function* () {
+      for (const { id } of yield* deleted) yield* forget(id)
       const now = yield* Clock.currentTimeMillis
       const expired = [...held.values()].filter((entry) => now >= entry.obtainedAt + timeToLive)
       if (expired.length === 0) return

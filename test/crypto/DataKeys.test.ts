@@ -357,6 +357,26 @@ layer(World)("data keys", (it) => {
     })
   )
 
+  it.scoped("of environments that were deleted leave memory with the next sweep, on every server", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { vault } = yield* switched
+      const servers = [yield* server(vault), yield* server(vault)]
+      const [kept, gone, inProject] = yield* Effect.replicateEffect(environment, 3)
+      for (const keys of servers) for (const one of [kept, gone, inProject]) yield* keys.active(one)
+      yield* sql`UPDATE environments SET deleted_at = ${new Date(1)} WHERE id = ${gone.environmentId}`
+      for (const keys of servers) {
+        yield* keys.sweep
+        assert.strictEqual(yield* keys.held, 2)
+      }
+      yield* sql`UPDATE projects SET deleted_at = ${new Date(1)} WHERE id = ${inProject.projectId}`
+      for (const keys of servers) {
+        yield* keys.sweep
+        assert.strictEqual(yield* keys.held, 1)
+      }
+    })
+  )
+
   it.scoped("of the newest generation count from the commit of a rotation on", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
