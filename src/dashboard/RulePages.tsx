@@ -153,10 +153,12 @@ const Claim = ({
   hint,
   label,
   name,
+  member = `claims.${name}`,
   optional = true,
   problem
 }: FormShown & {
   readonly name: string
+  readonly member?: string
   readonly label: string
   readonly hint: ComponentChildren
   readonly optional?: boolean
@@ -171,14 +173,16 @@ const Claim = ({
     focus={focus}
     hint={hint}
     problem={problem}
-    member={`claims.${name}`}
+    member={member}
   />
 )
 
 const WhoGetsIn = ({ form, kind, problem }: FormShown & { readonly kind: Words.Kind }) => {
   const common = { form, problem }
   // A claim with a field of its own has its problem there.
-  const atField = Words.claimFields[kind].some((name) => problem?.field === `claims.${name}`)
+  const [first] = Words.claimFields[kind]
+  const ofFirst = first !== undefined && problem?.field === "claims" && form.filled("claims") === undefined
+  const atField = ofFirst || Words.claimFields[kind].some((name) => problem?.field === `claims.${name}`)
   const further = { form, problem: atField ? undefined : problem }
   const issuer = (
     <TextField
@@ -203,14 +207,28 @@ const WhoGetsIn = ({ form, kind, problem }: FormShown & { readonly kind: Words.K
       <h2>Who gets in</h2>
       {kind === "github" ? (
         <>
-          <Claim {...common} name="repository" label="Repository" optional={false} hint={repositoryHint("acme/shop")} />
+          <Claim
+            {...common}
+            name="repository"
+            member={ofFirst ? "claims" : "claims.repository"}
+            label="Repository"
+            optional={false}
+            hint={repositoryHint("acme/shop")}
+          />
           {environment}
           <Claim {...common} name="ref" label="Branch or tag (optional)" hint={refHint} />
         </>
       ) : kind === "gitlab" ? (
         <>
           {issuer}
-          <Claim {...common} name="project_path" label="Project" optional={false} hint={repositoryHint("acme/shop")} />
+          <Claim
+            {...common}
+            name="project_path"
+            member={ofFirst ? "claims" : "claims.project_path"}
+            label="Project"
+            optional={false}
+            hint={repositoryHint("acme/shop")}
+          />
           {environment}
           <Claim
             {...common}

@@ -12,6 +12,8 @@ const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe
 const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 export const inspect = async (page: Page, name: string, withAxe: boolean) => {
+  // From its top: where a click has scrolled to, the header that stays covers what it likes.
+  await page.evaluate(() => scrollTo(0, 0))
   await page.screenshot({ path: path.join(folder, `${name}.png`), fullPage: true })
   const sideways = await page.evaluate(
     () => document.documentElement.scrollWidth - document.documentElement.clientWidth

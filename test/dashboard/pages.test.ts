@@ -90,6 +90,21 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             await page.locator("td > details > summary").first().click()
             await judge("member")
 
+            await page.goto(rooms.pages["members"])
+            await page.locator("summary", { hasText: "Withdraw" }).first().click()
+            await judge("withdraw")
+
+            await page.goto(rooms.pages["webhook"])
+            await page.locator("td > details > summary").last().click()
+            await judge("delivery")
+
+            await page.goto(rooms.pages["rule-new"])
+            await page.getByRole("textbox", { name: "Name" }).fill("everybody")
+            await page.getByRole("textbox", { name: "Repository" }).fill("shop")
+            await press("Create the rule")
+            await page.getByText("This issuer signs for everybody").waitFor()
+            await judge("rule-refused")
+
             await page.goto(rooms.pages["token-new"])
             await page.getByRole("textbox", { name: "Name" }).fill("deploy")
             await press("Create the token")
@@ -101,6 +116,10 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             await page.goto(rooms.pages["device-decide"])
             await page.getByText("Restrict it to some").click()
             await judge("device-restrict")
+
+            await press("Yes, it matches: log in")
+            await page.getByText("Waiting for your terminal").waitFor()
+            await judge("device-approved")
 
             await page.goto("/app/nowhere")
             await judge("missing")
