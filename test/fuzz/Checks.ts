@@ -96,6 +96,7 @@ export const problemsOf = (asked: Asked, answer: Answer): ReadonlyArray<string> 
   if (isErrorResponse(body) && isObject(body)) {
     const { code, message } = body
     if (code === "PAYLOAD_TOO_LARGE" && (operation?.body === undefined || message !== bodyTooLarge)) return problems
+    if (code === "UNSUPPORTED_MEDIA_TYPE" && operation?.body === undefined) return problems
     if (message === "The request is not HTTP.") return problems
   }
   if (operation !== undefined && operation.credentials.length > 0 && header(answer, "cache-control") !== "no-store") {
