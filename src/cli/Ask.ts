@@ -34,39 +34,80 @@ export const standardInput: Effect.Effect<string, CliFailure> = Effect.flatMap(r
 /** `echo` and here-documents end what they send with a line end that nobody means. */
 export const withoutFinalNewline = (s: string): string => s.replace(/\r?\n$/, "")
 
-/** One line, typed unseen. ^C ends the command; ^U starts again. */
+export type Pressed = "line" | "interrupt" | "end" | undefined
+
+/**
+ * What keys make of a line that is typed unseen. Arrow keys and their like leave no trace in it, and what is pasted may
+ * have several lines: without that the first alone would count, and the rest would go to the shell and its history.
+ */
+export const typist = () => {
+  let typed: Array<string> = []
+  let escape = ""
+  let isPasting = false
+  const press = (key: string): Pressed => {
+    if (escape === "\u001b" && key !== "[" && key !== "O") escape = ""
+    if (escape !== "") {
+      escape += key
+      // ECMA-48: CSI, parameters, and a final byte from @ to ~; the O of SS3 has one more character.
+      const isComplete = escape.startsWith("\u001bO") ? escape.length === 3 : escape.length > 2 && /^[@-~]$/.test(key)
+      if (!isComplete) return undefined
+      if (escape === "\u001b[200~") isPasting = true
+      if (escape === "\u001b[201~") isPasting = false
+      escape = ""
+      return undefined
+    }
+    if (key === "\u001b") escape = key
+    else if (isPasting) typed.push(key)
+    else if (key === "\r" || key === "\n") return "line"
+    else if (key === "\u0003") return "interrupt"
+    else if (key === "\u0004") return "end"
+    else if (key === "\u007f" || key === "\b") typed.pop()
+    else if (key === "\u0015") typed = []
+    else if (key >= " ") typed.push(key)
+    return undefined
+  }
+  return { press, text: () => withoutFinalNewline(typed.join("").replaceAll(/\r\n?/g, "\n")) }
+}
+
+/** Bracketed paste: the terminal marks the beginning and the end of what is pasted. */
+const pasteMarks = (state: "on" | "off") =>
+  process.env["TERM"] === "dumb" ? "" : state === "on" ? "\u001b[?2004h" : "\u001b[?2004l"
+
+/** One value, typed unseen or pasted. ^C ends the command; ^U starts again. */
 export const hidden = (question: string): Effect.Effect<Redacted.Redacted, CliFailure> =>
   Effect.async<Redacted.Redacted, CliFailure>((resume) => {
     const { stdin } = process
-    let typed: Array<string> = []
+    const { press, text } = typist()
     const finish = (result: Effect.Effect<Redacted.Redacted, CliFailure>) => {
       stop()
-      process.stderr.write("\n")
       resume(result)
     }
     const stop = () => {
       stdin.off("data", onData)
+      stdin.off("end", onEnd)
       stdin.setRawMode(false)
       stdin.pause()
+      process.stderr.write(`${pasteMarks("off")}\n`)
     }
+    const onEnd = () => finish(Effect.fail(new CliFailure({ message: "Nothing was entered." })))
     const onData = (data: string | Uint8Array) => {
-      for (const character of typeof data === "string" ? data : Buffer.from(data).toString("utf8")) {
-        if (character === "\r" || character === "\n") return finish(Effect.succeed(Redacted.make(typed.join(""))))
-        if (character === "\u0003") {
-          stop()
-          process.stderr.write("\n")
-          return Signals.raise("SIGINT")
+      for (const key of typeof data === "string" ? data : Buffer.from(data).toString("utf8")) {
+        switch (press(key)) {
+          case "line":
+            return finish(Effect.succeed(Redacted.make(text())))
+          case "end":
+            return onEnd()
+          case "interrupt":
+            stop()
+            return Signals.raise("SIGINT")
         }
-        if (character === "\u0004") return finish(Effect.fail(new CliFailure({ message: "Nothing was entered." })))
-        if (character === "\u007f" || character === "\b") typed.pop()
-        else if (character === "\u0015") typed = []
-        else if (character >= " ") typed.push(character)
       }
     }
-    process.stderr.write(question)
+    process.stderr.write(`${pasteMarks("on")}${question}`)
     stdin.setEncoding("utf8")
     stdin.setRawMode(true)
     stdin.on("data", onData)
+    stdin.once("end", onEnd)
     stdin.resume()
     return Effect.sync(stop)
   })
@@ -87,18 +128,26 @@ export const confirm = Effect.fnUntraced(function* (question: string) {
   if (!stdinIsTerminal()) return yield* usage("This asks before it goes on, and there is no terminal.", "Say --yes.")
   const answer = yield* Effect.async<string>((resume) => {
     const { stdin } = process
-    const onData = (data: string | Uint8Array) => {
+    const stop = () => {
       stdin.off("data", onData)
+      stdin.off("end", onEnd)
       stdin.pause()
+    }
+    const onData = (data: string | Uint8Array) => {
+      stop()
       resume(Effect.succeed(String(data).trim().toLowerCase()))
+    }
+    // ^D, or a terminal that is gone: not a yes.
+    const onEnd = () => {
+      stop()
+      process.stderr.write("\n")
+      resume(Effect.succeed(""))
     }
     process.stderr.write(`${question} [y/N] `)
     stdin.on("data", onData)
+    stdin.once("end", onEnd)
     stdin.resume()
-    return Effect.sync(() => {
-      stdin.off("data", onData)
-      stdin.pause()
-    })
+    return Effect.sync(onEnd)
   })
   return answer === "y" || answer === "yes"
 })
