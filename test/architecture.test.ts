@@ -234,11 +234,90 @@ describe("walls", () => {
     assert.deepStrictEqual(clocks, [])
   })
 
+  it("nothing is printed but by the log and the command line, and no pattern is made from a text", () => {
+    // The authorization server's library prints as it loads: it is kept from doing so there.
+    assert.deepStrictEqual(filesWith(/\bconsole\s*\.\s*\w+/), ["src/oauth/Library.ts"])
+    assert.deepStrictEqual(filesWith(/\bRegExp\s*\(/), [])
+  })
+
+  it("what proves something is compared in constant time", () => {
+    const proof = String.raw`\w*(?:[hH]ash|[dD]igest|[mM]ac|[sS]ecret|[pP]assword|[sS]ignature|[cC]ommitment|[tT]ag|[pP]roof)`
+    const name = String.raw`(?:[\w$]+[.?!])*${proof}(?:\.toString\([^)]*\))?`
+    // With a constant the comparison is about a kind, not about a secret.
+    const other = String.raw`(?!undefined\b|null\b|true\b|false\b|["'\d])`
+    const pattern = new RegExp(String.raw`\b${name} [!=]== ${other}|[\w)\]] [!=]== ${name}(?![\w.(])`)
+    const equals = new RegExp(String.raw`\b${name}\.equals\(`)
+    const compared = source.flatMap(({ file, text }) =>
+      text
+        .split("\n")
+        .map((line) => line.trim())
+        .filter(
+          (line) => !/^(?:\*|\/\/)/.test(line) && !line.includes("_tag") && (pattern.test(line) || equals.test(line))
+        )
+        .map(() => file)
+    )
+    // Nothing of these is a secret: hashes of public keys and of chains that anybody can compute, digests of a backup's
+    // own lines and of the caller's own arguments, an ETag, the state of a file, and a local by the name of `secret`.
+    assert.deepStrictEqual(compared, [
+      "src/audit/SignedNote.ts",
+      "src/audit/SignedNote.ts",
+      "src/backup/Restore.ts",
+      "src/backup/Restore.ts",
+      "src/cli/Redactor.ts",
+      "src/mcp/Modern.ts",
+      "src/secrets/Secrets.ts",
+      "src/vault/KeyFile.ts",
+      "src/vault/VaultLog.ts"
+    ])
+    for (const line of ["row.hash === hash", "a !== token.secret", "found.mac.equals(mac)", "digest === sha256(x)"]) {
+      assert.isTrue(pattern.test(line) || equals.test(line), line)
+    }
+    for (const line of ["hash === undefined", "row.password === null", "kind === 1"])
+      assert.isFalse(pattern.test(line), line)
+  })
+
   it("no file is a drawer", () => {
     const drawers = source.filter(({ file }) => /\/(?:utils?|helpers?|common|misc|index)\.\w+$/i.test(file))
     assert.deepStrictEqual(drawers, [])
     const barrels = source.filter(({ text }) => /^export \* (?:as \w+ )?from /m.test(text)).map(({ file }) => file)
     assert.deepStrictEqual(barrels, [])
+  })
+})
+
+describe("packages", () => {
+  interface Manifest {
+    readonly dependencies: Record<string, string>
+    readonly devDependencies: Record<string, string>
+    readonly packages: Record<string, { readonly version: string; readonly resolved?: string }>
+  }
+  const json = (file: string): Manifest => JSON.parse(fs.readFileSync(file, "utf8"))
+  const manifest = json("package.json")
+  const lock = json("package-lock.json")
+  const named = { ...manifest.dependencies, ...manifest.devDependencies }
+  const installed = (name: string) => lock.packages[`node_modules/${name}`]?.version
+
+  it("are pinned to one version each, which is the one that is locked", () => {
+    const loose = Object.entries(named).filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version))
+    assert.deepStrictEqual(loose, [])
+    for (const [name, version] of Object.entries(named)) assert.strictEqual(installed(name), version, name)
+  })
+
+  it("are not older than what is known to be unsafe", () => {
+    const atLeast = (name: string, ...floor: ReadonlyArray<number>) => {
+      const version = (installed(name) ?? "0").split(".").map(Number)
+      const first = floor.findIndex((number, i) => version[i] !== number)
+      assert.isTrue(first === -1 || version[first] > floor[first], `${name} ${version.join(".")}`)
+    }
+    // Context of another request inside fibers (CVE-2026-32887).
+    atLeast("effect", 3, 20, 0)
+    assert.isTrue(installed("effect")?.startsWith("3."))
+    // Bodies and elements without a limit (GHSA-f897-62hf-6gxq, CVE-2026-111768).
+    atLeast("@modelcontextprotocol/sdk", 1, 32, 0)
+  })
+
+  it("are locked without the address that they came from", () => {
+    const addressed = Object.entries(lock.packages).filter(([, { resolved }]) => resolved?.startsWith("http") === true)
+    assert.deepStrictEqual(addressed, [])
   })
 })
 
