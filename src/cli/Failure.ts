@@ -59,6 +59,8 @@ const hints: Readonly<Record<string, string>> = {
   SECRET_VERSION_CONFLICT: "Someone changed it meanwhile. Look at `ampoule secrets history`, then try again.",
   TEMPLATE_REFERENCE_MISSING: "Write the missing keys first, or pass the text as --kind literal.",
   TEMPLATE_INVALID: "Write $${ for a plain ${, or pass the text as --kind literal.",
+  SEALED_VALUE_INVALID:
+    "Restore that line, or seal the value again. `_manifest`, after a merge you have looked at: `ampoule seal manifest`.",
   ROUTE_NOT_FOUND: "The server may be older than this command. `ampoule doctor` compares them.",
   SETUP_ALREADY_DONE: "Sign in, or ask an owner for an invitation.",
   DEPENDENCY_UNAVAILABLE: "The server is up, but something it needs is not. Try again shortly."

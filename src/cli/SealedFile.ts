@@ -37,8 +37,20 @@ const line = (name: string, entry: string): string => `${name}="${entry}"\n`
 export const print = (environmentId: string, keyId: string, entries: ReadonlyMap<string, string>): string =>
   header(environmentId, keyId) + [...entries].map(([name, entry]) => line(name, entry)).join("")
 
+const conflicts = (text: string): ReadonlyArray<Fault> => {
+  const lines = text.split("\n")
+  const marked = (mark: RegExp) => lines.flatMap((at, i) => (mark.test(at.trimEnd()) ? [i + 1] : []))
+  const begun = marked(/^<{7}(?: |$)/)
+  return (begun.length > 0 ? begun : marked(/^(?:\|{7}|={7}|>{7})(?: |$)/)).map((line) => ({
+    line,
+    reason: "a merge conflict: keep one line for each key, and take out the lines of git"
+  }))
+}
+
 /** Every fault of the file; none = `Either.right`. A line with a plain value is the one that matters most. */
 export const read = (text: string): Either.Either<SealedFile, ReadonlyArray<Fault>> => {
+  const unmerged = conflicts(text)
+  if (unmerged.length > 0) return Either.left(unmerged)
   const parsed = Dotenv.parse(text)
   if (Either.isLeft(parsed)) return Either.left([{ line: parsed.left.line, reason: parsed.left.reason }])
   const faults: Array<Fault> = []
@@ -62,19 +74,30 @@ export const read = (text: string): Either.Either<SealedFile, ReadonlyArray<Faul
   return Either.right({ environmentId: environmentLine.exec(text)?.[1], keyId, entries })
 }
 
-/** The text with one entry replaced or added, and nothing else touched; the manifest stays last. */
+const nameOf = (at: string): string | undefined => /^(?:export )?([A-Za-z_][A-Za-z0-9_]*)=/.exec(at)?.[1]
+
+/**
+ * The text with one entry replaced or added, and nothing else touched; the manifest stays last. Into a file in alphabetical
+ * order a new one goes where it belongs: two additions at the end would be a merge conflict each time.
+ */
 export const put = (text: string, name: string, entry: string): string => {
   const lines = text.split("\n")
-  const starts = (wanted: string) =>
-    lines.findIndex((at) => at.startsWith(`${wanted}=`) || at.startsWith(`export ${wanted}=`))
-  const at = starts(name)
-  if (at >= 0) {
-    lines[at] = line(name, entry).trimEnd()
+  const replaced = lines.findIndex((at) => nameOf(at) === name)
+  if (replaced >= 0) {
+    lines[replaced] = line(name, entry).trimEnd()
     return lines.join("\n")
   }
-  const manifest = name === manifestName ? -1 : starts(manifestName)
-  if (manifest >= 0) {
-    lines.splice(manifest, 0, line(name, entry).trimEnd())
+  const names = lines.flatMap((at) => nameOf(at) ?? []).filter((other) => other !== manifestName)
+  const isSorted = names.every((other, i) => i === 0 || (names[i - 1] ?? "") < other)
+  const next =
+    name === manifestName
+      ? -1
+      : lines.findIndex((at) => {
+          const other = nameOf(at)
+          return other !== undefined && (other === manifestName || (isSorted && other > name))
+        })
+  if (next >= 0) {
+    lines.splice(next, 0, line(name, entry).trimEnd())
     return lines.join("\n")
   }
   return (text === "" || text.endsWith("\n") ? text : `${text}\n`) + line(name, entry)

@@ -181,6 +181,50 @@ const set = Command.make(
   )
 )
 
+const manifest = Command.make(
+  "manifest",
+  {
+    ...Shared.connection,
+    ...Shared.target,
+    offline,
+    file: fileArgument
+  },
+  (options) =>
+    Effect.gen(function* () {
+      const current = yield* readSealed(options.file)
+      const environment = Option.flatMap(Option.fromNullable(current.environmentId), decodeId)
+      const key = yield* Option.match(environment, {
+        onNone: () => SealingKeys.active(options, options.offline),
+        onSome: (id) => SealingKeys.ofFile(options, id, options.offline)
+      })
+      if (current.keyId !== key.keyId) {
+        return yield* new CliFailure({
+          message: `${options.file} is sealed with ${current.keyId}; the active key is ${key.keyId}.`,
+          hint: `\`ampoule reseal ${options.file}\` brings it to the active key.`
+        })
+      }
+      const to = yield* SealingKeys.recipient(key)
+      const entries = new Map([...current.entries].filter(([name]) => name !== SealedEnv.manifestName))
+      const sealed = yield* SealedEnv.sealManifest(to, entries).pipe(
+        Effect.mapError(() => new CliFailure({ message: "The sealing key is not a key." }))
+      )
+      yield* writeWhole(options.file, SealedFile.put(current.text, SealedEnv.manifestName, sealed), "the sealed file", {
+        keepMode: true
+      })
+      yield* note(`${options.file}: the list of its ${entries.size} entries is sealed with ${key.keyId}`)
+    })
+).pipe(
+  Command.withDescription(
+    Shared.describe(
+      "Seal the list of a file's entries, or seal it again: after a merge, or a line taken out by hand.",
+      {
+        more: ["Look at what changed first: from then on the entries that are there are the ones that are meant."],
+        examples: ["ampoule seal manifest", "ampoule seal manifest --offline config/.env.sealed"]
+      }
+    )
+  )
+)
+
 const check = Command.make(
   "check",
   {
@@ -252,10 +296,11 @@ const sealFile = Command.make(
       const text = options.file === Ask.standardInputName ? yield* Ask.standardInput : yield* readText(options.file)
       const format = Option.getOrElse(options.format, () => detect(options.file, text))
       const parsed = parse(format, text)
+      const named = options.file === Ask.standardInputName ? "Standard input" : plain(options.file)
       if (Either.isLeft(parsed)) {
-        return yield* new CliFailure({ message: `${options.file} as ${format}: ${parsed.left.message}.` })
+        return yield* new CliFailure({ message: `${named} as ${format}: ${parsed.left.message}.` })
       }
-      if (parsed.right.length === 0) return yield* new CliFailure({ message: `${options.file} holds no entries.` })
+      if (parsed.right.length === 0) return yield* new CliFailure({ message: `${named} holds no entries.` })
       if (parsed.right.length > mostEntries) return yield* tooMany
       for (const { key } of parsed.right) yield* parseKey(key)
       const key = yield* SealingKeys.active(options, options.offline)
@@ -286,10 +331,10 @@ export const seal = Command.make("seal").pipe(
       examples: ["ampoule seal .env > .env.sealed", "ampoule seal set STRIPE_KEY", "ampoule seal check"]
     })
   ),
-  Command.withSubcommands([sealFile, set, check])
+  Command.withSubcommands([sealFile, set, manifest, check])
 )
-export const sealHelp = Help.group(seal, Help.node(sealFile), Help.node(set), Help.node(check))
-export const sealWords: ReadonlyArray<string> = ["file", "set", "check"]
+export const sealHelp = Help.group(seal, Help.node(sealFile), Help.node(set), Help.node(manifest), Help.node(check))
+export const sealWords: ReadonlyArray<string> = ["file", "set", "manifest", "check"]
 
 // --- unseal, reseal ---
 
