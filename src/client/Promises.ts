@@ -42,7 +42,12 @@ const errorOf = (failure: Environment.Failure | ClientError): AmpouleError => {
         `The server gave an unexpected answer (${failure.status}).`
       )
     case "ProjectUnclear":
-      return new AmpouleError("PROJECT_UNCLEAR", `The project is unclear: ${failure.reason}.`)
+      return new AmpouleError(
+        "PROJECT_UNCLEAR",
+        failure.reason === "not found"
+          ? "This credential sees no project of that id or slug."
+          : "Several projects have this slug: use the id."
+      )
     default:
       return new AmpouleError(failure._tag, failure.message)
   }
