@@ -435,6 +435,10 @@ const make = Effect.gen(function* () {
       // Neither SDK has any business with these.
       if (name !== "authorization" && name !== "cookie" && typeof value === "string") headers.set(name, value)
     }
+    // Revisions are dates. The newer SDK's refusal would repeat whatever else stands there.
+    if (!/^\d{4}-\d\d-\d\d$/.test(request.headers["mcp-protocol-version"] ?? "2025-03-26")) {
+      return rpcError(400, -32_000, "Unsupported protocol version")
+    }
     // The older SDK says so itself; the newer one does not look.
     if (!acceptsBoth(request.headers["accept"])) {
       return rpcError(406, -32_000, "The client must accept application/json and text/event-stream")

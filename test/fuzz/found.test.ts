@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { allScopes } from "#schema/Scopes.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -46,6 +47,20 @@ layer(Layer.merge(TestApp.layer, Crypto.Default), { excludeTestServices: true })
         const { json } = yield* TestApp.post(`/secrets/${made.json.id}/rollback`, { bearer, json: { version } })
         assert.strictEqual(json.code, "SECRET_VERSION_NOT_FOUND")
       }
+    })
+  )
+
+  it.effect("a protocol version of /mcp that is none is refused without repeating it", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const { text: bearer } = yield* World.token({ team: project.team, mcpScopes: allScopes })
+      const { status, text } = yield* TestApp.post("/mcp", {
+        bearer,
+        headers: { accept: "application/json, text/event-stream", "mcp-protocol-version": "canary-version" },
+        json: { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "x" } }
+      })
+      assert.strictEqual(status, 400)
+      assert.notInclude(text, "canary")
     })
   )
 
