@@ -20,7 +20,7 @@ import {
   SessionCredential
 } from "#schema/Authentication.ts"
 import type { Caller } from "#schema/Caller.ts"
-import { CredentialKindNotAccepted, CrossSiteRequest, RateLimited, Unauthenticated } from "#schema/Errors.ts"
+import { CredentialKindNotAccepted, CrossSiteRequest, Unauthenticated } from "#schema/Errors.ts"
 import { type ProjectId, uuidPattern } from "#schema/Ids.ts"
 import type { CredentialKind } from "#schema/Scopes.ts"
 import { environmentSlugPattern } from "#schema/Values.ts"
@@ -29,8 +29,9 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate, type Named, type Verified } from "#src/credentials/Authenticate.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
-import { credentialPolicy, type Policy, RateLimiter } from "#src/limits/RateLimiter.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { countAddress } from "./AddressLimit.ts"
+import { countUse, recordRefusal } from "./CredentialUse.ts"
 import * as LostParameter from "./LostParameter.ts"
 import { CurrentExchange } from "./RequestContext.ts"
 
@@ -78,9 +79,6 @@ export const isCrossSite = (request: HttpServerRequest.HttpServerRequest, baseUr
   )
 }
 
-/** Refusals of one credential go into the trail at most this often. */
-const recordedRefusals: Policy = [{ limit: 10, millis: 60_000 }]
-
 const make = Effect.gen(function* () {
   const authenticate = yield* Authenticate
   const limiter = yield* RateLimiter
@@ -94,18 +92,7 @@ const make = Effect.gen(function* () {
   /** A 401 counts against the address it came from: guessing is bounded. */
   const refuse = <E>(error: E) => Effect.zipRight(countAddress(limiter), Effect.fail(error))
 
-  /** A denial of an identified credential is recorded (decisions 10). */
-  const record = Effect.fnUntraced(function* (caller: Caller, reason: string) {
-    const taken = yield* limiter.count(`refusals:${caller.credentialId}`, recordedRefusals)
-    if (taken?.allowed === false) return
-    yield* audit.record({
-      actor: caller,
-      action: "credential.refused",
-      outcome: "denied",
-      teamId: caller.teams.length === 1 ? caller.teams[0].id : null,
-      reason
-    })
-  })
+  const record = (caller: Caller, reason: string) => recordRefusal({ audit, limiter }, caller, { reason })
   const deny = <E extends { readonly _tag: string }>(caller: Caller, error: E) =>
     Effect.zipRight(record(caller, error._tag), Effect.fail(error))
 
@@ -125,16 +112,6 @@ const make = Effect.gen(function* () {
       Effect.zipRight(record(found.caller, error._tag), refuse(error))
     )
 
-  /** Counts a request of a credential in force, in its own bucket, and puts the state of that on its answer. */
-  const counted = Effect.fnUntraced(function* (caller: Caller) {
-    const exchange = yield* CurrentExchange
-    exchange.authenticated = true
-    exchange.rateLimit = yield* limiter.count(`credential:${caller.credentialId}`, credentialPolicy)
-    if (exchange.rateLimit?.allowed === false) {
-      return yield* new RateLimited({ retryAfterSeconds: exchange.rateLimit.retryAfterSeconds })
-    }
-  })
-
   /** A device code that is good is of the wrong kind everywhere but on its own routes. */
   const refuseDeviceCode = Effect.fnUntraced(function* (text: string) {
     yield* Effect.catchAll(device.live(Redacted.make(text)), refuse)
@@ -151,7 +128,7 @@ const make = Effect.gen(function* () {
       const found = yield* verified(text, namedBy(query))
       const { caller } = found
       if (!(alsoRevokedTokens && caller.kind === "api_token" && found.life === "revoked")) yield* admitted(found)
-      yield* counted(caller)
+      yield* countUse(limiter, caller)
 
       if (!kinds.includes(caller.kind)) return yield* deny(caller, new CredentialKindNotAccepted())
       if (caller.kind === "session" && isCrossSite(request, origin)) return yield* deny(caller, new CrossSiteRequest())
@@ -169,7 +146,7 @@ const make = Effect.gen(function* () {
     }
     const found = yield* verified(text)
     yield* admitted(found)
-    yield* counted(found.caller)
+    yield* countUse(limiter, found.caller)
     return yield* deny(found.caller, new CredentialKindNotAccepted())
   })
 

@@ -17,16 +17,17 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { isApiError, statusOf } from "#schema/ApiError.ts"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
-import { PayloadTooLarge, RateLimited } from "#schema/Errors.ts"
+import { PayloadTooLarge, type RateLimited } from "#schema/Errors.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import { countAddress } from "#src/http/AddressLimit.ts"
+import { countUse, recordRefusal } from "#src/http/CredentialUse.ts"
 import { judge } from "#src/http/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/RequestContext.ts"
 import { Shutdown } from "#src/http/Shutdown.ts"
-import { credentialPolicy, type Policy, RateLimiter } from "#src/limits/RateLimiter.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { answersTopic } from "#src/secrets/ValueRequests.ts"
 import { type Change, Changes, retryMillis, teamOf } from "./Changes.ts"
 import { type Challenge, Credentials, lacksScopes, missingScopes, nothingPresented } from "./Credentials.ts"
@@ -129,9 +130,6 @@ const cors = (origin: string): Record<string, string> => ({
   "access-control-expose-headers": "WWW-Authenticate, Mcp-Session-Id, Retry-After"
 })
 
-/** Refusals of one credential go into the trail at most this often. */
-const recordedRefusals: Policy = [{ limit: 10, millis: 60_000 }]
-
 const heartbeat = "15 seconds"
 const eventStream = {
   contentType: "text/event-stream",
@@ -227,22 +225,10 @@ const make = Effect.gen(function* () {
   const tooMany = ({ retryAfterSeconds }: RateLimited): Response =>
     rpcError(429, -32_000, "Too many requests", { headers: { "retry-after": String(retryAfterSeconds) } })
 
-  /** A denial of an identified credential is recorded (decisions 10). */
-  const record = Effect.fnUntraced(function* (refusal: Challenge, tool?: string) {
-    const { caller, reason } = refusal
-    if (caller === undefined || reason === undefined) return
-    const taken = yield* limiter.count(`refusals:${caller.credentialId}`, recordedRefusals)
-    if (taken?.allowed === false) return
-    const [team, ...more] = caller.teams
-    yield* audit.record({
-      actor: caller,
-      action: "credential.refused",
-      outcome: "denied",
-      teamId: more.length === 0 && team !== undefined ? team.id : null,
-      reason,
-      ...(tool === undefined ? {} : { target: { type: "tool", id: tool, name: tool } })
-    })
-  })
+  const record = ({ caller, reason }: Challenge, tool?: string) =>
+    caller === undefined || reason === undefined
+      ? Effect.void
+      : recordRefusal({ audit, limiter }, caller, { reason, ...(tool === undefined ? {} : { tool }) })
 
   /** Guessing is bounded: a refusal counts against the address that it came from. */
   const identify = Effect.gen(function* () {
@@ -260,14 +246,6 @@ const make = Effect.gen(function* () {
         )
       )
     return { ...admitted, bearer: Redacted.make(presented) }
-  })
-
-  const take = Effect.fnUntraced(function* (caller: Caller) {
-    const exchange = yield* CurrentExchange
-    exchange.rateLimit = yield* limiter.count(`credential:${caller.credentialId}`, credentialPolicy)
-    if (exchange.rateLimit?.allowed === false) {
-      return yield* new RateLimited({ retryAfterSeconds: exchange.rateLimit.retryAfterSeconds })
-    }
   })
 
   // --- POST ---
@@ -345,7 +323,7 @@ const make = Effect.gen(function* () {
         return rpcError(400, -32_600, "A batch does not initialize")
       }
       // Each member is a request of its own to the limits.
-      for (let i = 1; i < message.length; i++) yield* take(caller)
+      for (let i = 1; i < message.length; i++) yield* countUse(limiter, caller)
     }
     // Absent: what was agreed on when the session began.
     if (!headers.has("mcp-protocol-version")) headers.set("mcp-protocol-version", session.protocolVersion)
@@ -519,8 +497,7 @@ const make = Effect.gen(function* () {
     }
     const who = yield* identify
     const { caller } = who
-    exchange.authenticated = true
-    yield* take(caller)
+    yield* countUse(limiter, caller)
     const answered = request.method === "POST" ? post(who) : request.method === "GET" ? stream(who) : remove(who)
     return yield* Effect.provideService(answered, CurrentCaller, caller)
   })
