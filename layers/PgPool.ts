@@ -37,6 +37,29 @@ export interface PoolOptions {
 /** What is left for the statement of someone who waited for almost all of the time. */
 const LEAST_MILLIS = 100
 
+/** A bigint of the database is beyond 2^53, where a JavaScript number would be another one. The value is not repeated. */
+export class BigintOutOfRange extends Error {
+  override readonly name = "BigintOutOfRange"
+  constructor() {
+    super("a bigint of the database is beyond the safe integers")
+  }
+}
+
+const INT8 = 20
+
+const parseInt8 = (text: string): number => {
+  const number = Number(text)
+  if (!Number.isSafeInteger(number)) throw new BigintOutOfRange()
+  return number
+}
+
+/** As `pg` parses columns, but int8 (`bigint`, `count(*)`) is a number instead of a text; one that does not fit fails its statement. */
+const types: Pg.CustomTypesConfig = {
+  getTypeParser: (oid, format) =>
+    // The overloads of pg's own type pair each oid with its result; a column's type is not known here.
+    Number(oid) === INT8 && format !== "binary" ? parseInt8 : Pg.types.getTypeParser(oid, format as "text")
+}
+
 type Callback = (error: Error | null | undefined, result: unknown) => void
 type Release = (error?: Error | boolean) => void
 
@@ -171,6 +194,7 @@ const camel = (name: string) => {
 export const makeClient = (options: PoolOptions) =>
   new (makeClientClass(options))({
     application_name: "ampoule",
+    types,
     ...options.connection,
     connectionTimeoutMillis: options.checkoutMillis
   })
@@ -199,6 +223,7 @@ export const acquirePool = (options: PoolOptions): Effect.Effect<Pg.Pool, never,
       const pool = new Pg.Pool({
         application_name: "ampoule",
         idleTimeoutMillis: 30_000,
+        types,
         ...options.connection,
         max: options.size,
         connectionTimeoutMillis: options.checkoutMillis,

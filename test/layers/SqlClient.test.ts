@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
+import { BigintOutOfRange } from "#layers/PgPool.ts"
 import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
@@ -45,11 +46,38 @@ layer(TestDatabase.layer, { excludeTestServices: true })("the database", (it) =>
       const at = new Date("2026-02-03T04:05:06.789Z")
       const text = `'"\\ ${"🔐"} \u00e9\n`
       const ask = sql`
-        SELECT ${bytes}::bytea AS bytes, ${"9007199254740993"}::int8 AS big, 7::int8::int AS small, ${at}::timestamptz AS at,
+        SELECT ${bytes}::bytea AS bytes, ${"9007199254740991"}::int8 AS big, 7::int8::int AS small, ${at}::timestamptz AS at,
           ${text}::text AS text, ${["a", "b,c", '"']}::text[] AS list, ${null}::text AS nothing`
-      const expected = { bytes, big: "9007199254740993", small: 7, at, text, list: ["a", "b,c", '"'], nothing: null }
+      const expected = {
+        bytes,
+        big: Number.MAX_SAFE_INTEGER,
+        small: 7,
+        at,
+        text,
+        list: ["a", "b,c", '"'],
+        nothing: null
+      }
       // Unnamed, named and cached are three ways over the wire.
       for (let round = 0; round < 4; round++) assert.deepStrictEqual((yield* ask)[0], expected)
+    })
+  )
+
+  it.effect("gives int8 as a number, counts too, and fails a statement whose int8 a number cannot hold", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const ask = (text: string) => sql<{ big: number }>`SELECT ${text}::int8 AS big`
+      for (let round = 0; round < 3; round++) {
+        assert.deepStrictEqual(yield* sql`SELECT count(*) AS n, max(n) AS most FROM generate_series(1::int8, 7) AS n`, [
+          { n: 7, most: 7 }
+        ])
+        assert.deepStrictEqual(yield* ask("-9007199254740991"), [{ big: -9_007_199_254_740_991 }])
+        for (const beyond of ["9007199254740992", "-9223372036854775808"]) {
+          const { cause } = yield* Effect.flip(ask(beyond))
+          assert.instanceOf(cause, BigintOutOfRange)
+          assert.notInclude(String(cause), beyond)
+        }
+        assert.deepStrictEqual(yield* ask("12"), [{ big: 12 }])
+      }
     })
   )
 
