@@ -53,7 +53,8 @@ import { WebhookSecrets } from "#src/webhooks/WebhookSecrets.ts"
 const crypto = Layer.mergeAll(Rotation.Default, ServiceKeys.Default, SnapshotCipher.Default).pipe(
   Layer.provideMerge(DataKeys.Default)
 )
-const access = Layer.mergeAll(Access.Default, AuditSeal.Default, AuditTrail.Default, RateLimiter.Default).pipe(
+const access = Layer.mergeAll(AuditSeal.Default, AuditTrail.Default, RateLimiter.Default).pipe(
+  Layer.provideMerge(Access.Default),
   Layer.provideMerge(Audit.Default)
 )
 const credentials = Layer.mergeAll(

@@ -4,13 +4,12 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
-import { ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
+import { ValidationFailed } from "#schema/Errors.ts"
 import type { ToolInput, ToolName, ToolOutput } from "#schema/McpTools.ts"
 import type { OpenSealedValues } from "#schema/SealedApi.ts"
 import { type EnvironmentQuery, InjectedSecrets, SecretWithValue } from "#schema/SecretsApi.ts"
 import { Access } from "#src/access/Access.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
-import * as Policy from "#src/access/Policy.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { deploymentOf } from "#src/Deployment.ts"
 import { Environments } from "#src/projects/Environments.ts"
@@ -314,30 +313,10 @@ export const make = Effect.gen(function* () {
         done({ values, ...(activeKey === undefined ? {} : { activeKey }) })
       ),
 
-    list_audit_events: ({ cursor, environment, key, limit, projectId, since, until }) =>
-      Effect.gen(function* () {
-        const { restrictions, teams } = yield* CurrentCaller
-        const intent = { audit: "audit.read" } as const
-        // The trail is for owners and admins: of the other teams of a person it is not a refusal, unless there is no else.
-        const readable = teams.filter(({ role }) => role === null || Policy.roleAllows(role, "audit:read"))
-        const of =
-          projectId === undefined
-            ? (readable.length > 0 ? readable : teams).map(({ id }) => id)
-            : [(yield* access.project("audit:read", projectId, intent)).target.teamId]
-        const permits = yield* Effect.forEach(of, (id) => access.team("audit:read", id, intent)).pipe(
-          Effect.catchTag("TEAM_NOT_FOUND", () => new ProjectNotFound())
-        )
-        const page = yield* trail.across(permits, restrictions, {
-          limit: limit ?? 50,
-          ...(cursor === undefined ? {} : { cursor }),
-          ...(projectId === undefined ? {} : { projectId }),
-          ...(environment === undefined ? {} : { environment }),
-          ...(key === undefined ? {} : { key }),
-          ...(since === undefined ? {} : { since }),
-          ...(until === undefined ? {} : { until })
-        })
-        return done({ events: page.items, ...(page.nextCursor === null ? {} : { nextCursor: page.nextCursor }) })
-      })
+    list_audit_events: (query) =>
+      Effect.map(trail.listReachable(query), ({ items, nextCursor }) =>
+        done({ events: items, ...(nextCursor === null ? {} : { nextCursor }) })
+      )
   }
   return handlers
 })

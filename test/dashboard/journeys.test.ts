@@ -3,9 +3,9 @@ import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as fs from "node:fs"
+import type { AuditAction } from "#schema/Audit.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
-import { Access } from "#src/access/Access.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -468,17 +468,18 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           }
           return { csv: await take("Export CSV"), lines: await take("Export JSON lines") }
         })
-        const permit = yield* Effect.flatMap(Access, (access) =>
-          access.team("audit-trail:read", rooms.team.id, { audit: "audit.read" })
-        ).pipe(Effect.provideService(CurrentCaller, rooms.caller))
-        const trail = yield* Effect.flatMap(AuditTrail, (trail) => trail.list(permit, { action: "secret.read" }))
+        const entries = (action: AuditAction) =>
+          Effect.flatMap(AuditTrail, (trail) => trail.list(rooms.team.id, { action })).pipe(
+            Effect.provideService(CurrentCaller, rooms.caller)
+          )
+        const trail = yield* entries("secret.read")
         assert.deepStrictEqual(
           trail.items.map(({ keys, outcome, via }) => [keys, outcome, via]),
           [[["STRIPE_SECRET_KEY"], "allowed", "dashboard"]]
         )
         assert.deepStrictEqual(JSON.parse(files.lines.trim()).keys, ["STRIPE_SECRET_KEY"])
         assert.include(files.csv, '"STRIPE_SECRET_KEY"')
-        const exported = yield* Effect.flatMap(AuditTrail, (trail) => trail.list(permit, { action: "audit.export" }))
+        const exported = yield* entries("audit.export")
         assert.strictEqual(exported.items.length, 2)
       }),
     minute
