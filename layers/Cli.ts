@@ -15,12 +15,10 @@ import * as Cli from "#src/cli/Cli.ts"
 import { CredentialStores } from "#src/cli/CredentialStore.ts"
 import { type CliError, describe, print } from "#src/cli/Failure.ts"
 import { wantsColour, withoutColour } from "#src/cli/Output.ts"
-import { KeepingPrograms } from "#src/cli/KeepingPrograms.ts"
-import { Programs } from "#src/cli/Programs.ts"
 import { agents } from "#src/cli/Proxy.ts"
 import { ChildCommand } from "#src/cli/Run.ts"
+import { ServerSide } from "#src/cli/ServerSide.ts"
 import * as Signals from "#src/cli/Signals.ts"
-import { VaultPrograms } from "#src/cli/VaultPrograms.ts"
 import * as CredentialFile from "./CredentialFile.ts"
 import { keychain } from "./CredentialKeychain.ts"
 
@@ -29,36 +27,10 @@ const stores = Layer.effect(
   Effect.map(CredentialFile.make, (file) => ({ os_keychain: keychain, plaintext_local: file }))
 )
 
-/** The server's modules are loaded by the command that runs one. */
-const serverPrograms = Effect.promise(() => import("./Programs.ts"))
-const programs = Layer.succeed(Programs, {
-  server: Effect.flatMap(serverPrograms, (loaded) => loaded.server),
-  migrate: Effect.flatMap(serverPrograms, (loaded) => loaded.migrate),
-  ownServer: Effect.flatMap(serverPrograms, (loaded) => loaded.ownServer)
-})
-
-const loadedVault = Effect.promise(() => import("./VaultPrograms.ts"))
-const vaultPrograms = Layer.succeed(VaultPrograms, {
-  serve: Effect.flatMap(loadedVault, (loaded) => loaded.serve),
-  status: Effect.flatMap(loadedVault, (loaded) => loaded.status),
-  newKey: Effect.flatMap(loadedVault, (loaded) => loaded.newKey),
-  rotate: (onProgress) => Effect.flatMap(loadedVault, (loaded) => loaded.rotate(onProgress)),
-  releaseKey: (id) => Effect.flatMap(loadedVault, ({ releaseKey }) => releaseKey(id)),
-  destroyKey: (id, release) => Effect.flatMap(loadedVault, (loaded) => loaded.destroyKey(id, release)),
-  rotateDataKeys: (which, onProgress) =>
-    Effect.flatMap(loadedVault, (loaded) => loaded.rotateDataKeys(which, onProgress)),
-  verifyLog: Effect.flatMap(loadedVault, (loaded) => loaded.verifyLog)
-})
-
-const loadedKeeping = Effect.promise(() => import("./KeepingPrograms.ts"))
-const keepingPrograms = Layer.succeed(KeepingPrograms, {
-  auditVerify: (asked) => Effect.flatMap(loadedKeeping, (loaded) => loaded.auditVerify(asked)),
-  auditExport: (asked) => Effect.flatMap(loadedKeeping, (loaded) => loaded.auditExport(asked)),
-  auditCut: (asked) => Effect.flatMap(loadedKeeping, (loaded) => loaded.auditCut(asked)),
-  auditAccept: (asked, decide) => Effect.flatMap(loadedKeeping, (loaded) => loaded.auditAccept(asked, decide)),
-  auditKeys: Effect.flatMap(loadedKeeping, (loaded) => loaded.auditKeys),
-  backup: (asked) => Effect.flatMap(loadedKeeping, (loaded) => loaded.backup(asked)),
-  restore: (asked) => Effect.flatMap(loadedKeeping, (loaded) => loaded.restore(asked))
+const serverSide = Layer.succeed(ServerSide, {
+  server: Effect.promise(() => import("./ServerPrograms.ts")),
+  vault: Effect.promise(() => import("./VaultPrograms.ts")),
+  maintenance: Effect.promise(() => import("./MaintenancePrograms.ts"))
 })
 
 /** What the parser prints by itself: completions and the wizard. Its errors are told by us. */
@@ -81,15 +53,9 @@ const httpClient = NodeHttpClient.layerWithoutAgent.pipe(
   )
 )
 
-const layer = Layer.mergeAll(
-  stores,
-  programs,
-  vaultPrograms,
-  keepingPrograms,
-  NodeTerminal.layer,
-  httpClient,
-  Cli.config
-).pipe(Layer.provideMerge(Layer.merge(NodeFileSystem.layer, NodePath.layer)))
+const layer = Layer.mergeAll(stores, serverSide, NodeTerminal.layer, httpClient, Cli.config).pipe(
+  Layer.provideMerge(Layer.merge(NodeFileSystem.layer, NodePath.layer))
+)
 
 const report = (error: CliError, json: boolean) =>
   Effect.sync(() => {

@@ -3,7 +3,6 @@ import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Clock from "effect/Clock"
 import * as Console from "effect/Console"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
@@ -34,8 +33,6 @@ import { print, tokenFileOf, VaultAddress } from "./VaultAddress.ts"
 import * as VaultChoice from "./VaultChoice.ts"
 import { keyFileOf } from "./VaultLocal.ts"
 import * as VaultServer from "./VaultServer.ts"
-
-type Programs = Context.Tag.Service<typeof VaultPrograms>
 
 const socketOf = (settings: Settings) => resolve(settings.dataDir, "vault", "vault.sock")
 const logOf = (settings: Settings) => join(settings.dataDir, "vault", "log.jsonl")
@@ -74,7 +71,7 @@ const rootKeys = (settings: Settings) =>
     return yield* KeyFile.ring(file)
   })
 
-export const serve: Programs["serve"] = Effect.gen(function* () {
+export const serve: VaultPrograms["serve"] = Effect.gen(function* () {
   const settings = yield* Config.load
   const own = yield* Config.vault
   const address = Option.isSome(settings.vaultUrl)
@@ -130,7 +127,7 @@ const program = <A, E>(
     )
   }).pipe(orFailure)
 
-export const status: Programs["status"] = program(() =>
+export const status: VaultPrograms["status"] = program(() =>
   Effect.gen(function* () {
     const vault = yield* Vault.Vault
     const rotation = yield* Rotation
@@ -150,7 +147,7 @@ const setByHand = new CliFailure({
   hint: "Put a new key before the old one there (`openssl rand -hex 32`), restart what uses it, and run this again."
 })
 
-export const newKey: Programs["newKey"] = Effect.gen(function* () {
+export const newKey: VaultPrograms["newKey"] = Effect.gen(function* () {
   const settings = yield* Config.load
   const own = yield* Config.vault
   if (Option.isSome(settings.rootKey)) return yield* setByHand
@@ -186,7 +183,7 @@ const makeKey = (settings: Settings) =>
     )
   })
 
-export const rotate: Programs["rotate"] = (onProgress) =>
+export const rotate: VaultPrograms["rotate"] = (onProgress) =>
   program((settings) =>
     Effect.gen(function* () {
       const vault = yield* Vault.Vault
@@ -238,7 +235,7 @@ const unneeded = (id: string) =>
     }
   })
 
-export const releaseKey: Programs["releaseKey"] = (id) =>
+export const releaseKey: VaultPrograms["releaseKey"] = (id) =>
   program(() =>
     Effect.gen(function* () {
       const vault = yield* Vault.Vault
@@ -272,7 +269,7 @@ const destroyReleased = (id: string, note: string) =>
     }).pipe(Effect.provide(Layer.mergeAll(NodeContext.layer, Crypto.Default, VaultChoice.provider(own))))
   }).pipe(orFailure)
 
-export const destroyKey: Programs["destroyKey"] = (id, release) =>
+export const destroyKey: VaultPrograms["destroyKey"] = (id, release) =>
   Option.match(release, {
     onSome: (note) => destroyReleased(id, note),
     onNone: () =>
@@ -296,7 +293,7 @@ export const destroyKey: Programs["destroyKey"] = (id, release) =>
       )
   })
 
-export const rotateDataKeys: Programs["rotateDataKeys"] = ({ before, environment, project }, onProgress) =>
+export const rotateDataKeys: VaultPrograms["rotateDataKeys"] = ({ before, environment, project }, onProgress) =>
   program(() =>
     Effect.gen(function* () {
       const rotation = yield* Rotation
@@ -312,7 +309,7 @@ export const rotateDataKeys: Programs["rotateDataKeys"] = ({ before, environment
     })
   )
 
-export const verifyLog: Programs["verifyLog"] = Effect.gen(function* () {
+export const verifyLog: VaultPrograms["verifyLog"] = Effect.gen(function* () {
   const settings = yield* Config.load
   const { hash, seq } = yield* VaultLog.verify(logOf(settings))
   return { entries: seq, hash }

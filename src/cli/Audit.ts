@@ -15,9 +15,9 @@ import { type Expected, type Problem, type Report, Verifier } from "#src/audit/V
 import * as Ask from "./Ask.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
-import { KeepingPrograms } from "./KeepingPrograms.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal } from "./Output.ts"
+import { maintenancePrograms } from "./ServerSide.ts"
 
 const checkpoints = Options.text("checkpoints").pipe(
   Options.withPseudoName("file"),
@@ -271,7 +271,7 @@ const verify = Command.make(
           options.json
         )
       }
-      const programs = yield* KeepingPrograms
+      const programs = yield* maintenancePrograms
       const outcome = yield* programs
         .auditVerify({
           checkpoints: options.checkpoints,
@@ -334,7 +334,7 @@ const exportCommand = Command.make(
     Effect.gen(function* () {
       const since = yield* Effect.transposeOption(Option.map(options.since, (text) => instant("since", text)))
       const until = yield* Effect.transposeOption(Option.map(options.until, (text) => instant("until", text)))
-      const programs = yield* KeepingPrograms
+      const programs = yield* maintenancePrograms
       const entries = yield* programs
         .auditExport({
           since: Option.getOrNull(since),
@@ -380,7 +380,7 @@ const cut = Command.make(
       if (!options.yes && !(yield* Ask.confirm(`Delete all audit entries before ${before.toISOString()} for good?`))) {
         return yield* new CliFailure({ message: "Nothing was cut." })
       }
-      const programs = yield* KeepingPrograms
+      const programs = yield* maintenancePrograms
       const removed = yield* programs
         .auditCut({
           before,
@@ -409,7 +409,7 @@ const cut = Command.make(
 const accept = Command.make("accept-restore", { checkpoints, publicKey, yes: Shared.yes }, (options) =>
   Effect.gen(function* () {
     const publicKeys = yield* keysOf(options.publicKey)
-    const programs = yield* KeepingPrograms
+    const programs = yield* maintenancePrograms
     const done = yield* programs
       .auditAccept(
         { checkpoints: options.checkpoints, publicKeys, progress: entryProgress("verified") },
@@ -450,7 +450,7 @@ const accept = Command.make("accept-restore", { checkpoints, publicKey, yes: Sha
 
 const publicKeyCommand = Command.make("public-key", {}, () =>
   Effect.gen(function* () {
-    const programs = yield* KeepingPrograms
+    const programs = yield* maintenancePrograms
     for (const key of yield* programs.auditKeys) yield* out(`${SignedNote.printKey(key)}\n`)
   })
 ).pipe(

@@ -11,9 +11,9 @@ import * as Hpke from "#src/sealed/Hpke.ts"
 import * as RecipientKey from "#src/sealed/RecipientKey.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
-import { KeepingPrograms } from "./KeepingPrograms.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, progress, progressDone } from "./Output.ts"
+import { maintenancePrograms } from "./ServerSide.ts"
 
 const recipientsOf = Effect.fnUntraced(function* (given: ReadonlyArray<string>, option: string) {
   return yield* Effect.forEach(given, (text) =>
@@ -99,7 +99,7 @@ const create = Command.make(
       const rootKey = options.withRootKey
         ? { file: `${file}.root-key`, recipients: own.length > 0 ? own : recipients }
         : null
-      const programs = yield* KeepingPrograms
+      const programs = yield* maintenancePrograms
       const { bytes, ...made } = yield* programs
         .backup({ file, recipients, rootKey, progress: rows })
         .pipe(Effect.ensuring(progressDone))
@@ -153,7 +153,7 @@ export const restore = Command.make(
   (options) =>
     Effect.gen(function* () {
       const identity = yield* identityOf(options.identity)
-      const programs = yield* KeepingPrograms
+      const programs = yield* maintenancePrograms
       const restored = yield* programs
         .restore({
           file: options.file,

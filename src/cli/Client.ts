@@ -202,14 +202,21 @@ export const call = <A, E, R>(
     return new UnexpectedAnswer({ url: connection.url, status: 0, reason: "an answer of an unknown kind" })
   })
 
-/** Loaded when one is wanted: the schemas of the whole contract are more than `run` is without them. */
-const routes = Effect.map(
-  Effect.promise(() => import("./Commands.ts")),
-  (loaded) => loaded.routes
-)
-export const identity = (connection: Connection) => Effect.flatMap(routes, (loaded) => loaded.identity(connection))
-export const projects = (connection: Connection) => Effect.flatMap(routes, (loaded) => loaded.projects(connection))
-export const secrets = (connection: Connection) => Effect.flatMap(routes, (loaded) => loaded.secrets(connection))
+/** The body of an answer to a request that was made without the typed groups. */
+export const readBody = Effect.fnUntraced(function* <A>(
+  { url }: Connection,
+  response: HttpClientResponse.HttpClientResponse,
+  schema: Schema.Schema<A, string>
+) {
+  const text = yield* Effect.mapError(
+    response.text,
+    (): ServerError => new ServerUnreachable({ url, reason: "the answer broke off" })
+  )
+  return yield* Effect.mapError(
+    Schema.decodeUnknown(schema)(text),
+    (): ServerError => new UnexpectedAnswer({ url, status: response.status, reason: "not an answer of this service" })
+  )
+})
 
 /** A server address as a person types it: http or https, no query, no trailing slash. */
 export const parseAddress = (text: string): Effect.Effect<string, CliFailure> => {

@@ -1,7 +1,4 @@
-/**
- * Every command. Apart from `run`, which stands before many programs and is loaded alone (`Cli.ts`); what `run` seldom needs
- * it takes from here, because each further entry would split the bundle into many small files, and each costs a little.
- */
+/** Every command. `run` starts before many programs, so it can also be loaded without the others (`Cli.ts`). */
 import * as Command from "@effect/cli/Command"
 import { audit, auditHelp } from "./Audit.ts"
 import { backup, backupHelp, backupWords, restore } from "./Backup.ts"
@@ -10,12 +7,10 @@ import { graph } from "./Graph.ts"
 import * as Help from "./Help.ts"
 import { login, logout } from "./Login.ts"
 import { projects, projectsHelp } from "./Projects.ts"
-import * as Routes from "./Routes.ts"
 import { run } from "./Run.ts"
-import * as Sealing from "./Sealing.ts"
 import { reseal, seal, sealHelp, sealWords, unseal } from "./Sealing.ts"
 import { secrets, secretsHelp } from "./Secrets.ts"
-import { migrate, server } from "./ServerPrograms.ts"
+import { migrate, server } from "./Server.ts"
 import { setup } from "./Setup.ts"
 import { vault, vaultHelp } from "./Vault.ts"
 import { version } from "./Version.ts"
@@ -80,6 +75,3 @@ export const tree = {
   rewrite: withFileCommand,
   parse: Command.run(root, { name: "Ampoule", version, executable: "ampoule" })
 }
-
-export const routes = Routes
-export const sealing = Sealing

@@ -2,11 +2,12 @@
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
-import { call, secrets } from "./Client.ts"
+import { call } from "./Client.ts"
 import * as GraphPicture from "./GraphPicture.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain } from "./Output.ts"
 import { within } from "./Reach.ts"
+import { secrets } from "./Routes.ts"
 
 export const graph = Command.make(
   "graph",

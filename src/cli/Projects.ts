@@ -3,11 +3,12 @@ import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { call, projects as projectsClient } from "./Client.ts"
+import { call } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, table } from "./Output.ts"
+import { projects as projectsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
 
 const list = Effect.fnUntraced(function* (options: Credential.ConnectionOptions & { readonly json: boolean }) {

@@ -5,9 +5,10 @@ import * as Schema from "effect/Schema"
 import { type ProjectId, SecretId } from "#schema/Ids.ts"
 import type { SecretListItem } from "#schema/SecretsApi.ts"
 import { SecretKey } from "#schema/Values.ts"
-import { call, type Connection, secrets as secretsClient } from "./Client.ts"
+import { call, type Connection } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import { type CliError, CliFailure, usage } from "./Failure.ts"
+import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
 
 export type EnvironmentOptions = Credential.ConnectionOptions & Target.TargetOptions

@@ -373,7 +373,7 @@ const supervise = Effect.fnUntraced(function* (
 const nothing: Resolved = { values: {}, etag: Option.none() }
 
 const openSealed = Effect.fnUntraced(function* (session: Credential.Session, options: RunOptions) {
-  const { openOnServer, readSealed } = (yield* Effect.promise(() => import("./Commands.ts"))).sealing
+  const { openOnServer, readSealed } = yield* Effect.promise(() => import("./Sealing.ts"))
   const name = Option.getOrElse(options.sealed, () => "")
   const file = yield* readSealed(name)
   const { activeKey, values } = yield* openOnServer(session, file, options)

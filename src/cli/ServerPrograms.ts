@@ -1,28 +1,19 @@
-/** `ampoule server` and `ampoule migrate`: settings come from the environment alone (decisions 1). */
-import * as Command from "@effect/cli/Command"
-import * as Effect from "effect/Effect"
-import * as Shared from "./Options.ts"
-import { note } from "./Output.ts"
-import { Programs } from "./Programs.ts"
+/** The programs of the server. Implementation: `layers/ServerPrograms.ts`. */
+import type * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
+import type { CliFailure } from "./Failure.ts"
 
-export const server = Command.make("server", {}, () => Effect.flatMap(Programs, (programs) => programs.server)).pipe(
-  Command.withDescription(
-    Shared.describe("Serve, until SIGTERM or ^C: then requests under way are answered first.", {
-      more: ["Without AMPOULE_DATABASE_URL it uses an embedded database in AMPOULE_DATA_DIR (./.ampoule)."],
-      examples: ["ampoule server", "AMPOULE_PORT=8080 AMPOULE_DATABASE_URL_FILE=/run/secrets/db ampoule server"]
-    })
-  )
-)
+/** A server of this process, for as long as its scope is open. */
+export interface OwnServer {
+  readonly url: string
+  readonly setupCode: Redacted.Redacted
+}
 
-export const migrate = Command.make("migrate", {}, () =>
-  Effect.gen(function* () {
-    yield* (yield* Programs).migrate
-    yield* note("The database is up to date.")
-  })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Bring the database to the schema of this release; the server does so itself when it starts.", {
-      examples: ["AMPOULE_DATABASE_URL=postgres://… ampoule migrate"]
-    })
-  )
-)
+export interface ServerPrograms {
+  /** Serves until it is interrupted. */
+  readonly server: Effect.Effect<void, CliFailure>
+  readonly migrate: Effect.Effect<void, CliFailure>
+  /** For `setup` without a running server: one on a free loopback port, on the configured database. */
+  readonly ownServer: Effect.Effect<OwnServer, CliFailure, Scope.Scope>
+}

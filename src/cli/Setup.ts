@@ -23,7 +23,7 @@ import { CliFailure, usage } from "./Failure.ts"
 import { decodeUtf8, readIfThere } from "./Folders.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out } from "./Output.ts"
-import { Programs } from "./Programs.ts"
+import { serverPrograms } from "./ServerSide.ts"
 
 const setupApi = HttpApi.make("ampoule").add(SetupApi)
 const sessionApi = HttpApi.make("ampoule").add(SessionApi)
@@ -88,7 +88,7 @@ const server = Effect.fnUntraced(function* (given: Option.Option<string>) {
   )
   if (alive) return { url, setupCode: yield* setupCode, staying: true }
   if (urlFrom !== "default") return yield* new CliFailure({ message: `No Ampoule server answers at ${url}.` })
-  return { ...(yield* (yield* Programs).ownServer), staying: false }
+  return { ...(yield* (yield* serverPrograms).ownServer), staying: false }
 })
 
 /** 27 characters of 62, about 160 bits. */

@@ -1,13 +1,15 @@
 /** Which project and environment: the options, then `.ampoule.json` found upwards from the working folder. */
+import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { createHash } from "node:crypto"
-import { ProjectId } from "#schema/Ids.ts"
+import { ProjectId, ProjectIdOut, TeamIdOut } from "#schema/Ids.ts"
+import type { Project } from "#schema/ProjectsApi.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
-import { call, type Connection, projects } from "./Client.ts"
+import { type Connection, readBody } from "./Client.ts"
 import { type CliError, CliFailure, usage } from "./Failure.ts"
 import { decodeUtf8, folders, makeFolder, readIfThere, readJson, writeWhole } from "./Folders.ts"
 import { plain } from "./Output.ts"
@@ -115,9 +117,23 @@ const writeKnown = Effect.fnUntraced(function* (connection: Connection, slugs: R
 
 const decodeId = Schema.decodeUnknownOption(ProjectId)
 
+// Written again like the body in `Inject.ts`: the whole contract is more than `run` is without it.
+const ProjectListBody: Schema.Schema<
+  { readonly items: ReadonlyArray<Pick<Project, "id" | "slug" | "teamId">> },
+  string
+> = Schema.parseJson(
+  Schema.Struct({
+    items: Schema.Array(Schema.Struct({ id: ProjectIdOut, slug: Schema.String, teamId: TeamIdOut }))
+  })
+)
+
+const listProjects = Effect.fnUntraced(function* (connection: Connection) {
+  const response = yield* connection.http.execute(HttpClientRequest.get("/projects"))
+  return (yield* readBody(connection, response, ProjectListBody)).items
+})
+
 const askServer = Effect.fnUntraced(function* (connection: Connection, name: string) {
-  const client = yield* projects(connection)
-  const { items } = yield* call(connection, client.list())
+  const items = yield* listProjects(connection)
   const matches = items.filter((item) => item.slug === name)
   const id = matches.length === 1 ? decodeId(matches[0]?.id) : Option.none()
   if (Option.isSome(id)) {

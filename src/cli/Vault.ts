@@ -11,7 +11,7 @@ import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, progress, progressDone, table, warn } from "./Output.ts"
-import { VaultPrograms } from "./VaultPrograms.ts"
+import { vaultPrograms } from "./ServerSide.ts"
 
 const shown =
   (what: string) =>
@@ -31,7 +31,7 @@ const orRefused = (refused: ReadonlyArray<string>) =>
 
 const status = Command.make("status", { json: Shared.json }, (options) =>
   Effect.gen(function* () {
-    const keys = yield* (yield* VaultPrograms).status
+    const keys = yield* (yield* vaultPrograms).status
     if (options.json) return yield* json({ rootKeys: keys })
     yield* out(
       table(
@@ -50,7 +50,7 @@ const status = Command.make("status", { json: Shared.json }, (options) =>
 
 const newKey = Command.make("new-key", {}, () =>
   Effect.gen(function* () {
-    const id = yield* (yield* VaultPrograms).newKey
+    const id = yield* (yield* vaultPrograms).newKey
     yield* note(`${id} wraps from now on. \`ampoule vault rotate\` wraps again what older keys wrapped.`)
   })
 ).pipe(
@@ -64,7 +64,7 @@ const newKey = Command.make("new-key", {}, () =>
 
 const rotate = Command.make("rotate", { json: Shared.json }, (options) =>
   Effect.gen(function* () {
-    const programs = yield* VaultPrograms
+    const programs = yield* vaultPrograms
     const rotated = yield* withProgress(programs.rotate(shown("keys wrapped again")))
     if (options.json) yield* json(rotated)
     else {
@@ -94,7 +94,7 @@ const checked = (id: string) =>
 const releaseKey = Command.make("release-key", { id: rootKeyId }, ({ id }) =>
   Effect.gen(function* () {
     yield* checked(id)
-    yield* out(yield* (yield* VaultPrograms).releaseKey(id))
+    yield* out(yield* (yield* vaultPrograms).releaseKey(id))
     yield* note(
       `Nothing in the database needs ${id}. Within an hour, where the vault runs: destroy-key with --release.`
     )
@@ -130,7 +130,7 @@ const destroyKey = Command.make(
     Effect.gen(function* () {
       yield* checked(id)
       const read = Option.isSome(release) ? Option.some(yield* readRelease(release.value)) : Option.none<string>()
-      yield* (yield* VaultPrograms).destroyKey(id, read)
+      yield* (yield* vaultPrograms).destroyKey(id, read)
       yield* note(`${id} is gone. Backups that it wrapped open no more.`)
     })
 ).pipe(
@@ -173,7 +173,7 @@ const rotateDataKeys = Command.make(
       const now = yield* Clock.currentTimeMillis
       const before = new Date(Option.match(options.before, { onNone: () => now, onSome: (text) => Date.parse(text) }))
       if (Number.isNaN(before.getTime())) return yield* usage("--before takes a time such as 2026-11-21T08:00:00Z.")
-      const programs = yield* VaultPrograms
+      const programs = yield* vaultPrograms
       const rotated = yield* withProgress(
         programs.rotateDataKeys({ ...options, before }, shown("environments sealed again"))
       ).pipe(
@@ -197,7 +197,7 @@ const rotateDataKeys = Command.make(
 
 const verifyLog = Command.make("verify-log", { json: Shared.json }, (options) =>
   Effect.gen(function* () {
-    const found = yield* (yield* VaultPrograms).verifyLog
+    const found = yield* (yield* vaultPrograms).verifyLog
     if (options.json) return yield* json(found)
     yield* note(`${found.entries} entries follow one another; the last hash is ${found.hash}.`)
   })
@@ -210,7 +210,7 @@ const verifyLog = Command.make("verify-log", { json: Shared.json }, (options) =>
   )
 )
 
-export const vault = Command.make("vault", {}, () => Effect.flatMap(VaultPrograms, (programs) => programs.serve)).pipe(
+export const vault = Command.make("vault", {}, () => Effect.flatMap(vaultPrograms, (programs) => programs.serve)).pipe(
   Command.withDescription(
     Shared.describe("Run the vault: a process that alone holds the root keys, for servers with AMPOULE_VAULT_URL.", {
       more: [

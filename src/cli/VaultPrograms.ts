@@ -1,5 +1,4 @@
-/** The programs of the vault and of rotation, as the command line starts them. Implementation: `layers/VaultPrograms.ts`. */
-import * as Context from "effect/Context"
+/** The programs of the vault and of key rotation. Implementation: `layers/VaultPrograms.ts`. */
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import type { CliFailure } from "./Failure.ts"
@@ -32,29 +31,26 @@ export interface DataKeysRotated {
 
 type OnProgress = (done: number, total: number) => Effect.Effect<void>
 
-export class VaultPrograms extends Context.Tag("cli/VaultPrograms")<
-  VaultPrograms,
-  {
-    /** The vault process, until it is interrupted. */
-    readonly serve: Effect.Effect<void, CliFailure>
-    readonly status: Effect.Effect<ReadonlyArray<RootKeyUse>, CliFailure>
-    /** A new root key in the key file, nothing else: for a vault's host without the database. Answers its id. */
-    readonly newKey: Effect.Effect<string, CliFailure>
-    readonly rotate: (onProgress: OnProgress) => Effect.Effect<Rotated, CliFailure>
-    /** A signed word that nothing in the database needs an old root key (`src/vault/Release.ts`). */
-    readonly releaseKey: (id: string) => Effect.Effect<string, CliFailure>
-    /** `release`: of `releaseKey`, for a vault's host without the database. */
-    readonly destroyKey: (id: string, release: Option.Option<string>) => Effect.Effect<void, CliFailure>
-    readonly rotateDataKeys: (
-      which: {
-        readonly environment: Option.Option<string>
-        readonly project: Option.Option<string>
-        /** Keys made since then stay. */
-        readonly before: Date
-      },
-      onProgress: OnProgress
-    ) => Effect.Effect<DataKeysRotated, CliFailure>
-    /** Entries and last hash of the vault's log; fails when it was changed. */
-    readonly verifyLog: Effect.Effect<{ readonly entries: number; readonly hash: string }, CliFailure>
-  }
->() {}
+export interface VaultPrograms {
+  /** The vault process, until it is interrupted. */
+  readonly serve: Effect.Effect<void, CliFailure>
+  readonly status: Effect.Effect<ReadonlyArray<RootKeyUse>, CliFailure>
+  /** A new root key in the key file, nothing else: for a vault's host without the database. Answers its id. */
+  readonly newKey: Effect.Effect<string, CliFailure>
+  readonly rotate: (onProgress: OnProgress) => Effect.Effect<Rotated, CliFailure>
+  /** A signed word that nothing in the database needs an old root key (`src/vault/Release.ts`). */
+  readonly releaseKey: (id: string) => Effect.Effect<string, CliFailure>
+  /** `release`: of `releaseKey`, for a vault's host without the database. */
+  readonly destroyKey: (id: string, release: Option.Option<string>) => Effect.Effect<void, CliFailure>
+  readonly rotateDataKeys: (
+    which: {
+      readonly environment: Option.Option<string>
+      readonly project: Option.Option<string>
+      /** Keys made since then stay. */
+      readonly before: Date
+    },
+    onProgress: OnProgress
+  ) => Effect.Effect<DataKeysRotated, CliFailure>
+  /** Entries and last hash of the vault's log; fails when it was changed. */
+  readonly verifyLog: Effect.Effect<{ readonly entries: number; readonly hash: string }, CliFailure>
+}

@@ -3,10 +3,11 @@ import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { VerifyAuthResponse } from "#schema/IdentityApi.ts"
-import { call, identity } from "./Client.ts"
+import { call } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import * as Shared from "./Options.ts"
 import { json, out, plain } from "./Output.ts"
+import { identity } from "./Routes.ts"
 
 const kinds: Readonly<Record<string, string>> = { api_token: "API token", cli_grant: "CLI login", session: "session" }
 

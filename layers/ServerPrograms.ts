@@ -1,4 +1,4 @@
-/** The programs of the server side, run by the command line (`src/cli/Programs.ts`): from settings to a server that serves. */
+/** The programs of the server side, run by the command line (`src/cli/ServerPrograms.ts`): from settings to a server that serves. */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as Console from "effect/Console"
 import * as Context from "effect/Context"
@@ -12,7 +12,7 @@ import cluster, { type Worker } from "node:cluster"
 import { version } from "#schema/Api.ts"
 import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
-import type { OwnServer } from "#src/cli/Programs.ts"
+import type { OwnServer } from "#src/cli/ServerPrograms.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { ValueCipher } from "#src/crypto/Envelope.ts"

@@ -1,5 +1,4 @@
-/** The programs that keep a database: its trail, its backups. They run on the machine of the server, with its settings. */
-import * as Context from "effect/Context"
+/** The programs that maintain a database: its audit trail, its backups. They run on the machine of the server, with its settings. Implementation: `layers/MaintenancePrograms.ts`. */
 import type * as Effect from "effect/Effect"
 import type { Head } from "#src/audit/Chain.ts"
 import type { Accepted, Cut } from "#src/audit/Checkpoint.ts"
@@ -68,29 +67,23 @@ export interface RestoreOutcome {
   readonly problems: ReadonlyArray<string>
 }
 
-/** Implementation: `layers/KeepingPrograms.ts`, loaded when one of these runs and not before. */
-export class KeepingPrograms extends Context.Tag("cli/KeepingPrograms")<
-  KeepingPrograms,
-  {
-    readonly auditVerify: (
-      asked: VerifyAsked & { readonly values: boolean }
-    ) => Effect.Effect<VerifyOutcome, CliFailure>
-    /** Answers how many entries were written. */
-    readonly auditExport: (asked: ExportAsked) => Effect.Effect<number, CliFailure>
-    /** Answers how many entries were removed. */
-    readonly auditCut: (
-      asked: VerifyAsked & { readonly before: Date; readonly removed: Progress }
-    ) => Effect.Effect<number, CliFailure>
-    /** False: nothing was accepted. */
-    readonly auditAccept: (
-      asked: VerifyAsked,
-      decide: (found: {
-        readonly accepted: ReadonlyArray<Accepted>
-        readonly closed: ReadonlyArray<Head>
-      }) => Effect.Effect<boolean>
-    ) => Effect.Effect<boolean, CliFailure>
-    readonly auditKeys: Effect.Effect<ReadonlyArray<NoteKey>, CliFailure>
-    readonly backup: (asked: BackupAsked) => Effect.Effect<BackupOutcome, CliFailure>
-    readonly restore: (asked: RestoreAsked) => Effect.Effect<RestoreOutcome, CliFailure>
-  }
->() {}
+export interface MaintenancePrograms {
+  readonly auditVerify: (asked: VerifyAsked & { readonly values: boolean }) => Effect.Effect<VerifyOutcome, CliFailure>
+  /** Answers how many entries were written. */
+  readonly auditExport: (asked: ExportAsked) => Effect.Effect<number, CliFailure>
+  /** Answers how many entries were removed. */
+  readonly auditCut: (
+    asked: VerifyAsked & { readonly before: Date; readonly removed: Progress }
+  ) => Effect.Effect<number, CliFailure>
+  /** False: nothing was accepted. */
+  readonly auditAccept: (
+    asked: VerifyAsked,
+    decide: (found: {
+      readonly accepted: ReadonlyArray<Accepted>
+      readonly closed: ReadonlyArray<Head>
+    }) => Effect.Effect<boolean>
+  ) => Effect.Effect<boolean, CliFailure>
+  readonly auditKeys: Effect.Effect<ReadonlyArray<NoteKey>, CliFailure>
+  readonly backup: (asked: BackupAsked) => Effect.Effect<BackupOutcome, CliFailure>
+  readonly restore: (asked: RestoreAsked) => Effect.Effect<RestoreOutcome, CliFailure>
+}

@@ -1,9 +1,8 @@
-/** The programs that keep a database (`src/cli/KeepingPrograms.ts`): settings of the server, no server. */
+/** The programs that maintain a database (`src/cli/MaintenancePrograms.ts`): settings of the server, no server. */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
-import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
@@ -20,7 +19,7 @@ import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import * as Backup from "#src/backup/Backup.ts"
 import * as Restore from "#src/backup/Restore.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
-import type { KeepingPrograms, VerifyAsked } from "#src/cli/KeepingPrograms.ts"
+import type { MaintenancePrograms, VerifyAsked } from "#src/cli/MaintenancePrograms.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Config from "./Config.ts"
@@ -28,8 +27,6 @@ import * as KeptDatabase from "./KeptDatabase.ts"
 import * as Migrations from "./Migrations.ts"
 import { orFailure } from "./ProgramEnd.ts"
 import * as VaultChoice from "./VaultChoice.ts"
-
-type Programs = Context.Tag.Service<typeof KeepingPrograms>
 
 /** Standard output is for what was asked for. */
 const logging = (settings: Settings) =>
@@ -91,13 +88,13 @@ const common = Effect.fnUntraced(function* (asked: VerifyAsked) {
   }
 })
 
-export const auditVerify: Programs["auditVerify"] = (asked) =>
+export const auditVerify: MaintenancePrograms["auditVerify"] = (asked) =>
   Effect.gen(function* () {
     const vault = yield* Vault
     return yield* AuditKeeping.verify({ ...(yield* common(asked)), vault, values: asked.values })
   }).pipe(Effect.provide(reading), ended)
 
-export const auditExport: Programs["auditExport"] = (asked) =>
+export const auditExport: MaintenancePrograms["auditExport"] = (asked) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const audit = yield* Audit
@@ -115,19 +112,19 @@ export const auditExport: Programs["auditExport"] = (asked) =>
     return entries
   }).pipe(asOperator, Effect.provide(writing), ended)
 
-export const auditCut: Programs["auditCut"] = (asked) =>
+export const auditCut: MaintenancePrograms["auditCut"] = (asked) =>
   Effect.flatMap(common(asked), (options) =>
     AuditKeeping.cut(asked.before, { ...options, removed: asked.removed })
   ).pipe(asOperator, Effect.provide(writing), ended)
 
-export const auditAccept: Programs["auditAccept"] = (asked, decide) =>
+export const auditAccept: MaintenancePrograms["auditAccept"] = (asked, decide) =>
   Effect.flatMap(common(asked), (options) => AuditKeeping.acceptRestore(options, decide)).pipe(
     asOperator,
     Effect.provide(writing),
     ended
   )
 
-export const auditKeys: Programs["auditKeys"] = Effect.flatMap(Vault, AuditKeeping.vaultKeys).pipe(
+export const auditKeys: MaintenancePrograms["auditKeys"] = Effect.flatMap(Vault, AuditKeeping.vaultKeys).pipe(
   Effect.provide(reading),
   ended
 )
@@ -150,7 +147,7 @@ const readRootKey = (settings: Settings) =>
     })
   })
 
-export const backup: Programs["backup"] = (asked) =>
+export const backup: MaintenancePrograms["backup"] = (asked) =>
   Effect.gen(function* () {
     const settings = yield* AppConfig
     const { file, progress, recipients, rootKey } = asked
@@ -196,13 +193,13 @@ const migrateUpTo = (last: number | null) =>
   )
 
 /** Null: no root key is at hand, which is no failure of a restore. */
-const canaries = (asked: Parameters<Programs["restore"]>[0]) =>
+const canaries = (asked: Parameters<MaintenancePrograms["restore"]>[0]) =>
   Restore.openCanaries(asked.progress).pipe(
     Effect.provide(onVault.pipe(Layer.provide(Crypto.Default))),
     Effect.catchTag("VaultKeyWrong", () => Effect.succeed(null))
   )
 
-export const restore: Programs["restore"] = (asked) =>
+export const restore: MaintenancePrograms["restore"] = (asked) =>
   Effect.gen(function* () {
     const settings = yield* AppConfig
     const identity = Redacted.make(asked.identity)
