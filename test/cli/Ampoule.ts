@@ -35,7 +35,7 @@ const externalPrograms = {
   name: "programs",
   setup: (plugin: Parameters<NonNullable<Parameters<typeof build>[0]["plugins"]>[number]["setup"]>[0]) => {
     // The server's modules are not needed here: the tests have a server of their own.
-    plugin.onResolve({ filter: /^\.\/Programs\.ts$/ }, ({ importer, path }) =>
+    plugin.onResolve({ filter: /^\.\/ServerPrograms\.ts$/ }, ({ importer, path }) =>
       importer.includes("layers") ? { path, external: true } : undefined
     )
   }
