@@ -16,6 +16,7 @@ import { join } from "node:path"
 import * as VaultAddress from "#layers/VaultAddress.ts"
 import type { Settings } from "#src/AppConfig.ts"
 import { AppConfig, StartRefused } from "#src/AppConfig.ts"
+import { isLoopbackHost } from "#src/net/Loopback.ts"
 
 interface Setting<A> {
   readonly name: string
@@ -118,16 +119,15 @@ const url = (...protocols: ReadonlyArray<string>) => ({
     URL.canParse(value) && protocols.includes(new URL(value).protocol) ? Option.some(value) : Option.none()
 })
 
-const isLoopback = (hostname: string) =>
-  hostname === "localhost" || hostname === "[::1]" || /^127(\.[0-9]{1,3}){3}$/.test(hostname)
-
 const parseBaseUrl = (value: string): Option.Option<string> => {
   if (!URL.canParse(value)) return Option.none()
   const { hash, hostname, href, origin, password, pathname, protocol, search, username } = new URL(value)
   const bare =
     [hash, password, search, username].every((part) => part === "") && pathname === "/" && !/[?#]$/.test(href)
   if (!bare) return Option.none()
-  return protocol === "https:" || (protocol === "http:" && isLoopback(hostname)) ? Option.some(origin) : Option.none()
+  return protocol === "https:" || (protocol === "http:" && isLoopbackHost(hostname))
+    ? Option.some(origin)
+    : Option.none()
 }
 
 const isAddressBlock = (value: string) => {

@@ -49,12 +49,14 @@ const placeOf = (file: string): string => {
 }
 
 /** What a place may import besides itself; lower layers first. */
-const leaves = ["schema", "src/formats", "src/sealed", "src/audit"]
+const leaves = ["schema", "src/Days.ts", "src/net", "src/formats", "src/sealed", "src/audit"]
 const ground = [
   "schema",
   "src/AppConfig.ts",
   "src/Housekeeping.ts",
   "src/Methods.ts",
+  "src/Days.ts",
+  "src/net",
   "src/crypto",
   "src/limits",
   "src/events",
@@ -92,11 +94,13 @@ const allowed: Record<string, ReadonlyArray<string>> = {
   "src/secrets": services,
   "src/oauth": services,
   "src/backup": services,
-  "src/outbound": ["src/AppConfig.ts"],
+  "src/outbound": ["src/AppConfig.ts", "src/net"],
   "src/machines": services,
   "src/webhooks": services,
   "src/Housekeeping.ts": [],
   "src/Methods.ts": [],
+  "src/Days.ts": [],
+  "src/net": [],
   "src/http": [...services, "src/machines", "src/webhooks"],
   "src/mcp": [...services, "src/http"],
   "src/dashboard": [...services, "src/http", "src/machines", "src/webhooks"],

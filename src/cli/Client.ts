@@ -10,8 +10,9 @@ import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import { isLoopbackHost } from "#src/net/Loopback.ts"
 import { CliFailure, type ServerError, ServerRefused, ServerUnreachable, UnexpectedAnswer } from "./Failure.ts"
-import { isLoopback, ProxyError } from "./Proxy.ts"
+import { ProxyError } from "./Proxy.ts"
 import { version } from "./Version.ts"
 
 /** Longest wait for one answer. */
@@ -242,5 +243,5 @@ export const parseAddress = (text: string): Effect.Effect<string, CliFailure> =>
 /** Whether the credential would travel readable by others. */
 export const isInTheClear = (url: string): boolean => {
   const { hostname, protocol } = new URL(url)
-  return protocol === "http:" && !isLoopback(hostname)
+  return protocol === "http:" && !isLoopbackHost(hostname)
 }

@@ -9,6 +9,7 @@ import * as https from "node:https"
 import * as net from "node:net"
 import type { Duplex } from "node:stream"
 import * as tls from "node:tls"
+import { isLoopbackHost } from "#src/net/Loopback.ts"
 
 export interface Proxy {
   readonly secure: boolean
@@ -24,9 +25,6 @@ export type Route =
   | { readonly _tag: "Direct"; readonly why: string | undefined }
   | { readonly _tag: "Proxied"; readonly proxy: Proxy }
   | { readonly _tag: "Unusable"; readonly variable: string; readonly reason: string }
-
-/** Of a host name as `URL` gives it. */
-export const isLoopback = (hostname: string): boolean => /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname)
 
 type Variables = Readonly<Record<string, string | undefined>>
 
@@ -118,7 +116,7 @@ export const routeOf = (target: URL, env: Variables = process.env): Route => {
       ? variable(env, "ALL_PROXY")
       : variable(env, scheme, "ALL_PROXY")
   if (found === undefined) return { _tag: "Direct", why: undefined }
-  if (isLoopback(target.hostname)) return { _tag: "Direct", why: "a loopback address" }
+  if (isLoopbackHost(target.hostname)) return { _tag: "Direct", why: "a loopback address" }
   const exempt = variable(env, "NO_PROXY")
   const port = target.port === "" ? (target.protocol === "https:" ? "443" : "80") : target.port
   if (exempt !== undefined && isExempt({ host: withoutBrackets(target.hostname), port }, exempt.value)) {

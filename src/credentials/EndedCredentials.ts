@@ -20,12 +20,13 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import { days } from "#src/Days.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 
 const tables = ["sessions", "invitations", "password_resets", "cli_grants"] as const
 
 /** Milliseconds. */
-const kept = 30 * 86_400_000
+const kept = days(30)
 /** Rows of one statement: a purge never holds up the requests. */
 export const batch = 500
 

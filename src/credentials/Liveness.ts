@@ -1,17 +1,17 @@
 /** Interface 3 as functions of a clock. Pure: rows and a time in, a state out. */
+import { days } from "#src/Days.ts"
 
 export type Life = "live" | "expired" | "revoked"
 
-const day = 86_400_000
 /** "token without expiry (older rule): stops after 90 days unused"; the same for a CLI grant (interface 8). */
-export const idleLimit = 90 * day
+export const idleLimit = days(90)
 /** "CLI login credential: at most 180 days" (interface 8). */
-export const grantLife = 180 * day
+export const grantLife = days(180)
 /** "creator deactivated grace period: 7 days" (interface 8). */
-export const creatorGrace = 7 * day
+export const creatorGrace = days(7)
 /** Sessions: 12 h idle, 7 d absolute (decisions 2). */
-export const sessionIdleLimit = day / 2
-export const sessionLife = 7 * day
+export const sessionIdleLimit = days(0.5)
+export const sessionLife = days(7)
 
 /** A date reached is a date passed: "expiry date reached - refused from then on". */
 const reached = (date: Date | null, now: number): boolean => date !== null && date.getTime() <= now

@@ -23,6 +23,8 @@ import { countAddress } from "#src/http/AddressLimit.ts"
 import { judge, respond } from "#src/http/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/RequestContext.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { isLoopbackHost } from "#src/net/Loopback.ts"
+import { pathOf } from "#src/net/RequestPath.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import * as Paths from "./Paths.ts"
@@ -79,7 +81,6 @@ export const shown = (node: VNode, problem: AnyApiError | undefined): Response =
   return retryAfter === undefined ? page : HttpServerResponse.setHeader(page, "retry-after", retryAfter)
 }
 
-const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 const hostname = (host: string) => host.replace(/:\d+$/, "").toLowerCase()
 
 export const make = (assets: Assets) =>
@@ -97,16 +98,15 @@ export const make = (assets: Assets) =>
      */
     const strayed = (request: HttpServerRequest.HttpServerRequest): boolean => {
       const host = hostname(request.headers["host"] ?? ownHost)
-      return request.method === "GET" && host !== ownHost && loopback.test(host) && loopback.test(ownHost)
+      return request.method === "GET" && host !== ownHost && isLoopbackHost(host) && isLoopbackHost(ownHost)
     }
 
     const visitor = Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
-      const mark = request.url.indexOf("?")
       const made: Visitor = {
         ui,
         caller: null,
-        path: mark === -1 ? request.url : request.url.slice(0, mark),
+        path: pathOf(request.url),
         now: yield* Clock.currentTimeMillis,
         notice: (yield* query).text("done")
       }

@@ -30,6 +30,7 @@ import { Authenticate, type Named, type Verified } from "#src/credentials/Authen
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { pathOf } from "#src/net/RequestPath.ts"
 import { countAddress } from "./AddressLimit.ts"
 import { countUse, recordRefusal } from "./CredentialUse.ts"
 import * as LostParameter from "./LostParameter.ts"
@@ -72,11 +73,7 @@ export const isCrossSite = (request: HttpServerRequest.HttpServerRequest, baseUr
     const { origin } = request.headers
     return (origin !== undefined && origin !== baseUrl) || !sameSite(request.headers["sec-fetch-site"])
   }
-  const mark = request.url.indexOf("?")
-  return (
-    valueRoutes.has(mark === -1 ? request.url : request.url.slice(0, mark)) &&
-    !sameSite(request.headers["sec-fetch-site"])
-  )
+  return valueRoutes.has(pathOf(request.url)) && !sameSite(request.headers["sec-fetch-site"])
 }
 
 const make = Effect.gen(function* () {

@@ -28,6 +28,7 @@ import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { pathOf } from "#src/net/RequestPath.ts"
 import { countAddress, countDeviceStart } from "./AddressLimit.ts"
 import { causeText } from "./CauseText.ts"
 import * as LostParameter from "./LostParameter.ts"
@@ -226,8 +227,7 @@ export const layer = HttpApiBuilder.middleware(
       return Effect.flatMap(crypto.uuid, (id) =>
         Effect.contextWithEffect((context: Context.Context<HttpServerRequest.HttpServerRequest>) => {
           const request = Context.get(context, HttpServerRequest.HttpServerRequest)
-          const mark = request.url.indexOf("?")
-          const path = mark === -1 ? request.url : request.url.slice(0, mark)
+          const path = pathOf(request.url)
           const { method } = request
           const reads = method === "GET" || method === "HEAD"
           const exchange = exchangeOf(id, request, trusted)

@@ -14,6 +14,7 @@ import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
 import { type Policy, RateLimiter } from "#src/limits/RateLimiter.ts"
+import { pathOf, queryOf } from "#src/net/RequestPath.ts"
 import * as ClientMetadata from "#src/oauth/ClientMetadata.ts"
 import { isInteractionCookie } from "#src/oauth/Consent.ts"
 import * as Dispatch from "#src/oauth/Dispatch.ts"
@@ -217,8 +218,7 @@ const make = Effect.gen(function* () {
 
   const authorize = Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
-    const mark = request.url.indexOf("?")
-    const given = new URLSearchParams(mark === -1 ? "" : request.url.slice(mark + 1))
+    const given = new URLSearchParams(queryOf(request.url))
     const clientId = given.get("client_id") ?? ""
     if (clientId.startsWith("https://")) yield* limit("client-document", documentPolicy)
     const params = normalized(authorizationOf(given), server, true)
@@ -239,10 +239,9 @@ const make = Effect.gen(function* () {
 
   const resume = Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
-    const mark = request.url.indexOf("?")
     const answered = yield* dispatch({
       method: "GET",
-      url: mark === -1 ? request.url : request.url.slice(0, mark),
+      url: pathOf(request.url),
       headers: { accept: "text/html", cookie: cookiesIn(request) }
     })
     return told(answered)

@@ -1,9 +1,9 @@
 /** What each plan allows, and the limits that hold on every plan (interface 8, decisions 4). */
 import type { Plan } from "#schema/Scopes.ts"
+import { days } from "#src/Days.ts"
 
-const day = 86_400_000
 /** Lifetime choices of an API token (interface 8), in milliseconds; a year is 365 days. */
-export const lifetimes = { "1d": day, "7d": 7 * day, "30d": 30 * day, "90d": 90 * day, "1y": 365 * day } as const
+export const lifetimes = { "1d": days(1), "7d": days(7), "30d": days(30), "90d": days(90), "1y": days(365) } as const
 export type Lifetime = keyof typeof lifetimes
 
 export interface PlanLimits {

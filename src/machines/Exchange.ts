@@ -11,6 +11,7 @@ import * as Option from "effect/Option"
 import type { EnvironmentId, ProjectId, RuleId, TeamId, UserId } from "#schema/Ids.ts"
 import type { AccessLevel, Plan } from "#schema/Scopes.ts"
 import { codePoints, isPlainName } from "#schema/Values.ts"
+import { days } from "#src/Days.ts"
 import { Audit, type AuditEvent } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
@@ -48,7 +49,7 @@ const perRule: Policy = [
 const recordedDenials: Policy = [{ limit: 10, millis: 60_000 }]
 
 /** Expired tokens of machines stay this long, so that they are told apart from unknown ones. */
-const keptAfterExpiry = 86_400_000
+const keptAfterExpiry = days(1)
 
 interface RuleRow extends RuleStanding {
   readonly id: RuleId

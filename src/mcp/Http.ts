@@ -28,6 +28,7 @@ import { judge } from "#src/http/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/RequestContext.ts"
 import { Shutdown } from "#src/http/Shutdown.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { isLoopbackHost } from "#src/net/Loopback.ts"
 import { answersTopic } from "#src/secrets/ValueRequests.ts"
 import { type Change, Changes, retryMillis, teamOf } from "./Changes.ts"
 import { type Challenge, Credentials, lacksScopes, missingScopes, nothingPresented } from "./Credentials.ts"
@@ -90,23 +91,21 @@ const acceptsBoth = (accept: string | undefined): boolean =>
   (accept.includes("*/*") || (accept.includes("application/json") && accept.includes("text/event-stream")))
 const mediaType = /^\s*application\/json\s*(?:;|$)/i
 
-const loopback: ReadonlySet<string> = new Set(["127.0.0.1", "localhost", "[::1]"])
-
 /** `Host` and `Origin` that a request to this address can have (CVE-2025-66414): a name that was rebound has another. */
 const guard = (baseUrl: string) => {
   const base = new URL(baseUrl)
-  const local = loopback.has(base.hostname)
+  const local = isLoopbackHost(base.hostname)
   const hostnameOf = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined)
   const isHost = (header: string | undefined): boolean => {
     if (header === undefined || !/^[\w.:[\]-]{1,255}$/.test(header)) return false
     const hostname = hostnameOf(`http://${header}`)?.hostname
-    return hostname !== undefined && (hostname === base.hostname || (local && loopback.has(hostname)))
+    return hostname !== undefined && (hostname === base.hostname || (local && isLoopbackHost(hostname)))
   }
   /** A page on the same machine is as trusted as a program on it; any other page must be of this very origin. */
   const isOrigin = (header: string | undefined): boolean => {
     if (header === undefined || header === base.origin) return true
     const origin = hostnameOf(header)
-    return origin !== undefined && origin.origin === header && local && loopback.has(origin.hostname)
+    return origin !== undefined && origin.origin === header && local && isLoopbackHost(origin.hostname)
   }
   return { isHost, isOrigin }
 }

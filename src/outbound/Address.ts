@@ -1,5 +1,6 @@
 /** Which addresses a server may call on behalf of somebody who only wrote down an address. Pure. */
 import { BlockList, isIP } from "node:net"
+import { hostOf, isLoopbackHost } from "#src/net/Loopback.ts"
 
 const list = (entries: ReadonlyArray<readonly [net: string, prefix: number]>, family: "ipv4" | "ipv6") => {
   const made = new BlockList()
@@ -39,8 +40,6 @@ const special6 = list(
   ],
   "ipv6"
 )
-const loopback4 = list([["127.0.0.0", 8]], "ipv4")
-const loopback6 = list([["::1", 128]], "ipv6")
 
 export const isPublicAddress = (address: string): boolean => {
   switch (isIP(address)) {
@@ -52,22 +51,6 @@ export const isPublicAddress = (address: string): boolean => {
       return false
   }
 }
-
-export const isLoopbackAddress = (address: string): boolean => {
-  switch (isIP(address)) {
-    case 4:
-      return loopback4.check(address, "ipv4")
-    case 6:
-      return !address.includes("%") && loopback6.check(address, "ipv6")
-    default:
-      return false
-  }
-}
-
-/** Of a URL: brackets of an IPv6 literal are taken off. */
-export const hostOf = (url: URL): string => url.hostname.replace(/^\[(.*)\]$/, "$1")
-
-export const isLoopbackHost = (host: string): boolean => host === "localhost" || isLoopbackAddress(host)
 
 /**
  * An address that may be written down: https, no credentials, no fragment; plain http only to loopback and only where

@@ -10,7 +10,8 @@ import * as Http from "node:http"
 import * as Https from "node:https"
 import { isIP, type LookupFunction } from "node:net"
 import { AppConfig } from "#src/AppConfig.ts"
-import { hostOf, isAllowedUrl, isLoopbackAddress, isLoopbackHost, isPublicAddress } from "./Address.ts"
+import { hostOf, isLoopbackAddress, isLoopbackHost } from "#src/net/Loopback.ts"
+import { isAllowedUrl, isPublicAddress } from "./Address.ts"
 
 export class OutboundFailed extends Data.TaggedError("OutboundFailed")<{
   /** The address is not one to be called; nobody answered; the answer took too long; it was too large. */
@@ -52,9 +53,9 @@ const guardedLookup =
 
 export class Outbound extends Effect.Service<Outbound>()("outbound/Outbound", {
   effect: Effect.gen(function* () {
-    const { baseUrl } = yield* AppConfig
-    /** A server that only its own machine reaches may call its own machine: trying things out, and tests. */
-    const local = isLoopbackHost(hostOf(new URL(baseUrl)))
+    const { baseUrl, host } = yield* AppConfig
+    /** A server that only its own machine reaches may call its own machine: for a trial, and for tests. */
+    const local = isLoopbackHost(host) && isLoopbackHost(hostOf(new URL(baseUrl)))
     const allowedAddress = (address: string) => isPublicAddress(address) || (local && isLoopbackAddress(address))
     const lookup = guardedLookup(allowedAddress)
 
@@ -125,6 +126,6 @@ export class Outbound extends Effect.Service<Outbound>()("outbound/Outbound", {
         })
       })
 
-    return { local, allows, send } as const
+    return { allows, send } as const
   })
 }) {}

@@ -21,6 +21,7 @@ import type { MyTeam, Person } from "#schema/IdentityApi.ts"
 import { type TeamId, type UserId, UserIdOut } from "#schema/Ids.ts"
 import type { Plan, Role } from "#schema/Scopes.ts"
 import type { AcceptInvitation, Invitation, Invite } from "#schema/TeamsApi.ts"
+import { days } from "#src/Days.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
@@ -32,7 +33,7 @@ import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 
-const invitationLife = 7 * 86_400_000
+const invitationLife = days(7)
 
 /** The sentence of a member that the shape requires: whether these are needed shows only when the person is looked up. */
 const missing = (field: string) => new ValidationFailed({ field, message: "This member is required." })

@@ -7,6 +7,7 @@ import { Forbidden, MemberNotFound } from "#schema/Errors.ts"
 import type { TeamId, UserId } from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
 import type { Member, UpdateMember } from "#schema/TeamsApi.ts"
+import { days } from "#src/Days.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
@@ -26,7 +27,7 @@ interface MemberRow {
 }
 
 /** A reset link opens an account: it waits for a day, not longer. */
-const resetLife = 86_400_000
+const resetLife = days(1)
 
 const memberOf = ({ active, email, name, role, userId }: MemberRow): Member => ({ userId, email, name, role, active })
 const managers: ReadonlySet<Role> = new Set(["owner", "admin"])

@@ -12,6 +12,7 @@ import * as Fiber from "effect/Fiber"
 import * as Queue from "effect/Queue"
 import type { TeamId, WebhookId } from "#schema/Ids.ts"
 import type { WebhookDelivery } from "#schema/WebhooksApi.ts"
+import { days } from "#src/Days.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
@@ -22,8 +23,8 @@ import { type SealedSecret, WebhookSecrets } from "./WebhookSecrets.ts"
 const answerWithin = 10_000
 /** Longer than a delivery can take. */
 export const lease = 60_000
-export const givenUpAfter = 86_400_000
-const keptFor = 7 * 86_400_000
+export const givenUpAfter = days(1)
+const keptFor = days(7)
 const firstPause = 5_000
 const longestPause = 3_600_000
 /** At once in one process; of them for one team, and to one webhook: slow receivers leave room for others. */

@@ -13,6 +13,7 @@ import type {
   WebhookEvent,
   WebhookWithSecret
 } from "#schema/WebhooksApi.ts"
+import { days } from "#src/Days.ts"
 import { actorOf, Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
@@ -29,7 +30,7 @@ type Manage = TeamPermit<"tokens:manage">
 export const webhooksPerTeam = 20
 const shownDeliveries = 100
 /** For so long after a rotation the old secret signs as well. */
-export const rotationOverlap = 86_400_000
+export const rotationOverlap = days(1)
 const testEvent = "webhook.test"
 
 interface WebhookRow {

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { isAllowedUrl, isLoopbackAddress, isPublicAddress } from "#src/outbound/Address.ts"
+import { isLoopbackAddress } from "#src/net/Loopback.ts"
+import { isAllowedUrl, isPublicAddress } from "#src/outbound/Address.ts"
 
 const inside = [
   "0.0.0.0",

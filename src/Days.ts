@@ -1,0 +1,2 @@
+/** So many days, in milliseconds. */
+export const days = (n: number): number => n * 86_400_000
