@@ -107,7 +107,8 @@ export class SessionApi extends HttpApiGroup.make("session")
       .annotateContext(
         operation({
           summary: "Change the own password",
-          description: "Revokes the API tokens that the person created.",
+          description:
+            "Ends the person's other sessions, CLI and OAuth grants, and device approvals that were not fetched yet; revokes the API tokens that they created. The session gets a new cookie.",
           request: { currentPassword: "correct horse battery staple", newPassword: "another horse battery staple" },
           response: { changed: true }
         })

@@ -8,10 +8,11 @@ import type { CliGrant } from "#schema/DeviceApi.ts"
 import { GrantNotFound } from "#schema/Errors.ts"
 import type { EnvironmentId, GrantId, InstallationId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
 import type { Scope } from "#schema/Scopes.ts"
-import { Audit, type AuditEvent } from "#src/access/Audit.ts"
+import { Audit } from "#src/access/Audit.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { issue } from "./Issue.ts"
 import * as Liveness from "./Liveness.ts"
+import { inEachTeam } from "./TeamTrails.ts"
 
 export interface GrantTeam {
   readonly id: TeamId
@@ -62,13 +63,6 @@ export const hostOf = (row: { readonly hostname: string | null; readonly os: str
         ...(row.hostname === null ? {} : { hostname: row.hostname }),
         ...(row.os === null ? {} : { os: row.os })
       }
-
-/** One entry in the trail of each team that the grant reaches, or one in none. */
-export const inEachTeam = (
-  teams: ReadonlyArray<{ readonly id: TeamId }>,
-  event: Omit<AuditEvent, "teamId">
-): ReadonlyArray<AuditEvent> =>
-  teams.length === 0 ? [{ ...event, teamId: null }] : teams.map((team) => ({ ...event, teamId: team.id }))
 
 const maxListed = 500
 
@@ -146,12 +140,15 @@ export class CliGrants extends Effect.Service<CliGrants>()("credentials/CliGrant
         RETURNING c.hostname, ${teamsOf}`
       if (revoked.length === 0) return false
       yield* audit.append(
-        ...inEachTeam(revoked[0].teams, {
-          actor: caller,
-          action: "grant.revoke",
-          outcome: "allowed",
-          target: { type: "cli_grant", id, name: revoked[0].hostname ?? "" }
-        })
+        ...inEachTeam(
+          revoked[0].teams.map((team) => team.id),
+          {
+            actor: caller,
+            action: "grant.revoke",
+            outcome: "allowed",
+            target: { type: "cli_grant", id, name: revoked[0].hostname ?? "" }
+          }
+        )
       )
       return true
     })

@@ -39,8 +39,9 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
 import { RateLimiter, userCodePolicy } from "#src/limits/RateLimiter.ts"
-import { CliGrants, hostOf, inEachTeam } from "./CliGrants.ts"
+import { CliGrants, hostOf } from "./CliGrants.ts"
 import { issue } from "./Issue.ts"
+import { inEachTeam } from "./TeamTrails.ts"
 import * as TokenText from "./TokenText.ts"
 import * as UserCode from "./UserCode.ts"
 
@@ -197,12 +198,15 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
       if (delivered.length === 0) return yield* Effect.dieMessage("device request delivered twice")
       const email = row.decidedByEmail ?? ""
       yield* audit.append(
-        ...inEachTeam(teams, {
-          actor: { userId: decidedBy, email },
-          action: "grant.issue",
-          outcome: "allowed",
-          target: { type: "cli_grant", id: grant.id, name: row.hostname ?? "" }
-        })
+        ...inEachTeam(
+          teams.map((team) => team.id),
+          {
+            actor: { userId: decidedBy, email },
+            action: "grant.issue",
+            outcome: "allowed",
+            target: { type: "cli_grant", id: grant.id, name: row.hostname ?? "" }
+          }
+        )
       )
       const answer: DevicePollResponse = {
         status: machine ? "granted-machine" : "granted",
@@ -493,7 +497,7 @@ export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/De
             })
             yield* audit.append(
               ...inEachTeam(
-                teams.map(({ teamId }) => ({ id: teamId })),
+                teams.map(({ teamId }) => teamId),
                 { actor: caller, action: "device.approve", outcome: "allowed", target }
               )
             )

@@ -7,6 +7,7 @@
  * | invitations              | 7 days after they were made          | 30 days later  |
  * | password reset links     | a day after they were made           | 30 days later  |
  * | CLI grants               | 180 days after their delivery        | 30 days later  |
+ * | known devices            | 90 days after the last sign-in       | 30 days later  |
  *
  * What was revoked or used before its end stays as long as it would have without that: until it is forgotten, whoever
  * presents it learns what became of it (CREDENTIAL_EXPIRED, CREDENTIAL_REVOKED); from then on it is as unknown as any
@@ -23,7 +24,7 @@ import * as Effect from "effect/Effect"
 import { days } from "#src/Days.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 
-const tables = ["sessions", "invitations", "password_resets", "cli_grants"] as const
+const tables = ["sessions", "invitations", "password_resets", "cli_grants", "known_devices"] as const
 
 /** Milliseconds. */
 const kept = days(30)

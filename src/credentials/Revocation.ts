@@ -86,12 +86,10 @@ export class Revocation extends Effect.Service<Revocation>()("credentials/Revoca
       yield* sql`UPDATE oauth_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`
     }, Effect.orDie)
 
-    /** All sessions of the person but `keep`. */
-    const sessionsOf = Effect.fnUntraced(function* (userId: UserId, keep: string | null) {
+    /** All sessions of the person. */
+    const sessionsOf = Effect.fnUntraced(function* (userId: UserId) {
       const now = yield* DateTime.nowAsDate
-      yield* sql`
-        UPDATE sessions SET revoked_at = ${now}
-        WHERE user_id = ${userId} AND revoked_at IS NULL AND (${keep}::uuid IS NULL OR id <> ${keep})`
+      yield* sql`UPDATE sessions SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`
     }, Effect.orDie)
 
     /** "Signed out when it was the last" team (decisions 9). */

@@ -209,7 +209,7 @@ const ResetPage = ({ code, problem, who }: Shown & { readonly code: string }) =>
   <Card
     who={who}
     title="Set a new password"
-    lead="This ends your sessions and CLI logins everywhere, and revokes the API tokens that you created."
+    lead="This ends your sessions, CLI logins and connected agents, and revokes the API tokens that you created."
   >
     <form method="post" action="/app/reset">
       <General problem={problem} fields={["newPassword"]} />
@@ -251,7 +251,9 @@ const AccountPage = ({ problem, visit }: { readonly visit: Visit; readonly probl
         hint={passwordHintAfter(problem)}
         problem={problem}
       />
-      <p class="hint">Your other sessions end, and API tokens that you created are revoked.</p>
+      <p class="hint">
+        This ends your other sessions, CLI logins and connected agents, and revokes the API tokens that you created.
+      </p>
       <div class="buttons">
         <button class="button button-primary">Change the password</button>
       </div>
@@ -409,9 +411,9 @@ export const routes = (pages: Pages) =>
             newPassword: form.text("newPassword")
           }).pipe(Effect.flatMap((input) => sessions.changePassword(visit.caller, input)))
         )
-        return Either.isLeft(changed)
-          ? shown(<AccountPage visit={visit} problem={changed.left} />, changed.left)
-          : Html.seeOther(withNotice(Paths.account, "password-changed"))
+        if (Either.isLeft(changed)) return shown(<AccountPage visit={visit} problem={changed.left} />, changed.left)
+        yield* cookie.set(changed.right)
+        return Html.seeOther(withNotice(Paths.account, "password-changed"))
       })
     )
 

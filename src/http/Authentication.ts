@@ -37,8 +37,9 @@ import * as LostParameter from "./LostParameter.ts"
 import { CurrentExchange } from "./RequestContext.ts"
 
 /** `Secure` cookies and their `__Host-` prefix need https; plain http is for loopback only (decisions 2). */
-export const sessionCookie = (baseUrl: string): string =>
-  baseUrl.startsWith("https:") ? "__Host-ampoule_session" : "ampoule_session"
+const cookieName = (baseUrl: string, name: string): string => (baseUrl.startsWith("https:") ? `__Host-${name}` : name)
+export const sessionCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_session")
+export const deviceCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_device")
 
 const bearer = /^bearer(?: +(.*))?$/i
 

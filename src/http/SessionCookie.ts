@@ -1,4 +1,4 @@
-/** The session cookie (decisions 2), and the routes that open a session without having one. */
+/** The cookies of the dashboard: a session, and the device that signed in. The routes that open a session without one. */
 import * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -6,13 +6,16 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { CrossSiteRequest } from "#schema/Errors.ts"
 import type { Settings } from "#src/AppConfig.ts"
+import type { OpenedSession } from "#src/credentials/Accounts.ts"
 import type { Authenticate } from "#src/credentials/Authenticate.ts"
+import { deviceLife } from "#src/credentials/KnownDevices.ts"
 import { sessionLife } from "#src/credentials/Liveness.ts"
-import type { OpenedSession } from "#src/credentials/Sessions.ts"
-import { isCrossSite, sessionCookie } from "./Authentication.ts"
+import type { PresentedCookies } from "#src/credentials/Sessions.ts"
+import { deviceCookie, isCrossSite, sessionCookie } from "./Authentication.ts"
 
 export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
-  const name = sessionCookie(baseUrl)
+  const session = sessionCookie(baseUrl)
+  const device = deviceCookie(baseUrl)
   const { origin, protocol } = new URL(baseUrl)
   const attributes = { httpOnly: true, path: "/", sameSite: "lax", secure: protocol === "https:" } as const
 
@@ -21,13 +24,14 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
     isCrossSite(request, origin) ? new CrossSiteRequest() : Effect.void
   )
 
-  /** What the browser presents, good or not. */
-  const presented = Effect.map(HttpServerRequest.HttpServerRequest, ({ cookies }) =>
-    cookies[name] === undefined ? null : Redacted.make(cookies[name])
-  )
+  /** What the browser presents, valid or not. */
+  const presented = Effect.map(HttpServerRequest.HttpServerRequest, ({ cookies }): PresentedCookies => {
+    const read = (name: string) => (cookies[name] === undefined ? null : Redacted.make(cookies[name]))
+    return { session: read(session), device: read(device) }
+  })
 
   /** The person whom a living session names; null for anything else. */
-  const signedIn = Effect.flatMap(presented, (text) =>
+  const signedIn = Effect.flatMap(presented, ({ session: text }) =>
     text === null
       ? Effect.succeed(null)
       : authenticate.authenticate(Redacted.value(text)).pipe(
@@ -36,22 +40,25 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
         )
   )
 
-  const set = (session: OpenedSession) =>
+  const set = (opened: OpenedSession) =>
     HttpApp.appendPreResponseHandler((_request, response) =>
-      Effect.orDie(
-        HttpServerResponse.setCookie(response, name, Redacted.value(session.text), {
-          ...attributes,
-          maxAge: sessionLife
-        })
+      HttpServerResponse.setCookie(response, session, Redacted.value(opened.text), {
+        ...attributes,
+        maxAge: sessionLife
+      }).pipe(
+        Effect.flatMap(
+          HttpServerResponse.setCookie(device, Redacted.value(opened.device), { ...attributes, maxAge: deviceLife })
+        ),
+        Effect.orDie
       )
     )
 
   /**
-   * The browser forgets the session and what it kept of the pages. `"cookies"` is not said: it would sign the person out
-   * of everything else under the same registrable domain.
+   * The browser forgets the session and what it kept of the pages, and stays a known device. `"cookies"` is not said: it
+   * would sign the person out of everything else under the same registrable domain.
    */
   const clear = HttpApp.appendPreResponseHandler((_request, response) =>
-    Effect.orDie(HttpServerResponse.setCookie(response, name, "", { ...attributes, maxAge: 0 })).pipe(
+    Effect.orDie(HttpServerResponse.setCookie(response, session, "", { ...attributes, maxAge: 0 })).pipe(
       Effect.map(HttpServerResponse.setHeader("clear-site-data", '"cache", "storage"'))
     )
   )

@@ -30,7 +30,7 @@ export const layer = HttpApiBuilder.group(ServerApi, "session", (handlers) =>
       )
       .handle("changePassword", ({ payload }) =>
         Effect.gen(function* () {
-          yield* sessions.changePassword(yield* CurrentCaller, payload)
+          yield* cookie.set(yield* sessions.changePassword(yield* CurrentCaller, payload))
           return { changed: true }
         })
       )

@@ -12,6 +12,7 @@ import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -44,7 +45,25 @@ const signIn = (
     headers: { "x-forwarded-for": more.ip ?? `198.51.${++addresses >> 8}.${addresses & 255}`, ...more.headers }
   })
 const cookieOf = (answer: TestApp.Answer) => /^[^=]+=([^;]*)/.exec(answer.headers.get("set-cookie") ?? "")?.[1] ?? ""
+/** `name=value` of the cookie by which a browser is known the next time. */
+const deviceOf = (answer: TestApp.Answer) =>
+  answer.headers
+    .getSetCookie()
+    .find((cookie) => /^(?:__Host-)?ampoule_device=/.test(cookie))
+    ?.split(";")[0] ?? ""
 const codeOf = (answer: TestApp.Answer) => [answer.status, answer.json?.code]
+
+/** What a client of `/mcp` holds. */
+const oauthGrant = (person: World.Person) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const crypto = yield* Crypto
+    const now = new Date().toISOString()
+    yield* sql`
+      INSERT INTO oauth_grants (id, user_id, client_id, client_name, redirect_host, scopes, payload, created_at, expires_at)
+      VALUES (${yield* crypto.uuid}, ${person.id}, 'client', 'Agent', 'localhost', ${["secrets:read"]}::text[],
+        '{}'::jsonb, ${now}, ${now})`
+  })
 
 interface TrailRow {
   readonly action: string
@@ -71,10 +90,16 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
         user: person,
         teams: [{ id: team.id, name: "Team", role: "owner", plan: "team" }]
       })
+      const [session, device, ...more] = answer.headers.getSetCookie()
       assert.match(
-        answer.headers.get("set-cookie") ?? "",
+        session ?? "",
         /^ampoule_session=amp_ss_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}; Max-Age=604800; Path=\/; HttpOnly; SameSite=Lax$/
       )
+      assert.match(
+        device ?? "",
+        /^ampoule_device=[0-9A-Za-z]{16}\.[0-9A-Za-z]{43}; Max-Age=7776000; Path=\/; HttpOnly; SameSite=Lax$/
+      )
+      assert.lengthOf(more, 0)
       const me = yield* TestApp.get("/me", { session: cookieOf(answer) })
       assert.deepStrictEqual(me.json, { ...answer.json, activeTeam: team.id })
       assert.deepInclude((yield* trail(team.id)).at(-1), { action: "session.create", outcome: "allowed" })
@@ -134,6 +159,70 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
       for (let i = 0; i < 10; i++) yield* signIn(`nobody${i}@example.com`, { ip })
       for (let i = 0; i < 15; i++) assert.strictEqual((yield* signIn(person.email, { ip })).status, 429)
       assert.strictEqual((yield* signIn(person.email)).status, 200)
+    })
+  )
+
+  it.effect("are not limited when they succeed, neither per e-mail nor per address", () =>
+    Effect.gen(function* () {
+      const { person } = yield* owner
+      const ip = "203.0.113.11"
+      for (let i = 0; i < 12; i++) assert.strictEqual((yield* signIn(person.email, { ip })).status, 200)
+    })
+  )
+
+  it.effect("have attempts of their own on a device that signed in before, whoever uses up the person's", () =>
+    Effect.gen(function* () {
+      const { person } = yield* owner
+      const ip = "203.0.113.12"
+      const headers = { cookie: deviceOf(yield* signIn(person.email)) }
+      const lockOut = Effect.gen(function* () {
+        for (let i = 0; i < 10; i++) yield* signIn(person.email, { password: "not the password" })
+        for (let i = 0; i < 10; i++) yield* signIn(`nobody${i}@example.com`, { ip })
+      })
+      yield* lockOut
+      assert.strictEqual((yield* signIn(person.email)).status, 429)
+      const known = yield* signIn(person.email, { ip, headers })
+      assert.strictEqual(known.status, 200, known.text)
+      assert.strictEqual(deviceOf(known), headers.cookie, "the device keeps its cookie")
+
+      for (let i = 0; i < 10; i++) {
+        assert.strictEqual((yield* signIn(person.email, { password: "not the password", headers })).status, 401)
+      }
+      assert.strictEqual((yield* signIn(person.email, { headers })).status, 429)
+    })
+  )
+
+  it.effect("know a device for one account only, for 90 days after its last sign-in", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { person } = yield* owner
+      const { person: other } = yield* owner
+      const device = deviceOf(yield* signIn(person.email))
+      for (let i = 0; i < 10; i++) {
+        yield* signIn(person.email, { password: "not the password" })
+        yield* signIn(other.email, { password: "not the password" })
+      }
+      const altered = device.endsWith("a") ? `${device.slice(0, -1)}b` : `${device.slice(0, -1)}a`
+      assert.strictEqual((yield* signIn(other.email, { headers: { cookie: device } })).status, 429)
+      assert.strictEqual((yield* signIn(person.email, { headers: { cookie: altered } })).status, 429)
+      assert.strictEqual((yield* signIn(person.email, { headers: { cookie: device } })).status, 200)
+      const stored = yield* sql<{ readonly row: string }>`
+        SELECT row_to_json(d)::text AS row FROM known_devices d WHERE user_id = ${person.id}`
+      assert.lengthOf(stored, 1)
+      assert.notInclude(stored[0]?.row, device.split(".")[1])
+
+      yield* MovableClock.advance(91 * 86_400_000)
+      for (let i = 0; i < 10; i++) yield* signIn(person.email, { password: "not the password" })
+      assert.strictEqual((yield* signIn(person.email, { headers: { cookie: device } })).status, 429)
+    })
+  )
+
+  it.effect("remember a bounded number of devices of one person", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { person } = yield* owner
+      for (let i = 0; i < 34; i++) yield* signIn(person.email)
+      assert.lengthOf(yield* sql`SELECT 1 FROM known_devices WHERE user_id = ${person.id}`, 32)
     })
   )
 
@@ -291,7 +380,9 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
         })
       )
       const refused = yield* Effect.flatMap(Sessions, (sessions) =>
-        Effect.flip(sessions.signIn({ email: person.email, password: Redacted.make(password) }, null))
+        Effect.flip(
+          sessions.signIn({ email: person.email, password: Redacted.make(password) }, { session: null, device: null })
+        )
       ).pipe(Effect.provide(Sessions.Default.pipe(Layer.provide(interleaved))))
       assert.strictEqual(refused._tag, "SIGN_IN_FAILED")
       assert.lengthOf(yield* sql`SELECT 1 FROM sessions WHERE user_id = ${person.id}`, 0)
@@ -333,7 +424,7 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
 layer(app, { excludeTestServices: true })("passwords over HTTP", (it) => {
   const change = (session: string, json: unknown) => TestApp.post("/me/password", { session, json })
 
-  it.effect("change with the current one: other sessions end, this one stays, the person's tokens are revoked", () =>
+  it.effect("end with a change: sessions, tokens, CLI grants, OAuth grants; this session gets a new cookie", () =>
     Effect.gen(function* () {
       const { person, team } = yield* owner
       const elsewhere = yield* World.team()
@@ -343,25 +434,75 @@ layer(app, { excludeTestServices: true })("passwords over HTTP", (it) => {
       const grant = yield* World.grant({ person, teams: [{ team, scopes: ["identity:read"] }] })
       const here = cookieOf(yield* signIn(person.email))
       const there = cookieOf(yield* signIn(person.email))
+      yield* oauthGrant(person)
 
       const answer = yield* change(here, { currentPassword: password, newPassword: nextPassword })
       assert.deepStrictEqual([answer.status, answer.json], [200, { changed: true }])
-      assert.strictEqual((yield* TestApp.get("/me", { session: here })).status, 200)
-      assert.deepStrictEqual(codeOf(yield* TestApp.get("/me", { session: there })), [401, "CREDENTIAL_REVOKED"])
-      for (const token of tokens) {
-        assert.deepStrictEqual(codeOf(yield* TestApp.get("/me/verify", { bearer: token.text })), [
-          401,
-          "CREDENTIAL_REVOKED"
-        ])
+      const renewed = cookieOf(answer)
+      assert.notStrictEqual(renewed, here)
+      assert.strictEqual((yield* TestApp.get("/me", { session: renewed })).status, 200)
+      for (const session of [here, there]) {
+        assert.deepStrictEqual(codeOf(yield* TestApp.get("/me", { session })), [401, "CREDENTIAL_REVOKED"])
+      }
+      for (const { text } of [...tokens, grant]) {
+        assert.deepStrictEqual(codeOf(yield* TestApp.get("/me/verify", { bearer: text })), [401, "CREDENTIAL_REVOKED"])
       }
       assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: colleague.text })).status, 200)
-      assert.strictEqual((yield* TestApp.get("/me", { bearer: grant.text })).status, 200)
+      const sql = yield* SqlClient.SqlClient
+      assert.lengthOf(yield* sql`SELECT 1 FROM oauth_grants WHERE user_id = ${person.id} AND revoked_at IS NULL`, 0)
       assert.deepStrictEqual(codeOf(yield* signIn(person.email)), [401, "SIGN_IN_FAILED"])
       assert.strictEqual((yield* signIn(person.email, { password: nextPassword })).status, 200)
 
       const entries = yield* trail(elsewhere.id)
       assert.isTrue(entries.some((entry) => entry.action === "password.change" && entry.outcome === "allowed"))
       assert.isTrue(entries.some((entry) => entry.action === "token.revoke" && entry.target?.name === "ci"))
+    })
+  )
+
+  it.effect("end, when they change, an approved login that no device fetched yet", () =>
+    Effect.gen(function* () {
+      const { person, team } = yield* owner
+      const session = cookieOf(yield* signIn(person.email))
+      const started = yield* TestApp.post("/auth/cli/device", { json: {} })
+      const approved = yield* TestApp.post(`/auth/cli/device/requests/${started.json.userCode}/approve`, {
+        session,
+        json: { teams: [{ teamId: team.id, scopes: ["identity:read"] }] }
+      })
+      assert.strictEqual(approved.status, 200, approved.text)
+      assert.strictEqual((yield* change(session, { currentPassword: password, newPassword: nextPassword })).status, 200)
+      const fetched = yield* TestApp.post("/auth/cli/device/token", { json: { deviceCode: started.json.deviceCode } })
+      assert.deepStrictEqual(fetched.json, { status: "failed", reason: "denied" })
+    })
+  )
+
+  it.effect("end, when they change, the devices that were known", () =>
+    Effect.gen(function* () {
+      const { person } = yield* owner
+      const before = deviceOf(yield* signIn(person.email))
+      const changed = yield* change(cookieOf(yield* signIn(person.email)), {
+        currentPassword: password,
+        newPassword: nextPassword
+      })
+      for (let i = 0; i < 10; i++) yield* signIn(person.email)
+      const next = { password: nextPassword }
+      assert.strictEqual((yield* signIn(person.email, { ...next, headers: { cookie: before } })).status, 429)
+      assert.strictEqual((yield* signIn(person.email, { ...next, headers: { cookie: deviceOf(changed) } })).status, 200)
+    })
+  )
+
+  it.effect("change while wrong passwords from elsewhere lock the person out, 10 wrong ones in 10 minutes", () =>
+    Effect.gen(function* () {
+      const { person } = yield* owner
+      const session = cookieOf(yield* signIn(person.email))
+      for (let i = 0; i < 10; i++) yield* signIn(person.email, { password: "not the password" })
+      assert.strictEqual((yield* signIn(person.email)).status, 429)
+      const changed = yield* change(session, { currentPassword: password, newPassword: nextPassword })
+      assert.strictEqual(changed.status, 200, changed.text)
+
+      const renewed = cookieOf(changed)
+      const guess = change(renewed, { currentPassword: "not the password", newPassword: password })
+      for (let i = 0; i < 10; i++) assert.strictEqual((yield* guess).status, 401)
+      assert.deepStrictEqual(codeOf(yield* guess), [429, "RATE_LIMITED"])
     })
   )
 
@@ -532,9 +673,14 @@ layer(TestApp.server.pipe(Layer.provideMerge(Layer.merge(TestApp.backends, TestA
     Effect.gen(function* () {
       const { person } = yield* owner
       const answer = yield* signIn(person.email, { headers: { origin: secureBase } })
+      const [session, device] = answer.headers.getSetCookie()
       assert.match(
-        answer.headers.get("set-cookie") ?? "",
+        session ?? "",
         /^__Host-ampoule_session=amp_ss_[0-9A-Za-z_]+; Max-Age=604800; Path=\/; HttpOnly; Secure; SameSite=Lax$/
+      )
+      assert.match(
+        device ?? "",
+        /^__Host-ampoule_device=[0-9A-Za-z.]+; Max-Age=7776000; Path=\/; HttpOnly; Secure; SameSite=Lax$/
       )
       const cookie = (name: string) => ({ headers: { cookie: `${name}=${cookieOf(answer)}` } })
       assert.strictEqual((yield* TestApp.get("/me", cookie("__Host-ampoule_session"))).status, 200)

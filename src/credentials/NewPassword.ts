@@ -1,0 +1,161 @@
+/**
+ * A new password, by the current one or by a reset link. Whoever knew the old one, or sat at a session, may have made
+ * credentials with it: everything that acts for the person ends, on every process, with the next request.
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import type { Caller } from "#schema/Caller.ts"
+import { CredentialExpired, CredentialInvalid, CredentialRevoked, SignInFailed } from "#schema/Errors.ts"
+import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
+import type { ChangePassword, ResetPassword } from "#schema/SessionApi.ts"
+import type { Audit } from "#src/access/Audit.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Attempts from "#src/limits/Attempts.ts"
+import { type RateLimiter, signInPolicy } from "#src/limits/RateLimiter.ts"
+import * as Rows from "#src/Rows.ts"
+import * as Accounts from "./Accounts.ts"
+import { ProofRow } from "./Issue.ts"
+import * as KnownDevices from "./KnownDevices.ts"
+import type { Passwords } from "./Passwords.ts"
+import { type Revocation, revocationEvents } from "./Revocation.ts"
+import { inEachTeam } from "./TeamTrails.ts"
+import * as TokenText from "./TokenText.ts"
+
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly passwords: Passwords
+  readonly limiter: RateLimiter
+  readonly audit: Audit
+  readonly revocation: Revocation
+}
+
+/**
+ * Part of the caller's transaction: sets the hash and ends every link, session, token, grant, undelivered approval and
+ * known device of the person. Sessions end before tokens and grants: what one of them is just creating is then seen by the
+ * later statement. Undefined = the password is not `expected` any more.
+ */
+const setPassword = Effect.fnUntraced(function* (
+  { revocation, sql }: Needs,
+  userId: UserId,
+  phc: string,
+  expected: string | null
+) {
+  const now = yield* DateTime.nowAsDate
+  yield* revocation.linksBy(userId, null)
+  yield* revocation.resetLinksOf(userId)
+  const changed = yield* Rows.exists(sql`
+    UPDATE users SET password_hash = ${phc}, updated_at = ${now}
+    WHERE id = ${userId} AND (${expected}::text IS NULL OR password_hash = ${expected}) RETURNING id`)
+  if (!changed) return undefined
+  yield* revocation.sessionsOf(userId)
+  const revoked = yield* revocation.tokensOf(userId, null)
+  yield* revocation.grantsOf(userId)
+  yield* KnownDevices.forget({ sql }, userId)
+  return revoked
+})
+
+const wrongPassword = () => new SignInFailed({ field: "currentPassword", message: "The current password is wrong." })
+
+/** Attempts of a signed-in person are their own: wrong passwords from elsewhere cannot keep them from changing theirs. */
+const verifyCurrent = ({ limiter, passwords }: Needs, account: Accounts.AccountRow, current: Redacted.Redacted) =>
+  Attempts.attempt(
+    limiter,
+    { buckets: [`password-change:${account.id}`], policy: signInPolicy },
+    Effect.filterOrFail(passwords.verify(account.passwordHash, current), ({ matches }) => matches, wrongPassword),
+    Predicate.isTagged(SignInFailed.code)
+  )
+
+/** Answers the session that replaces the caller's. */
+export const changePassword = Effect.fn("Sessions.changePassword")(function* (
+  needs: Needs,
+  caller: Caller,
+  input: ChangePassword
+) {
+  const { audit, passwords, sql } = needs
+  const account = caller.user === null ? undefined : yield* Accounts.find(needs, "id", caller.user.id)
+  if (account === undefined) return yield* new SignInFailed()
+  const teamIds = account.memberships.map((team) => team.id)
+  yield* Effect.tapErrorTag(verifyCurrent(needs, account, input.currentPassword), SignInFailed.code, (error) =>
+    audit.record(
+      ...inEachTeam(teamIds, { actor: caller, action: "password.change", outcome: "denied", reason: error._tag })
+    )
+  )
+  const phc = yield* passwords.hash(input.newPassword, "newPassword")
+  return yield* sql
+    .withTransaction(
+      Effect.gen(function* () {
+        const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
+        const revoked = yield* setPassword(needs, account.id, phc, account.passwordHash)
+        // Another change won: what was checked above is not the current password any more.
+        if (revoked === undefined) return yield* new SignInFailed()
+        const session = yield* Accounts.openSession(needs, account.id, activeTeam)
+        yield* audit.append(
+          ...inEachTeam(teamIds, { actor: caller, action: "password.change", outcome: "allowed" }),
+          ...revocationEvents(caller, revoked)
+        )
+        return session
+      })
+    )
+    .pipe(Effect.catchTag("SqlError", Effect.die))
+})
+
+const ResetRow = Schema.Struct({
+  id: Schema.String,
+  ...ProofRow.fields,
+  userId: UserIdOut,
+  /** Null: the operator made the link on the server. */
+  createdBy: Schema.NullOr(UserIdOut),
+  email: Schema.String,
+  expiresAt: Schema.DateFromSelf,
+  usedAt: Schema.NullOr(Schema.DateFromSelf),
+  teamIds: Schema.Array(TeamIdOut)
+})
+
+const openReset = Effect.fnUntraced(function* ({ sql }: Needs, code: Redacted.Redacted) {
+  const token = TokenText.parse(Redacted.value(code))
+  if (token?.kind !== "pr") return yield* new CredentialInvalid()
+  const reset = yield* Rows.findOne(
+    ResetRow,
+    sql`
+      SELECT r.id, r.salt, r.hash, r.user_id, r.created_by, u.email, r.expires_at, r.used_at,
+        array(SELECT m.team_id FROM memberships m WHERE m.user_id = r.user_id ORDER BY 1) AS team_ids
+      FROM password_resets r JOIN users u ON u.id = r.user_id WHERE r.lookup_id = ${token.id}`
+  )
+  if (!TokenText.verify(reset, token.secret) || reset === undefined) return yield* new CredentialInvalid()
+  if (reset.usedAt !== null) return yield* new CredentialRevoked()
+  if (reset.expiresAt.getTime() <= (yield* Clock.currentTimeMillis)) return yield* new CredentialExpired()
+  return reset
+})
+
+export const resetPassword = Effect.fn("Sessions.resetPassword")(function* (needs: Needs, input: ResetPassword) {
+  const { audit, passwords, revocation, sql } = needs
+  const reset = yield* openReset(needs, input.code)
+  const phc = yield* passwords.hash(input.newPassword, "newPassword")
+  yield* sql
+    .withTransaction(
+      Effect.gen(function* () {
+        const now = yield* DateTime.nowAsDate
+        const used = yield* Rows.exists(sql`
+          UPDATE password_resets SET used_at = ${now} WHERE id = ${reset.id} AND used_at IS NULL RETURNING id`)
+        if (!used) return yield* new CredentialRevoked()
+        // The person may have risen, or joined another team, since: a link made for a member opens no owner.
+        if (reset.createdBy !== null && !(yield* revocation.manages(reset.createdBy, reset.userId))) {
+          return yield* new CredentialRevoked()
+        }
+        const revoked = yield* setPassword(needs, reset.userId, phc, null)
+        if (revoked === undefined) return yield* new CredentialRevoked()
+        const actor = { userId: reset.userId, email: reset.email }
+        yield* audit.append(
+          ...inEachTeam(reset.teamIds, { actor, action: "password.reset", outcome: "allowed" }),
+          ...revocationEvents(actor, revoked)
+        )
+      })
+    )
+    .pipe(Effect.catchTag("SqlError", Effect.die))
+})
