@@ -13,6 +13,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import * as DataKeys from "#src/crypto/DataKeys.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
+import * as World from "#test/support/World.ts"
 
 /** A vault in front of the real one that can be down or hang, and counts what reaches it. */
 const switched = Effect.gen(function* () {
@@ -55,18 +56,8 @@ const server = (vault: Vault["Type"]) =>
   )
 
 const environment = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const crypto = yield* Crypto
-  const [teamId, projectId, environmentId] = yield* crypto.uuids(3)
-  const now = new Date(0)
-  yield* sql`INSERT INTO teams (id, name, plan, created_at, updated_at) VALUES (${teamId}, 'team', 'team', ${now}, ${now})`
-  yield* sql`
-    INSERT INTO projects (id, team_id, name, slug, created_at, updated_at)
-    VALUES (${projectId}, ${teamId}, 'project', 'project', ${now}, ${now})`
-  yield* sql`
-    INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
-    VALUES (${environmentId}, ${teamId}, ${projectId}, 'development', 'development', false, ${now}, ${now})`
-  return { teamId, projectId, environmentId }
+  const { development, id, team } = yield* World.project()
+  return { teamId: team.id, projectId: id, environmentId: development.id }
 })
 
 const keyCount = (environmentId: string) =>
@@ -78,9 +69,9 @@ const keyCount = (environmentId: string) =>
     return count
   })
 
-const World = Layer.mergeAll(TestDatabase.layer, Layer.provideMerge(VaultLocal.layerMemory, Crypto.Default))
+const services = Layer.mergeAll(TestDatabase.layer, Layer.provideMerge(VaultLocal.layerMemory, Crypto.Default))
 
-layer(World)("data keys", (it) => {
+layer(services)("data keys", (it) => {
   it.scoped("are made on first use and come back as the same key from another server", () =>
     Effect.gen(function* () {
       const at = yield* environment

@@ -15,8 +15,9 @@ import type { KeyContext } from "#schema/Vault.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
+import * as World from "#test/support/World.ts"
 
-const World = Layer.mergeAll(TestDatabase.layer, Crypto.Default, NodeFileSystem.layer)
+const services = Layer.mergeAll(TestDatabase.layer, Crypto.Default, NodeFileSystem.layer)
 
 const hexKey = (name: string) => createHash("sha256").update(name).digest("hex")
 const setting = (...names: ReadonlyArray<string>) => Option.some(Redacted.make(names.map(hexKey).join("\n")))
@@ -55,7 +56,7 @@ const refused = (dataDir: string, rootKey: VaultLocal.Options["rootKey"] = Optio
     return error.message
   })
 
-layer(World)("the local vault", (it) => {
+layer(services)("the local vault", (it) => {
   it.scoped("makes its root key at first start, for its own user only, and finds it again", () =>
     Effect.gen(function* () {
       const fs = yield* FileSystem.FileSystem
@@ -166,15 +167,10 @@ layer(World)("the local vault", (it) => {
       const sql = yield* SqlClient.SqlClient
       const crypto = yield* Crypto
       const { dataDir } = yield* fresh
-      const [teamId, projectId, environmentId, id] = yield* crypto.uuids(4)
+      const { development } = yield* World.project()
+      const environmentId = development.id
+      const id = yield* crypto.uuid
       const now = new Date(0)
-      yield* sql`INSERT INTO teams (id, name, plan, created_at, updated_at) VALUES (${teamId}, 'team', 'team', ${now}, ${now})`
-      yield* sql`
-        INSERT INTO projects (id, team_id, name, slug, created_at, updated_at)
-        VALUES (${projectId}, ${teamId}, 'project', 'project', ${now}, ${now})`
-      yield* sql`
-        INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
-        VALUES (${environmentId}, ${teamId}, ${projectId}, 'development', 'development', false, ${now}, ${now})`
       const before = yield* start(dataDir, setting("old"))
       const made = yield* before.generateDataKey(context(id))
       yield* sql`

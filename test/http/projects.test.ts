@@ -1,5 +1,4 @@
 import { assert, layer } from "@effect/vitest"
-import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -307,19 +306,11 @@ layer(TestApp.layer, { excludeTestServices: true })("environments", (it) => {
 
   it.effect("are at most 100 of a project, and projects 1,000 of a team, also when requests come at once", () =>
     Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
       const project = yield* World.project()
       const { team } = project
       const session = yield* sessionOf(team.owner)
-      const at = new Date()
-      yield* sql`
-        INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
-        SELECT gen_random_uuid(), ${team.id}::uuid, ${project.id}::uuid, 'e' || n, 'E', false, ${at}::timestamptz, ${at}::timestamptz
-        FROM generate_series(1, 95) AS n`
-      yield* sql`
-        INSERT INTO projects (id, team_id, name, slug, created_at, updated_at)
-        SELECT gen_random_uuid(), ${team.id}::uuid, 'P', 'p' || n, ${at}::timestamptz, ${at}::timestamptz
-        FROM generate_series(1, 997) AS n`
+      yield* World.fillerEnvironments(project, 95)
+      yield* World.fillerProjects(team, 997)
       for (const [path, left] of [
         [`/projects/${project.id}/environments`, 2],
         [`/teams/${team.id}/projects`, 2]

@@ -1,5 +1,4 @@
 import { assert, layer } from "@effect/vitest"
-import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Plans from "#src/limits/Plans.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -31,17 +30,8 @@ layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
 
   it.effect(`are at most ${Plans.teamsPerPerson} of one owner`, () =>
     Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
       const person = yield* World.person()
-      const at = new Date()
-      yield* sql`
-        WITH made AS (
-          INSERT INTO teams (id, name, plan, created_at, updated_at)
-          SELECT gen_random_uuid(), 'Filler', 'developer', ${at}::timestamptz, ${at}::timestamptz
-          FROM generate_series(1, ${Plans.teamsPerPerson - 1}::int) RETURNING id
-        )
-        INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
-        SELECT id, ${person.id}::uuid, 'owner', ${at}::timestamptz, ${at}::timestamptz FROM made`
+      yield* World.fillerTeams(person, Plans.teamsPerPerson - 1)
       const session = yield* sessionOf(person)
       const create = TestApp.post("/teams", { session, json: { name: "One more" } })
       const answers = yield* Effect.all([create, create, create], { concurrency: "unbounded" })

@@ -1,11 +1,9 @@
 /** Rows and callers for tests of services, below HTTP: each call makes a team of its own, so tests share a database. */
-import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as VaultLocal from "#layers/VaultLocal.ts"
 import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
 import type { Caller } from "#schema/Caller.ts"
-import { EnvironmentIdOut, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import type { Plan, Role } from "#schema/Scopes.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
@@ -20,6 +18,7 @@ import { Secrets } from "#src/secrets/Secrets.ts"
 import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
 import * as TestDatabase from "./TestDatabase.ts"
+import * as Rows from "./World.ts"
 
 /** The secrets services on a migrated test database and a vault in memory. */
 export const secretsLayer = Layer.merge(Secrets.Default, Maintenance.Default).pipe(
@@ -33,32 +32,24 @@ const at = new Date(0)
 
 /** A team with a project `demo`, environments `development` and `production` (protected), and an owner. */
 export const world = Effect.fnUntraced(function* (options: { readonly plan?: Plan } = {}) {
-  const sql = yield* SqlClient.SqlClient
-  const crypto = yield* Crypto
   const plan = options.plan ?? "team"
-  const [team, user, project, development, production] = yield* crypto.uuids(5)
-  yield* sql`INSERT INTO teams (id, name, plan, created_at, updated_at) VALUES (${team}, 'Team', ${plan}, ${at}, ${at})`
-  yield* sql`INSERT INTO users (id, email, name, password_hash, created_at, updated_at)
-    VALUES (${user}, ${`${user}@example.com`}, 'Ada', '', ${at}, ${at})`
-  yield* sql`INSERT INTO memberships (team_id, user_id, role, created_at, updated_at) VALUES (${team}, ${user}, 'owner', ${at}, ${at})`
-  yield* sql`INSERT INTO projects (id, team_id, name, slug, created_at, updated_at)
-    VALUES (${project}, ${team}, 'Demo', 'demo', ${at}, ${at})`
-  for (const [id, slug] of [
-    [development, "development"],
-    [production, "production"]
-  ]) {
-    yield* sql`INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
-      VALUES (${id}, ${team}, ${project}, ${slug}, ${slug}, ${slug === "production"}, ${at}, ${at})`
-  }
-  const teamId = TeamIdOut.make(team)
-  const userId = UserIdOut.make(user)
+  const {
+    development,
+    id: projectId,
+    production,
+    team
+  } = yield* Rows.project({
+    team: yield* Rows.team({ plan }),
+    slug: "demo"
+  })
+  const { id: teamId, owner } = team
 
   const person = (role: Role): Caller => ({
     kind: "session",
-    credentialId: user,
+    credentialId: owner.id,
     name: null,
-    user: { id: userId, email: `${user}@example.com`, name: "Ada" },
-    teams: [{ id: teamId, name: "Team", plan, role, scopes: null }],
+    user: owner,
+    teams: [{ id: teamId, name: team.name, plan, role, scopes: null }],
     accessLevel: null,
     mcpScopes: [],
     restrictions: { projectIds: null, environmentIds: null },
@@ -71,12 +62,12 @@ export const world = Effect.fnUntraced(function* (options: { readonly plan?: Pla
 
   return {
     teamId,
-    userId,
-    projectId: ProjectIdOut.make(project),
-    developmentId: EnvironmentIdOut.make(development),
-    productionId: EnvironmentIdOut.make(production),
-    development: EnvironmentSlug.make("development"),
-    production: EnvironmentSlug.make("production"),
+    userId: owner.id,
+    projectId,
+    developmentId: development.id,
+    productionId: production.id,
+    development: EnvironmentSlug.make(development.slug),
+    production: EnvironmentSlug.make(production.slug),
     person,
     owner: person("owner"),
     token: (options: Partial<Pick<Caller, "accessLevel" | "restrictions">> = {}): Caller => ({
@@ -84,7 +75,7 @@ export const world = Effect.fnUntraced(function* (options: { readonly plan?: Pla
       kind: "api_token",
       name: "ci",
       user: null,
-      teams: [{ id: teamId, name: "Team", plan, role: null, scopes: null }],
+      teams: [{ id: teamId, name: team.name, plan, role: null, scopes: null }],
       accessLevel: options.accessLevel ?? "write",
       restrictions: options.restrictions ?? { projectIds: null, environmentIds: null },
       machine: true

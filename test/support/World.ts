@@ -133,6 +133,44 @@ export const project = (options: { readonly team?: Team; readonly slug?: string 
     return made
   })
 
+/** `count` further teams of the person, with nothing in them: for tests of limits. */
+export const fillerTeams = (owner: Person, count: number) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const now = at(yield* Clock.currentTimeMillis)
+    yield* sql`
+      WITH made AS (
+        INSERT INTO teams (id, name, plan, created_at, updated_at)
+        SELECT gen_random_uuid(), 'Filler', 'developer', ${now}::timestamptz, ${now}::timestamptz
+        FROM generate_series(1, ${count}::int) RETURNING id
+      )
+      INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
+      SELECT id, ${owner.id}::uuid, 'owner', ${now}::timestamptz, ${now}::timestamptz FROM made`
+  })
+
+/** `count` further projects of the team without environments: for tests of limits. */
+export const fillerProjects = (team: { readonly id: TeamId }, count: number) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const now = at(yield* Clock.currentTimeMillis)
+    yield* sql`
+      INSERT INTO projects (id, team_id, name, slug, created_at, updated_at)
+      SELECT gen_random_uuid(), ${team.id}::uuid, 'Filler', 'filler-' || n, ${now}::timestamptz, ${now}::timestamptz
+      FROM generate_series(1, ${count}::int) AS n`
+  })
+
+/** `count` further environments of the project: for tests of limits. */
+export const fillerEnvironments = (project: Project, count: number) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const now = at(yield* Clock.currentTimeMillis)
+    yield* sql`
+      INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
+      SELECT gen_random_uuid(), ${project.team.id}::uuid, ${project.id}::uuid, 'filler-' || n, 'Filler', false,
+        ${now}::timestamptz, ${now}::timestamptz
+      FROM generate_series(1, ${count}::int) AS n`
+  })
+
 /** An API token. `projects`, `environments`: absent = all of the team. */
 export const token = (options: {
   readonly team: Team
