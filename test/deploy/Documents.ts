@@ -1,4 +1,4 @@
-/** What stands in the files of layers/deploy, as data. */
+/** What stands in the files of deploy, as data. */
 import { readdirSync, readFileSync } from "node:fs"
 import { isSeq, parseAllDocuments, type YAMLMap, YAMLSeq } from "yaml"
 
@@ -25,7 +25,7 @@ export const yaml = (file: string): ReadonlyArray<Document> =>
     return document.toJS()
   })
 
-const kubernetes = "layers/deploy/kubernetes"
+const kubernetes = "deploy/kubernetes"
 export const manifests = (): ReadonlyArray<Document> =>
   readdirSync(kubernetes)
     .filter((name) => name.endsWith(".yaml") && name !== "kustomization.yaml")

@@ -80,11 +80,11 @@ const make = Effect.gen(function* () {
     (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
   )
   const secrets = join(folder, "secrets")
-  execFileSync("sh", ["layers/deploy/make-secrets.sh", secrets], { stdio: "pipe" })
+  execFileSync("sh", ["deploy/make-secrets.sh", secrets], { stdio: "pipe" })
   const secret = (name: string) => readFileSync(join(secrets, name), "utf8")
 
   const postgres = yield* PostgresServer.make({
-    script: "layers/deploy/postgres-init.sh",
+    script: "deploy/postgres-init.sh",
     env: { POSTGRES_USER: "postgres", DATABASE_PASSWORD_FILE: join(secrets, "database_password") }
   })
   const redisPort = yield* Release.freePort

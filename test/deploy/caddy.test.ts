@@ -48,7 +48,7 @@ describe.skipIf(!available)("the Caddyfile", () => {
           (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
         )
         const file = join(folder, "Caddyfile")
-        const text = readFileSync("layers/deploy/Caddyfile", "utf8")
+        const text = readFileSync("deploy/Caddyfile", "utf8")
         assert.include(text, "api-1:4400 api-2:4400")
         writeFileSync(file, text.replace("api-1:4400 api-2:4400", `127.0.0.1:${first.port} 127.0.0.1:${second.port}`))
         const port = yield* Release.freePort

@@ -50,10 +50,10 @@ describe("docker-compose.yml", () => {
   it("names settings that exist, and gives secrets as files that are declared, made by the script and mounted", () => {
     const declared = Object.entries<{ file: string }>(compose.secrets)
     const folder = fs.mkdtempSync(path.join(tmpdir(), "ampoule-secrets-"))
-    execFileSync("layers/deploy/make-secrets.sh", [folder], { stdio: "pipe" })
+    execFileSync("deploy/make-secrets.sh", [folder], { stdio: "pipe" })
     for (const [name, { file }] of declared) {
       assert.isTrue(fs.existsSync(path.join(folder, path.basename(file))), name)
-      assert.strictEqual(path.dirname(file), "./layers/deploy/secrets")
+      assert.strictEqual(path.dirname(file), "./deploy/secrets")
     }
     fs.rmSync(folder, { recursive: true })
     for (const [name, service] of services) {
@@ -133,9 +133,9 @@ describe("docker-compose.yml", () => {
 
   it("says the same port to the processes, the balancer and the image", () => {
     const port = compose.services["api-1"].environment.AMPOULE_PORT
-    const caddyfile = fs.readFileSync("layers/deploy/Caddyfile", "utf8")
+    const caddyfile = fs.readFileSync("deploy/Caddyfile", "utf8")
     assert.include(caddyfile, `reverse_proxy api-1:${port} api-2:${port} {`)
-    const dockerfile = fs.readFileSync("layers/deploy/Dockerfile", "utf8")
+    const dockerfile = fs.readFileSync("deploy/Dockerfile", "utf8")
     assert.include(dockerfile, `EXPOSE ${port}`)
     assert.include(dockerfile, `AMPOULE_PORT=${port}`)
     assert.match(compose.services.balancer.ports[0], /:8080$/)
@@ -146,7 +146,7 @@ describe("docker-compose.yml", () => {
   })
 
   it("has an addition for TLS that changes services which are there", () => {
-    const [tls] = yaml("layers/deploy/compose.tls.yml")
+    const [tls] = yaml("deploy/compose.tls.yml")
     for (const name of Object.keys(tls.services)) assert.include(Object.keys(compose.services), name)
   })
 })
@@ -155,7 +155,7 @@ describe("make-secrets.sh", () => {
   it("draws long passwords that differ, for the owner of the folder, once", () => {
     const root = fs.mkdtempSync(path.join(tmpdir(), "ampoule-secrets-"))
     const folder = path.join(root, "secrets")
-    const run = () => execFileSync("layers/deploy/make-secrets.sh", [folder], { encoding: "utf8" })
+    const run = () => execFileSync("deploy/make-secrets.sh", [folder], { encoding: "utf8" })
     const read = () =>
       Object.fromEntries(fs.readdirSync(folder).map((name) => [name, fs.readFileSync(path.join(folder, name), "utf8")]))
     const said = run()
@@ -176,7 +176,7 @@ describe("make-secrets.sh", () => {
 })
 
 describe("the Dockerfile", () => {
-  const text = fs.readFileSync("layers/deploy/Dockerfile", "utf8").replaceAll("\\\n", "")
+  const text = fs.readFileSync("deploy/Dockerfile", "utf8").replaceAll("\\\n", "")
   const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"))
   const of = (instruction: string) =>
     lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.slice(instruction.length + 1))
@@ -219,7 +219,7 @@ describe("the Dockerfile", () => {
         const folder = yield* temporary
         const release = yield* Release.build
         const app = path.join(folder, "app")
-        execFileSync(process.execPath, ["layers/deploy/collect.mjs", app, path.join(release, "dist")], {
+        execFileSync(process.execPath, ["deploy/collect.mjs", app, path.join(release, "dist")], {
           stdio: "pipe"
         })
         const server = yield* Release.server(app, { AMPOULE_DATA_DIR: path.join(folder, "data") })
@@ -243,7 +243,7 @@ describe("the Kubernetes manifests", () => {
   const deployments = kind("Deployment")
 
   it.skipIf(!has("kubectl"))("are put together by kubectl, with the image pinned", () => {
-    const built = execFileSync("kubectl", ["kustomize", "layers/deploy/kubernetes"], { encoding: "utf8" })
+    const built = execFileSync("kubectl", ["kustomize", "deploy/kubernetes"], { encoding: "utf8" })
     assert.strictEqual(built.match(/^kind: /gm)?.length, documents.length)
     const images = [...built.matchAll(/image: (\S+)/g)].map(([, image]) => image)
     assert.strictEqual(images.length, 2)
@@ -344,7 +344,7 @@ describe("the Kubernetes manifests", () => {
 })
 
 describe("the systemd units", () => {
-  const folder = "layers/deploy/systemd"
+  const folder = "deploy/systemd"
   const units = fs.readdirSync(folder)
 
   it("name settings that exist, secrets as credentials of systemd", () => {

@@ -1,4 +1,4 @@
-/** OPERATIONS.md names commands, settings, files and metrics that there are. */
+/** docs/operations.md names commands, settings, files and metrics that there are. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { execFileSync, spawnSync } from "node:child_process"
@@ -9,8 +9,8 @@ import * as OpenApi from "#schema/OpenApi.ts"
 import * as Release from "#test/support/Release.ts"
 import { fences, manifests, yaml } from "./Documents.ts"
 
-const pages = ["layers/deploy/OPERATIONS.md", "layers/deploy/RECIPES.md"]
-const operations = readFileSync("layers/deploy/OPERATIONS.md", "utf8")
+const pages = ["docs/operations.md", "docs/recipes.md"]
+const operations = readFileSync("docs/operations.md", "utf8")
 
 /** Words after `ampoule` where it is the program, in shell blocks and in `code` of the text. */
 const commandsOf = (page: string): ReadonlyArray<ReadonlyArray<string>> => {
@@ -97,11 +97,11 @@ describe("the pages of operations", () => {
       .filter(({ kind }) => kind === "Deployment")
       .flatMap(({ spec }) => spec.template.spec.volumes)
       .flatMap(({ secret }) => (secret === undefined ? [] : [secret.secretName]))
-    const [kustomization] = yaml("layers/deploy/kubernetes/kustomization.yaml")
+    const [kustomization] = yaml("deploy/kubernetes/kustomization.yaml")
     for (const name of new Set(wanted)) {
       assert.include(operations, `kubectl -n ${kustomization.namespace} create secret generic ${name} `)
     }
-    const script = readFileSync("layers/deploy/make-vault-certificates.sh", "utf8")
+    const script = readFileSync("deploy/make-vault-certificates.sh", "utf8")
     for (const [, file] of operations.matchAll(/=\.\/vault-tls\/(\w+)/g)) assert.include(script, `$folder/${file}`)
   })
 

@@ -1,4 +1,4 @@
-/** Every recipe of RECIPES.md, taken from the page and run, as far as this machine goes. */
+/** Every recipe of docs/recipes.md, taken from the page and run, as far as this machine goes. */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -16,11 +16,11 @@ import * as Release from "#test/support/Release.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const page = fs.readFileSync("layers/deploy/RECIPES.md", "utf8")
+const page = fs.readFileSync("docs/recipes.md", "utf8")
 /** The block of the page that is marked with this name of a file. */
 const block = (name: string): string => {
   const found = new RegExp(`^\`\`\`\\S+ ${name.replaceAll(".", "\\.")}\\n(.*?)^\`\`\`$`, "ms").exec(page)?.[1]
-  if (found === undefined) throw new Error(`RECIPES.md has no ${name}`)
+  if (found === undefined) throw new Error(`docs/recipes.md has no ${name}`)
   return found
 }
 const has = (...programs: ReadonlyArray<string>) =>
@@ -64,7 +64,7 @@ const image = Effect.gen(function* () {
   const folder = yield* temporary
   const release = yield* Release.build
   const app = path.join(folder, "opt/ampoule")
-  execFileSync(process.execPath, ["layers/deploy/collect.mjs", app, path.join(release, "dist")], { stdio: "pipe" })
+  execFileSync(process.execPath, ["deploy/collect.mjs", app, path.join(release, "dist")], { stdio: "pipe" })
   const bin = path.join(folder, "bin")
   fs.mkdirSync(bin)
   fs.symlinkSync(path.join(app, "dist/ampoule.mjs"), path.join(bin, "ampoule"))
@@ -104,7 +104,7 @@ const endGroup = (pid: number | undefined) => {
   }
 }
 
-describe("RECIPES.md", () => {
+describe("docs/recipes.md", () => {
   layer(TestApp.layer, { excludeTestServices: true })((it) => {
     it.scoped(
       "Dockerfile entrypoint and systemd: variables arrive, the token does not, signals and the exit code pass",

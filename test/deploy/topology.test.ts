@@ -240,7 +240,7 @@ describe.skipIf(Topology.skipped)("two API processes behind a balancer", () => {
     )
 
     it.effect(
-      "are operated while they serve: backup, verification, rotation of root and data keys as OPERATIONS.md has them",
+      "are operated while they serve: backup, verification, rotation of root and data keys as docs/operations.md has them",
       () =>
         Effect.gen(function* () {
           const { folder, operate, url } = yield* Topology.Topology

@@ -20,7 +20,7 @@ describe.skipIf(!available)("a vault on tls://", () => {
         )
         const certificates = (name: string) => {
           const at = join(folder, name)
-          execFileSync("layers/deploy/make-vault-certificates.sh", [at, "vault.internal", "127.0.0.1"], {
+          execFileSync("deploy/make-vault-certificates.sh", [at, "vault.internal", "127.0.0.1"], {
             stdio: "pipe"
           })
           return at

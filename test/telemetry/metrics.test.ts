@@ -180,7 +180,7 @@ describe("metrics", () => {
         ])
       )
     )
-    const dashboard = readFileSync("layers/grafana-dashboard.json", "utf8")
+    const dashboard = readFileSync("deploy/grafana-dashboard.json", "utf8")
     const expressions = [...dashboard.matchAll(/"(?:expr|query|definition)": ("(?:[^"\\]|\\.)*")/g)].map(([, json]) =>
       String(JSON.parse(json))
     )

@@ -1,13 +1,13 @@
 // @ts-check
 /**
- * What the built program needs to run, and nothing else: `node layers/deploy/collect.mjs FOLDER [DIST]` copies
+ * What the built program needs to run, and nothing else: `node deploy/collect.mjs FOLDER [DIST]` copies
  * `dist/` and the packages that stay outside the bundle, with what they need, as they are installed here.
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 
-const root = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))))
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const to = path.resolve(process.argv[2] ?? "")
 const dist = path.resolve(root, process.argv[3] ?? "dist")
 if (process.argv[2] === undefined) throw new Error("collect.mjs needs the folder to copy to")
