@@ -8,7 +8,6 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { type AuditEntry, auditActions } from "#schema/Audit.ts"
 import { type AuditPage, AuditQuery } from "#schema/AuditApi.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
-import { Access } from "#src/access/Access.ts"
 import { AuditTrail, exportLimit } from "#src/access/AuditTrail.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import * as AuditExport from "./AuditExport.ts"
@@ -197,7 +196,6 @@ const nothing: AuditPage = { items: [], nextCursor: null }
 
 export const routes = (pages: Pages) =>
   Effect.gen(function* () {
-    const access = yield* Access
     const trail = yield* AuditTrail
     const projects = yield* Projects
 
@@ -214,8 +212,7 @@ export const routes = (pages: Pages) =>
           Effect.map(Either.right),
           Effect.catchTag("VALIDATION_FAILED", (problem) => Effect.succeed(Either.left(problem)))
         )
-        const reach = yield* access.eachTeam("projects:read", { audit: "project.list" })
-        const known = (yield* projects.list(reach)).filter((project) => project.teamId === teamId)
+        const known = (yield* projects.list()).filter((project) => project.teamId === teamId)
         const problem = Either.isLeft(found) ? found.left : undefined
         return shown(
           <AuditTrailPage

@@ -8,7 +8,6 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { ProjectId, TeamId, uuidPattern } from "#schema/Ids.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import { Scope } from "#schema/Scopes.ts"
-import { Access } from "#src/access/Access.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { type Asking, Consent } from "#src/oauth/Consent.ts"
 import { type OAuthGrant, OAuthGrants } from "#src/oauth/OAuthGrants.ts"
@@ -240,7 +239,6 @@ const ConnectionsPage = ({ items, visit }: { readonly visit: Visit; readonly ite
 
 export const routes = (pages: Pages) =>
   Effect.gen(function* () {
-    const access = yield* Access
     const consent = yield* Consent
     const grants = yield* OAuthGrants
     const projects = yield* Projects
@@ -249,7 +247,7 @@ export const routes = (pages: Pages) =>
 
     const ask = Effect.fnUntraced(function* (visit: Visit, uid: string, form?: Form.Form, problem?: AnyApiError) {
       const { asking, redirectOrigin } = yield* consent.show(uid, yield* cookies)
-      const offered = yield* projects.list(yield* access.eachTeam("projects:read", { audit: "project.list" }))
+      const offered = yield* projects.list()
       return Html.page(
         <ConsentPage visit={visit} asking={asking} offered={offered} form={form} problem={problem} />,
         // The browser follows the form's answer to the client, and checks that too.

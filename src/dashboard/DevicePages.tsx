@@ -9,7 +9,6 @@ import { GrantId, type ProjectId } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { cliScopes, preselectedScopes } from "#schema/Scopes.ts"
 import { UserCode } from "#schema/Values.ts"
-import { Access } from "#src/access/Access.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants, type State } from "#src/credentials/DeviceGrants.ts"
@@ -378,16 +377,14 @@ const GrantsPage = ({
 
 export const routes = (pages: Pages) =>
   Effect.gen(function* () {
-    const access = yield* Access
     const device = yield* DeviceGrants
     const grants = yield* CliGrants
     const projects = yield* Projects
     const environments = yield* Environments
 
     const offered = Effect.gen(function* () {
-      const reach = yield* access.eachTeam("projects:read", { audit: "project.list" })
-      const found: Offered = { projects: yield* projects.list(reach), environments: yield* environments.ofTeams(reach) }
-      return found
+      const choices: Offered = { projects: yield* projects.list(), environments: yield* environments.byProject("all") }
+      return choices
     })
 
     /** Whoever approved it sees how far it got; anybody else only that it is decided. */

@@ -142,8 +142,13 @@ interface Invitation {
   readonly email: string
   readonly role: string
   readonly teamName: string
-  readonly known: boolean
 }
+
+const SignInToJoin = ({ code }: { readonly code: string }) => (
+  <a class="button button-plain" href={`${Paths.signIn}?next=${encodeURIComponent(`/invite?code=${code}`)}`}>
+    Sign in
+  </a>
+)
 
 const InvitePage = ({
   code,
@@ -167,25 +172,26 @@ const InvitePage = ({
       </>
     }
   >
-    {invitation.known && signedInAs !== invitation.email ? (
+    {signedInAs !== null && signedInAs !== invitation.email ? (
       <>
         <p>
-          {signedInAs === null
-            ? "You have an account here already. Sign in with it, then open this link again."
-            : `You are signed in as ${signedInAs}. The invitation is for another address: sign in with that one, then open this link again.`}
+          You are signed in as {signedInAs}, and the invitation is for another address. Sign in with that address, or
+          sign out and open the link again.
         </p>
-        <p>
-          <a class="button button-primary" href={`${Paths.signIn}?next=${encodeURIComponent(`/invite?code=${code}`)}`}>
-            Sign in
-          </a>
-        </p>
+        <form method="post" action={Paths.signOut}>
+          <div class="buttons">
+            <SignInToJoin code={code} />
+            <button class="button button-plain">Sign out</button>
+          </div>
+        </form>
       </>
     ) : (
       <form method="post" action="/app/invite">
         <General problem={problem} fields={["name", "password"]} />
         <input type="hidden" name="code" value={code} />
-        {invitation.known ? null : (
+        {signedInAs === null ? (
           <>
+            <p>If this address has an account here, sign in with it. If not, create one:</p>
             <TextField name="name" label="Your name" autocomplete="name" value={name} focus problem={problem} />
             <TextField
               name="password"
@@ -196,9 +202,12 @@ const InvitePage = ({
               problem={problem}
             />
           </>
-        )}
+        ) : null}
         <div class="buttons">
-          <button class="button button-primary">Join the team</button>
+          <button class="button button-primary">
+            {signedInAs === null ? "Create the account and join" : "Join the team"}
+          </button>
+          {signedInAs === null ? <SignInToJoin code={code} /> : null}
         </div>
       </form>
     )}
@@ -360,7 +369,7 @@ export const routes = (pages: Pages) =>
         const name = form.text("name")
         const joined = yield* attempt(
           Form.decode(AcceptInvitation)(
-            invitation.known ? { code } : { code, name, password: form.text("password") }
+            signedIn === null ? { code, name, password: form.text("password") } : { code }
           ).pipe(Effect.flatMap((input) => invitations.accept(input, signedIn)))
         )
         if (Either.isLeft(joined)) {

@@ -8,7 +8,6 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { TeamId, UserId, uuidPattern } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import { Invite, type Member, UpdateMember } from "#schema/TeamsApi.ts"
-import { Access } from "#src/access/Access.ts"
 import { Invitations, type OpenInvitation } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
 import {
@@ -260,20 +259,15 @@ const LinkPage = ({
 
 export const routes = (pages: Pages) =>
   Effect.gen(function* () {
-    const access = yield* Access
     const members = yield* Members
     const invitations = yield* Invitations
     const userParam = param("userId", UserId)
 
     const load = Effect.fnUntraced(function* (teamId: TeamId, visit: Visit) {
-      const intent = { audit: "member.list" } as const
-      const permit = yield* access.team("members:read", teamId, intent)
       return {
         visit,
-        members: yield* members.list(permit),
-        open: may(visit, "members:manage")
-          ? yield* invitations.list(yield* access.team("members:manage", teamId, intent))
-          : []
+        members: yield* members.list(teamId),
+        open: may(visit, "members:manage") ? yield* invitations.list(teamId) : []
       }
     })
 
@@ -290,10 +284,7 @@ export const routes = (pages: Pages) =>
         const made = yield* attempt(
           Effect.gen(function* () {
             const input = yield* Form.decode(Invite)({ email, role })
-            return yield* invitations.invite(
-              yield* access.team("members:manage", teamId, { audit: "member.invite" }),
-              input
-            )
+            return yield* invitations.invite(teamId, input)
           })
         )
         return Either.isRight(made)
@@ -315,38 +306,28 @@ export const routes = (pages: Pages) =>
     )
     const withdraw = pages.team((teamId) =>
       Effect.gen(function* () {
-        const permit = yield* access.team("members:manage", teamId, { audit: "member.invite_withdraw" })
-        yield* invitations.withdraw(permit, yield* param("invitationId", InvitationId))
+        yield* invitations.withdraw(teamId, yield* param("invitationId", InvitationId))
         return Html.seeOther(withNotice(Paths.members(teamId), "invitation-withdrawn"))
       })
     )
-    const update = pages.team((teamId, visit) =>
+    const update = pages.team((teamId) =>
       Effect.gen(function* () {
         const userId = yield* userParam
         const form = yield* Form.read
-        const before = (yield* load(teamId, visit)).members.find((member) => member.userId === userId)
         const input = yield* Form.decode(UpdateMember)({ role: form.text("role"), active: form.has("active") })
-        // What stays as it is is not sent: a role that is set again would count as a change.
-        const changes = {
-          ...(before?.role === input.role || input.role === undefined ? {} : { role: input.role }),
-          ...(before?.active === input.active || input.active === undefined ? {} : { active: input.active })
-        }
-        const permit = yield* access.team("members:manage", teamId, { audit: "member.update" })
-        if (Object.keys(changes).length > 0) yield* members.update(permit, userId, changes)
+        yield* members.update(teamId, userId, input)
         return Html.seeOther(withNotice(Paths.members(teamId), "member-changed"))
       })
     )
     const remove = pages.team((teamId) =>
       Effect.gen(function* () {
-        const permit = yield* access.team("members:manage", teamId, { audit: "member.remove" })
-        yield* members.remove(permit, yield* userParam)
+        yield* members.remove(teamId, yield* userParam)
         return Html.seeOther(withNotice(Paths.members(teamId), "member-removed"))
       })
     )
     const reset = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const permit = yield* access.team("members:manage", teamId, { audit: "password.reset_link" })
-        const link = yield* members.passwordResetLink(permit, yield* userParam)
+        const link = yield* members.passwordResetLink(teamId, yield* userParam)
         return Html.page(
           <LinkPage
             visit={visit}
@@ -361,7 +342,7 @@ export const routes = (pages: Pages) =>
     )
     const leave = pages.team((teamId) =>
       Effect.gen(function* () {
-        yield* members.leave(yield* access.team("members:read", teamId, { audit: "team.leave" }))
+        yield* members.leave(teamId)
         return Html.seeOther(withNotice(Paths.home, "team-left"))
       })
     )

@@ -5,7 +5,6 @@ import { EnvironmentNotFound } from "#schema/Errors.ts"
 import { ProjectId } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
-import { Access } from "#src/access/Access.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { Protected } from "./Components.tsx"
@@ -31,21 +30,20 @@ export interface Place {
 /** The place that the path names; not visible is not there. */
 export const make = (pages: Pages) =>
   Effect.gen(function* () {
-    const access = yield* Access
     const projects = yield* Projects
     const environments = yield* Environments
     return Effect.fnUntraced(function* (visit: Visit) {
       const projectId = yield* param("projectId", ProjectId)
       const slug = yield* param("slug", EnvironmentSlug)
-      const permit = yield* access.project("projects:read", projectId, { audit: "environment.list" })
-      const { items } = yield* environments.list(permit)
+      const project = yield* projects.get(projectId)
+      const { items } = yield* environments.list(projectId)
       const environment = items.find((one) => one.slug === slug)
       if (environment === undefined) return yield* new EnvironmentNotFound()
-      const here = pages.inTeam(visit, permit.target.teamId)
+      const here = pages.inTeam(visit, project.teamId)
       const role = here.team?.role
       const place: Place = {
         visit: here,
-        project: yield* projects.get(permit),
+        project,
         environment,
         environments: items,
         at: { projectId, slug },

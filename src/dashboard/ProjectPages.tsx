@@ -7,7 +7,6 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import { CreateEnvironment, CreateProject, UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
-import { Access } from "#src/access/Access.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
@@ -363,19 +362,16 @@ const SettingsPage = ({
 
 export const routes = (pages: Pages) =>
   Effect.gen(function* () {
-    const access = yield* Access
     const projects = yield* Projects
     const environments = yield* Environments
     const sessions = yield* Sessions
 
     const overview = Effect.fnUntraced(function* (visit: Visit) {
-      const reach = yield* access.eachTeam("projects:read", { audit: "project.list" })
-      const items = (yield* projects.list(reach)).filter((project) => project.teamId === visit.team?.id)
+      const items = (yield* projects.list()).filter((project) => project.teamId === visit.team?.id)
       const asked = yield* query
       const page = Math.min(Math.max(1, Number.parseInt(asked.text("page"), 10) || 1), 1_000)
       const words = asked.text("q").trim()
-      const inTeam = { ...reach, teams: reach.teams.filter((team) => team.id === visit.team?.id) }
-      const all = yield* environments.ofTeams(inTeam)
+      const all = visit.team === null ? new Map() : yield* environments.byProject(visit.team.id)
       return { projects: items, environments: all, page, words }
     })
 
@@ -403,10 +399,7 @@ export const routes = (pages: Pages) =>
               name: form.text("name"),
               ...(slug === undefined ? {} : { slug })
             })
-            return yield* projects.create(
-              yield* access.team("projects:manage", teamId, { audit: "project.create" }),
-              input
-            )
+            return yield* projects.create(teamId, input)
           })
         )
         if (Either.isRight(made)) {
@@ -426,10 +419,9 @@ export const routes = (pages: Pages) =>
     /** A project and its environments, as far as the person sees them. */
     const opened = Effect.fnUntraced(function* (visit: Visit) {
       const projectId = yield* param("projectId", ProjectId)
-      const permit = yield* access.project("projects:read", projectId, { audit: "environment.list" })
-      const project = yield* projects.get(permit)
-      const { items } = yield* environments.list(permit)
-      return { project, environments: items, visit: pages.inTeam(visit, permit.target.teamId) }
+      const project = yield* projects.get(projectId)
+      const { items } = yield* environments.list(projectId)
+      return { project, environments: items, visit: pages.inTeam(visit, project.teamId) }
     })
 
     const enter = pages.person((visit) =>
@@ -454,10 +446,7 @@ export const routes = (pages: Pages) =>
         const done = yield* attempt(
           Effect.gen(function* () {
             const input = yield* Form.decode(UpdateProject)(typed)
-            return yield* projects.update(
-              yield* access.project("projects:manage", projectId, { audit: "project.update" }),
-              input
-            )
+            return yield* projects.update(projectId, input)
           })
         )
         return Either.isRight(done)
@@ -472,7 +461,7 @@ export const routes = (pages: Pages) =>
     const remove = pages.person(() =>
       Effect.gen(function* () {
         const projectId = yield* param("projectId", ProjectId)
-        yield* projects.remove(yield* access.project("projects:manage", projectId, { audit: "project.delete" }))
+        yield* projects.remove(projectId)
         return Html.seeOther(withNotice(Paths.home, "project-deleted"))
       })
     )
@@ -489,10 +478,7 @@ export const routes = (pages: Pages) =>
               ...(name === undefined ? {} : { name }),
               protected: form.has("protected")
             })
-            return yield* environments.create(
-              yield* access.project("environments:manage", projectId, { audit: "environment.create" }),
-              input
-            )
+            return yield* environments.create(projectId, input)
           })
         )
         return Either.isRight(done)
@@ -518,10 +504,7 @@ export const routes = (pages: Pages) =>
           name: form.text("name"),
           protected: form.has("protected")
         })
-        yield* environments.update(
-          yield* access.environmentWithId("environments:manage", environmentId, { audit: "environment.update" }),
-          input
-        )
+        yield* environments.update(environmentId, input)
         return Html.seeOther(withNotice(Paths.projectSettings(projectId), "environment-changed"))
       })
     )
@@ -530,9 +513,7 @@ export const routes = (pages: Pages) =>
       Effect.gen(function* () {
         const projectId = yield* param("projectId", ProjectId)
         const environmentId = yield* param("environmentId", EnvironmentId)
-        yield* environments.remove(
-          yield* access.environmentWithId("environments:manage", environmentId, { audit: "environment.delete" })
-        )
+        yield* environments.remove(environmentId)
         return Html.seeOther(withNotice(Paths.projectSettings(projectId), "environment-deleted"))
       })
     )

@@ -4,7 +4,6 @@ import type { ApiToken } from "#schema/ApiTokensApi.ts"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import type { TeamId } from "#schema/Ids.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
-import { Access } from "#src/access/Access.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { Badge, CheckBox } from "./Components.tsx"
@@ -48,18 +47,15 @@ export interface Offered {
 
 /** What of a team can be chosen. */
 export const offers = Effect.gen(function* () {
-  const access = yield* Access
   const projects = yield* Projects
   const environments = yield* Environments
   return Effect.fnUntraced(function* (teamId: TeamId) {
-    const reach = yield* access.eachTeam("projects:read", { audit: "project.list" })
-    const inTeam = { ...reach, teams: reach.teams.filter((team) => team.id === teamId) }
     const slugs = new Map<string, boolean>()
-    for (const found of (yield* environments.ofTeams(inTeam)).values()) {
+    for (const found of (yield* environments.byProject(teamId)).values()) {
       for (const one of found) slugs.set(one.slug, one.protected || slugs.get(one.slug) === true)
     }
     const found: Offered = {
-      projects: yield* projects.list(inTeam),
+      projects: (yield* projects.list()).filter((project) => project.teamId === teamId),
       slugs: [...slugs].map(([slug, isProtected]) => ({ slug, protected: isProtected })).slice(0, 100)
     }
     return found

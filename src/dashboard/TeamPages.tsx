@@ -5,7 +5,6 @@ import * as Either from "effect/Either"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import type { Plan } from "#schema/Scopes.ts"
 import { CreateTeam, UpdateTeam } from "#schema/TeamsApi.ts"
-import { Access } from "#src/access/Access.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { Projects } from "#src/projects/Projects.ts"
@@ -197,14 +196,13 @@ const StartPage = ({ slug, visit }: { readonly visit: Visit; readonly slug: stri
 
 export const routes = (pages: Pages) =>
   Effect.gen(function* () {
-    const access = yield* Access
     const teams = yield* Teams
     const sessions = yield* Sessions
     const projects = yield* Projects
 
     const settings = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        yield* access.team("members:read", teamId, { audit: "member.list" })
+        yield* teams.get(teamId)
         return Html.page(<SettingsPage visit={visit} />)
       })
     )
@@ -218,14 +216,7 @@ export const routes = (pages: Pages) =>
               name: form.text("name"),
               ...(plan === undefined || plan === visit.team?.plan ? {} : { plan })
             })
-            const intent = { audit: "team.update" } as const
-            const permit = yield* access.team("team:manage", teamId, intent)
-            return yield* teams.update(permit, {
-              ...(input.name === undefined ? {} : { name: input.name }),
-              ...(input.plan === undefined
-                ? {}
-                : { plan: { permit: yield* access.team("plan:manage", teamId, intent), to: input.plan } })
-            })
+            return yield* teams.update(teamId, input)
           })
         )
         return Either.isRight(done)
@@ -239,7 +230,7 @@ export const routes = (pages: Pages) =>
         const form = yield* Form.read
         const name = form.text("name")
         const made = yield* attempt(
-          Effect.flatMap(Form.decode(CreateTeam)({ name }), (input) => teams.create(visit.caller, input.name))
+          Effect.flatMap(Form.decode(CreateTeam)({ name }), (input) => teams.create(input.name))
         )
         if (Either.isLeft(made)) return shown(<NewTeamPage visit={visit} name={name} problem={made.left} />, made.left)
         const team = { ...made.right, role: "owner", scopes: null } as const
@@ -252,8 +243,7 @@ export const routes = (pages: Pages) =>
     )
     const start = pages.person((visit) =>
       Effect.gen(function* () {
-        const reach = yield* access.eachTeam("projects:read", { audit: "project.list" })
-        const slug = (yield* projects.list(reach)).find((project) => project.teamId === visit.team?.id)?.slug
+        const slug = (yield* projects.list()).find((project) => project.teamId === visit.team?.id)?.slug
         return Html.page(<StartPage visit={visit} slug={slug} />)
       })
     )

@@ -138,7 +138,7 @@ export const make = Effect.gen(function* () {
             message: "must be the nextCursor of an earlier answer"
           })
         }
-        const all = yield* projects.list(yield* access.eachTeam("projects:read", { audit: "project.list" }))
+        const all = yield* projects.list()
         const next = offset.value + pageOfProjects
         return done({
           projects: all.slice(offset.value, next).map(({ id, name, slug, teamId }) => ({ id, name, slug, teamId })),
@@ -148,8 +148,7 @@ export const make = Effect.gen(function* () {
 
     list_environments: ({ projectId }) =>
       Effect.gen(function* () {
-        const permit = yield* access.project("projects:read", projectId, { audit: "environment.list" })
-        const { items } = yield* environments.list(permit)
+        const { items } = yield* environments.list(projectId)
         return done({
           environments: items.map(({ id, name, protected: isProtected, slug }) => ({
             id,

@@ -1,10 +1,11 @@
-/** One-time links into a team (decisions 9): no mail server, whoever invites hands the link over. */
+/** One-time links into a team (decisions 9): there is no mail server, so the person who invites passes the link on. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import {
   CredentialExpired,
@@ -17,11 +18,11 @@ import {
   Unauthenticated,
   ValidationFailed
 } from "#schema/Errors.ts"
-import type { MyTeam, Person } from "#schema/IdentityApi.ts"
-import { type TeamId, type UserId, UserIdOut } from "#schema/Ids.ts"
-import type { Plan, Role } from "#schema/Scopes.ts"
+import type { Person } from "#schema/IdentityApi.ts"
+import { type TeamId, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
+import { Plan, Role } from "#schema/Scopes.ts"
 import type { AcceptInvitation, Invitation, Invite } from "#schema/TeamsApi.ts"
-import { days } from "#src/Days.ts"
+import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
@@ -32,24 +33,44 @@ import { type OpenedSession, Sessions } from "#src/credentials/Sessions.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
+import { days } from "#src/Days.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+
+interface Needs {
+  readonly access: Access
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly baseUrl: string
+  readonly audit: Audit
+  readonly passwords: Passwords
+  readonly sessions: Sessions
+}
 
 const invitationLife = days(7)
 
-/** The sentence of a member that the shape requires: whether these are needed shows only when the person is looked up. */
-const missing = (field: string) => new ValidationFailed({ field, message: "This member is required." })
+const InvitationRow = Schema.Struct({
+  id: Schema.String,
+  salt: Schema.Uint8ArrayFromSelf,
+  hash: Schema.Uint8ArrayFromSelf,
+  teamId: TeamIdOut,
+  email: Schema.String,
+  role: Role,
+  expiresAt: Schema.DateFromSelf,
+  acceptedAt: Schema.NullOr(Schema.DateFromSelf),
+  revokedAt: Schema.NullOr(Schema.DateFromSelf)
+})
+type InvitationRow = typeof InvitationRow.Type
 
-interface InvitationRow {
-  readonly id: string
-  readonly salt: Buffer
-  readonly hash: Buffer
-  readonly teamId: TeamId
-  readonly email: string
-  readonly role: Role
-  readonly expiresAt: Date
-  readonly acceptedAt: Date | null
-  readonly revokedAt: Date | null
-}
-/** An invitation that waits for its person. The link itself is kept nowhere. */
+const OpenInvitationRow = Schema.Struct({
+  id: Schema.String,
+  email: Schema.String,
+  role: Role,
+  invitedBy: Schema.String,
+  createdAt: Schema.DateFromSelf,
+  expiresAt: Schema.DateFromSelf
+})
+/** An invitation that was neither accepted nor taken back, and has not expired. The link itself is stored nowhere. */
 export interface OpenInvitation {
   readonly id: string
   readonly email: string
@@ -58,256 +79,302 @@ export interface OpenInvitation {
   readonly createdAt: string
   readonly expiresAt: string
 }
-interface OpenRow {
-  readonly id: string
-  readonly email: string
-  readonly role: Role
-  readonly invitedBy: string
-  readonly createdAt: Date
-  readonly expiresAt: Date
-}
-interface UserRow {
-  readonly id: UserId
-  readonly email: string
-  readonly name: string
-}
+
+const RoleRow = Schema.Struct({ role: Role })
+const RecipientRow = Schema.Struct({ email: Schema.String, role: Role })
+const PlacesRow = Schema.Struct({ members: Schema.Number, open: Schema.Number, isMember: Schema.Boolean })
+const UserRow = Schema.Struct({ id: UserIdOut, email: Schema.String, name: Schema.String })
+type UserRow = typeof UserRow.Type
+const TeamNameRow = Schema.Struct({ name: Schema.String })
+const MyTeamRow = Schema.Struct({ id: TeamIdOut, name: Schema.String, role: Role, plan: Plan })
+
+const lockTeam = ({ sql }: Needs, teamId: TeamId) =>
+  Rows.run(sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`)
+
+/** The team's lock, and the role that the acting person has under it: one lost since the permit does not count. */
+const lockedRoleOf = Effect.fnUntraced(function* (needs: Needs, { caller, target }: TeamPermit<"members:manage">) {
+  yield* lockTeam(needs, target.teamId)
+  const self = yield* Rows.findOne(
+    RoleRow,
+    needs.sql`
+      SELECT role FROM memberships
+      WHERE team_id = ${target.teamId} AND user_id = ${caller.user?.id ?? null}::uuid AND active`
+  )
+  return self?.role
+})
+
+/** "Only owners manage owners" (decisions 9): also before they have joined. */
+const mayInvite = (acting: Role | undefined, role: Role) =>
+  acting === "owner" || (acting === "admin" && role !== "owner")
+
+const eventAbout = (permit: TeamPermit<"members:manage">, id: string, email: string) =>
+  permit.event({ target: { type: "invitation", id, name: email } })
+
+/** Refuses an invitation that the acting person may not make, or that the team has no place for. */
+const checkInvite = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: TeamPermit<"members:manage">,
+  { email, role }: typeof Invite.Type,
+  now: Date
+) {
+  const { sql } = needs
+  const { teamId } = permit.target
+  const acting = yield* lockedRoleOf(needs, permit)
+  if (!mayInvite(acting, role)) return yield* new Forbidden()
+  const replaced = yield* Rows.findAll(
+    RoleRow,
+    sql`
+      SELECT role FROM invitations
+      WHERE team_id = ${teamId} AND email = ${email} AND accepted_at IS NULL AND revoked_at IS NULL
+        AND expires_at > ${now}`
+  )
+  // To replace an invitation is to take it back.
+  if (replaced.some((one) => !mayInvite(acting, one.role))) return yield* new Forbidden()
+  const places = yield* Rows.single(
+    PlacesRow,
+    sql`
+      SELECT
+        (SELECT count(*)::int FROM memberships WHERE team_id = ${teamId}) AS members,
+        (SELECT count(*)::int FROM invitations WHERE team_id = ${teamId} AND accepted_at IS NULL
+          AND revoked_at IS NULL AND expires_at > ${now}) AS open,
+        EXISTS (SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id
+          WHERE m.team_id = ${teamId} AND u.email = ${email}) AS is_member`
+  )
+  if (places.isMember) return yield* new NameTaken({ field: "email", message: "The person is a member already." })
+  if (places.members + places.open >= Plans.membersPerTeam) return yield* new PlanLimitReached()
+})
+
+/** NAME_TAKEN for a member, active or not; a new invitation of the same person replaces the one before. */
+const invite = Effect.fn("Invitations.invite")(function* (needs: Needs, teamId: TeamId, input: typeof Invite.Type) {
+  const { audit, baseUrl, crypto, sql } = needs
+  const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.invite" })
+  const { user } = permit.caller
+  if (user === null) return yield* new Forbidden()
+  return yield* change(
+    needs,
+    eventAbout(permit, "", input.email),
+    Effect.gen(function* () {
+      const now = yield* DateTime.nowAsDate
+      yield* checkInvite(needs, permit, input, now)
+      yield* Rows.run(sql`
+        UPDATE invitations SET revoked_at = ${now}
+        WHERE team_id = ${teamId} AND email = ${input.email} AND accepted_at IS NULL AND revoked_at IS NULL`)
+      const id = yield* crypto.uuid
+      const { proof, text } = yield* issue(crypto, "iv")
+      const expiresAt = new Date(now.getTime() + invitationLife)
+      yield* Rows.run(
+        sql`INSERT INTO invitations ${sql.insert({
+          id,
+          lookup_id: proof.lookupId,
+          salt: proof.salt,
+          hash: proof.hash,
+          team_id: teamId,
+          email: input.email,
+          role: input.role,
+          invited_by: user.id,
+          created_at: now,
+          expires_at: expiresAt
+        })}`
+      )
+      yield* audit.append(eventAbout(permit, id, input.email))
+      const invitation: Invitation = {
+        id,
+        inviteUrl: `${baseUrl}/invite?code=${Redacted.value(text)}`,
+        expiresAt: expiresAt.toISOString()
+      }
+      return invitation
+    })
+  )
+})
+
+/** Open invitations, newest first. */
+const list = Effect.fn("Invitations.list")(function* ({ access, sql }: Needs, teamId: TeamId) {
+  yield* access.team("members:manage", teamId, { audit: "member.list" })
+  const rows = yield* Rows.findAll(
+    OpenInvitationRow,
+    sql`
+      SELECT i.id, i.email, i.role, u.email AS invited_by, i.created_at, i.expires_at
+      FROM invitations i JOIN users u ON u.id = i.invited_by
+      WHERE i.team_id = ${teamId} AND i.accepted_at IS NULL AND i.revoked_at IS NULL
+        AND i.expires_at > ${yield* DateTime.nowAsDate}
+      ORDER BY i.id DESC LIMIT ${Plans.membersPerTeam}`
+  )
+  return rows.map((row): OpenInvitation => ({
+    ...row,
+    createdAt: row.createdAt.toISOString(),
+    expiresAt: row.expiresAt.toISOString()
+  }))
+})
+
+/**
+ * Takes an open invitation back: its link is then as unknown as one that never was. GRANT_NOT_FOUND for one that is
+ * not open any more; FORBIDDEN for one that the person could not have made.
+ */
+const withdraw = Effect.fn("Invitations.withdraw")(function* (needs: Needs, teamId: TeamId, id: string) {
+  const { access, audit, sql } = needs
+  const permit = yield* access.team("members:manage", teamId, { audit: "member.invite_withdraw" })
+  yield* change(
+    needs,
+    eventAbout(permit, id, ""),
+    Effect.gen(function* () {
+      const acting = yield* lockedRoleOf(needs, permit)
+      const invitation = yield* Rows.findOne(
+        RecipientRow,
+        sql`
+          SELECT email, role FROM invitations
+          WHERE id = ${id} AND team_id = ${teamId} AND accepted_at IS NULL AND revoked_at IS NULL
+            AND expires_at > ${yield* DateTime.nowAsDate}`
+      )
+      if (invitation === undefined) {
+        return yield* new GrantNotFound({ message: "This invitation is not open any more." })
+      }
+      if (!mayInvite(acting, invitation.role)) return yield* new Forbidden()
+      yield* Rows.run(sql`DELETE FROM invitations WHERE id = ${id}`)
+      yield* audit.append(eventAbout(permit, id, invitation.email))
+    })
+  )
+})
+
+/** An invitation that still works. A used, replaced or withdrawn one: CREDENTIAL_REVOKED. */
+const find = Effect.fnUntraced(function* ({ sql }: Needs, code: Redacted.Redacted) {
+  const token = TokenText.parse(Redacted.value(code))
+  if (token?.kind !== "iv") return yield* new CredentialInvalid()
+  const invitation = yield* Rows.findOne(
+    InvitationRow,
+    sql`
+      SELECT id, salt, hash, team_id, email, role, expires_at, accepted_at, revoked_at
+      FROM invitations WHERE lookup_id = ${token.id}`
+  )
+  if (!TokenText.verify(invitation, token.secret) || invitation === undefined) return yield* new CredentialInvalid()
+  if (invitation.acceptedAt !== null || invitation.revokedAt !== null) return yield* new CredentialRevoked()
+  if (invitation.expiresAt.getTime() <= (yield* Clock.currentTimeMillis)) return yield* new CredentialExpired()
+  return invitation
+})
+
+/** What the page of a link shows before it is accepted. It does not say whether the address has an account. */
+const preview = Effect.fn("Invitations.preview")(function* (needs: Needs, code: Redacted.Redacted) {
+  const { email, role, teamId } = yield* find(needs, code)
+  const team = yield* Rows.single(TeamNameRow, needs.sql`SELECT name FROM teams WHERE id = ${teamId}`)
+  return { email, role, teamName: team.name }
+})
+
+const userWithEmail = ({ sql }: Needs, email: string) =>
+  Rows.findOne(UserRow, sql`SELECT id, email, name FROM users WHERE email = ${email}`)
+
+/** The sentence of a member that the shape requires: only a signed-in person can leave these two out. */
+const missing = (field: string) => new ValidationFailed({ field, message: "This member is required." })
+
+/**
+ * The person who accepts. Up to its last step this takes the same way, and the same time, whether the address has an
+ * account or not: who holds a link, which any member of any team can make for any address, does not learn it here.
+ */
+const personFor = Effect.fnUntraced(function* (
+  needs: Needs,
+  { email }: InvitationRow,
+  input: AcceptInvitation,
+  signedIn: Caller["user"]
+) {
+  if (signedIn !== null) {
+    if (signedIn.email === email) return { user: signedIn, passwordHash: null }
+    return yield* new Forbidden({
+      message: "The invitation is for another person. Sign out, then open the link again."
+    })
+  }
+  if (input.name === undefined) return yield* missing("name")
+  if (input.password === undefined) return yield* missing("password")
+  const passwordHash = yield* needs.passwords.hash(input.password, "password")
+  if ((yield* userWithEmail(needs, email)) !== undefined) return yield* signInFirst()
+  const id = UserIdOut.make(yield* needs.crypto.uuid)
+  return { user: { id, email, name: input.name }, passwordHash }
+})
+
+const signInFirst = () =>
+  new Unauthenticated({ message: "This address has an account. Sign in, then open the link again." })
+
+const createUser = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  { email, id, name }: UserRow,
+  passwordHash: string,
+  now: Date
+) {
+  const created = yield* Rows.exists(sql`
+    INSERT INTO users (id, email, name, password_hash, created_at, updated_at)
+    VALUES (${id}, ${email}, ${name}, ${passwordHash}, ${now}, ${now})
+    ON CONFLICT (email) DO NOTHING RETURNING id`)
+  // Another invitation created the person a moment ago.
+  if (!created) return yield* signInFirst()
+})
+
+/** Makes the person a member, once for each link. Returns whether they were none before, and their teams. */
+const join = Effect.fnUntraced(function* (needs: Needs, invitation: InvitationRow, { id: userId }: UserRow, now: Date) {
+  const { sql } = needs
+  const { id, role, teamId } = invitation
+  const joined = yield* Rows.exists(sql`
+    INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
+    VALUES (${teamId}, ${userId}, ${role}, ${now}, ${now})
+    ON CONFLICT (team_id, user_id) DO NOTHING RETURNING user_id`)
+  const teams = yield* Rows.findAll(
+    MyTeamRow,
+    sql`
+      SELECT t.id, t.name, m.role, t.plan FROM memberships m JOIN teams t ON t.id = m.team_id
+      WHERE m.user_id = ${userId} AND m.active ORDER BY t.id`
+  )
+  // A member keeps the role that they have; an old link does not bring a deactivated member back.
+  if (!teams.some((team) => team.id === teamId)) return yield* new Forbidden()
+  const target = { type: "invitation", id, name: invitation.email } as const
+  return { joined, teams, target }
+})
+
+/**
+ * A new person is created and signed in; a person who has an account must be signed in to it (UNAUTHENTICATED), and
+ * nobody else may be signed in (FORBIDDEN). The link works once, however many try at the same time.
+ */
+const accept = Effect.fn("Invitations.accept")(function* (
+  needs: Needs,
+  input: AcceptInvitation,
+  signedIn: Caller | null
+) {
+  const { audit, sessions, sql } = needs
+  const invitation = yield* find(needs, input.code)
+  const { teamId } = invitation
+  const { passwordHash, user } = yield* personFor(needs, invitation, input, signedIn?.user ?? null)
+  const actor = { userId: user.id, email: user.email }
+  const event = { actor, action: "member.join", outcome: "allowed", teamId } as const
+  return yield* change(
+    needs,
+    event,
+    Effect.gen(function* () {
+      const now = yield* DateTime.nowAsDate
+      yield* lockTeam(needs, teamId)
+      const won = yield* Rows.exists(sql`
+        UPDATE invitations SET accepted_at = ${now}
+        WHERE id = ${invitation.id} AND accepted_at IS NULL AND revoked_at IS NULL RETURNING id`)
+      if (!won) return yield* new CredentialRevoked()
+      if (passwordHash !== null) yield* createUser(needs, user, passwordHash, now)
+      const { joined, target, teams } = yield* join(needs, invitation, user, now)
+      const session: Option.Option<OpenedSession> =
+        passwordHash === null ? Option.none() : Option.some(yield* sessions.open(user.id, teamId))
+      yield* audit.append(
+        ...(joined ? [{ ...event, target }] : []),
+        ...(Option.isNone(session) ? [] : [{ ...event, action: "session.create" } as const])
+      )
+      const person: Person = { id: user.id, email: user.email, name: user.name }
+      return { user: person, teams, session }
+    })
+  )
+})
 
 export class Invitations extends Effect.Service<Invitations>()("projects/Invitations", {
   effect: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const crypto = yield* Crypto
-    const config = yield* AppConfig
-    const audit = yield* Audit
-    const passwords = yield* Passwords
-    const sessions = yield* Sessions
-    const services = { sql, audit }
-
-    /** The team's lock, and the role that the acting person has under it: one lost on the way here does not count. */
-    const actingRole = Effect.fnUntraced(function* (permit: TeamPermit<"members:manage">) {
-      const { user } = permit.caller
-      const { teamId } = permit.target
-      yield* sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`
-      const self = yield* sql<{ readonly role: Role }>`
-        SELECT role FROM memberships WHERE team_id = ${teamId} AND user_id = ${user?.id ?? null}::uuid AND active`
-      return self.at(0)?.role
-    })
-
-    /** "Only owners manage owners" (decisions 9): also before they have joined. */
-    const mayInvite = (acting: Role | undefined, role: Role) =>
-      acting === "owner" || (acting === "admin" && role !== "owner")
-
-    /** NAME_TAKEN for a member, active or not; a new invitation of the same person replaces the one before. */
-    const invite = Effect.fn("Invitations.invite")(function* (
-      permit: TeamPermit<"members:manage">,
-      input: typeof Invite.Type
-    ) {
-      const { teamId } = permit.target
-      const { user } = permit.caller
-      if (user === null) return yield* new Forbidden()
-      return yield* change(
-        services,
-        permit.event({ target: { type: "invitation", id: "", name: input.email } }),
-        Effect.gen(function* () {
-          const acting = yield* actingRole(permit)
-          if (!mayInvite(acting, input.role)) return yield* new Forbidden()
-          const now = yield* DateTime.nowAsDate
-          const replaced = yield* sql<{ readonly role: Role }>`
-            SELECT role FROM invitations
-            WHERE team_id = ${teamId} AND email = ${input.email} AND accepted_at IS NULL AND revoked_at IS NULL
-              AND expires_at > ${now}`
-          // Replacing takes it back, too.
-          if (replaced.some(({ role }) => !mayInvite(acting, role))) return yield* new Forbidden()
-          const [counts] = yield* sql<{ readonly members: number; readonly open: number; readonly known: boolean }>`
-            SELECT
-              (SELECT count(*)::int FROM memberships WHERE team_id = ${teamId}) AS members,
-              (SELECT count(*)::int FROM invitations WHERE team_id = ${teamId} AND accepted_at IS NULL
-                AND revoked_at IS NULL AND expires_at > ${now}) AS open,
-              EXISTS (SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id
-                WHERE m.team_id = ${teamId} AND u.email = ${input.email}) AS known`
-          if (counts.known) return yield* new NameTaken({ field: "email", message: "The person is a member already." })
-          if (counts.members + counts.open >= Plans.membersPerTeam) {
-            return yield* new PlanLimitReached()
-          }
-          yield* sql`
-            UPDATE invitations SET revoked_at = ${now}
-            WHERE team_id = ${teamId} AND email = ${input.email} AND accepted_at IS NULL AND revoked_at IS NULL`
-          const id = yield* crypto.uuid
-          const { proof, text } = yield* issue(crypto, "iv")
-          const expiresAt = new Date(now.getTime() + invitationLife)
-          yield* sql`INSERT INTO invitations ${sql.insert({
-            id,
-            lookup_id: proof.lookupId,
-            salt: proof.salt,
-            hash: proof.hash,
-            team_id: teamId,
-            email: input.email,
-            role: input.role,
-            invited_by: user.id,
-            created_at: now,
-            expires_at: expiresAt
-          })}`
-          yield* audit.append(permit.event({ target: { type: "invitation", id, name: input.email } }))
-          const invitation: Invitation = {
-            id,
-            inviteUrl: `${config.baseUrl}/invite?code=${Redacted.value(text)}`,
-            expiresAt: expiresAt.toISOString()
-          }
-          return invitation
-        })
-      )
-    })
-
-    /** Newest first: those whose links still work. */
-    const list = Effect.fn("Invitations.list")(function* (permit: TeamPermit<"members:manage">) {
-      const rows = yield* sql<OpenRow>`
-        SELECT i.id, i.email, i.role, u.email AS invited_by, i.created_at, i.expires_at
-        FROM invitations i JOIN users u ON u.id = i.invited_by
-        WHERE i.team_id = ${permit.target.teamId} AND i.accepted_at IS NULL AND i.revoked_at IS NULL
-          AND i.expires_at > ${yield* DateTime.nowAsDate}
-        ORDER BY i.id DESC LIMIT ${Plans.membersPerTeam}`
-      return rows.map((row): OpenInvitation => ({
-        ...row,
-        createdAt: row.createdAt.toISOString(),
-        expiresAt: row.expiresAt.toISOString()
-      }))
-    }, Effect.orDie)
-
-    /**
-     * Takes an open invitation back: its link is then as unknown as one that never was. GRANT_NOT_FOUND for one that is
-     * not open any more; FORBIDDEN for one that the person could not have made.
-     */
-    const withdraw = Effect.fn("Invitations.withdraw")(function* (permit: TeamPermit<"members:manage">, id: string) {
-      const { teamId } = permit.target
-      const event = (name: string) => permit.event({ target: { type: "invitation", id, name } })
-      yield* change(
-        services,
-        event(""),
-        Effect.gen(function* () {
-          const acting = yield* actingRole(permit)
-          const [found] = yield* sql<{ readonly email: string; readonly role: Role }>`
-            SELECT email, role FROM invitations
-            WHERE id = ${id} AND team_id = ${teamId} AND accepted_at IS NULL AND revoked_at IS NULL
-              AND expires_at > ${yield* DateTime.nowAsDate}`
-          if (found === undefined) return yield* new GrantNotFound({ message: "This invitation is not open any more." })
-          if (!mayInvite(acting, found.role)) return yield* new Forbidden()
-          yield* sql`DELETE FROM invitations WHERE id = ${id}`
-          yield* audit.append(event(found.email))
-        })
-      )
-    })
-
-    const userWith = (email: string) =>
-      Effect.map(sql<UserRow>`SELECT id, email, name FROM users WHERE email = ${email}`, (rows) => rows.at(0))
-
-    /** An invitation that still works. Used, replaced and withdrawn ones: CREDENTIAL_REVOKED. */
-    const find = Effect.fnUntraced(function* (code: Redacted.Redacted) {
-      const token = TokenText.parse(Redacted.value(code))
-      if (token?.kind !== "iv") return yield* new CredentialInvalid()
-      const rows = yield* Effect.orDie(sql<InvitationRow>`
-        SELECT id, salt, hash, team_id, email, role, expires_at, accepted_at, revoked_at
-        FROM invitations WHERE lookup_id = ${token.id}`)
-      const invitation: InvitationRow | undefined = rows[0]
-      if (!TokenText.verify(invitation, token.secret) || invitation === undefined) return yield* new CredentialInvalid()
-      if (invitation.acceptedAt !== null || invitation.revokedAt !== null) return yield* new CredentialRevoked()
-      if (invitation.expiresAt.getTime() <= (yield* Clock.currentTimeMillis)) return yield* new CredentialExpired()
-      return invitation
-    })
-
-    /** What the page of a link shows before anything is accepted: whom it is for, and into which team. */
-    const preview = Effect.fn("Invitations.preview")(function* (code: Redacted.Redacted) {
-      const invitation = yield* find(code)
-      const [team] = yield* Effect.orDie(sql<{ readonly name: string }>`
-        SELECT name FROM teams WHERE id = ${invitation.teamId}`)
-      const known = (yield* Effect.orDie(userWith(invitation.email))) !== undefined
-      return { email: invitation.email, role: invitation.role, teamName: team.name, known }
-    })
-
-    const invited = Effect.fnUntraced(function* (
-      invitation: InvitationRow,
-      input: AcceptInvitation,
-      signedIn: Caller | null
-    ) {
-      const user = yield* Effect.orDie(userWith(invitation.email))
-      if (user !== undefined) {
-        if (signedIn?.user === undefined || signedIn.user === null) return yield* new Unauthenticated()
-        if (signedIn.user.id !== user.id) {
-          return yield* new Forbidden({ message: "The invitation is for another person." })
-        }
-        return { user, passwordHash: null }
-      }
-      if (input.name === undefined) return yield* missing("name")
-      if (input.password === undefined) return yield* missing("password")
-      const passwordHash = yield* passwords.hash(input.password, "password")
-      const id = UserIdOut.make(yield* crypto.uuid)
-      return { user: { id, email: invitation.email, name: input.name }, passwordHash }
-    })
-
-    /**
-     * A new person is created and signed in; a person who exists must be signed in as themselves (UNAUTHENTICATED), and
-     * someone else must not be (FORBIDDEN). The link works once, however many try at the same time.
-     */
-    const accept = Effect.fn("Invitations.accept")(function* (input: AcceptInvitation, signedIn: Caller | null) {
-      const invitation = yield* find(input.code)
-      const { passwordHash, user } = yield* invited(invitation, input, signedIn)
-      const { teamId } = invitation
-      const actor = { userId: user.id, email: user.email }
-      return yield* change(
-        services,
-        { actor, action: "member.join", outcome: "allowed", teamId },
-        Effect.gen(function* () {
-          const now = yield* DateTime.nowAsDate
-          yield* sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`
-          const won = yield* sql`
-            UPDATE invitations SET accepted_at = ${now}
-            WHERE id = ${invitation.id} AND accepted_at IS NULL AND revoked_at IS NULL RETURNING id`
-          if (won.length === 0) return yield* new CredentialRevoked()
-          if (passwordHash !== null) {
-            const created = yield* sql`
-              INSERT INTO users (id, email, name, password_hash, created_at, updated_at)
-              VALUES (${user.id}, ${user.email}, ${user.name}, ${passwordHash}, ${now}, ${now})
-              ON CONFLICT (email) DO NOTHING RETURNING id`
-            // Another invitation made the person a moment ago: they sign in and accept this one then.
-            if (created.length === 0) return yield* new Unauthenticated()
-          }
-          const joined = yield* sql`
-            INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
-            VALUES (${teamId}, ${user.id}, ${invitation.role}, ${now}, ${now})
-            ON CONFLICT (team_id, user_id) DO NOTHING RETURNING user_id`
-          const teams = yield* sql<{
-            readonly id: TeamId
-            readonly name: string
-            readonly role: Role
-            readonly plan: Plan
-          }>`
-            SELECT t.id, t.name, m.role, t.plan FROM memberships m JOIN teams t ON t.id = m.team_id
-            WHERE m.user_id = ${user.id} AND m.active ORDER BY t.id`
-          // Who is a member already stays what they are; an old link does not bring a deactivated member back.
-          if (!teams.some((team) => team.id === teamId)) return yield* new Forbidden()
-          const session: Option.Option<OpenedSession> =
-            passwordHash === null ? Option.none() : Option.some(yield* sessions.open(user.id, teamId))
-          yield* audit.append(
-            ...(joined.length === 0
-              ? []
-              : [
-                  {
-                    actor,
-                    action: "member.join",
-                    outcome: "allowed",
-                    teamId,
-                    target: { type: "invitation", id: invitation.id, name: invitation.email }
-                  } as const
-                ]),
-            ...(Option.isNone(session)
-              ? []
-              : [{ actor, action: "session.create", outcome: "allowed", teamId } as const])
-          )
-          const person: Person = { id: user.id, email: user.email, name: user.name }
-          const mine: ReadonlyArray<MyTeam> = teams
-          return { user: person, teams: mine, session }
-        })
-      )
-    })
-
-    return { invite, list, withdraw, preview, accept } as const
+    const needs: Needs = {
+      access: yield* Access,
+      sql: yield* SqlClient.SqlClient,
+      crypto: yield* Crypto,
+      baseUrl: (yield* AppConfig).baseUrl,
+      audit: yield* Audit,
+      passwords: yield* Passwords,
+      sessions: yield* Sessions
+    }
+    return methods(needs, { invite, list, withdraw, preview, accept })
   })
 }) {}

@@ -3,11 +3,12 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { Forbidden, MemberNotFound } from "#schema/Errors.ts"
-import type { TeamId, UserId } from "#schema/Ids.ts"
-import type { Role } from "#schema/Scopes.ts"
+import { type TeamId, type UserId, UserIdOut } from "#schema/Ids.ts"
+import { Role } from "#schema/Scopes.ts"
 import type { Member, UpdateMember } from "#schema/TeamsApi.ts"
-import { days } from "#src/Days.ts"
+import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
@@ -16,206 +17,241 @@ import { issue } from "#src/credentials/Issue.ts"
 import { Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
+import { days } from "#src/Days.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
 
-interface MemberRow {
-  readonly userId: UserId
-  readonly email: string
-  readonly name: string
-  readonly role: Role
-  readonly active: boolean
-  readonly deactivatedAt: Date | null
+interface Needs {
+  readonly access: Access
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly baseUrl: string
+  readonly audit: Audit
+  readonly revocation: Revocation
 }
 
-/** A reset link opens an account: it waits for a day, not longer. */
+const MemberRow = Schema.Struct({
+  userId: UserIdOut,
+  email: Schema.String,
+  name: Schema.String,
+  role: Role,
+  active: Schema.Boolean,
+  deactivatedAt: Schema.NullOr(Schema.DateFromSelf)
+})
+type MemberRow = typeof MemberRow.Type
+
+/** A reset link opens an account: it works for a day, not longer. */
 const resetLife = days(1)
 
-const memberOf = ({ active, email, name, role, userId }: MemberRow): Member => ({ userId, email, name, role, active })
-const managers: ReadonlySet<Role> = new Set(["owner", "admin"])
+const recordOf = ({ active, email, name, role, userId }: MemberRow): Member => ({ userId, email, name, role, active })
+const managers: ReadonlySet<Role> = new Set<Role>(["owner", "admin"])
 
-export class Members extends Effect.Service<Members>()("projects/Members", {
-  effect: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const crypto = yield* Crypto
-    const config = yield* AppConfig
-    const audit = yield* Audit
-    const revocation = yield* Revocation
-    const services = { sql, audit }
-
-    const rowsOf = (teamId: TeamId) => sql<MemberRow>`
+const membersOf = ({ sql }: Needs, teamId: TeamId) =>
+  Rows.findAll(
+    MemberRow,
+    sql`
       SELECT m.user_id, u.email, u.name, m.role, m.active, m.deactivated_at
       FROM memberships m JOIN users u ON u.id = m.user_id
       WHERE m.team_id = ${teamId} ORDER BY u.email LIMIT ${Plans.membersPerTeam + 1}`
+  )
 
-    const list = Effect.fn("Members.list")(function* (permit: TeamPermit<"members:read">) {
-      return (yield* rowsOf(permit.target.teamId)).map(memberOf)
-    }, Effect.orDie)
+/** The team's members under its lock: changes of members wait for one another, so an owner is always left. */
+const lockedMembersOf = (needs: Needs, teamId: TeamId) =>
+  Effect.zipRight(
+    Rows.run(needs.sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`),
+    membersOf(needs, teamId)
+  )
 
-    /** The team's members under its lock: changes of members wait for one another, so an owner is always left. */
-    const locked = Effect.fnUntraced(function* (teamId: TeamId) {
-      yield* sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`
-      return yield* rowsOf(teamId)
+/** The acting person as the lock shows them: a role that was lost since the permit was issued does not count. */
+const actingMember = (permit: TeamPermit<"members:manage">, members: ReadonlyArray<MemberRow>) => {
+  const self = members.find((m) => m.userId === permit.caller.user?.id)
+  return self !== undefined && self.active && managers.has(self.role) ? Effect.succeed(self) : new Forbidden()
+}
+
+const memberWithId = (members: ReadonlyArray<MemberRow>, userId: UserId) => {
+  const member = members.find((m) => m.userId === userId)
+  return member === undefined ? new MemberNotFound() : Effect.succeed(member)
+}
+
+/** "A team keeps at least one active owner" (decisions 9). */
+const keepsAnOwner = (members: ReadonlyArray<MemberRow>, without: UserId) =>
+  members.some((m) => m.role === "owner" && m.active && m.userId !== without)
+    ? Effect.void
+    : new Forbidden({ message: "A team keeps at least one active owner." })
+
+const onlyOwnersManageOwners = () => new Forbidden({ message: "Only owners manage owners." })
+
+const eventAbout = (permit: TeamPermit<"members:manage">, userId: UserId, email = "") =>
+  permit.event({ target: { type: "user", id: userId, name: email } })
+
+const list = Effect.fn("Members.list")(function* (needs: Needs, teamId: TeamId) {
+  yield* needs.access.team("members:read", teamId, { audit: "member.list" })
+  return (yield* membersOf(needs, teamId)).map(recordOf)
+})
+
+/** Writes the new role and state, and ends what depended on the old ones. Returns the audit entries of what ended. */
+const applyChange = Effect.fnUntraced(function* (
+  { revocation, sql }: Needs,
+  permit: TeamPermit<"members:manage">,
+  before: MemberRow,
+  after: Pick<MemberRow, "role" | "active">
+) {
+  const { teamId } = permit.target
+  const { userId } = before
+  const now = yield* DateTime.nowAsDate
+  const deactivatedAt = after.active ? null : (before.deactivatedAt ?? now)
+  yield* Rows.run(sql`
+    UPDATE memberships
+    SET role = ${after.role}, active = ${after.active}, deactivated_at = ${deactivatedAt}, updated_at = ${now}
+    WHERE team_id = ${teamId} AND user_id = ${userId}`)
+  const shutOut = !after.active && before.active
+  yield* revocation.linksBy(userId, teamId)
+  if (shutOut) yield* revocation.sessionsWithoutTeam(userId)
+  const revoked =
+    after.role !== before.role
+      ? yield* revocation.tokensOf(userId, teamId)
+      : after.active && !before.active
+        ? yield* revocation.tokensPastGrace(userId, teamId, before.deactivatedAt)
+        : []
+  if (shutOut) yield* revocation.grantsInTeam(userId, teamId)
+  return revocationEvents(permit.caller, revoked)
+})
+
+/** A role or state that is as it was before is no change: nothing is revoked, and nothing is recorded. */
+const update = Effect.fn("Members.update")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  userId: UserId,
+  input: UpdateMember
+) {
+  const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.update" })
+  return yield* change(
+    needs,
+    eventAbout(permit, userId),
+    Effect.gen(function* () {
+      const members = yield* lockedMembersOf(needs, teamId)
+      const member = yield* memberWithId(members, userId)
+      const self = yield* actingMember(permit, members)
+      const { active = member.active, role = member.role } = input
+      if ((member.role === "owner" || role === "owner") && self.role !== "owner") return yield* onlyOwnersManageOwners()
+      if (role === member.role && active === member.active) return recordOf(member)
+      if (role !== "owner" || !active) yield* keepsAnOwner(members, userId)
+      const revocations = yield* applyChange(needs, permit, member, { role, active })
+      yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
+      return recordOf({ ...member, role, active })
     })
+  )
+})
 
-    /** The acting person as the lock shows them: a role that was lost on the way here does not count. */
-    const acting = Effect.fnUntraced(function* (
-      permit: TeamPermit<"members:manage">,
-      members: ReadonlyArray<MemberRow>
-    ) {
+/** Takes the person out of the team, in the caller's transaction. Returns the audit entries of what ended with it. */
+const takeOut = Effect.fnUntraced(function* (
+  { revocation, sql }: Needs,
+  permit: TeamPermit<"members:manage" | "members:read">,
+  member: MemberRow,
+  options: { readonly signOut: boolean }
+) {
+  const { teamId } = permit.target
+  const now = yield* DateTime.nowAsDate
+  yield* Rows.run(sql`DELETE FROM memberships WHERE team_id = ${teamId} AND user_id = ${member.userId}`)
+  // An open invitation of the person would let them in again.
+  yield* Rows.run(sql`
+    UPDATE invitations SET revoked_at = ${now}
+    WHERE team_id = ${teamId} AND email = ${member.email} AND accepted_at IS NULL AND revoked_at IS NULL`)
+  yield* revocation.linksBy(member.userId, teamId)
+  if (options.signOut) yield* revocation.sessionsWithoutTeam(member.userId)
+  const revoked = yield* revocation.tokensOf(member.userId, teamId)
+  yield* revocation.grantsInTeam(member.userId, teamId)
+  return revocationEvents(permit.caller, revoked)
+})
+
+const remove = Effect.fn("Members.remove")(function* (needs: Needs, teamId: TeamId, userId: UserId) {
+  const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.remove" })
+  yield* change(
+    needs,
+    eventAbout(permit, userId),
+    Effect.gen(function* () {
+      const members = yield* lockedMembersOf(needs, teamId)
+      const member = yield* memberWithId(members, userId)
+      const self = yield* actingMember(permit, members)
+      if (member.role === "owner" && self.role !== "owner") return yield* onlyOwnersManageOwners()
+      yield* keepsAnOwner(members, userId)
+      const revocations = yield* takeOut(needs, permit, member, { signOut: true })
+      yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
+    })
+  )
+})
+
+/** The person stays signed in, also without a team: they can create one or accept an invitation. */
+const leave = Effect.fn("Members.leave")(function* (needs: Needs, teamId: TeamId) {
+  const permit = yield* needs.access.team("members:read", teamId, { audit: "team.leave" })
+  yield* change(
+    needs,
+    permit.event(),
+    Effect.gen(function* () {
+      const members = yield* lockedMembersOf(needs, teamId)
       const self = members.find((m) => m.userId === permit.caller.user?.id)
-      if (self === undefined || !self.active || !managers.has(self.role)) return yield* new Forbidden()
-      return self
+      if (self === undefined) return yield* new Forbidden()
+      yield* keepsAnOwner(members, self.userId)
+      const revocations = yield* takeOut(needs, permit, self, { signOut: false })
+      yield* needs.audit.append(permit.event(), ...revocations)
     })
+  )
+})
 
-    const memberNamed = Effect.fnUntraced(function* (members: ReadonlyArray<MemberRow>, userId: UserId) {
-      const member = members.find((m) => m.userId === userId)
-      if (member === undefined) return yield* new MemberNotFound()
-      return member
-    })
-
-    /** "A team keeps at least one active owner" (decisions 9). */
-    const keepsAnOwner = (members: ReadonlyArray<MemberRow>, without: UserId) =>
-      members.some((m) => m.role === "owner" && m.active && m.userId !== without)
-        ? Effect.void
-        : new Forbidden({ message: "A team keeps at least one active owner." })
-
-    const onlyOwnersManageOwners = () => new Forbidden({ message: "Only owners manage owners." })
-
-    const update = Effect.fn("Members.update")(function* (
-      permit: TeamPermit<"members:manage">,
-      userId: UserId,
-      input: UpdateMember
-    ) {
-      const { teamId } = permit.target
-      return yield* change(
-        services,
-        permit.event({ target: { type: "user", id: userId, name: "" } }),
-        Effect.gen(function* () {
-          const members = yield* locked(teamId)
-          const member = yield* memberNamed(members, userId)
-          const self = yield* acting(permit, members)
-          const role = input.role ?? member.role
-          const active = input.active ?? member.active
-          if ((member.role === "owner" || role === "owner") && self.role !== "owner")
-            return yield* onlyOwnersManageOwners()
-          if (role === member.role && active === member.active) return memberOf(member)
-          if (role !== "owner" || !active) yield* keepsAnOwner(members, userId)
-          const now = yield* DateTime.nowAsDate
-          const deactivatedAt = active ? null : (member.deactivatedAt ?? now)
-          yield* sql`
-            UPDATE memberships SET role = ${role}, active = ${active}, deactivated_at = ${deactivatedAt}, updated_at = ${now}
-            WHERE team_id = ${teamId} AND user_id = ${userId}`
-          const shutOut = !active && member.active
-          yield* revocation.linksBy(userId, teamId)
-          if (shutOut) yield* revocation.sessionsWithoutTeam(userId)
-          const revoked =
-            role !== member.role
-              ? yield* revocation.tokensOf(userId, teamId)
-              : active && !member.active
-                ? yield* revocation.tokensPastGrace(userId, teamId, member.deactivatedAt)
-                : []
-          if (shutOut) yield* revocation.grantsInTeam(userId, teamId)
-          yield* audit.append(
-            permit.event({ target: { type: "user", id: userId, name: member.email } }),
-            ...revocationEvents(permit.caller, revoked)
-          )
-          return memberOf({ ...member, role, active })
+/**
+ * A link that sets the person's password. It opens the whole account, so the person who makes it must manage the other
+ * one in every team that they belong to; earlier links stop working.
+ */
+const passwordResetLink = Effect.fn("Members.passwordResetLink")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  userId: UserId
+) {
+  const { audit, baseUrl, crypto, revocation, sql } = needs
+  const permit = yield* needs.access.team("members:manage", teamId, { audit: "password.reset_link" })
+  return yield* change(
+    needs,
+    eventAbout(permit, userId),
+    Effect.gen(function* () {
+      const members = yield* lockedMembersOf(needs, teamId)
+      const member = yield* memberWithId(members, userId)
+      const self = yield* actingMember(permit, members)
+      if (!(yield* revocation.manages(self.userId, userId))) {
+        return yield* new Forbidden({
+          message: "You can make a password link only for a person whom you manage in all of their teams."
         })
-      )
-    })
-
-    /** Takes the person out of the team, in the caller's transaction; answers the entries of what fell with it. */
-    const takeOut = Effect.fnUntraced(function* (
-      permit: TeamPermit<"members:manage" | "members:read">,
-      member: MemberRow,
-      options: { readonly signOut: boolean }
-    ) {
-      const { teamId } = permit.target
+      }
       const now = yield* DateTime.nowAsDate
-      yield* sql`DELETE FROM memberships WHERE team_id = ${teamId} AND user_id = ${member.userId}`
-      // An invitation that still waits for the person would let them in again.
-      yield* sql`
-        UPDATE invitations SET revoked_at = ${now}
-        WHERE team_id = ${teamId} AND email = ${member.email} AND accepted_at IS NULL AND revoked_at IS NULL`
-      yield* revocation.linksBy(member.userId, teamId)
-      if (options.signOut) yield* revocation.sessionsWithoutTeam(member.userId)
-      const revoked = yield* revocation.tokensOf(member.userId, teamId)
-      yield* revocation.grantsInTeam(member.userId, teamId)
-      return revocationEvents(permit.caller, revoked)
-    })
-
-    const remove = Effect.fn("Members.remove")(function* (permit: TeamPermit<"members:manage">, userId: UserId) {
-      const { teamId } = permit.target
-      yield* change(
-        services,
-        permit.event({ target: { type: "user", id: userId, name: "" } }),
-        Effect.gen(function* () {
-          const members = yield* locked(teamId)
-          const member = yield* memberNamed(members, userId)
-          const self = yield* acting(permit, members)
-          if (member.role === "owner" && self.role !== "owner") return yield* onlyOwnersManageOwners()
-          yield* keepsAnOwner(members, userId)
-          const fell = yield* takeOut(permit, member, { signOut: true })
-          yield* audit.append(permit.event({ target: { type: "user", id: userId, name: member.email } }), ...fell)
-        })
+      const { proof, text } = yield* issue(crypto, "pr")
+      yield* revocation.resetLinksOf(userId)
+      yield* Rows.run(
+        sql`INSERT INTO password_resets ${sql.insert({
+          id: yield* crypto.uuid,
+          lookup_id: proof.lookupId,
+          salt: proof.salt,
+          hash: proof.hash,
+          user_id: userId,
+          created_by: self.userId,
+          created_at: now,
+          expires_at: new Date(now.getTime() + resetLife)
+        })}`
       )
+      yield* audit.append(eventAbout(permit, userId, member.email))
+      return Redacted.make(`${baseUrl}/reset?code=${Redacted.value(text)}`)
     })
+  )
+})
 
-    /** The person stays signed in, also without a team: they may make one or accept an invitation. */
-    const leave = Effect.fn("Members.leave")(function* (permit: TeamPermit<"members:read">) {
-      yield* change(
-        services,
-        permit.event(),
-        Effect.gen(function* () {
-          const members = yield* locked(permit.target.teamId)
-          const self = members.find((m) => m.userId === permit.caller.user?.id)
-          if (self === undefined) return yield* new Forbidden()
-          yield* keepsAnOwner(members, self.userId)
-          const fell = yield* takeOut(permit, self, { signOut: false })
-          yield* audit.append(permit.event(), ...fell)
-        })
-      )
-    })
-
-    /**
-     * A link that sets the person's password. It opens the whole account, so whoever makes it must manage the person in
-     * every team that they belong to; earlier links stop working.
-     */
-    const passwordResetLink = Effect.fn("Members.passwordResetLink")(function* (
-      permit: TeamPermit<"members:manage">,
-      userId: UserId
-    ) {
-      const { teamId } = permit.target
-      return yield* change(
-        services,
-        permit.event({ target: { type: "user", id: userId, name: "" } }),
-        Effect.gen(function* () {
-          const members = yield* locked(teamId)
-          const member = yield* memberNamed(members, userId)
-          const self = yield* acting(permit, members)
-          if (!(yield* revocation.manages(self.userId, userId))) {
-            return yield* new Forbidden({
-              message: "A reset link needs whoever makes it to manage the person in all of their teams."
-            })
-          }
-          const now = yield* DateTime.nowAsDate
-          const { proof, text } = yield* issue(crypto, "pr")
-          yield* revocation.resetLinksOf(userId)
-          yield* sql`INSERT INTO password_resets ${sql.insert({
-            id: yield* crypto.uuid,
-            lookup_id: proof.lookupId,
-            salt: proof.salt,
-            hash: proof.hash,
-            user_id: userId,
-            created_by: self.userId,
-            created_at: now,
-            expires_at: new Date(now.getTime() + resetLife)
-          })}`
-          yield* audit.append(permit.event({ target: { type: "user", id: userId, name: member.email } }))
-          return Redacted.make(`${config.baseUrl}/reset?code=${Redacted.value(text)}`)
-        })
-      )
-    })
-
-    return { list, update, remove, leave, passwordResetLink } as const
+export class Members extends Effect.Service<Members>()("projects/Members", {
+  effect: Effect.gen(function* () {
+    const needs: Needs = {
+      access: yield* Access,
+      sql: yield* SqlClient.SqlClient,
+      crypto: yield* Crypto,
+      baseUrl: (yield* AppConfig).baseUrl,
+      audit: yield* Audit,
+      revocation: yield* Revocation
+    }
+    return methods(needs, { list, update, remove, leave, passwordResetLink })
   })
 }) {}

@@ -123,9 +123,8 @@ export const furnished = Effect.gen(function* () {
   yield* World.join(other, owner, "admin")
   yield* as(
     Effect.gen(function* () {
-      const invites = yield* access.team("members:manage", team.id, { audit: "member.invite" })
-      yield* invitations.invite(invites, { email: "grace.hopper@example.com", role: "admin" })
-      yield* invitations.invite(invites, {
+      yield* invitations.invite(team.id, { email: "grace.hopper@example.com", role: "admin" })
+      yield* invitations.invite(team.id, {
         email: "a.person.with.a.rather.long.address@a-rather-long-domain.example.com",
         role: "viewer"
       })

@@ -276,6 +276,35 @@ layer(app, { excludeTestServices: true })("invitations", (it) => {
     })
   )
 
+  it.effect("do not tell who holds the link whether the address has an account", () =>
+    Effect.gen(function* () {
+      const { by } = yield* staffed
+      const owner = yield* by("owner")
+      const person = (yield* World.team()).owner
+      const stranger = yield* sessionOf(yield* World.person())
+      const seen = (email: string) =>
+        Effect.gen(function* () {
+          const code = codeIn(yield* owner.invite(email, "viewer"))
+          const answers = [
+            yield* TestApp.get(`/invite?code=${code}`),
+            yield* TestApp.get(`/invite?code=${code}`, { session: stranger }),
+            yield* accept({ code }),
+            yield* accept({ code, name: "Eve" }),
+            yield* accept({ code, name: "Eve", password: "123456789012" }),
+            yield* accept({ code }, stranger),
+            yield* accept({ code, name: "Eve", password }, stranger)
+          ]
+          return answers.map(({ status, text }) => [status, text.replaceAll(code, "CODE").replaceAll(email, "EMAIL")])
+        })
+      const [known, unknown] = [yield* seen(person.email), yield* seen(`new.${person.id}@example.com`)]
+      assert.deepStrictEqual(known, unknown)
+      assert.deepStrictEqual(
+        known.map(([status]) => status),
+        [200, 200, 400, 400, 400, 403, 403]
+      )
+    })
+  )
+
   it.effect("work once, however many accept at the same time", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

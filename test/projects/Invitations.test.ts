@@ -7,7 +7,6 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { CurrentCaller } from "#schema/Caller.ts"
 import type { Role } from "#schema/Scopes.ts"
-import { Access } from "#src/access/Access.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import * as Rooms from "#test/dashboard/Rooms.ts"
@@ -22,15 +21,11 @@ const hand = (team: World.Team, person: World.Person) =>
   Effect.gen(function* () {
     const caller = yield* Rooms.callerOf(yield* World.session(person))
     const invitations = yield* Invitations
-    const permit = (audit: "member.list" | "member.invite" | "member.invite_withdraw") =>
-      Effect.flatMap(Access, (access) => access.team("members:manage", team.id, { audit }))
     const as = <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.provideService(work, CurrentCaller, caller)
     return {
-      invite: (email: string, role: Role) =>
-        as(Effect.flatMap(permit("member.invite"), (one) => invitations.invite(one, { email, role }))),
-      open: as(Effect.flatMap(permit("member.list"), invitations.list)),
-      withdraw: (id: string) =>
-        Effect.either(as(Effect.flatMap(permit("member.invite_withdraw"), (one) => invitations.withdraw(one, id)))),
+      invite: (email: string, role: Role) => as(invitations.invite(team.id, { email, role })),
+      open: as(invitations.list(team.id)),
+      withdraw: (id: string) => Effect.either(as(invitations.withdraw(team.id, id))),
       trail: as(
         Effect.gen(function* () {
           const trail = yield* AuditTrail
