@@ -45,7 +45,7 @@ export const layer = Layer.sync(RateLimitStore, () => {
   const spaceOf = (bucket: string) =>
     spaces.get(guarded.find((prefix) => bucket.startsWith(prefix)) ?? "") ?? new Map<string, Ring>()
   return {
-    take: (bucket, policy, now) =>
+    take: (bucket, policy, now, units = 1) =>
       Effect.sync(() => {
         const rings = spaceOf(bucket)
         let ring = rings.get(bucket)
@@ -56,10 +56,14 @@ export const layer = Layer.sync(RateLimitStore, () => {
         rings.set(bucket, ring)
         const at = Math.max(now, ring.newest)
         const held = ring
-        const taken = decide(policy, (n) => held.at(n), at)
-        if (taken.allowed) ring.push(at)
+        const taken = decide(policy, (n) => held.at(n), at, units)
+        if (taken.allowed) for (let i = 0; i < units; i++) ring.push(at)
         return taken
       }),
-    giveBack: (bucket) => Effect.sync(() => spaceOf(bucket).get(bucket)?.pop())
+    giveBack: (bucket, units = 1) =>
+      Effect.sync(() => {
+        const ring = spaceOf(bucket).get(bucket)
+        for (let i = 0; i < units; i++) ring?.pop()
+      })
   }
 })

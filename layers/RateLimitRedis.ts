@@ -18,34 +18,36 @@ import * as Redis from "./Redis.ts"
  * seconds after its longest window: processes whose clocks differ a little still agree on it.
  */
 const script = `
-local now = tonumber(ARGV[1])
+local now, units = tonumber(ARGV[1]), tonumber(ARGV[2])
 local newest = tonumber(redis.call('LINDEX', KEYS[1], 0))
 if newest and newest > now then now = newest end
 local count = redis.call('LLEN', KEYS[1])
 local function admitted(n)
   if n < count then return tonumber(redis.call('LINDEX', KEYS[1], n)) end
 end
-local wait, largest, longest = 0, 0, 0
+local wait, largest, longest, room = 0, 0, 0, math.huge
 local tightest, remaining, reset
-for i = 2, #ARGV, 2 do
+for i = 3, #ARGV, 2 do
   local limit, millis = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
   largest, longest = math.max(largest, limit), math.max(longest, millis)
-  local blocking = admitted(limit - 1)
+  if units > limit then wait = math.max(wait, millis) end
+  local blocking = units <= limit and admitted(limit - units)
   if blocking and now - blocking < millis then wait = math.max(wait, blocking + millis - now) end
   local low, high = 0, math.min(limit, count)
   while low < high do
     local middle = math.floor((low + high) / 2)
     if now - admitted(middle) < millis then low = middle + 1 else high = middle end
   end
-  local left = math.max(0, limit - low - 1)
+  room = math.min(room, limit - low)
+  local left = math.max(0, limit - low - units)
   local oldest = low == 0 and now or admitted(low - 1)
   local resets = math.max(1, math.ceil((oldest + millis - now) / 1000))
   if not tightest or left < remaining or (left == remaining and resets > reset) then
     tightest, remaining, reset = limit, left, resets
   end
 end
-if wait > 0 then return { 0, tightest, 0, reset, math.max(1, math.ceil(wait / 1000)) } end
-redis.call('LPUSH', KEYS[1], string.format('%.0f', now))
+if wait > 0 then return { 0, tightest, room, reset, math.max(1, math.ceil(wait / 1000)) } end
+for _ = 1, units do redis.call('LPUSH', KEYS[1], string.format('%.0f', now)) end
 redis.call('LTRIM', KEYS[1], 0, largest - 1)
 redis.call('PEXPIRE', KEYS[1], longest + 10000)
 return { 1, tightest, remaining, reset, 0 }
@@ -58,8 +60,8 @@ const keyOf = (bucket: string) =>
 
 const isScriptUnknown = (error: unknown) => error instanceof Error && error.message.startsWith("NOSCRIPT")
 
-const run = (client: Client, key: string, policy: Policy, now: number): Promise<unknown> => {
-  const args: Array<number> = [now]
+const run = (client: Client, key: string, policy: Policy, now: number, units: number): Promise<unknown> => {
+  const args: Array<number> = [now, units]
   for (const { limit, millis } of policy) args.push(limit, millis)
   return client
     .evalsha(digest, 1, key, ...args)
@@ -78,16 +80,16 @@ const read = (reply: unknown): Taken | undefined => {
 const makeProbe = () => {
   const key = keyOf(`probe:${randomUUID()}`)
   let time = 0
-  return async (client: Client) => read(await run(client, key, [{ limit: 1, millis: 1 }], ++time))?.allowed === true
+  return async (client: Client) => read(await run(client, key, [{ limit: 1, millis: 1 }], ++time, 1))?.allowed === true
 }
 
 /** The shared windows alone; undefined when Redis has no say. */
 export const windows = (redis: Redis.Redis) => ({
-  take: (bucket: string, policy: Policy, now: number) =>
-    redis.ask((client) => run(client, keyOf(bucket), policy, now), read),
-  giveBack: (bucket: string) =>
+  take: (bucket: string, policy: Policy, now: number, units = 1) =>
+    redis.ask((client) => run(client, keyOf(bucket), policy, now, units), read),
+  giveBack: (bucket: string, units = 1) =>
     redis.ask(
-      (client) => client.lpop(keyOf(bucket)),
+      (client) => client.ltrim(keyOf(bucket), units, -1),
       () => true
     )
 })
@@ -107,15 +109,15 @@ export const layer = (options: { readonly url: Redacted.Redacted }) =>
       const own = Context.get(yield* Layer.build(RateLimitMemory.layer), RateLimitStore)
 
       return Context.make(RateLimitStore, {
-        take: Effect.fnUntraced(function* (bucket, policy, now) {
-          const ours = yield* shared.take(bucket, policy, now)
+        take: Effect.fnUntraced(function* (bucket, policy, now, units = 1) {
+          const ours = yield* shared.take(bucket, policy, now, units)
           if (ours?.allowed === false) return ours
-          const mine = yield* own.take(bucket, policy, now)
+          const mine = yield* own.take(bucket, policy, now, units)
           if (ours === undefined || mine.allowed) return ours ?? mine
-          yield* shared.giveBack(bucket)
+          yield* shared.giveBack(bucket, units)
           return mine
         }),
-        giveBack: (bucket) => Effect.zipRight(shared.giveBack(bucket), own.giveBack(bucket))
+        giveBack: (bucket, units) => Effect.zipRight(shared.giveBack(bucket, units), own.giveBack(bucket, units))
       }).pipe(Context.add(CacheHealth, redis.status))
     })
   )

@@ -14,7 +14,7 @@ import {
 import type { EnvironmentId, ProjectId, SecretId, TeamId } from "#schema/Ids.ts"
 import type { Plan, Scope } from "#schema/Scopes.ts"
 import { Audit } from "./Audit.ts"
-import { eventOf, Permit } from "./Permit.ts"
+import { type EnvironmentPermit, eventOf, Permit } from "./Permit.ts"
 import * as Policy from "./Policy.ts"
 import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Target.ts"
 
@@ -22,6 +22,12 @@ import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Tar
 export interface Intent {
   readonly audit: AuditAction
   readonly keys?: ReadonlyArray<string>
+}
+
+/** An environment as a request names it. */
+interface Location {
+  readonly projectId: ProjectId
+  readonly environment: string
 }
 
 interface ProjectRow {
@@ -79,11 +85,26 @@ export class Access extends Effect.Service<Access>()("access/Access", {
         (rows): EnvironmentRow | undefined => rows[0]
       )
 
-    const decide = <A extends Policy.Action, T extends Target>(action: A, caller: Caller, target: T, intent: Intent) =>
+    const decide = <A extends Policy.Action, T extends Target>(
+      action: A,
+      caller: Caller,
+      target: T,
+      intent: Intent
+    ) => {
+      const team = Policy.teamOf(caller, target.teamId)
+      const denial: Policy.DenialOf<A> | Forbidden | undefined =
+        team === undefined ? new Forbidden() : Policy.decide({ caller, team, target, action })
+      return issue(action, caller, target, intent, denial)
+    }
+
+    const issue = <A extends Policy.Action, T extends Target, D extends Policy.Denial>(
+      action: A,
+      caller: Caller,
+      target: T,
+      intent: Intent,
+      denial: D | undefined
+    ) =>
       Effect.gen(function* () {
-        const team = Policy.teamOf(caller, target.teamId)
-        const denial: Policy.DenialOf<A> | Forbidden | undefined =
-          team === undefined ? new Forbidden() : Policy.decide({ caller, team, target, action })
         if (denial === undefined) return Permit.issue(action, caller, target, intent.audit)
         const details = intent.keys === undefined ? {} : { keys: intent.keys }
         yield* audit.record({
@@ -106,23 +127,36 @@ export class Access extends Effect.Service<Access>()("access/Access", {
     })
 
     /** An environment by project and slug. PROJECT_NOT_FOUND when the project is not visible, else ENVIRONMENT_NOT_FOUND. */
-    const environment = Effect.fnUntraced(function* <A extends Scope>(
-      action: A,
-      at: { readonly projectId: ProjectId; readonly environment: string },
-      intent: Intent
-    ) {
-      const caller = yield* CurrentCaller
+    const visible = Effect.fnUntraced(function* (caller: Caller, at: Location) {
       const named = caller.named
       const row =
         named !== null && named.projectId === at.projectId && named.slug === at.environment
           ? named
           : yield* Effect.orDie(environmentBySlug(at.projectId, at.environment))
-      if (row !== undefined && Policy.environmentVisible(caller, row)) {
-        return yield* decide(action, caller, asEnvironment(row), intent)
-      }
+      if (row !== undefined && Policy.environmentVisible(caller, row)) return asEnvironment(row)
       const project = yield* Effect.orDie(projectById(at.projectId))
       if (project === undefined || !Policy.projectVisible(caller, project)) return yield* new ProjectNotFound()
       return yield* new EnvironmentNotFound()
+    })
+
+    const visibleEnvironment = (at: Location) => Effect.flatMap(CurrentCaller, (caller) => visible(caller, at))
+
+    const environment = <A extends Scope>(action: A, at: Location, intent: Intent) =>
+      Effect.flatMap(CurrentCaller, (caller) =>
+        Effect.flatMap(visible(caller, at), (target) => decide(action, caller, target, intent))
+      )
+
+    /** The environment that secrets are copied from, into one that the caller may write. The permit is for values there. */
+    const sourceOfCopy = Effect.fnUntraced(function* (
+      at: Location,
+      into: EnvironmentPermit<"secrets:write">,
+      intent: Intent
+    ) {
+      const caller = yield* CurrentCaller
+      const source = yield* visible(caller, at)
+      const team = Policy.teamOf(caller, source.teamId)
+      const denial = team === undefined ? new Forbidden() : Policy.decideCopy({ caller, team }, source, into.target)
+      return yield* issue("secrets:run", caller, source, intent, denial)
     })
 
     const environmentWithId = Effect.fnUntraced(function* <A extends Policy.Action>(
@@ -207,6 +241,16 @@ export class Access extends Effect.Service<Access>()("access/Access", {
         : yield* lacksScope(caller, caller.teams, scope, intent)
     })
 
-    return { environment, environmentWithId, environmentOfSecret, project, team, allTeams, eachTeam } as const
+    return {
+      visibleEnvironment,
+      environment,
+      sourceOfCopy,
+      environmentWithId,
+      environmentOfSecret,
+      project,
+      team,
+      allTeams,
+      eachTeam
+    } as const
   })
 }) {}

@@ -6,7 +6,7 @@ import type { Caller, CallerTeam } from "#schema/Caller.ts"
 import { ApiTokenNotScopedToProtectedEnvironment, ApiTokenReadOnly, Forbidden, ScopeMissing } from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import type { Role, Scope } from "#schema/Scopes.ts"
-import type { Target } from "./Target.ts"
+import type { EnvironmentTarget, Target } from "./Target.ts"
 
 /** What can be done. The first block is the contract's scopes; the rest is for people only (dashboard sessions). */
 export type Action =
@@ -123,6 +123,23 @@ export const protectedEnvironmentsNeedOwnerOrAdmin: Rule = ({ team, target, acti
   team.role !== "admin"
     ? new Forbidden()
     : undefined
+
+/**
+ * Whoever may not have a value may not move it to where others have it: the source of a copy needs a right to values
+ * (decisions 12). What only owners and admins may change leaves the protection only by an owner or admin (FORBIDDEN).
+ */
+export const decideCopy = (
+  asked: { readonly caller: Caller; readonly team: CallerTeam },
+  source: EnvironmentTarget,
+  into: EnvironmentTarget
+): Forbidden | ScopeMissing | undefined => {
+  const denial = decide({ ...asked, target: source, action: "secrets:run" })
+  if (denial !== undefined && decide({ ...asked, target: source, action: "secrets:read_values" }) !== undefined) {
+    return denial
+  }
+  const { role } = asked.team
+  return source.protected && !into.protected && role !== "owner" && role !== "admin" ? new Forbidden() : undefined
+}
 
 /** In order of evaluation (decisions 3 "Order of checks": role, scope, level, protected). */
 export const rules: ReadonlyArray<Rule> = [

@@ -23,8 +23,9 @@ export const deviceStartPolicy: Policy = [{ limit: 10, millis: 60_000 }]
 export const signInPolicy: Policy = [{ limit: 10, millis: 600_000 }]
 export const userCodePolicy: Policy = [{ limit: 10, millis: 600_000 }]
 /**
- * Taken where values are compared, which REST, MCP and writes share, and so after the shape of a request: what is malformed
- * compares nothing, answers 400 and is counted by the credential's own policy alone.
+ * Guesses of one credential. A comparison of two environments takes one unit; a write takes one for each existing key
+ * whose equality with the old value could show. REST, MCP and pages share it. It is taken after the shape of a request was
+ * checked: what is malformed compares nothing, answers 400 and is counted by the credential's own policy alone.
  */
 export const diffPolicy: Policy = [{ limit: 30, millis: 60_000 }]
 
@@ -39,15 +40,15 @@ export interface Taken {
 }
 
 /**
- * Counts a request of `bucket` at `now` (milliseconds) unless a window is full. No span of a window's length ever admits
- * more than its limit; a refused request does not count.
+ * Counts `units` (1 by default) of `bucket` at `now` (milliseconds) unless a window has no room for all of them. No span of
+ * a window's length ever admits more than its limit; a refused request does not count, not even in part.
  */
 export class RateLimitStore extends Context.Tag("limits/RateLimitStore")<
   RateLimitStore,
   {
-    readonly take: (bucket: string, policy: Policy, now: number) => Effect.Effect<Taken>
-    /** Uncounts the newest request of the bucket, if there is one. */
-    readonly giveBack: (bucket: string) => Effect.Effect<void>
+    readonly take: (bucket: string, policy: Policy, now: number, units?: number) => Effect.Effect<Taken>
+    /** Uncounts the newest units (1 by default) of the bucket, as far as there are any. */
+    readonly giveBack: (bucket: string, units?: number) => Effect.Effect<void>
   }
 >() {}
 
@@ -56,12 +57,17 @@ export class RateLimits extends Context.Reference<RateLimits>()("limits/RateLimi
   defaultValue: (): "on" | "off" => "on"
 }) {}
 
-/** The decision over the times of admitted requests, newest first; `admitted` holds at most the largest limit of them. */
-export const decide = (policy: Policy, admitted: (n: number) => number | undefined, now: number): Taken => {
+/**
+ * The decision over the times of admitted units, newest first; `admitted` holds at most the largest limit of them. More units
+ * than a window ever admits are refused, and no wait helps them: they are told the length of that window.
+ */
+export const decide = (policy: Policy, admitted: (n: number) => number | undefined, now: number, units = 1): Taken => {
   let wait = 0
+  let room = Infinity
   let tightest: Taken | undefined
   for (const { limit, millis } of policy) {
-    const blocking = admitted(limit - 1)
+    if (units > limit) wait = Math.max(wait, millis)
+    const blocking = units > limit ? undefined : admitted(limit - units)
     if (blocking !== undefined && now - blocking < millis) wait = Math.max(wait, blocking + millis - now)
     let used = 0
     let low = 0
@@ -73,7 +79,8 @@ export const decide = (policy: Policy, admitted: (n: number) => number | undefin
       else high = middle
     }
     used = low
-    const remaining = Math.max(0, limit - used - 1)
+    room = Math.min(room, limit - used)
+    const remaining = Math.max(0, limit - used - units)
     const oldest = used === 0 ? now : (admitted(used - 1) ?? now)
     const resetSeconds = Math.max(1, Math.ceil((oldest + millis - now) / 1000))
     // The tightest is the one that refuses first: so many requests and no more could come at this instant.
@@ -87,24 +94,24 @@ export const decide = (policy: Policy, admitted: (n: number) => number | undefin
   }
   const state = tightest ?? { allowed: true, limit: 0, remaining: 0, resetSeconds: 1, retryAfterSeconds: 0 }
   if (wait === 0) return state
-  return { ...state, allowed: false, remaining: 0, retryAfterSeconds: Math.max(1, Math.ceil(wait / 1000)) }
+  return { ...state, allowed: false, remaining: room, retryAfterSeconds: Math.max(1, Math.ceil(wait / 1000)) }
 }
 
 export class RateLimiter extends Effect.Service<RateLimiter>()("limits/RateLimiter", {
   effect: Effect.gen(function* () {
     const store = yield* RateLimitStore
 
-    /** Counts one request and tells; a full window is an answer here, not a failure. `undefined` = limits are off. */
-    const count = Effect.fnUntraced(function* (bucket: string, policy: Policy) {
+    /** Counts a request and tells; a full window is an answer here, not a failure. `undefined` = limits are off. */
+    const count = Effect.fnUntraced(function* (bucket: string, policy: Policy, units = 1) {
       if ((yield* RateLimits) === "off") return undefined
-      const taken = yield* store.take(bucket, policy, yield* Clock.currentTimeMillis)
+      const taken = yield* store.take(bucket, policy, yield* Clock.currentTimeMillis, units)
       if (!taken.allowed) Metrics.rateLimited(bucket)
       return taken
     })
 
-    /** Counts one request; fails with RATE_LIMITED. `undefined` = limits are off. */
-    const take = Effect.fnUntraced(function* (bucket: string, policy: Policy) {
-      const taken = yield* count(bucket, policy)
+    /** Counts all units or none; fails with RATE_LIMITED. `undefined` = limits are off. */
+    const take = Effect.fnUntraced(function* (bucket: string, policy: Policy, units = 1) {
+      const taken = yield* count(bucket, policy, units)
       if (taken?.allowed === false) return yield* new RateLimited({ retryAfterSeconds: taken.retryAfterSeconds })
       return taken
     })

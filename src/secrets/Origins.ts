@@ -11,7 +11,7 @@ import { Audit } from "#src/access/Audit.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Secrets from "./Secrets.ts"
-import { type Locked, SecretStore, type Write, type Written } from "./SecretStore.ts"
+import { type Locked, reportedOutcome, SecretStore, type Write, type Written } from "./SecretStore.ts"
 
 interface Place {
   readonly projectId: ProjectId
@@ -26,8 +26,12 @@ const storedIn = (env: Locked, key: string) => {
   return meta === undefined ? undefined : { pinned: meta.pinned, text: "" }
 }
 
-const outcomes = (written: ReadonlyMap<string, Written>, keys: ReadonlyArray<string>) => {
-  const named = (outcome: Written["outcome"]) => keys.filter((key) => written.get(key)?.outcome === outcome)
+const outcomes = (
+  written: ReadonlyMap<string, Written>,
+  outcomeOf: (one: Written) => Written["outcome"] = ({ outcome }) => outcome
+) => {
+  const named = (outcome: Written["outcome"]) =>
+    [...written].filter(([, one]) => outcomeOf(one) === outcome).map(([key]) => key)
   return { created: named("created"), updated: named("updated"), unchanged: named("unchanged") }
 }
 
@@ -48,19 +52,27 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
     const generated = ({ charset = "alphanumeric", length }: Generate) => crypto.randomText(charsets[charset], length)
 
     /** Text and kind of secrets as written. The read is recorded, although the text goes nowhere but into the copy. */
-    const readAsWritten = Effect.fnUntraced(function* (place: Place, keys: ReadonlyArray<string>) {
-      const permit = yield* access.environment("secrets:read", place, { audit: "secret.read", keys })
+    const readAsWritten = Effect.fnUntraced(function* (
+      place: Place,
+      keys: ReadonlyArray<string>,
+      into: EnvironmentPermit<"secrets:write">
+    ) {
+      const permit = yield* access.sourceOfCopy(place, into, { audit: "secret.read", keys })
       const { secrets } = yield* store.closure(permit, keys, false)
       const found = new Map<string, Write>()
       for (const { key, kind, text } of secrets) {
         // A literal stays one, whatever its text looks like.
-        found.set(key, { kind, pinned: kind === "literal" && text.includes("${"), text })
+        found.set(key, { kind, pinned: kind === "literal" && text.includes("${"), text, from: "caller" })
       }
       return { permit, found }
     })
 
     /** What these origins copy, by environment: each is asked for, read and recorded once, whatever the number of keys. */
-    const copiedBy = Effect.fnUntraced(function* (origins: ReadonlyArray<Origin>, projectId: ProjectId) {
+    const copiedBy = Effect.fnUntraced(function* (
+      origins: ReadonlyArray<Origin>,
+      into: EnvironmentPermit<"secrets:write">
+    ) {
+      const { projectId } = into.target
       const wanted = new Map<string, Set<string>>()
       for (const { copyFrom } of origins) {
         if (copyFrom === undefined) continue
@@ -68,7 +80,7 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
       }
       const copied = new Map<string, ReadonlyMap<string, Write>>()
       for (const [environment, keys] of wanted) {
-        const { found, permit } = yield* readAsWritten({ projectId, environment }, [...keys])
+        const { found, permit } = yield* readAsWritten({ projectId, environment }, [...keys], into)
         if (found.size > 0) yield* audit.record(permit.event({ keys: [...found.keys()] }))
         copied.set(environment, found)
       }
@@ -82,7 +94,7 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
     ) {
       if (origin.generate !== undefined) {
         const text = yield* generated(origin.generate)
-        return (): Write => ({ kind: "literal", pinned: false, text })
+        return (): Write => ({ kind: "literal", pinned: false, text, from: "server" })
       }
       if (origin.copyFrom !== undefined) {
         const write = copied.get(origin.copyFrom.environment)?.get(origin.copyFrom.key)
@@ -108,7 +120,7 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
     const create = Effect.fn("Origins.create")(function* (at: Place & { readonly key: string } & Origin) {
       const intent = { audit: "secret.create", keys: [at.key] } as const
       const permit = yield* access.environment("secrets:write", at, intent)
-      const decide = yield* decisionOf(at, yield* copiedBy([at], permit.target.projectId), "")
+      const decide = yield* decisionOf(at, yield* copiedBy([at], permit), "")
       const work = store.change(permit, (env) =>
         Effect.gen(function* () {
           if (env.live.has(at.key)) return yield* new SecretAlreadyExists({ field: "key" })
@@ -124,7 +136,7 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
       at: { readonly secretId: SecretId; readonly expectedVersion?: number } & Origin
     ) {
       const permit = yield* access.environmentOfSecret("secrets:write", at.secretId, { audit: "secret.update" })
-      const decide = yield* decisionOf(at, yield* copiedBy([at], permit.target.projectId), "")
+      const decide = yield* decisionOf(at, yield* copiedBy([at], permit), "")
       const work = store.change(permit, (env) =>
         Effect.gen(function* () {
           const meta = env.byId.get(at.secretId)
@@ -160,10 +172,10 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
             const kept = [...decisions].filter(([key]) => !skipped.includes(key))
             const changes = new Map(kept.map(([key, decide]) => [key, decide(storedIn(env, key))]))
             const written = changes.size === 0 ? new Map<string, Written>() : yield* env.commit(changes, field)
-            const done = outcomes(written, [...changes.keys()])
+            const done = outcomes(written)
             if (done.created.length > 0) yield* env.audit(permit.event({ audit: "secret.create", keys: done.created }))
             if (done.updated.length > 0) yield* env.audit(permit.event({ audit: "secret.update", keys: done.updated }))
-            return { ...done, skipped }
+            return { ...outcomes(written, (one) => reportedOutcome(permit, one)), skipped }
           })
         )
       )
@@ -173,7 +185,7 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
     ) {
       const keys = at.secrets.map(({ key }) => key)
       const permit = yield* access.environment("secrets:write", at, { audit: "secret.create", keys })
-      const copied = yield* copiedBy(at.secrets, permit.target.projectId)
+      const copied = yield* copiedBy(at.secrets, permit)
       const decisions = new Map<string, Decision>()
       const fields = new Map<string, string>()
       for (const [i, secret] of at.secrets.entries()) {
@@ -197,12 +209,13 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
       readonly overwrite?: boolean
     }) {
       const { keys, overwrite = false, projectId } = at
-      const source = yield* readAsWritten({ projectId, environment: at.sourceEnv }, keys)
+      yield* access.visibleEnvironment({ projectId, environment: at.sourceEnv })
       const permit = yield* access.environment(
         "secrets:write",
         { projectId, environment: at.targetEnv },
         { audit: "secret.create", keys }
       )
+      const source = yield* readAsWritten({ projectId, environment: at.sourceEnv }, keys, permit)
       const absent = keys.findIndex((key) => !source.found.has(key))
       if (absent >= 0) return yield* new SecretNotFound({ field: `keys.${absent}` })
       yield* audit.record(source.permit.event({ keys }))
@@ -229,7 +242,7 @@ export class Origins extends Effect.Service<Origins>()("secrets/Origins", {
       const decisions = new Map(
         Object.entries(values).map(([key, text]): [string, Decision] => [
           key,
-          () => ({ kind: "literal", pinned: text.includes("${"), text })
+          () => ({ kind: "literal", pinned: text.includes("${"), text, from: "caller" })
         ])
       )
       return yield* commitAll(

@@ -7,17 +7,27 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
-import { EnvironmentNotFound, IntegrityFailure, PlanLimitReached, type TemplateInvalid } from "#schema/Errors.ts"
+import {
+  EnvironmentNotFound,
+  IntegrityFailure,
+  PlanLimitReached,
+  RateLimited,
+  TemplateCycle,
+  type TemplateInvalid,
+  TemplateReferenceMissing
+} from "#schema/Errors.ts"
 import { type SecretId, SecretIdOut } from "#schema/Ids.ts"
 import type { SecretKind } from "#schema/Values.ts"
 import { actorOf, Audit, type AuditEvent } from "#src/access/Audit.ts"
 import { recordingDenials } from "#src/access/Change.ts"
 import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
+import * as Policy from "#src/access/Policy.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
+import { diffPolicy, RateLimiter } from "#src/limits/RateLimiter.ts"
 import * as Composition from "./Composition.ts"
 
 /** Live secrets per environment (decisions 4 "Limits"). */
@@ -87,12 +97,29 @@ export interface Write {
   readonly kind: SecretKind
   readonly pinned: boolean
   readonly text: string
+  /**
+   * Where the text comes from: the request (sent or copied), an earlier text of the same secret, or this server, which made
+   * it up or expanded it. The last is no guess; the second was not seen by the caller.
+   */
+  readonly from: "caller" | "stored" | "server"
 }
 
 export interface Written {
   readonly meta: SecretMeta
   readonly outcome: "created" | "updated" | "unchanged"
 }
+
+/** Whether the caller may have values of the environment: read them, or run programs with them. */
+const mayHaveValues = ({ caller, target }: EnvironmentPermit<"secrets:write">): boolean => {
+  const team = Policy.teamOf(caller, target.teamId)
+  const may = (action: Policy.Action) =>
+    team !== undefined && Policy.decide({ caller, team, target, action }) === undefined
+  return may("secrets:read_values") || may("secrets:run")
+}
+
+/** What the caller is told: that a value was equal is told only to callers who may have it. */
+export const reportedOutcome = (permit: EnvironmentPermit<"secrets:write">, { outcome }: Written): Written["outcome"] =>
+  outcome === "unchanged" && !mayHaveValues(permit) ? "updated" : outcome
 
 /** An environment under its lock, inside one transaction. */
 export interface Locked {
@@ -110,7 +137,7 @@ export interface Locked {
   readonly commit: (
     changes: ReadonlyMap<string, Write | null>,
     fieldOf?: (key: string) => string | undefined
-  ) => Effect.Effect<ReadonlyMap<string, Written>, Composition.Problem | TemplateInvalid | BoxAltered>
+  ) => Effect.Effect<ReadonlyMap<string, Written>, Composition.Problem | TemplateInvalid | RateLimited | BoxAltered>
   /** Text, kind and pin of an earlier version of a live or deleted secret. */
   readonly version: (id: SecretId, key: string, version: number) => Effect.Effect<Write | undefined, BoxAltered>
   /** Brings a deleted secret back at its version; the caller has checked that no live secret has its key. */
@@ -131,6 +158,7 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
     const dataKeys = yield* DataKeys
     const audit = yield* Audit
     const cipher = yield* Envelope.ValueCipher
+    const limiter = yield* RateLimiter
 
     const contextOf = (target: EnvironmentTarget, secret: SecretMeta, dataKeyId: string): Envelope.ValueContext => ({
       teamId: target.teamId,
@@ -422,8 +450,52 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
         yield* Composition.checkAfter(concerned, changes, fieldOf, besides)
       })
 
+      /**
+       * Whether a new text equals the old one shows: by the outcome, and by a version that does not change. Without a right to
+       * values that is a guess tested, so each such key takes one unit of the limit that comparisons have. A request with
+       * more keys than the limit is refused whole; the message says that fewer have to be sent.
+       */
+      const countGuesses = (changes: ReadonlyMap<string, Write | null>) => {
+        const guesses = [...changes].filter(
+          ([key, write]) => write !== null && write.from !== "server" && liveByKey.has(key)
+        ).length
+        return guesses === 0 || mayHaveValues(permit)
+          ? Effect.void
+          : Effect.catchTag(
+              limiter.take(`diff:${permit.caller.credentialId}`, diffPolicy, guesses),
+              "RATE_LIMITED",
+              ({ retryAfterSeconds }) =>
+                new RateLimited({
+                  retryAfterSeconds,
+                  message:
+                    "A credential that may not read values can write at most 30 existing keys per minute. Send fewer keys, or try again after the interval named."
+                })
+            )
+      }
+
+      /** Keys that a text names are part of it: they are told only to callers who sent it or may read it. */
+      const withoutNames = <A, E, R>(writes: Iterable<Write | null>, self: Effect.Effect<A, E, R>) =>
+        [...writes].every((write) => write?.from !== "stored") || mayHaveValues(permit)
+          ? self
+          : Effect.mapError(self, (error) => {
+              if (error instanceof TemplateReferenceMissing) {
+                return new TemplateReferenceMissing({
+                  ...(error.field === undefined ? {} : { field: error.field }),
+                  references: []
+                }) as E & TemplateReferenceMissing
+              }
+              if (error instanceof TemplateCycle) {
+                return new TemplateCycle({
+                  ...(error.field === undefined ? {} : { field: error.field }),
+                  cycle: []
+                }) as E & TemplateCycle
+              }
+              return error
+            })
+
       const commit: Locked["commit"] = Effect.fnUntraced(
         function* (changes, fieldOf) {
+          yield* countGuesses(changes)
           const results = new Map<string, Written>()
           const entries = new Map<string, Composition.Entry | null>()
           const texts = yield* open([...changes].flatMap(([key, write]) => (write === null ? [] : [key])))
@@ -453,7 +525,7 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
             ) AS i (id, version, pinned) WHERE v.secret_id = i.id AND v.version = i.version`
           }
           if (changed.length === 0 && gone.length === 0) return results
-          yield* check(entries, fieldOf)
+          yield* withoutNames(changes.values(), check(entries, fieldOf))
 
           if (gone.length > 0) {
             yield* sql`
@@ -510,13 +582,13 @@ export class SecretStore extends Effect.Service<SecretStore>()("secrets/SecretSt
           WHERE s.id = ${id} AND s.key = ${key} AND s.environment_id = ${target.environmentId}`)
         if (rows.length === 0) return undefined
         const [opened] = yield* openAll(permit, rows)
-        return { kind: opened.kind, pinned: rows[0].pinned, text: opened.text }
+        return { kind: opened.kind, pinned: rows[0].pinned, text: opened.text, from: "stored" as const }
       })
 
       const revive: Locked["revive"] = Effect.fnUntraced(
         function* (secret, write) {
           const entry = yield* Composition.entry(write.kind, write.text)
-          yield* check(new Map([[secret.key, entry]]))
+          yield* withoutNames([write], check(new Map([[secret.key, entry]])))
           // `updated_at` stays: it says when the version was written, like `updatedBy` by whom.
           yield* sql`UPDATE secrets SET deleted_at = NULL, purge_at = NULL WHERE id = ${secret.id}`
           yield* bumpRevision

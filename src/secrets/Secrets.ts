@@ -6,6 +6,7 @@ import {
   EnvironmentNotFound,
   IntegrityFailure,
   PlanLimitReached,
+  type RateLimited,
   SecretAlreadyExists,
   SecretHasDependents,
   SecretNotFound,
@@ -38,7 +39,6 @@ import type { Disposition, Representation, SecretKind, SecretText } from "#schem
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
-import * as Policy from "#src/access/Policy.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 import { diffPolicy, RateLimiter } from "#src/limits/RateLimiter.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
@@ -49,6 +49,7 @@ import {
   BoxAltered,
   type Locked,
   type OpenSecret,
+  reportedOutcome,
   type SecretMeta,
   SecretStore,
   type Write,
@@ -86,11 +87,12 @@ export const decideWrite = (
 ): Write => {
   const given = source ?? value
   const text = given === undefined ? (stored?.text ?? "") : Redacted.value(given)
-  if (kind === "literal") return { kind, pinned: true, text }
-  if (kind === "template") return { kind, pinned: false, text }
-  if (source !== undefined) return { kind: "template", pinned: false, text }
-  if (stored?.pinned === true) return { kind: "literal", pinned: true, text }
-  return { kind: Template.kindOf(text), pinned: false, text }
+  const from = given === undefined && stored !== undefined ? ("stored" as const) : ("caller" as const)
+  if (kind === "literal") return { kind, pinned: true, text, from }
+  if (kind === "template") return { kind, pinned: false, text, from }
+  if (source !== undefined) return { kind: "template", pinned: false, text, from }
+  if (stored?.pinned === true) return { kind: "literal", pinned: true, text, from }
+  return { kind: Template.kindOf(text), pinned: false, text, from }
 }
 
 const asState = (secrets: ReadonlyArray<OpenSecret>) =>
@@ -309,19 +311,6 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
 
     // --- writes ---
 
-    /**
-     * Whether a value was equal shows: `unchanged`, or no new version. To whoever may not see values that is a guess
-     * tested, as a comparison is; so their writes to what stands count as those do (decisions 7 "`/secrets/diff`").
-     */
-    const countGuess = Effect.fnUntraced(function* (permit: EnvironmentPermit<"secrets:write">) {
-      const { caller, target } = permit
-      const team = Policy.teamOf(caller, target.teamId)
-      const may = (action: Policy.Action) =>
-        team !== undefined && Policy.decide({ caller, team, target, action }) === undefined
-      if (may("secrets:read_values") || may("secrets:run")) return
-      yield* limiter.take(`diff:${caller.credentialId}`, diffPolicy)
-    })
-
     const create = Effect.fnUntraced(function* (body: CreateSecret, idempotencyKey?: string) {
       const permit = yield* access.environment("secrets:write", body, { audit: "secret.create", keys: [body.key] })
       const work = store.change(permit, (env) =>
@@ -358,7 +347,6 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
       const permit = yield* access.environment("secrets:write", body, { audit: "secret.create", keys })
       const work = store.change(permit, (env) =>
         Effect.gen(function* () {
-          if (keys.some((key) => env.live.has(key))) yield* countGuess(permit)
           const changes = new Map<string, Write>(
             body.secrets.map(({ key, value }) => {
               const stored = env.live.get(key)
@@ -371,15 +359,20 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
           const fields = new Map<string, string>(keys.map((key, i) => [key, `secrets.${i}.value`]))
           const written = yield* env.commit(changes, (key) => fields.get(key))
           const results = yield* Effect.forEach(keys, (key) => resultOf(written, key))
-          const items = results.map(({ meta, outcome }) => ({ ...refOf(permit.target, meta), outcome }))
-          const named = (outcome: string) => items.filter((item) => item.outcome === outcome).map((item) => item.key)
-          const [created, updated, unchanged] = [named("created"), named("updated"), named("unchanged")]
+          const items = results.map((result) => ({
+            ...refOf(permit.target, result.meta),
+            outcome: reportedOutcome(permit, result)
+          }))
+          const named = (outcome: string) =>
+            results.filter((result) => result.outcome === outcome).map(({ meta }) => meta.key)
+          const count = (outcome: string) => items.filter((item) => item.outcome === outcome).length
+          const [created, updated] = [named("created"), named("updated")]
           if (created.length > 0) yield* env.audit(permit.event({ keys: created }))
           if (updated.length > 0) yield* env.audit(permit.event({ audit: "secret.update", keys: updated }))
           const response: BulkCreateResult = {
-            created: created.length,
-            updated: updated.length,
-            unchanged: unchanged.length,
+            created: count("created"),
+            updated: count("updated"),
+            unchanged: count("unchanged"),
             items
           }
           return response
@@ -420,7 +413,6 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
       return yield* changeSecret(permit, (env) =>
         Effect.gen(function* () {
           const meta = yield* expected(env, id, body.expectedVersion)
-          yield* countGuess(permit)
           const text = (yield* env.open([meta.key])).get(meta.key) ?? ""
           const field = body.source !== undefined ? "source" : body.value !== undefined ? "value" : "kind"
           const write = decideWrite(body, { pinned: meta.pinned, text })
@@ -436,7 +428,6 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
       return yield* changeSecret(permit, (env) =>
         Effect.gen(function* () {
           const meta = yield* expected(env, id, body.expectedVersion)
-          yield* countGuess(permit)
           const earlier = yield* env.version(id, meta.key, body.version)
           if (earlier === undefined) return yield* new SecretVersionNotFound({ field: "version" })
           const written = yield* env.commit(new Map([[meta.key, earlier]]), () => "version")
@@ -475,7 +466,8 @@ export class Secrets extends Effect.Service<Secrets>()("secrets/Secrets", {
           const cascaded = disposition === "cascade" ? Composition.transitiveDependents(state, key) : []
           const changes = new Map<string, Write | null>([[key, null]])
           for (const gone of cascaded) changes.set(gone, null)
-          for (const { key: user, kind, text } of flattened) changes.set(user, { kind, pinned: false, text })
+          for (const { key: user, kind, text } of flattened)
+            changes.set(user, { kind, pinned: false, text, from: "server" })
           yield* asFlattened(env.commit(changes))
           const names = flattened.map((one) => one.key)
           yield* env.audit(permit.event({ keys: [key, ...cascaded] }))
@@ -544,11 +536,13 @@ const matches = (header: string, etag: string): boolean =>
   })
 
 /** A deletion never breaks what was stored well: a problem here means that rows were damaged. */
-const asStored = <A, R>(self: Effect.Effect<A, Composition.Problem | TemplateInvalid | BoxAltered, R>) =>
+const asStored = <A, R>(self: Effect.Effect<A, Composition.Problem | TemplateInvalid | RateLimited | BoxAltered, R>) =>
   Effect.mapError(self, (problem) => (problem instanceof BoxAltered ? problem : new BoxAltered({ keys: [] })))
 
 /** Flattened texts are escaped: as written they can be longer than the templates they replace, and meet the limit. */
-const asFlattened = <A, R>(self: Effect.Effect<A, Composition.Problem | TemplateInvalid | BoxAltered, R>) =>
+const asFlattened = <A, R>(
+  self: Effect.Effect<A, Composition.Problem | TemplateInvalid | RateLimited | BoxAltered, R>
+) =>
   Effect.mapError(self, (problem) =>
     problem instanceof BoxAltered || problem instanceof PlanLimitReached ? problem : new BoxAltered({ keys: [] })
   )

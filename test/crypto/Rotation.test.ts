@@ -61,7 +61,11 @@ const vault = Layer.effect(
 )
 
 const app = Layer.mergeAll(Secrets.Default, Rotation.Default, SealingKeys.Default, ServiceKeys.Default).pipe(
-  Layer.provideMerge(Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default, RateLimiter.Default)),
+  Layer.provideMerge(
+    Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default).pipe(
+      Layer.provideMerge(RateLimiter.Default)
+    )
+  ),
   Layer.provideMerge(Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)),
   Layer.provideMerge(Layer.mergeAll(Audit.Default, vault)),
   Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer)),

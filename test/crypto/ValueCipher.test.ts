@@ -34,7 +34,9 @@ const server = (cipher: CipherName) =>
   Layer.fresh(
     Layer.merge(Secrets.Default, Rotation.Default).pipe(
       Layer.provideMerge(
-        Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default, RateLimiter.Default)
+        Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default).pipe(
+          Layer.provideMerge(RateLimiter.Default)
+        )
       ),
       Layer.provideMerge(
         Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)

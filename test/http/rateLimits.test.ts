@@ -153,7 +153,7 @@ describe("rate limits over HTTP", () => {
       })
     )
 
-    it.effect("of writes that tell equal values from others count with them, for whoever may not see values", () =>
+    it.effect("of comparisons count each existing key that a credential without a right to values writes", () =>
       Effect.gen(function* () {
         const { id, team } = yield* World.project()
         const writer = (yield* World.token({ team })).text
@@ -196,6 +196,67 @@ describe("rate limits over HTTP", () => {
         assert.strictEqual((yield* bulk(bearer, "B")).status, 201)
         const reads = yield* repeat(31, bulk(writer, "A"))
         assert.isTrue(reads.every((answer) => answer.status === 201))
+      })
+    )
+
+    it.effect("of guesses refuse a request whole that has more existing keys than are left, and say what to do", () =>
+      Effect.gen(function* () {
+        const { id, team } = yield* World.project()
+        const writer = (yield* World.token({ team })).text
+        const scopes = ["secrets:read", "secrets:write"] as const
+        const bearer = (yield* World.grant({ person: team.owner, teams: [{ team, scopes }] })).text
+        const place = { projectId: id, environment: "development" }
+        const bulk = (bearer: string, from: number, to: number, value: string) => {
+          const secrets = Array.from({ length: to - from }, (_, i) => ({ key: `KEY_${from + i}`, value }))
+          return TestApp.post("/secrets/bulk", { bearer, json: { ...place, secrets } })
+        }
+        assert.strictEqual((yield* bulk(bearer, 0, 40, "new keys tell nothing")).status, 201)
+        yield* bulk(writer, 0, 40, "known")
+        const versions = Effect.map(
+          TestApp.get(`/secrets?projectId=${id}&environment=development`, { bearer: writer }),
+          ({ json }) => json.items.map((item: { version: number }) => item.version)
+        )
+        const before = yield* versions
+        const refused = yield* bulk(bearer, 0, 31, "guess")
+        assert.deepInclude(refused.json, { statusCode: 429, code: "RATE_LIMITED", retryAfterSeconds: 60 })
+        assert.match(refused.json.message, /at most 30 existing keys per minute.*Send fewer keys/)
+        assert.deepStrictEqual(yield* versions, before)
+        // Equal and different values are answered alike.
+        const equal = yield* bulk(bearer, 0, 5, "known")
+        const different = yield* bulk(bearer, 5, 20, "guess")
+        assert.deepInclude(equal.json, { created: 0, updated: 5, unchanged: 0 })
+        assert.deepInclude(different.json, { created: 0, updated: 15, unchanged: 0 })
+        const outcomes = (items: ReadonlyArray<{ outcome: string }>) => new Set(items.map(({ outcome }) => outcome))
+        assert.deepStrictEqual(outcomes([...equal.json.items, ...different.json.items]), new Set(["updated"]))
+        assert.strictEqual((yield* bulk(bearer, 20, 31, "guess")).status, 429)
+        assert.strictEqual((yield* bulk(bearer, 20, 30, "guess")).status, 201)
+        assert.strictEqual((yield* bulk(bearer, 30, 31, "guess")).status, 429)
+        const again = yield* bulk(writer, 30, 40, "known")
+        assert.deepInclude(again.json, { created: 0, updated: 0, unchanged: 10 })
+      })
+    )
+
+    it.effect("are no way round: a stored text taken as a template names no key to a caller who may not read it", () =>
+      Effect.gen(function* () {
+        const { id, team } = yield* World.project()
+        const writer = (yield* World.token({ team })).text
+        const scopes = ["secrets:read", "secrets:write"] as const
+        const bearer = (yield* World.grant({ person: team.owner, teams: [{ team, scopes }] })).text
+        const json = { projectId: id, environment: "development", key: "A", kind: "literal", value: "x${HIDDEN_NAME}" }
+        const { json: made } = yield* TestApp.post("/secrets", { bearer: writer, json })
+        const path = `/secrets/${made.id}`
+        const hidden = yield* TestApp.patch(path, { bearer, json: { kind: "template" } })
+        assert.deepInclude(hidden.json, { code: "TEMPLATE_REFERENCE_MISSING", field: "kind", references: [] })
+        assert.notInclude(JSON.stringify(hidden.json), "HIDDEN_NAME")
+        const reader = yield* TestApp.patch(path, { bearer: writer, json: { kind: "template" } })
+        assert.deepInclude(reader.json, { code: "TEMPLATE_REFERENCE_MISSING", references: ["HIDDEN_NAME"] })
+        const sent = yield* TestApp.patch(path, { bearer, json: { source: "y${OTHER_NAME}" } })
+        assert.deepInclude(sent.json, { code: "TEMPLATE_REFERENCE_MISSING", references: ["OTHER_NAME"] })
+        // A text that refers to itself tells no name either.
+        const loop = { ...json, key: "B", value: "${B}" }
+        const { json: other } = yield* TestApp.post("/secrets", { bearer: writer, json: loop })
+        const cycle = yield* TestApp.patch(`/secrets/${other.id}`, { bearer, json: { kind: "template" } })
+        assert.deepInclude(cycle.json, { code: "TEMPLATE_CYCLE", cycle: [] })
       })
     )
 

@@ -42,16 +42,16 @@ describe.skipIf(!RedisServer.available)("rate limits in Redis", () => {
     it.scoped.prop(
       "decide as the ones in memory do, number for number, also when the clock steps back",
       [scenario],
-      Effect.fnUntraced(function* ([[policy, gaps]]) {
+      Effect.fnUntraced(function* ([[policy, requests]]) {
         const { url } = yield* Server
         const shared = RateLimitRedis.windows(yield* RateLimitRedis.connect(url))
         const memory = yield* inMemory
         const bucket = randomUUID()
         let now = start
-        for (const gap of gaps) {
+        for (const [gap, units] of requests) {
           now += gap
-          const expected = yield* memory.take(bucket, policy, now)
-          assert.deepStrictEqual(yield* shared.take(bucket, policy, now), expected)
+          const expected = yield* memory.take(bucket, policy, now, units)
+          assert.deepStrictEqual(yield* shared.take(bucket, policy, now, units), expected)
         }
       }),
       { fastCheck: { numRuns: 30 } }
@@ -60,19 +60,19 @@ describe.skipIf(!RedisServer.available)("rate limits in Redis", () => {
     it.scoped.prop(
       "count for all processes together, and what is given back was never there",
       [scenario, FastCheck.array(FastCheck.tuple(FastCheck.nat(2), FastCheck.boolean()), { minLength: 200 })],
-      Effect.fnUntraced(function* ([[policy, gaps], choices]) {
+      Effect.fnUntraced(function* ([[policy, requests], choices]) {
         const processes = yield* Effect.all([store, store, store])
         const memory = yield* inMemory
         const bucket = randomUUID()
         let now = start
-        for (const [i, gap] of gaps.entries()) {
+        for (const [i, [gap, units]] of requests.entries()) {
           now += Math.abs(gap)
           const [who, back] = choices[i]
-          const expected = yield* memory.take(bucket, policy, now)
-          assert.deepStrictEqual(yield* processes[who].take(bucket, policy, now), expected)
+          const expected = yield* memory.take(bucket, policy, now, units)
+          assert.deepStrictEqual(yield* processes[who].take(bucket, policy, now, units), expected)
           if (!back || !expected.allowed) continue
-          yield* processes[who].giveBack(bucket)
-          yield* memory.giveBack(bucket)
+          yield* processes[who].giveBack(bucket, units)
+          yield* memory.giveBack(bucket, units)
         }
       }),
       { fastCheck: { numRuns: 20 } }

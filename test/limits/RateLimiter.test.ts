@@ -21,16 +21,16 @@ const used = (admitted: ReadonlyArray<number>, now: number, millis: number) =>
   admitted.filter((time) => now - time < millis).length
 
 /** The rule in its own words, over everything ever admitted. */
-const expected = (policy: Policy, admitted: ReadonlyArray<number>, now: number) => {
-  const allowed = policy.every(({ limit, millis }) => used(admitted, now, millis) < limit)
-  const left = policy.map(({ limit, millis }) => limit - used(admitted, now, millis) - (allowed ? 1 : 0))
-  return { allowed, remaining: allowed ? Math.min(...left) : 0 }
+const expected = (policy: Policy, admitted: ReadonlyArray<number>, now: number, units: number) => {
+  const allowed = policy.every(({ limit, millis }) => used(admitted, now, millis) + units <= limit)
+  const left = policy.map(({ limit, millis }) => limit - used(admitted, now, millis) - (allowed ? units : 0))
+  return { allowed, remaining: Math.min(...left) }
 }
 
 const run = (
   policy: Policy,
-  gaps: ReadonlyArray<number>,
-  each: (taken: Taken, now: number, admitted: ReadonlyArray<number>) => void
+  requests: ReadonlyArray<readonly [gap: number, units: number]>,
+  each: (taken: Taken, now: number, admitted: ReadonlyArray<number>, units: number) => void
 ) =>
   Effect.gen(function* () {
     const store = yield* RateLimitStore
@@ -38,13 +38,13 @@ const run = (
     const admitted: Array<number> = []
     let now = 1_000_000
     let latest = 0
-    for (const gap of gaps) {
+    for (const [gap, units] of requests) {
       now += gap
       // A clock that steps back does not open a window again.
       latest = Math.max(latest, now)
-      const taken = yield* store.take(bucket, policy, now)
-      each(taken, latest, admitted)
-      if (taken.allowed) admitted.push(latest)
+      const taken = yield* store.take(bucket, policy, now, units)
+      each(taken, latest, admitted, units)
+      if (taken.allowed) admitted.push(...Array.from({ length: units }, () => latest))
       else latest = admitted.at(-1) ?? latest
     }
     return admitted
@@ -55,8 +55,8 @@ describe("sliding windows", () => {
   it.effect.prop(
     "no span of a window's length ever admits more than its limit",
     [scenario],
-    Effect.fnUntraced(function* ([[policy, gaps]]) {
-      const admitted = yield* run(policy, gaps, () => {})
+    Effect.fnUntraced(function* ([[policy, requests]]) {
+      const admitted = yield* run(policy, requests, () => {})
       for (const { limit, millis } of policy) {
         for (let i = 0; i + limit < admitted.length; i++) assert.isAtLeast(admitted[i + limit] - admitted[i], millis)
       }
@@ -66,9 +66,9 @@ describe("sliding windows", () => {
   it.effect.prop(
     "a request is refused only when a window is full of admitted ones: refused ones do not count",
     [scenario],
-    Effect.fnUntraced(function* ([[policy, gaps]]) {
-      yield* run(policy, gaps, (taken, now, admitted) => {
-        const { allowed, remaining } = expected(policy, admitted, now)
+    Effect.fnUntraced(function* ([[policy, requests]]) {
+      yield* run(policy, requests, (taken, now, admitted, units) => {
+        const { allowed, remaining } = expected(policy, admitted, now, units)
         assert.deepStrictEqual([taken.allowed, taken.remaining], [allowed, remaining])
         assert.isTrue(policy.some(({ limit }) => limit === taken.limit))
       })
@@ -78,13 +78,17 @@ describe("sliding windows", () => {
   it.effect.prop(
     "whoever waits as long as told is admitted, and could not have been a second earlier",
     [scenario],
-    Effect.fnUntraced(function* ([[policy, gaps]]) {
-      yield* run(policy, gaps, (taken, now, admitted) => {
+    Effect.fnUntraced(function* ([[policy, requests]]) {
+      yield* run(policy, requests, (taken, now, admitted, units) => {
         if (taken.allowed) return assert.strictEqual(taken.retryAfterSeconds, 0)
         assert.isAtLeast(taken.retryAfterSeconds, 1)
         const after = now + taken.retryAfterSeconds * 1_000
-        assert.isTrue(expected(policy, admitted, after).allowed)
-        if (taken.retryAfterSeconds > 1) assert.isFalse(expected(policy, admitted, after - 1_000).allowed)
+        // No wait helps a request that is worth more than a window ever admits.
+        const possible = policy.every(({ limit }) => units <= limit)
+        assert.strictEqual(expected(policy, admitted, after, units).allowed, possible)
+        if (possible && taken.retryAfterSeconds > 1) {
+          assert.isFalse(expected(policy, admitted, after - 1_000, units).allowed)
+        }
       })
     })
   )
@@ -92,11 +96,11 @@ describe("sliding windows", () => {
   it.effect.prop(
     "what remains is what can still come at once",
     [scenario],
-    Effect.fnUntraced(function* ([[policy, gaps]]) {
+    Effect.fnUntraced(function* ([[policy, requests]]) {
       const store = yield* RateLimitStore
       let now = 0
       let last: Taken | undefined
-      for (const gap of gaps) last = yield* store.take("a", policy, (now += Math.abs(gap)))
+      for (const [gap, units] of requests) last = yield* store.take("a", policy, (now += Math.abs(gap)), units)
       for (let left = last?.remaining ?? 0; left > 0; left--) {
         assert.isTrue((yield* store.take("a", policy, now)).allowed)
       }
@@ -109,18 +113,18 @@ describe("sliding windows", () => {
   it.effect.prop(
     "a request given back was never there; buckets do not touch each other",
     [scenario, FastCheck.array(FastCheck.boolean(), { minLength: 250, maxLength: 250 })],
-    Effect.fnUntraced(function* ([[policy, gaps], backs]) {
+    Effect.fnUntraced(function* ([[policy, requests], backs]) {
       const store = yield* RateLimitStore
       const admitted: Array<number> = []
       let now = 0
-      for (const [i, gap] of gaps.entries()) {
+      for (const [i, [gap, units]] of requests.entries()) {
         now += Math.abs(gap)
         yield* store.take("other", policy, now)
-        const { allowed } = yield* store.take("this", policy, now)
-        assert.strictEqual(allowed, expected(policy, admitted, now).allowed)
+        const { allowed } = yield* store.take("this", policy, now, units)
+        assert.strictEqual(allowed, expected(policy, admitted, now, units).allowed)
         if (!allowed) continue
-        if (backs[i]) yield* store.giveBack("this")
-        else admitted.push(now)
+        if (backs[i]) yield* store.giveBack("this", units)
+        else admitted.push(...Array.from({ length: units }, () => now))
       }
       yield* store.giveBack("a bucket that nobody used")
     }, Effect.provide(RateLimitMemory.layer))

@@ -22,7 +22,11 @@ import * as Rows from "./World.ts"
 
 /** The secrets services on a migrated test database and a vault in memory. */
 export const secretsLayer = Layer.merge(Secrets.Default, Maintenance.Default).pipe(
-  Layer.provideMerge(Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default, RateLimiter.Default)),
+  Layer.provideMerge(
+    Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default).pipe(
+      Layer.provideMerge(RateLimiter.Default)
+    )
+  ),
   Layer.provideMerge(Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)),
   Layer.provideMerge(Layer.mergeAll(Audit.Default, VaultLocal.layerMemory)),
   Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer))

@@ -22,8 +22,17 @@ const gapOf = (policy: Policy) =>
     },
     { weight: 1, arbitrary: FastCheck.integer({ min: -300, max: 6_000 }) }
   )
-/** A policy and the pauses between its requests, at most `length` of them. */
+/** Mostly single requests; some that are worth more, and a few that are worth more than any window admits. */
+const units = FastCheck.oneof(
+  { weight: 8, arbitrary: FastCheck.constant(1) },
+  { weight: 2, arbitrary: FastCheck.integer({ min: 2, max: 12 }) },
+  { weight: 1, arbitrary: FastCheck.integer({ min: 2, max: 45 }) }
+)
+/** A policy and its requests, at most `length` of them: the pause before each, and how many units it is worth. */
 export const scenario = (length: number) =>
   policies.chain((policy) =>
-    FastCheck.tuple(FastCheck.constant(policy), FastCheck.array(gapOf(policy), { minLength: 1, maxLength: length }))
+    FastCheck.tuple(
+      FastCheck.constant(policy),
+      FastCheck.array(FastCheck.tuple(gapOf(policy), units), { minLength: 1, maxLength: length })
+    )
   )

@@ -1,0 +1,192 @@
+/** What a connection without a right to values cannot learn, nor move to where others can read it. */
+import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import type { Role, Scope } from "#schema/Scopes.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+import * as Clients from "./Clients.ts"
+import * as McpApp from "./McpApp.ts"
+
+const names = ["projects:read", "secrets:read", "secrets:write"] as const
+
+/** A project, its owner's token for REST, and the tools as a token with these scopes has them. */
+const scene = (scopes: ReadonlyArray<Scope>, role?: Role) =>
+  Effect.gen(function* () {
+    const base = yield* McpApp.base
+    const project = yield* World.project()
+    const writer = (yield* World.token({
+      team: project.team,
+      environments: [project.development, project.staging, project.production]
+    })).text
+    const token = yield* World.token({
+      team: project.team,
+      mcpScopes: scopes,
+      environments: [project.development, project.staging, project.production],
+      ...(role === undefined ? {} : { creator: yield* World.member(project.team, role) })
+    })
+    const use = (name: string, input: Record<string, unknown>) =>
+      Effect.map(
+        Clients.raw(base, "POST", { bearer: token.text, ...Clients.modernCall(name, input) }),
+        ({ json }) => json.result.structuredContent
+      )
+    const at = (environment: string) => ({ projectId: project.id, environment })
+    const store = (environment: string, values: Record<string, string>) =>
+      TestApp.post("/secrets/bulk", {
+        bearer: writer,
+        json: { ...at(environment), secrets: Object.entries(values).map(([key, value]) => ({ key, value })) }
+      })
+    const read = (environment: string) =>
+      Effect.map(
+        TestApp.get(`/secrets/inject?projectId=${project.id}&environment=${environment}`, { bearer: writer }),
+        ({ json }) => json.values
+      )
+    return { at, project, read, store, token, use }
+  })
+
+layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a connection without values", (it) => {
+  it.effect("guesses 30 values a minute, however it writes them and however many at once", () =>
+    Effect.gen(function* () {
+      const { at, read, store, use } = yield* scene(names)
+      const place = at("production")
+      yield* store("production", { PIN: "7391" })
+      const copies = Array.from({ length: 100 }, (_, i) => `COPY_${i}`)
+      const copied = yield* use("bulk_upsert_secrets", {
+        ...place,
+        secrets: copies.map((key) => ({ key, copyFrom: { environment: "production", key: "PIN" } }))
+      })
+      assert.strictEqual(copied.code, "SCOPE_MISSING")
+      // Even with copies of the value at hand, a hundred guesses in one call are refused whole.
+      yield* store("production", Object.fromEntries(copies.map((key) => [key, "7391"])))
+      const guesses = (from: number, to: number) =>
+        use("bulk_upsert_secrets", {
+          ...place,
+          secrets: copies.slice(from, to).map((key, i) => ({ key, value: String(7_000 + from + i) }))
+        })
+      const all = yield* guesses(0, 100)
+      assert.strictEqual(all.code, "RATE_LIMITED")
+      assert.match(all.message, /Send fewer keys/)
+      const listed = yield* use("list_secrets", { ...place, query: "PIN" })
+      const right = { secretId: listed.secrets[0].id, value: "7391" }
+      const made = yield* use("update_secret", right)
+      assert.strictEqual(made.version, 1)
+      assert.deepStrictEqual(yield* guesses(0, 28), { created: [], updated: copies.slice(0, 28), unchanged: [] })
+      // Equal values are told as updated; a generated one is no guess.
+      const equal = { ...place, secrets: [{ key: "PIN", value: "7391" }] }
+      assert.deepStrictEqual(yield* use("bulk_upsert_secrets", equal), { created: [], updated: ["PIN"], unchanged: [] })
+      for (const refused of [
+        yield* use("bulk_upsert_secrets", equal),
+        yield* use("update_secret", right),
+        yield* guesses(28, 29),
+        yield* use("compare_environments", {
+          projectId: place.projectId,
+          sourceEnv: "staging",
+          targetEnv: "production"
+        })
+      ]) {
+        assert.strictEqual(refused.code, "RATE_LIMITED")
+      }
+      const generated = yield* use("update_secret", { secretId: listed.secrets[0].id, generate: { length: 16 } })
+      assert.strictEqual(generated.version, 2)
+      const values = yield* read("production")
+      assert.deepStrictEqual([values["COPY_27"], values["COPY_28"]], ["7027", "7391"])
+    })
+  )
+
+  it.effect("copies nothing: the source needs a right to values, and the refusal is on record", () =>
+    Effect.gen(function* () {
+      const { at, project, read, store, token, use } = yield* scene(names)
+      yield* store("staging", { A: "value of staging" })
+      yield* store("development", { OLD: "x" })
+      const copyFrom = { environment: "staging", key: "A" }
+      const { secrets } = yield* use("list_secrets", at("development"))
+      const answers = [
+        yield* use("copy_secrets", {
+          projectId: project.id,
+          sourceEnv: "staging",
+          targetEnv: "development",
+          keys: ["A"]
+        }),
+        yield* use("create_secret", { ...at("development"), key: "A", copyFrom }),
+        yield* use("update_secret", { secretId: secrets[0].id, copyFrom }),
+        yield* use("bulk_upsert_secrets", { ...at("development"), secrets: [{ key: "A", copyFrom }] }),
+        // In one environment as well: the rule has no exception.
+        yield* use("create_secret", { ...at("staging"), key: "B", copyFrom })
+      ]
+      for (const answer of answers) assert.deepInclude(answer, { statusCode: 403, code: "SCOPE_MISSING" })
+      assert.deepStrictEqual(yield* read("development"), { OLD: "x" })
+      const sql = yield* SqlClient.SqlClient
+      const entries = yield* sql<{ readonly body: string }>`
+        SELECT body FROM audit_entries WHERE team_id = ${project.team.id} AND action = 'secret.read' ORDER BY seq`
+      const denied = entries.map(({ body }) => JSON.parse(body)).filter(({ outcome }) => outcome === "denied")
+      assert.lengthOf(denied, 5)
+      for (const { actor, environment, keys } of denied) {
+        assert.deepStrictEqual([actor.id, environment, keys], [token.id, "staging", ["A"]])
+      }
+    })
+  )
+
+  it.effect("hears of an invisible source before it hears of rights", () =>
+    Effect.gen(function* () {
+      const { at, project, use } = yield* scene(names)
+      const copyFrom = { environment: "nowhere", key: "A" }
+      const answers = [
+        yield* use("copy_secrets", {
+          projectId: project.id,
+          sourceEnv: "nowhere",
+          targetEnv: "development",
+          keys: ["A"]
+        }),
+        yield* use("create_secret", { ...at("development"), key: "A", copyFrom })
+      ]
+      for (const answer of answers) assert.strictEqual(answer.code, "ENVIRONMENT_NOT_FOUND")
+    })
+  )
+})
+
+layer(McpApp.layer, { excludeTestServices: true })("a connection with values", (it) => {
+  for (const scope of ["secrets:run", "secrets:read_values"] as const) {
+    it.effect(`copies with ${scope} on the source`, () =>
+      Effect.gen(function* () {
+        const { project, read, store, use } = yield* scene([...names, scope], "member")
+        yield* store("staging", { A: "value of staging" })
+        const copied = yield* use("copy_secrets", {
+          projectId: project.id,
+          sourceEnv: "staging",
+          targetEnv: "development",
+          keys: ["A"]
+        })
+        assert.deepStrictEqual(copied, { created: ["A"], updated: [], skipped: [] })
+        assert.deepStrictEqual(yield* read("development"), { A: "value of staging" })
+      })
+    )
+  }
+
+  it.effect("takes values out of a protected environment only for owners and admins", () =>
+    Effect.gen(function* () {
+      for (const role of ["member", "admin", "owner"] as const) {
+        const { at, project, read, store, use } = yield* scene([...names, "secrets:run", "secrets:read_values"], role)
+        yield* store("production", { A: "value of production", B: "another" })
+        const answers = [
+          yield* use("copy_secrets", {
+            projectId: project.id,
+            sourceEnv: "production",
+            targetEnv: "development",
+            keys: ["A"]
+          }),
+          yield* use("create_secret", {
+            ...at("development"),
+            key: "B",
+            copyFrom: { environment: "production", key: "B" }
+          })
+        ]
+        if (role === "member") {
+          for (const answer of answers) assert.deepInclude(answer, { statusCode: 403, code: "FORBIDDEN" })
+          assert.deepStrictEqual(yield* read("development"), {})
+        } else {
+          assert.deepStrictEqual(yield* read("development"), { A: "value of production", B: "another" }, role)
+        }
+      }
+    })
+  )
+})
