@@ -5,17 +5,18 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import { RouteNotFound } from "#schema/Errors.ts"
-import * as Assets from "./Assets.ts"
 import * as AuditPages from "./AuditPages.tsx"
 import * as ConnectPages from "./ConnectPages.tsx"
 import * as DevicePages from "./DevicePages.tsx"
 import * as Doors from "./Doors.tsx"
 import * as EnvironmentPages from "./EnvironmentPages.tsx"
 import * as MemberPages from "./MemberPages.tsx"
-import * as Pages from "./Pages.ts"
+import { Pages } from "./Pages.ts"
 import * as ProjectPages from "./ProjectPages.tsx"
 import * as ProvidePages from "./ProvidePages.tsx"
+import type { OpenNeeds } from "./Routes.ts"
 import * as RulePages from "./RulePages.tsx"
 import * as SealingPages from "./SealingPages.tsx"
 import * as SecretPages from "./SecretPages.tsx"
@@ -26,8 +27,8 @@ import * as WebhookPages from "./WebhookPages.tsx"
 
 export const layer = HttpApiBuilder.Router.use((router) =>
   Effect.gen(function* () {
-    const assets = yield* Assets.load
-    const pages = yield* Pages.make(assets)
+    const pages = yield* Pages
+    const { script, style } = pages.assets
     const found = yield* Effect.all([
       Doors.routes(pages),
       ProjectPages.routes(pages),
@@ -39,21 +40,22 @@ export const layer = HttpApiBuilder.Router.use((router) =>
       MemberPages.routes(pages),
       TeamPages.routes(pages),
       RulePages.routes(pages),
-      WebhookPages.routes(pages),
       AuditPages.routes(pages),
       DevicePages.routes(pages),
       ConnectPages.routes(pages),
       ProvidePages.routes(pages)
     ])
     const own = HttpRouter.empty.pipe(
-      HttpRouter.get(assets.style.href as `/${string}`, Effect.succeed(assets.style.response)),
-      HttpRouter.get(assets.script.href as `/${string}`, Effect.succeed(assets.script.response)),
+      HttpRouter.get(style.href as `/${string}`, Effect.succeed(style.response)),
+      HttpRouter.get(script.href as `/${string}`, Effect.succeed(script.response)),
       // Below the pages a wrong address is a page as well; the API's own routes keep their envelope.
       HttpRouter.get(
         "/app/*",
         pages.person(() => new RouteNotFound())
       )
     )
-    yield* router.concat(HttpRouter.concatAll(own, ...found))
+    const context = yield* Effect.context<Exclude<OpenNeeds, HttpRouter.HttpRouter.Provided>>()
+    const routes = HttpRouter.use(WebhookPages.routes, Effect.provide(context))
+    yield* router.concat(HttpRouter.concatAll(own, routes, ...found))
   })
-)
+).pipe(Layer.provide(Pages.Default))

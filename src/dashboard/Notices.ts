@@ -1,8 +1,8 @@
-/** Sentences after a change. The address names one of these, so that nobody can put words of theirs on a page. */
-const notices: Readonly<Record<string, string>> = {
+/** Sentences after a change. The address names one of these, so that a link cannot put other words on a page. */
+const notices = {
   "signed-out": "You are signed out.",
   "password-changed":
-    "Your password is changed. Other sessions have ended, and API tokens that you created are revoked.",
+    "Your password is changed. Your other sessions are signed out, and the API tokens that you created are revoked.",
   "password-set": "Your new password is set. Sign in with it.",
   joined: "Welcome to the team.",
   "team-created": "The team is created.",
@@ -17,31 +17,32 @@ const notices: Readonly<Record<string, string>> = {
   "secret-created": "The secret is added.",
   "secret-changed": "The secret is saved.",
   "secret-rolled-back": "The secret is rolled back.",
-  "secret-deleted": "The secret is deleted. It can be restored for 30 days.",
+  "secret-deleted": "The secret is deleted. You can restore it for 30 days.",
   "secret-restored": "The secret is restored.",
   imported: "The pasted secrets are saved.",
   "token-changed": "The token is saved.",
-  "token-read-only": "The token is read-only from now on.",
+  "token-read-only": "The token is now read-only.",
   "token-revoked": "The token is revoked.",
   "token-deleted": "The token is deleted.",
   "member-changed": "The member is saved.",
   "member-removed": "The member is removed.",
-  "invitation-withdrawn": "The invitation is withdrawn. Its link does not work any more.",
-  "rule-created": "The trust rule is in force.",
-  "rule-deleted": "The trust rule is deleted, and the tokens that jobs got by it are revoked.",
+  "invitation-withdrawn": "The invitation is withdrawn. Its link no longer works.",
+  "rule-created": "The trust rule is created.",
+  "rule-deleted": "The trust rule is deleted, and the tokens that it issued are revoked.",
   "webhook-changed": "The webhook is saved.",
-  "webhook-enabled": "The webhook is on: changes from now on are told.",
-  "webhook-disabled": "The webhook is off. It is told of nothing.",
-  "webhook-tested": "A test event is on its way. Reload to see what became of it.",
+  "webhook-enabled": "The webhook is on. It gets every event from now on.",
+  "webhook-disabled": "The webhook is off. It gets no events.",
+  "webhook-tested": "A test event is being sent. Reload the page to see the result.",
   "webhook-deleted": "The webhook is deleted.",
-  "grant-revoked": "The login is revoked. It stopped working at once.",
-  "connection-revoked": "The connection is revoked. It stopped working at once.",
-  "key-rotated": "A new sealing key is active. The old one still opens files until it is retired.",
+  "grant-revoked": "The login is revoked. It no longer works.",
+  "connection-revoked": "The connection is revoked. It no longer works.",
+  "key-rotated": "A new sealing key is active. The old key still opens files until you retire it.",
   "key-retired": "The sealing key is retired."
-}
+} as const
 
-export const noticeOf = (name: string): string | undefined => (Object.hasOwn(notices, name) ? notices[name] : undefined)
+const byName: ReadonlyMap<string, string> = new Map(Object.entries(notices))
+export const noticeOf = (name: string): string | undefined => byName.get(name)
 
-/** `path`, saying what was done. */
+/** `path`, with the sentence about what was done. */
 export const withNotice = (path: string, name: keyof typeof notices): string =>
   `${path}${path.includes("?") ? "&" : "?"}done=${name}`

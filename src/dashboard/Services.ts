@@ -1,0 +1,41 @@
+/** The use cases that pages call. */
+import type { Access } from "#src/access/Access.ts"
+import type { AuditTrail } from "#src/access/AuditTrail.ts"
+import type { AppConfig } from "#src/AppConfig.ts"
+import type { Authenticate } from "#src/credentials/Authenticate.ts"
+import type { CliGrants } from "#src/credentials/CliGrants.ts"
+import type { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import type { Sessions } from "#src/credentials/Sessions.ts"
+import type { Setup } from "#src/credentials/Setup.ts"
+import type { Tokens } from "#src/credentials/Tokens.ts"
+import type { Rules } from "#src/machines/Rules.ts"
+import type { Environments } from "#src/projects/Environments.ts"
+import type { Invitations } from "#src/projects/Invitations.ts"
+import type { Members } from "#src/projects/Members.ts"
+import type { Projects } from "#src/projects/Projects.ts"
+import type { SealingKeys } from "#src/projects/SealingKeys.ts"
+import type { Teams } from "#src/projects/Teams.ts"
+import type { Secrets } from "#src/secrets/Secrets.ts"
+import type { ValueRequests } from "#src/secrets/ValueRequests.ts"
+import type { Webhooks } from "#src/webhooks/Webhooks.ts"
+
+export type Services =
+  | Access
+  | AppConfig
+  | AuditTrail
+  | Authenticate
+  | CliGrants
+  | DeviceGrants
+  | Environments
+  | Invitations
+  | Members
+  | Projects
+  | Rules
+  | SealingKeys
+  | Secrets
+  | Sessions
+  | Setup
+  | Teams
+  | Tokens
+  | ValueRequests
+  | Webhooks

@@ -1,0 +1,380 @@
+/** Webhooks of a team: where changes are sent, the secret that signs each delivery, and how each delivery went. */
+import type { TeamId } from "#schema/Ids.ts"
+import { type Webhook, type WebhookDelivery, WebhookEvent, type WebhookWithSecret } from "#schema/WebhooksApi.ts"
+import {
+  Act,
+  Ago,
+  Badge,
+  CheckBox,
+  Confirm,
+  Empty,
+  exact,
+  Once,
+  ProblemNote,
+  Table,
+  TextField,
+  Until
+} from "./Components.tsx"
+import * as Form from "./Form.ts"
+import * as Icons from "./Icons.tsx"
+import * as Paths from "./Paths.ts"
+import * as Problem from "./Problem.ts"
+import { picked } from "./Reach.tsx"
+import type { Attempt, TeamVisit } from "./Routes.ts"
+import { SettingsFrame } from "./SettingsFrame.tsx"
+
+const eventWords: Readonly<Record<WebhookEvent, string>> = {
+  "secret.created": "a secret was added",
+  "secret.updated": "a secret has a new version",
+  "secret.deleted": "a secret was deleted",
+  "secret.rolled_back": "a secret was rolled back to an earlier version",
+  "secret.restored": "a deleted secret was restored",
+  "token.created": "an API token was created",
+  "token.updated": "an API token was renamed or narrowed",
+  "token.rotated": "an API token was replaced",
+  "token.revoked": "an API token was revoked",
+  "token.deleted": "an API token was deleted"
+}
+
+/** The address without the part that is often a secret itself. */
+const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : url)
+
+const Enabled = ({ webhook }: { readonly webhook: Webhook }) =>
+  webhook.enabled ? <Badge tone="ok">on</Badge> : <Badge>off</Badge>
+
+const Events = ({ events }: Pick<Webhook, "events">) =>
+  events === null ? (
+    <>all events</>
+  ) : events.length > 3 ? (
+    <>{events.length} events</>
+  ) : (
+    <ul class="keys">
+      {events.map((event) => (
+        <li>
+          <code>{event}</code>
+        </li>
+      ))}
+    </ul>
+  )
+
+export const WebhooksPage = ({
+  items,
+  visit
+}: {
+  readonly visit: TeamVisit
+  readonly items: ReadonlyArray<Webhook>
+}) => {
+  const add = (
+    <a class="button button-primary" href={`${Paths.webhooks(visit.team.id)}/new`}>
+      <Icons.Plus /> New webhook
+    </a>
+  )
+  return (
+    <SettingsFrame
+      visit={visit}
+      view="webhooks"
+      title="Webhooks"
+      lead="Ampoule sends changes to secrets and tokens to these addresses: names and ids, never a value."
+      actions={items.length === 0 ? undefined : add}
+    >
+      {items.length === 0 ? (
+        <Empty title="No webhooks">
+          <p>Use a webhook to restart a service when its secrets change, or to post to a chat channel.</p>
+          <div class="buttons">{add}</div>
+        </Empty>
+      ) : (
+        <Table label="Webhooks" head={["Webhook", "Sends to", "Events", "State"]}>
+          {items.map((webhook) => (
+            <tr>
+              <th scope="row">
+                <a href={Paths.webhook(webhook.teamId, webhook.id)}>{webhook.name}</a>
+              </th>
+              <td data-label="Sends to">
+                <code class="key">{hostOf(webhook.url)}</code>
+              </td>
+              <td data-label="Events">
+                <Events events={webhook.events} />
+              </td>
+              <td data-label="State">
+                <Enabled webhook={webhook} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </SettingsFrame>
+  )
+}
+
+const Fields = ({
+  focus = false,
+  form,
+  hint,
+  problem
+}: Attempt & { readonly focus?: boolean; readonly hint: string }) => {
+  const error = Problem.about(problem, "events")
+  return (
+    <>
+      {["name", "url", "events"].some((field) => Problem.about(problem, field) !== undefined) ? null : (
+        <ProblemNote problem={problem} />
+      )}
+      <TextField name="name" label="Name" value={form.text("name")} focus={focus} problem={problem} />
+      <TextField
+        name="url"
+        label="Address"
+        mono
+        value={form.text("url")}
+        hint="A public https address. Ampoule sends a POST request; the receiver must answer 2xx within ten seconds."
+        problem={problem}
+      />
+      <fieldset class="part">
+        <legend>Events</legend>
+        <p class="hint">{hint}</p>
+        <div class="checks">
+          {WebhookEvent.literals.map((event) => (
+            <CheckBox name="events" value={event} checked={picked(form, "events", event)} hint={eventWords[event]}>
+              <code>{event}</code>
+            </CheckBox>
+          ))}
+        </div>
+        {error === undefined ? null : <p class="error">{error}</p>}
+      </fieldset>
+    </>
+  )
+}
+
+const crumbs = (team: TeamId) => [
+  { href: Paths.settings(team), label: "Settings" },
+  { href: Paths.webhooks(team), label: "Webhooks" }
+]
+
+export const NewWebhookPage = ({ form, problem, visit }: Attempt & { readonly visit: TeamVisit }) => {
+  const at = Paths.webhooks(visit.team.id)
+  return (
+    <SettingsFrame visit={visit} view="webhooks" title="New webhook" crumbs={crumbs(visit.team.id)}>
+      <form method="post" action={`${at}/new`} class="panel narrow">
+        <Fields
+          form={form}
+          problem={problem}
+          focus
+          hint="If you choose none, the webhook gets all events, including kinds that are added later."
+        />
+        <div class="buttons">
+          <button class="button button-primary">Create the webhook</button>
+          <a class="button button-plain" href={at}>
+            Cancel
+          </a>
+        </div>
+      </form>
+    </SettingsFrame>
+  )
+}
+
+export const SecretOnce = ({
+  replaced,
+  visit,
+  webhook
+}: {
+  readonly visit: TeamVisit
+  readonly webhook: WebhookWithSecret
+  readonly replaced: boolean
+}) => (
+  <SettingsFrame
+    visit={visit}
+    view="webhooks"
+    title={replaced ? `${webhook.name} has a new secret` : `${webhook.name} is created`}
+    crumbs={crumbs(webhook.teamId)}
+  >
+    <div class="narrow stack">
+      <Once label="The secret: this is the only time it is shown" text={webhook.secret} />
+      {replaced ? (
+        <p>
+          For 24 hours, each delivery carries two signatures, one for each secret. Change your receiver within that
+          time.
+        </p>
+      ) : null}
+      <p>
+        The header <code>Ampoule-Signature</code> holds <code>t=…,v1=…</code>: <code>v1</code> is the hex HMAC-SHA256 of{" "}
+        <code>t</code>, a dot and the raw body, with this secret as the key. Compare it in constant time, and refuse a{" "}
+        <code>t</code> older than five minutes.
+      </p>
+      <p>
+        <a class="button button-plain" href={Paths.webhook(webhook.teamId, webhook.id)}>
+          I have saved it
+        </a>
+      </p>
+    </div>
+  </SettingsFrame>
+)
+
+const problems: ReadonlyMap<string | null, string> = new Map([
+  ["address", "the address is not public"],
+  ["connection", "no connection"],
+  ["timeout", "no answer within ten seconds"],
+  ["secret", "the secret could not be decrypted"]
+])
+const outcomeOf = ({ problem, status }: WebhookDelivery["log"][number]) =>
+  status === null ? (problems.get(problem) ?? "no answer") : `answered ${status}`
+
+const DeliveryState = ({ state }: Pick<WebhookDelivery, "state">) =>
+  state === "delivered" ? (
+    <Badge tone="ok">delivered</Badge>
+  ) : state === "failed" ? (
+    <Badge tone="danger">failed</Badge>
+  ) : (
+    <Badge tone="amber">waiting</Badge>
+  )
+
+const Attempts = ({ delivery, now }: { readonly delivery: WebhookDelivery; readonly now: number }) => {
+  const last = delivery.log.at(-1)
+  if (last === undefined) return <span class="hint">not tried yet</span>
+  if (delivery.attempts === 1 && delivery.nextAttemptAt === null) return <span class="hint">{outcomeOf(last)}</span>
+  return (
+    <details>
+      <summary class="hint">
+        {delivery.attempts} {delivery.attempts === 1 ? "attempt" : "attempts"}, {outcomeOf(last)}
+        {delivery.nextAttemptAt === null ? null : (
+          <>
+            ; next attempt <Until at={delivery.nextAttemptAt} now={now} />
+          </>
+        )}
+      </summary>
+      <ol class="hint log">
+        {delivery.log.map((attempt) => (
+          <li>
+            {exact(attempt.at)}: {outcomeOf(attempt)}
+          </li>
+        ))}
+      </ol>
+    </details>
+  )
+}
+
+const Deliveries = ({
+  deliveries,
+  now
+}: {
+  readonly deliveries: ReadonlyArray<WebhookDelivery>
+  readonly now: number
+}) => (
+  <section>
+    <h2 class="section-head">Deliveries</h2>
+    {deliveries.length === 0 ? (
+      <p class="hint">No deliveries yet. Send a test event to see whether your receiver answers.</p>
+    ) : (
+      <>
+        <Table label="Deliveries" head={["Event", "State", "When", "Attempts"]}>
+          {deliveries.map((delivery) => (
+            <tr>
+              <th scope="row">
+                <code>{delivery.event}</code>
+              </th>
+              <td data-label="State">
+                <DeliveryState state={delivery.state} />
+              </td>
+              <td data-label="When" class="hint">
+                <Ago at={delivery.createdAt} now={now} />
+              </td>
+              <td>
+                <Attempts delivery={delivery} now={now} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+        <p class="hint section-small">
+          The last {deliveries.length}, newest first. Ampoule retries for 24 hours until the receiver answers 2xx, and
+          keeps finished deliveries for 7 days.
+        </p>
+      </>
+    )}
+  </section>
+)
+
+const SecretAndDelete = ({ here }: { readonly here: string }) => (
+  <div>
+    <section class="panel">
+      <h2>Secret</h2>
+      <p class="hint section-small">
+        It signs each delivery. A new secret is shown once; the old one also signs for 24 hours.
+      </p>
+      <div class="buttons">
+        <Confirm action={`${here}/rotate`} label="Rotate the secret" tone="plain" verb="Create a new secret">
+          <p>Change your receiver to the new secret within 24 hours.</p>
+        </Confirm>
+      </div>
+    </section>
+    <section class="panel panel-danger">
+      <h2>Delete</h2>
+      <p class="hint section-small">
+        To pause it, switch it off: it then keeps its secret and its deliveries. Deleting removes them.
+      </p>
+      <div class="buttons">
+        <Confirm action={`${here}/delete`} label="Delete" verb="Delete the webhook">
+          <p>It gets no more events, and deliveries that are waiting are dropped.</p>
+        </Confirm>
+      </div>
+    </section>
+  </div>
+)
+
+const formOf = (webhook: Webhook) =>
+  new Form.Form([
+    ["name", webhook.name],
+    ["url", webhook.url],
+    ...(webhook.events ?? []).map((event) => ["events", event] as const)
+  ])
+
+export const WebhookPage = ({
+  deliveries,
+  form,
+  problem,
+  visit,
+  webhook
+}: Attempt & {
+  readonly visit: TeamVisit
+  readonly webhook: Webhook
+  readonly deliveries: ReadonlyArray<WebhookDelivery>
+}) => {
+  const here = Paths.webhook(webhook.teamId, webhook.id)
+  return (
+    <SettingsFrame
+      visit={visit}
+      view="webhooks"
+      title={webhook.name}
+      lead={
+        <>
+          <Enabled webhook={webhook} /> <code class="key">{hostOf(webhook.url)}</code>
+        </>
+      }
+      actions={
+        <>
+          <Act action={`${here}/test`}>Send a test event</Act>
+          <Act action={`${here}/${webhook.enabled ? "disable" : "enable"}`}>
+            {webhook.enabled ? "Switch off" : "Switch on"}
+          </Act>
+        </>
+      }
+      crumbs={crumbs(webhook.teamId)}
+    >
+      <Deliveries deliveries={deliveries} now={visit.now} />
+      <div class="columns section">
+        <form method="post" action={here} class="panel">
+          <h2>Edit</h2>
+          <Fields
+            form={problem === undefined ? formOf(webhook) : form}
+            problem={problem}
+            hint={
+              webhook.events === null
+                ? "The webhook gets all events, including kinds that are added later. Choose some to limit it to them."
+                : "Choose at least one. To get all events, including later kinds, create a new webhook."
+            }
+          />
+          <div class="buttons">
+            <button class="button button-primary">Save</button>
+          </div>
+        </form>
+        <SecretAndDelete here={here} />
+      </div>
+    </SettingsFrame>
+  )
+}
