@@ -194,7 +194,7 @@ const AuditTrailPage = ({
 
 const nothing: AuditPage = { items: [], nextCursor: null }
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const trail = yield* AuditTrail
     const projects = yield* Projects

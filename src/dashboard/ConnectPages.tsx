@@ -237,7 +237,7 @@ const ConnectionsPage = ({ items, visit }: { readonly visit: Visit; readonly ite
   </Layout>
 )
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const consent = yield* Consent
     const grants = yield* OAuthGrants

@@ -13,7 +13,7 @@ import * as DevicePages from "./DevicePages.tsx"
 import * as Doors from "./Doors.tsx"
 import * as EnvironmentPages from "./EnvironmentPages.tsx"
 import * as MemberPages from "./MemberPages.tsx"
-import { Pages } from "./Pages.ts"
+import * as Pages from "./Pages.ts"
 import * as ProjectPages from "./ProjectPages.tsx"
 import * as ProvidePages from "./ProvidePages.tsx"
 import type { OpenNeeds } from "./Routes.ts"
@@ -27,7 +27,7 @@ import * as WebhookPages from "./WebhookPages.tsx"
 
 export const layer = HttpApiBuilder.Router.use((router) =>
   Effect.gen(function* () {
-    const pages = yield* Pages
+    const pages = yield* Pages.Pages
     const { script, style } = pages.assets
     const found = yield* Effect.all([
       Doors.routes(pages),
@@ -58,4 +58,4 @@ export const layer = HttpApiBuilder.Router.use((router) =>
     const routes = HttpRouter.use(WebhookPages.routes, Effect.provide(context))
     yield* router.concat(HttpRouter.concatAll(own, routes, ...found))
   })
-).pipe(Layer.provide(Pages.Default))
+).pipe(Layer.provide(Pages.layer))

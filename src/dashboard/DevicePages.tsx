@@ -375,7 +375,7 @@ const GrantsPage = ({
   </Layout>
 )
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const device = yield* DeviceGrants
     const grants = yield* CliGrants

@@ -273,7 +273,7 @@ const AccountPage = ({ problem, visit }: { readonly visit: Visit; readonly probl
 /** A new session counts from the next request: the answer that sets the cookie leads on to a page. */
 const into = (next: string) => Html.seeOther(Paths.isOwnPage(next) ? next : Paths.home)
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const sessions = yield* Sessions
     const setup = yield* Setup

@@ -390,7 +390,7 @@ export const revealed = (secrets: Secrets, place: Place, form: Form.Form) =>
 export const asJson = ({ key, text }: Revealed) =>
   HttpServerResponse.unsafeJson({ key, value: text }, { headers: Html.headers })
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const secrets = yield* Secrets
     const placeOf = yield* makePlace(pages)

@@ -257,7 +257,7 @@ const LinkPage = ({
   </Layout>
 )
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const members = yield* Members
     const invitations = yield* Invitations

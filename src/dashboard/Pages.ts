@@ -6,8 +6,10 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
 import * as ParseResult from "effect/ParseResult"
 import type * as Schema from "effect/Schema"
 import type { VNode } from "preact"
@@ -181,26 +183,28 @@ export const inTeam = (visit: Visit, id: TeamId): Visit => ({ ...visit, team: te
 /** For pages that still name their own handlers. */
 export const shown = pageWith
 
-export class Pages extends Effect.Service<Pages>()("dashboard/Pages", {
-  effect: Effect.gen(function* () {
-    const { baseUrl } = yield* AppConfig
-    const { script, style } = yield* Assets.load
-    const { hostname: ownHost, origin } = new URL(baseUrl)
-    const needs: Needs = {
-      ui: { baseUrl, origin, style: style.href, script: script.href },
-      ownHost,
-      session: yield* SessionCredential,
-      sessions: yield* Sessions,
-      limiter: yield* RateLimiter
-    }
-    return {
-      assets: { script, style },
-      inTeam,
-      anyone: <E, R>(handler: (who: Visitor) => Effect.Effect<Response, E, R>) => anyone(needs, handler),
-      open: <E>(handler: (who: Visitor) => Effect.Effect<Response, E, Provided>) => anyone(needs, handler),
-      person: <E, R>(handler: (visit: Visit) => Effect.Effect<Response, E, R>) => person(needs, handler),
-      team: <E>(handler: (teamId: TeamId, visit: Visit) => Effect.Effect<Response, E, Provided | CurrentCaller>) =>
-        person(needs, (visit) => Effect.flatMap(param("teamId", TeamId), (id) => handler(id, inTeam(visit, id))))
-    }
-  })
-}) {}
+const make = Effect.gen(function* () {
+  const { baseUrl } = yield* AppConfig
+  const { script, style } = yield* Assets.load
+  const { hostname: ownHost, origin } = new URL(baseUrl)
+  const needs: Needs = {
+    ui: { baseUrl, origin, style: style.href, script: script.href },
+    ownHost,
+    session: yield* SessionCredential,
+    sessions: yield* Sessions,
+    limiter: yield* RateLimiter
+  }
+  return {
+    assets: { script, style },
+    inTeam,
+    anyone: <E, R>(handler: (who: Visitor) => Effect.Effect<Response, E, R>) => anyone(needs, handler),
+    open: <E>(handler: (who: Visitor) => Effect.Effect<Response, E, Provided>) => anyone(needs, handler),
+    person: <E, R>(handler: (visit: Visit) => Effect.Effect<Response, E, R>) => person(needs, handler),
+    team: <E>(handler: (teamId: TeamId, visit: Visit) => Effect.Effect<Response, E, Provided | CurrentCaller>) =>
+      person(needs, (visit) => Effect.flatMap(param("teamId", TeamId), (id) => handler(id, inTeam(visit, id))))
+  }
+})
+
+/** One per server: it is made with the routes, which know the check of sessions. */
+export class Pages extends Context.Tag("dashboard/Pages")<Pages, Effect.Effect.Success<typeof make>>() {}
+export const layer = Layer.effect(Pages, make)

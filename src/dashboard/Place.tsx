@@ -28,7 +28,7 @@ export interface Place {
 }
 
 /** The place that the path names; not visible is not there. */
-export const make = (pages: Pages) =>
+export const make = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const projects = yield* Projects
     const environments = yield* Environments

@@ -360,7 +360,7 @@ const SettingsPage = ({
   )
 }
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const projects = yield* Projects
     const environments = yield* Environments

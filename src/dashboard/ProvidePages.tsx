@@ -92,7 +92,7 @@ const DonePage = ({ stored, visit }: { readonly visit: Visit; readonly stored: b
   </Card>
 )
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const requests = yield* ValueRequests
 

@@ -489,7 +489,7 @@ const RulePage = ({
   )
 }
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const access = yield* Access
     const rules = yield* Rules

@@ -112,7 +112,7 @@ const SealingPage = ({
   )
 }
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const access = yield* Access
     const sealingKeys = yield* SealingKeys

@@ -298,7 +298,7 @@ const DeletedPage = ({
   </PlacePage>
 )
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const secrets = yield* Secrets
     const placeOf = yield* makePlace(pages)

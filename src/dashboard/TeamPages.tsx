@@ -194,7 +194,7 @@ const StartPage = ({ slug, visit }: { readonly visit: Visit; readonly slug: stri
   )
 }
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const teams = yield* Teams
     const sessions = yield* Sessions

@@ -366,7 +366,7 @@ const TokenPage = ({
   )
 }
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const access = yield* Access
     const tokens = yield* Tokens

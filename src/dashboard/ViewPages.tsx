@@ -238,7 +238,7 @@ const ComparePage = ({ diff, environments, from, project, to, visit }: Compared)
   )
 }
 
-export const routes = (pages: Pages) =>
+export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
     const secrets = yield* Secrets
     const projects = yield* Projects
