@@ -76,6 +76,7 @@ interface AccessRow extends PersonRow {
   readonly clientId: string
   readonly clientName: string
   readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
   readonly teams: ReadonlyArray<Omit<CallerTeam, "scopes">>
 }
 interface GrantRow extends PersonRow {
@@ -191,7 +192,7 @@ const ofAccess = (row: AccessRow, id: string, now: number): Verified => ({
     teams: row.teams.map((team) => ({ ...team, scopes: row.scopes })),
     accessLevel: null,
     mcpScopes: row.scopes,
-    restrictions: { projectIds: row.projectIds, environmentIds: null },
+    restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
     machine: true
   }
 })
@@ -259,7 +260,8 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     // removed or deactivated takes the team from the grant, also when it is undone later (mcp 3.4).
     const accessTokens = (batch: ReadonlyArray<Lookup>) => sql<AccessRow>`
       SELECT g.id, c.salt, c.hash, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
-        c.audience, c.scopes, g.client_id, g.client_name, g.project_ids, u.id AS user_id, u.email, u.name AS user_name,
+        c.audience, c.scopes, g.client_id, g.client_name, g.project_ids, g.environment_ids,
+        u.id AS user_id, u.email, u.name AS user_name,
         (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role)
             ORDER BY t.id), '[]'::json)
           FROM oauth_grant_teams o

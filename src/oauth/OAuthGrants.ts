@@ -1,150 +1,232 @@
-/** What people granted to clients: given on the consent page, listed, and taken back (mcp 3.4). */
+/** What people granted to clients: given on the consent page, listed, and revoked. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type { Caller } from "#schema/Caller.ts"
-import { Forbidden, GrantNotFound, ProjectNotFound, TeamNotFound, ValidationFailed } from "#schema/Errors.ts"
-import type { ProjectId, TeamId, UserId } from "#schema/Ids.ts"
-import type { Scope } from "#schema/Scopes.ts"
+import * as Schema from "effect/Schema"
+import { type Caller, CurrentCaller } from "#schema/Caller.ts"
+import {
+  EnvironmentNotFound,
+  Forbidden,
+  GrantNotFound,
+  ProjectNotFound,
+  TeamNotFound,
+  ValidationFailed
+} from "#schema/Errors.ts"
+import { type EnvironmentId, type ProjectId, type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
+import { Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/access/Audit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
-import { AuthorizationServer, grantSeconds } from "./Provider.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+import * as GrantRows from "./GrantRows.ts"
+import { purge } from "./Purge.ts"
 
-export interface Given {
+/** A grant, and with it its family of refresh tokens, lives this long at most. */
+export const grantSeconds = 30 * 86_400
+
+export interface NewOAuthGrant {
   readonly clientId: string
   readonly clientName: string
   readonly redirectHost: string
-  /** What the client asked for, and what the person allows of it. */
-  readonly asked: ReadonlyArray<Scope>
+  /** What the client asks for, and what the person allows of it. */
+  readonly requestedScopes: ReadonlyArray<Scope>
   readonly scopes: ReadonlyArray<Scope>
   readonly teamIds: ReadonlyArray<TeamId>
   /** Null: all projects of the teams. */
   readonly projectIds: ReadonlyArray<ProjectId> | null
+  /** Null: all environments of the projects. With both, what is in both. */
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
 }
 
-export interface OAuthGrant {
-  readonly id: string
-  readonly clientName: string
-  readonly redirectHost: string
-  readonly scopes: ReadonlyArray<Scope>
-  readonly teams: ReadonlyArray<{ readonly id: TeamId; readonly name: string }>
-  readonly projects: ReadonlyArray<string> | null
-  readonly createdAt: Date
-  readonly expiresAt: Date
-  readonly lastUsedAt: Date | null
+const OAuthGrantRow = Schema.Struct({
+  id: Schema.String,
+  clientName: Schema.String,
+  redirectHost: Schema.String,
+  scopes: Schema.Array(Scope),
+  teams: Schema.Array(Schema.Struct({ id: TeamIdOut, name: Schema.String })),
+  /** Names; null: not restricted. */
+  projects: Schema.NullOr(Schema.Array(Schema.String)),
+  /** Each with the slug of its project; null: not restricted. */
+  environments: Schema.NullOr(Schema.Array(Schema.String)),
+  createdAt: Schema.DateFromSelf,
+  expiresAt: Schema.DateFromSelf,
+  lastUsedAt: Schema.NullOr(Schema.DateFromSelf)
+})
+export type OAuthGrant = typeof OAuthGrantRow.Type
+
+const SessionRow = Schema.Struct({ revokedAt: Schema.NullOr(Schema.DateFromSelf) })
+
+interface Needs extends GrantRows.GrantNeeds {
+  readonly crypto: Crypto
+  readonly resource: string
 }
+
+const signedIn = Effect.flatMap(CurrentCaller, ({ user }) =>
+  user === null ? Effect.dieMessage("a connection belongs to a person") : Effect.succeed(user)
+)
+
+/** Only what the person may do now can be granted; it is checked again whenever it is used. */
+const checkScopes = Effect.fnUntraced(function* (
+  { audit }: Pick<Needs, "audit">,
+  caller: Caller,
+  { requestedScopes, scopes, teamIds }: NewOAuthGrant
+) {
+  const granted = requestedScopes.filter((scope) => scopes.includes(scope))
+  if (granted.length === 0) {
+    return yield* new ValidationFailed({
+      field: "scopes",
+      message: "must have at least one of the scopes that the client asks for"
+    })
+  }
+  if (teamIds.length === 0) {
+    return yield* new ValidationFailed({ field: "teams", message: "must have at least one team" })
+  }
+  const teams = teamIds.map((id) => Policy.teamOf(caller, id))
+  if (teams.some((team) => team === undefined)) return yield* new TeamNotFound()
+  const allowed = granted.filter((scope) => teams.some((team) => Policy.roleAllows(team?.role ?? "viewer", scope)))
+  if (allowed.length < granted.length) {
+    yield* audit.record({
+      actor: caller,
+      action: "oauth.consent",
+      outcome: "denied",
+      reason: Forbidden.code,
+      teamId: teamIds[0]
+    })
+    return yield* new Forbidden()
+  }
+  return granted
+})
+
+/** Projects and environments that restrict the grant exist and belong to its teams. */
+const checkRestrictions = Effect.fnUntraced(function* (
+  { sql }: Pick<Needs, "sql">,
+  { environmentIds, projectIds, teamIds }: NewOAuthGrant
+) {
+  if (projectIds !== null) {
+    const rows = yield* sql`
+      SELECT id FROM projects
+      WHERE id = any(${projectIds}::uuid[]) AND team_id = any(${teamIds}::uuid[]) AND deleted_at IS NULL`
+    if (projectIds.length === 0 || rows.length < new Set(projectIds).size) {
+      return yield* new ProjectNotFound({ field: "projects" })
+    }
+  }
+  if (environmentIds !== null) {
+    const rows = yield* sql`
+      SELECT e.id FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+      WHERE e.id = any(${environmentIds}::uuid[]) AND e.team_id = any(${teamIds}::uuid[]) AND e.deleted_at IS NULL`
+    if (environmentIds.length === 0 || rows.length < new Set(environmentIds).size) {
+      return yield* new EnvironmentNotFound({ field: "environments" })
+    }
+  }
+})
+
+/** The row of a grant, in the shape of the library's Grant model: what was granted, and what was requested and refused. */
+const payloadOf = (
+  { clientId, requestedScopes }: NewOAuthGrant,
+  given: {
+    readonly userId: UserId
+    readonly resource: string
+    readonly scopes: ReadonlyArray<Scope>
+    readonly now: number
+  }
+) => {
+  const refused = requestedScopes.filter((scope) => !given.scopes.includes(scope))
+  const iat = Math.floor(given.now / 1_000)
+  return {
+    iat,
+    exp: iat + grantSeconds,
+    kind: "Grant",
+    accountId: given.userId,
+    clientId,
+    resources: { [given.resource]: given.scopes.join(" ") },
+    ...(refused.length === 0 ? {} : { rejected: { resources: { [given.resource]: refused.join(" ") } } })
+  }
+}
+
+const give = Effect.fn("OAuthGrants.give")(
+  function* (needs: Needs, grant: NewOAuthGrant) {
+    const { audit, crypto, resource, sql } = needs
+    const caller = yield* CurrentCaller
+    const user = yield* signedIn
+    const scopes = yield* checkScopes(needs, caller, grant)
+    yield* checkRestrictions(needs, grant)
+    const id = yield* crypto.uuid
+    const now = yield* Clock.currentTimeMillis
+    const payload = payloadOf(grant, { userId: user.id, resource, scopes, now })
+    yield* sql.withTransaction(
+      Effect.gen(function* () {
+        // Locked to the end: a new password either comes before this and is seen, or after it and revokes the grant.
+        const session = yield* Rows.findOne(
+          SessionRow,
+          sql`SELECT revoked_at FROM sessions WHERE id = ${caller.credentialId} FOR SHARE`
+        )
+        if (session !== undefined && session.revokedAt !== null) return yield* new Forbidden()
+        yield* sql`
+          INSERT INTO oauth_grants (id, user_id, client_id, client_name, redirect_host, scopes, project_ids,
+            environment_ids, payload, created_at, expires_at)
+          VALUES (${id}, ${user.id}, ${grant.clientId}, ${grant.clientName}, ${grant.redirectHost},
+            ${scopes}::text[], ${grant.projectIds}::uuid[], ${grant.environmentIds}::uuid[],
+            ${JSON.stringify(payload)}::jsonb, ${new Date(now)}, ${new Date(now + grantSeconds * 1_000)})`
+        yield* sql`
+          INSERT INTO oauth_grant_teams (grant_id, team_id)
+          SELECT ${id}::uuid, t FROM unnest(${[...new Set(grant.teamIds)]}::uuid[]) AS t`
+        yield* audit.append(...(yield* GrantRows.events(needs, id, "oauth.consent")))
+      })
+    )
+    return { grantId: id, userId: user.id }
+  },
+  Effect.catchTag("SqlError", Effect.die)
+)
+
+/** Grants of the signed-in person that are in force, newest first. */
+const list = Effect.fn("OAuthGrants.list")(function* ({ sql }: Needs) {
+  const { id } = yield* signedIn
+  const now = yield* DateTime.nowAsDate
+  return yield* Rows.findAll(
+    OAuthGrantRow,
+    sql`
+      SELECT g.id, g.client_name, g.redirect_host, g.scopes, g.created_at, g.expires_at, g.last_used_at,
+        (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name) ORDER BY t.name), '[]'::json)
+          FROM oauth_grant_teams o JOIN teams t ON t.id = o.team_id
+          JOIN memberships m ON m.team_id = t.id AND ${sql.literal(GrantRows.membershipUnchanged)}
+          WHERE o.grant_id = g.id) AS teams,
+        CASE WHEN g.project_ids IS NULL THEN NULL ELSE array(
+          SELECT p.name FROM projects p WHERE p.id = any(g.project_ids) AND p.deleted_at IS NULL ORDER BY p.name
+        ) END AS projects,
+        CASE WHEN g.environment_ids IS NULL THEN NULL ELSE array(
+          SELECT p.slug || ' / ' || e.slug FROM environments e
+          JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+          WHERE e.id = any(g.environment_ids) AND e.deleted_at IS NULL ORDER BY p.slug, e.slug
+        ) END AS environments
+      FROM oauth_grants g
+      WHERE g.user_id = ${id} AND g.revoked_at IS NULL AND g.expires_at > ${now}
+      ORDER BY g.id DESC LIMIT 200`
+  )
+})
+
+/** Revokes a grant of the signed-in person; everything that it gave is void from the next request on. */
+const revoke = Effect.fn("OAuthGrants.revoke")(function* (needs: Needs, grantId: string) {
+  const { id } = yield* signedIn
+  const found = yield* Rows.exists(needs.sql`
+    SELECT id FROM oauth_grants WHERE id = ${grantId}::uuid AND user_id = ${id} AND revoked_at IS NULL`)
+  if (!found) return yield* new GrantNotFound()
+  yield* Effect.orDie(GrantRows.revoke(needs, grantId))
+})
 
 export class OAuthGrants extends Effect.Service<OAuthGrants>()("oauth/OAuthGrants", {
   scoped: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const crypto = yield* Crypto
-    const audit = yield* Audit
-    const { resource, storage } = yield* AuthorizationServer
-
-    /** Only what the person may do now can be given away; it is cut again whenever it is used. */
-    const give = Effect.fn("OAuthGrants.give")(
-      function* (caller: Caller, given: Given) {
-        const user = caller.user
-        if (user === null) return yield* Effect.dieMessage("a consent needs a person")
-        const scopes = given.asked.filter((scope) => given.scopes.includes(scope))
-        if (scopes.length === 0) {
-          return yield* new ValidationFailed({
-            field: "scopes",
-            message: "must have at least one of what is asked for"
-          })
-        }
-        if (given.teamIds.length === 0) {
-          return yield* new ValidationFailed({ field: "teams", message: "must have at least one team" })
-        }
-        const teams = given.teamIds.map((id) => Policy.teamOf(caller, id))
-        if (teams.some((team) => team === undefined)) return yield* new TeamNotFound()
-        const able = scopes.filter((scope) => teams.some((team) => Policy.roleAllows(team?.role ?? "viewer", scope)))
-        if (able.length < scopes.length) {
-          yield* audit.record({
-            actor: caller,
-            action: "oauth.consent",
-            outcome: "denied",
-            reason: Forbidden.code,
-            teamId: given.teamIds[0]
-          })
-          return yield* new Forbidden()
-        }
-        if (given.projectIds !== null) {
-          const rows = yield* sql`
-            SELECT id FROM projects
-            WHERE id = any(${given.projectIds}::uuid[]) AND team_id = any(${given.teamIds}::uuid[]) AND deleted_at IS NULL`
-          if (given.projectIds.length === 0 || rows.length < new Set(given.projectIds).size) {
-            return yield* new ProjectNotFound({ field: "projects" })
-          }
-        }
-
-        const id = yield* crypto.uuid
-        const now = yield* Clock.currentTimeMillis
-        const expiresAt = new Date(now + grantSeconds * 1_000)
-        const refused = given.asked.filter((scope) => !scopes.includes(scope))
-        // The shape of the library's Grant model: it reads what was granted, and what was asked for and refused.
-        const payload = {
-          iat: Math.floor(now / 1_000),
-          exp: Math.floor(expiresAt.getTime() / 1_000),
-          kind: "Grant",
-          accountId: user.id,
-          clientId: given.clientId,
-          resources: { [resource]: scopes.join(" ") },
-          ...(refused.length === 0 ? {} : { rejected: { resources: { [resource]: refused.join(" ") } } })
-        }
-        yield* sql.withTransaction(
-          Effect.gen(function* () {
-            // Held to the end: a new password comes before this and is seen, or after and takes the grant back.
-            const [session] = yield* sql<{ readonly revokedAt: Date | null }>`
-              SELECT revoked_at FROM sessions WHERE id = ${caller.credentialId} FOR SHARE`
-            if (session !== undefined && session.revokedAt !== null) return yield* new Forbidden()
-            yield* sql`
-              INSERT INTO oauth_grants
-                (id, user_id, client_id, client_name, redirect_host, scopes, project_ids, payload, created_at, expires_at)
-              VALUES (${id}, ${user.id}, ${given.clientId}, ${given.clientName}, ${given.redirectHost},
-                ${scopes}::text[], ${given.projectIds}::uuid[], ${JSON.stringify(payload)}::jsonb, ${new Date(now)},
-                ${expiresAt})`
-            yield* sql`
-              INSERT INTO oauth_grant_teams (grant_id, team_id)
-              SELECT ${id}::uuid, t FROM unnest(${[...new Set(given.teamIds)]}::uuid[]) AS t`
-            yield* audit.append(...(yield* storage.events(id, "oauth.consent")))
-          })
-        )
-        return id
-      },
-      Effect.catchTag("SqlError", Effect.die)
-    )
-
-    /** Grants of a person that still give something, newest first. */
-    const list = Effect.fn("OAuthGrants.list")(function* (userId: UserId) {
-      const now = yield* DateTime.nowAsDate
-      return yield* sql<OAuthGrant>`
-        SELECT g.id, g.client_name, g.redirect_host, g.scopes, g.created_at, g.expires_at, g.last_used_at,
-          (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name) ORDER BY t.name), '[]'::json)
-            FROM oauth_grant_teams o JOIN teams t ON t.id = o.team_id
-            JOIN memberships m ON m.team_id = t.id AND m.user_id = g.user_id AND m.active AND m.updated_at <= g.created_at
-            WHERE o.grant_id = g.id) AS teams,
-          CASE WHEN g.project_ids IS NULL THEN NULL ELSE array(
-            SELECT p.name FROM projects p WHERE p.id = any(g.project_ids) AND p.deleted_at IS NULL ORDER BY p.name
-          ) END AS projects
-        FROM oauth_grants g
-        WHERE g.user_id = ${userId} AND g.revoked_at IS NULL AND g.expires_at > ${now}
-        ORDER BY g.id DESC LIMIT 200`
-    }, Effect.orDie)
-
-    /** One of the person's own; whatever it gave is void from the next request on. */
-    const revoke = Effect.fn("OAuthGrants.revoke")(function* (userId: UserId, grantId: string) {
-      const rows = yield* Effect.orDie(sql`
-        SELECT id FROM oauth_grants WHERE id = ${grantId}::uuid AND user_id = ${userId} AND revoked_at IS NULL`)
-      if (rows.length === 0) return yield* new GrantNotFound()
-      yield* Effect.orDie(storage.revokeGrant(grantId))
-    })
-
-    yield* Housekeeping.every("1 hour", storage.purge)
-
-    return { give, list, revoke } as const
+    const { baseUrl } = yield* AppConfig
+    const needs: Needs = {
+      sql: yield* SqlClient.SqlClient,
+      crypto: yield* Crypto,
+      audit: yield* Audit,
+      resource: `${baseUrl}/mcp`
+    }
+    yield* Housekeeping.every("1 hour", purge(needs))
+    return methods(needs, { give, list, revoke, purge: (given: Needs) => Effect.orDie(purge(given)) })
   })
 }) {}

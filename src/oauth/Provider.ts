@@ -11,13 +11,12 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { load, quietly } from "./Library.ts"
 import { MetadataFetch } from "./MetadataFetch.ts"
 import * as ClientMetadata from "./ClientMetadata.ts"
+import { grantSeconds } from "./OAuthGrants.ts"
 import * as Redirects from "./Redirects.ts"
 import * as Storage from "./Storage.ts"
 
 export const accessSeconds = 900
 export const codeSeconds = 60
-/** A grant, and with it its family of refresh tokens, at most. */
-export const grantSeconds = 30 * 86_400
 /** From the client's request to the person's decision. */
 const interactionSeconds = 1_800
 

@@ -3,24 +3,20 @@
  * credentials themselves, so none of them is stored; its clock is the system's.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import type * as Statement from "@effect/sql/Statement"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Runtime from "effect/Runtime"
 import { createHmac, timingSafeEqual } from "node:crypto"
 import type { Adapter, AdapterPayload } from "oidc-provider"
-import type { TeamId, UserId } from "#schema/Ids.ts"
-import { Audit, type AuditEvent } from "#src/access/Audit.ts"
+import { Audit } from "#src/access/Audit.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto, sha256 } from "#src/crypto/Crypto.ts"
+import * as GrantRows from "./GrantRows.ts"
 import type { Library } from "./Library.ts"
 
 /** A refresh answer that was lost may be fetched again within this time (RFC 9700 4.14.2; security 3.7). */
 export const retryMillis = 30_000
-
-/** Rows of one statement of the purge. */
-const purgeBatch = 1_000
 
 const textOf = (payload: AdapterPayload, member: string): string => {
   const value = payload[member]
@@ -61,7 +57,7 @@ export const refreshText = (key: Redacted.Redacted<Uint8Array>, grantId: string,
 /** A grant gives nothing once no team of it stands as it stood (see `Authenticate`). */
 const standing = `EXISTS (
   SELECT 1 FROM oauth_grant_teams o
-  JOIN memberships m ON m.team_id = o.team_id AND m.user_id = g.user_id AND m.active AND m.updated_at <= g.created_at
+  JOIN memberships m ON m.team_id = o.team_id AND ${GrantRows.membershipUnchanged}
   WHERE o.grant_id = g.id)`
 
 export const make = Effect.fnUntraced(function* ({ errors }: Library) {
@@ -87,38 +83,6 @@ export const make = Effect.fnUntraced(function* ({ errors }: Library) {
     const token = TokenText.parse(text)
     return token?.kind === kind ? token.id : undefined
   }
-
-  /** One entry in the trail of each team that the grant reaches. */
-  const events = Effect.fnUntraced(function* (grantId: string, action: AuditEvent["action"]) {
-    const rows = yield* sql<{
-      readonly userId: UserId
-      readonly email: string
-      readonly clientName: string
-      readonly teamId: TeamId | null
-    }>`
-      SELECT g.user_id, u.email, g.client_name, o.team_id
-      FROM oauth_grants g JOIN users u ON u.id = g.user_id LEFT JOIN oauth_grant_teams o ON o.grant_id = g.id
-      WHERE g.id = ${grantId}`
-    return rows.map((row): AuditEvent => ({
-      actor: { userId: row.userId, email: row.email },
-      action,
-      outcome: "allowed",
-      teamId: row.teamId,
-      target: { type: "oauth_grant", id: grantId, name: row.clientName }
-    }))
-  })
-
-  /** What a grant gave is void from the next request on, on every process. */
-  const revokeGrant = Effect.fnUntraced(function* (grantId: string) {
-    const at = yield* now
-    yield* sql.withTransaction(
-      Effect.gen(function* () {
-        const rows = yield* sql`
-          UPDATE oauth_grants SET revoked_at = ${at} WHERE id = ${grantId} AND revoked_at IS NULL RETURNING id`
-        if (rows.length > 0) yield* audit.append(...(yield* events(grantId, "oauth.revoke")))
-      })
-    )
-  })
 
   type Store = {
     readonly upsert: (
@@ -194,7 +158,7 @@ export const make = Effect.fnUntraced(function* ({ errors }: Library) {
       const [row] = rows
       return row === undefined ? undefined : { ...row.payload, jti: id }
     }),
-    destroy: revokeGrant
+    destroy: (id) => GrantRows.revoke({ sql, audit }, id)
   }
 
   const codes: Store = {
@@ -245,7 +209,7 @@ export const make = Effect.fnUntraced(function* ({ errors }: Library) {
               ${new Date(at)}, ${seconds(payload, at)})`
           yield* sql`
             UPDATE oauth_clients SET last_used_at = ${new Date(at)} WHERE id = ${textOf(payload, "clientId")}`
-          yield* audit.append(...(yield* events(grantId, renewed ? "oauth.refresh" : "oauth.issue")))
+          yield* audit.append(...(yield* GrantRows.events({ sql }, grantId, renewed ? "oauth.refresh" : "oauth.issue")))
         })
       )
     }),
@@ -337,29 +301,5 @@ export const make = Effect.fnUntraced(function* ({ errors }: Library) {
     }
   }
 
-  /** So many rows with one statement: a purge never holds up the requests, however much there is. */
-  const forget = (table: string, due: Statement.Fragment) =>
-    sql`
-      DELETE FROM ${sql(table)} WHERE ctid = any(array(
-        SELECT ctid FROM ${sql(table)} WHERE ${due} LIMIT ${purgeBatch} FOR UPDATE SKIP LOCKED))
-      RETURNING 1`.pipe(Effect.repeat({ while: (rows) => rows.length === purgeBatch }))
-
-  /** Codes and tokens after their end, requests that nobody finished, clients that nobody uses. */
-  const purge = Effect.gen(function* () {
-    const at = yield* Clock.currentTimeMillis
-    const day = 86_400_000
-    const before = (millis: number) => new Date(at - millis)
-    yield* forget("oauth_interactions", sql`expires_at < ${before(0)}`)
-    yield* forget("oauth_codes", sql`expires_at < ${before(day)}`)
-    yield* forget("oauth_access_tokens", sql`expires_at < ${before(day)}`)
-    yield* forget("oauth_refresh_tokens", sql`expires_at < ${before(day)}`)
-    yield* forget("oauth_grants", sql`expires_at < ${before(30 * day)} OR revoked_at < ${before(30 * day)}`)
-    yield* forget(
-      "oauth_clients",
-      sql`NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id AND g.revoked_at IS NULL)
-        AND (last_used_at < ${before(90 * day)} OR (last_used_at = created_at AND created_at < ${before(day)}))`
-    )
-  })
-
-  return { adapter, revokeGrant, events, purge } as const
+  return { adapter } as const
 })

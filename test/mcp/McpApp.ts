@@ -100,6 +100,7 @@ export interface Choice {
   readonly scopes: ReadonlyArray<string>
   readonly teams: ReadonlyArray<{ readonly id: string }>
   readonly projects?: ReadonlyArray<{ readonly id: string }>
+  readonly environments?: ReadonlyArray<{ readonly id: string }>
 }
 
 /** From the authorization address to the client's callback, as a person who is signed in and decides. */
@@ -122,7 +123,8 @@ export const decide = async (
       : await browser.go(`${origin}${path}/approve`, [
           ...choice.scopes.map((scope) => ["scopes", scope] as const),
           ...choice.teams.map(({ id }) => ["teamIds", id] as const),
-          ...(choice.projects ?? []).map(({ id }) => ["projectIds", id] as const)
+          ...(choice.projects ?? []).map(({ id }) => ["projectIds", id] as const),
+          ...(choice.environments ?? []).map(({ id }) => ["environmentIds", id] as const)
         ])
   const back = decided.headers.get("location")
   if (decided.status !== 303 || back === null) throw new Error(`the decision answers ${decided.status}`)

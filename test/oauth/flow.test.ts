@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import * as TestApp from "#test/support/TestApp.ts"
+import * as Clients from "#test/mcp/Clients.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
 import * as World from "#test/support/World.ts"
 import * as OAuth from "./OAuthClient.ts"
@@ -201,7 +202,8 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
           () => OAuth.redeem(stage.base, other, code, verifier),
           () =>
             OAuth.redeem(stage.base, stage.clientId, code, verifier, { redirect_uri: "http://127.0.0.1:1/callback" }),
-          () => OAuth.redeem(stage.base, stage.clientId, `${code.slice(0, -1)}0`, verifier)
+          () =>
+            OAuth.redeem(stage.base, stage.clientId, `${code.slice(0, -1)}${code.endsWith("0") ? "1" : "0"}`, verifier)
         ]) {
           assert.isTrue(isInvalidGrant(yield* Effect.promise(attempt)))
         }
@@ -368,6 +370,123 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
       standing(
         (sql, { project }) => sql`UPDATE memberships SET active = false WHERE user_id = ${project.team.owner.id}`
       )
+    )
+  })
+
+  describe("a grant that is restricted to environments", () => {
+    const scopes = ["identity:read", "projects:read", "secrets:read"]
+    const restricted = (stage: Effect.Effect.Success<typeof scene>, environments: ReadonlyArray<{ id: string }>) =>
+      Effect.gen(function* () {
+        const { challenge, verifier } = OAuth.pkce()
+        const url = OAuth.authorizationUrl(stage.base, {
+          client_id: stage.clientId,
+          code_challenge: challenge,
+          scope: scopes.join(" ")
+        })
+        const { callback, page } = yield* Effect.promise(() =>
+          McpApp.decide(stage.browser, url, { scopes, teams: [stage.project.team], environments })
+        )
+        const code = callback.searchParams.get("code") ?? ""
+        const { json } = yield* Effect.promise(() => OAuth.redeem(stage.base, stage.clientId, code, verifier))
+        return { page, access: String(json.access_token), refresh: String(json.refresh_token) }
+      })
+    const call = (base: string, bearer: string, name: string, input: Record<string, unknown> = {}) =>
+      Effect.map(
+        Clients.raw(base, "POST", { bearer, ...Clients.modernCall(name, input) }),
+        ({ json }) => json.result.structuredContent
+      )
+    const listed = (base: string, bearer: string, projectId: string) =>
+      Effect.map(call(base, bearer, "list_environments", { projectId }), ({ environments }) =>
+        environments.map(({ slug }: { readonly slug: string }) => slug)
+      )
+
+    it.effect("is offered every environment by name, and reaches those that the person ticked", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const { base, project } = stage
+        const other = yield* World.project({ team: project.team })
+        const { access, page } = yield* restricted(stage, [project.development])
+        for (const { id } of [project.development, project.production, other.staging]) {
+          assert.include(page, `name="environmentIds" value="${id}"`)
+        }
+        const place = { projectId: project.id, environment: "development" }
+        assert.deepStrictEqual((yield* call(base, access, "list_secrets", place)).secrets, [])
+        assert.deepStrictEqual(yield* listed(base, access, project.id), ["development"])
+        const { projects } = yield* call(base, access, "list_projects")
+        assert.deepStrictEqual(
+          projects.map(({ id }: { readonly id: string }) => id),
+          [project.id]
+        )
+        const { restrictions } = yield* call(base, access, "whoami")
+        assert.deepStrictEqual(restrictions, { projects: null, environments: [project.development.id] })
+        const shown = yield* Effect.promise(async () => (await stage.browser.go(`${base}/app/connections`)).text())
+        assert.include(shown, `${project.slug} / development`)
+      })
+    )
+
+    it.effect("answers for every other environment what it answers for one that does not exist", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const { base, project } = stage
+        const other = yield* World.project({ team: project.team })
+        const { access } = yield* restricted(stage, [project.development])
+        const answer = (projectId: string, environment: string) =>
+          Effect.map(call(base, access, "list_secrets", { projectId, environment }), (json) => JSON.stringify(json))
+        const absent = yield* answer(project.id, "no-such-environment")
+        assert.strictEqual(JSON.parse(absent).code, "ENVIRONMENT_NOT_FOUND")
+        assert.strictEqual(yield* answer(project.id, "production"), absent)
+        assert.strictEqual(yield* answer(project.id, "staging"), absent)
+        const absentProject = yield* answer("0197a0de-0000-7000-8000-000000000000", "development")
+        assert.strictEqual(JSON.parse(absentProject).code, "PROJECT_NOT_FOUND")
+        assert.strictEqual(yield* answer(other.id, "development"), absentProject)
+      })
+    )
+
+    it.effect("stays as narrow when it is refreshed, and when the person consents to more for the same client", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const { base, project } = stage
+        const first = yield* restricted(stage, [project.development])
+        const second = yield* restricted(stage, [project.staging])
+        const renewed = yield* Effect.promise(() => OAuth.refresh(base, stage.clientId, first.refresh))
+        for (const bearer of [first.access, renewed.json.access_token]) {
+          assert.deepStrictEqual(yield* listed(base, bearer, project.id), ["development"])
+        }
+        assert.deepStrictEqual(yield* listed(base, second.access, project.id), ["staging"])
+      })
+    )
+
+    it.effect("reaches nothing once its environments are deleted", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const { base, project } = stage
+        const { access } = yield* restricted(stage, [project.development])
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`UPDATE environments SET deleted_at = now() WHERE id = ${project.development.id}`
+        assert.deepStrictEqual((yield* call(base, access, "list_projects")).projects, [])
+      })
+    )
+
+    it.effect("is not given for an environment of a team that it does not reach, or that does not exist", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const foreign = yield* World.project()
+        const url = OAuth.authorizationUrl(stage.base, {
+          client_id: stage.clientId,
+          code_challenge: OAuth.pkce().challenge,
+          scope: scopes.join(" ")
+        })
+        const choice = { scopes, teams: [stage.project.team] }
+        for (const environments of [[foreign.development], [{ id: "0197a0de-0000-7000-8000-000000000000" }]]) {
+          const problem = yield* Effect.flip(
+            Effect.tryPromise(() => McpApp.decide(stage.browser, url, { ...choice, environments }))
+          )
+          assert.match(String(problem.error), /the decision answers 400/)
+        }
+        const sql = yield* SqlClient.SqlClient
+        const grants = yield* sql`SELECT 1 FROM oauth_grants WHERE user_id = ${stage.project.team.owner.id}`
+        assert.lengthOf(grants, 0)
+      })
     )
   })
 
