@@ -31,6 +31,7 @@ const tokenFields = {
     Schema.Array(Schema.Struct({ id: EnvironmentIdOut, slug: Slug, projectId: ProjectIdOut }))
   ),
   mcpScopes: Schema.Array(ScopeOut),
+  mcpOnly: Schema.Boolean.annotations({ description: "True: every route but /mcp refuses the token." }),
   createdBy: Schema.Struct({ id: UserIdOut, email: Schema.String }),
   createdAt: Timestamp,
   expiresAt: Schema.NullOr(Timestamp),
@@ -64,6 +65,15 @@ const readOnlyHoldsNoWriteScope = (body: {
     ? { path: ["mcpScopes"], message: "must not hold secrets:write when accessLevel is read" }
     : undefined
 
+/** With `mcpOnly` and no MCP scope a token would be accepted nowhere. */
+const mcpOnlyNeedsScopes = (body: {
+  readonly mcpOnly?: boolean
+  readonly mcpScopes?: ReadonlyArray<Scope>
+}): Schema.FilterIssue | undefined =>
+  body.mcpOnly === true && (body.mcpScopes ?? []).length === 0
+    ? { path: ["mcpOnly"], message: "must be false when mcpScopes is empty" }
+    : undefined
+
 export const CreateApiToken = strict(
   Schema.Struct({
     name: Name,
@@ -71,12 +81,21 @@ export const CreateApiToken = strict(
     projects: optional(boundedList(ProjectId, 1, 1_000)),
     environments: optional(boundedList(EnvironmentSlug, 1, 100)),
     lifetime: optional(Lifetime),
-    mcpScopes: optional(McpScopes)
-  }).pipe(Schema.filter(readOnlyHoldsNoWriteScope, { jsonSchema: {} }))
+    mcpScopes: optional(McpScopes),
+    mcpOnly: optional(
+      Schema.Boolean.annotations({
+        message: () => "must be true or false",
+        description: "True: every route but /mcp refuses the token, so that its MCP scopes bound all that it can do."
+      })
+    )
+  }).pipe(
+    Schema.filter(readOnlyHoldsNoWriteScope, { jsonSchema: {} }),
+    Schema.filter(mcpOnlyNeedsScopes, { jsonSchema: {} })
+  )
 ).annotations({
   identifier: "CreateApiToken",
   description:
-    "accessLevel is read when absent. environments are resolved now; later ones of the same slug are not reached."
+    "accessLevel is read when absent. environments are resolved now; later ones of the same slug are not reached. MCP scopes bound the use at /mcp only, unless mcpOnly is true (false when absent; it needs MCP scopes)."
 })
 export type CreateApiToken = typeof CreateApiToken.Type
 
@@ -108,6 +127,7 @@ const token = {
   projects: [{ id: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e", name: "Shop" }],
   environments: null,
   mcpScopes: [],
+  mcpOnly: false,
   createdBy: { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "ada@example.com" },
   createdAt: "2026-11-21T08:00:00.000Z",
   expiresAt: "2027-02-19T08:00:00.000Z",
@@ -190,7 +210,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
         operation({
           summary: "Rotate an API token",
           description:
-            "Replaces the token by a new one with the same name, reach, level, MCP scopes and expiry. The person who rotates becomes its creator.",
+            "Replaces the token by a new one with the same name, reach, level, MCP scopes, mcpOnly and expiry. The person who rotates becomes its creator.",
           response: shown
         })
       )

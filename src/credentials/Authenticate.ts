@@ -51,6 +51,7 @@ interface TokenRow extends CredentialRow {
   readonly projectIds: ReadonlyArray<ProjectId> | null
   readonly environmentIds: ReadonlyArray<EnvironmentId> | null
   readonly mcpScopes: ReadonlyArray<Scope>
+  readonly mcpOnly: boolean
   readonly creatorActive: boolean | null
   readonly creatorDeactivatedAt: Date | null
   readonly creatorRole: Role | null
@@ -91,6 +92,8 @@ export interface Verified {
   readonly life: Liveness.Life
   /** Of an API token: the creator's role now, which MCP checks too (interface 5). */
   readonly creatorRole: Role | null
+  /** Accepted at `/mcp` and nowhere else: an OAuth access token, and an API token that says so. */
+  readonly mcpOnly: boolean
   /** Of an OAuth access token: the one resource it was issued for (RFC 8707), and the client that holds it. */
   readonly audience: string | null
   readonly clientId: string | null
@@ -123,6 +126,7 @@ const personOf = (row: PersonRow) => ({ id: row.userId, email: row.email, name: 
 const ofToken = (row: TokenRow, id: string, now: number): Verified => ({
   life: Liveness.ofToken(row, now),
   creatorRole: row.creatorActive === true ? row.creatorRole : null,
+  mcpOnly: row.mcpOnly,
   audience: null,
   clientId: null,
   caller: {
@@ -142,6 +146,7 @@ const ofToken = (row: TokenRow, id: string, now: number): Verified => ({
 const ofSession = (row: SessionRow, id: string, now: number): Verified => ({
   life: Liveness.ofSession(row, now),
   creatorRole: null,
+  mcpOnly: false,
   audience: null,
   clientId: null,
   caller: {
@@ -161,6 +166,7 @@ const ofSession = (row: SessionRow, id: string, now: number): Verified => ({
 const ofGrant = (row: GrantRow, id: string, now: number): Verified => ({
   life: Liveness.ofGrant({ ...row, teams: row.teams.length }, now),
   creatorRole: null,
+  mcpOnly: false,
   audience: null,
   clientId: null,
   caller: {
@@ -180,6 +186,7 @@ const ofGrant = (row: GrantRow, id: string, now: number): Verified => ({
 const ofAccess = (row: AccessRow, id: string, now: number): Verified => ({
   life: Liveness.ofAccessToken({ ...row, teams: row.teams.length }, now),
   creatorRole: null,
+  mcpOnly: true,
   audience: row.audience,
   clientId: row.clientId,
   caller: {
@@ -218,7 +225,7 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
 
     const tokens = (batch: ReadonlyArray<Lookup>) => sql<TokenRow>`
       SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.name, c.team_id,
-        t.name AS team_name, t.plan, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes,
+        t.name AS team_name, t.plan, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only,
         m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role, ${namedColumns}
       FROM ${asked(batch)}
       LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id

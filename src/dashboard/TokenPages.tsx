@@ -10,11 +10,8 @@ import {
   Lifetime,
   UpdateApiToken
 } from "#schema/ApiTokensApi.ts"
-import type { AuditAction } from "#schema/Audit.ts"
-import { TokenNotFound } from "#schema/Errors.ts"
-import { TeamId, TokenId } from "#schema/Ids.ts"
+import { TokenId } from "#schema/Ids.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
-import { Access } from "#src/access/Access.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import {
@@ -106,7 +103,11 @@ const TokensPage = ({ items, visit }: { readonly visit: Visit; readonly items: R
                 <a href={Paths.token(team.id, token.id)}>{token.name}</a>{" "}
                 <span class="badges">
                   <Level level={token.accessLevel} />
-                  {token.mcpScopes.length > 0 ? <Badge tone="accent">MCP</Badge> : null}
+                  {token.mcpOnly ? (
+                    <Badge tone="accent">MCP only</Badge>
+                  ) : token.mcpScopes.length > 0 ? (
+                    <Badge tone="accent">MCP</Badge>
+                  ) : null}
                 </span>
               </th>
               <td data-label="Reaches">
@@ -146,6 +147,43 @@ const ScopeChecks = ({
     ))}
   </div>
 )
+
+/** Where a token with MCP scopes works. Only `/mcp` is preselected; without a scope the choice has no effect. */
+const mcpUse = "mcpUse"
+const mcpOnlyIn = (form: Form.Form): boolean => form.has("mcpScopes") && form.filled(mcpUse) !== "everywhere"
+
+const McpFields = ({ form, problem }: { readonly form: Form.Form; readonly problem: string | undefined }) => {
+  const everywhere = form.filled(mcpUse) === "everywhere"
+  return (
+    <fieldset class="part mcp-fields">
+      <legend>For AI agents (MCP)</legend>
+      <p class="hint">None chosen: the token does not work at /mcp.</p>
+      <ScopeChecks name="mcpScopes" offered={allScopes} checked={(scope) => picked(form, "mcpScopes", scope)} />
+      {problem === undefined ? null : <p class="error">{problem}</p>}
+      <fieldset class="part mcp-use">
+        <legend>Where a token with MCP scopes works</legend>
+        <CheckBox
+          type="radio"
+          name={mcpUse}
+          value="mcp"
+          checked={!everywhere}
+          hint="An agent that holds the token can do what the scopes above allow, and nothing else."
+        >
+          At /mcp only
+        </CheckBox>
+        <CheckBox
+          type="radio"
+          name={mcpUse}
+          value="everywhere"
+          checked={everywhere}
+          hint="The scopes above bound /mcp only: over the REST API the token reads every value in its reach."
+        >
+          At /mcp and over the REST API
+        </CheckBox>
+      </fieldset>
+    </fieldset>
+  )
+}
 
 const NewTokenPage = ({
   form = new Form.Form([]),
@@ -191,12 +229,7 @@ const NewTokenPage = ({
           value={form.filled("lifetime") ?? (lifetimesOffered.includes("90d") ? "90d" : lifetimesOffered.at(-1))}
           problem={problem}
         />
-        <fieldset class="part">
-          <legend>For AI agents (MCP)</legend>
-          <p class="hint">None chosen: the token does not work at /mcp.</p>
-          <ScopeChecks name="mcpScopes" offered={allScopes} checked={(scope) => picked(form, "mcpScopes", scope)} />
-          {scopesProblem === undefined ? null : <p class="error">{scopesProblem}</p>}
-        </fieldset>
+        <McpFields form={form} problem={scopesProblem} />
         <div class="buttons">
           <button class="button button-primary">Create the token</button>
           <a class="button button-plain" href={Paths.tokens(team.id)}>
@@ -240,6 +273,31 @@ const ShownOnce = ({
   </Layout>
 )
 
+/** What the scopes bound, and what they do not. */
+const McpReach = ({ token }: { readonly token: ApiToken }) => (
+  <>
+    {token.mcpScopes.length === 0 ? (
+      <span class="hint">none</span>
+    ) : (
+      <ul class="keys">
+        {token.mcpScopes.map((scope) => (
+          <li>
+            <code>{scope}</code>
+          </li>
+        ))}
+      </ul>
+    )}
+    {token.mcpOnly ? (
+      <p class="hint">The token works at /mcp only: these scopes bound all that it can do.</p>
+    ) : token.mcpScopes.length === 0 ? null : (
+      <p class="error">
+        MCP scopes do not bound the REST API: there this token reads every value in its reach
+        {token.accessLevel === "write" ? ", and changes secrets" : ""}.
+      </p>
+    )}
+  </>
+)
+
 const TokenPage = ({
   problem,
   token,
@@ -268,17 +326,7 @@ const TokenPage = ({
               </dd>
               <dt>MCP scopes</dt>
               <dd>
-                {token.mcpScopes.length === 0 ? (
-                  <span class="hint">none</span>
-                ) : (
-                  <ul class="keys">
-                    {token.mcpScopes.map((scope) => (
-                      <li>
-                        <code>{scope}</code>
-                      </li>
-                    ))}
-                  </ul>
-                )}
+                <McpReach token={token} />
               </dd>
               <dt>Created</dt>
               <dd>
@@ -368,75 +416,62 @@ const TokenPage = ({
 
 export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
-    const access = yield* Access
     const tokens = yield* Tokens
     const offered = yield* offers
-
-    const manage = (teamId: TeamId, audit: AuditAction) => access.team("tokens:manage", teamId, { audit })
     const tokenParam = param("tokenId", TokenId)
 
     const list = pages.team((teamId, visit) =>
-      Effect.gen(function* () {
-        const items = yield* tokens.list(yield* manage(teamId, "token.list"))
-        return Html.page(<TokensPage visit={visit} items={items} />)
-      })
+      Effect.map(tokens.list(teamId), (items) => Html.page(<TokensPage visit={visit} items={items} />))
     )
 
     const form = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        yield* manage(teamId, "token.list")
+        yield* tokens.mayCreate(teamId)
         return Html.page(<NewTokenPage visit={visit} offered={yield* offered(teamId)} />)
       })
     )
     const create = pages.team((teamId, visit) =>
       Effect.gen(function* () {
         const form = yield* Form.read
-        const made = yield* attempt(
-          Effect.gen(function* () {
-            const body = yield* Form.decode(CreateApiToken)({
+        const created = yield* attempt(
+          Effect.flatMap(
+            Form.decode(CreateApiToken)({
               name: form.text("name"),
               accessLevel: form.text("accessLevel"),
               lifetime: form.text("lifetime"),
-              ...chosen(form, "projects", "environments", "mcpScopes")
-            })
-            return yield* tokens.create(yield* manage(teamId, "token.create"), body)
-          })
+              ...chosen(form, "projects", "environments", "mcpScopes"),
+              mcpOnly: mcpOnlyIn(form)
+            }),
+            (body) => tokens.create(teamId, body)
+          )
         )
-        return Either.isRight(made)
-          ? Html.page(<ShownOnce visit={visit} token={made.right} replaced={false} />)
+        return Either.isRight(created)
+          ? Html.page(<ShownOnce visit={visit} token={created.right} replaced={false} />)
           : shown(
-              <NewTokenPage visit={visit} offered={yield* offered(teamId)} form={form} problem={made.left} />,
-              made.left
+              <NewTokenPage visit={visit} offered={yield* offered(teamId)} form={form} problem={created.left} />,
+              created.left
             )
       })
     )
 
-    const one = Effect.fnUntraced(function* (teamId: TeamId) {
-      const id = yield* tokenParam
-      const items = yield* tokens.list(yield* manage(teamId, "token.list"))
-      return yield* Effect.mapError(
-        Effect.fromNullable(items.find((token) => token.id === id)),
-        () => new TokenNotFound()
-      )
-    })
     const view = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        return Html.page(<TokenPage visit={visit} token={yield* one(teamId)} />)
+        return Html.page(<TokenPage visit={visit} token={yield* tokens.get(teamId, yield* tokenParam)} />)
       })
     )
     const update = pages.team((teamId, visit) =>
       Effect.gen(function* () {
         const id = yield* tokenParam
-        const token = yield* one(teamId)
+        const token = yield* tokens.get(teamId, id)
         const form = yield* Form.read
         const done = yield* attempt(
-          Effect.gen(function* () {
-            const body = yield* Form.decode(UpdateApiToken)({
+          Effect.flatMap(
+            Form.decode(UpdateApiToken)({
               name: form.text("name"),
               ...(token.mcpScopes.length === 0 ? {} : { mcpScopes: form.all("mcpScopes") })
-            })
-            return yield* tokens.update(yield* manage(teamId, "token.update"), id, body)
-          })
+            }),
+            (body) => tokens.update(teamId, id, body)
+          )
         )
         return Either.isRight(done)
           ? Html.seeOther(withNotice(Paths.token(teamId, id), "token-changed"))
@@ -446,25 +481,25 @@ export const routes = (pages: Pages["Type"]) =>
     const readOnly = pages.team((teamId) =>
       Effect.gen(function* () {
         const id = yield* tokenParam
-        yield* tokens.update(yield* manage(teamId, "token.update"), id, { accessLevel: "read" })
+        yield* tokens.update(teamId, id, { accessLevel: "read" })
         return Html.seeOther(withNotice(Paths.token(teamId, id), "token-read-only"))
       })
     )
     const rotate = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const token = yield* tokens.rotate(yield* manage(teamId, "token.rotate"), yield* tokenParam)
+        const token = yield* tokens.rotate(teamId, yield* tokenParam)
         return Html.page(<ShownOnce visit={visit} token={token} replaced />)
       })
     )
     const revoke = pages.team((teamId) =>
       Effect.gen(function* () {
-        yield* tokens.revoke(yield* manage(teamId, "token.revoke"), yield* tokenParam)
+        yield* tokens.revoke(teamId, yield* tokenParam)
         return Html.seeOther(withNotice(Paths.tokens(teamId), "token-revoked"))
       })
     )
     const remove = pages.team((teamId) =>
       Effect.gen(function* () {
-        yield* tokens.remove(yield* manage(teamId, "token.delete"), yield* tokenParam)
+        yield* tokens.remove(teamId, yield* tokenParam)
         return Html.seeOther(withNotice(Paths.tokens(teamId), "token-deleted"))
       })
     )

@@ -128,7 +128,7 @@ const make = Effect.gen(function* () {
       if (!(alsoRevokedTokens && caller.kind === "api_token" && found.life === "revoked")) yield* admitted(found)
       yield* countUse(limiter, caller)
 
-      if (!kinds.includes(caller.kind)) return yield* deny(caller, new CredentialKindNotAccepted())
+      if (found.mcpOnly || !kinds.includes(caller.kind)) return yield* deny(caller, new CredentialKindNotAccepted())
       if (caller.kind === "session" && isCrossSite(request, origin)) return yield* deny(caller, new CrossSiteRequest())
       yield* LostParameter.refuse(Object.hasOwn(query, LostParameter.name))
       return caller

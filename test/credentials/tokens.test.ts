@@ -40,6 +40,17 @@ const routes = (teamId: TeamId, session: string) => {
 const verify = (text: string) => TestApp.get("/me/verify", { bearer: text })
 const write = (text: string, projectId: string, environment: string, key = "KEY") =>
   TestApp.post("/secrets", { bearer: text, json: { projectId, environment, key, value: "v" } })
+const listTools = (text: string) =>
+  TestApp.post("/mcp", {
+    bearer: text,
+    headers: { accept: "application/json, text/event-stream" },
+    json: {
+      jsonrpc: "2.0",
+      id: 1,
+      method: "initialize",
+      params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "test", version: "1" } }
+    }
+  })
 const read = (text: string, projectId: string, environment: string) =>
   TestApp.get(`/secrets?projectId=${projectId}&environment=${environment}`, { bearer: text })
 
@@ -49,13 +60,15 @@ interface TrailRow {
   readonly actor: { readonly type: string; readonly id: string; readonly name: string }
   readonly target?: { readonly type: string; readonly id: string; readonly name: string }
 }
-const trail = (teamId: TeamId) =>
+const trailOf = (teamId: TeamId) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const rows = yield* sql<{ readonly body: string }>`
-      SELECT body FROM audit_entries WHERE team_id = ${teamId} AND action LIKE 'token.%' ORDER BY id`
+      SELECT body FROM audit_entries WHERE team_id = ${teamId} ORDER BY id`
     return rows.map((row): TrailRow => JSON.parse(row.body))
   })
+const trail = (teamId: TeamId) =>
+  Effect.map(trailOf(teamId), (entries) => entries.filter(({ action }) => action.startsWith("token.")))
 
 layer(app, { excludeTestServices: true })("API tokens", (it) => {
   it.effect("are made by owners and admins, shown once, and kept as a salted hash", () =>
@@ -74,6 +87,7 @@ layer(app, { excludeTestServices: true })("API tokens", (it) => {
         projects: null,
         environments: null,
         mcpScopes: [],
+        mcpOnly: false,
         createdBy: { id: team.owner.id, email: team.owner.email },
         createdAt: record.createdAt,
         expiresAt: new Date(Date.parse(record.createdAt) + 365 * day).toISOString(),
@@ -378,6 +392,60 @@ layer(app, { excludeTestServices: true })("API tokens", (it) => {
         "VALIDATION_FAILED",
         "mcpScopes"
       ])
+    })
+  )
+
+  it.effect("for /mcp only work there and are refused by every other route, DELETE /me/token too", () =>
+    Effect.gen(function* () {
+      const { project, team, tokens } = yield* setUp()
+      const scopes = ["projects:read", "secrets:read"]
+      const created = yield* tokens.create({ name: "agent", mcpScopes: scopes, mcpOnly: true })
+      assert.strictEqual(created.status, 201, created.text)
+      assert.isTrue(created.json.mcpOnly)
+      assert.isTrue((yield* tokens.list).json.items[0].mcpOnly)
+      const refusedOverRest = Effect.fnUntraced(function* (bearer: string) {
+        const at = `projectId=${project.id}&environment=production`
+        for (const answer of [
+          yield* verify(bearer),
+          yield* read(bearer, project.id, "production"),
+          yield* TestApp.get(`/secrets/inject?${at}`, { bearer }),
+          yield* TestApp.del("/me/token", { bearer })
+        ]) {
+          assert.deepStrictEqual(codeOf(answer), [403, "CREDENTIAL_KIND_NOT_ACCEPTED", undefined])
+        }
+      })
+      yield* refusedOverRest(created.json.value)
+      assert.strictEqual((yield* listTools(created.json.value)).status, 200)
+
+      const rotated = yield* tokens.rotate(created.json.id)
+      assert.isTrue(rotated.json.mcpOnly)
+      yield* refusedOverRest(rotated.json.value)
+
+      const narrowed = yield* tokens.update(rotated.json.id, { mcpScopes: [] })
+      assert.deepStrictEqual([narrowed.json.mcpScopes, narrowed.json.mcpOnly], [[], true])
+      yield* refusedOverRest(rotated.json.value)
+      assert.strictEqual((yield* listTools(rotated.json.value)).status, 403)
+
+      const denied = (yield* trailOf(team.id)).filter((entry) => entry.action === "credential.refused")
+      assert.isNotEmpty(denied)
+      assert.strictEqual(denied[0]?.actor.name, "agent")
+    })
+  )
+
+  it.effect("for /mcp only need an MCP scope, and are made by that member alone", () =>
+    Effect.gen(function* () {
+      const { tokens } = yield* setUp()
+      for (const mcpScopes of [[], undefined]) {
+        const refused = yield* tokens.create({ name: "agent", mcpScopes, mcpOnly: true })
+        assert.deepStrictEqual(codeOf(refused), [400, "VALIDATION_FAILED", "mcpOnly"])
+      }
+      const text = yield* tokens.create({ name: "agent", mcpScopes: ["secrets:read"], mcpOnly: "true" })
+      assert.deepStrictEqual(codeOf(text), [400, "VALIDATION_FAILED", "mcpOnly"])
+      const plain = yield* tokens.create({ name: "agent", mcpScopes: ["secrets:read"] })
+      assert.isFalse(plain.json.mcpOnly)
+      assert.strictEqual((yield* verify(plain.json.value)).status, 200)
+      const widened = yield* tokens.update(plain.json.id, { mcpOnly: false })
+      assert.deepStrictEqual(codeOf(widened), [400, "VALIDATION_FAILED", "mcpOnly"])
     })
   )
 

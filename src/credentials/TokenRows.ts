@@ -1,0 +1,165 @@
+/** API tokens as the database holds them, and the records that people see of them. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { ApiToken } from "#schema/ApiTokensApi.ts"
+import {
+  type EnvironmentId,
+  EnvironmentIdOut,
+  type ProjectId,
+  ProjectIdOut,
+  type RuleId,
+  type TeamId,
+  TeamIdOut,
+  type TokenId,
+  TokenIdOut,
+  type UserId,
+  UserIdOut
+} from "#schema/Ids.ts"
+import { AccessLevel, Scope } from "#schema/Scopes.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Rows from "#src/Rows.ts"
+import { issue } from "./Issue.ts"
+import * as Liveness from "./Liveness.ts"
+import { reachOf } from "./TokenReach.ts"
+
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+}
+
+const Time = Schema.NullOr(Schema.DateFromSelf)
+
+export const TokenRow = Schema.Struct({
+  id: TokenIdOut,
+  teamId: TeamIdOut,
+  name: Schema.String,
+  accessLevel: AccessLevel,
+  projectIds: Schema.NullOr(Schema.Array(ProjectIdOut)),
+  environmentIds: Schema.NullOr(Schema.Array(EnvironmentIdOut)),
+  mcpScopes: Schema.Array(Scope),
+  mcpOnly: Schema.Boolean,
+  createdBy: UserIdOut,
+  email: Schema.String,
+  createdAt: Schema.DateFromSelf,
+  expiresAt: Time,
+  lastUsedAt: Time,
+  lastUsedIp: Schema.NullOr(Schema.String),
+  lastUsedUserAgent: Schema.NullOr(Schema.String),
+  revokedAt: Time,
+  creatorActive: Schema.NullOr(Schema.Boolean),
+  creatorDeactivatedAt: Time
+})
+export type TokenRow = typeof TokenRow.Type
+
+/** A list shows at most this many: active tokens are capped below it, expired ones add to them. */
+const listLimit = 5_000
+
+const columns = `
+  c.id, c.team_id, c.name, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only, c.created_by,
+  u.email, c.created_at, c.expires_at, c.last_used_at, c.last_used_ip, c.last_used_user_agent, c.revoked_at,
+  m.active AS creator_active, m.deactivated_at AS creator_deactivated_at
+  FROM api_tokens c
+  JOIN users u ON u.id = c.created_by
+  LEFT JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by`
+
+/** Everything that was not revoked, expired tokens included; newest first. */
+export const ofTeam = ({ sql }: Needs, teamId: TeamId) =>
+  Rows.findAll(
+    TokenRow,
+    sql`
+      SELECT ${sql.literal(columns)} WHERE c.team_id = ${teamId} AND c.revoked_at IS NULL
+      ORDER BY c.id DESC LIMIT ${listLimit}`
+  )
+
+export const find = ({ sql }: Needs, teamId: TeamId, tokenId: TokenId) =>
+  Rows.findOne(TokenRow, sql`SELECT ${sql.literal(columns)} WHERE c.id = ${tokenId} AND c.team_id = ${teamId}`)
+
+export const lock = ({ sql }: Needs, teamId: TeamId, tokenId: TokenId) =>
+  Rows.findOne(
+    TokenRow,
+    sql`SELECT ${sql.literal(columns)} WHERE c.id = ${tokenId} AND c.team_id = ${teamId} FOR UPDATE OF c`
+  )
+
+const reread = ({ sql }: Needs, id: TokenId) =>
+  Rows.single(TokenRow, sql`SELECT ${sql.literal(columns)} WHERE c.id = ${id}`)
+
+const CountRow = Schema.Struct({ n: Schema.Number })
+
+/** Tokens that still work, as `Liveness.ofToken` sees them. Those of machines are counted on their own. */
+export const countActive = ({ sql }: Needs, teamId: TeamId, now: number) =>
+  Effect.map(
+    Rows.single(
+      CountRow,
+      sql`
+        SELECT count(*)::int AS n
+        FROM api_tokens c JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
+        WHERE c.team_id = ${teamId} AND c.revoked_at IS NULL AND c.rule_id IS NULL
+          AND (c.expires_at > ${new Date(now)}
+            OR c.expires_at IS NULL
+              AND coalesce(c.last_used_at, c.created_at) > ${new Date(now - Liveness.idleLimit)})
+          AND (m.active OR m.deactivated_at > ${new Date(now - Liveness.creatorGrace)})`
+    ),
+    ({ n }) => n
+  )
+
+const iso = (date: Date | null): string | null => date?.toISOString() ?? null
+
+export const records = Effect.fnUntraced(function* (needs: Needs, rows: ReadonlyArray<TokenRow>) {
+  const reaches = yield* reachOf(needs, rows)
+  return rows.map((row, i): ApiToken => ({
+    id: row.id,
+    teamId: row.teamId,
+    name: row.name,
+    accessLevel: row.accessLevel,
+    projects: reaches[i]?.projects ?? null,
+    environments: reaches[i]?.environments ?? null,
+    mcpScopes: row.mcpScopes,
+    mcpOnly: row.mcpOnly,
+    createdBy: { id: row.createdBy, email: row.email },
+    createdAt: row.createdAt.toISOString(),
+    expiresAt: iso(row.expiresAt),
+    lastUsedAt: iso(row.lastUsedAt),
+    lastUsedIp: row.lastUsedIp,
+    lastUsedUserAgent: row.lastUsedUserAgent
+  }))
+})
+
+/** The record of a row that exists. */
+export const record = Effect.fnUntraced(function* (needs: Needs, id: TokenId) {
+  const [one] = yield* records(needs, [yield* reread(needs, id)])
+  return one ?? (yield* Effect.dieMessage("a row without a record"))
+})
+
+export interface NewToken {
+  readonly teamId: TeamId
+  readonly name: string
+  readonly accessLevel: AccessLevel
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+  readonly mcpScopes: ReadonlyArray<Scope>
+  /** Refused everywhere but at `/mcp`. */
+  readonly mcpOnly?: boolean
+  readonly createdBy: UserId
+  readonly expiresAt: Date | null
+  /** The trust rule by which a machine gets it. */
+  readonly ruleId?: RuleId
+}
+
+/** Part of the caller's transaction. The text is shown once and stored nowhere. */
+export const mint = Effect.fnUntraced(function* (
+  { crypto, sql }: Needs & { readonly crypto: Crypto },
+  token: NewToken
+) {
+  const now = yield* DateTime.nowAsDate
+  const id = TokenIdOut.make(yield* crypto.uuid)
+  const { proof, text } = yield* issue(crypto, "at")
+  yield* Rows.run(sql`
+    INSERT INTO api_tokens (id, lookup_id, salt, hash, team_id, name, access_level, project_ids, environment_ids,
+      mcp_scopes, mcp_only, created_by, created_at, expires_at, rule_id)
+    VALUES (${id}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${token.teamId}, ${token.name},
+      ${token.accessLevel}, ${token.projectIds}::uuid[], ${token.environmentIds}::uuid[],
+      ${token.mcpScopes}::text[], ${token.mcpOnly ?? false}, ${token.createdBy}, ${now}, ${token.expiresAt},
+      ${token.ruleId ?? null})`)
+  return { id, text }
+})
