@@ -293,7 +293,7 @@ const dashboard: Record<string, Row> = {
   "DELETE /environments/{envId}": sessionRoute(200, "DeletedAck", { required: ["envId"] }),
   "POST /teams/{teamId}/api-tokens": sessionRoute(201, "ApiTokenWithValue", {
     required: ["teamId"],
-    body: members(["name"], ["accessLevel", "projects", "environments", "lifetime", "mcpScopes"]),
+    body: members(["name"], ["accessLevel", "projects", "environments", "lifetime", "mcpOnly", "mcpScopes"]),
     more: body
   }),
   "GET /teams/{teamId}/api-tokens": sessionRoute(200, "ApiTokenList", { required: ["teamId"] }),
