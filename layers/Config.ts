@@ -17,6 +17,7 @@ import * as VaultAddress from "#layers/VaultAddress.ts"
 import type { Settings } from "#src/AppConfig.ts"
 import { AppConfig, StartRefused } from "#src/AppConfig.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
+import type { SecretSetting } from "#src/cli/Environment.ts"
 
 interface Setting<A> {
   readonly name: string
@@ -81,7 +82,10 @@ const plain = <A>(shape: Shape<A>): Setting<A> => ({
   read: Effect.flatMap(text(shape.name), (found) => parsed(shape, Option.getOrElse(found, () => shape.default).trim()))
 })
 
-const secret = (shape: Omit<Shape<string>, "default">): Setting<Option.Option<Redacted.Redacted>> => ({
+/** The command line keeps these from child processes (`src/cli/Environment.ts`). */
+const secret = (
+  shape: Omit<Shape<string>, "default"> & { readonly name: SecretSetting }
+): Setting<Option.Option<Redacted.Redacted>> => ({
   ...shape,
   default: "",
   secret: true,

@@ -1,15 +1,8 @@
 /** The environment of a child process: what goes in, what must not, and what the system can carry. Pure. */
 import { isDangerous } from "#src/formats/DangerousNames.ts"
-import { credentialVariables } from "./Environment.ts"
-
-export { isDangerous }
+import { isCredentialVariable } from "./Environment.ts"
 
 export type Variables = Readonly<Record<string, string>>
-
-export const dangerousNames = (values: Variables, allowed: ReadonlyArray<string>): ReadonlyArray<string> =>
-  Object.keys(values)
-    .filter((name) => isDangerous(name) && !allowed.includes(name))
-    .sort()
 
 export interface Selection {
   /** `*` stands for any text; none given = all. */
@@ -31,6 +24,10 @@ const matches = (pattern: string, name: string): boolean => {
   }
   return name.length - at >= last.length && name.endsWith(last)
 }
+
+/** Names that can change which code runs, sorted. `allowed`: patterns as in `Selection`. */
+export const dangerousNames = (names: ReadonlyArray<string>, allowed: ReadonlyArray<string>): ReadonlyArray<string> =>
+  names.filter((name) => isDangerous(name) && !allowed.some((pattern) => matches(pattern, name))).sort()
 
 export const select = (values: Variables, { except, only, prefix }: Selection): Variables =>
   Object.fromEntries(
@@ -57,7 +54,7 @@ export interface Composition {
 export const compose = ({ inherited, keepExisting, passCredentials, values }: Composition): Variables => {
   const composed: Record<string, string> = {}
   for (const [name, value] of Object.entries(inherited)) {
-    if (value !== undefined && (passCredentials || !credentialVariables.includes(name))) composed[name] = value
+    if (value !== undefined && (passCredentials || !isCredentialVariable(name))) composed[name] = value
   }
   for (const [name, value] of Object.entries(values)) {
     if (!keepExisting || !Object.hasOwn(composed, name)) composed[name] = value

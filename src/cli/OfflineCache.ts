@@ -21,18 +21,18 @@ const tagLength = 16
 const what = "the offline cache"
 
 /** What an entry is for: it opens for nothing else. */
-export interface Place {
+export interface Location {
   readonly url: string
   readonly credential: Redacted.Redacted
   readonly projectId: string
   readonly environment: string
 }
 
-export interface Kept {
+export interface OfflineCopy {
   readonly savedAt: number
   readonly values: Readonly<Record<string, string>>
 }
-const Kept = Schema.parseJson(
+const OfflineCopy = Schema.parseJson(
   Schema.Struct({ savedAt: Schema.Number, values: Schema.Record({ key: Schema.String, value: Schema.String }) })
 )
 
@@ -49,68 +49,68 @@ const fields = (...texts: ReadonlyArray<string>): Buffer =>
 const derive = (credential: Redacted.Redacted, salt: Uint8Array, info: Uint8Array, length: number): Buffer =>
   Buffer.from(hkdfSync("sha256", Redacted.value(credential), salt, info, length))
 
-const associated = ({ environment, projectId, url }: Place) => fields(format, url, projectId, environment)
+const associated = ({ environment, projectId, url }: Location) => fields(format, url, projectId, environment)
 
 /** One-way: the name tells neither project nor environment nor credential. */
-const fileOf = Effect.fnUntraced(function* (place: Place) {
+const fileOf = Effect.fnUntraced(function* (location: Location) {
   const path = yield* Path.Path
-  const name = derive(place.credential, Buffer.alloc(0), Buffer.concat([fields("name"), associated(place)]), 18)
+  const name = derive(location.credential, Buffer.alloc(0), Buffer.concat([fields("name"), associated(location)]), 18)
   return path.join((yield* folders).cache, "offline", name.toString("base64url"))
 })
 
-export const seal = (place: Place, kept: Kept, salt: Buffer, nonce: Buffer): Buffer => {
-  const cipher = createCipheriv("aes-256-gcm", derive(place.credential, salt, fields("key", format), 32), nonce)
-  cipher.setAAD(associated(place))
+export const seal = (location: Location, kept: OfflineCopy, salt: Buffer, nonce: Buffer): Buffer => {
+  const cipher = createCipheriv("aes-256-gcm", derive(location.credential, salt, fields("key", format), 32), nonce)
+  cipher.setAAD(associated(location))
   const text = Buffer.from(JSON.stringify(kept))
   return Buffer.concat([magic, salt, nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()])
 }
 
-const decipher = Option.liftThrowable((place: Place, bytes: Buffer): Buffer => {
+const decipher = Option.liftThrowable((location: Location, bytes: Buffer): Buffer => {
   const salt = bytes.subarray(magic.length, magic.length + saltLength)
   const nonce = bytes.subarray(magic.length + saltLength, magic.length + saltLength + nonceLength)
-  const opened = createDecipheriv("aes-256-gcm", derive(place.credential, salt, fields("key", format), 32), nonce, {
+  const opened = createDecipheriv("aes-256-gcm", derive(location.credential, salt, fields("key", format), 32), nonce, {
     authTagLength: tagLength
   })
-  opened.setAAD(associated(place))
+  opened.setAAD(associated(location))
   opened.setAuthTag(bytes.subarray(bytes.length - tagLength))
   const text = bytes.subarray(magic.length + saltLength + nonceLength, bytes.length - tagLength)
   return Buffer.concat([opened.update(text), opened.final()])
 })
 
-/** None for everything but an untouched entry of this place. */
-export const unseal = (place: Place, bytes: Buffer): Option.Option<Kept> =>
+/** None for everything but an untouched entry of this location. */
+export const unseal = (location: Location, bytes: Buffer): Option.Option<OfflineCopy> =>
   bytes.length < magic.length + saltLength + nonceLength + tagLength || !bytes.subarray(0, magic.length).equals(magic)
     ? Option.none()
-    : decipher(place, bytes).pipe(
+    : decipher(location, bytes).pipe(
         Option.flatMap(decodeUtf8),
-        Option.flatMap((text) => Schema.decodeUnknownOption(Kept)(text))
+        Option.flatMap((text) => Schema.decodeUnknownOption(OfflineCopy)(text))
       )
 
-export const keep = Effect.fnUntraced(function* (place: Place, values: Readonly<Record<string, string>>) {
+export const keep = Effect.fnUntraced(function* (location: Location, values: Readonly<Record<string, string>>) {
   const savedAt = yield* Clock.currentTimeMillis
   const path = yield* Path.Path
-  const file = yield* fileOf(place)
+  const file = yield* fileOf(location)
   yield* makeFolder(path.dirname(file), what)
-  const sealed = seal(place, { savedAt, values }, randomBytes(saltLength), randomBytes(nonceLength))
+  const sealed = seal(location, { savedAt, values }, randomBytes(saltLength), randomBytes(nonceLength))
   yield* writeWhole(file, sealed, what)
 })
 
-export const drop = (place: Place) => Effect.flatMap(fileOf(place), remove)
+export const drop = (location: Location) => Effect.flatMap(fileOf(location), remove)
 
 /** Clocks differ a little; an entry from further ahead was not written by this clock, and its age is not known. */
 const tolerance = Duration.toMillis("5 minutes")
 
-export interface Found extends Kept {
+export interface DatedCopy extends OfflineCopy {
   readonly ageMillis: number
 }
 
 /** None, and the entry gone, when it is too old, from the future or not whole. */
-export const find = Effect.fnUntraced(function* (place: Place, longest: Duration.Duration) {
-  const file = yield* fileOf(place)
+export const find = Effect.fnUntraced(function* (location: Location, longest: Duration.Duration) {
+  const file = yield* fileOf(location)
   const bytes = yield* readIfThere(file, what)
-  if (Option.isNone(bytes)) return Option.none<Found>()
+  if (Option.isNone(bytes)) return Option.none<DatedCopy>()
   const now = yield* Clock.currentTimeMillis
-  const found = Option.filterMap(unseal(place, bytes.value), (kept): Option.Option<Found> => {
+  const found = Option.filterMap(unseal(location, bytes.value), (kept): Option.Option<DatedCopy> => {
     const ageMillis = now - kept.savedAt
     return ageMillis > Duration.toMillis(longest) || ageMillis < -tolerance
       ? Option.none()

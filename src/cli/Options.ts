@@ -33,6 +33,14 @@ export const credential = Options.choice("credential", ["env", "stored"]).pipe(
 
 export const json = Options.boolean("json").pipe(Options.withDescription("Print JSON"))
 
+export const allow = Options.text("allow").pipe(
+  Options.withPseudoName("key"),
+  Options.withDescription(
+    "Accept this key although it can change which code runs (PATH, NODE_OPTIONS, ...); * stands for any text; may be repeated"
+  ),
+  Options.repeated
+)
+
 export const yes = Options.boolean("yes").pipe(Options.withAlias("y"), Options.withDescription("Do not ask"))
 
 export const connection = { url, credential } as const

@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
+import * as Config from "#layers/Config.ts"
 import * as ChildEnvironment from "#src/cli/ChildEnvironment.ts"
+import { secretSettings } from "#src/cli/Environment.ts"
 
 const all = { only: [], except: [], prefix: undefined }
 const key = FastCheck.stringMatching(/^[A-Z][A-Z0-9_]{0,8}$/)
@@ -21,45 +23,27 @@ describe("the environment of a child", () => {
     }
   )
 
-  it("counts names that choose which code runs as dangerous, and ordinary ones not", () => {
-    const dangerous = [
-      "PATH",
-      "LD_PRELOAD",
-      "LD_LIBRARY_PATH",
-      "LD_AUDIT",
-      "DYLD_INSERT_LIBRARIES",
-      "NODE_OPTIONS",
-      "BASH_ENV",
-      "ENV",
-      "PYTHONSTARTUP",
-      "PYTHONPATH",
-      "PERL5OPT",
-      "RUBYOPT",
-      "JAVA_TOOL_OPTIONS",
-      "GIT_SSH_COMMAND",
-      "GIT_CONFIG_COUNT",
-      "GIT_EXTERNAL_DIFF",
-      "PAGER",
-      "EDITOR",
-      "IFS",
-      "PROMPT_COMMAND",
-      "GCONV_PATH",
-      "HOME"
-    ]
-    for (const name of dangerous) assert.isTrue(ChildEnvironment.isDangerous(name), name)
-    for (const name of [
-      "DATABASE_URL",
-      "NODE_ENV",
-      "PORT",
-      "PATHS",
-      "GIT_TOKEN",
-      "GITHUB_TOKEN",
-      "APP_ENV",
-      "LDAP_URL"
-    ]) {
-      assert.isFalse(ChildEnvironment.isDangerous(name), name)
-    }
-    assert.deepStrictEqual(ChildEnvironment.dangerousNames({ PATH: "x", ENV: "y", A: "z" }, ["ENV"]), ["PATH"])
+  it("names what can change which code runs, unless a pattern allows it", () => {
+    assert.deepStrictEqual(ChildEnvironment.dangerousNames(["PATH", "ENV", "A"], ["ENV"]), ["PATH"])
+    assert.deepStrictEqual(ChildEnvironment.dangerousNames(["PATH", "HTTP_PROXY", "HTTPS_PROXY", "A"], ["*_PROXY"]), [
+      "PATH"
+    ])
+  })
+
+  it("loses every setting that is secret, as a value and as a file", () => {
+    const secret = Config.table.filter((setting) => setting.secret).map(({ name }) => name)
+    assert.deepStrictEqual([...secretSettings].sort(), [...secret].sort())
+    const credentials = [...secret, "AMPOULE_API_TOKEN", "AMPOULE_TOKEN", "AMPOULE_PROXY"]
+    const inherited = Object.fromEntries(
+      [...credentials, "AMPOULE_URL", "DATABASE_URL"].flatMap((name) => [
+        [name, "x"],
+        [`${name}_FILE`, "/x"]
+      ])
+    )
+    const names = (passCredentials: boolean) =>
+      Object.keys(ChildEnvironment.compose({ inherited, values: {}, keepExisting: false, passCredentials }))
+    assert.deepStrictEqual(names(false), ["AMPOULE_URL", "AMPOULE_URL_FILE", "DATABASE_URL", "DATABASE_URL_FILE"])
+    assert.deepStrictEqual(names(true), Object.keys(inherited))
   })
 
   it("knows what a Linux kernel carries: 128 KiB a string, a quarter of the stack together", () => {

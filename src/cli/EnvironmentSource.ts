@@ -1,0 +1,89 @@
+/** Where the values of `ampoule run` come from: the server, the offline copy, or a sealed file. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { secretKeyPattern } from "#schema/Values.ts"
+import type { Session } from "./Credential.ts"
+import { type CliError, CliFailure, describe } from "./Failure.ts"
+import { inject, type Resolved } from "./Inject.ts"
+import * as OfflineCache from "./OfflineCache.ts"
+import { warn } from "./Output.ts"
+import type { RunOptions } from "./RunOptions.ts"
+import * as Target from "./Target.ts"
+
+/** Network failures, 5xx and 429: the server did not say no. */
+const didNotAnswer = (error: CliError): boolean => {
+  switch (error._tag) {
+    case "ServerUnreachable":
+      return true
+    case "ServerRefused":
+    case "UnexpectedAnswer":
+      return error.status >= 500 || error.status === 429
+    case "CliFailure":
+      return false
+  }
+}
+const saidNo = (error: CliError): boolean =>
+  (error._tag === "ServerRefused" || error._tag === "UnexpectedAnswer") && [401, 403, 404].includes(error.status)
+
+const age = (millis: number): string => {
+  const minutes = Math.floor(millis / 60_000)
+  if (minutes < 1) return `${Math.floor(millis / 1_000)} s`
+  return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`
+}
+
+/** `update`: there is a set already, with or without an ETag; a copy of earlier would be no news. */
+type Purpose = { readonly _tag: "first" } | { readonly _tag: "update"; readonly etag: string | undefined }
+
+export const fetchEnvironment = Effect.fnUntraced(function* (
+  session: Session,
+  target: Target.Target,
+  options: Pick<RunOptions, "offline" | "offlineAge">,
+  purpose: Purpose
+) {
+  const etag = purpose._tag === "update" ? purpose.etag : undefined
+  const copyOf = (projectId: string): OfflineCache.Location => ({
+    url: session.url,
+    credential: session.chosen.credential,
+    projectId,
+    environment: target.environment
+  })
+  const online = Target.withProject(session, target.project, (projectId) =>
+    inject(session, { projectId, environment: target.environment, ...(etag === undefined ? {} : { etag }) }).pipe(
+      Effect.tap(
+        Option.match({
+          onNone: () => Effect.void,
+          onSome: ({ values }) =>
+            options.offline
+              ? Effect.catchAll(OfflineCache.keep(copyOf(projectId), values), (error) => warn(error.message))
+              : Effect.void
+        })
+      )
+    )
+  )
+  return yield* Effect.catchAll(
+    online,
+    Effect.fnUntraced(function* (error: CliError) {
+      const projectId = yield* Target.knownProject(session, target.project)
+      if (Option.isNone(projectId)) return yield* Effect.fail(error)
+      // Whether or not --offline is given now: what an earlier run kept must not outlive the right to it.
+      if (saidNo(error)) yield* OfflineCache.drop(copyOf(projectId.value))
+      if (!options.offline || !didNotAnswer(error) || purpose._tag === "update") return yield* Effect.fail(error)
+      const copy = yield* OfflineCache.find(copyOf(projectId.value), options.offlineAge)
+      if (Option.isNone(copy)) return yield* Effect.fail(error)
+      yield* warn(`${describe(error).message} Using the offline copy of ${age(copy.value.ageMillis)} ago.`)
+      return Option.some<Resolved>({ values: copy.value.values, etag: Option.none() })
+    })
+  )
+})
+
+export const openSealed = Effect.fnUntraced(function* (session: Session, name: string, options: Target.TargetOptions) {
+  const { openOnServer, readSealed } = yield* Effect.promise(() => import("./Sealing.ts"))
+  const file = yield* readSealed(name)
+  const { activeKey, values } = yield* openOnServer(session, file, options)
+  const foreign = Object.keys(values).find((key) => !secretKeyPattern.test(key))
+  if (foreign !== undefined) return yield* new CliFailure({ message: `${name} holds a name that is no secret key.` })
+  if (activeKey !== undefined) {
+    yield* warn(`${name} is sealed with an old key: \`ampoule reseal ${name}\` brings it to the active one.`)
+  }
+  return { values, etag: Option.none() } satisfies Resolved
+})

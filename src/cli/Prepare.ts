@@ -1,0 +1,76 @@
+/** From resolved secrets to the variables of a child process, or the reason why it cannot have them. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { readFileSync } from "node:fs"
+import { danger } from "#src/formats/DangerousNames.ts"
+import * as ChildEnvironment from "./ChildEnvironment.ts"
+import { CliFailure } from "./Failure.ts"
+import type { RunOptions } from "./RunOptions.ts"
+
+export interface Prepared {
+  readonly environment: ChildEnvironment.Variables
+  /** Of `environment`, what came from Ampoule. */
+  readonly values: ChildEnvironment.Variables
+}
+
+const stackBytes = (): number | undefined => {
+  if (process.platform !== "linux") return undefined
+  const match = /^Max stack size\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"))
+  return match === null ? undefined : Number(match[1])
+}
+
+const names = (keys: ReadonlyArray<string>) => keys.join(", ")
+const options = (name: string, keys: ReadonlyArray<string>) => keys.map((key) => `${name} ${key}`).join(" ")
+
+/** A line each: `MAKEFLAGS gives options to a build tool, or names a compiler.` */
+export const explained = (keys: ReadonlyArray<string>): ReadonlyArray<string> => [
+  ...keys.slice(0, 10).map((key) => `${key} ${danger(key) ?? ""}.`),
+  ...(keys.length > 10 ? [`The other ${keys.length - 10} are of this kind too.`] : [])
+]
+
+const notAllowed = (dangerous: ReadonlyArray<string>) =>
+  new CliFailure({
+    message: `Not passed on: ${names(dangerous)}. With such a secret, whoever may write it can run code as you.`,
+    hint: [
+      ...explained(dangerous),
+      `To pass on what you mean to: ${options("--allow", dangerous)}. To leave out: ${options("--except", dangerous)}.`
+    ].join("\n  ")
+  })
+
+const notCarried = (problem: ChildEnvironment.Uncarried): CliFailure => {
+  switch (problem._tag) {
+    case "Nul":
+      return new CliFailure({
+        message: `A variable cannot hold a NUL character, and the value of ${names(problem.keys)} has one.`,
+        hint: `Leave out what the command does not need: ${options("--except", problem.keys)}.`
+      })
+    case "TooLong":
+      return new CliFailure({
+        message: `Too long for a variable on this system (at most ${problem.limit} bytes each): ${names(problem.keys)}.`,
+        hint: `Leave out what the command does not need: ${options("--except", problem.keys)}.`
+      })
+    case "TooMuch":
+      return new CliFailure({
+        message: `Too much for this system: ${problem.size} bytes of arguments and variables, at most ${problem.limit}.`,
+        hint: `Leave out what the command does not need (--only, --except). The longest: ${names(problem.keys)}.`
+      })
+  }
+}
+
+export const prepare = (
+  values: ChildEnvironment.Variables,
+  command: ReadonlyArray<string>,
+  options: Pick<RunOptions, "only" | "except" | "prefix" | "allow" | "keepExisting" | "passCredentials">
+): Effect.Effect<Prepared, CliFailure> => {
+  const absent = ChildEnvironment.missing(values, options.only)
+  if (absent.length > 0) {
+    return Effect.fail(new CliFailure({ message: `The environment has no ${names(absent)} (--only).` }))
+  }
+  const selected = ChildEnvironment.select(values, { ...options, prefix: Option.getOrUndefined(options.prefix) })
+  const dangerous = ChildEnvironment.dangerousNames(Object.keys(selected), options.allow)
+  if (dangerous.length > 0) return Effect.fail(notAllowed(dangerous))
+  const environment = ChildEnvironment.compose({ inherited: process.env, values: selected, ...options })
+  const limits = ChildEnvironment.systemLimits(process.platform, stackBytes())
+  const problem = ChildEnvironment.uncarried(environment, selected, command, limits)
+  return problem === undefined ? Effect.succeed({ environment, values: selected }) : Effect.fail(notCarried(problem))
+}

@@ -1,0 +1,96 @@
+/** The options of `ampoule run`. */
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import * as Options from "@effect/cli/Options"
+import * as ValidationError from "@effect/cli/ValidationError"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { ConnectionOptions } from "./Credential.ts"
+import * as Shared from "./Options.ts"
+import type { TargetOptions } from "./Target.ts"
+
+const secondsPerUnit = new Map([
+  ["s", 1],
+  ["m", 60],
+  ["h", 3_600],
+  ["d", 86_400]
+])
+
+/** `30s`, `15m`, `24h`, `7d`; a bare number is seconds. */
+const parseDuration = (text: string): Option.Option<Duration.Duration> => {
+  const match = /^(\d{1,6})([smhd])?$/.exec(text)
+  if (match === null) return Option.none()
+  return Option.some(Duration.seconds(Number(match[1]) * (secondsPerUnit.get(match[2] ?? "s") ?? 1)))
+}
+
+const duration = (name: string, fallback: string) =>
+  Options.text(name).pipe(
+    Options.withPseudoName("duration"),
+    Options.withDefault(fallback),
+    Options.mapEffect((text) =>
+      Option.match(parseDuration(text), {
+        onNone: () =>
+          Effect.fail(ValidationError.invalidValue(HelpDoc.p(`--${name} takes a time like 30s, 15m, 24h or 7d`))),
+        onSome: (parsed) => Effect.succeed(parsed)
+      })
+    )
+  )
+
+export const options = {
+  ...Shared.connection,
+  ...Shared.target,
+  only: Options.text("only").pipe(
+    Options.withPseudoName("key"),
+    Options.withDescription("Pass only this key; * stands for any text; may be repeated"),
+    Options.repeated
+  ),
+  except: Options.text("except").pipe(
+    Options.withPseudoName("key"),
+    Options.withDescription("Do not pass this key; * stands for any text; may be repeated"),
+    Options.repeated
+  ),
+  prefix: Options.text("prefix").pipe(
+    Options.withDescription("Pass only keys that begin with this text"),
+    Options.optional
+  ),
+  allow: Shared.allow,
+  keepExisting: Options.boolean("no-override").pipe(
+    Options.withDescription("A variable that is set already keeps its value (else the secret wins)")
+  ),
+  passCredentials: Options.boolean("pass-credentials").pipe(
+    Options.withDescription("Let the command see AMPOULE_API_TOKEN and the other credentials of Ampoule")
+  ),
+  watch: Options.boolean("watch").pipe(
+    Options.withDescription("Restart the command when the environment changes; it runs on while the server is away")
+  ),
+  interval: duration("watch-interval", "15s").pipe(Options.withDescription("How often --watch asks (15s)")),
+  offline: Options.boolean("offline").pipe(
+    Options.withDescription("Keep an encrypted copy, and use it when the server does not answer")
+  ),
+  offlineAge: duration("offline-max-age", "24h").pipe(Options.withDescription("Oldest copy that --offline uses (24h)")),
+  sealed: Options.text("sealed").pipe(
+    Options.withPseudoName("file"),
+    Options.withDescription(
+      "Pass the values of a sealed file, opened on the server, instead of the environment's secrets"
+    ),
+    Options.optional
+  ),
+  redact: Options.boolean("redact").pipe(
+    Options.withDescription("Mask the values in the output of the command (its output is then no terminal)")
+  )
+} as const
+
+export interface RunOptions extends ConnectionOptions, TargetOptions {
+  readonly only: ReadonlyArray<string>
+  readonly except: ReadonlyArray<string>
+  readonly prefix: Option.Option<string>
+  readonly allow: ReadonlyArray<string>
+  readonly keepExisting: boolean
+  readonly passCredentials: boolean
+  readonly watch: boolean
+  readonly interval: Duration.Duration
+  readonly offline: boolean
+  readonly offlineAge: Duration.Duration
+  readonly sealed: Option.Option<string>
+  readonly redact: boolean
+}
