@@ -1,34 +1,63 @@
-/** The README tells the truth: its settings table, the files it names, and its tour, pasted as it stands. */
+/** The pages tell the truth: the table of settings, the files they name, their links, and the tour of the README, pasted as it is. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFile } from "node:child_process"
-import { existsSync, readFileSync } from "node:fs"
-import { join } from "node:path"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { promisify } from "node:util"
 import * as Effect from "effect/Effect"
 import * as Config from "#layers/Config.ts"
 import * as Release from "#test/support/Release.ts"
 
 const readme = readFileSync("README.md", "utf8")
-const between = (start: string, end: string) => readme.slice(readme.indexOf(start) + start.length, readme.indexOf(end))
+const between = (text: string, start: string, end: string) =>
+  text.slice(text.indexOf(start) + start.length, text.indexOf(end))
+const pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].concat(
+  readdirSync("docs", { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => join("docs", name))
+)
 
-describe("README", () => {
-  it("lists every setting with its default and meaning", () => {
+describe("the pages", () => {
+  it("list every setting with its default and meaning", () => {
     const rows = Config.table.map(
       (setting) =>
         `| \`${setting.name}\`${setting.secret ? ", `_FILE`" : ""} | ${setting.default} | ${setting.description} |`
     )
     const expected = ["| setting | default | meaning |", "|---|---|---|", ...rows].join("\n")
-    assert.strictEqual(between("<!-- settings -->", "<!-- /settings -->").trim(), expected)
+    assert.strictEqual(
+      between(readFileSync("docs/settings.md", "utf8"), "<!-- settings -->", "<!-- /settings -->").trim(),
+      expected
+    )
   })
 
-  it("names only files that exist", () => {
-    const named = [
-      ...between("## Where is…?", "## How it is built").matchAll(/`((?:src|schema|layers|test|migrations)\/[^`*]+)`/g)
-    ]
-    assert.isAbove(named.length, 15)
-    for (const [, path] of named) assert.isTrue(existsSync(path), path)
+  it("name only files that exist", () => {
+    const named = pages.flatMap((page) =>
+      [...readFileSync(page, "utf8").matchAll(/`((?:src|schema|layers|test|migrations|deploy|docs)\/[^`*\s…]+)`/g)].map(
+        ([, path]) => `${page}: ${path}`
+      )
+    )
+    assert.isAbove(named.length, 40)
+    assert.deepStrictEqual(
+      named.filter((line) => !existsSync(line.slice(line.indexOf(": ") + 2))),
+      []
+    )
   })
 
+  it("link only to pages that exist", () => {
+    const links = pages.flatMap((page) =>
+      [...readFileSync(page, "utf8").matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map(([, link]) =>
+        join(dirname(page), link)
+      )
+    )
+    assert.isAbove(links.length, 40)
+    assert.deepStrictEqual(
+      links.filter((path) => !existsSync(path)),
+      []
+    )
+  })
+})
+
+describe("the README", () => {
   it.scopedLive(
     "has a tour that works when pasted",
     () =>
@@ -36,7 +65,7 @@ describe("README", () => {
         const folder = yield* Release.build
         const data = { AMPOULE_DATA_DIR: join(folder, "data") }
         const server = yield* Release.server(folder, data)
-        const script = between("<!-- tour -->", "<!-- /tour -->").replaceAll(/^```(?:sh)?$/gm, "")
+        const script = between(readme, "<!-- tour -->", "<!-- /tour -->").replaceAll(/^```(?:sh)?$/gm, "")
         const { stdout } = yield* Effect.promise(() =>
           promisify(execFile)("bash", ["-O", "expand_aliases", "-ec", script], {
             cwd: folder,
