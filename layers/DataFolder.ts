@@ -25,6 +25,17 @@ export const ensure = (folder: string): Effect.Effect<string, StartRefused> =>
       })
   })
 
+/**
+ * For a server on Postgres, which keeps the setup link, checkpoints and perhaps a root key there, and can do without: a
+ * mounted volume may belong to another user, who alone can make it private.
+ */
+export const keepPrivate = (folder: string): Effect.Effect<void> =>
+  Effect.catchAll(ensure(folder), () =>
+    Effect.logWarning(
+      `The data folder ${folder} could not be made private (mode 0700): other users of this machine may be able to read it. Give the server a folder of its own (AMPOULE_DATA_DIR).`
+    )
+  )
+
 const listen = (address: string) =>
   Effect.async<net.Server, NodeJS.ErrnoException>((resume) => {
     const server = net.createServer((socket) => socket.destroy())

@@ -15,6 +15,7 @@ import * as DataFolder from "./DataFolder.ts"
 import * as Migrations from "./Migrations.ts"
 import * as PgPool from "./PgPool.ts"
 import * as Pglite from "./Pglite.ts"
+import { privateConnection } from "./Postgres.ts"
 
 /** Nobody waits behind these: a statement over millions of rows may take its time. */
 const patient = { checkoutMillis: 30_000, deadlineMillis: 3_600_000 }
@@ -27,6 +28,7 @@ const database = (settings: Settings) =>
   Layer.unwrapScoped(
     Effect.gen(function* () {
       if (Option.isSome(settings.databaseUrl)) {
+        yield* privateConnection({ url: settings.databaseUrl.value, plaintextHosts: settings.plaintextHosts })
         const connectionString = Redacted.value(settings.databaseUrl.value)
         return PgPool.layer({ connection: { connectionString, keepAlive: true }, size: 4, ...patient })
       }

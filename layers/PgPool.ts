@@ -6,6 +6,7 @@ import type * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Str from "effect/String"
 import * as Pg from "pg"
+import type { Endpoint } from "#layers/PrivateConnection.ts"
 import * as Collectors from "#src/telemetry/Collectors.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 
@@ -198,6 +199,17 @@ export const makeClient = (options: PoolOptions) =>
     ...options.connection,
     connectionTimeoutMillis: options.checkoutMillis
   })
+
+/** Where these options lead, and whether the certificate there is checked. Throws when a file that they name cannot be read. */
+export const endpointOf = (connection: Pg.PoolConfig): Endpoint => {
+  const client = new Pg.Client(connection)
+  // pg declares a boolean; it is also the options of `tls.connect`, or false.
+  const ssl: unknown = client.ssl
+  const verified =
+    ssl === true ||
+    (typeof ssl === "object" && ssl !== null && !("rejectUnauthorized" in ssl && ssl.rejectUnauthorized === false))
+  return { host: client.host, verified }
+}
 
 type Connected = (error: Error | undefined, client: Pg.PoolClient | undefined, release: Release) => void
 

@@ -9,6 +9,7 @@ import * as Schedule from "effect/Schedule"
 import * as EventBusPostgres from "#layers/EventBusPostgres.ts"
 import { migrate } from "#layers/Migrations.ts"
 import * as PgPool from "#layers/PgPool.ts"
+import * as PrivateConnection from "#layers/PrivateConnection.ts"
 import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
@@ -17,6 +18,8 @@ export interface PostgresOptions {
   readonly poolSize: number
   /** Serve although the database may lose acknowledged writes. */
   readonly unsafe: boolean
+  /** Hosts that may be reached without verified TLS; none when absent. */
+  readonly plaintextHosts?: ReadonlyArray<string>
   /** A statement's time, in milliseconds. */
   readonly deadlineMillis?: number
   /** A query's wait for a connection, in milliseconds. */
@@ -140,12 +143,21 @@ const checkDurability = (options: PostgresOptions) =>
     })
   })
 
+/** The connection is protected; nothing has been sent yet. */
+export const privateConnection = ({ plaintextHosts, url }: Pick<PostgresOptions, "plaintextHosts" | "url">) =>
+  PrivateConnection.required(
+    "postgres",
+    () => PgPool.endpointOf({ connectionString: Redacted.value(url) }),
+    plaintextHosts
+  )
+
 /** SqlClient and EventBus on a Postgres that is reachable, durable and migrated. */
 export const layer = (options: PostgresOptions) =>
   Layer.unwrapEffect(
     Effect.zipRight(firstContact(options), checkDurability(options)).pipe(
       Effect.zipRight(migrate()),
       Effect.provide(PgPool.layer(migrationPool(options))),
+      (start) => Effect.zipRight(privateConnection(options), start),
       Effect.as(
         EventBusPostgres.layer(poolOptions(options)).pipe(Layer.provideMerge(PgPool.layer(poolOptions(options))))
       )

@@ -10,6 +10,7 @@ import type * as Redacted from "effect/Redacted"
 import { createHash, randomUUID } from "node:crypto"
 import { CacheHealth } from "#src/limits/CacheHealth.ts"
 import { type Policy, RateLimitStore, type Taken } from "#src/limits/RateLimiter.ts"
+import * as PrivateConnection from "./PrivateConnection.ts"
 import * as RateLimitMemory from "./RateLimitMemory.ts"
 import * as Redis from "./Redis.ts"
 
@@ -101,9 +102,14 @@ export const connect = (url: Redacted.Redacted) => Redis.make({ url, probe: make
  * knows, and its end does not forget what was admitted meanwhile. What this process alone has admitted is a part of what
  * all have: while Redis is up, the own count refuses nothing that the shared one admits.
  */
-export const layer = (options: { readonly url: Redacted.Redacted }) =>
+export const layer = (options: {
+  readonly url: Redacted.Redacted
+  /** Hosts that may be reached without verified TLS; none when absent. */
+  readonly plaintextHosts?: ReadonlyArray<string>
+}) =>
   Layer.scopedContext(
     Effect.gen(function* () {
+      yield* PrivateConnection.required("redis", () => Redis.endpointOf(options.url), options.plaintextHosts)
       const redis = yield* connect(options.url)
       const shared = windows(redis)
       const own = Context.get(yield* Layer.build(RateLimitMemory.layer), RateLimitStore)

@@ -12,6 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Runtime from "effect/Runtime"
 import type * as Scope from "effect/Scope"
+import type { Endpoint } from "#layers/PrivateConnection.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 
@@ -47,6 +48,12 @@ const codeOf = (error: unknown): string => {
   if (!(error instanceof Error)) return "no answer"
   if ("code" in error && typeof error.code === "string") return error.code
   return /^([A-Z]{3,20}) /.exec(error.message)?.[1] ?? "no answer"
+}
+
+/** Where a URL leads, and whether the certificate there is checked. */
+export const endpointOf = (url: Redacted.Redacted): Endpoint => {
+  const { options } = new Client(Redacted.value(url), { lazyConnect: true })
+  return { host: options.path ?? options.host ?? "", verified: Boolean(options.tls) }
 }
 
 const makeClient = (url: Redacted.Redacted) =>

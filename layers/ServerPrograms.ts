@@ -21,6 +21,7 @@ import { durabilityOf, limitWarnings } from "#src/Deployment.ts"
 import { Listening } from "#src/http/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Config from "./Config.ts"
+import * as DataFolder from "./DataFolder.ts"
 import * as MetricsListener from "./MetricsListener.ts"
 import { orFailure, untilSignal } from "./ProgramEnd.ts"
 import * as RateLimitMemory from "./RateLimitMemory.ts"
@@ -34,13 +35,14 @@ import * as VaultChoice from "./VaultChoice.ts"
 const rateLimits = (settings: Settings) =>
   Option.match(settings.redisUrl, {
     onNone: () => RateLimitMemory.layer,
-    onSome: (url) => RateLimitRedis.layer({ url })
+    onSome: (url) => RateLimitRedis.layer({ url, plaintextHosts: settings.plaintextHosts })
   })
 
 /** The choices of `Services.ts`, by settings. */
 const backends = (settings: Settings) =>
   Layer.unwrapEffect(
     Effect.gen(function* () {
+      if (Option.isSome(settings.databaseUrl)) yield* DataFolder.keepPrivate(settings.dataDir)
       return (yield* VaultChoice.layer(settings)).pipe(
         Layer.map((context) => Context.make(Vault, Telemetry.vault(Context.get(context, Vault)))),
         Layer.provide(Crypto.Default),
@@ -164,7 +166,7 @@ const worker = (settings: Settings) =>
   )
 
 export const server: Effect.Effect<void, CliFailure> = Effect.gen(function* () {
-  const settings = yield* Config.load
+  const settings = yield* Config.server
   const unknown = Config.unknownVariables(Object.keys(process.env))
   const warned = cluster.isWorker
     ? Effect.void

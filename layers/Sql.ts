@@ -20,7 +20,13 @@ export const layer: Layer.Layer<
   Effect.map(AppConfig, (config) =>
     Option.match(config.databaseUrl, {
       onNone: () => Layer.merge(Pglite.layerFolder(config.dataDir), EventBusMemory.layer),
-      onSome: (url) => Postgres.layer({ url, poolSize: config.databasePoolSize, unsafe: config.unsafeDatabase })
+      onSome: (url) =>
+        Postgres.layer({
+          url,
+          poolSize: config.databasePoolSize,
+          unsafe: config.unsafeDatabase,
+          plaintextHosts: config.plaintextHosts
+        })
     })
   )
 )

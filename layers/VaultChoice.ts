@@ -11,8 +11,9 @@ import type { Crypto } from "#src/crypto/Crypto.ts"
 import type { Vault } from "#src/crypto/Vault.ts"
 import type { VaultKeyWrong } from "#src/vault/KeyFile.ts"
 import { KeyProvider } from "#src/vault/KeyProvider.ts"
-import * as Config from "./Config.ts"
 import { type Certificates, parse, VaultAddress } from "./VaultAddress.ts"
+import * as VaultConfig from "./VaultConfig.ts"
+import type { VaultSettings } from "./VaultConfig.ts"
 import * as VaultLocal from "./VaultLocal.ts"
 import * as VaultRemote from "./VaultRemote.ts"
 
@@ -23,7 +24,7 @@ const orMissing = <A>(found: Option.Option<A>, what: string, provider: string) =
   Effect.mapError(found, () => missing(what, provider))
 
 /** The clients of key services are loaded only where one is used. */
-export const provider = (settings: Config.VaultSettings) =>
+export const provider = (settings: VaultSettings) =>
   Layer.unwrapEffect(
     Effect.gen(function* () {
       switch (settings.provider) {
@@ -47,7 +48,7 @@ export const provider = (settings: Config.VaultSettings) =>
 /** All three files or none; `tls://` needs them. */
 export const certificatesOf = (
   address: VaultAddress,
-  { ca, cert, key }: Config.VaultSettings
+  { ca, cert, key }: VaultSettings
 ): Effect.Effect<{ readonly certificates?: Certificates }, StartRefused> =>
   address._tag === "Unix"
     ? Effect.succeed({})
@@ -66,7 +67,7 @@ export const addressOf = (url: Redacted.Redacted): Effect.Effect<VaultAddress, S
     () => new StartRefused({ message: "AMPOULE_VAULT_URL must be unix:///path/of/the/socket or tls://host:port." })
   )
 
-export const needsToken = (address: VaultAddress, { token }: Config.VaultSettings) =>
+export const needsToken = (address: VaultAddress, { token }: VaultSettings) =>
   VaultAddress.$is("Tls")(address) && Option.isNone(token)
     ? new StartRefused({ message: "A vault on tls:// needs AMPOULE_VAULT_TOKEN at both ends." })
     : Effect.void
@@ -78,7 +79,7 @@ export const layer = (
   StartRefused
 > =>
   Effect.gen(function* () {
-    const own = yield* Config.vault
+    const own = yield* VaultConfig.load
     if (Option.isNone(settings.vaultUrl)) return Layer.provide(VaultLocal.layer(settings), provider(own))
     const address = yield* addressOf(settings.vaultUrl.value)
     yield* needsToken(address, own)

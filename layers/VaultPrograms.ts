@@ -26,6 +26,7 @@ import * as Release from "#src/vault/Release.ts"
 import * as VaultLog from "#src/vault/VaultLog.ts"
 import * as Config from "./Config.ts"
 import * as DataFolder from "./DataFolder.ts"
+import * as VaultConfig from "./VaultConfig.ts"
 import * as KeptDatabase from "./KeptDatabase.ts"
 import { orFailure, untilSignal } from "./ProgramEnd.ts"
 import * as Telemetry from "./Telemetry.ts"
@@ -73,7 +74,7 @@ const rootKeys = (settings: Settings) =>
 
 export const serve: VaultPrograms["serve"] = Effect.gen(function* () {
   const settings = yield* Config.load
-  const own = yield* Config.vault
+  const own = yield* VaultConfig.load
   const address = Option.isSome(settings.vaultUrl)
     ? yield* VaultChoice.addressOf(settings.vaultUrl.value)
     : VaultAddress.Unix({ path: socketOf(settings) })
@@ -119,7 +120,7 @@ const program = <A, E>(
 ) =>
   Effect.gen(function* () {
     const settings = yield* Config.load
-    const own = yield* Config.vault
+    const own = yield* VaultConfig.load
     return yield* work(settings).pipe(
       Effect.provide(equipment(settings)),
       Effect.provide(VaultChoice.provider(own)),
@@ -149,7 +150,7 @@ const setByHand = new CliFailure({
 
 export const newKey: VaultPrograms["newKey"] = Effect.gen(function* () {
   const settings = yield* Config.load
-  const own = yield* Config.vault
+  const own = yield* VaultConfig.load
   if (Option.isSome(settings.rootKey)) return yield* setByHand
   const { added } = yield* KeyFile.add(keyFileOf(settings.dataDir)).pipe(
     Effect.provide(Layer.mergeAll(NodeContext.layer, Crypto.Default, VaultChoice.provider(own)))
@@ -253,7 +254,7 @@ export const releaseKey: VaultPrograms["releaseKey"] = (id) =>
 const destroyReleased = (id: string, note: string) =>
   Effect.gen(function* () {
     const settings = yield* Config.load
-    const own = yield* Config.vault
+    const own = yield* VaultConfig.load
     if (Option.isSome(settings.rootKey)) return yield* takenOutByHand
     const file = keyFileOf(settings.dataDir)
     yield* Effect.gen(function* () {

@@ -25,6 +25,8 @@ export interface Settings {
   /** Serve on a Postgres that may lose acknowledged writes in a power failure. */
   readonly unsafeDatabase: boolean
   readonly redisUrl: Option.Option<Redacted.Redacted>
+  /** Hosts of Postgres and Redis that may be reached without verified TLS. */
+  readonly plaintextHosts: ReadonlyArray<string>
   readonly vaultUrl: Option.Option<Redacted.Redacted>
   readonly workers: number
   readonly rootKey: Option.Option<Redacted.Redacted>

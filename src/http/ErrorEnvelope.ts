@@ -151,12 +151,21 @@ const answer = (cause: Cause.Cause<unknown>, exchange: Exchange, method: string,
 
 const publicDocuments = /^\/(?:\.well-known\/|(?:dashboard\/)?openapi\.json$)/
 
-const finish = (response: HttpServerResponse.HttpServerResponse, exchange: Exchange, path: string) => {
+/** A browser that was here once never asks in plain http again (RFC 6797), for a year from its last visit. */
+const strictTransport = "max-age=31536000"
+
+const finish = (
+  response: HttpServerResponse.HttpServerResponse,
+  exchange: Exchange,
+  path: string,
+  overTls: boolean
+) => {
   const headers: Record<string, string> = {
     "x-request-id": exchange.id,
     "x-content-type-options": "nosniff",
     "cross-origin-resource-policy": "same-origin"
   }
+  if (overTls) headers["strict-transport-security"] = strictTransport
   if (exchange.authenticated || (response.headers["cache-control"] === undefined && !publicDocuments.test(path))) {
     headers["cache-control"] = "no-store"
   }
@@ -204,7 +213,8 @@ export const layer = HttpApiBuilder.middleware(
   Effect.gen(function* () {
     const crypto = yield* Crypto
     const limiter = yield* RateLimiter
-    const { trustedProxies: proxies } = yield* AppConfig
+    const { baseUrl, trustedProxies: proxies } = yield* AppConfig
+    const overTls = baseUrl.startsWith("https:")
     const trusted = trustedProxies(proxies)
     const open = openRoutes()
     const counted = countAddress(limiter)
@@ -243,7 +253,7 @@ export const layer = HttpApiBuilder.middleware(
               : opened(route, request.url.slice(path.length))
           return answered.pipe(
             Effect.catchAllCause((cause) => (isNoRoute(cause) ? lost : answer(cause, exchange, method, path))),
-            Effect.map((response) => finish(response, exchange, path)),
+            Effect.map((response) => finish(response, exchange, path, overTls)),
             Effect.mapInputContext(() =>
               Context.unsafeMake<HttpServerRequest.HttpServerRequest | Scope.Scope>(services)
             )

@@ -2,11 +2,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
 import { execFileSync, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import * as Config from "#layers/Config.ts"
+import * as Postgres from "#layers/Postgres.ts"
+import * as PrivateConnection from "#layers/PrivateConnection.ts"
+import * as Redis from "#layers/Redis.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
 import * as Release from "#test/support/Release.ts"
 import { type Document, manifests, yaml } from "./Documents.ts"
@@ -25,9 +29,9 @@ const checkNames = (where: string, names: ReadonlyArray<string>) => {
     assert.isTrue(settings.get(name) === false || name === "AMPOULE_VAULT_URL", `${where}: ${name} belongs into a file`)
   }
 }
-/** What the server makes of them, but for files that are elsewhere. */
-const accepted = (variables: Readonly<Record<string, string>>) =>
-  Config.load.pipe(
+/** What the server, or another program, makes of them, but for files that are elsewhere. */
+const accepted = (variables: Readonly<Record<string, string>>, program = Config.server) =>
+  program.pipe(
     Effect.withConfigProvider(
       ConfigProvider.fromMap(new Map(Object.entries(variables).filter(([name]) => !name.endsWith("_FILE"))))
     )
@@ -75,11 +79,25 @@ describe("docker-compose.yml", () => {
   it.effect("gives the server and the vault settings that they take", () =>
     Effect.gen(function* () {
       for (const name of ["api-1", "api-2", "vault"]) {
-        const read = yield* accepted(interpolated(compose.services[name].environment))
+        const program = name === "vault" ? Config.load : Config.server
+        const read = yield* accepted(interpolated(compose.services[name].environment), program)
         assert.strictEqual(read.dataDir, "/data")
         if (name !== "vault") assert.deepStrictEqual(read.trustedProxies, [compose.networks.edge.ipam.config[0].subnet])
       }
     })
+  )
+
+  it.effect("leads to Postgres and Redis by names that it declares to be on a private network", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporary
+      execFileSync("deploy/make-secrets.sh", [folder], { stdio: "pipe" })
+      const url = (name: string) => Redacted.make(fs.readFileSync(path.join(folder, name), "utf8").trim())
+      const { plaintextHosts } = yield* accepted(interpolated(compose.services["api-1"].environment))
+      assert.deepStrictEqual(plaintextHosts, ["postgres", "redis"])
+      for (const name of plaintextHosts) assert.deepStrictEqual(compose.services[name].networks, ["backend"])
+      yield* Postgres.privateConnection({ url: url("database_url"), plaintextHosts })
+      yield* PrivateConnection.required("redis", () => Redis.endpointOf(url("redis_url")), plaintextHosts)
+    }).pipe(Effect.scoped)
   )
 
   it("pins every image, hardens every service, and exposes the balancer alone", () => {
@@ -197,6 +215,15 @@ describe("the Dockerfile", () => {
     }
   })
 
+  it.effect("starts no server without a public address, and says which setting is missing", () =>
+    Effect.gen(function* () {
+      const variables = Object.fromEntries(of("ENV").flatMap((line) => line.split(" ").map((pair) => pair.split("="))))
+      const { message } = yield* Effect.flip(accepted(variables))
+      assert.include(message, "AMPOULE_BASE_URL must be set")
+      yield* accepted({ ...variables, AMPOULE_BASE_URL: "https://ampoule.example.com" })
+    })
+  )
+
   it("pins its base, ends as another user than root, stops with SIGTERM, knows no secret and no unknown setting", () => {
     for (const from of of("FROM")) assert.match(from.split(" ")[0] ?? "", pinned)
     assert.deepStrictEqual(of("USER"), ["10001:10001"])
@@ -263,7 +290,7 @@ describe("the Kubernetes manifests", () => {
           checkNames(metadata.name, Object.keys(all))
           const vaultUrl = new URL(env["AMPOULE_VAULT_URL"])
           assert.strictEqual(vaultUrl.protocol, "tls:")
-          yield* accepted(all)
+          yield* accepted(all, metadata.name === "ampoule-vault" ? Config.load : Config.server)
           const mounts: ReadonlyArray<{ mountPath: string; name: string }> = container.volumeMounts
           assert.sameMembers(
             mounts.map(({ name }) => name),

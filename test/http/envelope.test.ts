@@ -15,6 +15,7 @@ import { strict } from "#schema/Strict.ts"
 import { SecretText } from "#schema/Values.ts"
 import { VaultUnavailable } from "#schema/Vault.ts"
 import { DependencyDown } from "#src/access/Dependency.ts"
+import type { Settings } from "#src/AppConfig.ts"
 import * as ErrorEnvelope from "#src/http/ErrorEnvelope.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Server from "#src/http/Server.ts"
@@ -316,23 +317,24 @@ const failing = HttpApiBuilder.group(Failing, "failing", (handlers) =>
     .handle("redacted", () => Effect.void)
 )
 const lines: Array<string> = []
-const failingServer = Server.layer({ host: "127.0.0.1", port: 0, traced: false }).pipe(
-  Layer.provide(HttpApiBuilder.api(Failing)),
-  Layer.provide(ErrorEnvelope.layer),
-  Layer.provide(failing),
-  Layer.provide(Shutdown.layer),
-  Layer.provide(Layer.mergeAll(RateLimiter.Default, TestApp.config())),
-  Layer.provide(Layer.mergeAll(RateLimitMemory.layer, Crypto.Default)),
-  Layer.provide(
-    Logger.replace(
-      Logger.defaultLogger,
-      Logger.map(Logger.jsonLogger, (line) => void lines.push(line))
+const failingServer = (settings: Partial<Settings> = {}) =>
+  Server.layer({ host: "127.0.0.1", port: 0, traced: false }).pipe(
+    Layer.provide(HttpApiBuilder.api(Failing)),
+    Layer.provide(ErrorEnvelope.layer),
+    Layer.provide(failing),
+    Layer.provide(Shutdown.layer),
+    Layer.provide(Layer.mergeAll(RateLimiter.Default, TestApp.config(settings))),
+    Layer.provide(Layer.mergeAll(RateLimitMemory.layer, Crypto.Default)),
+    Layer.provide(
+      Logger.replace(
+        Logger.defaultLogger,
+        Logger.map(Logger.jsonLogger, (line) => void lines.push(line))
+      )
     )
   )
-)
 
 describe("failures that are nobody's fault but ours", () => {
-  layer(failingServer, { excludeTestServices: true })((it) => {
+  layer(failingServer(), { excludeTestServices: true })((it) => {
     it.effect("a defect says nothing but the request id, which the log knows", () =>
       Effect.gen(function* () {
         for (const path of ["/defect", "/sql"]) {
@@ -376,6 +378,21 @@ describe("failures that are nobody's fault but ours", () => {
         assertFailure(answer, 400, "VALIDATION_FAILED", "value")
         assert.notInclude(answer.text, "Canary")
         assert.include(answer.json.message, "65536")
+      })
+    )
+  })
+})
+
+describe("a server whose public address is https://", () => {
+  layer(failingServer({ baseUrl: "https://ampoule.example.com" }), { excludeTestServices: true })((it) => {
+    it.effect("tells browsers with every answer to come by https only; one on plain http does not", () =>
+      Effect.gen(function* () {
+        for (const path of ["/defect", "/nope", "/integrity"]) {
+          const { headers } = yield* TestApp.get(path)
+          assert.strictEqual(headers.get("strict-transport-security"), "max-age=31536000", path)
+        }
+        const plain = yield* Effect.provide(TestApp.get("/nope"), Layer.fresh(failingServer()))
+        assert.isNull(plain.headers.get("strict-transport-security"))
       })
     )
   })

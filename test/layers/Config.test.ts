@@ -13,6 +13,9 @@ import * as Config from "#layers/Config.ts"
 const load = (environment: Record<string, string>) =>
   Effect.withConfigProvider(Config.load, ConfigProvider.fromMap(new Map(Object.entries(environment))))
 
+const serve = (environment: Record<string, string>) =>
+  Effect.withConfigProvider(Config.server, ConfigProvider.fromMap(new Map(Object.entries(environment))))
+
 const refusal = (environment: Record<string, string>) =>
   Effect.map(Effect.flip(load(environment)), ({ message }) => message)
 
@@ -49,6 +52,7 @@ describe("the settings", () => {
         AMPOULE_DATABASE_URL: "postgres://u:p@db/ampoule",
         AMPOULE_WORKERS: "4",
         AMPOULE_TRUSTED_PROXIES: "10.0.0.0/8, ::1",
+        AMPOULE_PLAINTEXT_HOSTS: "postgres, redis",
         AMPOULE_RATE_LIMITS: "off",
         AMPOULE_REDIS_URL: " "
       })
@@ -56,6 +60,7 @@ describe("the settings", () => {
       assert.strictEqual(config.baseUrl, "https://vault.example")
       assert.strictEqual(secretOf(config.databaseUrl), "postgres://u:p@db/ampoule")
       assert.deepStrictEqual(config.trustedProxies, ["10.0.0.0/8", "::1"])
+      assert.deepStrictEqual(config.plaintextHosts, ["postgres", "redis"])
       assert.isFalse(config.rateLimits)
       assert.isTrue(Option.isNone(config.redisUrl))
     })
@@ -110,11 +115,42 @@ describe("the settings", () => {
     })
   )
 
-  it.effect("ask for a public address when the server listens beyond loopback", () =>
+  it.effect("of a server that other machines can reach need an explicit public address", () =>
     Effect.gen(function* () {
-      assert.include(yield* refusal({ AMPOULE_HOST: "192.0.2.1" }), "AMPOULE_BASE_URL must be set")
-      assert.strictEqual((yield* load({ AMPOULE_HOST: "0.0.0.0" })).baseUrl, "http://127.0.0.1:4400")
-      assert.strictEqual((yield* load({ AMPOULE_HOST: "::1" })).baseUrl, "http://[::1]:4400")
+      for (const AMPOULE_HOST of [
+        "0.0.0.0",
+        "::",
+        "0",
+        "192.0.2.1",
+        "2001:db8::1",
+        "ampoule.internal",
+        "::ffff:0.0.0.0"
+      ]) {
+        const { message } = yield* Effect.flip(serve({ AMPOULE_HOST }))
+        assert.include(message, "AMPOULE_BASE_URL must be set", AMPOULE_HOST)
+        assert.include(message, "https://")
+        const given = yield* serve({ AMPOULE_HOST, AMPOULE_BASE_URL: "https://ampoule.example.com" })
+        assert.strictEqual(given.baseUrl, "https://ampoule.example.com")
+        // A port that is published to this machine's loopback alone.
+        yield* serve({ AMPOULE_HOST, AMPOULE_BASE_URL: "http://127.0.0.1:4400" })
+      }
+      assert.strictEqual((yield* serve({})).baseUrl, "http://127.0.0.1:4400")
+      assert.strictEqual((yield* serve({ AMPOULE_PORT: "80" })).baseUrl, "http://127.0.0.1")
+      assert.strictEqual((yield* serve({ AMPOULE_HOST: "::1" })).baseUrl, "http://[::1]:4400")
+      assert.strictEqual((yield* serve({ AMPOULE_HOST: "localhost" })).baseUrl, "http://localhost:4400")
+    })
+  )
+
+  it.effect("let the vault and the maintenance commands run in an image that listens everywhere", () =>
+    Effect.gen(function* () {
+      assert.strictEqual((yield* load({ AMPOULE_HOST: "0.0.0.0" })).host, "0.0.0.0")
+    })
+  )
+
+  it.effect("take no setup code that could be guessed", () =>
+    Effect.gen(function* () {
+      assert.include(yield* refusal({ AMPOULE_SETUP_CODE: "hunter2" }), "AMPOULE_SETUP_CODE must be at least 12")
+      assert.isTrue(Option.isSome((yield* load({ AMPOULE_SETUP_CODE: "the first owner" })).setupCode))
     })
   )
 

@@ -186,6 +186,19 @@ describeEmbedded("a data folder", { timeout: 240_000 }, () => {
     })
   )
 
+  it.scopedLive("that was open to others is made private, also for a server on Postgres", () =>
+    Effect.gen(function* () {
+      const folder = path.join(root, "open")
+      const mode = () => fs.statSync(folder).mode & 0o777
+      fs.mkdirSync(folder)
+      for (const make of [DataFolder.ensure(folder), DataFolder.keepPrivate(folder)]) {
+        fs.chmodSync(folder, 0o755)
+        yield* make
+        assert.strictEqual(mode(), 0o700)
+      }
+    })
+  )
+
   it.scopedLive("is held by one holder at a time, and free again afterwards", () =>
     Effect.gen(function* () {
       const folder = yield* DataFolder.ensure(path.join(root, "held"))

@@ -24,6 +24,7 @@ const config = Layer.succeed(AppConfig, {
   databasePoolSize: 10,
   unsafeDatabase: false,
   redisUrl: Option.none(),
+  plaintextHosts: [],
   vaultUrl: Option.none(),
   workers: 1,
   rootKey: Option.none(),

@@ -40,6 +40,7 @@ export const settings: Settings = {
   databasePoolSize: 10,
   unsafeDatabase: false,
   redisUrl: Option.none(),
+  plaintextHosts: [],
   vaultUrl: Option.none(),
   workers: 1,
   rootKey: Option.none(),
