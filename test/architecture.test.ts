@@ -224,10 +224,11 @@ describe("walls", () => {
       // Private sealing keys, on their way into the opener.
       "src/projects/SealingKeys.ts",
       "src/projects/Members.ts",
-      // Keys of the authorization server and of request states; the bearer of a stream that is checked again.
+      // Keys of the authorization server and of request states; bearers, which a stream checks again and again.
       "src/oauth/Provider.ts",
       "src/oauth/Storage.ts",
-      "src/mcp/Http.ts",
+      "src/mcp/ModernHttp.ts",
+      "src/mcp/Credentials.ts",
       "src/mcp/Changes.ts",
       // The identity that opens backups, and the root key that goes into one when asked for.
       "src/backup/Backup.ts",

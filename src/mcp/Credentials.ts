@@ -1,67 +1,24 @@
 /**
- * Who calls `/mcp`: an API token with MCP scopes, or an OAuth access token issued for this resource. Everything else is
- * refused with the challenges of RFC 6750 and the MCP authorization page.
+ * Who calls `/mcp`: an API token with MCP scopes, or an OAuth access token issued for this resource. Everything else gets
+ * a challenge.
  */
-import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
 import type { Caller } from "#schema/Caller.ts"
+import type { TeamId } from "#schema/Ids.ts"
 import type { Scope } from "#schema/Scopes.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate, type Verified } from "#src/credentials/Authenticate.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
+import { methods } from "#src/Methods.ts"
+import { type Challenge, endedToken, powerlessToken, unknownToken } from "./Challenge.ts"
 
-/** What a client asks for when it knows nothing yet: names only. */
-export const startScopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read"]
-
-/** 401 or 403 with `WWW-Authenticate`. `error` is absent when nothing was presented (RFC 6750 3.1). */
-export class Challenge extends Data.TaggedError("Challenge")<{
-  readonly status: 401 | 403
-  readonly error?: "invalid_token" | "insufficient_scope"
-  /** One of our own sentences: no quotes, no backslashes, nothing from the request. */
-  readonly description?: string
-  readonly scopes: ReadonlyArray<Scope>
-  /** The credential, when it was identified, and what the trail calls the refusal. */
-  readonly caller?: Caller
-  readonly reason?: "CREDENTIAL_EXPIRED" | "CREDENTIAL_REVOKED" | "SCOPE_MISSING"
-}> {}
-
-const unknown = new Challenge({
-  status: 401,
-  error: "invalid_token",
-  description: "The access token is not known here",
-  scopes: startScopes
-})
-const ended = (caller: Caller, reason: "CREDENTIAL_EXPIRED" | "CREDENTIAL_REVOKED") =>
-  new Challenge({
-    status: 401,
-    error: "invalid_token",
-    description: "The access token expired or was revoked",
-    scopes: startScopes,
-    caller,
-    reason
-  })
-const refused = (caller: Caller, description: string) =>
-  new Challenge({
-    status: 403,
-    error: "insufficient_scope",
-    description,
-    scopes: startScopes,
-    caller,
-    reason: "SCOPE_MISSING"
-  })
-
-export const nothingPresented = new Challenge({ status: 401, scopes: startScopes })
-
-/** "{tool} needs {scopes}": all scopes that the operation needs, in one challenge. */
-export const lacksScopes = (caller: Caller, what: string, scopes: ReadonlyArray<Scope>) =>
-  new Challenge({
-    status: 403,
-    error: "insufficient_scope",
-    description: `${what} needs ${scopes.join(" ")}`,
-    scopes,
-    caller,
-    reason: "SCOPE_MISSING"
-  })
+export interface AuthenticatedClient {
+  readonly caller: Caller
+  /** Who sessions belong to: a token, or a person with a client, whose access tokens and grants come and go. */
+  readonly principal: string
+  readonly bearer: Redacted.Redacted
+}
 
 /** Scopes of the connection: the same in each of its teams. */
 export const scopesOf = (caller: Caller): ReadonlyArray<Scope> => caller.teams[0]?.scopes ?? []
@@ -69,56 +26,60 @@ export const scopesOf = (caller: Caller): ReadonlyArray<Scope> => caller.teams[0
 export const missingScopes = (caller: Caller, needed: ReadonlyArray<Scope>): ReadonlyArray<Scope> =>
   needed.filter((scope) => !scopesOf(caller).includes(scope))
 
+/** In which team's share a connection counts. A person's grant over several teams always counts in the same one. */
+export const teamOf = (caller: Caller): TeamId | null => caller.teams[0]?.id ?? null
+
+interface Needs {
+  readonly authenticate: Authenticate
+  readonly resource: string
+}
+
+/** The rights of an API token over MCP: its MCP scopes, cut by what its creator may do now. */
+const cutToken = ({ caller, creatorRole }: Verified): Effect.Effect<Caller, Challenge> => {
+  if (caller.mcpScopes.length === 0) return powerlessToken(caller, "This API token holds no MCP scopes")
+  if (creatorRole === null) return powerlessToken(caller, "The creator of this API token has no role in its team")
+  return Effect.succeed({
+    ...caller,
+    teams: caller.teams.map((team) => ({ ...team, role: creatorRole, scopes: caller.mcpScopes }))
+  })
+}
+
+const callerOf = (verified: Verified) =>
+  verified.caller.kind === "api_token" ? cutToken(verified) : Effect.succeed(verified.caller)
+
+const verify = Effect.fnUntraced(function* ({ authenticate, resource }: Needs, text: string) {
+  const kind = TokenText.parse(text)?.kind
+  if (kind !== "at" && kind !== "oa") return yield* unknownToken
+  const verified = yield* Effect.mapError(authenticate.verify(text), () => unknownToken)
+  if (verified.life !== "live") {
+    return yield* endedToken(verified.caller, verified.life === "expired" ? "CREDENTIAL_EXPIRED" : "CREDENTIAL_REVOKED")
+  }
+  // A token of another resource is not a token here (RFC 8707, GHSA-rvq5-wwqv-78pq).
+  if (kind === "oa" && verified.audience !== resource) return yield* unknownToken
+  return verified
+})
+
+/** The caller as of now; does not count as a use. */
+const check = (needs: Needs, bearer: Redacted.Redacted): Effect.Effect<Caller, Challenge> =>
+  Effect.flatMap(verify(needs, Redacted.value(bearer)), callerOf)
+
+/** The client of a request; counts as a use. */
+const admit = Effect.fnUntraced(function* (needs: Needs, bearer: Redacted.Redacted) {
+  const verified = yield* verify(needs, Redacted.value(bearer))
+  yield* Effect.mapError(needs.authenticate.admit(verified), ({ _tag }) => endedToken(verified.caller, _tag))
+  const caller = yield* callerOf(verified)
+  const principal =
+    verified.clientId === null || caller.user === null
+      ? `token:${caller.credentialId}`
+      : `client:${caller.user.id}:${verified.clientId}`
+  const client: AuthenticatedClient = { caller, principal, bearer }
+  return client
+})
+
 export class Credentials extends Effect.Service<Credentials>()("mcp/Credentials", {
   effect: Effect.gen(function* () {
-    const authenticate = yield* Authenticate
     const { baseUrl } = yield* AppConfig
-    const resource = `${baseUrl}/mcp`
-
-    /** The rights of an API token over MCP: its MCP scopes, cut by what its creator may do now (interface 5). */
-    const cutToken = Effect.fnUntraced(function* ({ caller, creatorRole }: Verified) {
-      if (caller.mcpScopes.length === 0) return yield* refused(caller, "This API token holds no MCP scopes")
-      if (creatorRole === null) return yield* refused(caller, "The creator of this API token has no role in its team")
-      const cut: Caller = {
-        ...caller,
-        teams: caller.teams.map((team) => ({ ...team, role: creatorRole, scopes: caller.mcpScopes }))
-      }
-      return cut
-    })
-
-    const find = Effect.fnUntraced(function* (text: string) {
-      const kind = TokenText.parse(text)?.kind
-      if (kind !== "at" && kind !== "oa") return yield* unknown
-      const verified = yield* Effect.mapError(authenticate.verify(text), () => unknown)
-      if (verified.life !== "live") {
-        return yield* ended(verified.caller, verified.life === "expired" ? "CREDENTIAL_EXPIRED" : "CREDENTIAL_REVOKED")
-      }
-      // A token of another resource is not a token here (RFC 8707, GHSA-rvq5-wwqv-78pq).
-      if (kind === "oa" && verified.audience !== resource) return yield* unknown
-      return verified
-    })
-
-    const callerOf = (verified: Verified) =>
-      verified.caller.kind === "api_token" ? cutToken(verified) : Effect.succeed(verified.caller)
-
-    /** The caller as of now; does not count as a use. */
-    const check = (text: string): Effect.Effect<Caller, Challenge> => Effect.flatMap(find(text), callerOf)
-
-    /**
-     * The caller of a request; counts as a use. `principal` is who a session belongs to: a token, or a person with a
-     * client, whose access tokens and grants come and go.
-     */
-    const admit = Effect.fnUntraced(function* (text: string) {
-      const verified = yield* find(text)
-      yield* Effect.mapError(authenticate.admit(verified), ({ _tag }) => ended(verified.caller, _tag))
-      const caller = yield* callerOf(verified)
-      const principal =
-        verified.clientId === null || caller.user === null
-          ? `token:${caller.credentialId}`
-          : `client:${caller.user.id}:${verified.clientId}`
-      return { caller, principal }
-    })
-
-    return { check, admit } as const
+    const needs: Needs = { authenticate: yield* Authenticate, resource: `${baseUrl}/mcp` }
+    return methods(needs, { check, admit })
   })
 }) {}

@@ -15,17 +15,19 @@ import {
   type ServerContext,
   type ServerEvent,
   type StandardSchemaWithJSON,
-  type Tool
+  type Tool as SdkTool
 } from "@modelcontextprotocol/server"
 import * as Effect from "effect/Effect"
 import * as Runtime from "effect/Runtime"
 import { createHash } from "node:crypto"
 import type { Caller, CurrentCaller } from "#schema/Caller.ts"
-import { instructions, type ToolName } from "#schema/McpTools.ts"
-import type { Protocol, ToolResult } from "./Protocol.ts"
+import { instructions } from "#schema/McpTools.ts"
+import type { JsonObject } from "./Message.ts"
+import * as Prompts from "./Prompts.ts"
+import type { Protocol } from "./Protocol.ts"
+import { templates } from "./Resources.ts"
 import { serverInfo } from "./ServerInfo.ts"
-import { listed } from "./ToolList.ts"
-import type { Surroundings } from "./Tools.ts"
+import type { CallContext, ListedTool, Tool, ToolResult } from "./Tool.ts"
 
 /** Elements of a tool's input; counted again by the SDK (GHSA-f897-62hf-6gxq). */
 export const maxToolInputElements = 2_000
@@ -41,16 +43,25 @@ const cacheHints = {
   "resources/read": volatile
 } as const
 
-/** The table decodes and checks what it gets: the SDK only shows the schema. */
+/** Each tool decodes and checks its input; the SDK only shows the schema. */
 const accepting = { getValidator: () => (input: unknown) => ({ valid: true, data: input, errorMessage: undefined }) }
-const shown = (schema: unknown): StandardSchemaWithJSON => fromJsonSchema(schema as JsonSchemaType, accepting as never)
+/** JSON Schema of our own making, in the SDK's types: the dialect is theirs, and the validator fits every type. */
+const shown = (schema: JsonObject): StandardSchemaWithJSON =>
+  fromJsonSchema(schema as JsonSchemaType, accepting as never)
 
-const toolSchemas = new Map(
-  [...listed.values()].map(({ inputSchema, name, outputSchema }) => [
-    name,
-    { inputSchema: shown(inputSchema), outputSchema: shown(outputSchema) }
-  ])
-)
+/** The tools' schemas in the SDK's form; made once, because a server is made for each request. */
+const schemasOf = (() => {
+  const made = new WeakMap<
+    Tool,
+    { readonly inputSchema: StandardSchemaWithJSON; readonly outputSchema: StandardSchemaWithJSON }
+  >()
+  return (tool: Tool) => {
+    const { inputSchema, outputSchema } = tool.listed
+    const schemas = made.get(tool) ?? { inputSchema: shown(inputSchema), outputSchema: shown(outputSchema) }
+    made.set(tool, schemas)
+    return schemas
+  }
+})()
 
 /** What a signed `requestState` says: which question of which call it continues. */
 interface State {
@@ -67,14 +78,21 @@ export type States = RequestStateCodec<State>
 export const makeStates = (key: Uint8Array): States =>
   createRequestStateCodec<State>({ key, ttlSeconds: 600, bind: (ctx) => ctx.http?.authInfo?.clientId ?? "" })
 
+/** The SDK's types want mutable arrays and open objects, which results and lists are on the wire. */
 const toResult = (result: ToolResult) => structuredClone(result) as unknown as CallToolResult
+const toTools = (tools: ReadonlyArray<ListedTool>) => structuredClone(tools) as unknown as Array<SdkTool>
 
 /** Keys of the two questions in `inputRequests`. */
 const page = "page"
 const confirmation = "confirmation"
+const confirmationForm = {
+  type: "object" as const,
+  properties: { confirm: { type: "boolean" as const, title: "Yes, do it" } },
+  required: ["confirm"]
+}
 
-/** What a person said; an agreement without its tick is none. */
-const saidIn = (ctx: ServerContext): Surroundings["said"] => {
+/** The person's answer; accepting without the tick is declining. */
+const answerIn = (ctx: ServerContext): CallContext["said"] => {
   const opened = inputResponse(ctx.mcpReq.inputResponses, page)
   if (opened.kind === "elicit") return opened.action === "accept" ? "accept" : "decline"
   const confirmed = inputResponse(ctx.mcpReq.inputResponses, confirmation)
@@ -82,29 +100,108 @@ const saidIn = (ctx: ServerContext): Surroundings["said"] => {
   return confirmed.action === "accept" && confirmed.content?.["confirm"] === true ? "accept" : "decline"
 }
 
-export interface Exchange {
+export interface ModernRequest {
   readonly caller: Caller
   readonly principal: string
   readonly message: unknown
   readonly headers: Headers
   readonly url: string
   readonly signal: AbortSignal
-  /** For `subscriptions/listen`: calls the listener until the handle that it gets is called. */
+  /** For `subscriptions/listen`: calls the listener until the function that it returns is called. */
   readonly listen: (listener: (event: ServerEvent) => void) => () => void
 }
 
-export interface Handled {
+export interface ModernResponse {
   readonly response: Response
   /** Ends an open event stream in the protocol's way. */
   readonly close: () => Promise<void>
 }
 
-const build = (
-  protocol: Protocol,
-  states: States,
-  caller: Caller,
-  run: <A>(effect: Effect.Effect<A, never, CurrentCaller>) => Promise<A>
-): McpServer => {
+/** What the handlers of one request share. */
+interface Needs {
+  readonly protocol: Protocol
+  readonly states: States
+  readonly caller: Caller
+  readonly run: <A>(effect: Effect.Effect<A, never, CurrentCaller>) => Promise<A>
+}
+
+const callTool = async ({ run, states }: Needs, mcp: McpServer, tool: Tool, given: unknown, ctx: ServerContext) => {
+  const elicitation = mcp.server.getClientCapabilities()?.elicitation
+  const digest = digestOf(tool.listed.name, given)
+  const state = ctx.mcpReq.requestState<State>()
+  const continued = state !== undefined && state.digest === digest ? state : undefined
+  const context: CallContext = {
+    opensPages: elicitation?.url !== undefined,
+    confirms: elicitation?.form !== undefined,
+    // An answer counts only with the question that it belongs to.
+    said: continued === undefined ? undefined : answerIn(ctx),
+    continues: continued?.requestId ?? undefined
+  }
+  const outcome = await run(tool.call(given, context))
+  switch (outcome._tag) {
+    case "Result":
+      return toResult(outcome.result)
+    case "OpenPage":
+      // A person who was sent to the page once and has not finished is not sent there again.
+      if (!context.opensPages || context.continues === outcome.requestId) return toResult(outcome.otherwise)
+      return inputRequired({
+        inputRequests: { [page]: inputRequired.elicitUrl({ message: outcome.message, url: outcome.url }) },
+        requestState: await states.mint({ requestId: outcome.requestId, digest }, ctx)
+      })
+    case "Confirm":
+      return inputRequired({
+        inputRequests: {
+          [confirmation]: inputRequired.elicit({ message: outcome.message, requestedSchema: confirmationForm })
+        },
+        requestState: await states.mint({ requestId: null, digest }, ctx)
+      })
+  }
+}
+
+/** Registers all tools: what the caller may not do is refused by the rules, with the error of the rules. */
+const serveTools = (mcp: McpServer, needs: Needs) => {
+  for (const tool of needs.protocol.tools.values()) {
+    const { annotations, description, name, title } = tool.listed
+    mcp.registerTool(
+      name,
+      { title, description, annotations, ...schemasOf(tool) },
+      (given: unknown, ctx: ServerContext) => callTool(needs, mcp, tool, given, ctx)
+    )
+  }
+  mcp.server.setRequestHandler("tools/list", () => ({ tools: toTools(needs.protocol.visibleTools(needs.caller)) }))
+}
+
+const serveResources = ({ server }: McpServer, { protocol, run }: Needs) => {
+  server.setRequestHandler("resources/list", async () => {
+    const listed = await run(protocol.resources)
+    if ("error" in listed) throw new ProtocolError(ProtocolErrorCode.InternalError, listed.error.message)
+    return { resources: listed.map((one) => ({ ...one })) }
+  })
+  server.setRequestHandler("resources/templates/list", () => ({
+    resourceTemplates: templates.map((one) => ({ ...one }))
+  }))
+  server.setRequestHandler("resources/read", async ({ params }) => {
+    const content = await run(protocol.read(params.uri))
+    if (content === undefined || "error" in content) throw new ResourceNotFoundError(params.uri)
+    return { contents: [content] }
+  })
+}
+
+const servePrompts = ({ server }: McpServer) => {
+  server.setRequestHandler("prompts/list", () => ({ prompts: Prompts.listed.map((prompt) => ({ ...prompt })) }))
+  server.setRequestHandler("prompts/get", ({ params }) => {
+    const prompt = Prompts.promptText(params.name, params.arguments ?? {})
+    if (prompt === undefined) {
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, "No such prompt, or not these arguments")
+    }
+    return {
+      description: prompt.description,
+      messages: [{ role: "user" as const, content: { type: "text" as const, text: prompt.text } }]
+    }
+  })
+}
+
+const serverFor = (needs: Needs): McpServer => {
   const mcp = new McpServer(serverInfo, {
     capabilities: {
       tools: { listChanged: true },
@@ -114,95 +211,29 @@ const build = (
     instructions,
     cacheHints,
     maxToolInputElements,
-    requestState: { verify: states.verify }
+    requestState: { verify: needs.states.verify }
   })
-
-  const call = async (name: ToolName, given: unknown, ctx: ServerContext) => {
-    const elicitation = mcp.server.getClientCapabilities()?.elicitation
-    const state = ctx.mcpReq.requestState<State>()
-    const continued = state !== undefined && state.digest === digestOf(name, given) ? state : undefined
-    const around: Surroundings = {
-      opensPages: elicitation?.url !== undefined,
-      confirms: elicitation?.form !== undefined,
-      // An answer without the question it belongs to is none.
-      said: continued === undefined ? undefined : saidIn(ctx),
-      continues: continued?.requestId ?? undefined
-    }
-    const outcome = await run(protocol.call(name, given, around))
-    if (outcome._tag === "Result") return toResult(outcome.result)
-    if (outcome._tag === "OpenPage") {
-      // The person was sent there once and has not finished: what is left is to tell.
-      if (!around.opensPages || around.continues === outcome.requestId) return toResult(outcome.otherwise)
-      return inputRequired({
-        inputRequests: { [page]: inputRequired.elicitUrl({ message: outcome.message, url: outcome.url }) },
-        requestState: await states.mint({ requestId: outcome.requestId, digest: digestOf(name, given) }, ctx)
-      })
-    }
-    return inputRequired({
-      inputRequests: {
-        [confirmation]: inputRequired.elicit({
-          message: outcome.message,
-          requestedSchema: {
-            type: "object",
-            properties: { confirm: { type: "boolean", title: "Yes, do it" } },
-            required: ["confirm"]
-          }
-        })
-      },
-      requestState: await states.mint({ requestId: null, digest: digestOf(name, given) }, ctx)
-    })
-  }
-
-  // All of them: what the caller may not do is refused by the rules, in the words of the rules.
-  for (const { annotations, description, name, title } of protocol.allTools) {
-    const schemas = toolSchemas.get(name)
-    if (schemas === undefined) continue
-    mcp.registerTool(name, { title, description, annotations, ...schemas }, (given: unknown, ctx: ServerContext) =>
-      call(name, given, ctx)
-    )
-  }
-
-  const { server } = mcp
-  server.setRequestHandler("tools/list", () => ({
-    tools: structuredClone(protocol.tools(caller)) as unknown as Array<Tool>
-  }))
-  server.setRequestHandler("resources/list", async () => {
-    const found = await run(protocol.resources)
-    if ("error" in found) throw new ProtocolError(ProtocolErrorCode.InternalError, found.error.message)
-    return { resources: found.map((one) => ({ ...one })) }
-  })
-  server.setRequestHandler("resources/templates/list", () => ({
-    resourceTemplates: protocol.resourceTemplates.map((one) => ({ ...one }))
-  }))
-  server.setRequestHandler("resources/read", async ({ params }) => {
-    const found = await run(protocol.read(params.uri))
-    if (found === undefined || "error" in found) throw new ResourceNotFoundError(params.uri)
-    return { contents: [found] }
-  })
-  server.setRequestHandler("prompts/list", () => ({ prompts: protocol.prompts.map((prompt) => ({ ...prompt })) }))
-  server.setRequestHandler("prompts/get", ({ params }) => {
-    const prompt = protocol.prompt(params.name, params.arguments ?? {})
-    if (prompt === undefined) {
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, "No such prompt, or not these arguments")
-    }
-    return {
-      description: prompt.description,
-      messages: [{ role: "user" as const, content: { type: "text" as const, text: prompt.text } }]
-    }
-  })
+  serveTools(mcp, needs)
+  serveResources(mcp, needs)
+  servePrompts(mcp)
   return mcp
 }
 
 /** Answers a POST of this revision; a handler, a server and a transport of its own for each. */
-export const answer = (
+export const respond = (
   protocol: Protocol,
   states: States,
-  { caller, headers, listen, message, principal, signal, url }: Exchange
-): Effect.Effect<Handled, never, CurrentCaller> =>
+  { caller, headers, listen, message, principal, signal, url }: ModernRequest
+): Effect.Effect<ModernResponse, never, CurrentCaller> =>
   Effect.gen(function* () {
     const runtime = yield* Effect.runtime<CurrentCaller>()
-    const run = <A>(effect: Effect.Effect<A, never, CurrentCaller>) => Runtime.runPromise(runtime)(effect, { signal })
-    const handler = createMcpHandler(() => build(protocol, states, caller, run), {
+    const needs: Needs = {
+      protocol,
+      states,
+      caller,
+      run: (effect) => Runtime.runPromise(runtime)(effect, { signal })
+    }
+    const handler = createMcpHandler(() => serverFor(needs), {
       legacy: "reject",
       bus: { publish: () => undefined, subscribe: listen }
     })

@@ -1,4 +1,4 @@
-/** Addresses of resources, and what stands there: names only. */
+/** Addresses of resources and what they contain: names only. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { CurrentCaller } from "#schema/Caller.ts"
@@ -29,6 +29,16 @@ export const parseEnvironmentUri = (
   // Checked by the patterns of the two formats, which is what their brands mean.
   return { projectId: projectId.toLowerCase() as ProjectId, environment: slug as EnvironmentSlug }
 }
+
+export const templates = [
+  {
+    uriTemplate: environmentResource.uriTemplate,
+    name: environmentResource.name,
+    title: environmentResource.title,
+    description: environmentResource.description,
+    mimeType: environmentResource.mimeType
+  }
+]
 
 interface Listed {
   readonly teamId: TeamId

@@ -2,10 +2,8 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type { AnyApiError } from "#schema/ApiError.ts"
-import { CurrentCaller } from "#schema/Caller.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
-import type { ToolInput, ToolName, ToolOutput } from "#schema/McpTools.ts"
+import { type ToolName, type ToolOutput, tools } from "#schema/McpTools.ts"
 import type { OpenSealedValues } from "#schema/SealedApi.ts"
 import { type EnvironmentQuery, InjectedSecrets, SecretWithValue } from "#schema/SecretsApi.ts"
 import { Access } from "#src/access/Access.ts"
@@ -20,39 +18,9 @@ import { Origins } from "#src/secrets/Origins.ts"
 import { SealedExport } from "./SealedExport.ts"
 import { Secrets } from "#src/secrets/Secrets.ts"
 import { scopesOf } from "./Credentials.ts"
+import { done, type Handlers, make as tool, type Outcome, type Tool } from "./Tool.ts"
 import { type Standing, ValueRequests } from "#src/secrets/ValueRequests.ts"
 
-/** What the protocol revision and the client can do, and what came back from a person. */
-export interface Surroundings {
-  /** The client opens addresses for its person (URL-mode elicitation). */
-  readonly opensPages: boolean
-  /** The client can ask its person a yes-or-no question (form-mode elicitation). */
-  readonly confirms: boolean
-  /** What the person said to the question of this call. */
-  readonly said: "accept" | "decline" | undefined
-  /** The value request that this call continues; verified to be of this caller and this question. */
-  readonly continues: string | undefined
-}
-
-/** What a call comes to. `OpenPage`: a person has to act; `otherwise` is the answer for clients that cannot open pages. */
-export type Outcome<O> =
-  | { readonly _tag: "Done"; readonly output: O }
-  | {
-      readonly _tag: "OpenPage"
-      readonly requestId: string
-      readonly url: string
-      readonly message: string
-      readonly otherwise: O
-    }
-  | { readonly _tag: "Confirm"; readonly message: string }
-
-export type Handler<N extends ToolName> = (
-  input: ToolInput<N>,
-  around: Surroundings
-) => Effect.Effect<Outcome<ToolOutput<N>>, AnyApiError, CurrentCaller>
-export type Handlers = { readonly [N in ToolName]: Handler<N> }
-
-const done = <O>(output: O): Outcome<O> => ({ _tag: "Done", output })
 const names = (list: ReadonlyArray<{ readonly key: string }>) => list.map(({ key }) => key)
 
 const pageOfProjects = 100
@@ -68,6 +36,40 @@ const text = (body: Uint8Array) => new TextDecoder().decode(body)
 
 /** How long a call waits for the person, once the client has opened the page; below the usual timeout of clients. */
 const patience = 25_000
+
+const tableOf = (handlers: Handlers): ReadonlyMap<string, Tool> => {
+  const table: { readonly [N in ToolName]: Tool } = {
+    whoami: tool("whoami", tools.whoami, handlers.whoami),
+    get_capabilities: tool("get_capabilities", tools.get_capabilities, handlers.get_capabilities),
+    list_projects: tool("list_projects", tools.list_projects, handlers.list_projects),
+    list_environments: tool("list_environments", tools.list_environments, handlers.list_environments),
+    list_secrets: tool("list_secrets", tools.list_secrets, handlers.list_secrets),
+    check_secrets: tool("check_secrets", tools.check_secrets, handlers.check_secrets),
+    compare_environments: tool("compare_environments", tools.compare_environments, handlers.compare_environments),
+    get_composition: tool("get_composition", tools.get_composition, handlers.get_composition),
+    get_environment_keypair: tool(
+      "get_environment_keypair",
+      tools.get_environment_keypair,
+      handlers.get_environment_keypair
+    ),
+    plan_run: tool("plan_run", tools.plan_run, handlers.plan_run),
+    export_encrypted_env: tool("export_encrypted_env", tools.export_encrypted_env, handlers.export_encrypted_env),
+    verify_encrypted_env: tool("verify_encrypted_env", tools.verify_encrypted_env, handlers.verify_encrypted_env),
+    import_encrypted_env: tool("import_encrypted_env", tools.import_encrypted_env, handlers.import_encrypted_env),
+    request_secret_value: tool("request_secret_value", tools.request_secret_value, handlers.request_secret_value),
+    create_secret: tool("create_secret", tools.create_secret, handlers.create_secret),
+    update_secret: tool("update_secret", tools.update_secret, handlers.update_secret),
+    copy_secrets: tool("copy_secrets", tools.copy_secrets, handlers.copy_secrets),
+    bulk_upsert_secrets: tool("bulk_upsert_secrets", tools.bulk_upsert_secrets, handlers.bulk_upsert_secrets),
+    delete_secret: tool("delete_secret", tools.delete_secret, handlers.delete_secret),
+    delete_secrets: tool("delete_secrets", tools.delete_secrets, handlers.delete_secrets),
+    reveal_secret_value: tool("reveal_secret_value", tools.reveal_secret_value, handlers.reveal_secret_value),
+    resolve_environment: tool("resolve_environment", tools.resolve_environment, handlers.resolve_environment),
+    open_sealed_values: tool("open_sealed_values", tools.open_sealed_values, handlers.open_sealed_values),
+    list_audit_events: tool("list_audit_events", tools.list_audit_events, handlers.list_audit_events)
+  }
+  return new Map(Object.entries(table))
+}
 
 export const make = Effect.gen(function* () {
   const access = yield* Access
@@ -317,5 +319,5 @@ export const make = Effect.gen(function* () {
         done({ events: items, ...(nextCursor === null ? {} : { nextCursor }) })
       )
   }
-  return handlers
+  return tableOf(handlers)
 })

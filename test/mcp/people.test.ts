@@ -277,7 +277,7 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
           assert.strictEqual(status, decision === "store" ? "stored" : "declined")
           // Once, and to the client that was sent to the page; a round trip on each stream's process has passed.
           const changes = yield* Changes
-          yield* changes.look
+          yield* changes.look()
           assert.lengthOf(told, 1)
           assert.lengthOf(overheard, 0)
         })

@@ -7,8 +7,9 @@ import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { type TeamId, TeamIdOut } from "#schema/Ids.ts"
 import { allScopes } from "#schema/Scopes.ts"
-import { Changes, inTotal as streamsInTotal, makesRoom, perCredential, perTeam } from "#src/mcp/Changes.ts"
+import { Changes } from "#src/mcp/Changes.ts"
 import * as Sessions from "#src/mcp/Sessions.ts"
+import { inTotal as streamsInTotal, makesRoom, perCredential, perTeam } from "#src/mcp/StreamShares.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
 import * as McpApp from "./McpApp.ts"
@@ -325,17 +326,17 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
             generate: { length: 16 }
           })
         })
-        yield* changes.look
+        yield* changes.look()
         yield* stream.until((text) => text.includes(`"notifications/resources/updated","params":{"uri":"${uri}"}`))
         const sql = yield* SqlClient.SqlClient
         yield* sql`UPDATE api_tokens SET mcp_scopes = '{projects:read}' WHERE id = ${token.id}`
-        yield* changes.look
+        yield* changes.look()
         yield* stream.until((text) => text.includes('"notifications/tools/list_changed"'))
         yield* World.environment(project, "preview")
-        yield* changes.look
+        yield* changes.look()
         yield* stream.until((text) => text.includes('"notifications/resources/list_changed"'))
         yield* World.revoke("api_tokens", token)
-        yield* changes.look
+        yield* changes.look()
         yield* stream.until((_, ended) => ended)
       })
     )
@@ -352,7 +353,7 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
         yield* stream.until((text) => text !== "")
         const sql = yield* SqlClient.SqlClient
         yield* sql`UPDATE environments SET revision = revision + 1 WHERE id = ${elsewhere.development.id}`
-        yield* changes.look
+        yield* changes.look()
         yield* Clients.raw(base, "DELETE", { bearer, headers: { "mcp-session-id": session } })
         yield* stream.until((_, ended) => ended)
         assert.notInclude(stream.text(), "updated")
@@ -374,13 +375,13 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
         yield* World.environment(project, "preview")
         const sql = yield* SqlClient.SqlClient
         yield* sql`UPDATE environments SET revision = revision + 1 WHERE id = ${project.development.id}`
-        yield* changes.look
+        yield* changes.look()
         yield* stream.until((text) => text.includes("notifications/resources/updated"))
         assert.notInclude(stream.text(), "list_changed")
         const messages = stream.text().match(/^data: \{.*$/gm) ?? []
         for (const message of messages) assert.include(message, '"io.modelcontextprotocol/subscriptionId":')
         yield* World.revoke("api_tokens", token)
-        yield* changes.look
+        yield* changes.look()
         yield* stream.until((_, ended) => ended)
       })
     )

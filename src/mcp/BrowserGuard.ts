@@ -1,0 +1,72 @@
+/** Which pages may call the endpoint: the `Host` and `Origin` that a request can have, and the answers to preflights. */
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Effect from "effect/Effect"
+import { isLoopbackHost } from "#src/net/Loopback.ts"
+import { type HttpResponse, rpcError, sessionHeader } from "./Responses.ts"
+
+export const allowedMethods = "GET, POST, DELETE"
+
+const allowedHeaders = [
+  "authorization",
+  "content-type",
+  "accept",
+  "last-event-id",
+  "mcp-protocol-version",
+  sessionHeader,
+  "mcp-method",
+  "mcp-name",
+  "mcp-param-project",
+  "mcp-param-environment"
+].join(", ")
+
+const parse = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined)
+
+/** Another name that was made to resolve to this address does not pass (DNS rebinding, CVE-2025-66414). */
+const isHost = (base: URL, header: string | undefined): boolean => {
+  if (header === undefined || !/^[\w.:[\]-]{1,255}$/.test(header)) return false
+  const hostname = parse(`http://${header}`)?.hostname
+  return (
+    hostname !== undefined &&
+    (hostname === base.hostname || (isLoopbackHost(base.hostname) && isLoopbackHost(hostname)))
+  )
+}
+
+/** A page on the same machine is as trusted as a program on it; any other page must be of this very origin. */
+const isOrigin = (base: URL, header: string | undefined): boolean => {
+  if (header === undefined || header === base.origin) return true
+  const origin = parse(header)
+  return (
+    origin !== undefined && origin.origin === header && isLoopbackHost(base.hostname) && isLoopbackHost(origin.hostname)
+  )
+}
+
+const cors = (origin: string): Record<string, string> => ({
+  "access-control-allow-origin": origin,
+  vary: "origin",
+  "access-control-expose-headers": "WWW-Authenticate, Mcp-Session-Id, Retry-After"
+})
+
+/** Lets requests through that this service's own pages, or programs, can have made. */
+export const guarded = <E, R>(baseUrl: string, response: Effect.Effect<HttpResponse, E, R>) => {
+  const base = new URL(baseUrl)
+  return Effect.gen(function* () {
+    const { headers, method } = yield* HttpServerRequest.HttpServerRequest
+    const { host, origin } = headers
+    if (!isHost(base, host)) return rpcError(403, -32_000, "Invalid Host")
+    if (!isOrigin(base, origin)) return rpcError(403, -32_000, "Invalid Origin")
+    if (method === "OPTIONS" && origin !== undefined) {
+      return HttpServerResponse.empty({
+        status: 204,
+        headers: {
+          ...cors(origin),
+          "access-control-allow-methods": allowedMethods,
+          "access-control-allow-headers": allowedHeaders,
+          "access-control-max-age": "600"
+        }
+      })
+    }
+    const answered = yield* response
+    return origin === undefined ? answered : HttpServerResponse.setHeaders(answered, cors(origin))
+  })
+}

@@ -1,0 +1,56 @@
+/** The message of a POST: bounded, parsed once, and looked into before either SDK sees it. */
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as Effect from "effect/Effect"
+import { PayloadTooLarge } from "#schema/Errors.ts"
+import { rpcError } from "./Responses.ts"
+
+const maxBody = 1024 * 1024
+/** Elements and levels of a message. Parsing is cheap, but what follows is not (GHSA-f897-62hf-6gxq). */
+const maxElements = 4_000
+const maxDepth = 32
+/** Messages of a batch. One revision has batches, and a few clients still speak it. */
+export const maxBatch = 20
+
+export type JsonObject = { readonly [member: string]: unknown }
+
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+export const memberOf = (value: unknown, name: string): unknown => (isObject(value) ? value[name] : undefined)
+
+/** Whether the value has too many elements or levels. Iterative, because the input decides the depth. */
+const isTooBig = (value: unknown): boolean => {
+  const pending: Array<readonly [unknown, number]> = [[value, 1]]
+  let elements = 0
+  while (pending.length > 0) {
+    const [next, depth] = pending.pop() ?? [undefined, 0]
+    if (typeof next !== "object" || next === null) continue
+    if (depth > maxDepth) return true
+    const members: ReadonlyArray<unknown> = Array.isArray(next) ? next : Object.values(next)
+    elements += members.length
+    if (elements > maxElements) return true
+    for (const member of members) pending.push([member, depth + 1])
+  }
+  return false
+}
+
+const mediaType = /^\s*application\/json\s*(?:;|$)/i
+const tooLarge = rpcError(413, -32_000, "The body is too large")
+
+/** The message, or the response that refuses it. */
+export const read = Effect.gen(function* () {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  if (!mediaType.test(request.headers["content-type"] ?? "")) {
+    return rpcError(415, -32_000, "The content type must be application/json")
+  }
+  if (Number(request.headers["content-length"] ?? 0) > maxBody) return tooLarge
+  const text = yield* Effect.either(request.text)
+  if (text._tag === "Left") {
+    return text.left instanceof PayloadTooLarge ? tooLarge : rpcError(400, -32_700, "The body is not readable")
+  }
+  if (Buffer.byteLength(text.right) > maxBody) return tooLarge
+  const parsed = yield* Effect.option(Effect.try((): unknown => JSON.parse(text.right)))
+  if (parsed._tag === "None") return rpcError(400, -32_700, "The body is not JSON")
+  if (isTooBig(parsed.value)) return rpcError(400, -32_600, "The message has too many members or levels")
+  return { message: parsed.value }
+})

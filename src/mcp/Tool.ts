@@ -1,0 +1,154 @@
+/** One tool: its entry in `tools/list`, and a call that decodes the input, runs the handler and encodes the outcome. */
+import * as Effect from "effect/Effect"
+import * as JSONSchema from "effect/JSONSchema"
+import * as ParseResult from "effect/ParseResult"
+import type * as Schema from "effect/Schema"
+import { type AnyApiError, bodyOf, isApiError } from "#schema/ApiError.ts"
+import type { CurrentCaller } from "#schema/Caller.ts"
+import { InternalError } from "#schema/Errors.ts"
+import type { ToolDefinition, ToolInput, ToolName, ToolOutput } from "#schema/McpTools.ts"
+import type { Scope } from "#schema/Scopes.ts"
+import { judge, validationFailed } from "#src/http/ErrorEnvelope.ts"
+import { CurrentExchange } from "#src/http/RequestContext.ts"
+import type { JsonObject } from "./Message.ts"
+
+/** What the protocol revision and the client can do, and what the person answered. */
+export interface CallContext {
+  /** The client opens addresses for its person (URL-mode elicitation). */
+  readonly opensPages: boolean
+  /** The client can ask its person a yes-or-no question (form-mode elicitation). */
+  readonly confirms: boolean
+  /** The person's answer to the question of this call. */
+  readonly said: "accept" | "decline" | undefined
+  /** The value request that this call continues; verified to be of this caller and this question. */
+  readonly continues: string | undefined
+}
+
+/** What a handler returns. `OpenPage`: a person has to act; `otherwise` is for clients that cannot open pages. */
+export type Outcome<O> =
+  | { readonly _tag: "Done"; readonly output: O }
+  | {
+      readonly _tag: "OpenPage"
+      readonly requestId: string
+      readonly url: string
+      readonly message: string
+      readonly otherwise: O
+    }
+  | { readonly _tag: "Confirm"; readonly message: string }
+
+export const done = <O>(output: O): Outcome<O> => ({ _tag: "Done", output })
+
+type HandlerOf<I, O> = (input: I, context: CallContext) => Effect.Effect<Outcome<O>, AnyApiError, CurrentCaller>
+export type Handler<N extends ToolName> = HandlerOf<ToolInput<N>, ToolOutput<N>>
+export type Handlers = { readonly [N in ToolName]: Handler<N> }
+
+export interface ToolResult {
+  readonly content: ReadonlyArray<{
+    readonly type: "text"
+    readonly text: string
+    readonly annotations?: { readonly audience: ReadonlyArray<"user"> }
+  }>
+  readonly structuredContent: JsonObject
+  readonly isError?: true
+}
+
+/** A finished call, or one that a person has to act on first. */
+export type CallResult =
+  | { readonly _tag: "Result"; readonly result: ToolResult }
+  | {
+      readonly _tag: "OpenPage"
+      readonly requestId: string
+      readonly url: string
+      readonly message: string
+      readonly otherwise: ToolResult
+    }
+  | { readonly _tag: "Confirm"; readonly message: string }
+
+/** A tool as `tools/list` shows it. */
+export interface ListedTool {
+  readonly name: ToolName
+  readonly title: string
+  readonly description: string
+  readonly inputSchema: JsonObject
+  readonly outputSchema: JsonObject
+  readonly annotations: JsonObject
+}
+
+export interface Tool {
+  readonly listed: ListedTool
+  readonly scopes: ReadonlyArray<Scope>
+  readonly returnsPlaintext: boolean
+  readonly call: (input: unknown, context: CallContext) => Effect.Effect<CallResult, never, CurrentCaller>
+}
+
+/** Runs the work; a failure of any kind becomes its error, with the code and the log entry that REST would have. */
+export const settled = <A, R>(work: Effect.Effect<A, AnyApiError, R>, what: string) =>
+  Effect.catchAllCause(work, (cause) =>
+    Effect.gen(function* () {
+      const error = yield* judge(cause, yield* CurrentExchange, "POST", `/mcp/${what}`)
+      return { error: isApiError(error) ? error : new InternalError() }
+    })
+  )
+
+/** The dialect is 2020-12, which both eras assume and neither names. */
+const schemaOf = (schema: Schema.Schema.AnyNoContext): JsonObject => {
+  const { $schema: _, ...rest } = { ...JSONSchema.make(schema, { target: "jsonSchema2020-12" }) }
+  return rest
+}
+
+const failed = (error: AnyApiError): ToolResult => {
+  const structuredContent = bodyOf(error)
+  return { content: [{ type: "text", text: JSON.stringify(structuredContent) }], structuredContent, isError: true }
+}
+
+/** Clients that tell content for the person from content for the model keep plaintext from the model. */
+const forTheUser = { annotations: { audience: ["user"] } } as const
+
+export const make = <I, O, IE, OE extends JsonObject>(
+  name: ToolName,
+  definition: ToolDefinition<Schema.Schema<I, IE>, Schema.Schema<O, OE>>,
+  handler: HandlerOf<I, O>
+): Tool => {
+  const { annotations, description, input, output, plaintext = false, scopes, title } = definition
+  const decode = ParseResult.decodeUnknown(input)
+  const encode = ParseResult.encode(output)
+
+  const succeeded = (value: O) =>
+    Effect.map(Effect.orDie(encode(value)), (structuredContent): ToolResult => ({
+      content: [{ type: "text", text: JSON.stringify(structuredContent), ...(plaintext ? forTheUser : {}) }],
+      structuredContent
+    }))
+
+  const run = (given: unknown, context: CallContext) =>
+    Effect.gen(function* () {
+      const decoded = yield* Effect.mapError(decode(given ?? {}), (issue) =>
+        validationFailed(ParseResult.ArrayFormatter.formatIssueSync(issue))
+      )
+      const outcome = yield* handler(decoded, context)
+      switch (outcome._tag) {
+        case "Done":
+          return { _tag: "Result", result: yield* succeeded(outcome.output) } satisfies CallResult
+        case "OpenPage":
+          return { ...outcome, otherwise: yield* succeeded(outcome.otherwise) } satisfies CallResult
+        case "Confirm":
+          return outcome satisfies CallResult
+      }
+    })
+
+  return {
+    listed: {
+      name,
+      title,
+      description,
+      inputSchema: schemaOf(input),
+      outputSchema: schemaOf(output),
+      annotations: { title, ...annotations }
+    },
+    scopes,
+    returnsPlaintext: plaintext,
+    call: (given, context) =>
+      Effect.map(settled(run(given, context), name), (result): CallResult =>
+        "error" in result ? { _tag: "Result", result: failed(result.error) } : result
+      )
+  }
+}
