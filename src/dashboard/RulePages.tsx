@@ -4,11 +4,9 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
-import type { AuditAction } from "#schema/Audit.ts"
 import { GrantNotFound, ValidationFailed } from "#schema/Errors.ts"
-import { RuleId, TeamId } from "#schema/Ids.ts"
+import { RuleId } from "#schema/Ids.ts"
 import { CreateMachineRule, type MachineRule } from "#schema/MachineIdentityApi.ts"
-import { Access } from "#src/access/Access.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import {
   Ago,
@@ -491,21 +489,19 @@ const RulePage = ({
 
 export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
-    const access = yield* Access
     const rules = yield* Rules
     const offered = yield* offers
-    const manage = (teamId: TeamId, audit: AuditAction) => access.team("tokens:manage", teamId, { audit })
 
     const list = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        const items = yield* rules.list(yield* manage(teamId, "machine.rule_list"))
+        const items = yield* rules.list(teamId)
         return Html.page(<RulesPage visit={visit} items={items} />)
       })
     )
 
     const fresh = pages.team((teamId, visit) =>
       Effect.gen(function* () {
-        yield* manage(teamId, "machine.rule_list")
+        yield* rules.mayCreate(teamId)
         const asked = (yield* query).text("kind")
         return Html.page(
           <NewRulePage
@@ -547,10 +543,9 @@ export const routes = (pages: Pages["Type"]) =>
         const page = { visit, kind, form }
         const done = yield* attempt(
           Effect.gen(function* () {
-            const permit = yield* manage(teamId, "machine.rule_create")
             const input = yield* inputOf(form, kind)
-            if (form.text("step") !== "preview") return { made: yield* rules.create(permit, input) }
-            yield* rules.check(input)
+            if (form.text("step") !== "preview") return { made: yield* rules.create(teamId, input) }
+            yield* rules.check(teamId, input)
             const { accessLevel = "read", audience = visit.ui.baseUrl, claims, issuer, lifetimeSeconds = 900 } = input
             return { letsIn: { issuer, audience, claims, accessLevel, lifetimeSeconds } }
           })
@@ -568,7 +563,7 @@ export const routes = (pages: Pages["Type"]) =>
     const view = pages.team((teamId, visit) =>
       Effect.gen(function* () {
         const id = yield* param("ruleId", RuleId)
-        const items = yield* rules.list(yield* manage(teamId, "machine.rule_list"))
+        const items = yield* rules.list(teamId)
         const rule = items.find((one) => one.id === id)
         if (rule === undefined) return yield* new GrantNotFound({ message: "No such trust rule." })
         const { projects } = yield* offered(teamId)
@@ -580,7 +575,7 @@ export const routes = (pages: Pages["Type"]) =>
 
     const remove = pages.team((teamId) =>
       Effect.gen(function* () {
-        yield* rules.remove(yield* manage(teamId, "machine.rule_delete"), yield* param("ruleId", RuleId))
+        yield* rules.remove(teamId, yield* param("ruleId", RuleId))
         return Html.seeOther(withNotice(Paths.rules(teamId), "rule-deleted"))
       })
     )

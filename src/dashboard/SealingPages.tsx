@@ -3,7 +3,6 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import type { EnvironmentKeypair } from "#schema/SealedApi.ts"
 import { SealingKeyId } from "#schema/Values.ts"
-import { Access } from "#src/access/Access.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Ago, Badge, Callout, Command, Confirm, Table } from "./Components.tsx"
 import * as Html from "./Html.ts"
@@ -114,24 +113,21 @@ const SealingPage = ({
 
 export const routes = (pages: Pages["Type"]) =>
   Effect.gen(function* () {
-    const access = yield* Access
     const sealingKeys = yield* SealingKeys
     const placeOf = yield* makePlace(pages)
 
     const view = pages.person((visit) =>
       Effect.gen(function* () {
         const place = yield* placeOf(visit)
-        const permit = yield* access.environment("secrets:read", place.query, { audit: "sealing_key.read" })
-        const active = yield* sealingKeys.keypair(permit)
-        return Html.page(<SealingPage place={place} active={active} keys={yield* sealingKeys.list(permit)} />)
+        const active = yield* sealingKeys.keypair(place.environment.id)
+        const keys = yield* sealingKeys.list(place.environment.id)
+        return Html.page(<SealingPage place={place} active={active} keys={keys} />)
       })
     )
     const rotate = pages.person((visit) =>
       Effect.gen(function* () {
         const place = yield* placeOf(visit)
-        yield* sealingKeys.rotate(
-          yield* access.environmentWithId("sealing-keys:manage", place.environment.id, { audit: "sealing_key.rotate" })
-        )
+        yield* sealingKeys.rotate(place.environment.id)
         return Html.seeOther(withNotice(`${Paths.environment(place.at)}/sealing`, "key-rotated"))
       })
     )
@@ -139,11 +135,7 @@ export const routes = (pages: Pages["Type"]) =>
       Effect.gen(function* () {
         const place = yield* placeOf(visit)
         const keyId = yield* param("keyId", SealingKeyId)
-        const intent = { audit: "sealing_key.retire" } as const
-        yield* sealingKeys.retire(
-          yield* access.environmentWithId("sealing-keys:manage", place.environment.id, intent),
-          keyId
-        )
+        yield* sealingKeys.retire(place.environment.id, keyId)
         return Html.seeOther(withNotice(`${Paths.environment(place.at)}/sealing`, "key-retired"))
       })
     )

@@ -1,190 +1,254 @@
-/** Trust rules of a team (schema/MachineIdentityApi.ts): owners and admins make them, nothing changes them afterwards. */
+/** Trust rules of a team (schema/MachineIdentityApi.ts): owners and admins create them, and nobody changes them afterwards. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { GrantNotFound, PlanLimitReached, ValidationFailed } from "#schema/Errors.ts"
 import {
-  type EnvironmentId,
-  type ProjectId,
+  EnvironmentIdOut,
+  ProjectIdOut,
   type RuleId,
   RuleIdOut,
   type TeamId,
-  type TokenId,
-  type UserId
+  TeamIdOut,
+  TokenIdOut,
+  UserIdOut
 } from "#schema/Ids.ts"
 import type { CreateMachineRule, MachineRule } from "#schema/MachineIdentityApi.ts"
-import type { AccessLevel } from "#schema/Scopes.ts"
+import { AccessLevel } from "#schema/Scopes.ts"
+import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
-import type { TeamPermit } from "#src/access/Permit.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { creatorGrace } from "#src/credentials/Liveness.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { methods } from "#src/Methods.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
+import * as Rows from "#src/Rows.ts"
 import { weaknessOf } from "./Claims.ts"
 
-type Manage = TeamPermit<"tokens:manage">
+interface Needs {
+  readonly access: Access
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly audit: Audit
+  readonly tokens: Tokens
+  readonly outbound: Outbound
+  readonly baseUrl: string
+}
 
 /** An abuse limit; a list shows all. */
 export const rulesPerTeam = 200
 const defaultLifetime = 900
 
-export interface RuleStanding {
-  readonly revokedAt: Date | null
-  /** Null: the creator is not in the team any more. */
-  readonly creatorActive: boolean | null
-  readonly creatorDeactivatedAt: Date | null
-}
+const Time = Schema.NullOr(Schema.DateFromSelf)
 
-/** A rule stands as long as a token of its creator would (interface 3), but does not age. */
-export const stands = (rule: RuleStanding, now: number): boolean =>
+/** Columns that say whether a rule is in force. */
+export const stateColumns = {
+  revokedAt: Time,
+  /** Null: the creator is not in the team any more. */
+  creatorActive: Schema.NullOr(Schema.Boolean),
+  creatorDeactivatedAt: Time
+}
+/** Columns that say which jobs a rule lets in, and what they get. */
+export const ruleColumns = {
+  id: RuleIdOut,
+  teamId: TeamIdOut,
+  name: Schema.String,
+  issuer: Schema.String,
+  audience: Schema.String,
+  claims: Schema.Record({ key: Schema.String, value: Schema.String }),
+  accessLevel: AccessLevel,
+  projectIds: Schema.NullOr(Schema.Array(ProjectIdOut)),
+  environmentIds: Schema.NullOr(Schema.Array(EnvironmentIdOut)),
+  lifetimeSeconds: Schema.Number,
+  createdBy: UserIdOut,
+  ...stateColumns
+}
+const RuleRow = Schema.Struct({
+  ...ruleColumns,
+  email: Schema.String,
+  createdAt: Schema.DateFromSelf,
+  lastUsedAt: Time
+})
+type RuleRow = typeof RuleRow.Type
+const RevokedTokenRow = Schema.Struct({ id: TokenIdOut, name: Schema.String })
+const RuleNameRow = Schema.Struct({ name: Schema.String })
+
+/** A rule is in force as long as a token of its creator would be (interface 3), but does not expire. */
+export const isInForce = (
+  rule: Pick<RuleRow, "revokedAt" | "creatorActive" | "creatorDeactivatedAt">,
+  now: number
+): boolean =>
   rule.revokedAt === null &&
   (rule.creatorActive === true ||
     (rule.creatorActive === false &&
       rule.creatorDeactivatedAt !== null &&
       rule.creatorDeactivatedAt.getTime() + creatorGrace > now))
 
-interface RuleRow extends RuleStanding {
-  readonly id: RuleId
-  readonly teamId: TeamId
-  readonly name: string
-  readonly issuer: string
-  readonly audience: string
-  readonly claims: Readonly<Record<string, string>>
-  readonly accessLevel: AccessLevel
-  readonly projectIds: ReadonlyArray<ProjectId> | null
-  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
-  readonly lifetimeSeconds: number
-  readonly createdBy: UserId
-  readonly email: string
-  readonly createdAt: Date
-  readonly lastUsedAt: Date | null
-}
+const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal(`
+    r.id, r.team_id, r.name, r.issuer, r.audience, r.claims, r.access_level, r.project_ids, r.environment_ids,
+    r.lifetime_seconds, r.created_by, u.email, r.created_at, r.last_used_at, r.revoked_at,
+    m.active AS creator_active, m.deactivated_at AS creator_deactivated_at
+    FROM machine_rules r
+    JOIN users u ON u.id = r.created_by
+    LEFT JOIN memberships m ON m.team_id = r.team_id AND m.user_id = r.created_by`)
+
+const recordsOf = Effect.fnUntraced(function* ({ tokens }: Needs, rows: ReadonlyArray<RuleRow>) {
+  const reaches = yield* Effect.orDie(tokens.reachOf(rows))
+  const now = yield* Clock.currentTimeMillis
+  return rows.map((row, i): MachineRule => ({
+    id: row.id,
+    teamId: row.teamId,
+    name: row.name,
+    issuer: row.issuer,
+    audience: row.audience,
+    claims: row.claims,
+    accessLevel: row.accessLevel,
+    ...reaches[i],
+    lifetimeSeconds: row.lifetimeSeconds,
+    state: isInForce(row, now) ? "active" : "stopped",
+    createdBy: { id: row.createdBy, email: row.email },
+    createdAt: row.createdAt.toISOString(),
+    lastUsedAt: row.lastUsedAt?.toISOString() ?? null
+  }))
+})
+
+const tooWide = new Map([
+  [
+    "anybody",
+    "This issuer signs for all its customers: bind the owner of the job (its organization, repository or project, or sub with the full path)."
+  ],
+  ["nobody-named", "No claim says whose job it is: bind sub, or a claim that is an id."]
+])
+
+/** VALIDATION_FAILED for an issuer that the server may not call, or a rule that would let in strangers. */
+const validate = Effect.fnUntraced(function* (
+  { outbound }: Needs,
+  { claims, issuer }: Pick<CreateMachineRule, "claims" | "issuer">
+) {
+  if (!outbound.allows(issuer) || issuer.includes("?")) {
+    return yield* new ValidationFailed({
+      field: "issuer",
+      message: "The issuer must be a public https address, without query, fragment or credentials."
+    })
+  }
+  const weakness = weaknessOf(issuer, claims)
+  if (weakness?.problem === "open-name") {
+    return yield* new ValidationFailed({
+      field: `claims.${weakness.claim}`,
+      message: "In this claim an asterisk must follow a slash or a colon: otherwise it matches longer names of others."
+    })
+  }
+  if (weakness !== undefined) {
+    return yield* new ValidationFailed({ field: "claims", message: tooWide.get(weakness.problem) ?? "is too wide" })
+  }
+})
+
+/** Whether the caller may create rules in the team: what a page asks before it shows the form. */
+const mayCreate = Effect.fn("Rules.mayCreate")(function* ({ access }: Needs, teamId: TeamId) {
+  yield* access.team("tokens:manage", teamId, { audit: "machine.rule_create" })
+})
+
+/** What `create` would refuse about the issuer and the claims, before the rule is in force. */
+const check = Effect.fn("Rules.check")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  input: Pick<CreateMachineRule, "claims" | "issuer">
+) {
+  yield* needs.access.team("tokens:manage", teamId, { audit: "machine.rule_create" })
+  yield* validate(needs, input)
+})
+
+const create = Effect.fn("Rules.create")(function* (needs: Needs, teamId: TeamId, input: CreateMachineRule) {
+  const { access, audit, baseUrl, crypto, sql, tokens } = needs
+  const permit = yield* access.team("tokens:manage", teamId, { audit: "machine.rule_create" })
+  yield* validate(needs, input)
+  return yield* change(
+    needs,
+    permit.event(),
+    Effect.gen(function* () {
+      const user = yield* tokens.stillManages(permit)
+      const projectIds = yield* tokens.projectsOf(teamId, input.projects)
+      const environmentIds = yield* tokens.environmentsOf(teamId, projectIds, input.environments)
+      const { n } = yield* Rows.single(
+        Rows.CountRow,
+        sql`SELECT count(*)::int AS n FROM machine_rules WHERE team_id = ${teamId}`
+      )
+      if (n >= rulesPerTeam) return yield* new PlanLimitReached()
+      const id = RuleIdOut.make(yield* crypto.uuid)
+      yield* Rows.run(sql`
+        INSERT INTO machine_rules (id, team_id, name, issuer, audience, claims, access_level, project_ids,
+          environment_ids, lifetime_seconds, created_by, created_at)
+        VALUES (${id}, ${teamId}, ${input.name}, ${input.issuer}, ${input.audience ?? baseUrl},
+          ${JSON.stringify(input.claims)}::jsonb, ${input.accessLevel ?? "read"}, ${projectIds}::uuid[],
+          ${environmentIds}::uuid[], ${input.lifetimeSeconds ?? defaultLifetime}, ${user.id},
+          ${yield* DateTime.nowAsDate})`)
+      yield* audit.append(permit.event({ target: { type: "machine_rule", id, name: input.name } }))
+      const rule = yield* Rows.single(RuleRow, sql`SELECT ${columns(sql)} WHERE r.id = ${id}`)
+      const [record] = yield* recordsOf(needs, [rule])
+      return record
+    })
+  )
+})
+
+const list = Effect.fn("Rules.list")(function* (needs: Needs, teamId: TeamId) {
+  const { access, sql } = needs
+  yield* access.team("tokens:manage", teamId, { audit: "machine.rule_list" })
+  const rows = yield* Rows.findAll(
+    RuleRow,
+    sql`SELECT ${columns(sql)} WHERE r.team_id = ${teamId} ORDER BY r.id DESC LIMIT ${rulesPerTeam}`
+  )
+  return yield* recordsOf(needs, rows)
+})
+
+/** Deletes the rule, and revokes the tokens that machines got by it. */
+const remove = Effect.fn("Rules.remove")(function* (needs: Needs, teamId: TeamId, ruleId: RuleId) {
+  const { access, audit, sql, tokens } = needs
+  const permit = yield* access.team("tokens:manage", teamId, { audit: "machine.rule_delete" })
+  yield* change(
+    needs,
+    permit.event(),
+    Effect.gen(function* () {
+      yield* tokens.stillManages(permit)
+      const rule = yield* Rows.findOne(
+        RuleNameRow,
+        sql`DELETE FROM machine_rules WHERE id = ${ruleId} AND team_id = ${teamId} RETURNING name`
+      )
+      if (rule === undefined) return yield* new GrantNotFound({ message: "No such trust rule." })
+      const now = yield* DateTime.nowAsDate
+      // An exchange holds its rule until its token is there: none comes after this.
+      const revoked = yield* Rows.findAll(
+        RevokedTokenRow,
+        sql`
+          UPDATE api_tokens SET revoked_at = ${now}
+          WHERE rule_id = ${ruleId} AND revoked_at IS NULL AND expires_at > ${now}
+          RETURNING id, name`
+      )
+      yield* audit.append(
+        permit.event({ target: { type: "machine_rule", id: ruleId, name: rule.name } }),
+        ...revoked.map(({ id, name }) =>
+          permit.event({ audit: "token.revoke", target: { type: "api_token", id, name } })
+        )
+      )
+    })
+  )
+})
 
 export class Rules extends Effect.Service<Rules>()("machines/Rules", {
   effect: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const crypto = yield* Crypto
-    const audit = yield* Audit
-    const tokens = yield* Tokens
-    const outbound = yield* Outbound
-    const { baseUrl } = yield* AppConfig
-    const services = { sql, audit }
-
-    const columns = sql.literal(`
-      r.id, r.team_id, r.name, r.issuer, r.audience, r.claims, r.access_level, r.project_ids, r.environment_ids,
-      r.lifetime_seconds, r.created_by, u.email, r.created_at, r.last_used_at, r.revoked_at,
-      m.active AS creator_active, m.deactivated_at AS creator_deactivated_at
-      FROM machine_rules r
-      JOIN users u ON u.id = r.created_by
-      LEFT JOIN memberships m ON m.team_id = r.team_id AND m.user_id = r.created_by`)
-
-    const records = Effect.fnUntraced(function* (rows: ReadonlyArray<RuleRow>) {
-      const reaches = yield* tokens.reachOf(rows)
-      const now = yield* Clock.currentTimeMillis
-      return rows.map((row, i): MachineRule => ({
-        id: row.id,
-        teamId: row.teamId,
-        name: row.name,
-        issuer: row.issuer,
-        audience: row.audience,
-        claims: row.claims,
-        accessLevel: row.accessLevel,
-        ...reaches[i],
-        lifetimeSeconds: row.lifetimeSeconds,
-        state: stands(row, now) ? "active" : "stopped",
-        createdBy: { id: row.createdBy, email: row.email },
-        createdAt: row.createdAt.toISOString(),
-        lastUsedAt: row.lastUsedAt?.toISOString() ?? null
-      }))
-    })
-
-    /** VALIDATION_FAILED for a rule that nobody can mean: an issuer out of reach, or one that would let in strangers. */
-    const check = Effect.fnUntraced(function* ({ claims, issuer }: Pick<CreateMachineRule, "claims" | "issuer">) {
-      if (!outbound.allows(issuer) || issuer.includes("?")) {
-        return yield* new ValidationFailed({
-          field: "issuer",
-          message: "The issuer must be a public https address, without query, fragment or credentials."
-        })
-      }
-      const weakness = weaknessOf(issuer, claims)
-      if (weakness?.problem === "open-name") {
-        return yield* new ValidationFailed({
-          field: `claims.${weakness.claim}`,
-          message: "In this claim an asterisk must follow a slash or a colon: else it matches longer names of others."
-        })
-      }
-      if (weakness !== undefined) {
-        return yield* new ValidationFailed({
-          field: "claims",
-          message:
-            "This issuer signs for everybody: bind the owner of the job (repository or project, or sub with the full path)."
-        })
-      }
-    })
-
-    const create = Effect.fn("Rules.create")(function* (permit: Manage, input: CreateMachineRule) {
-      const { teamId } = permit.target
-      const { claims, issuer } = input
-      yield* check(input)
-      return yield* change(
-        services,
-        permit.event(),
-        Effect.gen(function* () {
-          const user = yield* tokens.stillManages(permit)
-          const projectIds = yield* tokens.projectsOf(teamId, input.projects)
-          const environmentIds = yield* tokens.environmentsOf(teamId, projectIds, input.environments)
-          const [{ n }] = yield* sql<{ readonly n: number }>`
-            SELECT count(*)::int AS n FROM machine_rules WHERE team_id = ${teamId}`
-          if (n >= rulesPerTeam) return yield* new PlanLimitReached()
-          const id = RuleIdOut.make(yield* crypto.uuid)
-          yield* sql`
-            INSERT INTO machine_rules (id, team_id, name, issuer, audience, claims, access_level, project_ids,
-              environment_ids, lifetime_seconds, created_by, created_at)
-            VALUES (${id}, ${teamId}, ${input.name}, ${issuer}, ${input.audience ?? baseUrl},
-              ${JSON.stringify(claims)}::jsonb, ${input.accessLevel ?? "read"}, ${projectIds}::uuid[],
-              ${environmentIds}::uuid[], ${input.lifetimeSeconds ?? defaultLifetime}, ${user.id},
-              ${yield* DateTime.nowAsDate})`
-          yield* audit.append(permit.event({ target: { type: "machine_rule", id, name: input.name } }))
-          const [made] = yield* records(yield* sql<RuleRow>`SELECT ${columns} WHERE r.id = ${id}`)
-          return made
-        })
-      )
-    })
-
-    const list = Effect.fn("Rules.list")(function* (permit: Manage) {
-      const rows = yield* sql<RuleRow>`
-        SELECT ${columns} WHERE r.team_id = ${permit.target.teamId} ORDER BY r.id DESC LIMIT ${rulesPerTeam}`
-      return yield* records(rows)
-    }, Effect.orDie)
-
-    /** The rule and what machines got by it. */
-    const remove = Effect.fn("Rules.remove")(function* (permit: Manage, ruleId: RuleId) {
-      yield* change(
-        services,
-        permit.event(),
-        Effect.gen(function* () {
-          yield* tokens.stillManages(permit)
-          const rows = yield* sql<{ readonly name: string }>`
-            DELETE FROM machine_rules WHERE id = ${ruleId} AND team_id = ${permit.target.teamId} RETURNING name`
-          if (rows.length === 0) return yield* new GrantNotFound({ message: "No such trust rule." })
-          // An exchange holds its rule until its token is there: none comes after this.
-          const fell = yield* sql<{ readonly id: TokenId; readonly name: string }>`
-            UPDATE api_tokens SET revoked_at = ${yield* DateTime.nowAsDate}
-            WHERE rule_id = ${ruleId} AND revoked_at IS NULL AND expires_at > ${yield* DateTime.nowAsDate}
-            RETURNING id, name`
-          yield* audit.append(
-            permit.event({ target: { type: "machine_rule", id: ruleId, name: rows[0].name } }),
-            ...fell.map(({ id, name }) =>
-              permit.event({ audit: "token.revoke", target: { type: "api_token", id, name } })
-            )
-          )
-        })
-      )
-    })
-
-    return { check, create, list, remove } as const
+    const needs: Needs = {
+      access: yield* Access,
+      sql: yield* SqlClient.SqlClient,
+      crypto: yield* Crypto,
+      audit: yield* Audit,
+      tokens: yield* Tokens,
+      outbound: yield* Outbound,
+      baseUrl: (yield* AppConfig).baseUrl
+    }
+    return methods(needs, { mayCreate, check, create, list, remove })
   })
 }) {}

@@ -31,9 +31,7 @@ export class SealedExport extends Effect.Service<SealedExport>()("mcp/SealedExpo
         const intent = { audit: "secret.inject", ...(at.keys === undefined ? {} : { keys: at.keys }) } as const
         const permit = yield* access.environment("secrets:run", at, intent)
         const { target } = permit
-        const publicKey =
-          at.recipient ??
-          (yield* keys.keypair(yield* access.environment("secrets:read", at, { audit: "sealing_key.read" }))).publicKey
+        const publicKey = at.recipient ?? (yield* keys.keypairIn(at)).publicKey
         const recipient = yield* Effect.mapError(SealedEnv.parsePublicKey(publicKey), () => invalidKey).pipe(
           Effect.flatMap((bytes) => SealedEnv.recipient(target.environmentId, bytes)),
           Effect.catchTag("SealingKeyInvalid", () => invalidKey)

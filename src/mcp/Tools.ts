@@ -105,11 +105,7 @@ export const make = Effect.gen(function* () {
   }
 
   /** All or nothing; on record with the names before a value is seen (decisions 5). */
-  const opened = (at: EnvironmentQuery, file: OpenSealedValues) =>
-    Effect.flatMap(
-      access.environment("secrets:run", at, { audit: "sealed.open", keys: namesOf(file.entries) }),
-      (permit) => sealingKeys.open(permit, file)
-    )
+  const opened = (at: EnvironmentQuery, file: OpenSealedValues) => sealingKeys.openIn(at, file)
 
   const handlers: Handlers = {
     whoami: () =>
@@ -219,8 +215,7 @@ export const make = Effect.gen(function* () {
 
     get_environment_keypair: (input) =>
       Effect.gen(function* () {
-        const permit = yield* access.environment("secrets:read", input, { audit: "sealing_key.read" })
-        const { keyId, publicKey } = yield* sealingKeys.keypair(permit)
+        const { keyId, publicKey } = yield* sealingKeys.keypairIn(input)
         return done({ keyId, publicKey })
       }),
 

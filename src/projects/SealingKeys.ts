@@ -1,11 +1,12 @@
 /**
- * Sealing keys: one HPKE keypair per environment, its private half wrapped by the vault (decisions 5). Whoever has the
- * public half seals; opening happens here, all or nothing, and is on record before a value leaves.
+ * Sealing keys: one HPKE keypair per environment, its private half wrapped by the vault (decisions 5). Anyone with the
+ * public half can seal; opening happens here, all or nothing, and is on record before a value leaves.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import {
   EnvironmentNotFound,
   IntegrityFailure,
@@ -14,9 +15,12 @@ import {
   SealingKeyNotFound,
   ValidationFailed
 } from "#schema/Errors.ts"
+import type { EnvironmentId } from "#schema/Ids.ts"
 import type { EnvironmentKeypair, OpenedSealedValues, OpenSealedValues } from "#schema/SealedApi.ts"
+import type { EnvironmentQuery } from "#schema/SecretsApi.ts"
 import { secretKeyPattern } from "#schema/Values.ts"
 import type { KeyContext } from "#schema/Vault.ts"
+import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
@@ -24,265 +28,327 @@ import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 import { Crypto, safeEqual } from "#src/crypto/Crypto.ts"
 import { inTime, Vault } from "#src/crypto/Vault.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
 import * as Hpke from "#src/sealed/Hpke.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 
-interface KeyRow {
-  readonly keyId: string
-  readonly publicKey: Buffer
-  readonly rootKeyId: string
-  readonly wrappedPrivate: Buffer
-  readonly state: "active" | "open_only" | "retired"
-  readonly createdAt: Date
+interface Needs {
+  readonly access: Access
+  readonly sql: SqlClient.SqlClient
+  readonly vault: Vault["Type"]
+  readonly crypto: Crypto
+  readonly audit: Audit
+  /** Public keys whose private half was seen to belong to them, by environment and key id. */
+  readonly vouched: Map<string, Uint8Array>
 }
+
+const KeyRow = Schema.Struct({
+  keyId: Schema.String,
+  publicKey: Schema.Uint8ArrayFromSelf,
+  rootKeyId: Schema.String,
+  wrappedPrivate: Schema.Uint8ArrayFromSelf,
+  state: Schema.Literal("active", "open_only", "retired"),
+  createdAt: Schema.DateFromSelf
+})
+type KeyRow = typeof KeyRow.Type
 
 const maxNameLength = 255
 const maxListed = 500
 
-/** A variable's name has the grammar of a secret key, whatever its place in a file. */
+/** The name of a variable has the grammar of a secret key. */
 const isName = (name: string): boolean => name.length <= maxNameLength && secretKeyPattern.test(name)
 
-/** The names that the trail may show: what is no name is text of a request. */
+/** The names that the trail may show: anything else is text of a request. */
 export const namesOf = (entries: OpenSealedValues["entries"]): ReadonlyArray<string> =>
   Object.keys(entries).filter(isName)
 
 const maxField = 300
 const refused = (name: string) => new SealedValueInvalid({ field: `entries.${name}`.slice(0, maxField).toWellFormed() })
 
-/** Public keys whose private half was seen to belong to them; beyond this many the oldest is looked at again. */
+/** Beyond this many vouched public keys the oldest is looked at again. */
 const capacity = 10_000
+
+const contextOf = (target: EnvironmentTarget, keyId: string): KeyContext => ({
+  purpose: "sealing-key",
+  teamId: target.teamId,
+  projectId: target.projectId,
+  environmentId: target.environmentId,
+  keyId
+})
+
+const recordOf = (target: EnvironmentTarget, row: KeyRow): EnvironmentKeypair => ({
+  environmentId: target.environmentId,
+  keyId: row.keyId,
+  publicKey: SealedEnv.printPublicKey(row.publicKey),
+  algorithm: Hpke.algorithm,
+  createdAt: row.createdAt.toISOString()
+})
+
+const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal("key_id, public_key, root_key_id, wrapped_private, state, created_at")
+
+const activeKey = ({ sql }: Needs, { environmentId }: EnvironmentTarget) =>
+  Rows.findOne(
+    KeyRow,
+    sql`SELECT ${columns(sql)} FROM sealing_keys WHERE environment_id = ${environmentId} AND state = 'active'`
+  )
+
+const keyWithId = ({ sql }: Needs, { environmentId }: EnvironmentTarget, keyId: string) =>
+  Rows.findOne(
+    KeyRow,
+    sql`SELECT ${columns(sql)} FROM sealing_keys WHERE environment_id = ${environmentId} AND key_id = ${keyId}`
+  )
+
+/** A keypair that no row has yet. The bytes of its private half are gone when it is wrapped. */
+const generate = Effect.fnUntraced(function* ({ crypto, vault }: Needs, target: EnvironmentTarget) {
+  const seed = yield* crypto.randomBytes(Hpke.keyLength)
+  const pair = yield* Hpke.deriveKeyPair(Redacted.make(seed))
+  const keyId = SealedEnv.keyIdOf(pair.publicKey)
+  const { rootKeyId, wrapped } = yield* dieWhenVaultIsDown(
+    inTime(vault.wrapBytes(contextOf(target, keyId), pair.privateKey))
+  )
+  seed.fill(0)
+  Redacted.value(pair.privateKey).fill(0)
+  return { keyId, publicKey: Buffer.from(pair.publicKey), rootKeyId, wrapped: Buffer.from(wrapped) }
+})
+type NewKey = Effect.Effect.Success<ReturnType<typeof generate>>
+
+/** Under this lock an environment has one active key before and after, however many create or rotate one. */
+const lock = Effect.fnUntraced(function* ({ sql }: Needs, { environmentId }: EnvironmentTarget) {
+  const live = yield* Rows.exists(sql`
+    SELECT 1 FROM environments WHERE id = ${environmentId} AND deleted_at IS NULL FOR NO KEY UPDATE`)
+  if (!live) return yield* new EnvironmentNotFound()
+})
+
+const insert = Effect.fnUntraced(function* ({ sql }: Needs, { environmentId }: EnvironmentTarget, key: NewKey) {
+  // Ids are 32 bits of a digest: one that the environment had before is refused here, and the next request makes another.
+  const row = yield* Rows.findOne(
+    KeyRow,
+    sql`
+      INSERT INTO sealing_keys (environment_id, key_id, public_key, root_key_id, wrapped_private, state, created_at)
+      VALUES (${environmentId}, ${key.keyId}, ${key.publicKey}, ${key.rootKeyId}, ${key.wrapped}, 'active',
+        ${yield* DateTime.nowAsDate})
+      ON CONFLICT (environment_id, key_id) DO NOTHING
+      RETURNING ${columns(sql)}`
+  )
+  return row ?? (yield* Effect.dieMessage("a new sealing key has the id of an older one"))
+})
+
+const eventAbout = (permit: EnvironmentPermit<"sealing-keys:manage">, keyId: string) =>
+  permit.event({ target: { type: "sealing_key", id: keyId, name: keyId } })
+
+/** The first key of an environment is created when it is first asked for; of two requests at once, one creates it. */
+const create = Effect.fnUntraced(function* (needs: Needs, permit: EnvironmentPermit<"secrets:read">) {
+  const key = yield* generate(needs, permit.target)
+  return yield* change(
+    needs,
+    permit.event(),
+    Effect.gen(function* () {
+      yield* lock(needs, permit.target)
+      const existing = yield* activeKey(needs, permit.target)
+      if (existing !== undefined) return existing
+      const row = yield* insert(needs, permit.target, key)
+      yield* needs.audit.append(
+        permit.event({ audit: "sealing_key.create", target: { type: "sealing_key", id: row.keyId, name: row.keyId } })
+      )
+      return row
+    })
+  )
+})
+
+const openerOf = Effect.fnUntraced(function* ({ vault }: Needs, target: EnvironmentTarget, row: KeyRow) {
+  const privateKey = yield* dieWhenVaultIsDown(
+    inTime(vault.unwrapBytes(contextOf(target, row.keyId), row.wrappedPrivate, row.rootKeyId))
+  )
+  const opener = Effect.gen(function* () {
+    const publicKey = yield* Hpke.publicKeyOf(privateKey)
+    // The wrapping authenticates the private half; a public half that was put in its place is found here.
+    if (!safeEqual(publicKey, row.publicKey) || SealedEnv.keyIdOf(publicKey) !== row.keyId) {
+      return yield* new IntegrityFailure()
+    }
+    return yield* SealedEnv.opener(target.environmentId, { publicKey, privateKey })
+  })
+  return yield* opener.pipe(
+    Effect.catchTag("SealingKeyInvalid", () => new IntegrityFailure()),
+    Effect.ensuring(Effect.sync(() => Redacted.value(privateKey).fill(0)))
+  )
+})
+
+/**
+ * A public key leaves only when the vault vouches for it, once per process: a writer of the database could otherwise have
+ * secrets sealed to a key of their own.
+ */
+const vouch = Effect.fnUntraced(function* (needs: Needs, target: EnvironmentTarget, row: KeyRow) {
+  const { vouched } = needs
+  const name = `${target.environmentId}/${row.keyId}`
+  const seen = vouched.get(name)
+  if (seen !== undefined && safeEqual(seen, row.publicKey)) return row
+  yield* openerOf(needs, target, row)
+  vouched.set(name, row.publicKey)
+  for (const oldest of vouched.keys()) {
+    if (vouched.size <= capacity) break
+    vouched.delete(oldest)
+  }
+  return row
+})
+
+const publicKeyOf = Effect.fnUntraced(function* (needs: Needs, permit: EnvironmentPermit<"secrets:read">) {
+  const row = (yield* activeKey(needs, permit.target)) ?? (yield* create(needs, permit))
+  return recordOf(permit.target, yield* vouch(needs, permit.target, row))
+})
+
+/** The public half of the active key. */
+const keypair = Effect.fn("SealingKeys.keypair")(function* (needs: Needs, environmentId: EnvironmentId) {
+  const intent = { audit: "sealing_key.read" } as const
+  return yield* publicKeyOf(needs, yield* needs.access.environmentWithId("secrets:read", environmentId, intent))
+})
+
+/** The same, of an environment that is named by its project and slug. */
+const keypairIn = Effect.fn("SealingKeys.keypairIn")(function* (needs: Needs, at: EnvironmentQuery) {
+  const intent = { audit: "sealing_key.read" } as const
+  return yield* publicKeyOf(needs, yield* needs.access.environment("secrets:read", at, intent))
+})
+
+/** The key of a file, and the newer one that the file should be sealed with from now on. */
+const keyOfFile = Effect.fnUntraced(function* (needs: Needs, target: EnvironmentTarget, keyId: string) {
+  const row = yield* keyWithId(needs, target, keyId)
+  if (row === undefined) return yield* new SealingKeyNotFound()
+  if (row.state === "retired") return yield* new SealingKeyExpired()
+  const newer = row.state === "active" ? undefined : yield* activeKey(needs, target)
+  return { row, newer }
+})
+
+const openEntries = Effect.fnUntraced(function* (
+  needs: Needs,
+  target: EnvironmentTarget,
+  row: KeyRow,
+  entries: OpenSealedValues["entries"]
+) {
+  for (const name of Object.keys(entries)) {
+    if (name !== SealedEnv.manifestName && !isName(name)) return yield* refused(name)
+  }
+  const opener = yield* openerOf(needs, target, row)
+  return yield* SealedEnv.openAll(opener, new Map(Object.entries(entries))).pipe(
+    Effect.catchTag("SealedEntryRefused", ({ name }) => refused(name))
+  )
+})
+
+/** Values by name. All or nothing: the first entry that is refused names the field. */
+const openFile = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: EnvironmentPermit<"secrets:run">,
+  { entries, keyId }: OpenSealedValues
+) {
+  const { target } = permit
+  const { newer, row } = yield* keyOfFile(needs, target, keyId)
+  const values = yield* Effect.tapError(openEntries(needs, target, row, entries), (error) =>
+    // A refusal of the whole file is on record with its names, like the opening of one.
+    needs.audit.record({ ...permit.event({ keys: namesOf(entries) }), outcome: "denied", reason: error._tag })
+  )
+  const active = newer === undefined ? undefined : yield* vouch(needs, target, newer)
+  yield* needs.audit.record(permit.event({ keys: [...values.keys()] }))
+  const response: OpenedSealedValues = {
+    keyId,
+    values: Object.fromEntries([...values].map(([name, value]) => [name, Redacted.value(value)])),
+    ...(active === undefined
+      ? {}
+      : { activeKey: { keyId: active.keyId, publicKey: SealedEnv.printPublicKey(active.publicKey) } })
+  }
+  return response
+})
+
+const open = Effect.fn("SealingKeys.open")(function* (
+  needs: Needs,
+  environmentId: EnvironmentId,
+  file: OpenSealedValues
+) {
+  const intent = { audit: "sealed.open", keys: namesOf(file.entries) } as const
+  return yield* openFile(needs, yield* needs.access.environmentWithId("secrets:run", environmentId, intent), file)
+})
+
+/** The same, in an environment that is named by its project and slug. */
+const openIn = Effect.fn("SealingKeys.openIn")(function* (needs: Needs, at: EnvironmentQuery, file: OpenSealedValues) {
+  const intent = { audit: "sealed.open", keys: namesOf(file.entries) } as const
+  return yield* openFile(needs, yield* needs.access.environment("secrets:run", at, intent), file)
+})
+
+/** A new active key; the old private half stays for opening. */
+const rotate = Effect.fn("SealingKeys.rotate")(function* (needs: Needs, environmentId: EnvironmentId) {
+  const { access, audit, sql } = needs
+  const intent = { audit: "sealing_key.rotate" } as const
+  const permit = yield* access.environmentWithId("sealing-keys:manage", environmentId, intent)
+  const { target } = permit
+  const key = yield* generate(needs, target)
+  const event = eventAbout(permit, key.keyId)
+  return yield* change(
+    needs,
+    event,
+    Effect.gen(function* () {
+      yield* lock(needs, target)
+      yield* Rows.run(sql`
+        UPDATE sealing_keys SET state = 'open_only' WHERE environment_id = ${environmentId} AND state = 'active'`)
+      const row = yield* insert(needs, target, key)
+      yield* audit.append(event)
+      return recordOf(target, row)
+    })
+  )
+})
+
+/** From its commit on, a file that is sealed with the key is refused. The active key cannot be retired. */
+const retire = Effect.fn("SealingKeys.retire")(function* (needs: Needs, environmentId: EnvironmentId, keyId: string) {
+  const { access, audit, sql } = needs
+  const intent = { audit: "sealing_key.retire" } as const
+  const permit = yield* access.environmentWithId("sealing-keys:manage", environmentId, intent)
+  const { target } = permit
+  const event = eventAbout(permit, keyId)
+  return yield* change(
+    needs,
+    event,
+    Effect.gen(function* () {
+      yield* lock(needs, target)
+      const row = yield* keyWithId(needs, target, keyId)
+      if (row === undefined) return yield* new SealingKeyNotFound()
+      if (row.state === "active") {
+        return yield* new ValidationFailed({
+          field: "keyId",
+          message: "The active key cannot be retired. Rotate first."
+        })
+      }
+      if (row.state === "open_only") {
+        yield* Rows.run(sql`
+          UPDATE sealing_keys SET state = 'retired', retired_at = ${yield* DateTime.nowAsDate}
+          WHERE environment_id = ${environmentId} AND key_id = ${keyId}`)
+        yield* audit.append(event)
+      }
+      return recordOf(target, row)
+    })
+  )
+})
+
+/** All keys of the environment, newest first: which one seals, and which still open. */
+const list = Effect.fn("SealingKeys.list")(function* ({ access, sql }: Needs, environmentId: EnvironmentId) {
+  const intent = { audit: "sealing_key.read" } as const
+  const { target } = yield* access.environmentWithId("secrets:read", environmentId, intent)
+  const rows = yield* Rows.findAll(
+    KeyRow,
+    sql`
+      SELECT ${columns(sql)} FROM sealing_keys WHERE environment_id = ${environmentId}
+      ORDER BY created_at DESC, key_id LIMIT ${maxListed}`
+  )
+  return rows.map((row) => ({ ...recordOf(target, row), state: row.state }))
+})
 
 export class SealingKeys extends Effect.Service<SealingKeys>()("projects/SealingKeys", {
   effect: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const vault = yield* Vault
-    const crypto = yield* Crypto
-    const audit = yield* Audit
-    const services = { sql, audit }
-
-    const contextOf = (target: EnvironmentTarget, keyId: string): KeyContext => ({
-      purpose: "sealing-key",
-      teamId: target.teamId,
-      projectId: target.projectId,
-      environmentId: target.environmentId,
-      keyId
-    })
-
-    const recordOf = (target: EnvironmentTarget, row: KeyRow): EnvironmentKeypair => ({
-      environmentId: target.environmentId,
-      keyId: row.keyId,
-      publicKey: SealedEnv.printPublicKey(row.publicKey),
-      algorithm: Hpke.algorithm,
-      createdAt: row.createdAt.toISOString()
-    })
-
-    const columns = sql.literal("key_id, public_key, root_key_id, wrapped_private, state, created_at")
-    const activeKey = (target: EnvironmentTarget) =>
-      Effect.map(
-        sql<KeyRow>`
-          SELECT ${columns} FROM sealing_keys WHERE environment_id = ${target.environmentId} AND state = 'active'`,
-        (rows): KeyRow | undefined => rows[0]
-      )
-    const keyWithId = (target: EnvironmentTarget, keyId: string) =>
-      Effect.map(
-        sql<KeyRow>`
-          SELECT ${columns} FROM sealing_keys WHERE environment_id = ${target.environmentId} AND key_id = ${keyId}`,
-        (rows): KeyRow | undefined => rows[0]
-      )
-
-    /** A keypair that no row has yet. The bytes of its private half are gone when it is wrapped. */
-    const generate = Effect.fnUntraced(function* (target: EnvironmentTarget) {
-      const seed = yield* crypto.randomBytes(Hpke.keyLength)
-      const pair = yield* Hpke.deriveKeyPair(Redacted.make(seed))
-      const keyId = SealedEnv.keyIdOf(pair.publicKey)
-      const { rootKeyId, wrapped } = yield* dieWhenVaultIsDown(
-        inTime(vault.wrapBytes(contextOf(target, keyId), pair.privateKey))
-      )
-      seed.fill(0)
-      Redacted.value(pair.privateKey).fill(0)
-      return { keyId, publicKey: Buffer.from(pair.publicKey), rootKeyId, wrapped: Buffer.from(wrapped) }
-    })
-
-    /** Under this lock an environment has one active key before and after, whoever else makes or rotates one. */
-    const lock = Effect.fnUntraced(function* (target: EnvironmentTarget) {
-      const found = yield* sql`
-        SELECT 1 FROM environments WHERE id = ${target.environmentId} AND deleted_at IS NULL FOR NO KEY UPDATE`
-      if (found.length === 0) return yield* new EnvironmentNotFound()
-    })
-
-    const insert = Effect.fnUntraced(function* (
-      target: EnvironmentTarget,
-      made: Effect.Effect.Success<ReturnType<typeof generate>>
-    ) {
-      // Ids are 32 bits of a digest: one that the environment had before is refused here, and the next request makes another.
-      const rows = yield* sql<KeyRow>`
-        INSERT INTO sealing_keys (environment_id, key_id, public_key, root_key_id, wrapped_private, state, created_at)
-        VALUES (${target.environmentId}, ${made.keyId}, ${made.publicKey}, ${made.rootKeyId}, ${made.wrapped}, 'active',
-          ${yield* DateTime.nowAsDate})
-        ON CONFLICT (environment_id, key_id) DO NOTHING
-        RETURNING ${columns}`
-      return rows.at(0) ?? (yield* Effect.dieMessage("a new sealing key has the id of an older one"))
-    })
-
-    /** Made on first use; of two that ask first at once, one makes it. */
-    const create = (permit: EnvironmentPermit<"secrets:read">) =>
-      Effect.flatMap(generate(permit.target), (made) =>
-        change(
-          services,
-          permit.event(),
-          Effect.gen(function* () {
-            yield* lock(permit.target)
-            const found = yield* activeKey(permit.target)
-            if (found !== undefined) return found
-            const row = yield* insert(permit.target, made)
-            yield* audit.append(
-              permit.event({
-                audit: "sealing_key.create",
-                target: { type: "sealing_key", id: row.keyId, name: row.keyId }
-              })
-            )
-            return row
-          })
-        )
-      )
-
-    const openerOf = Effect.fnUntraced(function* (target: EnvironmentTarget, row: KeyRow) {
-      const privateKey = yield* dieWhenVaultIsDown(
-        inTime(vault.unwrapBytes(contextOf(target, row.keyId), row.wrappedPrivate, row.rootKeyId))
-      )
-      const opener = Effect.gen(function* () {
-        const publicKey = yield* Hpke.publicKeyOf(privateKey)
-        // The wrapping authenticates the private half; a public half that was put in its place is found here.
-        if (!safeEqual(publicKey, row.publicKey) || SealedEnv.keyIdOf(publicKey) !== row.keyId) {
-          return yield* new IntegrityFailure()
-        }
-        return yield* SealedEnv.opener(target.environmentId, { publicKey, privateKey })
-      })
-      return yield* opener.pipe(
-        Effect.catchTag("SealingKeyInvalid", () => new IntegrityFailure()),
-        Effect.ensuring(Effect.sync(() => Redacted.value(privateKey).fill(0)))
-      )
-    })
-
-    const known = new Map<string, Buffer>()
-    /**
-     * A public key leaves only when the vault vouches for it, once per process: whoever can write to the database could
-     * else have secrets sealed to a key of their own.
-     */
-    const vouched = Effect.fnUntraced(function* (target: EnvironmentTarget, row: KeyRow) {
-      const name = `${target.environmentId}/${row.keyId}`
-      const seen = known.get(name)
-      if (seen !== undefined && safeEqual(seen, row.publicKey)) return row
-      yield* openerOf(target, row)
-      known.set(name, row.publicKey)
-      for (const oldest of known.keys()) {
-        if (known.size <= capacity) break
-        known.delete(oldest)
-      }
-      return row
-    })
-
-    /** The public half of the active key. */
-    const keypair = Effect.fn("SealingKeys.keypair")(function* (permit: EnvironmentPermit<"secrets:read">) {
-      const row = (yield* Effect.orDie(activeKey(permit.target))) ?? (yield* create(permit))
-      return recordOf(permit.target, yield* vouched(permit.target, row))
-    })
-
-    /** A refusal of the whole file is on record with its names, like the opening of one. */
-    const deny = (permit: EnvironmentPermit<"secrets:run">, keys: ReadonlyArray<string>) => (error: { _tag: string }) =>
-      audit.record({ ...permit.event({ keys }), outcome: "denied", reason: error._tag })
-
-    /** Values by name. All or nothing: the first entry that is refused names the field. */
-    const open = Effect.fn("SealingKeys.open")(function* (
-      permit: EnvironmentPermit<"secrets:run">,
-      { entries, keyId }: OpenSealedValues
-    ) {
-      const { target } = permit
-      const keys = namesOf(entries)
-      const row = yield* Effect.orDie(keyWithId(target, keyId))
-      if (row === undefined) return yield* new SealingKeyNotFound()
-      if (row.state === "retired") return yield* new SealingKeyExpired()
-      const values = yield* Effect.gen(function* () {
-        for (const name of Object.keys(entries)) {
-          if (name !== SealedEnv.manifestName && !isName(name)) return yield* refused(name)
-        }
-        const opener = yield* openerOf(target, row)
-        return yield* SealedEnv.openAll(opener, new Map(Object.entries(entries))).pipe(
-          Effect.catchTag("SealedEntryRefused", ({ name }) => refused(name))
-        )
-      }).pipe(Effect.tapError(deny(permit, keys)))
-      const active = row.state === "active" ? row : yield* Effect.orDie(activeKey(target))
-      const newer = active === undefined || active.keyId === row.keyId ? undefined : yield* vouched(target, active)
-      yield* audit.record(permit.event({ keys: [...values.keys()] }))
-      const response: OpenedSealedValues = {
-        keyId,
-        values: Object.fromEntries([...values].map(([name, value]) => [name, Redacted.value(value)])),
-        ...(newer === undefined
-          ? {}
-          : { activeKey: { keyId: newer.keyId, publicKey: SealedEnv.printPublicKey(newer.publicKey) } })
-      }
-      return response
-    })
-
-    /** A new active key; the old private half stays for opening. */
-    const rotate = Effect.fn("SealingKeys.rotate")(function* (permit: EnvironmentPermit<"sealing-keys:manage">) {
-      const { target } = permit
-      const made = yield* generate(target)
-      const event = permit.event({ target: { type: "sealing_key", id: made.keyId, name: made.keyId } })
-      return yield* change(
-        services,
-        event,
-        Effect.gen(function* () {
-          yield* lock(target)
-          yield* sql`
-            UPDATE sealing_keys SET state = 'open_only'
-            WHERE environment_id = ${target.environmentId} AND state = 'active'`
-          const row = yield* insert(target, made)
-          yield* audit.append(event)
-          return recordOf(target, row)
-        })
-      )
-    })
-
-    /** From its commit on a file sealed with the key is refused. The active key cannot be retired. */
-    const retire = Effect.fn("SealingKeys.retire")(function* (
-      permit: EnvironmentPermit<"sealing-keys:manage">,
-      keyId: string
-    ) {
-      const { target } = permit
-      const event = permit.event({ target: { type: "sealing_key", id: keyId, name: keyId } })
-      return yield* change(
-        services,
-        event,
-        Effect.gen(function* () {
-          yield* lock(target)
-          const row = yield* keyWithId(target, keyId)
-          if (row === undefined) return yield* new SealingKeyNotFound()
-          if (row.state === "active") {
-            return yield* new ValidationFailed({
-              field: "keyId",
-              message: "The active key cannot be retired. Rotate first."
-            })
-          }
-          if (row.state === "open_only") {
-            yield* sql`
-              UPDATE sealing_keys SET state = 'retired', retired_at = ${yield* DateTime.nowAsDate}
-              WHERE environment_id = ${target.environmentId} AND key_id = ${keyId}`
-            yield* audit.append(event)
-          }
-          return recordOf(target, row)
-        })
-      )
-    })
-
-    /** All keys of the environment, newest first: which one seals, and which still open. */
-    const list = Effect.fn("SealingKeys.list")(function* (permit: EnvironmentPermit<"secrets:read">) {
-      const rows = yield* sql<KeyRow>`
-        SELECT ${columns} FROM sealing_keys WHERE environment_id = ${permit.target.environmentId}
-        ORDER BY created_at DESC, key_id LIMIT ${maxListed}`
-      return rows.map((row) => ({ ...recordOf(permit.target, row), state: row.state }))
-    }, Effect.orDie)
-
-    return { keypair, list, open, rotate, retire } as const
+    const needs: Needs = {
+      access: yield* Access,
+      sql: yield* SqlClient.SqlClient,
+      vault: yield* Vault,
+      crypto: yield* Crypto,
+      audit: yield* Audit,
+      vouched: new Map()
+    }
+    return methods(needs, { keypair, keypairIn, list, open, openIn, rotate, retire })
   })
 }) {}

@@ -128,11 +128,8 @@ const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(re
 
 const keypairOf = (w: World) =>
   Effect.gen(function* () {
-    const access = yield* Access
     const sealingKeys = yield* SealingKeys
-    return yield* sealingKeys.keypair(
-      yield* access.environmentWithId("secrets:read", w.developmentId, { audit: "sealing_key.read" }).pipe(as(w.owner))
-    )
+    return yield* sealingKeys.keypair(w.developmentId).pipe(as(w.owner))
   })
 
 /** Opens every wrapped key by what its row says, as a vault would that holds `keys`. */

@@ -131,9 +131,8 @@ export const furnished = Effect.gen(function* () {
     })
   )
   const manages = (audit: AuditAction) => as(access.team("tokens:manage", team.id, { audit }))
-  const trusts = yield* manages("machine.rule_create")
   const rule = yield* as(
-    rules.create(trusts, {
+    rules.create(team.id, {
       name: "shop deploys",
       issuer: githubIssuer,
       claims: { repository: "acme/shop", environment: "production" },
@@ -142,7 +141,7 @@ export const furnished = Effect.gen(function* () {
     })
   )
   yield* as(
-    rules.create(trusts, {
+    rules.create(team.id, {
       name: "preview environments of every project of the group",
       issuer: "https://gitlab.example.com",
       claims: { project_path: "a-rather-long-group-name/with-a-subgroup/*", ref_protected: "true" },

@@ -62,8 +62,55 @@ describe("claims of a trust rule", () => {
     for (const claims of fine) assert.isUndefined(weaknessOf(github, claims), JSON.stringify(claims))
     assert.strictEqual(weaknessOf("https://gitlab.com", { ref: "main" })?.problem, "anybody")
     assert.isUndefined(weaknessOf("https://gitlab.com", { project_path: "acme/shop" }))
-    assert.isUndefined(weaknessOf("https://ci.example.com", { ref: "main" }))
   })
+
+  it("of the other issuers that sign for all their customers name the customer", () => {
+    const cases = [
+      ["https://agent.buildkite.com", { pipeline_slug: "deploy" }, { organization_slug: "acme" }],
+      ["https://agent.buildkite.com", { sub: "organization:*" }, { sub: "organization:acme:pipeline:deploy:*" }],
+      ["https://app.terraform.io", { terraform_run_phase: "apply" }, { terraform_organization_name: "acme" }],
+      ["https://app.terraform.io", { terraform_workspace_name: "web" }, { sub: "organization:acme:project:*" }],
+      ["https://oidc.vercel.com", { environment: "production" }, { owner_id: "team_123" }],
+      ["https://oidc.vercel.com/acme", { project: "web" }, { sub: "owner:acme:project:web:*" }],
+      ["https://accounts.google.com", { hd: "example.com" }, { sub: "104189391874323890123" }],
+      ["https://accounts.google.com", { sub: "1041/*" }, { sub: "1041" }],
+      ["https://ACCOUNTS.google.com.", { email_verified: "true" }, { sub: "1041" }]
+    ] as const
+    for (const [issuer, weak, fine] of cases) {
+      assert.strictEqual(weaknessOf(issuer, weak)?.problem, "anybody", `${issuer} ${JSON.stringify(weak)}`)
+      assert.isUndefined(weaknessOf(issuer, fine), `${issuer} ${JSON.stringify(fine)}`)
+    }
+    const open = weaknessOf("https://agent.buildkite.com", { organization_slug: "acme*" })
+    assert.deepStrictEqual(open, { problem: "open-name", claim: "organization_slug" })
+  })
+
+  it("of an issuer that we do not know name somebody", () => {
+    for (const claims of [{ ref: "main" }, { environment: "production", ref_protected: "true" }, { paid: "true" }]) {
+      assert.strictEqual(weaknessOf("https://ci.example.com", claims)?.problem, "nobody-named", JSON.stringify(claims))
+    }
+    for (const claims of [
+      { sub: "job/*" },
+      { repository: "acme/shop" },
+      { project_id: "42" },
+      { repositoryUuid: "{1}" },
+      { oid: "1" },
+      { "oidc.circleci.com/project-id": "1" }
+    ] as ReadonlyArray<Record<string, string>>) {
+      assert.isUndefined(weaknessOf("https://ci.example.com", claims), JSON.stringify(claims))
+    }
+  })
+
+  it.prop(
+    "look nothing up on an object, whatever the issuer and the claims are called",
+    [FastCheck.constantFrom(...Object.getOwnPropertyNames(Object.prototype), "__proto__", "prototype")],
+    ([name]) => {
+      const claims = Object.fromEntries([[name, "x"]])
+      assert.strictEqual(weaknessOf(`https://${name}`, { ref: "main" })?.problem, "nobody-named")
+      assert.strictEqual(weaknessOf(github, claims)?.problem, "anybody")
+      assert.strictEqual(firstMismatch(claims, {}), name)
+      assert.isUndefined(firstMismatch(claims, claims))
+    }
+  )
 
   it.prop(
     "the name of a token is a name, whatever the subject says",
