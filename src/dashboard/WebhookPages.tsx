@@ -2,11 +2,9 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { AuditAction } from "#schema/Audit.ts"
 import { RouteNotFound } from "#schema/Errors.ts"
-import { type TeamId, WebhookId } from "#schema/Ids.ts"
+import { WebhookId } from "#schema/Ids.ts"
 import { CreateWebhook, UpdateWebhook } from "#schema/WebhooksApi.ts"
-import { Access } from "#src/access/Access.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
@@ -20,23 +18,26 @@ interface AtWebhook extends AtTeam {
 }
 const webhook = withIds(team, Schema.Struct({ webhookId: WebhookId }))
 
-const manage = (teamId: TeamId, audit: AuditAction) =>
-  Effect.flatMap(Access, (access) => access.team("tokens:manage", teamId, { audit }))
-
 const all = Effect.fnUntraced(function* ({ teamId }: AtTeam) {
   const webhooks = yield* Webhooks
-  return { items: yield* webhooks.list(yield* manage(teamId, "webhook.list")) }
+  return { items: yield* webhooks.list(teamId) }
 })
 
 const one = Effect.fnUntraced(function* ({ teamId, webhookId }: AtWebhook) {
   const webhooks = yield* Webhooks
-  const permit = yield* manage(teamId, "webhook.list")
-  const found = (yield* webhooks.list(permit)).find(({ id }) => id === webhookId)
+  const found = (yield* webhooks.list(teamId)).find(({ id }) => id === webhookId)
   if (found === undefined) return yield* new RouteNotFound({ message: "No such webhook." })
-  return { webhook: found, deliveries: yield* webhooks.deliveries(permit, webhookId) }
+  return { webhook: found, deliveries: yield* webhooks.deliveries(teamId, webhookId) }
 })
 
-const newWebhook = screen((at: AtTeam) => Effect.as(manage(at.teamId, "webhook.list"), {}), NewWebhookPage)
+const newWebhook = screen(
+  ({ teamId }: AtTeam) =>
+    Effect.as(
+      Effect.flatMap(Webhooks, (webhooks) => webhooks.mayCreate(teamId)),
+      {}
+    ),
+  NewWebhookPage
+)
 
 const create = action(team, {
   decode: (form) =>
@@ -45,10 +46,7 @@ const create = action(team, {
       url: form.text("url").trim(),
       ...chosen(form, "events")
     }),
-  run: (input, { teamId }) =>
-    Effect.gen(function* () {
-      return yield* (yield* Webhooks).create(yield* manage(teamId, "webhook.create"), input)
-    }),
+  run: (input, { teamId }) => Effect.flatMap(Webhooks, (webhooks) => webhooks.create(teamId, input)),
   done: (created, { visit }) => Html.page(<SecretOnce visit={visit} webhook={created} replaced={false} />),
   again: newWebhook
 })
@@ -66,9 +64,7 @@ const update = action(webhook, {
       })
     ),
   run: (input, { teamId, webhookId }) =>
-    Effect.gen(function* () {
-      yield* (yield* Webhooks).update(yield* manage(teamId, "webhook.update"), webhookId, input)
-    }),
+    Effect.flatMap(Webhooks, (webhooks) => webhooks.update(teamId, webhookId, input)),
   done: (_, { teamId, webhookId }) => to(Paths.webhook(teamId, webhookId), "webhook-changed"),
   again: details
 })
@@ -76,34 +72,23 @@ const update = action(webhook, {
 const enable = (enabled: boolean) =>
   button(webhook, {
     run: ({ teamId, webhookId }) =>
-      Effect.gen(function* () {
-        yield* (yield* Webhooks).update(yield* manage(teamId, "webhook.update"), webhookId, { enabled })
-      }),
+      Effect.flatMap(Webhooks, (webhooks) => webhooks.update(teamId, webhookId, { enabled })),
     done: (_, { teamId, webhookId }) =>
       to(Paths.webhook(teamId, webhookId), enabled ? "webhook-enabled" : "webhook-disabled")
   })
 
 const rotate = button(webhook, {
-  run: ({ teamId, webhookId }) =>
-    Effect.gen(function* () {
-      return yield* (yield* Webhooks).rotate(yield* manage(teamId, "webhook.rotate"), webhookId)
-    }),
+  run: ({ teamId, webhookId }) => Effect.flatMap(Webhooks, (webhooks) => webhooks.rotate(teamId, webhookId)),
   done: (rotated, { visit }) => Html.page(<SecretOnce visit={visit} webhook={rotated} replaced />)
 })
 
 const test = button(webhook, {
-  run: ({ teamId, webhookId }) =>
-    Effect.gen(function* () {
-      yield* (yield* Webhooks).test(yield* manage(teamId, "webhook.test"), webhookId)
-    }),
+  run: ({ teamId, webhookId }) => Effect.flatMap(Webhooks, (webhooks) => webhooks.test(teamId, webhookId)),
   done: (_, { teamId, webhookId }) => to(Paths.webhook(teamId, webhookId), "webhook-tested")
 })
 
 const remove = button(webhook, {
-  run: ({ teamId, webhookId }) =>
-    Effect.gen(function* () {
-      yield* (yield* Webhooks).remove(yield* manage(teamId, "webhook.delete"), webhookId)
-    }),
+  run: ({ teamId, webhookId }) => Effect.flatMap(Webhooks, (webhooks) => webhooks.remove(teamId, webhookId)),
   done: (_, { teamId }) => to(Paths.webhooks(teamId), "webhook-deleted")
 })
 

@@ -1,19 +1,21 @@
-/** Webhooks of a team (schema/WebhooksApi.ts): owners and admins say who is told of changes. */
+/** Webhooks of a team (schema/WebhooksApi.ts): owners and admins choose which addresses get notice of changes. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { PlanLimitReached, RouteNotFound, ValidationFailed } from "#schema/Errors.ts"
-import { type TeamId, type WebhookId, WebhookIdOut } from "#schema/Ids.ts"
-import type {
-  CreateWebhook,
-  UpdateWebhook,
-  Webhook,
-  WebhookDelivery,
+import { type TeamId, TeamIdOut, type WebhookId, WebhookIdOut } from "#schema/Ids.ts"
+import {
+  type CreateWebhook,
+  type UpdateWebhook,
+  type Webhook,
+  type WebhookDelivery,
   WebhookEvent,
-  WebhookWithSecret
+  type WebhookWithSecret
 } from "#schema/WebhooksApi.ts"
 import { days } from "#src/Days.ts"
+import { Access } from "#src/access/Access.ts"
 import { actorOf, Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
@@ -21,39 +23,61 @@ import * as Outbox from "#src/access/Outbox.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { methods } from "#src/Methods.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
+import * as Rows from "#src/Rows.ts"
 import { type SealedSecret, WebhookSecrets } from "./WebhookSecrets.ts"
 
 type Manage = TeamPermit<"tokens:manage">
 
+interface Needs {
+  readonly access: Access
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly audit: Audit
+  readonly tokens: Tokens
+  readonly secrets: WebhookSecrets
+  readonly outbound: Outbound
+}
+
 /** An abuse limit; a list shows all. */
 export const webhooksPerTeam = 20
-const shownDeliveries = 100
+const maxListedDeliveries = 100
 /** For so long after a rotation the old secret signs as well. */
 export const rotationOverlap = days(1)
 const testEvent = "webhook.test"
 
-interface WebhookRow {
-  readonly id: WebhookId
-  readonly teamId: TeamId
-  readonly name: string
-  readonly url: string
-  readonly events: ReadonlyArray<WebhookEvent> | null
-  readonly enabled: boolean
-  readonly createdAt: Date
-  readonly updatedAt: Date
-}
+const WebhookRow = Schema.Struct({
+  id: WebhookIdOut,
+  teamId: TeamIdOut,
+  name: Schema.String,
+  url: Schema.String,
+  events: Schema.NullOr(Schema.Array(WebhookEvent)),
+  enabled: Schema.Boolean,
+  createdAt: Schema.DateFromSelf,
+  updatedAt: Schema.DateFromSelf
+})
+type WebhookRow = typeof WebhookRow.Type
 
-interface DeliveryRow {
-  readonly eventId: string
-  readonly event: string
-  readonly state: "pending" | "delivered" | "failed"
-  readonly attempts: number
-  readonly log: WebhookDelivery["log"]
-  readonly createdAt: Date
-  readonly nextAt: Date
-  readonly finishedAt: Date | null
-}
+/** The attempts of a delivery, oldest first: a column of JSON. */
+export const AttemptLog = Schema.Array(
+  Schema.Struct({
+    at: Schema.String,
+    status: Schema.NullOr(Schema.Number),
+    problem: Schema.NullOr(Schema.String)
+  })
+)
+
+const DeliveryRow = Schema.Struct({
+  eventId: Schema.String,
+  event: Schema.String,
+  state: Schema.Literal("pending", "delivered", "failed"),
+  attempts: Schema.Number,
+  log: AttemptLog,
+  createdAt: Schema.DateFromSelf,
+  nextAt: Schema.DateFromSelf,
+  finishedAt: Schema.NullOr(Schema.DateFromSelf)
+})
 
 const recordOf = (row: WebhookRow): Webhook => ({
   id: row.id,
@@ -66,7 +90,7 @@ const recordOf = (row: WebhookRow): Webhook => ({
   updatedAt: row.updatedAt.toISOString()
 })
 
-const deliveryOf = (row: DeliveryRow): WebhookDelivery => ({
+const deliveryOf = (row: typeof DeliveryRow.Type): WebhookDelivery => ({
   eventId: row.eventId,
   event: row.event,
   state: row.state,
@@ -77,175 +101,211 @@ const deliveryOf = (row: DeliveryRow): WebhookDelivery => ({
   finishedAt: row.finishedAt?.toISOString() ?? null
 })
 
-const notThere = () => new RouteNotFound({ message: "No such webhook." })
+const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal("id, team_id, name, url, events, enabled, created_at, updated_at")
+const deliveryColumns = (sql: SqlClient.SqlClient) =>
+  sql.literal("event_id, event, state, attempts, log, created_at, next_at, finished_at")
+
+const notFound = () => new RouteNotFound({ message: "No such webhook." })
+
+const checkUrl = ({ outbound }: Needs, url: string | undefined) =>
+  url === undefined || outbound.allows(url)
+    ? Effect.void
+    : new ValidationFailed({
+        field: "url",
+        message: "The address must be a public https address, without fragment or credentials."
+      })
+
+const eventAbout = (permit: Manage, { id, name }: Pick<WebhookRow, "id" | "name">) =>
+  permit.event({ target: { type: "webhook", id, name } })
+
+/** The team's webhook, locked. */
+const lockedWebhook = Effect.fnUntraced(function* ({ sql }: Needs, teamId: TeamId, id: WebhookId) {
+  const row = yield* Rows.findOne(
+    WebhookRow,
+    sql`SELECT ${columns(sql)} FROM webhooks WHERE id = ${id} AND team_id = ${teamId} FOR NO KEY UPDATE`
+  )
+  return row ?? (yield* notFound())
+})
+
+const storeSecret = ({ sql }: Needs, id: WebhookId, sealed: SealedSecret) =>
+  Rows.run(sql`
+    INSERT INTO webhook_secrets (id, webhook_id, root_key_id, wrapped)
+    VALUES (${sealed.id}, ${id}, ${sealed.rootKeyId}, ${sealed.wrapped})`)
+
+/** Whether the caller may create webhooks in the team: what a page asks before it shows the form. */
+const mayCreate = Effect.fn("Webhooks.mayCreate")(function* ({ access }: Needs, teamId: TeamId) {
+  yield* access.team("tokens:manage", teamId, { audit: "webhook.create" })
+})
+
+const create = Effect.fn("Webhooks.create")(function* (needs: Needs, teamId: TeamId, input: CreateWebhook) {
+  const { access, audit, crypto, secrets, sql, tokens } = needs
+  const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.create" })
+  yield* checkUrl(needs, input.url)
+  const id = WebhookIdOut.make(yield* crypto.uuid)
+  const { sealed, text } = yield* dieWhenVaultIsDown(secrets.make(teamId))
+  return yield* change(
+    needs,
+    permit.event(),
+    Effect.gen(function* () {
+      const user = yield* tokens.stillManages(permit)
+      const { n } = yield* Rows.single(
+        Rows.CountRow,
+        sql`SELECT count(*)::int AS n FROM webhooks WHERE team_id = ${teamId}`
+      )
+      if (n >= webhooksPerTeam) return yield* new PlanLimitReached()
+      const now = yield* DateTime.nowAsDate
+      const row = yield* Rows.single(
+        WebhookRow,
+        sql`
+          INSERT INTO webhooks (id, team_id, name, url, events, enabled, created_by, created_at, updated_at)
+          VALUES (${id}, ${teamId}, ${input.name}, ${input.url}, ${input.events ?? null}::text[], true, ${user.id},
+            ${now}, ${now})
+          RETURNING ${columns(sql)}`
+      )
+      yield* storeSecret(needs, id, sealed)
+      yield* audit.append(eventAbout(permit, row))
+      const response: WebhookWithSecret = { ...recordOf(row), secret: text }
+      return response
+    })
+  )
+})
+
+const list = Effect.fn("Webhooks.list")(function* ({ access, sql }: Needs, teamId: TeamId) {
+  yield* access.team("tokens:manage", teamId, { audit: "webhook.list" })
+  const rows = yield* Rows.findAll(
+    WebhookRow,
+    sql`SELECT ${columns(sql)} FROM webhooks WHERE team_id = ${teamId} ORDER BY id DESC LIMIT ${webhooksPerTeam}`
+  )
+  return rows.map(recordOf)
+})
+
+const update = Effect.fn("Webhooks.update")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  id: WebhookId,
+  input: UpdateWebhook
+) {
+  const { access, audit, sql, tokens } = needs
+  const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.update" })
+  yield* checkUrl(needs, input.url)
+  return yield* change(
+    needs,
+    permit.event(),
+    Effect.gen(function* () {
+      yield* tokens.stillManages(permit)
+      const before = yield* lockedWebhook(needs, teamId, id)
+      const { enabled = before.enabled, events = before.events, name = before.name, url = before.url } = input
+      const row = yield* Rows.single(
+        WebhookRow,
+        sql`
+          UPDATE webhooks SET name = ${name}, url = ${url}, events = ${events}::text[], enabled = ${enabled},
+            updated_at = ${yield* DateTime.nowAsDate}
+          WHERE id = ${id} RETURNING ${columns(sql)}`
+      )
+      yield* audit.append(eventAbout(permit, row))
+      return recordOf(row)
+    })
+  )
+})
+
+const rotate = Effect.fn("Webhooks.rotate")(function* (needs: Needs, teamId: TeamId, id: WebhookId) {
+  const { access, audit, secrets, sql, tokens } = needs
+  const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.rotate" })
+  const { sealed, text } = yield* dieWhenVaultIsDown(secrets.make(teamId))
+  return yield* change(
+    needs,
+    permit.event(),
+    Effect.gen(function* () {
+      yield* tokens.stillManages(permit)
+      yield* lockedWebhook(needs, teamId, id)
+      const now = yield* Clock.currentTimeMillis
+      // After several rotations in a day, only the last secret before this one still signs.
+      yield* Rows.run(sql`DELETE FROM webhook_secrets WHERE webhook_id = ${id} AND ends_at IS NOT NULL`)
+      yield* Rows.run(sql`
+        UPDATE webhook_secrets SET ends_at = ${new Date(now + rotationOverlap)} WHERE webhook_id = ${id}`)
+      yield* storeSecret(needs, id, sealed)
+      const row = yield* Rows.single(
+        WebhookRow,
+        sql`UPDATE webhooks SET updated_at = ${new Date(now)} WHERE id = ${id} RETURNING ${columns(sql)}`
+      )
+      yield* audit.append(eventAbout(permit, row))
+      const response: WebhookWithSecret = { ...recordOf(row), secret: text }
+      return response
+    })
+  )
+})
+
+const remove = Effect.fn("Webhooks.remove")(function* (needs: Needs, teamId: TeamId, id: WebhookId) {
+  const { access, audit, sql, tokens } = needs
+  const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.delete" })
+  yield* change(
+    needs,
+    permit.event(),
+    Effect.gen(function* () {
+      yield* tokens.stillManages(permit)
+      const row = yield* lockedWebhook(needs, teamId, id)
+      yield* Rows.run(sql`DELETE FROM webhooks WHERE id = ${id}`)
+      yield* audit.append(eventAbout(permit, row))
+    })
+  )
+})
+
+/** An event that no change caused, delivered like all others. */
+const test = Effect.fn("Webhooks.test")(function* (needs: Needs, teamId: TeamId, id: WebhookId) {
+  const { access, audit, crypto, sql } = needs
+  const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.test" })
+  return yield* change(
+    needs,
+    permit.event(),
+    Effect.gen(function* () {
+      const webhook = yield* lockedWebhook(needs, teamId, id)
+      const at = yield* Clock.currentTimeMillis
+      const eventId = yield* crypto.uuid
+      const target = { type: "webhook", id, name: webhook.name }
+      const body = Outbox.bodyOf(
+        { id: eventId, at, team: teamId, event: { target }, actor: actorOf(permit.caller) },
+        testEvent
+      )
+      const row = yield* Rows.single(
+        DeliveryRow,
+        sql`
+          INSERT INTO webhook_deliveries (webhook_id, event_id, event, body, state, created_at, next_at)
+          VALUES (${id}, ${eventId}, ${testEvent}, ${body}, 'pending', ${new Date(at)}, ${new Date(at)})
+          RETURNING ${deliveryColumns(sql)}`
+      )
+      yield* audit.append(eventAbout(permit, webhook))
+      return deliveryOf(row)
+    })
+  )
+})
+
+/** Newest first. */
+const deliveries = Effect.fn("Webhooks.deliveries")(function* ({ access, sql }: Needs, teamId: TeamId, id: WebhookId) {
+  yield* access.team("tokens:manage", teamId, { audit: "webhook.list" })
+  if (!(yield* Rows.exists(sql`SELECT 1 AS one FROM webhooks WHERE id = ${id} AND team_id = ${teamId}`))) {
+    return yield* notFound()
+  }
+  const rows = yield* Rows.findAll(
+    DeliveryRow,
+    sql`
+      SELECT ${deliveryColumns(sql)} FROM webhook_deliveries WHERE webhook_id = ${id}
+      ORDER BY event_id DESC LIMIT ${maxListedDeliveries}`
+  )
+  return rows.map(deliveryOf)
+})
 
 export class Webhooks extends Effect.Service<Webhooks>()("webhooks/Webhooks", {
   effect: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const crypto = yield* Crypto
-    const audit = yield* Audit
-    const tokens = yield* Tokens
-    const secrets = yield* WebhookSecrets
-    const outbound = yield* Outbound
-    const services = { sql, audit }
-
-    const columns = sql.literal("id, team_id, name, url, events, enabled, created_at, updated_at")
-    const deliveryColumns = sql.literal("event_id, event, state, attempts, log, created_at, next_at, finished_at")
-
-    const checkUrl = (url: string | undefined) =>
-      url === undefined || outbound.allows(url)
-        ? Effect.void
-        : new ValidationFailed({
-            field: "url",
-            message: "The address must be a public https address, without fragment or credentials."
-          })
-
-    const event = (permit: Manage, { id, name }: { readonly id: WebhookId; readonly name: string }) =>
-      permit.event({ target: { type: "webhook", id, name } })
-
-    /** Locked, and of the permit's team. */
-    const own = Effect.fnUntraced(function* (permit: Manage, id: WebhookId) {
-      const [row] = yield* sql<WebhookRow>`
-        SELECT ${columns} FROM webhooks WHERE id = ${id} AND team_id = ${permit.target.teamId} FOR NO KEY UPDATE`
-      return row ?? (yield* notThere())
-    })
-
-    const keep = (id: WebhookId, sealed: SealedSecret) => sql`
-      INSERT INTO webhook_secrets (id, webhook_id, root_key_id, wrapped)
-      VALUES (${sealed.id}, ${id}, ${sealed.rootKeyId}, ${sealed.wrapped})`
-
-    const create = Effect.fn("Webhooks.create")(function* (permit: Manage, input: CreateWebhook) {
-      const { teamId } = permit.target
-      yield* checkUrl(input.url)
-      const id = WebhookIdOut.make(yield* crypto.uuid)
-      const { sealed, text } = yield* dieWhenVaultIsDown(secrets.make(teamId))
-      return yield* change(
-        services,
-        permit.event(),
-        Effect.gen(function* () {
-          const user = yield* tokens.stillManages(permit)
-          const [{ n }] = yield* sql<{ readonly n: number }>`
-            SELECT count(*)::int AS n FROM webhooks WHERE team_id = ${teamId}`
-          if (n >= webhooksPerTeam) return yield* new PlanLimitReached()
-          const now = yield* DateTime.nowAsDate
-          const [row] = yield* sql<WebhookRow>`
-            INSERT INTO webhooks (id, team_id, name, url, events, enabled, created_by, created_at, updated_at)
-            VALUES (${id}, ${teamId}, ${input.name}, ${input.url}, ${input.events ?? null}::text[], true, ${user.id},
-              ${now}, ${now})
-            RETURNING ${columns}`
-          yield* keep(id, sealed)
-          yield* audit.append(event(permit, row))
-          const shown: WebhookWithSecret = { ...recordOf(row), secret: text }
-          return shown
-        })
-      )
-    })
-
-    const list = Effect.fn("Webhooks.list")(function* (permit: Manage) {
-      const rows = yield* sql<WebhookRow>`
-        SELECT ${columns} FROM webhooks WHERE team_id = ${permit.target.teamId}
-        ORDER BY id DESC LIMIT ${webhooksPerTeam}`
-      return rows.map(recordOf)
-    }, Effect.orDie)
-
-    const update = Effect.fn("Webhooks.update")(function* (permit: Manage, id: WebhookId, input: UpdateWebhook) {
-      yield* checkUrl(input.url)
-      return yield* change(
-        services,
-        permit.event(),
-        Effect.gen(function* () {
-          yield* tokens.stillManages(permit)
-          const found = yield* own(permit, id)
-          const events = input.events ?? found.events
-          const [row] = yield* sql<WebhookRow>`
-            UPDATE webhooks SET name = ${input.name ?? found.name}, url = ${input.url ?? found.url},
-              events = ${events}::text[], enabled = ${input.enabled ?? found.enabled},
-              updated_at = ${yield* DateTime.nowAsDate}
-            WHERE id = ${id} RETURNING ${columns}`
-          yield* audit.append(event(permit, row))
-          return recordOf(row)
-        })
-      )
-    })
-
-    const rotate = Effect.fn("Webhooks.rotate")(function* (permit: Manage, id: WebhookId) {
-      const { sealed, text } = yield* dieWhenVaultIsDown(secrets.make(permit.target.teamId))
-      return yield* change(
-        services,
-        permit.event(),
-        Effect.gen(function* () {
-          yield* tokens.stillManages(permit)
-          yield* own(permit, id)
-          const now = yield* Clock.currentTimeMillis
-          // Of several rotations in a day, the last secret alone is the one before.
-          yield* sql`DELETE FROM webhook_secrets WHERE webhook_id = ${id} AND ends_at IS NOT NULL`
-          yield* sql`
-            UPDATE webhook_secrets SET ends_at = ${new Date(now + rotationOverlap)} WHERE webhook_id = ${id}`
-          yield* keep(id, sealed)
-          const [row] = yield* sql<WebhookRow>`
-            UPDATE webhooks SET updated_at = ${new Date(now)} WHERE id = ${id} RETURNING ${columns}`
-          yield* audit.append(event(permit, row))
-          const shown: WebhookWithSecret = { ...recordOf(row), secret: text }
-          return shown
-        })
-      )
-    })
-
-    const remove = Effect.fn("Webhooks.remove")(function* (permit: Manage, id: WebhookId) {
-      yield* change(
-        services,
-        permit.event(),
-        Effect.gen(function* () {
-          yield* tokens.stillManages(permit)
-          const row = yield* own(permit, id)
-          yield* sql`DELETE FROM webhooks WHERE id = ${id}`
-          yield* audit.append(event(permit, row))
-        })
-      )
-    })
-
-    /** An event that is nobody's change, on the way of all others. */
-    const test = Effect.fn("Webhooks.test")(function* (permit: Manage, id: WebhookId) {
-      return yield* change(
-        services,
-        permit.event(),
-        Effect.gen(function* () {
-          const webhook = yield* own(permit, id)
-          const at = yield* Clock.currentTimeMillis
-          const eventId = yield* crypto.uuid
-          const { target } = event(permit, webhook)
-          const body = Outbox.bodyOf(
-            {
-              id: eventId,
-              at,
-              team: webhook.teamId,
-              event: target === undefined ? {} : { target },
-              actor: actorOf(permit.caller)
-            },
-            testEvent
-          )
-          const [row] = yield* sql<DeliveryRow>`
-            INSERT INTO webhook_deliveries (webhook_id, event_id, event, body, state, created_at, next_at)
-            VALUES (${id}, ${eventId}, ${testEvent}, ${body}, 'pending', ${new Date(at)}, ${new Date(at)})
-            RETURNING ${deliveryColumns}`
-          yield* audit.append(event(permit, webhook))
-          return deliveryOf(row)
-        })
-      )
-    })
-
-    const deliveries = Effect.fn("Webhooks.deliveries")(
-      function* (permit: Manage, id: WebhookId) {
-        const found = yield* sql`SELECT 1 AS one FROM webhooks WHERE id = ${id} AND team_id = ${permit.target.teamId}`
-        if (found.length === 0) return yield* notThere()
-        const rows = yield* sql<DeliveryRow>`
-          SELECT ${deliveryColumns} FROM webhook_deliveries WHERE webhook_id = ${id}
-          ORDER BY event_id DESC LIMIT ${shownDeliveries}`
-        return rows.map(deliveryOf)
-      },
-      Effect.catchTag("SqlError", Effect.die)
-    )
-
-    return { create, list, update, rotate, remove, test, deliveries } as const
+    const needs: Needs = {
+      access: yield* Access,
+      sql: yield* SqlClient.SqlClient,
+      crypto: yield* Crypto,
+      audit: yield* Audit,
+      tokens: yield* Tokens,
+      secrets: yield* WebhookSecrets,
+      outbound: yield* Outbound
+    }
+    return methods(needs, { mayCreate, create, list, update, rotate, remove, test, deliveries })
   })
 }) {}

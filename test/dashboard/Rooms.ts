@@ -3,11 +3,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { EnvironmentSlug, SecretKey, SecretText } from "#schema/Values.ts"
-import { Access } from "#src/access/Access.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
@@ -83,7 +81,6 @@ export const furnished = Effect.gen(function* () {
   const session = yield* World.session(owner)
   const caller = yield* callerOf(session)
   const secrets = yield* Secrets
-  const access = yield* Access
   const invitations = yield* Invitations
   const rules = yield* Rules
   const webhooks = yield* Webhooks
@@ -130,7 +127,6 @@ export const furnished = Effect.gen(function* () {
       })
     })
   )
-  const manages = (audit: AuditAction) => as(access.team("tokens:manage", team.id, { audit }))
   const rule = yield* as(
     rules.create(team.id, {
       name: "shop deploys",
@@ -148,21 +144,20 @@ export const furnished = Effect.gen(function* () {
       accessLevel: "write"
     })
   )
-  const tells = yield* manages("webhook.create")
   const webhook = yield* as(
-    webhooks.create(tells, {
+    webhooks.create(team.id, {
       name: "restart the shop",
       url: "https://127.0.0.1:9/hooks/a-path-that-is-itself-a-secret"
     })
   )
   const quiet = yield* as(
-    webhooks.create(tells, {
+    webhooks.create(team.id, {
       name: "channel of the platform team",
       url: "https://127.0.0.1:9/b",
       events: ["token.created", "token.revoked"]
     })
   )
-  yield* as(webhooks.update(tells, quiet.id, { enabled: false }))
+  yield* as(webhooks.update(team.id, quiet.id, { enabled: false }))
   yield* told(webhook.id)
   const device = yield* Effect.flatMap(DeviceGrants, (grants) =>
     grants.start({ machineCredential: "grant", host: { hostname: "build-7.example.com", os: "linux x64" } })
