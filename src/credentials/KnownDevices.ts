@@ -10,6 +10,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { UserId } from "#schema/Ids.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
+import { days } from "#src/Days.ts"
 import * as Rows from "#src/Rows.ts"
 import { ProofRow } from "./Issue.ts"
 import * as TokenText from "./TokenText.ts"
@@ -24,8 +25,7 @@ export interface KnownDevice {
   readonly text: Redacted.Redacted
 }
 
-/** Milliseconds. */
-export const deviceLife = 90 * 86_400_000
+export const deviceLife = days(90)
 /** The oldest of one account make room: signing in again and again does not fill the table. */
 const devicesPerPerson = 32
 

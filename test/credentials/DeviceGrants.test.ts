@@ -14,7 +14,9 @@ import type { ApproveDevice } from "#schema/DeviceApi.ts"
 import type { Role, Scope } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
-import { DeviceGrants, type DeviceSignal, lifetimeSeconds, maxStreamsEach } from "#src/credentials/DeviceGrants.ts"
+import { type DeviceSignal, maxStreamsEach } from "#src/credentials/DeviceEvents.ts"
+import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import { lifetimeSeconds } from "#src/credentials/DeviceRequests.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { deviceLayer, otherProcess } from "#test/support/DeviceFixtures.ts"
@@ -446,6 +448,32 @@ layer(deviceLayer)("device authorization", (it) => {
           20
         )
       })
+  )
+
+  it.effect("takes no approval of a person who lost the team, or the role, while it was on its way", () =>
+    Effect.gen(function* () {
+      const w = yield* world()
+      const sql = yield* SqlClient.SqlClient
+      const device = yield* DeviceGrants
+      const { poll, userCode } = yield* begin()
+      // Signed in as owner; what the database says since is what counts.
+      const approve = device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress(), Effect.flip)
+      const become = (change: { readonly active: boolean; readonly role: Role }) =>
+        sql`UPDATE memberships SET ${sql.update(change)} WHERE user_id = ${w.userId}`
+      yield* become({ active: false, role: "owner" })
+      assert.strictEqual((yield* approve)._tag, "TEAM_NOT_FOUND")
+      yield* become({ active: true, role: "viewer" })
+      assert.strictEqual((yield* approve)._tag, "FORBIDDEN")
+      const [denied] = yield* sql<{ readonly body: string }>`
+        SELECT body FROM audit_entries WHERE team_id = ${w.teamId} ORDER BY id DESC LIMIT 1`
+      assert.deepInclude(JSON.parse(denied?.body ?? "{}"), {
+        action: "device.approve",
+        outcome: "denied",
+        reason: "FORBIDDEN"
+      })
+      yield* become({ active: true, role: "owner" })
+      assert.deepStrictEqual(yield* poll, { status: "pending" }, "nothing was approved")
+    })
   )
 
   it.effect("loses the teams that the approver left before the delivery, and fails with the last", () =>

@@ -1,0 +1,260 @@
+/** A person's decision about a device. Showing a request never approves it. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import { type Caller, CurrentCaller } from "#schema/Caller.ts"
+import type { ApproveDevice, DeviceRequest } from "#schema/DeviceApi.ts"
+import {
+  EnvironmentNotFound,
+  Forbidden,
+  GrantAlreadyDecided,
+  GrantNotFound,
+  ProjectNotFound,
+  TeamNotFound,
+  ValidationFailed
+} from "#schema/Errors.ts"
+import { type EnvironmentId, type ProjectId, type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
+import { Role, type Scope } from "#schema/Scopes.ts"
+import type { Audit } from "#src/access/Audit.ts"
+import * as Policy from "#src/access/Policy.ts"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
+import type { EventBus } from "#src/events/EventBus.ts"
+import { addressBucket } from "#src/limits/AddressBucket.ts"
+import * as Attempts from "#src/limits/Attempts.ts"
+import { type RateLimiter, userCodePolicy } from "#src/limits/RateLimiter.ts"
+import * as Rows from "#src/Rows.ts"
+import { hostOf } from "./CliGrants.ts"
+import * as DeviceEvents from "./DeviceEvents.ts"
+import * as DeviceRequests from "./DeviceRequests.ts"
+import { inEachTeam } from "./TeamTrails.ts"
+import * as UserCode from "./UserCode.ts"
+
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly audit: Audit
+  readonly limiter: RateLimiter
+  readonly bus: typeof EventBus.Service
+}
+
+const lookUp = Effect.fnUntraced(function* (needs: Needs, typed: string) {
+  const code = UserCode.canonical(typed)
+  const row = code === undefined ? undefined : yield* DeviceRequests.byUserCode(needs, code)
+  if (code === undefined || row === undefined) return yield* new GrantNotFound()
+  return { code, row }
+})
+
+/** The request that a person's entry names. Wrong entries are limited per session and per address. */
+const entered = Effect.fnUntraced(function* (needs: Needs, typed: string) {
+  const { credentialId } = yield* CurrentCaller
+  const { ip } = yield* RequestInfo
+  const buckets = [`user-code:session:${credentialId}`, `user-code:${addressBucket(ip)}`]
+  const isWrong = Predicate.isTagged(GrantNotFound.code)
+  return yield* Attempts.attempt(needs.limiter, { buckets, policy: userCodePolicy }, lookUp(needs, typed), isWrong)
+})
+
+const targetOf = (row: DeviceRequests.RequestRow) => ({
+  type: "device_request",
+  id: row.id,
+  name: row.hostname ?? ""
+})
+
+export const show = Effect.fn("DeviceGrants.show")(function* (needs: Needs, typed: string) {
+  const caller = yield* CurrentCaller
+  const { code, row } = yield* entered(needs, typed)
+  const state = DeviceRequests.stateOf(row, yield* Clock.currentTimeMillis)
+  yield* needs.audit.record({
+    actor: caller,
+    action: "device.view",
+    outcome: "allowed",
+    teamId: null,
+    target: targetOf(row)
+  })
+  const request: DeviceRequest = {
+    userCode: UserCode.print(code),
+    createdAt: row.createdAt.toISOString(),
+    expiresAt: row.expiresAt.toISOString(),
+    ip: row.ip,
+    host: hostOf(row),
+    credentialProtection: row.credentialProtection,
+    machineRequested: row.machineRequested,
+    status: state === "consumed" ? "approved" : state
+  }
+  return request
+})
+
+/**
+ * What became of a request that the person decided: `consumed` once the device has what was approved. Adds no entry to
+ * the trail, which has the decision; GRANT_NOT_FOUND for a request that is undecided or another's to decide.
+ */
+export const progress = Effect.fn("DeviceGrants.progress")(function* (needs: Needs, typed: string) {
+  const { user } = yield* CurrentCaller
+  const { row } = yield* entered(needs, typed)
+  if (row.decidedBy === null || row.decidedBy !== user?.id) return yield* new GrantNotFound()
+  return DeviceRequests.stateOf(row, yield* Clock.currentTimeMillis)
+})
+
+/** Fails unless the person sees all of these: live, and in a team of theirs. */
+const seesRestrictions = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  teams: ReadonlyArray<TeamId>,
+  projectIds: ReadonlyArray<ProjectId> | null,
+  environmentIds: ReadonlyArray<EnvironmentId> | null
+) {
+  if (projectIds !== null) {
+    const { n } = yield* Rows.single(
+      Rows.CountRow,
+      sql`
+        SELECT count(*)::int AS n FROM projects
+        WHERE id = any(${projectIds}::uuid[]) AND team_id = any(${teams}::uuid[]) AND deleted_at IS NULL`
+    )
+    if (n < projectIds.length) return yield* new ProjectNotFound()
+  }
+  if (environmentIds !== null) {
+    const { n } = yield* Rows.single(
+      Rows.CountRow,
+      sql`
+        SELECT count(*)::int AS n FROM environments e
+        JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+        WHERE e.id = any(${environmentIds}::uuid[]) AND e.team_id = any(${teams}::uuid[]) AND e.deleted_at IS NULL`
+    )
+    if (n < environmentIds.length) return yield* new EnvironmentNotFound()
+  }
+})
+
+interface TeamScopes {
+  readonly teamId: TeamId
+  readonly scopes: ReadonlyArray<Scope>
+}
+
+interface Approval {
+  readonly status: "approved"
+  readonly teams: ReadonlyArray<TeamScopes>
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+  readonly machine: boolean
+}
+
+/** Writes the decision if there is still one to take. */
+const decide = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  row: DeviceRequests.RequestRow,
+  userId: UserId,
+  decision: { readonly status: "denied" } | Approval
+) {
+  const now = new Date(yield* Clock.currentTimeMillis)
+  const granted = decision.status === "approved" ? decision : undefined
+  const decided = yield* Rows.exists(sql`
+    UPDATE device_requests SET status = ${decision.status}, decided_by = ${userId}, decided_at = ${now},
+      machine = ${granted?.machine ?? null},
+      teams = ${granted === undefined ? null : JSON.stringify(granted.teams)}::jsonb,
+      project_ids = ${granted?.projectIds ?? null}::uuid[],
+      environment_ids = ${granted?.environmentIds ?? null}::uuid[]
+    WHERE id = ${row.id} AND status = 'pending' AND expires_at > ${now} RETURNING id`)
+  if (decided) return
+  const after = yield* DeviceRequests.byId({ sql }, row.id)
+  if (after === undefined || after.status === "pending") return yield* new GrantNotFound()
+  return yield* new GrantAlreadyDecided()
+})
+
+/** Scopes that the person's role in this team does not allow. */
+class AboveRole extends Data.TaggedError("AboveRole")<{ readonly teamId: TeamId }> {}
+
+/** Only what the person may do can be given away. `roles`: of the teams that the person is an active member of. */
+const checkRoles = Effect.fnUntraced(function* (roles: ReadonlyMap<TeamId, Role>, teams: ReadonlyArray<TeamScopes>) {
+  if (!teams.every(({ teamId }) => roles.has(teamId))) return yield* new TeamNotFound()
+  for (const { scopes, teamId } of teams) {
+    const role = roles.get(teamId) ?? "viewer"
+    if (!scopes.every((scope) => Policy.roleAllows(role, scope))) return yield* new AboveRole({ teamId })
+  }
+})
+
+const MembershipRow = Schema.Struct({ teamId: TeamIdOut, role: Role })
+const SessionRow = Schema.Struct({ revokedAt: Schema.NullOr(Schema.DateFromSelf) })
+
+/**
+ * Part of the approval's transaction: the memberships and the session, locked to its end. A loss of a team or a new password
+ * comes before this and is seen, or after and takes the approval back. Memberships first, as where members change.
+ */
+const recheck = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  caller: Caller,
+  userId: UserId,
+  teams: ReadonlyArray<TeamScopes>
+) {
+  const memberships = yield* Rows.findAll(
+    MembershipRow,
+    sql`
+      SELECT team_id, role FROM memberships
+      WHERE user_id = ${userId} AND active AND team_id = any(${teams.map((team) => team.teamId)}::uuid[])
+      ORDER BY team_id FOR SHARE`
+  )
+  yield* checkRoles(new Map(memberships.map(({ role, teamId }) => [teamId, role])), teams)
+  const session = yield* Rows.findOne(
+    SessionRow,
+    sql`SELECT revoked_at FROM sessions WHERE id = ${caller.credentialId} FOR SHARE`
+  )
+  if (session !== undefined && session.revokedAt !== null) return yield* new Forbidden()
+})
+
+const signedIn = Effect.flatMap(CurrentCaller, (caller) =>
+  caller.user === null ? Effect.dieMessage("a decision needs a person") : Effect.succeed({ caller, user: caller.user })
+)
+
+const approvalOf = (row: DeviceRequests.RequestRow, body: ApproveDevice): Approval => ({
+  status: "approved",
+  teams: body.teams.map(({ scopes, teamId }) => ({ teamId, scopes: [...new Set<Scope>(scopes)] })),
+  projectIds: body.projectIds === undefined ? null : [...new Set(body.projectIds)],
+  environmentIds: body.environmentIds === undefined ? null : [...new Set(body.environmentIds)],
+  // Unattended use is offered only to a request that asked for it, where it stays on unless switched off.
+  machine: row.machineRequested && body.machine !== false
+})
+
+/** The credential itself is made when it is fetched. */
+export const approve = Effect.fn("DeviceGrants.approve")(function* (needs: Needs, typed: string, body: ApproveDevice) {
+  const { audit, sql } = needs
+  const { caller, user } = yield* signedIn
+  const twice = body.teams.findIndex(({ teamId }, at) => body.teams.findIndex((t) => t.teamId === teamId) < at)
+  if (twice >= 0) return yield* new ValidationFailed({ field: `teams.${twice}.teamId` })
+  const { row } = yield* entered(needs, typed)
+  const approval = approvalOf(row, body)
+  const event = { actor: caller, action: "device.approve", target: targetOf(row) } as const
+  const own = new Map(caller.teams.map(({ id, role }) => [id, role ?? "viewer"]))
+  if (!approval.teams.every(({ teamId }) => own.has(teamId))) return yield* new TeamNotFound()
+  yield* seesRestrictions(needs, [...own.keys()], approval.projectIds, approval.environmentIds)
+  yield* checkRoles(own, approval.teams).pipe(
+    Effect.zipRight(
+      Effect.gen(function* () {
+        yield* recheck(needs, caller, user.id, approval.teams)
+        yield* decide(needs, row, user.id, approval)
+        const teamIds = approval.teams.map(({ teamId }) => teamId)
+        yield* audit.append(...inEachTeam(teamIds, { ...event, outcome: "allowed" }))
+      }).pipe(sql.withTransaction, Effect.catchTag("SqlError", Effect.die))
+    ),
+    Effect.catchTag("AboveRole", ({ teamId }) =>
+      Effect.zipRight(audit.record({ ...event, outcome: "denied", reason: Forbidden.code, teamId }), new Forbidden())
+    )
+  )
+  yield* DeviceEvents.announce(needs, row.id)
+  return { status: "approved" as const }
+})
+
+export const deny = Effect.fn("DeviceGrants.deny")(function* (needs: Needs, typed: string) {
+  const { audit, sql } = needs
+  const { caller, user } = yield* signedIn
+  const { row } = yield* entered(needs, typed)
+  yield* Effect.gen(function* () {
+    yield* decide(needs, row, user.id, { status: "denied" })
+    yield* audit.append({
+      actor: caller,
+      action: "device.deny",
+      outcome: "allowed",
+      teamId: null,
+      target: targetOf(row)
+    })
+  }).pipe(sql.withTransaction, Effect.catchTag("SqlError", Effect.die))
+  yield* DeviceEvents.announce(needs, row.id)
+  return { status: "denied" as const }
+})
