@@ -30,7 +30,8 @@ const stores = Layer.effect(
 const serverSide = Layer.succeed(ServerSide, {
   server: Effect.promise(() => import("./ServerPrograms.ts")),
   vault: Effect.promise(() => import("./VaultPrograms.ts")),
-  maintenance: Effect.promise(() => import("./MaintenancePrograms.ts"))
+  maintenance: Effect.promise(() => import("./MaintenancePrograms.ts")),
+  admin: Effect.promise(() => import("./AdminPrograms.ts"))
 })
 
 /** What the parser prints by itself: completions and the wizard. Its errors are told by us. */

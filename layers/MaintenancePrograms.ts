@@ -49,7 +49,7 @@ const reading = onVault.pipe(
   Layer.provideMerge(settled)
 )
 /** Entries of these programs stand in a stream of their own, sealed when the program ends. */
-const writing = AuditSeal.Default.pipe(
+export const writing = AuditSeal.Default.pipe(
   Layer.provideMerge(Audit.Default),
   Layer.provideMerge(onVault),
   Layer.provideMerge(Crypto.Default),
@@ -57,10 +57,10 @@ const writing = AuditSeal.Default.pipe(
   Layer.provideMerge(settled)
 )
 
-const asOperator = Effect.provideService(RequestInfo, { id: "cli", ip: "", userAgent: null, via: "cli" })
+export const asOperator = Effect.provideService(RequestInfo, { id: "cli", ip: "", userAgent: null, via: "cli" })
 
 /** Sentences of ours reach the operator; everything else is told without its text. */
-const ended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+export const ended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   effect.pipe(
     Effect.catchIf(
       (error): error is Extract<E, { readonly message: string }> =>

@@ -1,5 +1,6 @@
 /** Every command. `run` starts before many programs, so it can also be loaded without the others (`Cli.ts`). */
 import * as Command from "@effect/cli/Command"
+import { admin, adminHelp } from "./Admin.ts"
 import { audit, auditHelp } from "./Audit.ts"
 import { backup, backupHelp, backupWords, restore } from "./Backup.ts"
 import { doctor } from "./Doctor.ts"
@@ -34,6 +35,7 @@ const root = Command.make("ampoule").pipe(
     server,
     vault,
     migrate,
+    admin,
     audit,
     backup,
     restore
@@ -56,6 +58,7 @@ const help = Help.group(
   Help.node(server),
   vaultHelp,
   Help.node(migrate),
+  adminHelp,
   auditHelp,
   backupHelp,
   Help.node(restore)

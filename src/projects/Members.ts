@@ -2,7 +2,6 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { Forbidden, MemberNotFound } from "#schema/Errors.ts"
 import { type TeamId, type UserId, UserIdOut } from "#schema/Ids.ts"
@@ -13,11 +12,10 @@ import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import { AppConfig } from "#src/AppConfig.ts"
-import { issue } from "#src/credentials/Issue.ts"
+import * as ResetLink from "#src/credentials/ResetLink.ts"
 import { Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
-import { days } from "#src/Days.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 
@@ -39,9 +37,6 @@ const MemberRow = Schema.Struct({
   deactivatedAt: Schema.NullOr(Schema.DateFromSelf)
 })
 type MemberRow = typeof MemberRow.Type
-
-/** A reset link opens an account: it works for a day, not longer. */
-const resetLife = days(1)
 
 const recordOf = ({ active, email, name, role, userId }: MemberRow): Member => ({ userId, email, name, role, active })
 const managers: ReadonlySet<Role> = new Set<Role>(["owner", "admin"])
@@ -207,7 +202,7 @@ const passwordResetLink = Effect.fn("Members.passwordResetLink")(function* (
   teamId: TeamId,
   userId: UserId
 ) {
-  const { audit, baseUrl, crypto, revocation, sql } = needs
+  const { audit, revocation } = needs
   const permit = yield* needs.access.team("members:manage", teamId, { audit: "password.reset_link" })
   return yield* change(
     needs,
@@ -221,23 +216,9 @@ const passwordResetLink = Effect.fn("Members.passwordResetLink")(function* (
           message: "You can make a password link only for a person whom you manage in all of their teams."
         })
       }
-      const now = yield* DateTime.nowAsDate
-      const { proof, text } = yield* issue(crypto, "pr")
-      yield* revocation.resetLinksOf(userId)
-      yield* Rows.run(
-        sql`INSERT INTO password_resets ${sql.insert({
-          id: yield* crypto.uuid,
-          lookup_id: proof.lookupId,
-          salt: proof.salt,
-          hash: proof.hash,
-          user_id: userId,
-          created_by: self.userId,
-          created_at: now,
-          expires_at: new Date(now.getTime() + resetLife)
-        })}`
-      )
+      const link = yield* ResetLink.create(needs, { userId, createdBy: self.userId })
       yield* audit.append(eventAbout(permit, userId, member.email))
-      return Redacted.make(`${baseUrl}/reset?code=${Redacted.value(text)}`)
+      return link.url
     })
   )
 })

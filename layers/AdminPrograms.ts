@@ -1,0 +1,56 @@
+/** The programs that help people to their accounts (`src/cli/AdminPrograms.ts`): settings of the server, no server. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { Audit } from "#src/access/Audit.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import type { AdminPrograms } from "#src/cli/AdminPrograms.ts"
+import { CliFailure } from "#src/cli/Failure.ts"
+import * as Operator from "#src/credentials/Operator.ts"
+import { Revocation } from "#src/credentials/Revocation.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { asOperator, ended, writing } from "./MaintenancePrograms.ts"
+
+const onDatabase = Layer.provideMerge(Revocation.Default, writing)
+
+const needs = Effect.gen(function* () {
+  const made: Operator.Needs = {
+    sql: yield* SqlClient.SqlClient,
+    crypto: yield* Crypto,
+    audit: yield* Audit,
+    revocation: yield* Revocation,
+    baseUrl: (yield* AppConfig).baseUrl
+  }
+  return made
+})
+
+const notFound = () =>
+  new CliFailure({
+    message: "There is no account with this e-mail address.",
+    hint: "`ampoule admin users` lists the accounts."
+  })
+
+const lastOwner = ({ teams }: Operator.LastOwner) =>
+  new CliFailure({
+    message: `The person is the last active owner of ${teams.join(", ")}.`,
+    hint: "Make another member an owner first, or say --even-last-owner."
+  })
+
+export const users: AdminPrograms["users"] = (options) =>
+  Effect.flatMap(needs, (made) => Operator.list(made, options)).pipe(asOperator, Effect.provide(onDatabase), ended)
+
+export const resetLink: AdminPrograms["resetLink"] = (email) =>
+  Effect.flatMap(needs, (made) => Operator.resetLink(made, email)).pipe(
+    Effect.catchTag("AccountNotFound", notFound),
+    asOperator,
+    Effect.provide(onDatabase),
+    ended
+  )
+
+export const removeUser: AdminPrograms["removeUser"] = (email, options) =>
+  Effect.flatMap(needs, (made) => Operator.removeUser(made, email, options)).pipe(
+    Effect.catchTags({ AccountNotFound: notFound, LastOwner: lastOwner }),
+    asOperator,
+    Effect.provide(onDatabase),
+    ended
+  )

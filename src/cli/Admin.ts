@@ -1,0 +1,150 @@
+/** `ampoule admin`: what only the operator can do for people and their accounts. Runs where the server runs. */
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { Email } from "#schema/Values.ts"
+import type { UserAccount } from "./AdminPrograms.ts"
+import * as Ask from "./Ask.ts"
+import { usage } from "./Failure.ts"
+import * as Help from "./Help.ts"
+import * as Shared from "./Options.ts"
+import { json, note, out, plain, table } from "./Output.ts"
+import { adminPrograms } from "./ServerSide.ts"
+
+const maxListed = 1_000
+
+const email = Args.text({ name: "EMAIL" }).pipe(Args.withDescription("E-mail address of the account"))
+const decodeEmail = Schema.decodeUnknownOption(Email)
+/** As the server stores it. */
+const stored = (address: string) =>
+  Option.match(decodeEmail(address), {
+    onNone: () => Effect.fail(usage("EMAIL takes an e-mail address.")),
+    onSome: Effect.succeed
+  })
+
+const where =
+  "It runs on the server's machine, with the server's settings; with the embedded database the server is stopped first. The audit trail records it as done by the system."
+
+const recordOf = ({ createdAt, email, id, memberships, name }: UserAccount) => ({
+  id,
+  email,
+  name,
+  createdAt: createdAt.toISOString(),
+  teams: memberships.map(({ active, role, teamId, teamName }) => ({ id: teamId, name: teamName, role, active }))
+})
+
+const teamsOf = ({ memberships }: UserAccount): string =>
+  memberships.map(({ active, role, teamName }) => `${teamName} (${role}${active ? "" : ", inactive"})`).join(", ")
+
+const users = Command.make(
+  "users",
+  {
+    search: Options.text("search").pipe(
+      Options.withDescription("Only accounts whose e-mail address contains this text"),
+      Options.optional
+    ),
+    limit: Options.integer("limit").pipe(
+      Options.withDescription("At most so many accounts, up to 1000; 100 unless said"),
+      Options.withDefault(100)
+    ),
+    json: Shared.json
+  },
+  (options) =>
+    Effect.gen(function* () {
+      const { limit } = options
+      if (limit < 1 || limit > maxListed) return yield* usage(`--limit takes a number from 1 to ${maxListed}.`)
+      const programs = yield* adminPrograms
+      // One more than asked for shows whether there are more.
+      const accounts = yield* programs.users({
+        search: Option.getOrElse(options.search, () => ""),
+        limit: limit + 1
+      })
+      const listed = accounts.slice(0, limit)
+      if (options.json) return yield* json({ items: listed.map(recordOf), hasMore: accounts.length > limit })
+      yield* out(
+        table(
+          ["E-MAIL", "NAME", "SINCE", "TEAMS"],
+          listed.map((account) => [
+            account.email,
+            account.name,
+            account.createdAt.toISOString().slice(0, 10),
+            teamsOf(account)
+          ])
+        )
+      )
+      if (accounts.length > limit) yield* note("There are more accounts: use --search, or a larger --limit.")
+    })
+).pipe(
+  Command.withDescription(
+    Shared.describe("List the accounts of this server and the teams that they belong to.", {
+      more: [where],
+      examples: ["ampoule admin users", "ampoule admin users --search @example.com --json"]
+    })
+  )
+)
+
+const resetLink = Command.make("reset-link", { json: Shared.json, email }, (options) =>
+  Effect.gen(function* () {
+    const programs = yield* adminPrograms
+    const link = yield* programs.resetLink(yield* stored(options.email))
+    const url = Redacted.value(link.url)
+    if (options.json) return yield* json({ resetUrl: url, expiresAt: link.expiresAt.toISOString() })
+    yield* out(`${url}\n`)
+    yield* note(
+      `The link sets a new password, once, until ${link.expiresAt.toISOString()}. It opens the account: hand it to the person only.`
+    )
+  })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Print a link with which a person sets a new password: for an owner who lost theirs.", {
+      more: [
+        "Using the link ends the person's sessions, CLI logins and connected agents, and revokes the API tokens that they created.",
+        where
+      ],
+      examples: ["ampoule admin reset-link ada@example.com"]
+    })
+  )
+)
+
+const removeUser = Command.make(
+  "remove-user",
+  {
+    evenLastOwner: Options.boolean("even-last-owner").pipe(
+      Options.withDescription("Also when a team is left without an active owner")
+    ),
+    yes: Shared.yes,
+    json: Shared.json,
+    email
+  },
+  (options) =>
+    Effect.gen(function* () {
+      const programs = yield* adminPrograms
+      const address = yield* stored(options.email)
+      const question = `Remove the account of ${plain(address)} from this server, for good?`
+      if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
+      const removed = yield* programs.removeUser(address, { evenLastOwner: options.evenLastOwner })
+      if (options.json) return yield* json({ removed: recordOf(removed) })
+      const teams = removed.memberships.length === 0 ? "" : ` It belonged to ${plain(teamsOf(removed))}.`
+      yield* note(`The account of ${plain(removed.email)} is removed.${teams} The address can be invited anew.`)
+    })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Remove an account: for an e-mail address that another person took.", {
+      more: [
+        "The person leaves all teams; sessions, CLI logins and connected agents end, and the API tokens that they created are revoked. Secrets and the audit trail stay. The address is free: who owns it can be invited.",
+        where
+      ],
+      examples: ["ampoule admin remove-user mallory@example.com", "ampoule admin remove-user cfo@example.com --yes"]
+    })
+  )
+)
+
+export const admin = Command.make("admin").pipe(
+  Command.withDescription("Help people to their accounts, on the server's machine: users, reset links, removal."),
+  Command.withSubcommands([users, resetLink, removeUser])
+)
+export const adminHelp = Help.group(admin, Help.node(users), Help.node(resetLink), Help.node(removeUser))

@@ -1,0 +1,146 @@
+/**
+ * What the operator of a server may do to accounts, where nobody else can: an owner who forgot the password, an address that
+ * another person took. The trail records it as done by the system, in every team that the person belongs to.
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Data from "effect/Data"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
+import { Role } from "#schema/Scopes.ts"
+import type { Audit } from "#src/access/Audit.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Rows from "#src/Rows.ts"
+import * as KnownDevices from "./KnownDevices.ts"
+import * as ResetLink from "./ResetLink.ts"
+import { type Revocation, revocationEvents } from "./Revocation.ts"
+import { inEachTeam } from "./TeamTrails.ts"
+
+export interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly audit: Audit
+  readonly revocation: Revocation
+  readonly baseUrl: string
+}
+
+export class AccountNotFound extends Data.TaggedError("AccountNotFound") {}
+/** The person is the last active owner of these teams. */
+export class LastOwner extends Data.TaggedError("LastOwner")<{ readonly teams: ReadonlyArray<string> }> {}
+
+const AccountRow = Schema.Struct({
+  id: UserIdOut,
+  email: Schema.String,
+  name: Schema.String,
+  createdAt: Schema.DateFromSelf,
+  memberships: Schema.Array(
+    Schema.Struct({ teamId: TeamIdOut, teamName: Schema.String, role: Role, active: Schema.Boolean })
+  )
+})
+export type Account = typeof AccountRow.Type
+
+const columns = `
+  u.id, u.email, u.name, u.created_at,
+  (SELECT coalesce(json_agg(json_build_object('teamId', t.id, 'teamName', t.name, 'role', m.role, 'active', m.active)
+      ORDER BY t.name, t.id), '[]'::json)
+    FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id) AS memberships
+  FROM users u`
+
+/** What an account without a person is called: its row stays, since others name it. */
+const removedDomain = "@removed.invalid"
+
+/** Accounts whose e-mail address contains `search`, in the order of their addresses. */
+export const list = Effect.fn("Operator.list")(function* (
+  { audit, sql }: Needs,
+  { limit, search }: { readonly search: string; readonly limit: number }
+) {
+  yield* audit.record({ actor: "system", action: "member.list", outcome: "allowed", teamId: null })
+  return yield* Rows.findAll(
+    AccountRow,
+    sql`
+      SELECT ${sql.literal(columns)}
+      WHERE u.email <> u.id::text || ${removedDomain} AND position(lower(${search}) in lower(u.email)) > 0
+      ORDER BY u.email LIMIT ${limit}`
+  )
+})
+
+/** Locked: the account's teams, then its memberships, in the order in which members change. */
+const lock = Effect.fnUntraced(function* ({ sql }: Needs, email: string) {
+  yield* Rows.run(sql`
+    SELECT t.id FROM teams t JOIN memberships m ON m.team_id = t.id JOIN users u ON u.id = m.user_id
+    WHERE u.email = ${email} ORDER BY t.id FOR NO KEY UPDATE OF t`)
+  const account = yield* Rows.findOne(
+    AccountRow,
+    sql`SELECT ${sql.literal(columns)} WHERE u.email = ${email} FOR NO KEY UPDATE OF u`
+  )
+  return account ?? (yield* new AccountNotFound())
+})
+
+const about = (account: Account) =>
+  ({
+    actor: "system",
+    outcome: "allowed",
+    target: { type: "user", id: account.id, name: account.email }
+  }) as const
+
+const teamIdsOf = (account: Account) => account.memberships.map((membership) => membership.teamId)
+
+/** A link that sets the person's password, for a day. */
+export const resetLink = Effect.fn("Operator.resetLink")((needs: Needs, email: string) =>
+  Effect.gen(function* () {
+    const account = yield* lock(needs, email)
+    const link = yield* ResetLink.create(needs, { userId: account.id, createdBy: null })
+    yield* needs.audit.append(...inEachTeam(teamIdsOf(account), { ...about(account), action: "password.reset_link" }))
+    return link
+  }).pipe(needs.sql.withTransaction, Effect.catchTag("SqlError", Effect.die))
+)
+
+const TeamNameRow = Schema.Struct({ name: Schema.String })
+
+const teamsWithoutAnotherOwner = ({ sql }: Needs, userId: UserId) =>
+  Effect.map(
+    Rows.findAll(
+      TeamNameRow,
+      sql`
+        SELECT t.name FROM memberships m JOIN teams t ON t.id = m.team_id
+        WHERE m.user_id = ${userId} AND m.role = 'owner' AND m.active AND NOT EXISTS (
+          SELECT 1 FROM memberships o
+          WHERE o.team_id = m.team_id AND o.user_id <> m.user_id AND o.role = 'owner' AND o.active)
+        ORDER BY t.name LIMIT 100`
+    ),
+    (rows) => rows.map((row) => row.name)
+  )
+
+/** Ends everything that the account gave, and frees its address. The row stays, for what it once made. */
+const end = Effect.fnUntraced(function* ({ revocation, sql }: Needs, account: Account) {
+  const { id } = account
+  yield* Rows.run(sql`DELETE FROM memberships WHERE user_id = ${id}`)
+  yield* revocation.linksBy(id, null)
+  yield* revocation.resetLinksOf(id)
+  yield* revocation.sessionsOf(id)
+  const revoked = yield* revocation.tokensOf(id, null)
+  yield* revocation.grantsOf(id)
+  yield* KnownDevices.forget({ sql }, id)
+  yield* Rows.run(sql`
+    UPDATE users SET email = ${`${id}${removedDomain}`}, name = 'Removed', password_hash = '',
+      updated_at = ${yield* DateTime.nowAsDate}
+    WHERE id = ${id}`)
+  return revoked
+})
+
+/** `evenLastOwner`: also when a team is left without an active owner. */
+export const removeUser = Effect.fn("Operator.removeUser")(
+  (needs: Needs, email: string, options: { readonly evenLastOwner: boolean }) =>
+    Effect.gen(function* () {
+      const account = yield* lock(needs, email)
+      const teams = yield* teamsWithoutAnotherOwner(needs, account.id)
+      if (teams.length > 0 && !options.evenLastOwner) return yield* new LastOwner({ teams })
+      const revoked = yield* end(needs, account)
+      yield* needs.audit.append(
+        ...inEachTeam(teamIdsOf(account), { ...about(account), action: "member.remove" }),
+        ...revocationEvents("system", revoked)
+      )
+      return account
+    }).pipe(needs.sql.withTransaction, Effect.catchTag("SqlError", Effect.die))
+)
