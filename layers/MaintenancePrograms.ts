@@ -12,9 +12,12 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 import { version } from "#schema/Api.ts"
 import { Audit } from "#src/access/Audit.ts"
-import * as AuditKeeping from "#src/access/AuditKeeping.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import { cut } from "#src/access/TrailCut.ts"
+import { exportTrail } from "#src/access/TrailExport.ts"
+import { acceptRestore } from "#src/access/TrailRestore.ts"
+import * as TrailVerification from "#src/access/TrailVerification.ts"
 import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import * as Backup from "#src/backup/Backup.ts"
 import * as Restore from "#src/backup/Restore.ts"
@@ -67,7 +70,7 @@ export const ended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
         typeof error === "object" &&
         error !== null &&
         "_tag" in error &&
-        (error._tag === "KeepingRefused" || error._tag === "SealedFileRefused"),
+        (error._tag === "TrailRefused" || error._tag === "SealedFileRefused"),
       (error) => new CliFailure({ message: error.message })
     ),
     orFailure
@@ -91,7 +94,7 @@ const common = Effect.fnUntraced(function* (asked: VerifyAsked) {
 export const auditVerify: MaintenancePrograms["auditVerify"] = (asked) =>
   Effect.gen(function* () {
     const vault = yield* Vault
-    return yield* AuditKeeping.verify({ ...(yield* common(asked)), vault, values: asked.values })
+    return yield* TrailVerification.verify({ ...(yield* common(asked)), vault, values: asked.values })
   }).pipe(Effect.provide(reading), ended)
 
 export const auditExport: MaintenancePrograms["auditExport"] = (asked) =>
@@ -99,7 +102,7 @@ export const auditExport: MaintenancePrograms["auditExport"] = (asked) =>
     const sql = yield* SqlClient.SqlClient
     const audit = yield* Audit
     const now = yield* Clock.currentTimeMillis
-    const entries = yield* AuditKeeping.exportTrail({ ...asked, now })
+    const entries = yield* exportTrail({ ...asked, now })
     yield* sql.withTransaction(
       audit.append({
         actor: "system",
@@ -113,18 +116,20 @@ export const auditExport: MaintenancePrograms["auditExport"] = (asked) =>
   }).pipe(asOperator, Effect.provide(writing), ended)
 
 export const auditCut: MaintenancePrograms["auditCut"] = (asked) =>
-  Effect.flatMap(common(asked), (options) =>
-    AuditKeeping.cut(asked.before, { ...options, removed: asked.removed })
-  ).pipe(asOperator, Effect.provide(writing), ended)
-
-export const auditAccept: MaintenancePrograms["auditAccept"] = (asked, decide) =>
-  Effect.flatMap(common(asked), (options) => AuditKeeping.acceptRestore(options, decide)).pipe(
+  Effect.flatMap(common(asked), (options) => cut(asked.before, { ...options, removed: asked.removed })).pipe(
     asOperator,
     Effect.provide(writing),
     ended
   )
 
-export const auditKeys: MaintenancePrograms["auditKeys"] = Effect.flatMap(Vault, AuditKeeping.vaultKeys).pipe(
+export const auditAccept: MaintenancePrograms["auditAccept"] = (asked, decide) =>
+  Effect.flatMap(common(asked), (options) => acceptRestore(options, decide)).pipe(
+    asOperator,
+    Effect.provide(writing),
+    ended
+  )
+
+export const auditKeys: MaintenancePrograms["auditKeys"] = Effect.flatMap(Vault, TrailVerification.vaultKeys).pipe(
   Effect.provide(reading),
   ended
 )
@@ -223,7 +228,7 @@ export const restore: MaintenancePrograms["restore"] = (asked) =>
     if (opened !== null && opened.refused.length > 0) {
       problems.push(`${opened.refused.length} data keys do not open, the first is ${opened.refused[0] ?? ""}.`)
     }
-    const trail = yield* AuditKeeping.verify({
+    const trail = yield* TrailVerification.verify({
       vault: null,
       keys: [],
       checkpoints: [],

@@ -4,12 +4,20 @@ import type { SqlError } from "@effect/sql/SqlError"
 import * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import type { ParseError } from "effect/ParseResult"
+import * as Predicate from "effect/Predicate"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
+import * as AuditAlarm from "./AuditAlarm.ts"
+import * as SqlStreams from "./AuditStreamRows.ts"
+import * as Streams from "./AuditStreams.ts"
 import * as GroupCommit from "./GroupCommit.ts"
 import * as Outbox from "./Outbox.ts"
 import { RequestInfo, type RequestOrigin } from "./RequestInfo.ts"
@@ -50,10 +58,10 @@ interface Entry {
   readonly event: AuditEvent
 }
 
-interface Head {
-  readonly seq: number
-  readonly hash: Buffer
-}
+/** Shorter than the time after which others take a process for dead. */
+const silenceMillis = Chain.deadAfterMillis - 60_000
+/** What was under way when a stream was left has ended by then, one way or the other. */
+const settledMillis = 30_000
 
 export const actorOf = (
   actor: AuditEvent["actor"]
@@ -114,171 +122,294 @@ const insideTransaction = Effect.contextWith((context: Context.Context<never>) =
   context.unsafeMap.has(SqlClient.TransactionConnection.key)
 )
 
-/** The streams that this process writes, as it knows them itself: what the database says of them is not believed. */
-interface Own {
-  readonly readStream: string
-  /** Undefined after a failure, until it is read back. */
-  readHead: Head | undefined
-  readonly writeStream: string
-  /** Hashes given out by number; a transaction that was rolled back leaves one that never stood. */
-  readonly written: Map<number, Array<Buffer>>
+// Each process writes streams of its own, so that no lock orders processes. Reads go group-committed through one with
+// its head in memory; writes go through one whose head row their transactions lock.
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly own: Streams.OwnStreams
+  readonly alarm: AuditAlarm.AuditAlarm
+  /** Open when enough entries came to seal before the time. */
+  readonly due: Effect.Latch
+  /** Entries since the last seal. */
+  readonly unsealed: { count: number }
 }
+
+type CommittingNeeds = Needs & {
+  readonly commit: (entries: ReadonlyArray<Entry>) => Effect.Effect<void, SqlError | ParseError>
+}
+
+const toEntry = ({ crypto }: Needs, event: AuditEvent): Effect.Effect<Entry> =>
+  Effect.gen(function* () {
+    const origin = yield* RequestInfo
+    return { id: yield* crypto.uuid, at: yield* Clock.currentTimeMillis, origin, event }
+  })
+
+const grew = ({ due, unsealed }: Needs, entries: number) => {
+  unsealed.count += entries
+  if (unsealed.count >= Chain.anchorEntries) due.unsafeOpen()
+}
+
+const link = (entries: ReadonlyArray<Entry>, stream: string, head: Streams.Position) => {
+  let { hash, seq } = head
+  const rows = entries.map((entry) => {
+    seq++
+    const body = canonicalBody(entry, stream, seq)
+    hash = Chain.chain(hash, body)
+    return { entry, seq, body, hash }
+  })
+  return { rows, head: { seq, hash } }
+}
+
+/** The hot statement of every read: typed here, since it returns no rows to decode. */
+const insert = (sql: SqlClient.SqlClient, stream: string, rows: ReturnType<typeof link>["rows"]) => sql`
+  INSERT INTO audit_entries
+    (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash)
+  SELECT ${stream}::uuid, * FROM unnest(
+    ${rows.map((r) => r.seq)}::bigint[],
+    ${rows.map((r) => r.entry.id)}::uuid[],
+    ${rows.map((r) => new Date(r.entry.at).toISOString())}::timestamptz[],
+    ${rows.map((r) => r.entry.event.teamId)}::uuid[],
+    ${rows.map((r) => r.entry.event.projectId ?? null)}::uuid[],
+    ${rows.map((r) => r.entry.event.environmentId ?? null)}::uuid[],
+    ${rows.map((r) => r.entry.event.environment ?? null)}::text[],
+    ${rows.map((r) => actorOf(r.entry.event.actor).id)}::text[],
+    ${rows.map((r) => r.entry.event.action)}::text[],
+    ${rows.map((r) => r.body)}::text[],
+    ${rows.map((r) => r.hash)}::bytea[]
+  )`
+
+/** `closeAt`: when the stream that is left may be closed; undefined: it was closed by another process. */
+const leave = Effect.fnUntraced(function* (
+  { crypto, due, own }: Needs,
+  stream: Streams.ReadStream | Streams.WriteStream,
+  closeAt: number | undefined
+) {
+  // The vault is to know the new stream before anything can happen to this process.
+  if (Streams.leave(own, stream, yield* crypto.uuid, closeAt)) due.unsafeOpen()
+})
+
+/**
+ * A process that could not say for long that it runs may have been taken for dead, and its streams closed: what comes
+ * goes into new ones.
+ */
+const renewAfterSilence = (needs: Needs, now: number) =>
+  Effect.suspend(() => {
+    const { own } = needs
+    if (own.aliveAt === undefined || now - own.aliveAt < silenceMillis) return Effect.void
+    own.aliveAt = now
+    const closeAt = now + settledMillis
+    return Effect.zipRight(leave(needs, own.read, closeAt), leave(needs, own.write, closeAt))
+  })
+
+/** An entry that this process did not write stands in a stream that it is writing. */
+const foreignEntry = (needs: Needs, stream: Streams.ReadStream | Streams.WriteStream) =>
+  Effect.zipRight(
+    needs.alarm.raise(stream.id, "a stream that this process writes holds an entry of somebody else"),
+    leave(needs, stream, 0)
+  )
+
+// --- reads and denials ---
+
+/** Compares what the database holds with what this process wrote, and returns the stream to write on. */
+const settleRead = Effect.fnUntraced(function* (needs: Needs, stream: Streams.ReadStream) {
+  const head = Option.getOrElse(yield* SqlStreams.lastEntry(needs.sql)(stream.id), () => Streams.beginning(stream))
+  if (Streams.isOwnRead(stream, head)) Streams.settleRead(stream, head)
+  else yield* foreignEntry(needs, stream)
+  return needs.own.read
+})
+
+const insertReads = (needs: Needs, stream: Streams.ReadStream, entries: ReadonlyArray<Entry>) =>
+  Effect.suspend(() => {
+    const linked = link(entries, stream.id, stream.committed)
+    const started = performance.now()
+    Streams.attempt(stream, linked.head)
+    return Effect.onExit(insert(needs.sql, stream.id, linked.rows), (exit) =>
+      Effect.sync(() => {
+        if (Exit.isFailure(exit)) {
+          stream.uncertain = true
+          return
+        }
+        Streams.settleRead(stream, linked.head)
+        Metrics.auditCommitted(linked.rows.length, performance.now() - started)
+        grew(needs, linked.rows.length)
+      })
+    )
+  })
+
+/** The number is taken: by an earlier statement of ours that was committed after all, or by somebody else. */
+const isTaken = ({ cause }: SqlError | ParseError) => Predicate.hasProperty(cause, "code") && cause.code === "23505"
+
+/** One after the other, so that the order of entries is the order of commits. */
+const commitBatch = (
+  needs: Needs,
+  batch: ReadonlyArray<ReadonlyArray<Entry>>
+): Effect.Effect<ReadonlyArray<void>, SqlError | ParseError> =>
+  Effect.gen(function* () {
+    const { own } = needs
+    yield* renewAfterSilence(needs, yield* Clock.currentTimeMillis)
+    const stream = own.read.uncertain ? yield* settleRead(needs, own.read) : own.read
+    const entries = batch.flat()
+    if (entries.length > 0) {
+      yield* insertReads(needs, stream, entries).pipe(
+        Effect.catchIf(isTaken, () =>
+          Effect.flatMap(settleRead(needs, stream), (current) => insertReads(needs, current, entries))
+        )
+      )
+    }
+    return batch.map(() => undefined)
+  })
+
+/**
+ * Commits the entries, together with those of concurrent requests, before it returns. For reads and denials, and
+ * never inside a transaction: the entry would wait for a connection that the transaction may be holding.
+ */
+const record = Effect.fnUntraced(function* (needs: CommittingNeeds, ...events: ReadonlyArray<AuditEvent>) {
+  if (events.length === 0) return
+  if (yield* insideTransaction) return yield* Effect.dieMessage("an audit entry of its own inside a transaction")
+  yield* Effect.orDie(needs.commit(yield* Effect.forEach(events, (event) => toEntry(needs, event))))
+})
+
+// --- writes ---
+
+/** The stream whose head this transaction now holds, and that head. `again`: how often another stream may be tried. */
+const lockHead = (
+  needs: Needs,
+  now: number,
+  again: number
+): Effect.Effect<{ readonly stream: Streams.WriteStream; readonly head: Streams.Position }, SqlError | ParseError> =>
+  Effect.gen(function* () {
+    const { sql } = needs
+    const stream = needs.own.write
+    const locked = SqlStreams.lockedHead(sql)
+    let row = yield* locked(stream.id)
+    if (Option.isNone(row)) {
+      yield* SqlStreams.open(sql, stream.id, Streams.beginning(stream), now)
+      row = yield* locked(stream.id)
+    }
+    if (Option.isSome(row) && !row.value.followed && Streams.isOwnWrite(stream, row.value)) {
+      return { stream, head: row.value }
+    }
+    yield* foreignEntry(needs, stream)
+    return again === 0
+      ? yield* Effect.dieMessage("every stream of the audit trail is written by somebody else")
+      : yield* lockHead(needs, now, again - 1)
+  })
+
+/**
+ * Adds the entries to the caller's transaction: they commit with the change or not at all. Call it last, since it
+ * holds the head of the stream until the transaction ends.
+ */
+const append = Effect.fnUntraced(function* (needs: Needs, ...events: ReadonlyArray<AuditEvent>) {
+  if (events.length === 0) return
+  const { sql } = needs
+  const entries = yield* Effect.forEach(events, (event) => toEntry(needs, event))
+  const told = entries.flatMap(toldOf)
+  if (told.length > 0) yield* Outbox.enqueue(sql, told)
+  const now = yield* Clock.currentTimeMillis
+  yield* renewAfterSilence(needs, now)
+  const { head, stream } = yield* lockHead(needs, now, 1)
+  const linked = link(entries, stream.id, head)
+  Streams.written(stream, linked.head)
+  yield* insert(sql, stream.id, linked.rows)
+  yield* SqlStreams.move(sql, stream.id, linked.head)
+  grew(needs, linked.rows.length)
+}, Effect.orDie)
+
+// --- for the service that has heads sealed ---
+
+const sealsTaken = ({ due, unsealed }: Needs) =>
+  Effect.sync(() => {
+    unsealed.count = 0
+    due.unsafeClose()
+  })
+
+/** Reads the write stream's head; one that this process did not write is an alarm. */
+const settleWrite = Effect.fnUntraced(function* (needs: Needs, stream: Streams.WriteStream) {
+  const row = yield* SqlStreams.head(needs.sql)(stream.id)
+  const head = Option.getOrElse(row, () => ({ ...Streams.beginning(stream), followed: false }))
+  if (!head.followed && Streams.isOwnWrite(stream, head)) Streams.settleWrite(stream, head)
+  else yield* foreignEntry(needs, stream)
+})
+
+/**
+ * The heads of both streams that this process knows to be its own and committed, also while a commit is under way.
+ * `look`: compare the read stream with the database although nothing failed.
+ */
+const ownHeads = Effect.fnUntraced(function* (needs: CommittingNeeds, look: boolean) {
+  const { own } = needs
+  if (look) own.read.uncertain = true
+  // In the queue of commits, so that nothing moves meanwhile.
+  if (own.read.uncertain) yield* needs.commit([])
+  yield* settleWrite(needs, own.write)
+  return [Streams.headOf(own.read), Streams.headOf(own.write)] as const
+})
+
+/** The last head of a stream left behind that is this process's own. */
+const lastOwnHead = Effect.fnUntraced(function* ({ sql }: Needs, { stream }: Streams.LeftStream) {
+  if (stream.kind === "write") {
+    const written = yield* SqlStreams.lastWritten(sql, stream)
+    if (Option.isSome(written)) Streams.settleWrite(stream, written.value)
+  } else if (stream.uncertain) {
+    const last = yield* SqlStreams.lastEntry(sql)(stream.id)
+    if (Option.isSome(last) && Streams.isOwnRead(stream, last.value)) Streams.settleRead(stream, last.value)
+  }
+  return Streams.headOf(stream)
+})
+
+const toClose = ({ own }: Needs, now: number) => Effect.sync(() => own.left.filter(({ closeAt }) => closeAt <= now))
+const closed = ({ own }: Needs, left: Streams.LeftStream) =>
+  Effect.sync(() => {
+    own.left = own.left.filter((one) => one !== left)
+  })
+
+/** A stream that is not as this process left it, or that another process has closed, is written no more. */
+const leaveAltered = (needs: Needs, stream: string, what: string) =>
+  Effect.suspend(() => {
+    const own = [needs.own.read, needs.own.write].find(({ id }) => id === stream)
+    return Effect.zipRight(needs.alarm.raise(stream, what), own === undefined ? Effect.void : leave(needs, own, 0))
+  })
+const leaveClosed = (needs: Needs, streams: ReadonlyArray<string>) =>
+  Effect.forEach(
+    [needs.own.read, needs.own.write].filter(({ id }) => streams.includes(id)),
+    (stream) => leave(needs, stream, undefined),
+    { discard: true }
+  )
 
 export class Audit extends Effect.Service<Audit>()("access/Audit", {
   effect: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
     const crypto = yield* Crypto
-
-    // Each process writes streams of its own, so that no lock orders processes (security 3.9). Reads go group-committed
-    // through one with its head in memory; writes go through one whose head row their transactions lock.
-    const open = Effect.gen(function* () {
-      const readStream = yield* crypto.uuid
-      const made: Own = {
-        readStream,
-        readHead: { seq: 0, hash: Chain.genesis(readStream) },
-        writeStream: yield* crypto.uuid,
-        written: new Map()
-      }
-      return made
-    })
-    let own = yield* open
-    const due = Effect.unsafeMakeLatch()
-    let sinceSeal = 0
-    const grew = (entries: number) => {
-      sinceSeal += entries
-      if (sinceSeal >= Chain.anchorEntries) due.unsafeOpen()
+    const needs: Needs = {
+      sql: yield* SqlClient.SqlClient,
+      crypto,
+      own: {
+        read: Streams.openRead(yield* crypto.uuid),
+        write: Streams.openWrite(yield* crypto.uuid),
+        left: [],
+        aliveAt: undefined
+      },
+      alarm: AuditAlarm.make(),
+      due: Effect.unsafeMakeLatch(),
+      unsealed: { count: 0 }
     }
-
-    const toEntry = (event: AuditEvent): Effect.Effect<Entry> =>
-      Effect.gen(function* () {
-        const origin = yield* RequestInfo
-        return { id: yield* crypto.uuid, at: yield* Clock.currentTimeMillis, origin, event }
-      })
-
-    const link = (entries: ReadonlyArray<Entry>, stream: string, head: Head) => {
-      let { hash, seq } = head
-      const rows = entries.map((entry) => {
-        seq++
-        const body = canonicalBody(entry, stream, seq)
-        hash = Chain.chain(hash, body)
-        return { entry, seq, body, hash }
-      })
-      return { rows, head: { seq, hash } }
-    }
-
-    const insert = (stream: string, rows: ReturnType<typeof link>["rows"]) => sql`
-      INSERT INTO audit_entries
-        (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash)
-      SELECT ${stream}::uuid, * FROM unnest(
-        ${rows.map((r) => r.seq)}::bigint[],
-        ${rows.map((r) => r.entry.id)}::uuid[],
-        ${rows.map((r) => new Date(r.entry.at).toISOString())}::timestamptz[],
-        ${rows.map((r) => r.entry.event.teamId)}::uuid[],
-        ${rows.map((r) => r.entry.event.projectId ?? null)}::uuid[],
-        ${rows.map((r) => r.entry.event.environmentId ?? null)}::uuid[],
-        ${rows.map((r) => r.entry.event.environment ?? null)}::text[],
-        ${rows.map((r) => actorOf(r.entry.event.actor).id)}::text[],
-        ${rows.map((r) => r.entry.event.action)}::text[],
-        ${rows.map((r) => r.body)}::text[],
-        ${rows.map((r) => r.hash)}::bytea[]
-      )`
-
-    /** The last entry by the index: else a long stream is read whole, just when the database comes back. */
-    const recoverHead = (stream: string) =>
-      Effect.map(
-        sql<{ readonly seq: number; readonly hash: Buffer }>`
-          SELECT seq::float8 AS seq, hash FROM (
-            (SELECT seq, hash FROM audit_entries WHERE stream = ${stream} ORDER BY seq DESC LIMIT 1)
-            UNION ALL SELECT seq, hash FROM audit_cuts WHERE stream = ${stream}
-          ) AS last ORDER BY last.seq DESC LIMIT 1`,
-        (rows): Head => rows[0] ?? { seq: 0, hash: Chain.genesis(stream) }
-      )
     const commit = yield* GroupCommit.make({
       maxBatch: 256,
       maxInFlight: 1,
-      run: (batch: ReadonlyArray<ReadonlyArray<Entry>>): Effect.Effect<ReadonlyArray<void>, SqlError> =>
-        Effect.gen(function* () {
-          const mine = own
-          const head = mine.readHead ?? (yield* recoverHead(mine.readStream))
-          // Until the insert is known to stand, the head is unknown: after a failure it is read back, never guessed.
-          mine.readHead = undefined
-          const linked = link(batch.flat(), mine.readStream, head)
-          const started = performance.now()
-          yield* insert(mine.readStream, linked.rows)
-          Metrics.auditCommitted(linked.rows.length, performance.now() - started)
-          mine.readHead = linked.head
-          grew(linked.rows.length)
-          return batch.map(() => undefined)
-        })
+      run: (batch: ReadonlyArray<ReadonlyArray<Entry>>) => commitBatch(needs, batch)
     })
-
-    /**
-     * Commits the entries, together with those of concurrent requests, before it returns. For reads and denials, and
-     * never inside a transaction: the entry would wait for a connection that the transaction may be holding.
-     */
-    const record = Effect.fnUntraced(function* (...events: ReadonlyArray<AuditEvent>) {
-      if (events.length === 0) return
-      if (yield* insideTransaction) return yield* Effect.dieMessage("an audit entry of its own inside a transaction")
-      yield* Effect.orDie(commit(yield* Effect.forEach(events, toEntry)))
-    })
-
-    /**
-     * Adds the entries to the caller's transaction: they commit with the change or not at all. Call it last, since it
-     * holds the head of the stream until the transaction ends.
-     */
-    const append = Effect.fnUntraced(function* (...events: ReadonlyArray<AuditEvent>) {
-      if (events.length === 0) return
-      const entries = yield* Effect.forEach(events, toEntry)
-      const told = entries.flatMap(toldOf)
-      if (told.length > 0) yield* Outbox.enqueue(sql, told)
-      const { writeStream, written } = own
-      const lockHead = sql<{ readonly seq: number; readonly hash: Buffer }>`
-        SELECT seq::float8 AS seq, hash FROM audit_streams WHERE id = ${writeStream} FOR UPDATE`
-      let rows = yield* lockHead
-      if (rows.length === 0) {
-        yield* sql`
-          INSERT INTO audit_streams (id, seq, hash, created_at)
-          VALUES (${writeStream}, 0, ${Chain.genesis(writeStream)}, ${new Date(entries[0].at)}) ON CONFLICT DO NOTHING`
-        rows = yield* lockHead
-      }
-      const linked = link(entries, writeStream, rows[0])
-      yield* insert(writeStream, linked.rows)
-      yield* sql`UPDATE audit_streams SET seq = ${linked.head.seq}, hash = ${linked.head.hash} WHERE id = ${writeStream}`
-      const { hash, seq } = linked.head
-      written.set(seq, [...(written.get(seq) ?? []), hash])
-      grew(linked.rows.length)
-    }, Effect.orDie)
-
-    /** For the service that has heads sealed. */
+    const { own } = needs
     const seals = {
+      ...methods({ ...needs, commit }, { ownHeads, toClose, lastOwnHead, closed, leaveAltered, leaveClosed }),
+      alarm: needs.alarm,
       /** Waits until enough entries came to seal before the time. */
-      due: due.await,
-      taken: Effect.sync(() => {
-        sinceSeal = 0
-        due.unsafeClose()
-      }),
-      streams: Effect.sync(() => [own.readStream, own.writeStream] as const),
-      /** Undefined: not known for certain just now. */
-      readHead: Effect.sync((): Chain.Head | undefined =>
-        own.readHead === undefined ? undefined : { stream: own.readStream, ...own.readHead }
-      ),
-      /** The write stream's head in the database, when this process wrote it; undefined when somebody else did. */
-      writeHead: Effect.gen(function* () {
-        const { writeStream, written } = own
-        const [row] = yield* sql<Head>`SELECT seq::float8 AS seq, hash FROM audit_streams WHERE id = ${writeStream}`
-        if (row === undefined) return { stream: writeStream, seq: 0, hash: Chain.genesis(writeStream) }
-        const { hash, seq } = row
-        if (written.get(seq)?.some((known) => known.equals(hash)) !== true) return undefined
-        for (const earlier of written.keys()) if (earlier < seq) written.delete(earlier)
-        const head: Chain.Head = { stream: writeStream, seq, hash }
-        return head
-      }),
-      /** Another process took this one for dead and closed its streams: what comes goes into new ones. */
-      renew: Effect.map(open, (fresh) => {
-        own = fresh
-      })
+      due: needs.due.await,
+      taken: sealsTaken(needs),
+      /** The stream of reads, the stream of writes. */
+      streams: Effect.sync(() => [own.read.id, own.write.id] as const),
+      /** Streams that this process wrote and has still to close. */
+      leftStreams: Effect.sync(() => own.left.map(({ stream }) => stream.id)),
+      alive: (at: number) => Effect.sync(() => void (own.aliveAt = at))
     }
-
-    return { record, append, seals } as const
+    return { ...methods({ ...needs, commit }, { record, append }), seals } as const
   })
 }) {}

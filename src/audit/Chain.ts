@@ -44,11 +44,18 @@ export const sealText = (head: Head, final: boolean): Uint8Array => {
   )
 }
 
-/** Milliseconds between two seals of a busy stream, and entries after which one is made sooner: what a cut tail can hide in. */
+/**
+ * A stream is sealed every so many milliseconds, and as soon as so many entries have come since: what is cut off there
+ * before its seal is not noticed. While the vault is away nothing can be sealed, so that this is everything since then.
+ */
 export const anchorMillis = 10_000
 export const anchorEntries = 1_000
-/** What a killed process can have left unsealed: more entries, or longer a time, are not believed to be its own. */
-export const orphanEntries = 2 * anchorEntries
-export const orphanMillis = 60_000
-/** How old an entry may be that no seal covers yet: the anchor, a slow vault, and clocks that differ. */
+/** How old an entry may be that no seal covers yet, in a trail that is being sealed: the anchor, and clocks that differ. */
 export const graceMillis = 60_000
+/** How often a process says that it runs, and when others take one that does not for dead and close its streams. */
+export const heartbeatMillis = 60_000
+export const deadAfterMillis = 300_000
+/** How long the service goes on without its vault. */
+export const outageMillis = 900_000
+/** The time that entries under no seal can span: the vault was away as long as it may be, then their process ended. */
+export const tailMillis = outageMillis + deadAfterMillis

@@ -16,6 +16,7 @@ import * as Either from "effect/Either"
 import { createHash } from "node:crypto"
 import type { Head } from "./Chain.ts"
 import { sameBytes } from "./Chain.ts"
+import { type Problem, Problems } from "./Problems.ts"
 import * as SignedNote from "./SignedNote.ts"
 
 export const origin = "ampoule.audit/"
@@ -149,7 +150,7 @@ export interface Pin extends Head {
  */
 export class Reader {
   readonly pins = new Map<string, Pin>()
-  readonly problems: Array<string> = []
+  readonly #problems = new Problems()
   count = 0
   lastAt: number | undefined
   /** Beginnings of checkpoints that a crash left behind. */
@@ -162,10 +163,19 @@ export class Reader {
   readonly #acceptedAt = new Map<string, number>()
   #note: Array<string> = []
   #signed = false
+  /** Notes so far, whatever was found of them. */
+  #notes = 0
 
   constructor(keys: ReadonlyArray<SignedNote.NoteKey>, until = Number.POSITIVE_INFINITY) {
     this.#keys = keys
     this.#until = until
+  }
+
+  get problems(): ReadonlyArray<Problem> {
+    return this.#problems.listed
+  }
+  get problemCount(): number {
+    return this.#problems.count
   }
 
   line(line: string): void {
@@ -189,14 +199,15 @@ export class Reader {
       this.fragments++
       return
     }
+    this.#notes++
     const opened = SignedNote.open(note, this.#keys)
     if (Either.isLeft(opened)) {
-      this.problems.push(`Checkpoint ${this.count + this.problems.length + 1} of the file ${opened.left}.`)
+      this.#problems.say(`Checkpoint ${this.#notes} of the file ${opened.left}.`)
       return
     }
     const checkpoint = parse(opened.right)
     if (checkpoint === undefined) {
-      this.problems.push("A signed text of the file is no checkpoint.")
+      this.#problems.say("A signed text of the file is no checkpoint.")
       return
     }
     this.#take(checkpoint)
@@ -207,9 +218,9 @@ export class Reader {
     const { accepted, at, heads, root, size, writer } = checkpoint
     const before = this.#writers.get(writer) ?? newWriter(writer)
     if (size !== before.size + 1) {
-      this.problems.push(`Checkpoints of writer ${writer} are missing: after ${before.size} comes ${size}.`)
+      this.#problems.say(`Checkpoints of writer ${writer} are missing: after ${before.size} comes ${size}.`)
     } else if (!sameBytes(nextRoot(before.root, linesOf(checkpoint)), root)) {
-      this.problems.push(`Checkpoint ${size} of writer ${writer} does not continue the one before.`)
+      this.#problems.say(`Checkpoint ${size} of writer ${writer} does not continue the one before.`)
     }
     this.#writers.set(writer, { writer, size, root })
     if (at > this.#until) return
@@ -218,7 +229,7 @@ export class Reader {
       const known = this.pins.get(head.stream)
       if (at < (this.#acceptedAt.get(head.stream) ?? 0)) continue
       if (known !== undefined && known.seq === head.seq && !sameBytes(known.hash, head.hash)) {
-        this.problems.push(`Two checkpoints disagree about entry ${head.seq} of stream ${head.stream}.`)
+        this.#problems.say(`Two checkpoints disagree about entry ${head.seq} of stream ${head.stream}.`)
       }
       if (known === undefined || known.seq < head.seq) this.pins.set(head.stream, { ...head, at })
     }

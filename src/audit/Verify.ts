@@ -1,6 +1,8 @@
 /** Whether a trail is what was written: links, numbers, names, and whatever vouches for its heads from outside. */
-import { chain, genesis, type Head, orphanEntries, orphanMillis, sameBytes } from "./Chain.ts"
+import { chain, genesis, type Head, sameBytes, tailMillis } from "./Chain.ts"
 import type { Cut } from "./Checkpoint.ts"
+import { type Problem, Problems } from "./Problems.ts"
+import * as Tail from "./Tail.ts"
 
 /** The columns beside a body in the database, as text; they must say what the body says. */
 export type Columns = Readonly<Record<string, string | null>>
@@ -14,21 +16,14 @@ export interface Link {
   readonly columns?: Columns
 }
 
-export interface Problem {
-  /** Empty when no stream is concerned. */
-  readonly stream: string
-  readonly seq: number | null
-  readonly what: string
-}
-
 /** An entry that must be there with this hash. */
 export interface Expected extends Head {
   /** Who says so: "the seal", "the checkpoint". */
   readonly source: string
   /** Nothing may come after it. */
   readonly final?: boolean
-  /** Its process is dead and nobody closed the stream yet: a short tail under no seal is its own. */
-  readonly orphan?: boolean
+  /** Of a seal. */
+  readonly times?: Tail.SealTimes
 }
 
 export interface Options {
@@ -43,16 +38,18 @@ export interface Options {
   readonly openStart?: boolean
   /**
    * Set where seals are kept (the database): every entry must be under one, but for those younger than `grace`
-   * milliseconds at `now`.
+   * milliseconds at `now`, and those that a process may have left. `alone`: no other process uses the database.
    */
-  readonly sealed?: { readonly now: number; readonly grace: number }
+  readonly sealed?: { readonly now: number; readonly grace: number; readonly alone?: boolean }
 }
 
 export interface Report {
   readonly entries: number
   readonly streams: number
-  /** Entries so young that no seal covers them yet. */
+  /** Entries that wait for a seal. */
   readonly unsealed: number
+  /** Streams whose process ended before it could have its last entries sealed; another one closes them. */
+  readonly notClosed: number
   readonly from: number | undefined
   readonly to: number | undefined
   readonly problems: ReadonlyArray<Problem>
@@ -69,14 +66,22 @@ interface StreamState {
   sealedTo: number
   sealed: boolean
   final: boolean
-  orphan: boolean
+  times: Tail.SealTimes | undefined
   unsealed: number
   unsealedOldest: number
   unsealedNewest: number
   unsealedFirst: number
 }
 
-const listed = 100
+type Sealed = NonNullable<Options["sealed"]>
+
+/** Too young for a seal. */
+const isYoung = ({ unsealedNewest, unsealedOldest }: StreamState, { grace, now }: Sealed): boolean =>
+  unsealedOldest >= now - grace && unsealedNewest <= now + grace
+
+/** Its process ended, and no other one has closed the stream yet. */
+const isLeft = ({ times }: StreamState, { alone = false, now }: Sealed): boolean =>
+  times !== undefined && (alone || !Tail.isRunning(times, now))
 
 /** Body members, by the column that repeats them. */
 const repeated: Readonly<Record<string, string>> = {
@@ -107,8 +112,7 @@ export class Verifier {
   readonly #streams = new Map<string, StreamState>()
   readonly #expected = new Map<string, Array<Expected>>()
   readonly #cuts = new Map<string, Cut>()
-  readonly #problems: Array<Problem> = []
-  #problemCount = 0
+  readonly #problems = new Problems()
   #entries = 0
   #from: number | undefined
   #to: number | undefined
@@ -124,8 +128,7 @@ export class Verifier {
   }
 
   #problem(stream: string, seq: number | null, what: string) {
-    this.#problemCount++
-    if (this.#problems.length < listed) this.#problems.push({ stream, seq, what })
+    this.#problems.add({ stream, seq, what })
   }
 
   #begin(stream: string): StreamState {
@@ -146,10 +149,10 @@ export class Verifier {
       entries: 0,
       broken: false,
       waiting: expected.filter((one) => one.seq > begin.seq).sort((a, b) => a.seq - b.seq),
-      sealedTo: Math.max(0, ...seals.map((one) => one.seq)),
+      sealedTo: seals.reduce((last, one) => Math.max(last, one.seq), 0),
       sealed: seals.length > 0,
       final: seals.some((one) => one.final === true),
-      orphan: seals.some((one) => one.orphan === true),
+      times: seals.find((one) => one.times !== undefined)?.times,
       unsealed: 0,
       unsealedOldest: Number.POSITIVE_INFINITY,
       unsealedNewest: 0,
@@ -186,6 +189,7 @@ export class Verifier {
     state.hash = computed
     state.entries++
     const at = Date.parse(textOf(parsed["at"]) ?? "")
+    if (Number.isNaN(at)) return broken("has no time")
     this.#from = Math.min(at, this.#from ?? at)
     this.#to = Math.max(at, this.#to ?? at)
     while (state.waiting[0]?.seq === seq) {
@@ -215,6 +219,20 @@ export class Verifier {
     }
   }
 
+  /** Undefined: the entries under no seal can be what their process left, or has not had sealed yet. */
+  #unsealedProblem(state: StreamState, sealed: Sealed): string | undefined {
+    if (isYoung(state, sealed)) return undefined
+    const { times } = state
+    if (times === undefined) return "begins a stream that no seal knows: the vault never vouched for it"
+    const { unsealedNewest: newest, unsealedOldest: oldest } = state
+    const what =
+      Tail.implausible(times, { oldest, newest }) ??
+      (!isLeft(state, sealed) && (oldest < sealed.now - tailMillis || newest > sealed.now + sealed.grace)
+        ? "are under no seal, and too old to be waiting for one"
+        : undefined)
+    return what === undefined ? undefined : `and ${state.unsealed - 1} after it ${what}`
+  }
+
   /** A stream whose entries are all gone is met here. */
   finish(): Report {
     const { openEnd = false, openStart = false, sealed } = this.#options
@@ -222,6 +240,7 @@ export class Verifier {
       if (!this.#streams.has(stream) && !openStart) this.#begin(stream)
     }
     let unsealed = 0
+    let notClosed = 0
     for (const [stream, state] of this.#streams) {
       if (state.broken) continue
       const ahead = state.waiting.at(-1)
@@ -234,29 +253,23 @@ export class Verifier {
         )
       }
       if (sealed === undefined || state.unsealed === 0) continue
-      const young =
-        state.unsealedOldest >= sealed.now - sealed.grace && state.unsealedNewest <= sealed.now + sealed.grace
-      const left =
-        state.orphan && state.unsealed <= orphanEntries && state.unsealedNewest - state.unsealedOldest <= orphanMillis
-      if (young || left) unsealed += state.unsealed
-      else if (!state.sealed) {
-        this.#problem(stream, state.unsealedFirst, "begins a stream that no seal knows: the vault never vouched for it")
-      } else {
-        this.#problem(
-          stream,
-          state.unsealedFirst,
-          `and ${state.unsealed - 1} after it are under no seal, and too old to be waiting for one`
-        )
+      const what = this.#unsealedProblem(state, sealed)
+      if (what !== undefined) {
+        this.#problem(stream, state.unsealedFirst, what)
+        continue
       }
+      unsealed += state.unsealed
+      if (isLeft(state, sealed)) notClosed++
     }
     return {
       entries: this.#entries,
       streams: this.#streams.size,
       unsealed,
+      notClosed,
       from: this.#from,
       to: this.#to,
-      problems: this.#problems,
-      problemCount: this.#problemCount
+      problems: this.#problems.listed,
+      problemCount: this.#problems.count
     }
   }
 }

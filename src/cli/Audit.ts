@@ -4,19 +4,15 @@ import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import * as Stream from "effect/Stream"
-import * as Checkpoint from "#src/audit/Checkpoint.ts"
-import * as Export from "#src/audit/Export.ts"
-import type { Head } from "#src/audit/Chain.ts"
 import * as SignedNote from "#src/audit/SignedNote.ts"
-import { type Expected, type Problem, type Report, Verifier } from "#src/audit/Verify.ts"
 import * as Ask from "./Ask.ts"
+import { verifyFile } from "./AuditFile.ts"
+import { plural, print } from "./AuditReport.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal } from "./Output.ts"
+import { note, out, progress, progressDone, stdinIsTerminal, stdoutIsTerminal } from "./Output.ts"
 import { maintenancePrograms } from "./ServerSide.ts"
 
 const checkpoints = Options.text("checkpoints").pipe(
@@ -54,198 +50,45 @@ const entryProgress = (verb: string) => (entries: number) => progress(`${entries
 
 // --- verify ---
 
-interface Shown extends Report {
-  readonly cuts: ReadonlyArray<Checkpoint.Cut>
-  readonly seals: number | null
-  readonly checkpoints: { readonly count: number; readonly lastAt: number | undefined; readonly fragments: number }
-  /** What was not looked at, and why. */
-  readonly notes: ReadonlyArray<string>
+interface VerifyCommand {
+  readonly checkpoints: ReadonlyArray<string>
+  readonly publicKey: ReadonlyArray<string>
+  readonly values: boolean
+  readonly json: boolean
+  readonly file: Option.Option<string>
 }
 
-const time = (millis: number) => new Date(millis).toISOString()
-
-const sentence = ({ seq, stream, what }: Problem): string =>
-  stream === "" ? plain(what) : `Stream ${plain(stream)}${seq === null ? "" : `, entry ${seq}`}: ${plain(what)}.`
-
-const plural = (n: number, one: string, more = `${one}s`) => `${n} ${n === 1 ? one : more}`
-
-const report = Effect.fnUntraced(function* (shown: Shown, asJson: boolean) {
-  const whole = shown.problemCount === 0
-  if (asJson) {
-    yield* json({
-      verified: whole,
-      entries: shown.entries,
-      streams: shown.streams,
-      from: shown.from === undefined ? null : time(shown.from),
-      to: shown.to === undefined ? null : time(shown.to),
-      unsealed: shown.unsealed,
-      seals: shown.seals,
-      cuts: shown.cuts.map(({ before, seq, stream }) => ({ stream, seq, before })),
-      checkpoints: {
-        count: shown.checkpoints.count,
-        last: shown.checkpoints.lastAt === undefined ? null : time(shown.checkpoints.lastAt)
-      },
-      problemCount: shown.problemCount,
-      problems: shown.problems,
-      notes: shown.notes
-    })
-  } else {
-    const span = shown.from === undefined || shown.to === undefined ? "" : `, ${time(shown.from)} to ${time(shown.to)}`
-    const lines = [
-      `${plural(shown.entries, "entry", "entries")} in ${plural(shown.streams, "stream")}${span}`,
-      ...(shown.seals === null ? [] : [`${plural(shown.seals, "seal")} of the vault`]),
-      ...(shown.checkpoints.count === 0 || shown.checkpoints.lastAt === undefined
-        ? []
-        : [`${plural(shown.checkpoints.count, "signed checkpoint")}, the last of ${time(shown.checkpoints.lastAt)}`]),
-      ...(shown.cuts.length === 0
-        ? []
-        : [
-            `${plural(shown.cuts.length, "stream")} cut with leave: ${plural(
-              shown.cuts.reduce((sum, cut) => sum + cut.seq, 0),
-              "entry",
-              "entries"
-            )} before ${plain(
-              shown.cuts
-                .map(({ before }) => before)
-                .sort()
-                .at(-1) ?? ""
-            )}`
-          ]),
-      ...(shown.unsealed === 0 ? [] : [`${plural(shown.unsealed, "entry", "entries")} too young for a seal`]),
-      ...shown.notes,
-      ...shown.problems.slice(0, 20).map((problem) => `PROBLEM  ${sentence(problem)}`),
-      ...(shown.problemCount > 20 ? [`… and ${shown.problemCount - 20} more`] : [])
-    ]
-    for (const line of lines) yield* out(`${line}\n`)
-    if (whole) yield* out("The trail is whole.\n")
-  }
-  if (!whole) return yield* new CliFailure({ message: "The audit trail does not verify." })
-})
-
-const notAFile = (file: string) =>
-  new CliFailure({
-    message: `${file} is no export of an audit trail.`,
-    hint: "`ampoule audit export > trail.jsonl` writes one; CSV cannot be verified."
-  })
-
-/** The first lines say what the file is; entries follow. Bounded by the number of streams. */
-const verifyFile = Effect.fnUntraced(function* (
-  file: string,
-  given: { readonly checkpoints: ReadonlyArray<string>; readonly keys: ReadonlyArray<SignedNote.NoteKey> }
-) {
-  const fs = yield* FileSystem.FileSystem
-  const lines = (path: string) =>
-    fs.stream(path).pipe(
-      Stream.decodeText(),
-      Stream.splitLines,
-      Stream.mapError(() => new CliFailure({ message: `Cannot read ${path}.` }))
-    )
-  const problems: Array<Problem> = []
-  const cuts: Array<Checkpoint.Cut> = []
-  const expected: Array<Expected> = []
-  const starts = new Map<string, Head>()
-  const notes: Array<string> = []
-  let info: Export.ExportInfo | undefined
-  let verifier: Verifier | undefined
-  let entries = 0
-  let end: number | undefined
-  let reader = new Checkpoint.Reader([])
-
-  const begin = Effect.gen(function* () {
-    if (info === undefined) return yield* notAFile(file)
-    reader = new Checkpoint.Reader(given.keys, Date.parse(info.at))
-    for (const path of given.checkpoints) {
-      yield* Stream.runForEach(lines(path), (line) => Effect.sync(() => reader.line(line)))
-      reader.end()
-    }
-    for (const what of reader.problems) problems.push({ stream: "", seq: null, what })
-    for (const pin of reader.pins.values()) {
-      expected.push({ stream: pin.stream, seq: pin.seq, hash: pin.hash, source: `the checkpoint of ${time(pin.at)}` })
-    }
-    if (info.since !== null) notes.push(`Only from ${info.since} on: what is older is not in the file.`)
-    if (info.until !== null) notes.push(`Only up to ${info.until}: what is younger is not in the file.`)
-    return new Verifier({
-      expected,
-      cuts,
-      starts,
-      openEnd: info.until !== null,
-      openStart: info.since !== null || info.until !== null
-    })
-  })
-
-  yield* Stream.runForEach(
-    lines(file),
-    Effect.fnUntraced(function* (text) {
-      if (text === "") return
-      const line = Export.parse(text)
-      if (line === undefined) {
-        if (info === undefined) return yield* notAFile(file)
-        problems.push({ stream: "", seq: null, what: `Line ${entries + 1} of the entries is none.` })
-        return
+const verifyTrail = (options: VerifyCommand) =>
+  Effect.gen(function* () {
+    const keys = yield* keysOf(options.publicKey)
+    if (Option.isSome(options.file)) {
+      if (options.values) return yield* usage("--values needs the database: leave out FILE.")
+      if (options.checkpoints.length > 0 && keys.length === 0) {
+        return yield* usage(
+          "--checkpoints of a FILE needs --public-key.",
+          "`ampoule audit public-key > audit.pub`, on the machine of the server, prints the keys."
+        )
       }
-      if (end !== undefined) problems.push({ stream: "", seq: null, what: "Something follows the end of the export." })
-      switch (line.type) {
-        case "export":
-          info = line.info
-          return
-        case "cut": {
-          const opened = Checkpoint.openCut(line.note, given.keys)
-          if (Either.isRight(opened)) cuts.push(opened.right)
-          else if (given.keys.length > 0) {
-            problems.push({ stream: "", seq: null, what: `A cut of the file ${opened.left}.` })
-          } else {
-            // Unsigned for us: it still says where the stream goes on.
-            const claimed = Checkpoint.claimedCut(line.note)
-            if (claimed !== undefined) cuts.push(claimed)
-          }
-          return
-        }
-        case "seal":
-          expected.push({ ...line.head, source: "the seal in the file" })
-          return
-        case "start":
-          starts.set(line.head.stream, line.head)
-          return
-        case "end":
-          end = line.entries
-          return
-        case "entry": {
-          verifier ??= yield* begin
-          const place = Export.placeOf(line.body)
-          if (place === undefined) problems.push({ stream: "", seq: null, what: `Entry ${entries + 1} is none.` })
-          else verifier.add({ ...place, hash: line.hash, body: line.body })
-          entries++
-          if (entries % 1_000 === 0) yield* progress(`${entries} entries verified`)
-        }
-      }
-    })
-  )
-  yield* progressDone
-  verifier ??= yield* begin
-  const found = verifier.finish()
-  if (end === undefined) problems.push({ stream: "", seq: null, what: "The file ends in the middle." })
-  else if (end !== entries) {
-    problems.push({ stream: "", seq: null, what: `The file holds ${entries} entries and was written with ${end}.` })
-  }
-  if (given.checkpoints.length === 0) {
-    notes.push(
-      "No checkpoints were given: a trail that was rewritten as a whole, or ends too early, would not be noticed."
-    )
-  } else if (given.keys.length === 0) {
-    notes.push("Checkpoints were given without --public-key.")
-  }
-  if (cuts.length > 0 && given.keys.length === 0) notes.push("The cuts were not checked: that needs --public-key.")
-  const shown: Shown = {
-    ...found,
-    problems: [...problems, ...found.problems],
-    problemCount: problems.length + found.problemCount,
-    cuts,
-    seals: null,
-    checkpoints: reader,
-    notes
-  }
-  return shown
-})
+      return yield* print(
+        yield* verifyFile(options.file.value, { checkpoints: options.checkpoints, keys }),
+        options.json
+      )
+    }
+    const programs = yield* maintenancePrograms
+    const report = yield* programs
+      .auditVerify({
+        checkpoints: options.checkpoints,
+        publicKeys: keys,
+        values: options.values,
+        progress: entryProgress("verified")
+      })
+      .pipe(Effect.ensuring(progressDone))
+    const notes =
+      report.checkpoints.count > 0
+        ? []
+        : ["No checkpoint was found: an older copy of the database, or a deleted stream, is not noticed."]
+    yield* print({ ...report, notes }, options.json)
+  })
 
 const verify = Command.make(
   "verify",
@@ -261,43 +104,24 @@ const verify = Command.make(
       Args.optional
     )
   },
-  (options) =>
-    Effect.gen(function* () {
-      const keys = yield* keysOf(options.publicKey)
-      if (Option.isSome(options.file)) {
-        if (options.values) return yield* usage("--values needs the database: leave out FILE.")
-        return yield* report(
-          yield* verifyFile(options.file.value, { checkpoints: options.checkpoints, keys }),
-          options.json
-        )
-      }
-      const programs = yield* maintenancePrograms
-      const outcome = yield* programs
-        .auditVerify({
-          checkpoints: options.checkpoints,
-          publicKeys: keys,
-          values: options.values,
-          progress: entryProgress("verified")
-        })
-        .pipe(Effect.ensuring(progressDone))
-      const notes =
-        outcome.checkpoints.count > 0
-          ? []
-          : ["No checkpoints were found: an older copy of the whole database would not be noticed."]
-      yield* report({ ...outcome, notes }, options.json)
-    })
+  (options) => verifyTrail(options)
 ).pipe(
   Command.withDescription(
-    Shared.describe("Verify that the audit trail is what was written. Exit code 0: it is; 1: it is not.", {
-      more: [
-        "With FILE offline, from an export alone; --checkpoints and --public-key also find what was cut off or rewritten. Without FILE on the machine of the server, with its settings: seals of the vault, columns, checkpoints.",
-        "Entries of the last seconds (10 s, or 1,000 per stream) may wait for their seal and checkpoint: what is cut off there is not noticed."
-      ],
-      examples: [
-        "ampoule audit verify --values",
-        "ampoule audit verify trail.jsonl --checkpoints audit-checkpoints --public-key audit.pub"
-      ]
-    })
+    Shared.describe(
+      "Verify that the audit trail is what was written. Exit code 0: whole; 1: altered; 2: cannot tell.",
+      {
+        more: [
+          "With FILE offline, from an export alone, with --checkpoints and --public-key. Without FILE on the machine of the server, with its settings: seals of the vault, columns, checkpoints.",
+          "2 means that no checkpoint was found: an older copy of the database, or the deletion of a whole stream, would not be noticed. 0 also counts streams that are not closed yet, after a crash, and entries that wait for a seal; both are printed.",
+          "What is cut off before it has a seal is not noticed: 10 seconds or 1,000 entries of a stream, or everything since the vault went away."
+        ],
+        examples: [
+          "ampoule audit verify --values",
+          "ampoule audit verify --json | jq -r .result      # whole, altered or unknown",
+          "ampoule audit verify trail.jsonl --checkpoints audit-checkpoints --public-key audit.pub"
+        ]
+      }
+    )
   )
 )
 

@@ -85,6 +85,9 @@ export const auditCommitted = (entries: number, millis: number) => {
   auditSizes(entries)
 }
 
+const auditAlarms = counter("ampoule_audit_alarms_total", "Streams of the audit trail that were found altered.")
+export const auditAltered = () => auditAlarms(1)
+
 const authSizes = histogram("ampoule_auth_batch_size", "Credentials looked up by one statement.", sizes)
 export const credentialsLookedUp = (batch: number) => authSizes(batch)
 

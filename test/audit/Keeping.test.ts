@@ -13,7 +13,9 @@ import { CurrentCaller } from "#schema/Caller.ts"
 import { SecretKey, SecretText } from "#schema/Values.ts"
 import { VaultUnavailable } from "#schema/Vault.ts"
 import { Audit } from "#src/access/Audit.ts"
-import * as AuditKeeping from "#src/access/AuditKeeping.ts"
+import { cut as cutTrail } from "#src/access/TrailCut.ts"
+import { type Acceptance, acceptRestore } from "#src/access/TrailRestore.ts"
+import type { DatabaseReport } from "#src/access/TrailVerification.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { chain, genesis } from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -127,8 +129,7 @@ layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
         const of = (stream: string) => all.filter((row) => row.stream === stream)
         const entry = FastCheck.nat(all.length - 1).map((i) => all[i])
         const stream = FastCheck.constantFrom(...streams)
-        const wrong = (report: AuditKeeping.DatabaseReport, what: string) =>
-          assert.isAbove(report.problemCount, 0, what)
+        const wrong = (report: DatabaseReport, what: string) => assert.isAbove(report.problemCount, 0, what)
 
         yield* holds(FastCheck.tuple(entry, FastCheck.nat()), cases, ([row, where]) => {
           const at = 1 + (where % (row.body.length - 2))
@@ -454,7 +455,7 @@ layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
 
         // Refused while anything is wrong; then what is cut is said again, so that values verify as before.
         const cut = Effect.flatMap(TrailWorld.options, (options) =>
-          AuditKeeping.cut(new Date(options.now), { ...options, removed: () => Effect.void })
+          cutTrail(new Date(options.now), { ...options, removed: () => Effect.void })
         )
         yield* sql`UPDATE secrets SET version = 1 WHERE id = ${older[0].id}`
         assert.isTrue(Exit.isFailure(yield* Effect.exit(cut)))
@@ -504,15 +505,15 @@ layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
         yield* sql`DELETE FROM audit_seals WHERE stream = ${last.stream}`
         assert.isAbove((yield* verify()).problemCount, 0)
         const options = yield* TrailWorld.options
-        const seen: Array<AuditKeeping.Acceptance> = []
-        const decide = (answer: boolean) => (found: AuditKeeping.Acceptance) =>
+        const seen: Array<Acceptance> = []
+        const decide = (answer: boolean) => (found: Acceptance) =>
           Effect.sync(() => {
             seen.push(found)
             return answer
           })
-        assert.isFalse(yield* AuditKeeping.acceptRestore(options, decide(false)))
+        assert.isFalse(yield* acceptRestore(options, decide(false)))
         assert.isAbove((yield* verify()).problemCount, 0)
-        assert.isTrue(yield* AuditKeeping.acceptRestore(options, decide(true)))
+        assert.isTrue(yield* acceptRestore(options, decide(true)))
         assert.deepStrictEqual(
           seen[1].accepted.map(({ held, signed }) => [held.stream, held.seq, signed.seq]),
           [[last.stream, 1, 3]]
@@ -521,10 +522,10 @@ layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
         const [{ body }] = yield* sql<{ body: string }>`
           SELECT body FROM audit_entries WHERE action = 'audit.accept_restore' ORDER BY id LIMIT 1`
         assert.deepStrictEqual(JSON.parse(body).target, { type: "audit_stream", id: last.stream, name: "1 of 3" })
-        assert.isFalse(yield* AuditKeeping.acceptRestore(yield* TrailWorld.options, decide(true)))
+        assert.isFalse(yield* acceptRestore(yield* TrailWorld.options, decide(true)))
         // An altered database is no restored one.
         yield* sql`UPDATE audit_entries SET body = replace(body, '"A"', '"X"') WHERE stream = ${last.stream}`
-        assert.isTrue(Exit.isFailure(yield* Effect.exit(AuditKeeping.acceptRestore(options, decide(true)))))
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(acceptRestore(options, decide(true)))))
         yield* sql`UPDATE audit_entries SET body = replace(body, '"X"', '"A"') WHERE stream = ${last.stream}`
         yield* seal.now
         assert.deepStrictEqual((yield* verify()).problems, [])

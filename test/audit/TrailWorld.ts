@@ -12,7 +12,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Audit } from "#src/access/Audit.ts"
-import * as AuditKeeping from "#src/access/AuditKeeping.ts"
+import * as TrailVerification from "#src/access/TrailVerification.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Vault } from "#src/crypto/Vault.ts"
@@ -69,7 +69,7 @@ export const verify = (changes: { readonly values?: boolean; readonly later?: nu
   Effect.gen(function* () {
     const { now, ...rest } = yield* options
     const vault = yield* Vault
-    return yield* AuditKeeping.verify({
+    return yield* TrailVerification.verify({
       ...rest,
       vault,
       values: changes.values ?? false,
@@ -86,8 +86,8 @@ export const verifyTampered = <E, R>(
     const sql = yield* SqlClient.SqlClient
     const vault = yield* Vault
     const { checkpoints, now } = yield* options
-    const keys = yield* AuditKeeping.vaultKeys(vault)
-    const reader = yield* AuditKeeping.readCheckpoints(given.checkpoints === true ? checkpoints : [], keys)
+    const keys = yield* TrailVerification.vaultKeys(vault)
+    const reader = yield* TrailVerification.readCheckpoints(given.checkpoints === true ? checkpoints : [], keys)
     // A failure rolls back; what was found travels in it.
     const found = yield* sql
       .withTransaction(
@@ -96,7 +96,9 @@ export const verifyTampered = <E, R>(
           // The processes are as alive as they were.
           yield* sql`UPDATE audit_seals SET seen_at = seen_at + interval '1 day'`
           const options = { vault, values: given.values ?? false, alone: false, progress: () => Effect.void }
-          const report = yield* Effect.orDie(AuditKeeping.inspect({ ...options, now: now + 86_400_000 }, keys, reader))
+          const report = yield* Effect.orDie(
+            TrailVerification.inspect({ ...options, now: now + 86_400_000 }, keys, reader)
+          )
           return yield* Effect.fail(report)
         })
       )

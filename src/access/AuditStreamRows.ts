@@ -1,0 +1,65 @@
+/** Heads of audit streams as the database holds them: for comparison with what the process knows. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as SqlSchema from "@effect/sql/SqlSchema"
+import * as Schema from "effect/Schema"
+import type { Position, WriteStream } from "./AuditStreams.ts"
+
+/** `bytea`. */
+export const Bytes = Schema.Uint8ArrayFromSelf
+
+const PositionRow = Schema.Struct({ seq: Schema.Int, hash: Bytes })
+/** `followed`: entries stand behind the head, which its own writer never leaves there. */
+const HeadRow = Schema.Struct({ ...PositionRow.fields, followed: Schema.Boolean })
+
+/** The last entry of a stream, or the last one that was cut off with leave. */
+export const lastEntry = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findOne({
+    Request: Schema.String,
+    Result: PositionRow,
+    execute: (stream) => sql`
+      SELECT seq, hash FROM (
+        (SELECT seq, hash FROM audit_entries WHERE stream = ${stream} ORDER BY seq DESC LIMIT 1)
+        UNION ALL SELECT seq, hash FROM audit_cuts WHERE stream = ${stream}
+      ) AS last ORDER BY last.seq DESC LIMIT 1`
+  })
+
+const headColumns = (sql: SqlClient.SqlClient) =>
+  sql.literal(`
+  s.seq, s.hash, EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = s.id AND e.seq > s.seq) AS followed`)
+
+/** The head of a stream of writes. */
+export const head = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findOne({
+    Request: Schema.String,
+    Result: HeadRow,
+    execute: (stream) => sql`SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ${stream}`
+  })
+
+/** The same, kept from other transactions until this one ends. */
+export const lockedHead = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findOne({
+    Request: Schema.String,
+    Result: HeadRow,
+    execute: (stream) => sql`SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ${stream} FOR UPDATE`
+  })
+
+export const open = (sql: SqlClient.SqlClient, stream: string, beginning: Position, now: number) => sql`
+  INSERT INTO audit_streams (id, seq, hash, created_at)
+  VALUES (${stream}, ${beginning.seq}, ${beginning.hash}, ${new Date(now)}) ON CONFLICT DO NOTHING`
+
+export const move = (sql: SqlClient.SqlClient, stream: string, { hash, seq }: Position) =>
+  sql`UPDATE audit_streams SET seq = ${seq}, hash = ${hash} WHERE id = ${stream}`
+
+/** The last of the positions given out that was committed. */
+export const lastWritten = (sql: SqlClient.SqlClient, { id, written }: WriteStream) => {
+  const all = [...written].flatMap(([seq, hashes]) => hashes.map((hash) => ({ seq, hash })))
+  return SqlSchema.findOne({
+    Request: Schema.Void,
+    Result: PositionRow,
+    execute: () => sql`
+      SELECT e.seq, e.hash FROM audit_entries e
+      JOIN unnest(${all.map(({ seq }) => seq)}::bigint[], ${all.map(({ hash }) => hash)}::bytea[]) AS own (seq, hash)
+        ON e.seq = own.seq AND e.hash = own.hash
+      WHERE e.stream = ${id} ORDER BY e.seq DESC LIMIT 1`
+  })(undefined)
+}

@@ -1,0 +1,153 @@
+/** The file of signed checkpoints: which heads it already names, and what is added to it. */
+import { isPlatformError, type PlatformError } from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import { dirname } from "node:path"
+import * as Chain from "#src/audit/Chain.ts"
+import * as Checkpoint from "#src/audit/Checkpoint.ts"
+import * as SignedNote from "#src/audit/SignedNote.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import { inTime, type Vault } from "#src/crypto/Vault.ts"
+import type { AuditAlarm } from "./AuditAlarm.ts"
+import * as SealRows from "./AuditSealRows.ts"
+
+/** Rows of `audit_seals` that did not move are looked at again this often (milliseconds). */
+const fullPass = 600_000
+
+/** What this process knows of the file. */
+interface FileState {
+  writer: Checkpoint.WriterState
+  /** The last number of each stream that the file names. */
+  readonly named: Map<string, number>
+  /** How far the file was read. */
+  readTo: number
+  /** When all seals were looked at, and when any. */
+  lastPass: number
+  lastLook: number
+  /** The operator was told that the file cannot be written. */
+  warned: boolean
+}
+
+export interface Needs {
+  readonly path: string
+  readonly fs: FileSystem.FileSystem
+  readonly sql: SqlClient.SqlClient
+  readonly vault: Vault["Type"]
+  readonly crypto: Crypto
+  readonly alarm: AuditAlarm
+  readonly state: FileState
+}
+
+export const make = (needs: Omit<Needs, "state">): Effect.Effect<Needs> =>
+  Effect.map(needs.crypto.uuid, (id) => ({
+    ...needs,
+    state: {
+      writer: Checkpoint.newWriter(id),
+      named: new Map(),
+      readTo: 0,
+      lastPass: Number.NEGATIVE_INFINITY,
+      lastLook: 0,
+      warned: false
+    }
+  }))
+
+/** The text as a note signed by the vault. */
+export const signed = (vault: Vault["Type"], text: string) =>
+  Effect.map(inTime(vault.signCheckpoint(new TextEncoder().encode(text))), ({ publicKey, rootKeyId, signature }) =>
+    SignedNote.print(text, SignedNote.noteKey(Checkpoint.keyName(rootKeyId), publicKey), signature)
+  )
+
+/** Reads what other processes added. A file that was replaced is read anew. */
+const readOn = Effect.fnUntraced(function* ({ fs, path, state }: Needs) {
+  const size = (yield* fs.exists(path)) ? Number((yield* fs.stat(path)).size) : 0
+  if (size < state.readTo) {
+    state.readTo = 0
+    state.named.clear()
+  }
+  if (size === state.readTo) return
+  yield* fs.stream(path, { offset: FileSystem.Size(state.readTo) }).pipe(
+    Stream.decodeText(),
+    Stream.splitLines,
+    Stream.runForEach((line) =>
+      Effect.sync(() => {
+        const [word, stream = "", seq = ""] = line.split(" ")
+        if (word === "head" && Number(seq) > (state.named.get(stream) ?? 0)) state.named.set(stream, Number(seq))
+      })
+    )
+  )
+  state.readTo = size
+})
+
+/** Signs and appends; on disk when it returns. */
+export const write = Effect.fnUntraced(function* (
+  needs: Needs,
+  content: Pick<Checkpoint.Checkpoint, "heads" | "accepted">
+) {
+  const { crypto, fs, path, state, vault } = needs
+  const at = yield* Clock.currentTimeMillis
+  const { next, text } = Checkpoint.text(state.writer, { at, ...content })
+  const note = yield* signed(vault, text)
+  yield* fs.makeDirectory(dirname(path), { recursive: true, mode: 0o700 })
+  yield* Effect.scoped(
+    Effect.gen(function* () {
+      const handle = yield* fs.open(path, { flag: "a", mode: 0o600 })
+      // In one write, so that processes that share the file do not mix their notes.
+      yield* handle.writeAll(new TextEncoder().encode(`${note}\n`))
+      yield* handle.sync
+    })
+  ).pipe(
+    // How much of it was written is not known: another writer begins at 1.
+    Effect.tapError(() => Effect.map(crypto.uuid, (id) => (state.writer = Checkpoint.newWriter(id))))
+  )
+  state.writer = next
+  for (const { seq, stream } of content.heads) state.named.set(stream, seq)
+})
+
+/** Another process that shares the file was here just now. */
+const isFresh = Effect.fnUntraced(function* ({ fs, path }: Needs, now: number) {
+  if (!(yield* fs.exists(path))) return false
+  const { mtime } = yield* fs.stat(path)
+  const age = now - (Option.getOrUndefined(mtime)?.getTime() ?? 0)
+  return age >= 0 && age < Chain.anchorMillis * 0.8
+})
+
+/** Heads whose seals moved since the last look and which the file does not name yet. */
+const newHeads = Effect.fnUntraced(function* ({ alarm, sql, state, vault }: Needs, since: number) {
+  const heads: Array<Chain.Head> = []
+  for (const row of yield* SealRows.sealedSince(sql)(new Date(since))) {
+    if ((state.named.get(row.stream) ?? 0) >= row.seq) continue
+    if (yield* SealRows.genuine(vault, row)) heads.push(row)
+    else yield* alarm.raise(row.stream, "the seal of a stream is wrong")
+  }
+  return heads
+})
+
+/** `force`: also when another process wrote just now. */
+export const checkpoint = Effect.fnUntraced(function* (needs: Needs, force: boolean) {
+  const { state } = needs
+  const now = yield* Clock.currentTimeMillis
+  if (!force && (yield* isFresh(needs, now))) return
+  yield* readOn(needs)
+  const whole = now - state.lastPass > fullPass
+  const heads = yield* newHeads(needs, whole ? 0 : state.lastLook - 2 * Chain.heartbeatMillis)
+  if (heads.length > 0) yield* write(needs, { heads, accepted: [] })
+  state.lastLook = now
+  if (whole) state.lastPass = now
+})
+
+/** The seals are made all the same; the operator is warned once, and again after it worked in between. */
+export const orWarn = <E, R>({ state }: Needs, work: Effect.Effect<void, E | PlatformError, R>) =>
+  work.pipe(
+    Effect.tap(() => Effect.sync(() => (state.warned = false))),
+    Effect.tapError((error) => {
+      const warn = !state.warned && isPlatformError(error)
+      state.warned ||= warn
+      return warn
+        ? Effect.logWarning("Checkpoints of the audit trail cannot be written; check AMPOULE_AUDIT_CHECKPOINTS")
+        : Effect.void
+    })
+  )

@@ -1,0 +1,164 @@
+/** Verifying an exported trail, offline. */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Stream from "effect/Stream"
+import type { Head } from "#src/audit/Chain.ts"
+import * as Checkpoint from "#src/audit/Checkpoint.ts"
+import * as Export from "#src/audit/Export.ts"
+import { Problems } from "#src/audit/Problems.ts"
+import type * as SignedNote from "#src/audit/SignedNote.ts"
+import { type Expected, Verifier } from "#src/audit/Verify.ts"
+import { time, type VerifyReport } from "./AuditReport.ts"
+import { CliFailure } from "./Failure.ts"
+import { progress, progressDone } from "./Output.ts"
+
+export interface FileOptions {
+  readonly checkpoints: ReadonlyArray<string>
+  readonly keys: ReadonlyArray<SignedNote.NoteKey>
+}
+
+/** What was read of the file so far. Bounded by the number of streams. */
+interface FileState {
+  readonly file: string
+  readonly options: FileOptions
+  readonly problems: Problems
+  readonly cuts: Array<Checkpoint.Cut>
+  readonly expected: Array<Expected>
+  readonly starts: Map<string, Head>
+  info: Export.ExportInfo | undefined
+  /** From the first entry on. */
+  verifier: Verifier | undefined
+  reader: Checkpoint.Reader
+  entries: number
+  /** What the last line says; undefined: not read yet. */
+  end: number | undefined
+}
+
+const notAnExport = (file: string) =>
+  new CliFailure({
+    message: `${file} is no export of an audit trail.`,
+    hint: "`ampoule audit export > trail.jsonl` writes one; CSV cannot be verified."
+  })
+
+const linesOf = (path: string) =>
+  Stream.unwrap(
+    Effect.map(FileSystem.FileSystem, (fs) =>
+      fs.stream(path).pipe(
+        Stream.decodeText(),
+        Stream.splitLines,
+        Stream.mapError(() => new CliFailure({ message: `Cannot read ${path}.` }))
+      )
+    )
+  )
+
+/** The lines before the first entry say what the file is; with them the verifier can begin. */
+const begin = Effect.fnUntraced(function* (state: FileState) {
+  const { cuts, expected, file, info, options, problems, starts } = state
+  if (info === undefined) return yield* notAnExport(file)
+  state.reader = new Checkpoint.Reader(options.keys, Date.parse(info.at))
+  for (const path of options.checkpoints) {
+    yield* Stream.runForEach(linesOf(path), (line) => Effect.sync(() => state.reader.line(line)))
+    state.reader.end()
+  }
+  problems.addReport(state.reader)
+  for (const { at, hash, seq, stream } of state.reader.pins.values()) {
+    expected.push({ stream, seq, hash, source: `the checkpoint of ${time(at)}` })
+  }
+  const openEnd = info.until !== null
+  return new Verifier({ expected, cuts, starts, openEnd, openStart: openEnd || info.since !== null })
+})
+
+const readCut = ({ cuts, options, problems }: FileState, note: string) => {
+  const opened = Checkpoint.openCut(note, options.keys)
+  if (Either.isRight(opened)) return void cuts.push(opened.right)
+  if (options.keys.length > 0) return problems.say(`A cut of the file ${opened.left}.`)
+  // Its signature is not checked: it still says where the stream goes on.
+  const claimed = Checkpoint.claimedCut(note)
+  if (claimed !== undefined) cuts.push(claimed)
+}
+
+const readEntry = Effect.fnUntraced(function* (state: FileState, hash: Uint8Array, body: string) {
+  const verifier = (state.verifier ??= yield* begin(state))
+  const place = Export.placeOf(body)
+  if (place === undefined) state.problems.say(`Line ${state.entries + 1} of the entries is no entry.`)
+  else verifier.add({ ...place, hash, body })
+  state.entries++
+  if (state.entries % 1_000 === 0) yield* progress(`${state.entries} entries verified`)
+})
+
+const readLine = Effect.fnUntraced(function* (state: FileState, text: string) {
+  if (text === "") return
+  const line = Export.parse(text)
+  if (line === undefined) {
+    if (state.info === undefined) return yield* notAnExport(state.file)
+    return state.problems.say(`Line ${state.entries + 1} of the entries is no entry.`)
+  }
+  if (state.end !== undefined) state.problems.say("Something follows the end of the export.")
+  switch (line.type) {
+    case "export":
+      state.info = line.info
+      return
+    case "cut":
+      return readCut(state, line.note)
+    case "seal":
+      state.expected.push({ ...line.head, source: "the seal in the file" })
+      return
+    case "start":
+      state.starts.set(line.head.stream, line.head)
+      return
+    case "end":
+      state.end = line.entries
+      return
+    case "entry":
+      return yield* readEntry(state, line.hash, line.body)
+  }
+})
+
+const notesOf = ({ cuts, info, options }: FileState): ReadonlyArray<string> => [
+  ...(info?.since === null || info === undefined
+    ? []
+    : [`The file begins at ${info.since}: older entries are not in it.`]),
+  ...(info?.until === null || info === undefined
+    ? []
+    : [`The file ends at ${info.until}: younger entries are not in it.`]),
+  ...(options.checkpoints.length > 0
+    ? []
+    : ["No checkpoints were given: a trail that was rewritten as a whole, or ends too early, is not noticed."]),
+  ...(cuts.length > 0 && options.keys.length === 0 ? ["The cuts were not checked: that needs --public-key."] : [])
+]
+
+export const verifyFile = Effect.fnUntraced(function* (file: string, options: FileOptions) {
+  const problems = new Problems()
+  const state: FileState = {
+    file,
+    options,
+    problems,
+    cuts: [],
+    expected: [],
+    starts: new Map(),
+    info: undefined,
+    verifier: undefined,
+    reader: new Checkpoint.Reader([]),
+    entries: 0,
+    end: undefined
+  }
+  yield* Stream.runForEach(linesOf(file), (text) => readLine(state, text))
+  yield* progressDone
+  const verifier = state.verifier ?? (yield* begin(state))
+  const { end, entries } = state
+  if (end === undefined) problems.say("The file ends in the middle.")
+  else if (end !== entries) problems.say(`The file holds ${entries} entries and was written with ${end}.`)
+  const found = verifier.finish()
+  problems.addReport(found)
+  const report: VerifyReport = {
+    ...found,
+    problems: problems.listed,
+    problemCount: problems.count,
+    cuts: state.cuts,
+    seals: null,
+    checkpoints: state.reader,
+    notes: notesOf(state)
+  }
+  return report
+})
