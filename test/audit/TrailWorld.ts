@@ -5,12 +5,18 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Either from "effect/Either"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Ref from "effect/Ref"
+import * as Scope from "effect/Scope"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { VaultUnavailable } from "#schema/Vault.ts"
 import { Audit } from "#src/access/Audit.ts"
 import * as TrailVerification from "#src/access/TrailVerification.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
@@ -43,6 +49,20 @@ const config = Layer.effect(
   }))
 )
 
+/** Messages of log lines of level error, as an operator would get them. */
+export class Alarms extends Context.Tag("test/Alarms")<Alarms, Array<string>>() {}
+
+/** Replaces the log: what is an error is kept for the test. */
+export const alarms = Layer.unwrapEffect(
+  Effect.sync(() => {
+    const lines: Array<string> = []
+    const logger = Logger.make(({ logLevel, message }) => {
+      if (LogLevel.greaterThanEqual(logLevel, LogLevel.Error)) lines.push(String(message))
+    })
+    return Layer.merge(Layer.succeed(Alarms, lines), Logger.replace(Logger.defaultLogger, logger))
+  })
+)
+
 export const layer = AuditSeal.Default.pipe(
   Layer.provideMerge(Fixtures.secretsLayer),
   Layer.provideMerge(config),
@@ -54,6 +74,36 @@ export const otherProcess = Effect.map(
   Layer.build(Layer.fresh(Layer.provideMerge(AuditSeal.Default, Audit.Default))),
   (context) => ({ audit: Context.get(context, Audit), seal: Context.get(context, AuditSeal) })
 )
+
+/** The vault, as one process reaches it. */
+export const switchedVault = Effect.gen(function* () {
+  const vault = yield* Vault
+  const down = yield* Ref.make(false)
+  const guard = <A, E>(call: Effect.Effect<A, E>): Effect.Effect<A, E | VaultUnavailable> =>
+    Effect.flatMap(Ref.get(down), (down): Effect.Effect<A, E | VaultUnavailable> =>
+      down ? new VaultUnavailable({ reason: "down" }) : call
+    )
+  return {
+    down,
+    vault: Vault.of({
+      ...vault,
+      macAuditHead: (head) => guard(vault.macAuditHead(head)),
+      signCheckpoint: (text) => guard(vault.signCheckpoint(text))
+    })
+  }
+})
+
+/** A process with a vault of its own that can go away, and that can be killed: then it seals nothing any more. */
+export const mortalProcess = Effect.gen(function* () {
+  const scope = yield* Scope.make()
+  const { down, vault } = yield* switchedVault
+  const made = yield* otherProcess.pipe(Effect.provideService(Scope.Scope, scope), Effect.provideService(Vault, vault))
+  return {
+    ...made,
+    vaultIs: (state: "up" | "down") => Ref.set(down, state === "down"),
+    kill: Effect.zipRight(Ref.set(down, true), Scope.close(scope, Exit.void))
+  }
+})
 
 export const options = Effect.gen(function* () {
   return {
