@@ -225,8 +225,8 @@ describe("walls", () => {
       "src/projects/SealingKeys.ts",
       "src/projects/Members.ts",
       // Keys of the authorization server and of request states; bearers, which a stream checks again and again.
-      "src/oauth/Provider.ts",
-      "src/oauth/Storage.ts",
+      "src/oauth/Configuration.ts",
+      "src/oauth/TokenStores.ts",
       "src/mcp/ModernHttp.ts",
       "src/mcp/Credentials.ts",
       "src/mcp/Changes.ts",

@@ -14,7 +14,7 @@
  * other text (CREDENTIAL_INVALID). The trail keeps its entries.
  *
  * Elsewhere: device requests a day after their end (`DeviceGrants`), OAuth codes and tokens a day, consents 30 days
- * (`src/oauth/Storage.ts`), tokens and assertions of machines (`src/machines/Exchange.ts`), idempotency keys after 24
+ * (`src/oauth/Purge.ts`), tokens and assertions of machines (`src/machines/Exchange.ts`), idempotency keys after 24
  * hours and deleted secrets after 30 days (`src/secrets/Maintenance.ts`). API tokens that a person made stay: a revoked
  * one is answered 200 by `DELETE /me/token` however often, and an expired one is its team's to delete.
  */

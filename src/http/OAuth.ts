@@ -1,6 +1,6 @@
 /**
- * The authorization server's endpoints. What comes in is cut to what they take, the library answers, and every failure has
- * the shape of RFC 6749; where there is no client to tell, a page tells the person (OAuth 2.1 4.1.2.1).
+ * The authorization server's endpoints. A request is cut to what they take, the library responds, and every failure has the
+ * shape of RFC 6749. Where there is no client to send the error to, a page shows it to the person (OAuth 2.1 4.1.2.1).
  */
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -9,7 +9,6 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/Api.ts"
 import { isApiError } from "#schema/ApiError.ts"
-import { allScopes } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
@@ -18,7 +17,8 @@ import { pathOf, queryOf } from "#src/net/RequestPath.ts"
 import * as ClientMetadata from "#src/oauth/ClientMetadata.ts"
 import { isInteractionCookie } from "#src/oauth/Consent.ts"
 import * as Dispatch from "#src/oauth/Dispatch.ts"
-import { AuthorizationServer, defaultScopes } from "#src/oauth/Provider.ts"
+import * as Parameters from "#src/oauth/Parameters.ts"
+import { AuthorizationServer } from "#src/oauth/Provider.ts"
 import { judge } from "./ErrorEnvelope.ts"
 import { CurrentExchange } from "./RequestContext.ts"
 
@@ -36,17 +36,17 @@ const anyOrigin = { "access-control-allow-origin": "*", "access-control-expose-h
 const failure = (status: number, error: string, headers: Record<string, string> = {}): Response =>
   HttpServerResponse.unsafeJson({ error }, { status, headers: { "cache-control": "no-store", ...headers } })
 
-/** What a person reads when there is nowhere to send them; fixed texts, nothing of the request. */
-const sentences: Readonly<Record<string, string>> = {
-  invalid_client: "The program that sent you here is not known to Ampoule. Start again from it.",
-  invalid_redirect_uri: "The program that sent you here asked to be answered at an address it did not register.",
-  invalid_request: "The program that sent you here made a mistake in its request.",
-  server_error: "Something went wrong. Try again in a moment."
-}
+/** What the page says, by the error's code: fixed texts, nothing of the request. */
+const sentences: ReadonlyMap<string, string> = new Map([
+  ["invalid_client", "The program that sent you here is not known to Ampoule. Start again from it."],
+  ["invalid_redirect_uri", "The program that sent you here named a return address that it did not register."],
+  ["invalid_request", "The program that sent you here made an invalid request."],
+  ["server_error", "Something went wrong. Try again in a moment."]
+])
 
 const page = (status: number, error: string): Response =>
   HttpServerResponse.text(
-    `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Cannot connect - Ampoule</title><h1>Cannot connect</h1><p>${sentences[error] ?? "This request has expired or was answered already. Start again from the program that sent you here."}</p></html>`,
+    `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Cannot connect - Ampoule</title><h1>Cannot connect</h1><p>${sentences.get(error) ?? "This request has expired or was already answered. Start again from the program that sent you here."}</p></html>`,
     {
       status,
       contentType: "text/html; charset=utf-8",
@@ -66,251 +66,198 @@ const registrationOf = (body: unknown): string | Readonly<Record<string, unknown
   return ClientMetadata.problemOf(metadata) ?? metadata
 }
 
-/**
- * Parameters as our resource means them: its aliases are one resource, unknown scopes are dropped, none is the default.
- * Repeated parameters stay for the library to refuse.
- */
-const normalized = (
-  given: URLSearchParams,
-  { issuer, resource }: { readonly issuer: string; readonly resource: string },
-  scoped: boolean
-) => {
-  const params = new URLSearchParams(given)
-  const aliases = new Set([issuer, `${issuer}/`, resource, `${resource}/`])
-  const resources = params.getAll("resource").filter((one) => one !== "")
-  if (resources.length > 0) {
-    params.delete("resource")
-    for (const one of new Set(resources.map((uri) => (aliases.has(uri) ? resource : uri))))
-      params.append("resource", one)
-  }
-  const scopes = params.getAll("scope")
-  if (scopes.length <= 1) {
-    const asked = (scopes[0] ?? "").split(" ")
-    const ours = allScopes.filter((scope) => asked.includes(scope)).join(" ")
-    if (ours !== "") params.set("scope", ours)
-    else if (scoped) params.set("scope", defaultScopes)
-    else params.delete("scope")
-  }
-  return params
-}
-
-/** What an authorization is made of here. The library also knows OpenID Connect, whose parameters are unknown ones to us. */
-const authorizationParameters: ReadonlySet<string> = new Set([
-  "client_id",
-  "code_challenge",
-  "code_challenge_method",
-  "prompt",
-  "redirect_uri",
-  "request",
-  "request_uri",
-  "resource",
-  "response_mode",
-  "response_type",
-  "scope",
-  "state"
-])
-
-/** Unknown parameters are ignored, empty ones are absent (OAuth 2.1 3.1). Repeated ones stay for the library to refuse. */
-const authorizationOf = (given: URLSearchParams): URLSearchParams => {
-  const params = new URLSearchParams()
-  for (const [name, value] of given) {
-    if (authorizationParameters.has(name) && value !== "") params.append(name, value)
-  }
-  // A person is asked each time, whatever else the client wishes; that nobody may be asked is for the library to refuse.
-  if (params.getAll("prompt").every((prompt) => !prompt.split(" ").includes("none"))) params.delete("prompt")
-  const modes = params.getAll("response_mode")
-  if (modes.length === 1 && modes[0] !== "query") params.set("response_mode", "unsupported")
-  return params
-}
-
-/** The one error that the library names otherwise than RFC 6749 5.2. */
+/** The one error for which the library has another name than RFC 6749 5.2. */
 const grantTypeRefused = "requested grant type is not allowed for this client"
-const renamed = (answered: Dispatch.Answered): Dispatch.Answered =>
-  answered.status === 400 && answered.body.includes(grantTypeRefused)
+const withStandardError = (response: Dispatch.LibraryResponse): Dispatch.LibraryResponse =>
+  response.status === 400 && response.body.includes(grantTypeRefused)
     ? {
-        ...answered,
+        ...response,
         body: Buffer.from(JSON.stringify({ error: "unauthorized_client", error_description: grantTypeRefused }))
       }
-    : answered
+    : response
 
-const make = Effect.gen(function* () {
-  const server = yield* AuthorizationServer
-  const limiter = yield* RateLimiter
-  const { baseUrl } = yield* AppConfig
-  const secure = baseUrl.startsWith("https:")
+interface Needs {
+  readonly server: AuthorizationServer
+  readonly limiter: RateLimiter
+  readonly secure: boolean
+}
 
-  const limit = (what: string, policy: Policy) =>
-    Effect.flatMap(RequestInfo, ({ ip }) => limiter.take(`${what}:${addressBucket(ip)}`, policy))
+const limit = ({ limiter }: Needs, what: string, policy: Policy) =>
+  Effect.flatMap(RequestInfo, ({ ip }) => limiter.take(`${what}:${addressBucket(ip)}`, policy))
 
-  /** Lets the library answer. What went wrong inside (the database is away) is a defect here, not its 500. */
-  const dispatch = Effect.fnUntraced(function* (asked: Dispatch.Asked) {
-    const { callback, problemOf } = yield* server.instance
-    const request = Dispatch.requestOf(server.issuer, asked)
-    const { done, response } = Dispatch.responseTo(request)
-    const answered = yield* Effect.promise(async () => {
-      await callback(request, response)
-      return done
-    })
-    const problem = problemOf(request)
-    return problem === undefined ? answered : yield* Effect.die(problem)
+/** Lets the library respond. A failure inside it (the database is away) is a defect here instead of its 500. */
+const dispatch = Effect.fnUntraced(function* ({ server }: Needs, asked: Dispatch.LibraryRequest) {
+  const { callback, problemOf } = yield* server.instance
+  const request = Dispatch.requestOf(server.issuer, asked)
+  const { done, response } = Dispatch.responseTo(request)
+  const answered = yield* Effect.promise(async () => {
+    await callback(request, response)
+    return done
   })
+  const problem = problemOf(request)
+  return problem === undefined ? answered : yield* Effect.die(problem)
+})
 
-  const passed = ["location", "www-authenticate", "pragma"]
-  const respond = ({ body, headers, status }: Dispatch.Answered, extra: Record<string, string> = {}): Response => {
-    const kept: Record<string, string> = { "cache-control": "no-store", ...extra }
-    for (const name of passed) {
-      const value = headers[name]
-      if (typeof value === "string") kept[name] = value
-    }
-    const contentType = headers["content-type"]
-    const response =
-      body.length === 0
-        ? HttpServerResponse.empty({ status, headers: kept })
-        : HttpServerResponse.uint8Array(body, {
-            status,
-            headers: kept,
-            contentType: typeof contentType === "string" ? contentType : "application/json"
-          })
-    const cookies = Dispatch.cookiesOf(headers, isInteractionCookie)
-    return cookies.length === 0 ? response : withCookies(response, cookies)
+/** Sets the library's cookies with their texts unchanged, because it signs each name and value. */
+const withCookies = ({ secure }: Needs, response: Response, cookies: ReadonlyArray<string>): Response =>
+  cookies.reduce((to, cookie) => {
+    const [pair, ...attributes] = cookie.split(/;\s*/)
+    const cut = pair.indexOf("=")
+    const path = attributes.find((one) => /^path=/i.test(one))?.slice(5)
+    const expires = attributes.find((one) => /^expires=/i.test(one))?.slice(8)
+    return HttpServerResponse.unsafeSetCookie(to, pair.slice(0, cut), pair.slice(cut + 1), {
+      httpOnly: true,
+      sameSite: "lax",
+      secure,
+      ...(path === undefined ? {} : { path }),
+      ...(expires === undefined ? {} : { expires: new Date(expires) })
+    })
+  }, response)
+
+/** Headers of the library that leave with its response. */
+const keptHeaders = ["location", "www-authenticate", "pragma"]
+
+const respond = (
+  needs: Needs,
+  { body, headers, status }: Dispatch.LibraryResponse,
+  extra: Record<string, string> = {}
+): Response => {
+  const kept: Record<string, string> = { "cache-control": "no-store", ...extra }
+  for (const name of keptHeaders) {
+    const value = headers[name]
+    if (typeof value === "string") kept[name] = value
   }
+  const contentType = headers["content-type"]
+  const response =
+    body.length === 0
+      ? HttpServerResponse.empty({ status, headers: kept })
+      : HttpServerResponse.uint8Array(body, {
+          status,
+          headers: kept,
+          contentType: typeof contentType === "string" ? contentType : "application/json"
+        })
+  return withCookies(needs, response, Dispatch.cookiesOf(headers, isInteractionCookie))
+}
 
-  /** The library's own texts: it signs each name and value as they stand. */
-  const withCookies = (response: Response, cookies: ReadonlyArray<string>): Response =>
-    cookies.reduce((to, cookie) => {
-      const [pair, ...attributes] = cookie.split(/;\s*/)
-      const cut = pair.indexOf("=")
-      const path = attributes.find((one) => /^path=/i.test(one))?.slice(5)
-      const expires = attributes.find((one) => /^expires=/i.test(one))?.slice(8)
-      return HttpServerResponse.unsafeSetCookie(to, pair.slice(0, cut), pair.slice(cut + 1), {
-        httpOnly: true,
-        sameSite: "lax",
-        secure,
-        ...(path === undefined ? {} : { path }),
-        ...(expires === undefined ? {} : { expires: new Date(expires) })
-      })
-    }, response)
-
-  const cookiesIn = (request: HttpServerRequest.HttpServerRequest) =>
-    Dispatch.cookieHeader(request.headers["cookie"], isInteractionCookie)
-
-  /** Failures of any kind, in RFC 6749's shape, or as a page where a person looks on. */
-  const guarded = <E, R>(work: Effect.Effect<Response, E, R>, forPerson: boolean) =>
-    Effect.catchAllCause(work, (cause) =>
-      Effect.gen(function* () {
-        const told = yield* judge(cause, yield* CurrentExchange, "POST", "/oauth")
-        if (!isApiError(told)) return told
-        if (forPerson) return page(told._tag === "RATE_LIMITED" ? 429 : 500, "server_error")
-        switch (told._tag) {
-          case "RATE_LIMITED":
-            return failure(429, "temporarily_unavailable", {
-              "retry-after": String("retryAfterSeconds" in told ? told.retryAfterSeconds : 60)
-            })
-          case "PAYLOAD_TOO_LARGE":
-            return failure(413, "invalid_request")
-          case "VALIDATION_FAILED":
-            return failure(400, "invalid_request")
-          default:
-            return failure(500, "server_error", told._tag === "DEPENDENCY_UNAVAILABLE" ? { "retry-after": "2" } : {})
-        }
-      })
-    )
-
-  const authorize = Effect.gen(function* () {
-    const request = yield* HttpServerRequest.HttpServerRequest
-    const given = new URLSearchParams(queryOf(request.url))
-    const clientId = given.get("client_id") ?? ""
-    if (clientId.startsWith("https://")) yield* limit("client-document", documentPolicy)
-    const params = normalized(authorizationOf(given), server, true)
-    const answered = yield* dispatch({
-      method: "GET",
-      url: `/oauth/authorize?${params.toString()}`,
-      headers: { accept: "text/html", cookie: cookiesIn(request) }
-    })
-    return told(answered)
-  })
-
-  /** An answer with a place to go goes there; the rest is for the person. */
-  const told = (answered: Dispatch.Answered): Response => {
-    if (typeof answered.headers["location"] === "string") return respond(answered, { "referrer-policy": "no-referrer" })
-    const error = /"error":"([a-z_]{1,40})"/.exec(answered.body.toString("latin1"))?.[1] ?? ""
-    return page(answered.status < 400 ? 400 : answered.status, error)
+/** A redirect is followed; any other response becomes a page for the person. */
+const redirectOrPage = (needs: Needs, response: Dispatch.LibraryResponse): Response => {
+  if (typeof response.headers["location"] === "string") {
+    return respond(needs, response, { "referrer-policy": "no-referrer" })
   }
+  const error = /"error":"([a-z_]{1,40})"/.exec(response.body.toString("latin1"))?.[1] ?? ""
+  return page(response.status < 400 ? 400 : response.status, error)
+}
 
-  const resume = Effect.gen(function* () {
-    const request = yield* HttpServerRequest.HttpServerRequest
-    const answered = yield* dispatch({
-      method: "GET",
-      url: pathOf(request.url),
-      headers: { accept: "text/html", cookie: cookiesIn(request) }
-    })
-    return told(answered)
-  })
+const interactionCookies = (request: HttpServerRequest.HttpServerRequest) =>
+  Dispatch.cookieHeader(request.headers["cookie"], isInteractionCookie)
 
-  const formMedia = /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i
-  const jsonMedia = /^\s*application\/json\s*(?:;|$)/i
-
-  const bodyOf = Effect.fnUntraced(function* (media: RegExp) {
-    const request = yield* HttpServerRequest.HttpServerRequest
-    if (!media.test(request.headers["content-type"] ?? "")) return failure(400, "invalid_request")
-    if (Number(request.headers["content-length"] ?? 0) > maxBody) return failure(413, "invalid_request")
-    const text = yield* request.text
-    if (Buffer.byteLength(text) > maxBody) return failure(413, "invalid_request")
-    return text
-  })
-
-  const form = (path: string) =>
+/** Failures of any kind: a page where a person is looking, else in the shape of RFC 6749. */
+const guarded = <E, R>(work: Effect.Effect<Response, E, R>, forPerson: boolean) =>
+  Effect.catchAllCause(work, (cause) =>
     Effect.gen(function* () {
-      const request = yield* HttpServerRequest.HttpServerRequest
-      const text = yield* bodyOf(formMedia)
-      if (typeof text !== "string") return text
-      const { authorization } = request.headers
-      const answered = yield* dispatch({
-        method: "POST",
-        url: path,
-        headers: {
-          accept: "application/json",
-          "content-type": "application/x-www-form-urlencoded",
-          ...(authorization === undefined ? {} : { authorization })
-        },
-        body: Buffer.from(normalized(new URLSearchParams(text), server, false).toString())
-      })
-      return respond(renamed(answered), anyOrigin)
+      const error = yield* judge(cause, yield* CurrentExchange, "POST", "/oauth")
+      if (!isApiError(error)) return error
+      if (forPerson) return page(error._tag === "RATE_LIMITED" ? 429 : 500, "server_error")
+      switch (error._tag) {
+        case "RATE_LIMITED":
+          return failure(429, "temporarily_unavailable", {
+            "retry-after": String("retryAfterSeconds" in error ? error.retryAfterSeconds : 60)
+          })
+        case "PAYLOAD_TOO_LARGE":
+          return failure(413, "invalid_request")
+        case "VALIDATION_FAILED":
+          return failure(400, "invalid_request")
+        default:
+          return failure(500, "server_error", error._tag === "DEPENDENCY_UNAVAILABLE" ? { "retry-after": "2" } : {})
+      }
     })
+  )
 
-  const register = Effect.gen(function* () {
-    yield* limit("oauth-register", registrationPolicy)
-    const text = yield* bodyOf(jsonMedia)
-    if (typeof text !== "string") return text
-    const parsed = yield* Effect.option(Effect.try((): unknown => JSON.parse(text)))
-    const registration = parsed._tag === "None" ? "invalid_client_metadata" : registrationOf(parsed.value)
-    if (typeof registration === "string") return failure(400, registration, anyOrigin)
-    const answered = yield* dispatch({
-      method: "POST",
-      url: "/oauth/register",
-      headers: { accept: "application/json", "content-type": "application/json" },
-      body: Buffer.from(JSON.stringify(registration))
-    })
-    return respond(answered, anyOrigin)
+const authorize = Effect.fnUntraced(function* (needs: Needs) {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  const given = new URLSearchParams(queryOf(request.url))
+  const clientId = given.get("client_id") ?? ""
+  if (clientId.startsWith("https://")) yield* limit(needs, "client-document", documentPolicy)
+  const response = yield* dispatch(needs, {
+    method: "GET",
+    url: `/oauth/authorize?${Parameters.ofAuthorization(given, needs.server).toString()}`,
+    headers: { accept: "text/html", cookie: interactionCookies(request) }
   })
+  return redirectOrPage(needs, response)
+})
 
-  return {
-    authorize: guarded(authorize, true),
-    resume: guarded(resume, true),
-    form: (path: string) => guarded(form(path), false),
-    register: guarded(register, false)
-  } as const
+const resume = Effect.fnUntraced(function* (needs: Needs) {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  const response = yield* dispatch(needs, {
+    method: "GET",
+    url: pathOf(request.url),
+    headers: { accept: "text/html", cookie: interactionCookies(request) }
+  })
+  return redirectOrPage(needs, response)
+})
+
+const formMedia = /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i
+const jsonMedia = /^\s*application\/json\s*(?:;|$)/i
+
+/** The body's text, or the response that refuses it. */
+const bodyOf = Effect.fnUntraced(function* (media: RegExp) {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  if (!media.test(request.headers["content-type"] ?? "")) return failure(400, "invalid_request")
+  if (Number(request.headers["content-length"] ?? 0) > maxBody) return failure(413, "invalid_request")
+  const text = yield* request.text
+  if (Buffer.byteLength(text) > maxBody) return failure(413, "invalid_request")
+  return text
+})
+
+const form = Effect.fnUntraced(function* (needs: Needs, path: string) {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  const text = yield* bodyOf(formMedia)
+  if (typeof text !== "string") return text
+  const { authorization } = request.headers
+  const response = yield* dispatch(needs, {
+    method: "POST",
+    url: path,
+    headers: {
+      accept: "application/json",
+      "content-type": "application/x-www-form-urlencoded",
+      ...(authorization === undefined ? {} : { authorization })
+    },
+    body: Buffer.from(Parameters.ofForm(new URLSearchParams(text), needs.server).toString())
+  })
+  return respond(needs, withStandardError(response), anyOrigin)
+})
+
+const register = Effect.fnUntraced(function* (needs: Needs) {
+  yield* limit(needs, "oauth-register", registrationPolicy)
+  const text = yield* bodyOf(jsonMedia)
+  if (typeof text !== "string") return text
+  const parsed = yield* Effect.option(Effect.try((): unknown => JSON.parse(text)))
+  const registration = parsed._tag === "None" ? "invalid_client_metadata" : registrationOf(parsed.value)
+  if (typeof registration === "string") return failure(400, registration, anyOrigin)
+  const response = yield* dispatch(needs, {
+    method: "POST",
+    url: "/oauth/register",
+    headers: { accept: "application/json", "content-type": "application/json" },
+    body: Buffer.from(JSON.stringify(registration))
+  })
+  return respond(needs, response, anyOrigin)
 })
 
 const endpoints = HttpApiBuilder.group(ServerApi, "oauth", (handlers) =>
-  Effect.map(make, ({ authorize, form, register, resume }) =>
-    handlers
-      .handleRaw("authorize", () => authorize)
-      .handleRaw("resume", () => resume)
-      .handleRaw("token", () => form("/oauth/token"))
-      .handleRaw("register", () => register)
-      .handleRaw("revoke", () => form("/oauth/revoke"))
-  )
+  Effect.gen(function* () {
+    const { baseUrl } = yield* AppConfig
+    const needs: Needs = {
+      server: yield* AuthorizationServer,
+      limiter: yield* RateLimiter,
+      secure: baseUrl.startsWith("https:")
+    }
+    return handlers
+      .handleRaw("authorize", () => guarded(authorize(needs), true))
+      .handleRaw("resume", () => guarded(resume(needs), true))
+      .handleRaw("token", () => guarded(form(needs, "/oauth/token"), false))
+      .handleRaw("register", () => guarded(register(needs), false))
+      .handleRaw("revoke", () => guarded(form(needs, "/oauth/revoke"), false))
+  })
 )
 
 const preflight = HttpServerResponse.empty({

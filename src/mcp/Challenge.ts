@@ -3,10 +3,8 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Data from "effect/Data"
 import type { Caller } from "#schema/Caller.ts"
 import type { Scope } from "#schema/Scopes.ts"
+import { startScopes } from "#src/oauth/Metadata.ts"
 import type { HttpResponse } from "./Responses.ts"
-
-/** What a client asks for when it knows nothing yet: names only. */
-const startScopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read"]
 
 /** 401 or 403 with `WWW-Authenticate`. `error` is absent when no credential was sent (RFC 6750 3.1). */
 export class Challenge extends Data.TaggedError("Challenge")<{

@@ -1,11 +1,11 @@
 /**
- * The library speaks Node's request and response. It gets a pair of its own for each request, built from what we let
- * through; what it answers comes back as data and leaves through the server like every other answer.
+ * The library takes Node's request and response. For each request it gets a pair of its own, built from what we let
+ * through; its response comes back as data and leaves through the server like every other one.
  */
 import { IncomingMessage, type IncomingHttpHeaders, type OutgoingHttpHeaders, ServerResponse } from "node:http"
 import { Socket } from "node:net"
 
-export interface Asked {
+export interface LibraryRequest {
   readonly method: string
   /** Path and query. */
   readonly url: string
@@ -13,14 +13,14 @@ export interface Asked {
   readonly body?: Buffer
 }
 
-export interface Answered {
+export interface LibraryResponse {
   readonly status: number
   readonly headers: OutgoingHttpHeaders
   readonly body: Buffer
 }
 
 /** `origin`: scheme and authority of the service, as clients know it; nothing of the request says otherwise. */
-export const requestOf = (origin: string, { body, headers, method, url }: Asked): IncomingMessage => {
+export const requestOf = (origin: string, { body, headers, method, url }: LibraryRequest): IncomingMessage => {
   const { host, protocol } = new URL(origin)
   const request = new IncomingMessage(new Socket())
   request.method = method
@@ -37,7 +37,7 @@ export const requestOf = (origin: string, { body, headers, method, url }: Asked)
   return request
 }
 
-/** A response that nobody sends: `done` has what was written when it ended. */
+/** A response that is never sent: `done` has what was written to it by its end. */
 export const responseTo = (request: IncomingMessage) => {
   const chunks: Array<Buffer> = []
   const response = new ServerResponse(request)
@@ -45,7 +45,7 @@ export const responseTo = (request: IncomingMessage) => {
     if (typeof chunk === "string") chunks.push(Buffer.from(chunk, typeof encoding === "string" ? "utf8" : undefined))
     else if (chunk instanceof Uint8Array) chunks.push(Buffer.from(chunk))
   }
-  const done = new Promise<Answered>((resolve) => {
+  const done = new Promise<LibraryResponse>((resolve) => {
     Object.assign(response, {
       write(chunk: unknown, encoding: unknown) {
         keep(chunk, encoding)
@@ -67,11 +67,11 @@ const setCookies = (headers: OutgoingHttpHeaders): ReadonlyArray<string> => {
   return given === undefined ? [] : Array.isArray(given) ? given : [String(given)]
 }
 
-/** Cookies of a response, without those that are not ours to keep. */
+/** The cookies of a response that `keep` names. */
 export const cookiesOf = (headers: OutgoingHttpHeaders, keep: (name: string) => boolean): ReadonlyArray<string> =>
   setCookies(headers).filter((cookie) => keep(cookie.slice(0, cookie.indexOf("="))))
 
-/** The `Cookie` header, without what the library has no business with. */
+/** The `Cookie` header with the cookies that `keep` names. */
 export const cookieHeader = (given: string | undefined, keep: (name: string) => boolean): string =>
   (given ?? "")
     .split(/;\s*/)

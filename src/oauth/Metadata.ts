@@ -3,8 +3,8 @@ import type { AuthorizationServerMetadata, ProtectedResourceMetadata } from "#sc
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 
 const authMethods = ["none", "client_secret_basic", "client_secret_post"]
-/** What a client asks for first: names only (`offline_access` is none of ours; refresh tokens come by themselves). */
-const startScopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read"]
+/** What a client asks for first: names only. (`offline_access` is not supported; refresh tokens are given without it.) */
+export const startScopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read"]
 
 export const authorizationServer = (baseUrl: string): AuthorizationServerMetadata => {
   const issuer = new URL(baseUrl).origin

@@ -1,0 +1,152 @@
+/** How `oidc-provider` is cut down to OAuth 2.1 for one resource, `{base}/mcp`. */
+import * as Redacted from "effect/Redacted"
+import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto"
+import type { Configuration, JWK } from "oidc-provider"
+import { allScopes } from "#schema/Scopes.ts"
+import * as TokenText from "#src/credentials/TokenText.ts"
+import * as ClientMetadata from "./ClientMetadata.ts"
+import type { Library } from "./Library.ts"
+import type { MetadataFetch } from "./MetadataFetch.ts"
+import { grantSeconds } from "./OAuthGrants.ts"
+
+export const accessSeconds = 900
+export const codeSeconds = 60
+/** From the client's request to the person's decision. */
+const interactionSeconds = 1_800
+
+export interface ConfigurationNeeds {
+  readonly library: Library
+  readonly adapter: NonNullable<Configuration["adapter"]>
+  readonly fetchDocument: MetadataFetch["Type"]
+  readonly baseUrl: string
+  readonly resource: string
+  readonly cookieKey: Redacted.Redacted<Uint8Array>
+}
+
+/** No token is signed here, but the library needs a key. */
+const unusedKey = (): JWK => {
+  const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" })
+  return { kty: "EC", ...privateKey.export({ format: "jwk" }), alg: "ES256", use: "sig" }
+}
+
+/** Each authorization is a decision of a person, however often they decided before (RFC 8252 8.6; confused deputy). */
+const alwaysConsent = ({ interactionPolicy }: Library) => {
+  const policy = interactionPolicy.base()
+  policy
+    .get("consent")
+    ?.checks.add(
+      new interactionPolicy.Check("always", "every authorization is consented to", (ctx) =>
+        ctx.oidc.result?.consent === undefined
+          ? interactionPolicy.Check.REQUEST_PROMPT
+          : interactionPolicy.Check.NO_NEED_TO_PROMPT
+      )
+    )
+  return policy
+}
+
+const cookies = ({ baseUrl, cookieKey }: ConfigurationNeeds): NonNullable<Configuration["cookies"]> => {
+  const attributes = {
+    httpOnly: true,
+    sameSite: "lax",
+    signed: true,
+    secure: baseUrl.startsWith("https:")
+  } as const
+  return {
+    keys: [createHmac("sha256", Redacted.value(cookieKey)).update("interaction cookies").digest("base64url")],
+    names: {
+      session: "ampoule_oauth_session",
+      interaction: "ampoule_oauth",
+      resume: "ampoule_oauth_resume"
+    },
+    short: attributes,
+    long: attributes
+  }
+}
+
+const randomSecret = () => TokenText.make("oc", randomBytes(12), randomBytes(32)).secret
+
+const features = ({ library: { errors }, resource }: ConfigurationNeeds): NonNullable<Configuration["features"]> => ({
+  claimsParameter: { enabled: false },
+  clientIdMetadataDocument: {
+    enabled: true,
+    ack: "draft-02",
+    allowClient: (_ctx, client) =>
+      ClientMetadata.problemOf({ client_name: client.clientName, redirect_uris: client.redirectUris }) === undefined,
+    cacheDuration: { min: 60, max: 86_400 }
+  },
+  devInteractions: { enabled: false },
+  dPoP: { enabled: false },
+  pushedAuthorizationRequests: { enabled: false },
+  registration: {
+    enabled: true,
+    initialAccessToken: false,
+    issueRegistrationAccessToken: false,
+    idFactory: () => randomSecret().slice(0, 24),
+    secretFactory: randomSecret
+  },
+  resourceIndicators: {
+    enabled: true,
+    defaultResource: () => resource,
+    useGrantedResource: () => true,
+    getResourceServerInfo: (_ctx, indicator) => {
+      if (indicator !== resource) throw new errors.InvalidTarget()
+      return {
+        scope: allScopes.join(" "),
+        audience: resource,
+        accessTokenTTL: accessSeconds,
+        accessTokenFormat: "opaque"
+      }
+    }
+  },
+  revocation: { enabled: true, allowedPolicy: (_ctx, client, token) => token.clientId === client.clientId },
+  rpInitiatedLogout: { enabled: false },
+  userinfo: { enabled: false }
+})
+
+export const make = (needs: ConfigurationNeeds): Configuration => ({
+  adapter: needs.adapter,
+  acceptQueryParamAccessTokens: false,
+  allowOmittingSingleRegisteredRedirectUri: false,
+  claims: {},
+  scopes: [],
+  clientAuthMethods: ["none", "client_secret_basic", "client_secret_post"],
+  clientDefaults: { id_token_signed_response_alg: "ES256" },
+  enabledJWA: { idTokenSigningAlgValues: ["ES256"] },
+  cookies: cookies(needs),
+  expiresWithSession: () => false,
+  features: features(needs),
+  fetch: async (url, options) =>
+    ClientMetadata.cutDocument(await needs.fetchDocument(String(url), options?.signal ?? undefined)),
+  findAccount: (_ctx, accountId) => ({ accountId, claims: () => Promise.resolve({ sub: accountId }) }),
+  interactions: { policy: alwaysConsent(needs.library), url: (_ctx, { uid }) => `/app/connect/${uid}` },
+  issueRefreshToken: (_ctx, client) => Promise.resolve(client.grantTypeAllowed("refresh_token")),
+  jwks: { keys: [unusedKey()] },
+  loadExistingGrant: async (ctx) => {
+    const grantId = ctx.oidc.result?.consent?.grantId
+    return typeof grantId === "string" ? await ctx.oidc.provider.Grant.find(grantId) : undefined
+  },
+  pkce: { required: () => true },
+  renderError: (ctx, out) => {
+    ctx.type = "json"
+    ctx.body = { error: out.error }
+  },
+  responseTypes: ["code"],
+  revokeGrantPolicy: () => true,
+  rotateRefreshToken: true,
+  routes: {
+    authorization: "/oauth/authorize",
+    token: "/oauth/token",
+    registration: "/oauth/register",
+    revocation: "/oauth/revoke",
+    jwks: "/oauth/jwks"
+  },
+  ttl: {
+    AccessToken: accessSeconds,
+    AuthorizationCode: codeSeconds,
+    Grant: grantSeconds,
+    Interaction: interactionSeconds,
+    // Starts anew with each rotation. The family still ends with the grant, which is read each time.
+    RefreshToken: grantSeconds,
+    Session: interactionSeconds
+  }
+})

@@ -1,0 +1,172 @@
+/** What a grant gives out: codes, access tokens and refresh tokens. Each is stored as a salted hash. */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { createHmac } from "node:crypto"
+import { ProofRow } from "#src/credentials/Issue.ts"
+import * as TokenText from "#src/credentials/TokenText.ts"
+import * as Rows from "#src/Rows.ts"
+import * as GrantRows from "./GrantRows.ts"
+import { empty, expiryOf, Payload, type Store, type StoreNeeds, textOf, withoutId } from "./Store.ts"
+
+/** A client that lost the answer to a refresh may repeat it within this time (RFC 9700 4.14.2). */
+export const retryMillis = 30_000
+
+/**
+ * Text of the refresh token at a position of its family. It is the same each time it is made, so that a lost answer can
+ * be given again although nothing readable is stored.
+ */
+export const refreshText = (key: Redacted.Redacted<Uint8Array>, grantId: string, rotation: number): string => {
+  const bytes = (what: string) =>
+    createHmac("sha256", Redacted.value(key)).update(`refresh ${what}\0${grantId}\0${rotation}`).digest()
+  return TokenText.print(TokenText.make("or", bytes("id").subarray(0, 12), bytes("secret")))
+}
+
+const TokenRow = Schema.Struct({ ...ProofRow.fields, payload: Payload })
+const CodeRow = Schema.Struct({ ...TokenRow.fields, consumedAt: Schema.NullOr(Schema.DateFromSelf) })
+const RefreshRow = Schema.Struct({ ...CodeRow.fields, again: Schema.NullOr(Schema.Boolean) })
+
+const proofOf = Effect.fnUntraced(function* ({ crypto }: StoreNeeds, text: string) {
+  const token = TokenText.parse(text)
+  if (token === undefined) return yield* Effect.dieMessage("a token without our format")
+  const salt = yield* crypto.randomBytes(16)
+  return { lookupId: token.id, salt, hash: TokenText.hash(salt, token.secret) }
+})
+
+const verified = <Row extends typeof TokenRow.Type>(text: string, row: Row | undefined): Row | undefined => {
+  const token = TokenText.parse(text)
+  return token !== undefined && TokenText.verify(row, token.secret) ? row : undefined
+}
+
+const lookupId = (kind: TokenText.TokenKind, text: string): string | undefined => {
+  const token = TokenText.parse(text)
+  return token?.kind === kind ? token.id : undefined
+}
+
+/** How the library learns that a code or token was used before. */
+const consumption = (consumedAt: Date | null) =>
+  consumedAt === null ? {} : { consumed: Math.floor(consumedAt.getTime() / 1_000) }
+
+export const codes = (needs: StoreNeeds): Store => {
+  const { errors, sql } = needs
+  return {
+    upsert: Effect.fnUntraced(function* (text, payload) {
+      const { hash, lookupId, salt } = yield* proofOf(needs, text)
+      const now = yield* DateTime.nowAsDate
+      yield* sql`
+        INSERT INTO oauth_codes (lookup_id, salt, hash, grant_id, payload, expires_at)
+        VALUES (${lookupId}, ${salt}, ${hash}, ${textOf(payload, "grantId")}::uuid, ${withoutId(payload)}::jsonb,
+          ${expiryOf(payload, now)})`
+    }),
+    find: Effect.fnUntraced(function* (text) {
+      const id = lookupId("oc", text)
+      if (id === undefined) return undefined
+      const stored = yield* Rows.findOne(
+        CodeRow,
+        sql`SELECT salt, hash, payload, consumed_at FROM oauth_codes WHERE lookup_id = ${id}`
+      )
+      const row = verified(text, stored)
+      return row === undefined ? undefined : { ...row.payload, ...consumption(row.consumedAt), jti: text }
+    }),
+    /** Of parallel redemptions one succeeds. */
+    consume: Effect.fnUntraced(function* (text) {
+      const now = yield* DateTime.nowAsDate
+      const isFirst = yield* Rows.exists(sql`
+        UPDATE oauth_codes SET consumed_at = ${now}
+        WHERE lookup_id = ${lookupId("oc", text) ?? ""} AND consumed_at IS NULL RETURNING lookup_id`)
+      if (!isFirst) return yield* Effect.fail(new errors.InvalidGrant("authorization code already consumed"))
+    }),
+    destroy: (text) => sql`DELETE FROM oauth_codes WHERE lookup_id = ${lookupId("oc", text) ?? ""}`,
+    revokeByGrantId: (grantId) => sql`
+      UPDATE oauth_codes SET consumed_at = coalesce(consumed_at, expires_at) WHERE grant_id = ${grantId}::uuid`
+  }
+}
+
+export const accessTokens = (needs: StoreNeeds): Store => {
+  const { audit, sql } = needs
+  return {
+    ...empty,
+    upsert: Effect.fnUntraced(function* (text, payload) {
+      const { hash, lookupId, salt } = yield* proofOf(needs, text)
+      const now = yield* DateTime.nowAsDate
+      const grantId = textOf(payload, "grantId")
+      const isRenewal = textOf(payload, "gty").includes("refresh_token")
+      yield* sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`
+            INSERT INTO oauth_access_tokens
+              (lookup_id, salt, hash, grant_id, audience, scopes, payload, created_at, expires_at)
+            VALUES (${lookupId}, ${salt}, ${hash}, ${grantId}::uuid, ${textOf(payload, "aud")},
+              ${textOf(payload, "scope").split(" ").filter(Boolean)}::text[], ${withoutId(payload)}::jsonb,
+              ${now}, ${expiryOf(payload, now)})`
+          yield* sql`UPDATE oauth_clients SET last_used_at = ${now} WHERE id = ${textOf(payload, "clientId")}`
+          yield* audit.append(...(yield* GrantRows.events(needs, grantId, isRenewal ? "oauth.refresh" : "oauth.issue")))
+        })
+      )
+    }),
+    find: Effect.fnUntraced(function* (text) {
+      const id = lookupId("oa", text)
+      if (id === undefined) return undefined
+      const stored = yield* Rows.findOne(
+        TokenRow,
+        sql`SELECT salt, hash, payload FROM oauth_access_tokens WHERE lookup_id = ${id}`
+      )
+      const row = verified(text, stored)
+      return row === undefined ? undefined : { ...row.payload, jti: text }
+    }),
+    destroy: (text) => sql`DELETE FROM oauth_access_tokens WHERE lookup_id = ${lookupId("oa", text) ?? ""}`,
+    revokeByGrantId: (grantId) => sql`DELETE FROM oauth_access_tokens WHERE grant_id = ${grantId}::uuid`
+  }
+}
+
+/** Used lately, and its successor was not used: the answer was lost, or two processes of one client raced. */
+const retryable = ({ sql }: StoreNeeds, now: Date) => sql`
+  (r.consumed_at > ${new Date(now.getTime() - retryMillis)} AND NOT EXISTS (
+    SELECT 1 FROM oauth_refresh_tokens n
+    WHERE n.grant_id = r.grant_id AND n.rotation = r.rotation + 1 AND n.consumed_at IS NOT NULL))`
+
+export const refreshTokens = (needs: StoreNeeds): Store => {
+  const { errors, sql } = needs
+  return {
+    upsert: Effect.fnUntraced(function* (text, payload) {
+      const { hash, lookupId, salt } = yield* proofOf(needs, text)
+      const now = yield* DateTime.nowAsDate
+      const rotation = typeof payload["rotations"] === "number" ? payload["rotations"] : 0
+      // The text follows from the family and the position: made again, it is the token that is already stored.
+      yield* sql`
+        INSERT INTO oauth_refresh_tokens (lookup_id, salt, hash, grant_id, rotation, payload, expires_at)
+        VALUES (${lookupId}, ${salt}, ${hash}, ${textOf(payload, "grantId")}::uuid, ${rotation},
+          ${withoutId(payload)}::jsonb, ${expiryOf(payload, now)})
+        ON CONFLICT (lookup_id) DO NOTHING`
+    }),
+    find: Effect.fnUntraced(function* (text) {
+      const id = lookupId("or", text)
+      if (id === undefined) return undefined
+      const now = yield* DateTime.nowAsDate
+      const stored = yield* Rows.findOne(
+        RefreshRow,
+        sql`
+          SELECT r.salt, r.hash, r.payload, r.consumed_at, ${retryable(needs, now)} AS again
+          FROM oauth_refresh_tokens r WHERE r.lookup_id = ${id}`
+      )
+      const row = verified(text, stored)
+      if (row === undefined) return undefined
+      return { ...row.payload, ...consumption(row.again === true ? null : row.consumedAt), jti: text }
+    }),
+    consume: Effect.fnUntraced(function* (text) {
+      const now = yield* DateTime.nowAsDate
+      const isAllowed = yield* Rows.exists(sql`
+        UPDATE oauth_refresh_tokens r SET consumed_at = coalesce(r.consumed_at, ${now})
+        WHERE r.lookup_id = ${lookupId("or", text) ?? ""} AND (r.consumed_at IS NULL OR ${retryable(needs, now)})
+        RETURNING r.lookup_id`)
+      if (!isAllowed) return yield* Effect.fail(new errors.InvalidGrant("refresh token already used"))
+    }),
+    destroy: (text) => sql`
+      UPDATE oauth_refresh_tokens SET consumed_at = coalesce(consumed_at, to_timestamp(0))
+      WHERE lookup_id = ${lookupId("or", text) ?? ""}`,
+    revokeByGrantId: (grantId) => sql`
+      UPDATE oauth_refresh_tokens SET consumed_at = coalesce(consumed_at, to_timestamp(0))
+      WHERE grant_id = ${grantId}::uuid`
+  }
+}
