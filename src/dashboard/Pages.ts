@@ -68,6 +68,10 @@ export const query = Effect.map(
     )
 )
 
+/** The page of a list that the query names, from 1. */
+export const pageNumber = (query: Form.Form): number =>
+  Math.min(Math.max(1, Number.parseInt(query.text("page"), 10) || 1), 1_000)
+
 /** Work that fails by a rule ends as a `Left` with the error; any other failure stays one. */
 export const attempt = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<Either.Either<A, AnyApiError>, E, R> =>
   Effect.catchAll(Effect.map(work, Either.right<A>), (error) =>
@@ -180,9 +184,6 @@ const person = Effect.fnUntraced(function* <E, R>(
 /** A page of one team, which its path names. */
 export const inTeam = (visit: Visit, id: TeamId): Visit => ({ ...visit, team: teamOr(visit.caller, id) })
 
-/** For pages that still name their own handlers. */
-export const shown = pageWith
-
 const make = Effect.gen(function* () {
   const { baseUrl } = yield* AppConfig
   const { script, style } = yield* Assets.load
@@ -198,10 +199,7 @@ const make = Effect.gen(function* () {
     assets: { script, style },
     inTeam,
     anyone: <E, R>(handler: (who: Visitor) => Effect.Effect<Response, E, R>) => anyone(needs, handler),
-    open: <E>(handler: (who: Visitor) => Effect.Effect<Response, E, Provided>) => anyone(needs, handler),
-    person: <E, R>(handler: (visit: Visit) => Effect.Effect<Response, E, R>) => person(needs, handler),
-    team: <E>(handler: (teamId: TeamId, visit: Visit) => Effect.Effect<Response, E, Provided | CurrentCaller>) =>
-      person(needs, (visit) => Effect.flatMap(param("teamId", TeamId), (id) => handler(id, inTeam(visit, id))))
+    person: <E, R>(handler: (visit: Visit) => Effect.Effect<Response, E, R>) => person(needs, handler)
   }
 })
 

@@ -1,7 +1,7 @@
-/** Where pages live (decisions 9). */
+/** The addresses of pages. */
 import type { ProjectId, RuleId, SecretId, TeamId, TokenId, WebhookId } from "#schema/Ids.ts"
 
-type Place = { readonly projectId: ProjectId; readonly slug: string }
+export type EnvironmentPath = { readonly projectId: ProjectId; readonly slug: string }
 
 export const home = "/app"
 export const signIn = "/app/sign-in"
@@ -29,9 +29,9 @@ export const webhook = (id: TeamId, webhook: WebhookId) => `${webhooks(id)}/${we
 export const project = (id: ProjectId) => `/app/projects/${id}` as const
 export const projectSettings = (id: ProjectId) => `${project(id)}/settings` as const
 export const compare = (id: ProjectId) => `${project(id)}/compare` as const
-export const environment = ({ projectId, slug }: Place) => `${project(projectId)}/env/${slug}` as const
-export const secret = (place: Place, id: SecretId) => `${environment(place)}/secrets/${id}` as const
+export const environment = ({ projectId, slug }: EnvironmentPath) => `${project(projectId)}/env/${slug}` as const
+export const secret = (path: EnvironmentPath, id: SecretId) => `${environment(path)}/secrets/${id}` as const
 
-/** Where a sign-in may lead: pages of ours, written so that no reader takes it for another host. */
+/** Where a sign-in may lead: a page of this dashboard, written so that no browser takes it for another host. */
 export const isOwnPage = (path: string): boolean =>
   /^\/(?:app|device|invite)(?:[/?][\w./?=&%~-]*)?$/.test(path) && !path.includes("//")

@@ -79,7 +79,7 @@ export interface Attempt {
   readonly form: Form.Form
   readonly problem: AnyApiError | undefined
 }
-const untouched: Attempt = { form: new Form.Form([]), problem: undefined }
+export const untouched: Attempt = { form: new Form.Form([]), problem: undefined }
 
 /** What a page shows first, and an action shows again. */
 export type Screen<At, R = Needs> = (at: At, attempt: Attempt) => Effect.Effect<VNode, unknown, R>
@@ -98,8 +98,13 @@ export const plain =
   (at, attempt) =>
     Effect.succeed(view({ ...at, ...attempt }))
 
-export const page = <At, R>(guard: Guard<At, R>, first: Screen<At, NoInfer<R>>) =>
-  guard((at) => Effect.map(first(at, untouched), (node) => Html.page(node)))
+/** What a page answers, for handlers that sometimes redirect instead. */
+export const show =
+  <At, R>(first: Screen<At, R>) =>
+  (at: At) =>
+    Effect.map(first(at, untouched), (node) => Html.page(node))
+
+export const page = <At, R>(guard: Guard<At, R>, first: Screen<At, NoInfer<R>>) => guard(show(first))
 
 interface Button<At, Result, R> {
   readonly run: (at: At) => Effect.Effect<Result, unknown, R>
@@ -107,37 +112,56 @@ interface Button<At, Result, R> {
   /** Without it, each refusal is the problem page. */
   readonly again?: Screen<At, R>
 }
-interface Action<At, Input, Result, R> extends Omit<Button<At, Result, R>, "run"> {
+interface Action<At, Input, Result, R> {
   /** Fails with VALIDATION_FAILED, which names the field. */
   readonly decode: (form: Form.Form, at: At) => Effect.Effect<Input, unknown, R>
   readonly run: (input: Input, at: At) => Effect.Effect<Result, unknown, R>
+  readonly done: (result: Result, at: At, input: Input) => Response
+  readonly again?: Screen<At, R>
 }
 
 /** What the person can mend in the form. A refused role is not, and loading the page again would record it twice. */
 const isForForm = (error: unknown): error is AnyApiError => isApiError(error) && error._tag !== "FORBIDDEN"
 
-const answer = <At, Result, R>(at: At, form: Form.Form, { again, done, run }: Button<At, Result, R>) =>
-  Effect.matchEffect(run(at), {
-    onSuccess: (result) => Effect.succeed(done(result, at)),
-    onFailure: (error) =>
-      again !== undefined && isForForm(error)
-        ? Effect.map(again(at, { form, problem: error }), (node) => pageWith(node, error))
-        : Effect.fail(error)
-  })
+const orAgain = <At, R>(
+  at: At,
+  form: Form.Form,
+  again: Screen<At, R> | undefined,
+  work: Effect.Effect<Response, unknown, R>
+) =>
+  again === undefined
+    ? work
+    : Effect.catchAll(work, (error) =>
+        isForForm(error)
+          ? Effect.map(again(at, { form, problem: error }), (node) => pageWith(node, error))
+          : Effect.fail(error)
+      )
 
 export const action = <At, R, Input, Result>(
   guard: Guard<At, R | HttpRouter.HttpRouter.Provided>,
-  { decode, run, ...rest }: Action<At, Input, Result, NoInfer<R> | HttpRouter.HttpRouter.Provided>
+  { again, decode, done, run }: Action<At, Input, Result, NoInfer<R> | HttpRouter.HttpRouter.Provided>
 ) =>
   guard((at) =>
     Effect.flatMap(Form.read, (form) =>
-      answer(at, form, { ...rest, run: () => Effect.flatMap(decode(form, at), (input) => run(input, at)) })
+      orAgain(
+        at,
+        form,
+        again,
+        Effect.flatMap(decode(form, at), (input) => Effect.map(run(input, at), (result) => done(result, at, input)))
+      )
     )
   )
 
 /** An action without fields: the form is one button. */
-export const button = <At, R, Result>(guard: Guard<At, R>, steps: Button<At, Result, NoInfer<R>>) =>
-  guard((at) => answer(at, untouched.form, steps))
+export const button = <At, R, Result>(guard: Guard<At, R>, { again, done, run }: Button<At, Result, NoInfer<R>>) =>
+  guard((at) =>
+    orAgain(
+      at,
+      untouched.form,
+      again,
+      Effect.map(run(at), (result) => done(result, at))
+    )
+  )
 
 /** After a change: to the next page, which says what was done. */
 export const to = (path: string, notice: Parameters<typeof withNotice>[1]): Response =>

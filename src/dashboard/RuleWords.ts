@@ -1,4 +1,4 @@
-/** Trust rules as forms ask for them and as people read them. Pure. */
+/** Trust rules as forms write them and as people read them. Pure. */
 import type { CreateMachineRule, MachineRule } from "#schema/MachineIdentityApi.ts"
 import type * as Form from "./Form.ts"
 
@@ -30,7 +30,7 @@ export const claimFields: Readonly<Record<Kind, ReadonlyArray<string>>> = {
   other: []
 }
 
-/** `name = value`, one a line; undefined when a line is none, or a name stands twice. */
+/** `name = value`, one per line; undefined when a line has another form, or a name appears twice. */
 export const parseClaims = (text: string): ReadonlyArray<readonly [string, string]> | undefined => {
   const found = new Map<string, string>()
   for (const line of text.split("\n")) {
@@ -61,14 +61,14 @@ export const claimsOf = (form: Form.Form, kind: Kind): Readonly<Record<string, s
 
 type Trusted = Pick<MachineRule, "issuer" | "claims">
 
-/** Who it is that comes. */
-export const whoComes = (rule: Trusted): string => {
+/** Who presents a JWT that the rule accepts. */
+export const trustedBearers = (rule: Trusted): string => {
   const kind = kindOf(rule)
   if (kind === "github") return "Jobs of GitHub Actions"
   if (kind === "gitlab") {
     return rule.issuer === gitlabIssuer ? "Jobs of GitLab CI" : `Jobs of the GitLab at ${rule.issuer}`
   }
-  return `Whoever has a JWT that ${rule.issuer} signed`
+  return `Bearers of a JWT that ${rule.issuer} signed`
 }
 
 export interface Condition {
@@ -96,20 +96,24 @@ const ownerWide = (claims: Readonly<Record<string, string>>) =>
   ["repository", "project_path"].every((name) => claims[name] === undefined || claims[name].endsWith("*")) &&
   !["repository_id", "project_id", "sub"].some((name) => Object.hasOwn(claims, name))
 
-/** What a rule also lets in, which its author may not have thought of. */
+/** What a rule also allows, and its author may not have thought of. */
 export const cautions = (rule: Trusted & { readonly accessLevel: string }): ReadonlyArray<string> => {
   const kind = kindOf(rule)
-  const place = kind === "gitlab" ? "project" : "repository"
+  const source = kind === "gitlab" ? "project" : "repository"
   const found: Array<string> = []
   if (kind === "other") {
-    found.push("Anything that this issuer signs with these claims gets in: know who can get such a JWT from it.")
+    found.push(
+      "Anything that this issuer signs with these claims is trusted: make sure you know who can get such a JWT from it."
+    )
   } else {
-    if (ownerWide(rule.claims)) found.push(`Every ${place} of the owner gets in, also later ones.`)
+    if (ownerWide(rule.claims)) found.push(`Every ${source} of the owner is trusted, including later ones.`)
     if (!Object.keys(rule.claims).some((name) => narrower.has(name))) {
-      found.push(`Every branch gets in: whoever can push one to the ${place} can read what the rule reaches.`)
+      found.push(
+        `Every branch is trusted: anyone who can push a branch to the ${source} can read what the rule gives access to.`
+      )
     }
   }
-  if (rule.accessLevel === "write") found.push("It may also change and delete secrets.")
+  if (rule.accessLevel === "write") found.push("Its tokens can also change and delete secrets.")
   return found
 }
 

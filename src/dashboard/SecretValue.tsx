@@ -1,7 +1,7 @@
-/** A value behind a button. It is not in the page: it comes with the answer to a POST, which the trail records first. */
+/** A value behind a button. It is not in the page: it comes with the answer to a POST, which is recorded in the audit trail first. */
 import * as Icons from "./Icons.tsx"
 
-export interface Revealed {
+export interface RevealedValue {
   readonly key: string
   readonly text: string
   readonly representation: "materialized" | "source"
@@ -16,7 +16,7 @@ export const SecretValue = ({
   readonly action: string
   readonly secretKey: string
   /** Without script, the page that answers the POST holds the value that was asked for. */
-  readonly revealed?: Revealed | undefined
+  readonly revealed?: RevealedValue | undefined
 }) => {
   const text = revealed?.key === secretKey ? revealed.text : undefined
   return (

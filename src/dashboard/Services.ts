@@ -1,5 +1,4 @@
 /** The use cases that pages call. */
-import type { Access } from "#src/access/Access.ts"
 import type { AuditTrail } from "#src/access/AuditTrail.ts"
 import type { AppConfig } from "#src/AppConfig.ts"
 import type { Authenticate } from "#src/credentials/Authenticate.ts"
@@ -20,7 +19,6 @@ import type { ValueRequests } from "#src/secrets/ValueRequests.ts"
 import type { Webhooks } from "#src/webhooks/Webhooks.ts"
 
 export type Services =
-  | Access
   | AppConfig
   | AuditTrail
   | Authenticate

@@ -10,7 +10,7 @@ import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import * as Paths from "./Paths.ts"
 import { action, type AtTeam, button, page, screen, team, to, withIds } from "./Routes.ts"
-import { chosen } from "./Reach.tsx"
+import { chosen } from "./TokenAccess.tsx"
 import { NewWebhookPage, SecretOnce, WebhookPage, WebhooksPage } from "./WebhookViews.tsx"
 
 interface AtWebhook extends AtTeam {
@@ -18,12 +18,16 @@ interface AtWebhook extends AtTeam {
 }
 const webhook = withIds(team, Schema.Struct({ webhookId: WebhookId }))
 
-const all = Effect.fnUntraced(function* ({ teamId }: AtTeam) {
-  const webhooks = yield* Webhooks
-  return { items: yield* webhooks.list(teamId) }
-})
+const all = screen(
+  ({ teamId }: AtTeam) =>
+    Effect.map(
+      Effect.flatMap(Webhooks, (webhooks) => webhooks.list(teamId)),
+      (items) => ({ items })
+    ),
+  WebhooksPage
+)
 
-const one = Effect.fnUntraced(function* ({ teamId, webhookId }: AtWebhook) {
+const load = Effect.fnUntraced(function* ({ teamId, webhookId }: AtWebhook) {
   const webhooks = yield* Webhooks
   const found = (yield* webhooks.list(teamId)).find(({ id }) => id === webhookId)
   if (found === undefined) return yield* new RouteNotFound({ message: "No such webhook." })
@@ -51,11 +55,11 @@ const create = action(team, {
   again: newWebhook
 })
 
-const details = screen(one, WebhookPage)
+const details = screen(load, WebhookPage)
 
 const update = action(webhook, {
   decode: (form, at) =>
-    Effect.flatMap(one(at), ({ webhook: { events } }) =>
+    Effect.flatMap(load(at), ({ webhook: { events } }) =>
       Form.decode(UpdateWebhook)({
         name: form.text("name"),
         url: form.text("url").trim(),
@@ -93,7 +97,7 @@ const remove = button(webhook, {
 })
 
 export const routes = HttpRouter.empty.pipe(
-  HttpRouter.get("/app/teams/:teamId/webhooks", page(team, screen(all, WebhooksPage))),
+  HttpRouter.get("/app/teams/:teamId/webhooks", page(team, all)),
   HttpRouter.get("/app/teams/:teamId/webhooks/new", page(team, newWebhook)),
   HttpRouter.post("/app/teams/:teamId/webhooks/new", create),
   HttpRouter.get("/app/teams/:teamId/webhooks/:webhookId", page(webhook, details)),

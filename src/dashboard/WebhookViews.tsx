@@ -19,7 +19,7 @@ import * as Form from "./Form.ts"
 import * as Icons from "./Icons.tsx"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
-import { picked } from "./Reach.tsx"
+import { picked } from "./TokenAccess.tsx"
 import type { Attempt, TeamVisit } from "./Routes.ts"
 import { SettingsFrame } from "./SettingsFrame.tsx"
 

@@ -1,4 +1,4 @@
-/** How far a token reaches, as it is chosen and as it is told: of API tokens and of what trust rules hand out. */
+/** What a token may do and where: as a summary, and as the fields that choose it. For API tokens and trust rules. */
 import * as Effect from "effect/Effect"
 import type { ApiToken } from "#schema/ApiTokensApi.ts"
 import type { AnyApiError } from "#schema/ApiError.ts"
@@ -10,27 +10,27 @@ import { Badge, CheckBox } from "./Components.tsx"
 import type * as Form from "./Form.ts"
 import * as Problem from "./Problem.ts"
 
-type Reaching = Pick<ApiToken, "projects" | "environments">
+type Restrictions = Pick<ApiToken, "projects" | "environments">
 
-export const Level = ({ level }: { readonly level: ApiToken["accessLevel"] }) =>
+export const AccessLevelBadge = ({ level }: { readonly level: ApiToken["accessLevel"] }) =>
   level === "write" ? <Badge tone="amber">read and write</Badge> : <Badge tone="ok">read only</Badge>
 
-const namesOf = ({ environments, projects }: Reaching) => ({
+const namesOf = ({ environments, projects }: Restrictions) => ({
   projects:
     projects === null
       ? "all projects"
       : projects.length === 0
-        ? "no project any more"
+        ? "none: its projects were deleted"
         : projects.map((project) => project.name).join(", "),
   environments:
     environments === null
       ? undefined
       : environments.length === 0
-        ? "no environment any more"
+        ? "none: its environments were deleted"
         : [...new Set(environments.map((environment) => environment.slug))].join(", ")
 })
 
-export const Reach = ({ of }: { readonly of: Reaching }) => {
+export const AccessSummary = ({ of }: { readonly of: Restrictions }) => {
   const { environments, projects } = namesOf(of)
   return (
     <>
@@ -40,29 +40,27 @@ export const Reach = ({ of }: { readonly of: Reaching }) => {
   )
 }
 
-export interface Offered {
+export interface Restrictable {
   readonly projects: ReadonlyArray<Project>
   readonly slugs: ReadonlyArray<{ readonly slug: string; readonly protected: boolean }>
 }
 
-/** What of a team can be chosen. */
-export const offers = Effect.gen(function* () {
-  const projects = yield* Projects
-  const environments = yield* Environments
-  return Effect.fnUntraced(function* (teamId: TeamId) {
-    const slugs = new Map<string, boolean>()
-    for (const found of (yield* environments.byProject(teamId)).values()) {
-      for (const one of found) slugs.set(one.slug, one.protected || slugs.get(one.slug) === true)
-    }
-    const found: Offered = {
-      projects: (yield* projects.list()).filter((project) => project.teamId === teamId),
-      slugs: [...slugs].map(([slug, isProtected]) => ({ slug, protected: isProtected })).slice(0, 100)
-    }
-    return found
-  })
+/** What a token of a team can be restricted to. */
+export const restrictable = Effect.fnUntraced(function* (teamId: TeamId) {
+  const projects = yield* Effect.flatMap(Projects, (projects) => projects.list())
+  const environments = yield* Effect.flatMap(Environments, (environments) => environments.byProject(teamId))
+  const slugs = new Map<string, boolean>()
+  for (const ofProject of environments.values()) {
+    for (const one of ofProject) slugs.set(one.slug, one.protected || slugs.get(one.slug) === true)
+  }
+  const found: Restrictable = {
+    projects: projects.filter((project) => project.teamId === teamId),
+    slugs: [...slugs].map(([slug, isProtected]) => ({ slug, protected: isProtected })).slice(0, 100)
+  }
+  return found
 })
 
-/** Members of a body that the fields below fill: an empty choice is one that is not made. */
+/** Members of a body that the fields below fill: a list without a tick is left out. */
 export const chosen = (form: Form.Form, ...names: ReadonlyArray<string>) =>
   Object.fromEntries(names.filter((name) => form.has(name)).map((name) => [name, form.all(name)]))
 
@@ -86,13 +84,13 @@ export const ProjectChecks = ({
   </div>
 )
 
-export const ReachFields = ({
+export const AccessFields = ({
   form,
-  offered,
+  restrictable,
   problem
 }: {
   readonly form: Form.Form
-  readonly offered: Offered
+  readonly restrictable: Restrictable
   readonly problem: AnyApiError | undefined
 }) => {
   const error = Problem.about(problem, "environments")
@@ -109,24 +107,24 @@ export const ReachFields = ({
           name="accessLevel"
           value="write"
           checked={level === "write"}
-          hint="Creates, changes and deletes secrets too. Protected environments only when they are named below."
+          hint="Also creates, changes and deletes secrets. Protected environments only if you choose them below."
         >
           Read and write
         </CheckBox>
       </fieldset>
       <fieldset class="part">
         <legend>Projects</legend>
-        <p class="hint">None chosen: all projects of the team, also later ones.</p>
-        <ProjectChecks name="projects" projects={offered.projects} form={form} />
+        <p class="hint">If you choose none: all projects of the team, including later ones.</p>
+        <ProjectChecks name="projects" projects={restrictable.projects} form={form} />
       </fieldset>
       <fieldset class="part">
         <legend>Environments</legend>
         <p class="hint">
-          None chosen: all environments of these projects. Chosen ones are looked up now; later ones of the same name
-          are not reached.
+          If you choose none: all environments of these projects, including later ones. Otherwise only the environments
+          of these names that exist now.
         </p>
         <div class="checks">
-          {offered.slugs.map((environment) => (
+          {restrictable.slugs.map((environment) => (
             <CheckBox
               name="environments"
               value={environment.slug}

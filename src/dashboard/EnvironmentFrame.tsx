@@ -1,4 +1,4 @@
-/** The frame of pages about one environment: where it is, its siblings, its views. */
+/** The environment that a path names, and the frame of pages about it: its siblings and its views. */
 import * as Effect from "effect/Effect"
 import type { ComponentChildren } from "preact"
 import { EnvironmentNotFound } from "#schema/Errors.ts"
@@ -9,56 +9,59 @@ import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { Protected } from "./Components.tsx"
 import { Layout } from "./Layout.tsx"
-import { type Pages, param } from "./Pages.ts"
+import { inTeam, param } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
-import { EnvironmentPill } from "./ProjectPages.tsx"
+import { EnvironmentPill } from "./ProjectViews.tsx"
+import { type Guard, person, within } from "./Routes.ts"
 import { may, type Visit } from "./Visit.ts"
 
-export interface Place {
+export interface Location {
   readonly visit: Visit
   readonly project: Project
   readonly environment: ProjectEnvironment
   readonly environments: ReadonlyArray<ProjectEnvironment>
-  readonly at: { readonly projectId: ProjectId; readonly slug: string }
-  /** What the services ask for. */
+  readonly path: Paths.EnvironmentPath
+  /** How use cases name the environment. */
   readonly query: { readonly projectId: ProjectId; readonly environment: EnvironmentSlug }
-  /** Whether the person may change secrets here: what buttons follow; the services decide. */
+  /** Whether the person may change secrets here: pages show buttons accordingly; the use cases decide. */
   readonly writes: boolean
   readonly readsValues: boolean
 }
+export interface AtEnvironment {
+  readonly location: Location
+}
 
-/** The place that the path names; not visible is not there. */
-export const make = (pages: Pages["Type"]) =>
-  Effect.gen(function* () {
-    const projects = yield* Projects
-    const environments = yield* Environments
-    return Effect.fnUntraced(function* (visit: Visit) {
-      const projectId = yield* param("projectId", ProjectId)
-      const slug = yield* param("slug", EnvironmentSlug)
-      const project = yield* projects.get(projectId)
-      const { items } = yield* environments.list(projectId)
-      const environment = items.find((one) => one.slug === slug)
-      if (environment === undefined) return yield* new EnvironmentNotFound()
-      const here = pages.inTeam(visit, project.teamId)
-      const role = here.team?.role
-      const place: Place = {
-        visit: here,
-        project,
-        environment,
-        environments: items,
-        at: { projectId, slug },
-        query: { projectId, environment: slug },
-        writes: may(here, "secrets:write") && (!environment.protected || role === "owner" || role === "admin"),
-        readsValues: may(here, "secrets:read_values")
-      }
-      return place
-    })
-  })
+const locate = Effect.fnUntraced(function* (visit: Visit) {
+  const projectId = yield* param("projectId", ProjectId)
+  const slug = yield* param("slug", EnvironmentSlug)
+  const project = yield* Effect.flatMap(Projects, (projects) => projects.get(projectId))
+  const { items } = yield* Effect.flatMap(Environments, (environments) => environments.list(projectId))
+  const environment = items.find((one) => one.slug === slug)
+  if (environment === undefined) return yield* new EnvironmentNotFound()
+  const here = inTeam(visit, project.teamId)
+  const role = here.team?.role
+  const location: Location = {
+    visit: here,
+    project,
+    environment,
+    environments: items,
+    path: { projectId, slug },
+    query: { projectId, environment: slug },
+    writes: may(here, "secrets:write") && (!environment.protected || role === "owner" || role === "admin"),
+    readsValues: may(here, "secrets:read_values")
+  }
+  return location
+})
+
+/** For pages of one environment; an environment that is not visible does not exist. */
+export const environment: Guard<AtEnvironment> = within(person, ({ visit }) =>
+  Effect.map(locate(visit), (location) => ({ location }))
+)
 
 export type View = "secrets" | "graph" | "deleted" | "compare" | "sealing"
 
-export const PlaceTabs = ({ at, view }: { readonly at: Place["at"]; readonly view: View }) => {
-  const here = Paths.environment(at)
+export const EnvironmentTabs = ({ path, view }: { readonly path: Paths.EnvironmentPath; readonly view: View }) => {
+  const here = Paths.environment(path)
   const tab = (name: View, href: string, label: string) => (
     <a href={href} aria-current={view === name ? "page" : undefined}>
       {label}
@@ -67,29 +70,29 @@ export const PlaceTabs = ({ at, view }: { readonly at: Place["at"]; readonly vie
   return (
     <nav class="tabs" aria-label="Views of the environment">
       {tab("secrets", here, "Secrets")}
-      {tab("compare", `${Paths.compare(at.projectId)}?from=${at.slug}`, "Compare")}
+      {tab("compare", `${Paths.compare(path.projectId)}?from=${path.slug}`, "Compare")}
       {tab("graph", `${here}/graph`, "References")}
       {tab("deleted", `${here}/deleted`, "Deleted")}
       {tab("sealing", `${here}/sealing`, "Sealed files")}
-      <a href={Paths.projectSettings(at.projectId)}>Project settings</a>
+      <a href={Paths.projectSettings(path.projectId)}>Project settings</a>
     </nav>
   )
 }
 
-export const PlacePage = ({
+export const EnvironmentFrame = ({
   actions,
   children,
-  place,
+  location,
   title,
   view
 }: {
-  readonly place: Place
+  readonly location: Location
   readonly view: View
   readonly title: string
   readonly actions?: ComponentChildren
   readonly children: ComponentChildren
 }) => {
-  const { at, environment, environments, project, visit } = place
+  const { environment, environments, path, project, visit } = location
   return (
     <Layout
       visit={visit}
@@ -108,7 +111,7 @@ export const PlacePage = ({
           <EnvironmentPill environment={one} projectId={project.id} current={one.id === environment.id} />
         ))}
       </nav>
-      <PlaceTabs at={at} view={view} />
+      <EnvironmentTabs path={path} view={view} />
       {children}
     </Layout>
   )

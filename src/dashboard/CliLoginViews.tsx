@@ -1,0 +1,132 @@
+/** The logins of command lines that act for a person. */
+import type { CliGrant } from "#schema/DeviceApi.ts"
+import { Ago, Badge, Command, Confirm, Empty, Until } from "./Components.tsx"
+import type { Restrictable } from "./DeviceViews.tsx"
+import { Layout } from "./Layout.tsx"
+import * as Paths from "./Paths.ts"
+import type { Visit } from "./Visit.ts"
+
+/** Names of projects and environments by their ids, as far as the person still sees them. */
+export type Names = ReadonlyMap<string, string>
+export const namesOf = ({ environments, projects }: Restrictable): Names =>
+  new Map<string, string>(
+    projects.flatMap((project) => [
+      [project.id, project.name] as const,
+      ...(environments.get(project.id) ?? []).map(({ id, slug }) => [id, `${project.slug} / ${slug}`] as const)
+    ])
+  )
+const listOf = (names: Names, ids: ReadonlyArray<string>) => {
+  const known = ids.flatMap((id) => names.get(id) ?? [])
+  const gone = ids.length - known.length
+  return [...known, ...(gone === 0 ? [] : [`${gone} that no longer ${gone === 1 ? "exists" : "exist"}`])].join(", ")
+}
+
+const GrantFacts = ({
+  grant,
+  names,
+  now
+}: {
+  readonly grant: CliGrant
+  readonly names: Names
+  readonly now: number
+}) => {
+  const { environmentIds, projectIds } = grant.restrictions
+  return (
+    <dl class="facts facts-small">
+      <dt>Since</dt>
+      <dd>
+        <Ago at={grant.createdAt} now={now} />, expires <Until at={grant.expiresAt} now={now} />
+      </dd>
+      <dt>Last use</dt>
+      <dd>
+        {grant.lastUsedAt === null ? (
+          "never"
+        ) : (
+          <>
+            <Ago at={grant.lastUsedAt} now={now} />
+            {grant.lastUsedIp === null ? "" : ` from ${grant.lastUsedIp}`}
+          </>
+        )}
+      </dd>
+      {projectIds === null ? null : (
+        <>
+          <dt>Projects</dt>
+          <dd>{listOf(names, projectIds)}</dd>
+        </>
+      )}
+      {environmentIds === null ? null : (
+        <>
+          <dt>Environments</dt>
+          <dd>{listOf(names, environmentIds)}</dd>
+        </>
+      )}
+      {grant.teams.map((team) => (
+        <>
+          <dt>{team.name}</dt>
+          <dd>
+            <ul class="keys">
+              {team.scopes.map((scope) => (
+                <li>
+                  <code>{scope}</code>
+                </li>
+              ))}
+            </ul>
+          </dd>
+        </>
+      ))}
+    </dl>
+  )
+}
+
+const Grant = ({ grant, ...shown }: { readonly grant: CliGrant; readonly names: Names; readonly now: number }) => {
+  const claims = [grant.host?.hostname, grant.host?.os].filter((text) => text !== undefined && text !== "")
+  const { environmentIds, projectIds } = grant.restrictions
+  return (
+    <li class="project">
+      <div>
+        <h2>{claims.length === 0 ? "Unnamed device" : claims.join(", ")}</h2>
+        <span class="badges">
+          {grant.machine ? <Badge tone="amber">unattended</Badge> : null}
+          {grant.credentialProtection === "plaintext_local" ? <Badge tone="amber">kept as plain text</Badge> : null}
+          {projectIds === null && environmentIds === null ? null : <Badge tone="accent">restricted</Badge>}
+        </span>
+      </div>
+      <GrantFacts grant={grant} {...shown} />
+      <Confirm action={`${Paths.grants}/${grant.id}/revoke`} label="Revoke" verb="Revoke this login">
+        <p>It stops working with its next request. To use the device again, log in again.</p>
+      </Confirm>
+    </li>
+  )
+}
+
+export const GrantsPage = ({
+  items,
+  names,
+  visit
+}: {
+  readonly visit: Visit
+  readonly items: ReadonlyArray<CliGrant>
+  readonly names: Names
+}) => (
+  <Layout
+    visit={visit}
+    section="grants"
+    title="CLI logins"
+    lead="Command lines and agents that act for you. One that you revoke stops working with its next request."
+  >
+    {items.length === 0 ? (
+      <Empty title="No logins">
+        <p>To log in, run this in your terminal:</p>
+        <div class="narrow center">
+          <Command>{`ampoule login --url ${visit.ui.baseUrl}`}</Command>
+        </div>
+      </Empty>
+    ) : (
+      <ul class="cards">
+        {items.map((grant) => (
+          <Grant grant={grant} names={names} now={visit.now} />
+        ))}
+      </ul>
+    )}
+  </Layout>
+)

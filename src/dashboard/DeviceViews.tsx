@@ -1,0 +1,295 @@
+/** The login of a command line: entering its code, deciding about it, and the outcome. A GET never approves. */
+import type { AnyApiError } from "#schema/ApiError.ts"
+import type { CallerTeam } from "#schema/Caller.ts"
+import type { DeviceRequest } from "#schema/DeviceApi.ts"
+import type { ProjectId } from "#schema/Ids.ts"
+import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
+import { cliScopes, preselectedScopes } from "#schema/Scopes.ts"
+import * as Policy from "#src/access/Policy.ts"
+import { Ago, Badge, CheckBox, ProblemNote, TextField, Until } from "./Components.tsx"
+import type * as Form from "./Form.ts"
+import { Card } from "./Layout.tsx"
+import * as Paths from "./Paths.ts"
+import { ProjectChecks } from "./TokenAccess.tsx"
+import { scopeWords } from "./TokenForm.tsx"
+import type { Visit } from "./Visit.ts"
+
+/** Projects that the page offers for a restriction; the command line itself restricts nothing. */
+const maxProjects = 100
+
+export interface Restrictable {
+  readonly projects: ReadonlyArray<Project>
+  readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
+}
+
+export const EnterCode = ({
+  code,
+  problem,
+  visit
+}: {
+  readonly visit: Visit
+  readonly code: string
+  readonly problem: AnyApiError | undefined
+}) => (
+  <Card who={visit} title="Log in a command line" lead="Enter the code that your terminal shows.">
+    <form method="get" action={Paths.device}>
+      <ProblemNote problem={problem} />
+      <TextField
+        name="code"
+        label="Code"
+        mono
+        value={code}
+        focus
+        hint="Eight letters, like BCDF-GHJK. Enter a code only if you started the login yourself."
+      />
+      <div class="buttons">
+        <button class="button button-primary">Continue</button>
+      </div>
+    </form>
+  </Card>
+)
+
+const Host = ({ host }: Pick<DeviceRequest, "host">) => {
+  const claims = [host?.hostname, host?.os].filter((text) => text !== undefined && text !== "")
+  return claims.length === 0 ? <span class="hint">nothing</span> : <>{claims.join(", ")}</>
+}
+
+const RequestFacts = ({ now, request }: { readonly request: DeviceRequest; readonly now: number }) => (
+  <dl class="facts section-small">
+    <dt>Requested</dt>
+    <dd>
+      <Ago at={request.createdAt} now={now} />,{" "}
+      <span data-expires={String(Math.max(0, Date.parse(request.expiresAt) - now))}>
+        expires <Until at={request.expiresAt} now={now} />
+      </span>
+    </dd>
+    <dt>From the address</dt>
+    <dd>
+      <code>{request.ip}</code>
+    </dd>
+    <dt>Claimed by the device</dt>
+    <dd>
+      <Host host={request.host} /> <Badge tone="amber">not verified</Badge>
+    </dd>
+    <dt>Stores the login</dt>
+    <dd>
+      {request.credentialProtection === "os_keychain" ? (
+        <>
+          in the keychain of its system <Badge tone="amber">not verified</Badge>
+        </>
+      ) : (
+        <>
+          as plain text in a file <Badge tone="amber">less safe</Badge>
+        </>
+      )}
+    </dd>
+  </dl>
+)
+
+/** What the form had when it was sent; before that, what is preselected. */
+type Ticked = (name: string, value: string, preselected: boolean) => boolean
+
+const TeamScopes = ({
+  single,
+  team,
+  ticked,
+  visit
+}: {
+  readonly visit: Visit
+  readonly team: CallerTeam
+  readonly single: boolean
+  readonly ticked: Ticked
+}) => (
+  <fieldset class="team-choice">
+    <legend class={single ? undefined : "hidden"}>{team.name}</legend>
+    {single ? (
+      <input type="hidden" name="team" value={team.id} />
+    ) : (
+      <CheckBox name="team" value={team.id} checked={ticked("team", team.id, team.id === visit.team?.id)}>
+        <strong>{team.name}</strong> <span class="hint">you are {team.role}</span>
+      </CheckBox>
+    )}
+    <div class="checks">
+      {cliScopes
+        .filter((scope) => Policy.roleAllows(team.role ?? "viewer", scope))
+        .map((scope) => (
+          <CheckBox
+            name={`scope.${team.id}`}
+            value={scope}
+            checked={ticked(`scope.${team.id}`, scope, preselectedScopes.includes(scope))}
+            hint={scopeWords[scope]}
+          >
+            <code>{scope}</code>
+          </CheckBox>
+        ))}
+    </div>
+  </fieldset>
+)
+
+const Restrictions = ({
+  form,
+  restrictable: { environments, projects },
+  ticked
+}: {
+  readonly restrictable: Restrictable
+  readonly form: Form.Form | undefined
+  readonly ticked: Ticked
+}) => {
+  const listed = projects.slice(0, maxProjects)
+  return listed.length === 0 ? null : (
+    <section class="part">
+      <details class="disclosure" open={form?.has("projectIds") === true || form?.has("environmentIds") === true}>
+        <summary>Restrict it to some projects or environments</summary>
+        <p class="hint">
+          If you choose none, the login reaches everything in the teams above. If you choose projects and environments,
+          it reaches only what is in both.
+        </p>
+        <fieldset class="part">
+          <legend>Projects</legend>
+          <ProjectChecks name="projectIds" projects={listed} form={form} />
+        </fieldset>
+        <fieldset class="part">
+          <legend>Environments</legend>
+          <div class="checks">
+            {listed.flatMap((project) =>
+              (environments.get(project.id) ?? []).map((environment) => (
+                <CheckBox
+                  name="environmentIds"
+                  value={environment.id}
+                  checked={ticked("environmentIds", environment.id, false)}
+                >
+                  {project.slug} / {environment.slug}{" "}
+                  {environment.protected ? <Badge tone="amber">protected</Badge> : null}
+                </CheckBox>
+              ))
+            )}
+          </div>
+        </fieldset>
+      </details>
+    </section>
+  )
+}
+
+const Unattended = ({ ticked }: { readonly ticked: Ticked }) => (
+  <section class="part">
+    <h2>Unattended use</h2>
+    <CheckBox
+      name="machine"
+      checked={ticked("machine", "yes", true)}
+      hint="The device wants to work without you, as a build server or an agent does."
+    >
+      Allow unattended use
+    </CheckBox>
+  </section>
+)
+
+export const DecidePage = ({
+  form,
+  problem,
+  request,
+  restrictable,
+  visit
+}: {
+  readonly visit: Visit
+  readonly request: DeviceRequest
+  readonly restrictable: Restrictable
+  readonly form: Form.Form | undefined
+  readonly problem: AnyApiError | undefined
+}) => {
+  const { teams } = visit.caller
+  const ticked: Ticked = (name, value, preselected) =>
+    form === undefined ? preselected : form.all(name).includes(value)
+  return (
+    <Card who={visit} title="Log in this command line?" wide>
+      <ProblemNote problem={problem} />
+      <p class="code">{request.userCode}</p>
+      <p class="lead">
+        <strong>Does this code match your terminal?</strong> If you did not start a login a moment ago, deny it: someone
+        may be trying to use your account.
+      </p>
+      <RequestFacts request={request} now={visit.now} />
+      <form method="post" action="/app/device/approve">
+        <input type="hidden" name="code" value={request.userCode} />
+        <section class="part">
+          <h2>What it may do</h2>
+          {teams.map((team) => (
+            <TeamScopes visit={visit} team={team} single={teams.length === 1} ticked={ticked} />
+          ))}
+        </section>
+        <Restrictions restrictable={restrictable} form={form} ticked={ticked} />
+        {request.machineRequested ? <Unattended ticked={ticked} /> : null}
+        <div class="buttons">
+          <button class="button button-primary" data-decides>
+            Yes, it matches: log in
+          </button>
+          <button class="button button-danger-quiet" formaction="/app/device/deny" data-decides>
+            No, deny
+          </button>
+        </div>
+      </form>
+      <p class="card-foot">
+        The login acts for you: it can never do more than you can, and works for at most 180 days. You can revoke it at
+        any time.
+      </p>
+    </Card>
+  )
+}
+
+/** What the page says about a request that is decided. */
+export const outcomes = {
+  approved: {
+    title: "The login is approved",
+    lead: "Go back to your terminal. It continues by itself.",
+    now: "Waiting for your terminal …"
+  },
+  consumed: {
+    title: "The command line is logged in",
+    lead: "You can close this page.",
+    now: "The command line is logged in."
+  },
+  denied: { title: "The login is denied", lead: "The device got no access.", now: "The device got no access." },
+  expired: {
+    title: "The code has expired",
+    lead: "Start the login again in your terminal.",
+    now: "Your terminal did not fetch the login in time. Start the login again there."
+  }
+} as const
+export type Outcome = keyof typeof outcomes
+const isOutcome = (state: string): state is Outcome => Object.hasOwn(outcomes, state)
+/** A request whose state has no page of its own is over. */
+export const outcomeOf = (state: string): Outcome => (isOutcome(state) ? state : "expired")
+
+/** `code`: of a request that this person approved; the page waits until the terminal has fetched the login. */
+export const DecidedPage = ({
+  code,
+  state,
+  visit
+}: {
+  readonly visit: Visit
+  readonly state: Outcome
+  readonly code?: string | undefined
+}) => (
+  <Card who={visit} title={outcomes[state].title} lead={outcomes[state].lead}>
+    {state === "approved" && code !== undefined ? (
+      <form
+        method="post"
+        action="/app/device/progress"
+        class="progress"
+        data-progress
+        data-consumed={outcomes.consumed.now}
+        data-expired={outcomes.expired.now}
+      >
+        <input type="hidden" name="code" value={code} />
+        <p role="status" data-progress-text>
+          {outcomes.approved.now}
+        </p>
+        <button class="button button-plain without-script">Check again</button>
+      </form>
+    ) : null}
+    <p>
+      <a class="button button-plain" href={Paths.grants}>
+        Your CLI logins
+      </a>
+    </p>
+  </Card>
+)

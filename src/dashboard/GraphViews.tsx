@@ -1,0 +1,142 @@
+/** Which secrets of an environment use which: as a picture, and as a list. */
+import type { SecretId } from "#schema/Ids.ts"
+import type { SecretCompositionGraph } from "#schema/SecretsApi.ts"
+import { Badge, Callout, Empty, Table } from "./Components.tsx"
+import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
+import { layout } from "./GraphLayout.ts"
+import * as Paths from "./Paths.ts"
+
+/** A picture of more secrets is too large to read; the list below it shows them all. */
+const maxDrawn = 300
+const maxLabel = 30
+const height = 30
+const rowGap = 44
+const columnGap = 300
+const width = 236
+const margin = 16
+
+const Picture = ({ graph, location }: { readonly location: Location; readonly graph: SecretCompositionGraph }) => {
+  const placed = layout(graph.edges)
+  const x = (column: number) => margin + column * columnGap
+  const y = (row: number) => margin + row * rowGap
+  const where = new Map(placed.nodes.map((node) => [node.key, node]))
+  const known = new Map(graph.nodes.map((node) => [node.key, node]))
+  const w = 2 * margin + (placed.columns - 1) * columnGap + width
+  const h = 2 * margin + (placed.rows - 1) * rowGap + height
+  return (
+    <div class="graph" tabIndex={0} role="region" aria-label="Picture of the references, scrollable">
+      <svg
+        width={w}
+        height={h}
+        viewBox={`0 0 ${w} ${h}`}
+        aria-label="Templates on the left, what they use on the right"
+        role="group"
+      >
+        <defs>
+          <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+            <path class="graph-arrow" d="M0 0 8 4 0 8Z" />
+          </marker>
+        </defs>
+        {graph.edges.map(({ from, to }) => {
+          const a = where.get(from)
+          const b = where.get(to)
+          if (a === undefined || b === undefined) return null
+          const [x1, y1] = [x(a.column) + width, y(a.row) + height / 2]
+          const [x2, y2] = [x(b.column) - 2, y(b.row) + height / 2]
+          const bend = Math.max(30, (x2 - x1) / 2)
+          return (
+            <path
+              class="graph-edge"
+              d={`M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`}
+              marker-end="url(#arrow)"
+            />
+          )
+        })}
+        {placed.nodes.map(({ column, key, row }) => {
+          const node = known.get(key)
+          if (node === undefined) return null
+          return (
+            <a
+              class={node.kind === "template" ? "graph-node graph-template" : "graph-node"}
+              href={Paths.secret(location.path, node.id)}
+              aria-label={`${key}, ${node.kind === "template" ? "template" : "plain text"}`}
+            >
+              <title>{key}</title>
+              <rect x={x(column)} y={y(row)} width={width} height={height} rx="6" />
+              <text x={x(column) + 10} y={y(row) + height / 2 + 4}>
+                {key.length > maxLabel ? `${key.slice(0, maxLabel - 1)}…` : key}
+              </text>
+            </a>
+          )
+        })}
+      </svg>
+    </div>
+  )
+}
+
+export const GraphPage = ({
+  graph,
+  location
+}: {
+  readonly location: Location
+  readonly graph: SecretCompositionGraph
+}) => {
+  const touched = new Set(graph.edges.flatMap(({ from, to }) => [from, to]))
+  const templates = [...new Set(graph.edges.map(({ from }) => from))]
+  const link = (key: string) => {
+    const id: SecretId | undefined = graph.nodes.find((node) => node.key === key)?.id
+    return id === undefined ? (
+      <code>{key}</code>
+    ) : (
+      <a href={Paths.secret(location.path, id)}>
+        <code class="key">{key}</code>
+      </a>
+    )
+  }
+  return (
+    <EnvironmentFrame location={location} view="graph" title="References">
+      {graph.edges.length === 0 ? (
+        <Empty title="No secret uses another">
+          <p>
+            Write <code>{"${KEY}"}</code> in a value to use another secret of this environment.
+          </p>
+        </Empty>
+      ) : (
+        <>
+          <div class="legend">
+            <Badge tone="accent">template</Badge>
+            <Badge>plain text</Badge>
+            <span class="hint">
+              Arrows lead from a template to what it uses. {graph.nodes.length - touched.size} other secrets have no
+              references.
+            </span>
+          </div>
+          {touched.size <= maxDrawn ? (
+            <Picture location={location} graph={graph} />
+          ) : (
+            <Callout title="There are too many references for a picture.">The list below shows all of them.</Callout>
+          )}
+          <section class="section">
+            <h2>As a list</h2>
+            <Table label="References as a list" head={["Template", "Uses"]}>
+              {templates.map((from) => (
+                <tr>
+                  <th scope="row">{link(from)}</th>
+                  <td data-label="Uses">
+                    <ul class="keys">
+                      {graph.edges
+                        .filter((edge) => edge.from === from)
+                        .map(({ to }) => (
+                          <li>{link(to)}</li>
+                        ))}
+                    </ul>
+                  </td>
+                </tr>
+              ))}
+            </Table>
+          </section>
+        </>
+      )}
+    </EnvironmentFrame>
+  )
+}

@@ -1,0 +1,187 @@
+/** The settings of one project and of its environments. */
+import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
+import { CheckBox, Confirm, ProblemNote, Protected, Table, TextField } from "./Components.tsx"
+import { Layout } from "./Layout.tsx"
+import * as Paths from "./Paths.ts"
+import type { Attempt } from "./Routes.ts"
+import { may, type Visit } from "./Visit.ts"
+
+/** Which form of the page was refused. */
+export type Editing = "project" | "environment"
+
+interface Settings {
+  readonly project: Project
+  readonly environments: ReadonlyArray<ProjectEnvironment>
+}
+
+const WhoMayChange = ({ environment }: { readonly environment: ProjectEnvironment }) =>
+  environment.protected ? (
+    <>owners and admins; tokens that name this environment</>
+  ) : (
+    <>owners, admins and members; write tokens</>
+  )
+
+const EnvironmentPanel = ({
+  environment,
+  settings
+}: {
+  readonly environment: ProjectEnvironment
+  readonly settings: string
+}) => (
+  <details>
+    <summary class="button button-quiet">
+      Edit<span class="hidden"> {environment.name}</span>
+    </summary>
+    <div class="stack panel row-panel">
+      <form method="post" action={`${settings}/environments/${environment.id}`} class="stack">
+        <TextField id={`name-${environment.id}`} name="name" label="Name" value={environment.name} />
+        <CheckBox
+          name="protected"
+          checked={environment.protected}
+          hint="Only owners, admins and tokens that were created for this environment by name can change its secrets."
+        >
+          Protected
+        </CheckBox>
+        <div class="buttons">
+          <button class="button button-primary">Save</button>
+        </div>
+      </form>
+      <Confirm
+        action={`${settings}/environments/${environment.id}/delete`}
+        label="Delete the environment"
+        verb={`Delete ${environment.slug}`}
+      >
+        <p>People, tokens and running deployments lose access to its secrets at once. You cannot undo this here.</p>
+      </Confirm>
+    </div>
+  </details>
+)
+
+const EnvironmentTable = ({ environments, project, visit }: Settings & { readonly visit: Visit }) => (
+  <section>
+    <Table label="Environments" head={["Environment", "Who may change secrets", ""]}>
+      {environments.map((environment) => (
+        <tr>
+          <th scope="row">
+            <a href={Paths.environment({ projectId: project.id, slug: environment.slug })}>{environment.name}</a>{" "}
+            {environment.slug === environment.name ? null : <code class="hint">{environment.slug}</code>}{" "}
+            {environment.protected ? <Protected /> : null}
+          </th>
+          <td data-label="May change secrets">
+            <WhoMayChange environment={environment} />
+          </td>
+          <td class="end">
+            {may(visit, "projects:manage") ? (
+              <EnvironmentPanel environment={environment} settings={Paths.projectSettings(project.id)} />
+            ) : null}
+          </td>
+        </tr>
+      ))}
+    </Table>
+  </section>
+)
+
+const NewEnvironment = ({ form, problem, settings }: Partial<Attempt> & { readonly settings: string }) => (
+  <form method="post" action={`${settings}/environments`} class="panel">
+    <h2>New environment</h2>
+    {problem?.field === "slug" || problem?.field === "name" ? null : <ProblemNote problem={problem} />}
+    <div class="fields">
+      <TextField
+        name="slug"
+        label="Slug"
+        mono
+        value={form?.text("slug")}
+        hint="a–z, 0–9 and -, for example preview"
+        problem={problem}
+      />
+      <TextField
+        id="environment-name"
+        name="name"
+        label="Name"
+        optional
+        value={form?.text("name")}
+        hint="If empty, the slug is used."
+        problem={problem}
+      />
+    </div>
+    <CheckBox name="protected" checked={form?.has("protected") === true}>
+      Protected
+    </CheckBox>
+    <div class="buttons">
+      <button class="button button-primary">Add the environment</button>
+    </div>
+  </form>
+)
+
+const ProjectForm = ({
+  form,
+  problem,
+  project,
+  settings
+}: Partial<Attempt> & { readonly project: Project; readonly settings: string }) => (
+  <form method="post" action={settings} class="panel">
+    <h2>Project</h2>
+    {problem?.field === "slug" || problem?.field === "name" ? null : <ProblemNote problem={problem} />}
+    <TextField
+      id="project-name"
+      name="name"
+      label="Name"
+      value={form === undefined ? project.name : form.text("name")}
+      problem={problem}
+    />
+    <TextField
+      id="project-slug"
+      name="slug"
+      label="Slug"
+      mono
+      value={form === undefined ? project.slug : form.text("slug")}
+      problem={problem}
+    />
+    <div class="buttons">
+      <button class="button button-primary">Save</button>
+    </div>
+  </form>
+)
+
+export const ProjectSettingsPage = ({
+  editing,
+  environments,
+  form,
+  problem,
+  project,
+  visit
+}: Attempt & Settings & { readonly visit: Visit; readonly editing: Editing | undefined }) => {
+  const settings = Paths.projectSettings(project.id)
+  const attempt = { form, problem }
+  return (
+    <Layout
+      visit={visit}
+      section="projects"
+      title={`Settings of ${project.name}`}
+      crumbs={[{ href: Paths.home, label: "Projects" }]}
+    >
+      <EnvironmentTable visit={visit} project={project} environments={environments} />
+      {may(visit, "projects:manage") ? (
+        <>
+          <section class="section columns">
+            <NewEnvironment settings={settings} {...(editing === "environment" ? attempt : {})} />
+            <ProjectForm settings={settings} project={project} {...(editing === "project" ? attempt : {})} />
+          </section>
+          <section class="section panel panel-danger">
+            <h2>Delete</h2>
+            <Confirm
+              action={`${settings}/delete`}
+              label="Delete the project"
+              verb={`Delete ${project.slug} and everything in it`}
+            >
+              <p>
+                People, tokens and running deployments lose access to all environments and secrets of{" "}
+                <strong>{project.name}</strong> at once. You cannot undo this here.
+              </p>
+            </Confirm>
+          </section>
+        </>
+      ) : null}
+    </Layout>
+  )
+}

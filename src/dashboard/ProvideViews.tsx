@@ -1,0 +1,84 @@
+/** The one-time page where a person types a value that an agent asked for. The agent never sees what is typed. */
+import type * as Effect from "effect/Effect"
+import type { ValueRequests } from "#src/secrets/ValueRequests.ts"
+import { Ago, Badge, Callout, ProblemNote, TextArea, Until } from "./Components.tsx"
+import { Card } from "./Layout.tsx"
+import * as Paths from "./Paths.ts"
+import type { Attempt } from "./Routes.ts"
+import type { Visit } from "./Visit.ts"
+
+type ValueRequest = Effect.Effect.Success<ReturnType<ValueRequests["show"]>>
+
+export const ProvidePage = ({
+  problem,
+  request,
+  visit
+}: Attempt & {
+  readonly visit: Visit
+  readonly request: ValueRequest
+}) => (
+  <Card who={visit} title={request.replace ? "Replace a value?" : "Provide a value?"} wide>
+    <ProblemNote problem={problem} />
+    <p class="lead">
+      An agent asks for a value that it will not see. Ampoule stores what you type here and sends it nowhere else.
+    </p>
+    <dl class="facts section-small">
+      <dt>Key</dt>
+      <dd>
+        <code>{request.key}</code> {request.replace ? <Badge tone="amber">replaces the current value</Badge> : null}
+      </dd>
+      <dt>Where</dt>
+      <dd>
+        {request.projectName} / {request.environment}
+      </dd>
+      <dt>Requested by</dt>
+      <dd>
+        {request.askedBy.name ?? "an agent"} <Badge tone="amber">name not verified</Badge>
+      </dd>
+      {request.note === null ? null : (
+        <>
+          <dt>Its reason</dt>
+          <dd>{request.note}</dd>
+        </>
+      )}
+      <dt>Requested</dt>
+      <dd>
+        <Ago at={request.createdAt.toISOString()} now={visit.now} />, expires{" "}
+        <Until at={request.expiresAt.toISOString()} now={visit.now} />
+      </dd>
+    </dl>
+    <Callout tone="warning">
+      <p>Continue only if you are working with this agent right now and know why it needs the value.</p>
+    </Callout>
+    <form method="post" action={`${Paths.provide(request.code)}/store`}>
+      <TextArea name="value" label="Value" rows={4} focus problem={problem} hint="Stored exactly as typed." />
+      <div class="buttons">
+        <button class="button button-primary" data-decides>
+          Store the value
+        </button>
+        <button
+          class="button button-danger-quiet"
+          formaction={`${Paths.provide(request.code)}/decline`}
+          formnovalidate
+          data-decides
+        >
+          Decline
+        </button>
+      </div>
+    </form>
+  </Card>
+)
+
+export const DonePage = ({ stored, visit }: { readonly visit: Visit; readonly stored: boolean }) => (
+  <Card
+    who={visit}
+    title={stored ? "The value is stored" : "The request is declined"}
+    lead={
+      stored
+        ? "You can close this page. If the agent does not continue by itself, tell it that you are done."
+        : "You can close this page. The agent learns that you declined."
+    }
+  >
+    {null}
+  </Card>
+)

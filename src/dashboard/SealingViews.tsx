@@ -1,0 +1,115 @@
+/** The keypair that seals files of an environment: what to commit, and how the key changes. */
+import type { EnvironmentKeypair } from "#schema/SealedApi.ts"
+import { Ago, Badge, Callout, Command, Confirm, Table } from "./Components.tsx"
+import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
+import * as Paths from "./Paths.ts"
+import { may } from "./Visit.ts"
+
+type SealingKey = EnvironmentKeypair & { readonly state: "active" | "open_only" | "retired" }
+
+const State = ({ state }: { readonly state: SealingKey["state"] }) =>
+  state === "active" ? (
+    <Badge tone="ok">active</Badge>
+  ) : state === "open_only" ? (
+    <Badge tone="amber">opens only</Badge>
+  ) : (
+    <Badge>retired</Badge>
+  )
+
+const PublicKey = ({ active }: { readonly active: EnvironmentKeypair }) => (
+  <section class="panel">
+    <h2>Public key</h2>
+    <p class="hint">Anyone who has it can seal values for this environment. Only this server can open them.</p>
+    <dl class="facts section-small">
+      <dt>Key</dt>
+      <dd>
+        <code>{active.keyId}</code>
+      </dd>
+      <dt>Public half</dt>
+      <dd>
+        <code>{active.publicKey}</code>
+      </dd>
+      <dt>Environment</dt>
+      <dd>
+        <code>{active.environmentId}</code>
+      </dd>
+      <dt>Algorithm</dt>
+      <dd>
+        <code>{active.algorithm}</code>
+      </dd>
+    </dl>
+  </section>
+)
+
+const Usage = ({ location: { environment, project } }: { readonly location: Location }) => (
+  <section class="panel">
+    <h2>Usage</h2>
+    <p>Seal a .env file, commit it, and run a program with it:</p>
+    <div class="stack section-small">
+      <Command>{`ampoule seal --project ${project.slug} --env ${environment.slug} .env > .env.sealed`}</Command>
+      <Command>{"ampoule run --sealed .env.sealed -- npm start"}</Command>
+    </div>
+    <p class="hint section-small">
+      A sealed value does not show who sealed it: review changes to sealed files as you review code.
+    </p>
+  </section>
+)
+
+const Keys = ({ keys, location }: { readonly location: Location; readonly keys: ReadonlyArray<SealingKey> }) => {
+  const here = `${Paths.environment(location.path)}/sealing`
+  const manages = may(location.visit, "sealing-keys:manage")
+  return (
+    <section class="section">
+      <h2>Keys</h2>
+      <Table label="Keys" head={["Key", "State", "Since", ""]}>
+        {keys.map((key) => (
+          <tr>
+            <th scope="row">
+              <code>{key.keyId}</code>
+            </th>
+            <td data-label="State">
+              <State state={key.state} />
+            </td>
+            <td data-label="Since">
+              <Ago at={key.createdAt} now={location.visit.now} />
+            </td>
+            <td class="end">
+              {manages && key.state === "open_only" ? (
+                <Confirm action={`${here}/${key.keyId}/retire`} label="Retire" verb={`Retire ${key.keyId}`}>
+                  <p>Files that are still sealed with this key can no longer be opened. Seal them again first.</p>
+                </Confirm>
+              ) : null}
+            </td>
+          </tr>
+        ))}
+      </Table>
+      {manages ? (
+        <div class="section">
+          <Confirm action={`${here}/rotate`} label="Rotate the key" tone="plain" verb="Create a new key">
+            <p>New values are sealed with the new key. The current key still opens files until you retire it.</p>
+          </Confirm>
+        </div>
+      ) : (
+        <Callout>Owners and admins can rotate and retire keys.</Callout>
+      )}
+    </section>
+  )
+}
+
+export const SealingPage = ({
+  active,
+  keys,
+  location
+}: {
+  readonly location: Location
+  readonly active: EnvironmentKeypair
+  readonly keys: ReadonlyArray<SealingKey>
+}) => (
+  <EnvironmentFrame location={location} view="sealing" title="Sealed files">
+    <div class="columns">
+      <PublicKey active={active} />
+      <Usage location={location} />
+    </div>
+    <Keys location={location} keys={keys} />
+  </EnvironmentFrame>
+)

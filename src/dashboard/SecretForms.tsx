@@ -1,0 +1,171 @@
+/** Adding one secret, and pasting many. */
+import type { AnyApiError } from "#schema/ApiError.ts"
+import type * as Preview from "#src/formats/Preview.ts"
+import { Badge, Callout, ProblemNote, Select, TextArea, TextField } from "./Components.tsx"
+import type { Location } from "./EnvironmentFrame.tsx"
+import * as Paths from "./Paths.ts"
+import type { Attempt } from "./Routes.ts"
+
+export const kinds = [
+  { value: "", label: "Automatic: ${KEY} makes a reference" },
+  { value: "literal", label: "Plain text, always" },
+  { value: "template", label: "Template" }
+]
+
+export const enterAgain = "The server does not send values back to the page. Please enter it again."
+
+export const AddSecret = ({ form, location, problem }: Attempt & { readonly location: Location }) => {
+  const here = Paths.environment(location.path)
+  const atField = problem?.field === "key" || problem?.field === "value" || problem?.field === "kind"
+  return (
+    <form method="post" action={`${here}/add`} class="panel" id="add">
+      <h2>Add a secret</h2>
+      {atField ? null : <ProblemNote problem={problem} />}
+      <div class="fields">
+        <TextField
+          name="key"
+          label="Key"
+          mono
+          value={form.text("key")}
+          focus={problem === undefined || problem.field === "key"}
+          hint="A–Z, 0–9 and _, starting with a letter"
+          problem={problem}
+        />
+        <Select name="kind" label="Kind" choices={kinds} value={form.text("kind")} problem={problem} />
+      </div>
+      <TextArea
+        name="value"
+        label="Value"
+        rows={3}
+        optional
+        focus={problem !== undefined && problem.field !== "key"}
+        hint={problem === undefined ? "Write ${KEY} to use another secret of this environment." : enterAgain}
+        problem={problem}
+      />
+      <div class="buttons">
+        <button class="button button-primary">Add</button>
+        <a class="button button-plain" href={here}>
+          Cancel
+        </a>
+      </div>
+    </form>
+  )
+}
+
+const Keys = ({
+  keys,
+  title,
+  tone
+}: {
+  readonly title: string
+  readonly keys: ReadonlyArray<string>
+  readonly tone: "ok" | "accent"
+}) =>
+  keys.length === 0 ? null : (
+    <div>
+      <h3>
+        {title} <Badge tone={tone}>{keys.length}</Badge>
+      </h3>
+      <ul class="keys">
+        {keys.map((key) => (
+          <li>
+            <code>{key}</code>
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+
+/** How many secrets one form may write, as the API's bulk route. */
+const maxPasted = 100
+const countOf = ({ create, update }: Preview.Preview) => create.length + update.length
+
+const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
+  const count = countOf(preview)
+  return (
+    <>
+      <Keys title="New" keys={preview.create} tone="ok" />
+      <Keys title="Already there, updated if the value differs" keys={preview.update} tone="accent" />
+      {preview.invalidKeys.length === 0 ? null : (
+        <Callout tone="danger" title="These names cannot be keys of secrets">
+          <ul>
+            {preview.invalidKeys.map(({ line, name }) => (
+              <li>
+                Line {line}: <code>{name}</code>
+              </li>
+            ))}
+          </ul>
+          <p>Keys are A–Z, 0–9 and _, and start with a letter. Change or remove these lines.</p>
+        </Callout>
+      )}
+      {count > maxPasted ? (
+        <Callout tone="danger" title={`This text has ${count} secrets. Paste at most ${maxPasted} at a time.`} />
+      ) : null}
+      {count === 0 && preview.invalidKeys.length === 0 ? (
+        <Callout tone="warning" title="This text has no secrets." />
+      ) : null}
+    </>
+  )
+}
+
+const PasteButtons = ({ here, preview }: { readonly here: string; readonly preview: Preview.Preview | undefined }) => {
+  const count = preview === undefined ? 0 : countOf(preview)
+  const applies = preview !== undefined && preview.invalidKeys.length === 0 && count > 0 && count <= maxPasted
+  return (
+    <div class="buttons">
+      {applies ? (
+        <button class="button button-primary" name="step" value="apply">
+          Save {count} {count === 1 ? "secret" : "secrets"}
+        </button>
+      ) : null}
+      <button class={`button ${applies ? "button-plain" : "button-primary"}`} name="step" value="preview">
+        {preview === undefined ? "Preview the changes" : "Preview again"}
+      </button>
+      <a class="button button-plain" href={here}>
+        Cancel
+      </a>
+    </div>
+  )
+}
+
+/**
+ * Two steps: a preview, then the change. What was pasted is never sent back to the page: the script keeps it in its field
+ * while the preview is fetched; without script it is pasted once more.
+ */
+export const PasteSecrets = ({
+  failure,
+  location,
+  preview,
+  problem
+}: {
+  readonly location: Location
+  readonly preview?: Preview.Preview | undefined
+  readonly failure?: string | undefined
+  readonly problem?: AnyApiError | undefined
+}) => {
+  const here = Paths.environment(location.path)
+  return (
+    <form method="post" action={`${here}/paste`} class="panel" id="paste" data-swap="preview">
+      <h2>Paste a .env file</h2>
+      <TextArea
+        name="text"
+        label="Text"
+        rows={8}
+        focus
+        placeholder={"DATABASE_URL=postgres://…\nAPI_KEY='…'"}
+        hint={`Lines of KEY=value, with quotes and comments as in .env files. At most ${maxPasted} secrets at a time.`}
+      />
+      <div id="preview">
+        <div class="stack section-small" role="status">
+          <ProblemNote problem={problem} />
+          {failure === undefined ? null : <Callout tone="danger" title={`The text cannot be read: ${failure}.`} />}
+          {preview === undefined ? null : <PreviewNotes preview={preview} />}
+          {preview === undefined && failure === undefined && problem === undefined ? null : (
+            <p class="without-script">{enterAgain}</p>
+          )}
+        </div>
+        <PasteButtons here={here} preview={preview} />
+      </div>
+    </form>
+  )
+}

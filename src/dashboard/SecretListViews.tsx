@@ -1,0 +1,182 @@
+/** The secrets of an environment as a list. */
+import type { ComponentChildren } from "preact"
+import type { SecretListItem } from "#schema/SecretsApi.ts"
+import { Ago, Command, Empty, KeyName, Pager, Table } from "./Components.tsx"
+import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
+import * as Icons from "./Icons.tsx"
+import * as Paths from "./Paths.ts"
+import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
+
+export const pageSize = 250
+
+export interface SecretList {
+  readonly items: ReadonlyArray<SecretListItem>
+  readonly page: number
+  readonly total: number
+  /** What the list is filtered by. */
+  readonly words: string
+}
+
+interface Shown {
+  readonly location: Location
+  readonly list: SecretList
+  readonly panel?: ComponentChildren
+  readonly revealed?: RevealedValue | undefined
+}
+
+const SecretRow = ({
+  item,
+  location,
+  revealed
+}: {
+  readonly location: Location
+  readonly item: SecretListItem
+  readonly revealed: RevealedValue | undefined
+}) => (
+  <tr data-secret data-filter-row={item.key}>
+    <th scope="row">
+      <a class="key" href={Paths.secret(location.path, item.id)}>
+        <KeyName name={item.key} />
+      </a>
+      {item.references.length === 0 ? null : (
+        <span class="refs hint">
+          uses{" "}
+          {item.references.map((key, i) => (
+            <>
+              {i === 0 ? "" : ", "}
+              <code>{key}</code>
+            </>
+          ))}
+        </span>
+      )}
+    </th>
+    <td>
+      {location.readsValues ? (
+        <SecretValue action={`${Paths.environment(location.path)}/reveal`} secretKey={item.key} revealed={revealed} />
+      ) : (
+        <span class="hint">your role cannot read values</span>
+      )}
+    </td>
+    <td class="tight hint" data-label="Version">
+      v{item.version}
+    </td>
+    <td class="tight hint" data-label="Changed">
+      <Ago at={item.updatedAt} now={location.visit.now} />{" "}
+      <span class="by">by {item.updatedBy.name ?? item.updatedBy.type}</span>
+    </td>
+  </tr>
+)
+
+const AddButtons = ({ here }: { readonly here: string }) => (
+  <>
+    <a class="button button-plain" href={`${here}?panel=paste`}>
+      <Icons.Paste /> Paste .env
+    </a>
+    <a class="button button-primary" href={`${here}?panel=add`}>
+      <Icons.Plus /> Add secret
+    </a>
+  </>
+)
+
+const NoSecrets = ({ here, writes }: { readonly here: string; readonly writes: boolean }) => (
+  <Empty title="No secrets yet">
+    {writes ? (
+      <>
+        <p>Add secrets one by one, or paste the .env file that you have.</p>
+        <div class="buttons">
+          <AddButtons here={here} />
+        </div>
+      </>
+    ) : null}
+  </Empty>
+)
+
+const FilterForm = ({ here, list: { items, total, words } }: { readonly here: string; readonly list: SecretList }) => {
+  const all = `${total} ${total === 1 ? "secret" : "secrets"}`
+  return (
+    <form class="toolbar" method="get" action={here}>
+      <div class="search">
+        <Icons.Search />
+        <input
+          type="search"
+          name="q"
+          value={words}
+          aria-label="Filter by key"
+          placeholder="Filter by key"
+          autocomplete="off"
+          spellcheck={false}
+          data-filter
+          data-filter-partial={total > pageSize ? "" : undefined}
+        />
+      </div>
+      <span class="hint" data-filter-count data-all={all} role="status">
+        {words === "" ? all : `${items.length} of ${total}`}
+      </span>
+      <button class="button button-plain without-script">Filter</button>
+    </form>
+  )
+}
+
+const SecretTable = ({ list, location, revealed }: Shown) => {
+  const here = Paths.environment(location.path)
+  const { items, page, total, words } = list
+  const from = (page - 1) * pageSize
+  const onPage = words === "" ? items : items.slice(from, from + pageSize)
+  const { environment, project, readsValues } = location
+  return (
+    <>
+      <FilterForm here={here} list={list} />
+      {onPage.length === 0 ? (
+        <Empty title="No key matches" />
+      ) : (
+        <Table label="Secrets" kind="secrets" head={["Key", "Value", "Version", "Changed"]}>
+          {onPage.map((item) => (
+            <SecretRow location={location} item={item} revealed={revealed} />
+          ))}
+        </Table>
+      )}
+      {page === 1 && readsValues ? (
+        <div class="section-small run">
+          <p class="hint">To run a program with these secrets:</p>
+          <Command>{`ampoule run --project ${project.slug} --env ${environment.slug} -- npm start`}</Command>
+        </div>
+      ) : null}
+      <Pager
+        page={page}
+        size={pageSize}
+        total={words === "" ? total : items.length}
+        link={(n) => `${here}?page=${n}${words === "" ? "" : `&q=${encodeURIComponent(words)}`}`}
+      />
+    </>
+  )
+}
+
+export const SecretsPage = (shown: Shown) => {
+  const { list, location, panel } = shown
+  const { environment, path, writes } = location
+  const here = Paths.environment(path)
+  return (
+    <EnvironmentFrame
+      location={location}
+      view="secrets"
+      title="Secrets"
+      actions={writes && panel === undefined && list.total > 0 ? <AddButtons here={here} /> : undefined}
+    >
+      {panel}
+      {writes || panel !== undefined ? null : (
+        <p class="hint">
+          {environment.protected
+            ? "This environment is protected: only owners and admins can change its secrets."
+            : "Your role in this team can read names, but not values."}
+        </p>
+      )}
+      <section class={panel === undefined ? undefined : "section"} aria-label="Secrets">
+        {list.total > 0 ? (
+          <SecretTable {...shown} />
+        ) : panel === undefined ? (
+          <NoSecrets here={here} writes={writes} />
+        ) : null}
+      </section>
+    </EnvironmentFrame>
+  )
+}

@@ -1,0 +1,134 @@
+/** The form that creates an API token. */
+import { Lifetime } from "#schema/ApiTokensApi.ts"
+import { allScopes, type Scope } from "#schema/Scopes.ts"
+import * as Plans from "#src/limits/Plans.ts"
+import { CheckBox, ProblemNote, Select, TextField } from "./Components.tsx"
+import type * as Form from "./Form.ts"
+import { Layout } from "./Layout.tsx"
+import * as Paths from "./Paths.ts"
+import * as Problem from "./Problem.ts"
+import type { Attempt, TeamVisit } from "./Routes.ts"
+import { AccessFields, picked, type Restrictable } from "./TokenAccess.tsx"
+
+const lifetimes: Readonly<Record<Lifetime, string>> = {
+  "1d": "1 day",
+  "7d": "7 days",
+  "30d": "30 days",
+  "90d": "90 days",
+  "1y": "1 year"
+}
+
+export const scopeWords: Readonly<Record<Scope, string>> = {
+  "identity:read": "read your name and teams",
+  "projects:read": "list projects and environments",
+  "secrets:read": "list secrets and metadata, no values",
+  "secrets:read_values": "read values",
+  "secrets:write": "create, change and delete secrets",
+  "secrets:run": "get all values of an environment, to run programs with them",
+  "audit:read": "read the audit trail"
+}
+
+export const ScopeChecks = ({
+  checked,
+  name,
+  scopes
+}: {
+  readonly name: string
+  readonly scopes: ReadonlyArray<Scope>
+  readonly checked: (scope: Scope) => boolean
+}) => (
+  <div class="checks">
+    {scopes.map((scope) => (
+      <CheckBox name={name} value={scope} checked={checked(scope)} hint={scopeWords[scope]}>
+        <code>{scope}</code>
+      </CheckBox>
+    ))}
+  </div>
+)
+
+/** Where a token with MCP scopes works. Only `/mcp` is preselected; without a scope the choice has no effect. */
+const mcpUse = "mcpUse"
+export const mcpOnlyIn = (form: Form.Form): boolean => form.has("mcpScopes") && form.filled(mcpUse) !== "everywhere"
+
+const McpFields = ({ form, problem }: { readonly form: Form.Form; readonly problem: string | undefined }) => {
+  const everywhere = form.filled(mcpUse) === "everywhere"
+  return (
+    <fieldset class="part mcp-fields">
+      <legend>For AI agents (MCP)</legend>
+      <p class="hint">If you choose none, the token does not work at /mcp.</p>
+      <ScopeChecks name="mcpScopes" scopes={allScopes} checked={(scope) => picked(form, "mcpScopes", scope)} />
+      {problem === undefined ? null : <p class="error">{problem}</p>}
+      <fieldset class="part mcp-use">
+        <legend>Where a token with MCP scopes works</legend>
+        <CheckBox
+          type="radio"
+          name={mcpUse}
+          value="mcp"
+          checked={!everywhere}
+          hint="An agent that holds the token can do what the scopes above allow, and nothing else."
+        >
+          At /mcp only
+        </CheckBox>
+        <CheckBox
+          type="radio"
+          name={mcpUse}
+          value="everywhere"
+          checked={everywhere}
+          hint="The scopes above limit the token at /mcp only. Over the REST API it can read every value of its projects and environments."
+        >
+          At /mcp and over the REST API
+        </CheckBox>
+      </fieldset>
+    </fieldset>
+  )
+}
+
+export const NewTokenPage = ({
+  form,
+  problem,
+  restrictable,
+  visit
+}: Attempt & { readonly visit: TeamVisit; readonly restrictable: Restrictable }) => {
+  const { id, plan } = visit.team
+  const allowed = Lifetime.literals.filter((lifetime) => Plans.lifetimeAllowed(plan, lifetime))
+  const scopesProblem = Problem.about(problem, "mcpScopes")
+  const atField =
+    ["name", "lifetime"].includes(problem?.field ?? "") ||
+    scopesProblem !== undefined ||
+    Problem.about(problem, "environments") !== undefined
+  return (
+    <Layout
+      visit={visit}
+      section="tokens"
+      title="New API token"
+      crumbs={[{ href: Paths.tokens(id), label: "API tokens" }]}
+    >
+      <form method="post" action={`${Paths.tokens(id)}/new`} class="panel narrow">
+        {atField ? null : <ProblemNote problem={problem} />}
+        <TextField
+          name="name"
+          label="Name"
+          value={form.text("name")}
+          focus
+          hint="Where you use it: ci, staging server, …"
+          problem={problem}
+        />
+        <AccessFields form={form} restrictable={restrictable} problem={problem} />
+        <Select
+          name="lifetime"
+          label="Expires after"
+          choices={allowed.map((value) => ({ value, label: lifetimes[value] }))}
+          value={form.filled("lifetime") ?? (allowed.includes("90d") ? "90d" : allowed.at(-1))}
+          problem={problem}
+        />
+        <McpFields form={form} problem={scopesProblem} />
+        <div class="buttons">
+          <button class="button button-primary">Create the token</button>
+          <a class="button button-plain" href={Paths.tokens(id)}>
+            Cancel
+          </a>
+        </div>
+      </form>
+    </Layout>
+  )
+}
