@@ -10,7 +10,7 @@ const minute = 60_000
 const hour = 60 * minute
 const day = 24 * hour
 
-/** How long ago, in words that need no calendar; the exact time stands behind it. */
+/** How long ago; the exact time is in the title. */
 export const ago = (at: number, now: number): string => {
   const past = now - at
   if (past < minute) return "just now"
@@ -22,7 +22,7 @@ export const ago = (at: number, now: number): string => {
 const until = (at: number, now: number): string => {
   const left = at - now
   if (left <= 0) return "expired"
-  // Rounded: what was made a moment ago for a week says so.
+  // Rounded, so that a link that was just created for a week says 7 days.
   if (left < hour) return `in ${Math.max(1, Math.round(left / minute))} min`
   if (left < 2 * day) return `in ${Math.round(left / hour)} h`
   return `in ${Math.round(left / day)} d`
@@ -81,7 +81,7 @@ export const Callout = ({
 
 export const ProblemNote = ({ problem }: { readonly problem: AnyApiError | undefined }) => {
   if (problem === undefined) return null
-  const { detail, title } = Problem.tell(problem)
+  const { detail, title } = Problem.explain(problem)
   const keys = Problem.keysOf(problem)
   return (
     <Callout tone="danger" title={title} role="alert">
@@ -106,7 +106,7 @@ interface FieldProps {
   readonly label: string
   readonly hint?: ComponentChildren
   readonly problem?: AnyApiError | undefined
-  /** Name of the member that a problem speaks of; the field's own name unless said. */
+  /** Name of the member that a problem is about, if it is not the field's own name. */
   readonly member?: string
   /** Where a page has several fields of one name. */
   readonly id?: string
@@ -117,7 +117,7 @@ const described = (id: string, hint: unknown, error: string | undefined): string
   return ids.length === 0 ? undefined : ids.join(" ")
 }
 
-const Around = ({
+const FieldFrame = ({
   children,
   error,
   hint,
@@ -165,7 +165,7 @@ export const TextField = ({
   const id = field.id ?? `f-${field.name}`
   const error = Problem.about(field.problem, field.member ?? field.name)
   return (
-    <Around id={id} label={field.label} hint={field.hint} error={error}>
+    <FieldFrame id={id} label={field.label} hint={field.hint} error={error}>
       <input
         id={id}
         name={field.name}
@@ -180,7 +180,7 @@ export const TextField = ({
         aria-invalid={error === undefined ? undefined : "true"}
         aria-describedby={described(id, field.hint, error)}
       />
-    </Around>
+    </FieldFrame>
   )
 }
 
@@ -201,7 +201,7 @@ export const TextArea = ({
   const id = field.id ?? `f-${field.name}`
   const error = Problem.about(field.problem, field.member ?? field.name)
   return (
-    <Around id={id} label={field.label} hint={field.hint} error={error}>
+    <FieldFrame id={id} label={field.label} hint={field.hint} error={error}>
       <textarea
         id={id}
         name={field.name}
@@ -218,7 +218,7 @@ export const TextArea = ({
         // The first line break after the tag is not part of the text (HTML, 4.10.11).
         value={value === undefined ? undefined : value.startsWith("\n") ? `\n${value}` : value}
       />
-    </Around>
+    </FieldFrame>
   )
 }
 
@@ -234,7 +234,7 @@ export const Select = ({
   const id = field.id ?? `f-${field.name}`
   const error = Problem.about(field.problem, field.member ?? field.name)
   return (
-    <Around id={id} label={field.label} hint={field.hint} error={error}>
+    <FieldFrame id={id} label={field.label} hint={field.hint} error={error}>
       <select
         id={id}
         name={field.name}
@@ -247,7 +247,7 @@ export const Select = ({
           </option>
         ))}
       </select>
-    </Around>
+    </FieldFrame>
   )
 }
 
@@ -309,7 +309,7 @@ export const Confirm = ({
 }: {
   readonly action: string
   readonly label: string
-  /** What the action is about, for whoever hears the page: in a list all labels are the same. */
+  /** What the action is about, for screen readers: in a list all labels are the same. */
   readonly of?: string
   /** In a row of a table, where a frame around each button would be the loudest thing on the page. */
   readonly quiet?: boolean
@@ -392,11 +392,11 @@ export const Pager = ({
 }) =>
   total <= size ? null : (
     <nav class="pager" aria-label="Pages">
-      {page > 1 ? <a href={link(page - 1)}>Earlier</a> : <span />}
+      {page > 1 ? <a href={link(page - 1)}>Previous</a> : <span />}
       <span>
         {(page - 1) * size + 1}–{Math.min(total, page * size)} of {total}
       </span>
-      {page * size < total ? <a href={link(page + 1)}>More</a> : <span />}
+      {page * size < total ? <a href={link(page + 1)}>Next</a> : <span />}
     </nav>
   )
 

@@ -1,4 +1,4 @@
-/** What a person sent with a form: read once, decoded with the schemas of the API, so that both doors ask the same. */
+/** What a person sent with a form: read once, and decoded with the schemas of the API, so that both check the same. */
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Effect from "effect/Effect"
 import * as ParseResult from "effect/ParseResult"

@@ -1,4 +1,4 @@
-/** An answer that is a page: escaped by the renderer, kept by nobody, and allowed to load two files of ours and nothing else. */
+/** An answer that is a page: escaped by the renderer, never cached, and allowed to load our two files and nothing else. */
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import type { VNode } from "preact"
 import { render } from "preact-render-to-string"

@@ -35,8 +35,6 @@ import { ProblemPage } from "./ProblemPage.tsx"
 import type { Ui, Visit, Visitor } from "./Visit.ts"
 
 export type Response = HttpServerResponse.HttpServerResponse
-/** What the router gives to every handler. */
-type Provided = HttpRouter.HttpRouter.Provided
 
 /** The credential is not good, whatever the reason: signing in helps. */
 const needsSignIn: ReadonlySet<string> = new Set([

@@ -216,7 +216,7 @@ const Preview = ({
       </section>
     ) : problem === undefined ? null : (
       <div class="part">
-        <Callout tone="danger" title={Problem.tell(problem).title} role="alert">
+        <Callout tone="danger" title={Problem.explain(problem).title} role="alert">
           {problem.field === undefined ? null : (
             <p>
               Check the field <code>{problem.field.replace(/^claims\./, "")}</code>.

@@ -84,8 +84,8 @@ const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
   const count = countOf(preview)
   return (
     <>
-      <Keys title="New" keys={preview.create} tone="ok" />
-      <Keys title="Already there, updated if the value differs" keys={preview.update} tone="accent" />
+      <Keys title="Will be created" keys={preview.create} tone="ok" />
+      <Keys title="Will be updated if the value differs" keys={preview.update} tone="accent" />
       {preview.invalidKeys.length === 0 ? null : (
         <Callout tone="danger" title="These names cannot be keys of secrets">
           <ul>

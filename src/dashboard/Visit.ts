@@ -1,13 +1,7 @@
-/** What every page knows. */
+/** What every page knows about the request and its visitor. */
 import type { Caller, CallerTeam } from "#schema/Caller.ts"
 import type { Action } from "#src/access/Policy.ts"
 import * as Policy from "#src/access/Policy.ts"
-import type { Asset } from "./Assets.ts"
-
-export interface Assets {
-  readonly style: Asset
-  readonly script: Asset
-}
 
 export interface Ui {
   readonly baseUrl: string
@@ -34,6 +28,6 @@ export interface Visit extends Visitor {
 
 export const isVisit = (who: Visitor): who is Visit => who.caller !== null && "user" in who
 
-/** What a page offers. The services decide; this only keeps buttons away that would not work. */
+/** Whether a page offers an action. The use cases decide; this only hides buttons that would not work. */
 export const may = (visit: Visit, action: Action): boolean =>
   visit.team !== null && visit.team.role !== null && Policy.roleAllows(visit.team.role, action)

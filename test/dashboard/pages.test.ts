@@ -74,7 +74,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
 
             await page.goto(`${rooms.development}?panel=paste`)
             await page.getByLabel("Text").fill("NEW=1\nDB_HOST=2\nbad-name=3\n")
-            await press("Show what would change")
+            await press("Preview the changes")
             await page.getByText("Will be created").waitFor()
             await judge("paste-preview")
 
