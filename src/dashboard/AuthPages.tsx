@@ -30,7 +30,7 @@ const sameSite = within(anyone, () =>
 )
 
 const isSetUp = Effect.flatMap(Setup, (setup) => setup.isDone)
-const codeInQuery = Effect.map(query, (query) => ({ code: query.text("code") }))
+const codeOf = Effect.map(query, (query) => query.text("code"))
 
 interface AtVisitor {
   readonly who: Visitor
@@ -44,7 +44,7 @@ const root = anyone(() => Effect.map(isSetUp, (done) => Html.seeOther(done ? Pat
 // --- setting up ---
 
 const setupForm = screen(
-  (_: AtVisitor) => codeInQuery,
+  ({ who }: AtVisitor) => Effect.map(codeOf, (code) => ({ who, code })),
   ({ code, ...shown }) => (
     <SetupPage
       {...shown}
@@ -79,7 +79,7 @@ const completeSetup = action(sameSite, {
 // --- signing in and out ---
 
 const signInForm = screen(
-  (_: AtVisitor) => Effect.map(query, (query) => ({ next: query.text("next") })),
+  ({ who }: AtVisitor) => Effect.map(query, (query) => ({ who, next: query.text("next") })),
   ({ next: inQuery, ...shown }) => {
     const next = shown.form.filled("next") ?? inQuery
     return <SignInPage {...shown} next={Paths.isOwnPage(next) ? next : ""} />
@@ -121,15 +121,15 @@ const signOut = button(person, {
 
 const inviteForm = (code: string) =>
   screen(
-    (_: AtVisitor) =>
+    ({ who }: AtVisitor) =>
       Effect.gen(function* () {
         const invitation = yield* Effect.flatMap(Invitations, (invitations) => invitations.preview(Redacted.make(code)))
         const signedIn = yield* (yield* cookie).signedIn
-        return { code, invitation, signedInAs: signedIn?.user?.email ?? null }
+        return { who, code, invitation, signedInAs: signedIn?.user?.email ?? null }
       }),
     InvitePage
   )
-const invitePage = anyone((at) => Effect.flatMap(codeInQuery, ({ code }) => show(inviteForm(code))(at)))
+const invitePage = anyone((at) => Effect.flatMap(codeOf, (code) => show(inviteForm(code))(at)))
 const acceptInvitation = action(sameSite, {
   decode: (form) =>
     Effect.gen(function* () {
@@ -151,7 +151,7 @@ const acceptInvitation = action(sameSite, {
 // --- a new password ---
 
 const resetForm = screen(
-  (_: AtVisitor) => codeInQuery,
+  ({ who }: AtVisitor) => Effect.map(codeOf, (code) => ({ who, code })),
   ({ code, ...shown }) => <ResetPage {...shown} code={shown.form.filled("code") ?? code} />
 )
 const reset = action(sameSite, {

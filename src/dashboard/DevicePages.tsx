@@ -115,11 +115,11 @@ const progress = person(({ visit }) =>
 
 const noNames: Names = new Map()
 const grants = screen(
-  (_: AtPerson) =>
+  ({ visit }: AtPerson) =>
     Effect.gen(function* () {
       const items = yield* Effect.flatMap(CliGrants, (grants) => grants.list())
       const restricted = items.some(({ restrictions: { environmentIds, projectIds } }) => environmentIds ?? projectIds)
-      return { items, names: restricted ? namesOf(yield* restrictable) : noNames }
+      return { visit, items, names: restricted ? namesOf(yield* restrictable) : noNames }
     }),
   GrantsPage
 )
