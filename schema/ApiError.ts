@@ -13,6 +13,13 @@ export interface ErrorBody<Code extends string> {
   readonly field?: string
 }
 
+/** The wire schemas of those members, but `code`, which each class has its own of. */
+export const members = {
+  statusCode: Schema.Number.annotations({ jsonSchema: { type: "integer", description: "The HTTP status, repeated." } }),
+  message: Schema.String.annotations({ description: "For people; wording may change. Never repeats an input." }),
+  field: Schema.String.annotations({ description: "The offending member of the request, as a dotted path." })
+}
+
 type Extra<F extends Schema.Struct.Fields> = Types.Simplify<Schema.Struct.Type<F>>
 
 export interface ApiErrorClass<Self, Code extends string, F extends Schema.Struct.Fields> extends Schema.Schema<
@@ -28,7 +35,7 @@ export interface ApiErrorClass<Self, Code extends string, F extends Schema.Struc
   readonly status: number
   readonly sentence: string
   /** Members beyond the four of every body, in the order they are sent. */
-  readonly extraKeys: ReadonlyArray<string>
+  readonly extra: F
 }
 
 /** Any error of the closed list (decisions 3). */
@@ -69,6 +76,7 @@ export const ApiError =
       static readonly code = code
       static readonly status = status
       static readonly sentence = sentence
+      static readonly extra = fields
       static readonly extraKeys: ReadonlyArray<string> = extraKeys
       readonly [marker] = true
       constructor(props?: Record<string, unknown> | void) {
@@ -77,10 +85,10 @@ export const ApiError =
     }
 
     const Wire = Schema.Struct({
-      statusCode: Schema.Number,
+      statusCode: members.statusCode,
       code: Schema.Literal(code),
-      message: Schema.String,
-      field: Schema.optionalWith(Schema.String, { exact: true }),
+      message: members.message,
+      field: Schema.optionalWith(members.field, { exact: true }),
       ...fields
     })
 

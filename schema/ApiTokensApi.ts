@@ -8,11 +8,10 @@ import { EnvironmentIdOut, ProjectId, ProjectIdOut, TeamId, TeamIdOut, TokenId, 
 import { RevokedAck } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { AccessLevel, Scope } from "./Scopes.ts"
-import { atLeastOne, strict } from "./Strict.ts"
+import { atLeastOne, optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, Name, Timestamp } from "./Values.ts"
 import { AccessLevelOut, answers, ScopeOut, Slug } from "./Wire.ts"
 
-const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 export const Lifetime = Schema.Literal("1d", "7d", "30d", "90d", "1y").annotations({

@@ -2,6 +2,7 @@
 import * as Schema from "effect/Schema"
 import { Timestamp } from "./Values.ts"
 import { Actor, Integer, Key, openEnum, Slug, Uuid } from "./Wire.ts"
+import { optional } from "./Strict.ts"
 
 /** Every action of the service: the closed list that the document publishes. */
 export const AuditAction = Schema.Literal(
@@ -97,8 +98,6 @@ export const AuditTarget = Schema.Struct({
   id: Schema.String,
   name: Schema.String
 }).annotations({ identifier: "AuditTarget", description: "What was acted on, where keys do not say it." })
-
-const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 
 export const AuditEntry = Schema.Struct({
   id: Uuid,

@@ -7,11 +7,9 @@ import { SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { ProjectId, TeamId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
-import { strict } from "./Strict.ts"
+import { optional, strict } from "./Strict.ts"
 import { AuditCursor, EnvironmentSlug, Instant, queryInteger, SecretKey, ActorId } from "./Values.ts"
 import { answers } from "./Wire.ts"
-
-const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 
 export const AuditPage = Schema.Struct({
   items: Schema.Array(AuditEntry),

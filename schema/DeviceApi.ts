@@ -9,11 +9,9 @@ import { EnvironmentId, GrantId, GrantIdOut, InstallationId, ProjectId, TeamId, 
 import { GrantedTeam, RevokedAck } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { CliScope } from "./Scopes.ts"
-import { strict } from "./Strict.ts"
+import { optional, strict } from "./Strict.ts"
 import { boundedList, CredentialText, HostText, Timestamp, UserCode } from "./Values.ts"
 import { answers, DeletedAck, openEnum, RestrictionsOut, Uuid } from "./Wire.ts"
-
-const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 
 export const CredentialProtection = Schema.Literal("os_keychain", "plaintext_local").annotations({
   message: () => "must be os_keychain or plaintext_local",

@@ -2,6 +2,10 @@
 import * as Schema from "effect/Schema"
 import { ApiError } from "./ApiError.ts"
 
+const integer = (description?: string) =>
+  Schema.Number.annotations({ jsonSchema: { type: "integer", ...(description === undefined ? {} : { description }) } })
+const keys = (description: string) => Schema.Array(Schema.String).annotations({ description })
+
 // 400
 export class ValidationFailed extends ApiError<ValidationFailed>()(
   "VALIDATION_FAILED",
@@ -17,7 +21,7 @@ export class TemplateReferenceMissing extends ApiError<TemplateReferenceMissing>
   "TEMPLATE_REFERENCE_MISSING",
   400,
   "The template refers to a key that this environment does not have.",
-  { references: Schema.Array(Schema.String) }
+  { references: keys("the missing keys.") }
 ) {}
 export class TemplateTooDeep extends ApiError<TemplateTooDeep>()(
   "TEMPLATE_TOO_DEEP",
@@ -135,16 +139,16 @@ export class SecretVersionConflict extends ApiError<SecretVersionConflict>()(
   "SECRET_VERSION_CONFLICT",
   409,
   "The secret is at another version than expected.",
-  { currentVersion: Schema.Number }
+  { currentVersion: integer() }
 ) {}
 export class SecretHasDependents extends ApiError<SecretHasDependents>()(
   "SECRET_HAS_DEPENDENTS",
   409,
   "Other secrets refer to this one. Say flatten or cascade.",
-  { dependents: Schema.Array(Schema.String) }
+  { dependents: keys("keys that refer to this one directly.") }
 ) {}
 export class TemplateCycle extends ApiError<TemplateCycle>()("TEMPLATE_CYCLE", 409, "The references form a cycle.", {
-  cycle: Schema.Array(Schema.String)
+  cycle: keys("its keys.")
 }) {}
 export class NameTaken extends ApiError<NameTaken>()("NAME_TAKEN", 409, "The name is taken.") {}
 export class SetupAlreadyDone extends ApiError<SetupAlreadyDone>()(
@@ -178,7 +182,7 @@ export class RateLimited extends ApiError<RateLimited>()(
   "RATE_LIMITED",
   429,
   "Too many requests. Try again after the interval named.",
-  { retryAfterSeconds: Schema.Number }
+  { retryAfterSeconds: integer("the same number as Retry-After.") }
 ) {}
 
 // 500

@@ -8,8 +8,7 @@ import { GrantIdOut, TeamIdOut, UserIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { Timestamp } from "./Values.ts"
 import { AccessLevelOut, answers, openEnum, PlanOut, RestrictionsOut, RoleOut, ScopeOut } from "./Wire.ts"
-
-const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
+import { optional } from "./Strict.ts"
 
 export const Person = Schema.Struct({ id: UserIdOut, email: Schema.String, name: Schema.String }).annotations({
   identifier: "Person"

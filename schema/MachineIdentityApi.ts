@@ -8,11 +8,10 @@ import * as Errors from "./Errors.ts"
 import { EnvironmentIdOut, ProjectId, ProjectIdOut, RuleId, RuleIdOut, TeamId, TeamIdOut, UserIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { AccessLevel } from "./Scopes.ts"
-import { strict } from "./Strict.ts"
+import { optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, MemberName, Name, Timestamp } from "./Values.ts"
 import { AccessLevelOut, answers, DeletedAck, Integer, openEnum, Slug } from "./Wire.ts"
 
-const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 /** Printable ASCII: what is compared byte by byte must look like what it is. */

@@ -7,11 +7,10 @@ import * as Errors from "./Errors.ts"
 import { EnvironmentId, ProjectId, TeamId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { Project, ProjectEnvironment } from "./ProjectsApi.ts"
-import { atLeastOne, strict } from "./Strict.ts"
+import { atLeastOne, optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, Name, ProjectSlug } from "./Values.ts"
 import { answers, DeletedAck } from "./Wire.ts"
 
-const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 export const CreateEnvironment = strict(

@@ -11,18 +11,20 @@ import * as Option from "effect/Option"
 import * as AST from "effect/SchemaAST"
 import { Api, DashboardApi, servesMcp, version } from "./Api.ts"
 import { auditActions } from "./Audit.ts"
-import * as Errors from "./Errors.ts"
+import {
+  errorCodes,
+  errorResponse,
+  failure,
+  headerRefs,
+  headers,
+  type Json,
+  type JsonObject,
+  ref,
+  securitySchemes
+} from "./OpenApiComponents.ts"
+import { mcp } from "./OpenApiMcp.ts"
 import { Examples } from "./Operation.ts"
 import { RequiredScope } from "./Scopes.ts"
-
-export type Json = null | boolean | number | string | ReadonlyArray<Json> | JsonObject
-export interface JsonObject {
-  readonly [member: string]: Json
-}
-
-/** Every error code with its status and sentence, in the order of decisions 3. */
-export const errorCodes: ReadonlyArray<{ readonly code: string; readonly status: number; readonly sentence: string }> =
-  Object.values(Errors).map(({ code, status, sentence }) => ({ code, status, sentence }))
 
 const sentenceOf = new Map(errorCodes.map(({ code, sentence }) => [code, sentence]))
 
@@ -78,85 +80,12 @@ const declarations = <Id extends string, Groups extends HttpApiGroup.HttpApiGrou
   return all
 }
 
-// --- pieces shared by both documents ---
-
-const text = { type: "string" }
-const texts = { type: "array", items: text }
-const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` })
-
-const errorResponse: JsonObject = {
-  type: "object",
-  description: "Every failure. Clients branch on code, never on message.",
-  required: ["statusCode", "code", "message"],
-  properties: {
-    statusCode: { type: "integer", description: "The HTTP status, repeated." },
-    code: {
-      type: "string",
-      description: "Stable. A later release may add codes.",
-      enum: errorCodes.map(({ code }) => code)
-    },
-    message: { type: "string", description: "For people; wording may change. Never repeats an input." },
-    field: { type: "string", description: "The offending member of the request, as a dotted path." },
-    references: { ...texts, description: "With TEMPLATE_REFERENCE_MISSING: the missing keys." },
-    requiredScope: { type: "string", description: "With SCOPE_MISSING." },
-    currentVersion: { type: "integer", description: "With SECRET_VERSION_CONFLICT." },
-    dependents: { ...texts, description: "With SECRET_HAS_DEPENDENTS: keys that refer to this one directly." },
-    cycle: { ...texts, description: "With TEMPLATE_CYCLE: its keys." },
-    retryAfterSeconds: { type: "integer", description: "With RATE_LIMITED; the same number as Retry-After." }
-  }
-}
-
-const headers: JsonObject = {
-  "X-Request-Id": { description: "Identifies the request in the server's log.", schema: text },
-  "Retry-After": { description: "Seconds to wait.", schema: { type: "integer", minimum: 1 } },
-  "WWW-Authenticate": { description: "Bearer.", schema: text },
-  "RateLimit-Limit": { description: "Requests that the tightest window admits.", schema: { type: "integer" } },
-  "RateLimit-Remaining": { description: "Requests left in that window.", schema: { type: "integer" } },
-  "RateLimit-Reset": { description: "Seconds until that window is free again.", schema: { type: "integer" } },
-  ETag: { description: "Names this state of the environment; send it as If-None-Match.", schema: text }
-}
-
-const securitySchemes: Record<string, JsonObject> = {
-  apiToken: { type: "http", scheme: "bearer", bearerFormat: "amp_at_…", description: "API token." },
-  cliGrant: {
-    type: "http",
-    scheme: "bearer",
-    bearerFormat: "amp_cg_…",
-    description: "CLI grant, obtained through device authorization. x-cli-scope names the scope it needs."
-  },
-  session: {
-    type: "apiKey",
-    in: "cookie",
-    name: "ampoule_session",
-    description: "Dashboard session; the cookie is called __Host-ampoule_session when the service is served over https."
-  },
-  deviceCode: {
-    type: "http",
-    scheme: "bearer",
-    bearerFormat: "amp_dc_…",
-    description: "Device code of the start answer."
-  }
-}
-
 /** Header names as people write them; HttpApi knows them in lower case. */
 const headerNames: Record<string, string> = { "idempotency-key": "Idempotency-Key", "if-none-match": "If-None-Match" }
 const headerDescriptions: Record<string, string> = {
   "Idempotency-Key":
     "Repeating key and body within 24 hours gives the stored answer; the same key with another body is refused.",
   "If-None-Match": "ETag of an earlier answer."
-}
-
-/** Names of the statuses that carry the error response; the codes follow it. */
-const reasons: Record<number, string> = {
-  400: "The request is not valid",
-  401: "No credential, or an invalid, expired or revoked one",
-  403: "The credential may not do this",
-  404: "Missing, or not visible to the credential",
-  409: "In conflict with the current state",
-  413: "The body is too large",
-  415: "The body is not JSON",
-  429: "Rate limited",
-  500: "Unexpected server error"
 }
 
 // --- rewriting ---
@@ -205,22 +134,6 @@ const reached = (part: Json, schemas: JsonObject, found = new Set<string>()): Se
   return found
 }
 
-const headerRefs = (...names: ReadonlyArray<string>): JsonObject =>
-  Object.fromEntries(["X-Request-Id", ...names].map((name) => [name, ref("headers", name)]))
-
-const errorHeaders: Record<number, ReadonlyArray<string>> = {
-  401: ["WWW-Authenticate"],
-  429: ["Retry-After"],
-  500: ["Retry-After"]
-}
-
-const failure = (status: number, codes: ReadonlyArray<string>): JsonObject => ({
-  description: `${reasons[status] ?? "Failure"}: ${codes.map((code) => `\`${code}\``).join(", ")}.`,
-  headers: headerRefs(...(errorHeaders[status] ?? [])),
-  content: { "application/json": { schema: ref("schemas", "ErrorResponse") } },
-  "x-error-codes": codes
-})
-
 const parameter = (given: JsonObject): JsonObject => {
   const name = headerNames[String(given["name"])] ?? String(given["name"])
   const description = given["description"] ?? headerDescriptions[name]
@@ -235,7 +148,8 @@ const withExample = (content: JsonObject, example: Json | undefined): JsonObject
 const operationOf = (declared: Declared, generated: JsonObject): JsonObject => {
   const responses: Record<string, JsonObject> = {}
   const limits = declared.kinds.length === 0 ? [] : ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"]
-  const notModified = declared.path === "/secrets/inject"
+  const parameters = (generated["parameters"] as ReadonlyArray<JsonObject>).map(parameter)
+  const notModified = parameters.some(({ name }) => name === "If-None-Match")
   for (const [status, response] of Object.entries(generated["responses"] as JsonObject)) {
     if (declared.codes.has(Number(status)) || !isObject(response)) continue
     responses[status] = {
@@ -251,7 +165,6 @@ const operationOf = (declared: Declared, generated: JsonObject): JsonObject => {
     }
   }
   for (const [status, codes] of declared.codes) responses[status] = failure(status, codes)
-  const parameters = (generated["parameters"] as ReadonlyArray<JsonObject>).map(parameter)
   const body = generated["requestBody"]
   return {
     operationId: generated["operationId"] as Json,
@@ -267,127 +180,6 @@ const operationOf = (declared: Declared, generated: JsonObject): JsonObject => {
     responses
   }
 }
-
-// --- /mcp, which HttpApi does not serve ---
-
-const mcpErrors = {
-  "400": ["JsonRpcErrorResponse", "The message is not valid JSON-RPC, or the protocol version is not known."],
-  "401": ["OAuthErrorResponse", "No credential, or an invalid, expired or revoked one."],
-  "403": [
-    ["OAuthErrorResponse", "JsonRpcErrorResponse"],
-    "The credential lacks the scope (OAuth), or the request came from another site (JSON-RPC)."
-  ],
-  "404": ["JsonRpcErrorResponse", "No such session or method."],
-  "405": ["JsonRpcErrorResponse", "Not GET, POST or DELETE."],
-  "406": ["JsonRpcErrorResponse", "The client does not accept what the answer would be."],
-  "409": ["JsonRpcErrorResponse", "The session has a stream already."],
-  "413": ["JsonRpcErrorResponse", "The body is larger than 1 MiB."],
-  "415": ["JsonRpcErrorResponse", "The body is not application/json."],
-  "429": ["JsonRpcErrorResponse", "Rate limited."],
-  "500": ["JsonRpcErrorResponse", "Unexpected server error."]
-} as const
-
-const mcpOperation = (
-  operation: JsonObject & { readonly responses: JsonObject; readonly summary: string }
-): JsonObject => ({
-  tags: ["mcp"],
-  security: [{ oauth: [] }, { apiToken: [] }],
-  ...operation,
-  responses: {
-    ...operation.responses,
-    ...Object.fromEntries(
-      Object.entries(mcpErrors).map(([status, [shapes, description]]) => [
-        status,
-        {
-          description,
-          headers: headerRefs(...(errorHeaders[Number(status)] ?? [])),
-          content: {
-            "application/json": {
-              schema:
-                typeof shapes === "string"
-                  ? ref("schemas", shapes)
-                  : { anyOf: shapes.map((shape) => ref("schemas", shape)) }
-            }
-          }
-        }
-      ])
-    )
-  }
-})
-
-const rpc = { type: "object", required: ["jsonrpc"], properties: { jsonrpc: { const: "2.0" } } }
-const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "list_projects", arguments: {} } }
-const result = { jsonrpc: "2.0", id: 1, result: { content: [], structuredContent: { projects: [] } } }
-
-const mcp = {
-  paths: {
-    "/mcp": {
-      post: mcpOperation({
-        operationId: "mcp.request",
-        summary: "Send a JSON-RPC message",
-        description: "Model Context Protocol over Streamable HTTP: one request or notification.",
-        requestBody: { required: true, content: { "application/json": { schema: rpc, example: call } } },
-        responses: {
-          "200": {
-            description: "The answer, as JSON or as an event stream.",
-            content: { "application/json": { schema: rpc, example: result }, "text/event-stream": { schema: text } }
-          },
-          "202": { description: "A notification was taken." }
-        }
-      }),
-      get: mcpOperation({
-        operationId: "mcp.stream",
-        summary: "Open the event stream of a session",
-        description: "Messages of the server, for protocol versions that have sessions.",
-        responses: {
-          "200": {
-            description: "The stream.",
-            content: { "text/event-stream": { schema: text, example: ": open\n\n" } }
-          }
-        }
-      }),
-      delete: mcpOperation({
-        operationId: "mcp.end",
-        summary: "End a session",
-        description: "For protocol versions that have sessions.",
-        responses: {
-          "200": { description: "The session is over.", content: { "application/json": { schema: {}, example: {} } } }
-        }
-      })
-    }
-  },
-  schemas: {
-    OAuthErrorResponse: {
-      type: "object",
-      description: "RFC 6750 and RFC 6749.",
-      required: ["error"],
-      properties: { error: text, error_description: text }
-    },
-    JsonRpcErrorResponse: {
-      type: "object",
-      description: "JSON-RPC 2.0.",
-      required: ["jsonrpc", "error", "id"],
-      properties: {
-        jsonrpc: { const: "2.0" },
-        id: { type: ["string", "number", "null"] },
-        error: {
-          type: "object",
-          required: ["code", "message"],
-          properties: { code: { type: "integer" }, message: text, data: {} }
-        }
-      }
-    }
-  },
-  scheme: {
-    oauth: {
-      type: "http",
-      scheme: "bearer",
-      bearerFormat: "amp_oa_…",
-      description: "OAuth 2.1 access token for the MCP endpoint; see /.well-known/oauth-protected-resource/mcp."
-    }
-  },
-  tag: { name: "mcp", description: "Model Context Protocol: where AI agents go." }
-} as const satisfies JsonObject
 
 // --- the documents ---
 

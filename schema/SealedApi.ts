@@ -6,11 +6,9 @@ import { AnyCredential, SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { EnvironmentId, EnvironmentIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
-import { strict } from "./Strict.ts"
+import { optional, strict } from "./Strict.ts"
 import { MemberName, SealingKeyId, sizedFirst, Timestamp } from "./Values.ts"
 import { answers, openEnum } from "./Wire.ts"
-
-const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 
 export const EnvironmentKeypair = Schema.Struct({
   environmentId: EnvironmentIdOut,

@@ -6,7 +6,7 @@ import { AnyCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { ProjectId, ProjectIdOut, SecretId, SecretIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
-import { strict } from "./Strict.ts"
+import { optional, strict } from "./Strict.ts"
 import {
   boundedList,
   Disposition,
@@ -23,8 +23,6 @@ import {
   VersionNumber
 } from "./Values.ts"
 import { Actor, answers, Integer, Key, KindOut, openEnum, pageFields, RepresentationOut, Slug } from "./Wire.ts"
-
-const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 
 // --- responses (decisions 4 "Response bodies") ---
 

@@ -4,6 +4,9 @@ import * as Schema from "effect/Schema"
 export const strict = <S extends Schema.Annotable.All>(schema: S): Schema.Annotable.Self<S> =>
   schema.annotations({ parseOptions: { onExcessProperty: "error" } }) as Schema.Annotable.Self<S>
 
+/** A member that is absent when there is nothing to say, and never `undefined`. */
+export const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
+
 /** A change that changes nothing is refused; `field` names the first member that would have made one. */
 export const atLeastOne = <A extends object, I, R>(
   schema: Schema.Schema<A, I, R>,

@@ -9,11 +9,10 @@ import { MyTeam } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { Plan, Role } from "./Scopes.ts"
 import { SignedIn } from "./SessionApi.ts"
-import { atLeastOne, strict } from "./Strict.ts"
+import { atLeastOne, optional, strict } from "./Strict.ts"
 import { CredentialText, Email, Name, NewPassword, Timestamp } from "./Values.ts"
 import { answers, DeletedAck, RoleOut, Uuid } from "./Wire.ts"
 
-const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 export const CreateTeam = strict(Schema.Struct({ name: Name })).annotations({ identifier: "CreateTeam" })

@@ -8,11 +8,10 @@ import { SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { TeamId, TeamIdOut, WebhookId, WebhookIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
-import { atLeastOne, strict } from "./Strict.ts"
+import { atLeastOne, optional, strict } from "./Strict.ts"
 import { boundedList, Name, Timestamp } from "./Values.ts"
 import { answers, DeletedAck, Integer, openEnum, Uuid } from "./Wire.ts"
 
-const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 export const WebhookEvent = Schema.Literal(

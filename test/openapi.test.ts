@@ -5,7 +5,9 @@ import { Api, DashboardApi } from "#schema/Api.ts"
 import { auditActions } from "#schema/Audit.ts"
 import { DeviceApi, DeviceApprovalApi, MyGrantsApi } from "#schema/DeviceApi.ts"
 import { MetadataApi } from "#schema/DiscoveryApi.ts"
+import * as Errors from "#schema/Errors.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
+import * as OpenApiComponents from "#schema/OpenApiComponents.ts"
 
 interface Row {
   readonly success: number
@@ -368,6 +370,7 @@ const mcp = ["POST /mcp", "GET /mcp", "DELETE /mcp"]
 // --- reading a document ---
 
 interface SchemaObject {
+  readonly description?: string
   readonly $ref?: string
   readonly type?: string
   readonly anyOf?: ReadonlyArray<SchemaObject>
@@ -417,7 +420,7 @@ interface Document {
   }
 }
 
-const read = (document: OpenApi.JsonObject): Document => JSON.parse(JSON.stringify(document))
+const read = (document: OpenApiComponents.JsonObject): Document => JSON.parse(JSON.stringify(document))
 
 const operations = (document: Document): ReadonlyArray<readonly [string, Operation]> =>
   Object.entries(document.paths).flatMap(([path, item]) =>
@@ -539,7 +542,10 @@ for (const [name, document, table] of [
           const codes = response["x-error-codes"] ?? []
           assert.isNotEmpty(codes)
           for (const code of codes) {
-            assert.strictEqual(OpenApi.errorCodes.find((known) => known.code === code)?.status, Number(status))
+            assert.strictEqual(
+              OpenApiComponents.errorCodes.find((known) => known.code === code)?.status,
+              Number(status)
+            )
             assert.include(response.description, `\`${code}\``)
           }
         }
@@ -576,6 +582,22 @@ for (const [name, document, table] of [
       }
     })
 
+    it("describes every member that an error can have, and says with which code it comes", () => {
+      const { properties = {} } = document.components.schemas["ErrorResponse"]
+      const extras = Object.values(Errors).flatMap(({ code, extra }) =>
+        Object.keys(extra).map((name) => ({ code, name }))
+      )
+      assert.isAbove(extras.length, 5)
+      for (const { code, name } of extras) {
+        assert.match(String(properties[name]?.description), new RegExp(`^With ${code}[.:]`), name)
+        assert.include(["string", "integer", "array"], properties[name]?.type)
+      }
+      assert.sameMembers(Object.keys(properties), [
+        ...["statusCode", "code", "message", "field"],
+        ...extras.map(({ name }) => name)
+      ])
+    })
+
     it("leaves nothing of the framework", () => {
       const text = JSON.stringify(document)
       for (const leftover of ["HttpApiDecodeError", "PropertyKey", "maxLength(", "minLength(", "a string matching"]) {
@@ -584,7 +606,7 @@ for (const [name, document, table] of [
       for (const schema of ["Issue", "Int", "UUID", "ReadinessUnavailable"]) {
         assert.notProperty(document.components.schemas, schema)
       }
-      for (const { code } of OpenApi.errorCodes) assert.notProperty(document.components.schemas, code)
+      for (const { code } of OpenApiComponents.errorCodes) assert.notProperty(document.components.schemas, code)
       assert.notInclude(text, '"title":"a')
     })
 
@@ -649,4 +671,14 @@ describe("the contract document", () => {
       assert.strictEqual(new Set(ids).size, ids.length)
     }
   })
+})
+
+it("groups declare credentials and errors at their endpoints: what a group itself has is lost when the server closes it", () => {
+  for (const api of [Api, DashboardApi]) {
+    const { groups } = api as unknown as HttpApi.HttpApi.AnyWithProps
+    for (const group of Object.values(groups)) {
+      assert.strictEqual(group.middlewares.size, 0, group.identifier)
+      assert.strictEqual(group.errorSchema.ast._tag, "NeverKeyword", group.identifier)
+    }
+  }
 })

@@ -1,6 +1,6 @@
 /** What must hold of every answer, whatever was asked. */
 import * as Errors from "#schema/Errors.ts"
-import * as OpenApi from "#schema/OpenApi.ts"
+import * as OpenApiComponents from "#schema/OpenApiComponents.ts"
 import type { Answer } from "./Exchange.ts"
 import { isErrorResponse, type Operation } from "./Documents.ts"
 import { type Marks, secretMark } from "./Inputs.ts"
@@ -15,9 +15,9 @@ const showsValues = new Set([
   "mcp.stream"
 ])
 
-const statusOf = new Map(OpenApi.errorCodes.map(({ code, status }) => [code, status]))
+const statusOf = new Map(OpenApiComponents.errorCodes.map(({ code, status }) => [code, status]))
 const extrasOf = new Map<string, ReadonlyArray<string>>(
-  Object.values(Errors).map(({ code, extraKeys }) => [code, extraKeys])
+  Object.values(Errors).map(({ code, extra }) => [code, Object.keys(extra)])
 )
 /** Members of a refusal that name members and keys of the request. */
 const naming = ["field", "references", "dependents", "cycle"]

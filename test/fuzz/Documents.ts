@@ -1,8 +1,9 @@
 /** What the two OpenAPI documents say, as something to generate requests from and to hold answers against. */
 import * as OpenApi from "#schema/OpenApi.ts"
+import type * as OpenApiComponents from "#schema/OpenApiComponents.ts"
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js"
 
-export type Json = OpenApi.Json
+export type Json = OpenApiComponents.Json
 
 export interface Schema {
   readonly $ref?: string
@@ -98,7 +99,7 @@ const closed = (json: Json): Json => {
 const pointer = (...parts: ReadonlyArray<string>) =>
   `#/${parts.map((part) => encodeURIComponent(part.replaceAll("~", "~0").replaceAll("/", "~1"))).join("/")}`
 
-const read = (name: string, json: OpenApi.JsonObject): ReadonlyArray<Operation> => {
+const read = (name: string, json: OpenApiComponents.JsonObject): ReadonlyArray<Operation> => {
   // A document is JSON; its members are looked at by the tests of the documents themselves.
   const document = closed(json) as unknown as Document
   const ajv = new Ajv2020({ strict: false, allErrors: false, formats, unicodeRegExp: false })

@@ -1,0 +1,117 @@
+/** What operations refer to: the error response, headers, kinds of credentials; and how an operation names them. */
+import * as JSONSchema from "effect/JSONSchema"
+import type * as Schema from "effect/Schema"
+import { members } from "./ApiError.ts"
+import * as Errors from "./Errors.ts"
+
+export type Json = null | boolean | number | string | ReadonlyArray<Json> | JsonObject
+export interface JsonObject {
+  readonly [member: string]: Json
+}
+
+/** Every error code with its status and sentence, by the names of their classes. */
+export const errorCodes: ReadonlyArray<{ readonly code: string; readonly status: number; readonly sentence: string }> =
+  Object.values(Errors).map(({ code, status, sentence }) => ({ code, status, sentence }))
+
+export const text = { type: "string" }
+export const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` })
+
+const describedBy = (schema: Schema.Schema.Any): { readonly type: JsonObject; readonly description: string } => {
+  // A JSON schema is JSON; the library types it by interfaces without an index signature.
+  const { $schema: _, description, ...type } = JSONSchema.make(schema) as unknown as JsonObject
+  return { type, description: typeof description === "string" ? description : "" }
+}
+
+const member = (schema: Schema.Schema.Any): JsonObject => {
+  const { description, type } = describedBy(schema)
+  return { ...type, description }
+}
+
+/** The members that single errors add to those that all have. */
+const extraMembers: JsonObject = Object.fromEntries(
+  Object.values(Errors).flatMap(({ code, extra }) =>
+    Object.entries(extra).map(([name, schema]) => {
+      const { description, type } = describedBy(schema)
+      return [name, { ...type, description: description === "" ? `With ${code}.` : `With ${code}: ${description}` }]
+    })
+  )
+)
+
+export const errorResponse: JsonObject = {
+  type: "object",
+  description: "Every failure. Clients branch on code, never on message.",
+  required: ["statusCode", "code", "message"],
+  properties: {
+    statusCode: member(members.statusCode),
+    code: {
+      type: "string",
+      description: "Stable. A later release may add codes.",
+      enum: errorCodes.map(({ code }) => code)
+    },
+    message: member(members.message),
+    field: member(members.field),
+    ...extraMembers
+  }
+}
+
+export const headers: JsonObject = {
+  "X-Request-Id": { description: "Identifies the request in the server's log.", schema: text },
+  "Retry-After": { description: "Seconds to wait.", schema: { type: "integer", minimum: 1 } },
+  "WWW-Authenticate": { description: "Bearer.", schema: text },
+  "RateLimit-Limit": { description: "Requests that the tightest window admits.", schema: { type: "integer" } },
+  "RateLimit-Remaining": { description: "Requests left in that window.", schema: { type: "integer" } },
+  "RateLimit-Reset": { description: "Seconds until that window is free again.", schema: { type: "integer" } },
+  ETag: { description: "Names this state of the environment; send it as If-None-Match.", schema: text }
+}
+
+export const securitySchemes: Record<string, JsonObject> = {
+  apiToken: { type: "http", scheme: "bearer", bearerFormat: "amp_at_…", description: "API token." },
+  cliGrant: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "amp_cg_…",
+    description: "CLI grant, obtained through device authorization. x-cli-scope names the scope it needs."
+  },
+  session: {
+    type: "apiKey",
+    in: "cookie",
+    name: "ampoule_session",
+    description: "Dashboard session; the cookie is called __Host-ampoule_session when the service is served over https."
+  },
+  deviceCode: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "amp_dc_…",
+    description: "Device code of the start answer."
+  }
+}
+
+/** Names of the statuses that carry the error response; the codes follow it. */
+const reasons: Record<number, string> = {
+  400: "The request is not valid",
+  401: "No credential, or an invalid, expired or revoked one",
+  403: "The credential may not do this",
+  404: "Missing, or not visible to the credential",
+  409: "In conflict with the current state",
+  413: "The body is too large",
+  415: "The body is not JSON",
+  429: "Rate limited",
+  500: "Unexpected server error"
+}
+
+export const headerRefs = (...names: ReadonlyArray<string>): JsonObject =>
+  Object.fromEntries(["X-Request-Id", ...names].map((name) => [name, ref("headers", name)]))
+
+export const errorHeaders: Record<number, ReadonlyArray<string>> = {
+  401: ["WWW-Authenticate"],
+  429: ["Retry-After"],
+  500: ["Retry-After"]
+}
+
+/** An answer of this status with one of these codes. */
+export const failure = (status: number, codes: ReadonlyArray<string>): JsonObject => ({
+  description: `${reasons[status] ?? "Failure"}: ${codes.map((code) => `\`${code}\``).join(", ")}.`,
+  headers: headerRefs(...(errorHeaders[status] ?? [])),
+  content: { "application/json": { schema: ref("schemas", "ErrorResponse") } },
+  "x-error-codes": codes
+})

@@ -1,0 +1,121 @@
+/** `/mcp` in the document: it is served beside the HttpApi, so nothing else declares it. */
+import { errorHeaders, headerRefs, type JsonObject, ref, text } from "./OpenApiComponents.ts"
+
+const mcpErrors = {
+  "400": ["JsonRpcErrorResponse", "The message is not valid JSON-RPC, or the protocol version is not known."],
+  "401": ["OAuthErrorResponse", "No credential, or an invalid, expired or revoked one."],
+  "403": [
+    ["OAuthErrorResponse", "JsonRpcErrorResponse"],
+    "The credential lacks the scope (OAuth), or the request came from another site (JSON-RPC)."
+  ],
+  "404": ["JsonRpcErrorResponse", "No such session or method."],
+  "405": ["JsonRpcErrorResponse", "Not GET, POST or DELETE."],
+  "406": ["JsonRpcErrorResponse", "The client does not accept what the answer would be."],
+  "409": ["JsonRpcErrorResponse", "The session has a stream already."],
+  "413": ["JsonRpcErrorResponse", "The body is larger than 1 MiB."],
+  "415": ["JsonRpcErrorResponse", "The body is not application/json."],
+  "429": ["JsonRpcErrorResponse", "Rate limited."],
+  "500": ["JsonRpcErrorResponse", "Unexpected server error."]
+} as const
+
+const mcpOperation = (
+  operation: JsonObject & { readonly responses: JsonObject; readonly summary: string }
+): JsonObject => ({
+  tags: ["mcp"],
+  security: [{ oauth: [] }, { apiToken: [] }],
+  ...operation,
+  responses: {
+    ...operation.responses,
+    ...Object.fromEntries(
+      Object.entries(mcpErrors).map(([status, [shapes, description]]) => [
+        status,
+        {
+          description,
+          headers: headerRefs(...(errorHeaders[Number(status)] ?? [])),
+          content: {
+            "application/json": {
+              schema:
+                typeof shapes === "string"
+                  ? ref("schemas", shapes)
+                  : { anyOf: shapes.map((shape) => ref("schemas", shape)) }
+            }
+          }
+        }
+      ])
+    )
+  }
+})
+
+const rpc = { type: "object", required: ["jsonrpc"], properties: { jsonrpc: { const: "2.0" } } }
+const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "list_projects", arguments: {} } }
+const result = { jsonrpc: "2.0", id: 1, result: { content: [], structuredContent: { projects: [] } } }
+
+export const mcp = {
+  paths: {
+    "/mcp": {
+      post: mcpOperation({
+        operationId: "mcp.request",
+        summary: "Send a JSON-RPC message",
+        description: "Model Context Protocol over Streamable HTTP: one request or notification.",
+        requestBody: { required: true, content: { "application/json": { schema: rpc, example: call } } },
+        responses: {
+          "200": {
+            description: "The answer, as JSON or as an event stream.",
+            content: { "application/json": { schema: rpc, example: result }, "text/event-stream": { schema: text } }
+          },
+          "202": { description: "A notification was taken." }
+        }
+      }),
+      get: mcpOperation({
+        operationId: "mcp.stream",
+        summary: "Open the event stream of a session",
+        description: "Messages of the server, for protocol versions that have sessions.",
+        responses: {
+          "200": {
+            description: "The stream.",
+            content: { "text/event-stream": { schema: text, example: ": open\n\n" } }
+          }
+        }
+      }),
+      delete: mcpOperation({
+        operationId: "mcp.end",
+        summary: "End a session",
+        description: "For protocol versions that have sessions.",
+        responses: {
+          "200": { description: "The session is over.", content: { "application/json": { schema: {}, example: {} } } }
+        }
+      })
+    }
+  },
+  schemas: {
+    OAuthErrorResponse: {
+      type: "object",
+      description: "RFC 6750 and RFC 6749.",
+      required: ["error"],
+      properties: { error: text, error_description: text }
+    },
+    JsonRpcErrorResponse: {
+      type: "object",
+      description: "JSON-RPC 2.0.",
+      required: ["jsonrpc", "error", "id"],
+      properties: {
+        jsonrpc: { const: "2.0" },
+        id: { type: ["string", "number", "null"] },
+        error: {
+          type: "object",
+          required: ["code", "message"],
+          properties: { code: { type: "integer" }, message: text, data: {} }
+        }
+      }
+    }
+  },
+  scheme: {
+    oauth: {
+      type: "http",
+      scheme: "bearer",
+      bearerFormat: "amp_oa_…",
+      description: "OAuth 2.1 access token for the MCP endpoint; see /.well-known/oauth-protected-resource/mcp."
+    }
+  },
+  tag: { name: "mcp", description: "Model Context Protocol: where AI agents go." }
+} as const satisfies JsonObject
