@@ -593,7 +593,10 @@ for (const [name, document, table] of [
         assert.include(["string", "integer", "array"], properties[name]?.type)
       }
       assert.sameMembers(Object.keys(properties), [
-        ...["statusCode", "code", "message", "field"],
+        "statusCode",
+        "code",
+        "message",
+        "field",
         ...extras.map(({ name }) => name)
       ])
     })

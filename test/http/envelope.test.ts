@@ -18,6 +18,7 @@ import { DependencyDown } from "#src/access/Dependency.ts"
 import type { Settings } from "#src/AppConfig.ts"
 import * as ErrorEnvelope from "#src/http/ErrorEnvelope.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import * as RequestPipeline from "#src/http/RequestPipeline.ts"
 import * as Server from "#src/http/Server.ts"
 import * as Shutdown from "#src/http/Shutdown.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
@@ -320,7 +321,7 @@ const lines: Array<string> = []
 const failingServer = (settings: Partial<Settings> = {}) =>
   Server.layer({ host: "127.0.0.1", port: 0, traced: false }).pipe(
     Layer.provide(HttpApiBuilder.api(Failing)),
-    Layer.provide(ErrorEnvelope.layer),
+    Layer.provide(RequestPipeline.layer),
     Layer.provide(failing),
     Layer.provide(Shutdown.layer),
     Layer.provide(Layer.mergeAll(RateLimiter.Default, TestApp.config(settings))),
