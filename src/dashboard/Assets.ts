@@ -1,4 +1,4 @@
-/** The two files of our own that pages load: one stylesheet, one script. Their names carry a hash, so they are kept for a year. */
+/** The two files that pages load: one stylesheet, one script. Their names carry a hash, so browsers cache them for a year. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -11,22 +11,42 @@ export interface Asset {
   readonly response: HttpServerResponse.HttpServerResponse
 }
 
-/** Beside this module, or beside the bundle it became part of. */
-const asset = Effect.fnUntraced(function* (name: "app.css" | "app.js", contentType: string) {
+/** The stylesheet by subject, in the order of the cascade. */
+const style = [
+  "roles",
+  "ground",
+  "frame",
+  "cards",
+  "buttons",
+  "forms",
+  "parts",
+  "tabs",
+  "projects",
+  "tables",
+  "graph",
+  "device",
+  "screens"
+].map((subject) => `style/${subject}.css`)
+
+/** One file of the parts, which are beside this module, or beside the bundle that it became part of. */
+const asset = Effect.fnUntraced(function* (extension: "css" | "js", contentType: string, parts: ReadonlyArray<string>) {
   const fs = yield* FileSystem.FileSystem
-  const bytes = yield* fs.readFile(fileURLToPath(new URL(`./assets/${name}`, import.meta.url)))
-  const hash = createHash("sha256").update(bytes).digest("hex").slice(0, 12)
-  const made: Asset = {
-    href: `/app/assets/${name.replace(".", `.${hash}.`)}`,
-    response: HttpServerResponse.uint8Array(bytes, {
+  const texts = yield* Effect.forEach(parts, (part) =>
+    fs.readFileString(fileURLToPath(new URL(`./assets/${part}`, import.meta.url)))
+  )
+  const text = texts.join("\n")
+  const hash = createHash("sha256").update(text).digest("hex").slice(0, 12)
+  const loaded: Asset = {
+    href: `/app/assets/app.${hash}.${extension}`,
+    response: HttpServerResponse.text(text, {
       contentType,
       headers: { "cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff" }
     })
   }
-  return made
+  return loaded
 })
 
 export const load = Effect.all({
-  style: asset("app.css", "text/css; charset=utf-8"),
-  script: asset("app.js", "text/javascript; charset=utf-8")
+  style: asset("css", "text/css; charset=utf-8", style),
+  script: asset("js", "text/javascript; charset=utf-8", ["app.js"])
 }).pipe(Effect.orDie)

@@ -24,7 +24,7 @@ const General = ({
   readonly fields: ReadonlyArray<string>
 }) => (problem?.field !== undefined && fields.includes(problem.field) ? null : <ProblemNote problem={problem} />)
 
-/** `code`: from the link; a code that was refused is asked for again. */
+/** `code`: from the link; after a refused code, the form has a field for another one. */
 export const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string }) => (
   <Card
     who={who}

@@ -41,9 +41,9 @@ const allSecrets = Effect.fnUntraced(function* (location: Location) {
 })
 
 const listOf = Effect.fnUntraced(function* (location: Location) {
-  const asked = yield* query
-  const words = asked.text("q").trim().toUpperCase()
-  const page = pageNumber(asked)
+  const params = yield* query
+  const words = params.text("q").trim().toUpperCase()
+  const page = pageNumber(params)
   if (words !== "") {
     const all = yield* allSecrets(location)
     const list: SecretList = { items: all.filter(({ key }) => key.includes(words)), page, total: all.length, words }

@@ -34,7 +34,7 @@ const depths = (keys: ReadonlyArray<string>, uses: ReadonlyMap<string, ReadonlyA
 const mean = (values: ReadonlyArray<number>, other: number) =>
   values.length === 0 ? other : values.reduce((sum, value) => sum + value, 0) / values.length
 
-/** Only keys that an edge touches are placed; the rest stands alone and needs no picture. */
+/** Only keys that an edge touches are placed; the others need no picture. */
 export const layout = (edges: ReadonlyArray<Edge>): Layout => {
   const keys = [...new Set(edges.flatMap(({ from, to }) => [from, to]))].sort()
   const uses = new Map<string, Array<string>>()

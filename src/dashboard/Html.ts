@@ -3,7 +3,7 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import type { VNode } from "preact"
 import { render } from "preact-render-to-string"
 
-/** Nothing inline, nothing from elsewhere, in no frame (security 3.6). */
+/** Nothing inline, nothing from elsewhere, in no frame (docs/security.md). */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",

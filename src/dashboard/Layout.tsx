@@ -217,7 +217,7 @@ export const Layout = ({
   </Document>
 )
 
-/** A page with one thing to do, for whoever comes: signing in, a link with a code, a decision. */
+/** A page with one thing to do: signing in, a link with a code, a decision. */
 export const Card = ({
   children,
   lead,

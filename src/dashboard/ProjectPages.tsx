@@ -17,7 +17,7 @@ import { ProjectsPage } from "./ProjectViews.tsx"
 import { action, type AtPerson, button, page, person, screen, show, team, to, withIds } from "./Routes.ts"
 
 const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
-  const asked = yield* query
+  const params = yield* query
   const id = visit.team?.id
   const projects = (yield* Effect.flatMap(Projects, (projects) => projects.list())).filter(
     ({ teamId }) => teamId === id
@@ -25,7 +25,13 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
   const environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>> = id === undefined
     ? new Map()
     : yield* Effect.flatMap(Environments, (environments) => environments.byProject(id))
-  return { projects, environments, page: pageNumber(asked), words: asked.text("q").trim(), panel: asked.text("panel") }
+  return {
+    projects,
+    environments,
+    page: pageNumber(params),
+    words: params.text("q").trim(),
+    panel: params.text("panel")
+  }
 })
 
 const list = screen(overview, (shown) => <ProjectsPage {...shown} creating={shown.panel === "new"} />)

@@ -1,4 +1,4 @@
-/** The one-time page where a person types a value that an agent asked for: its page and its forms. */
+/** The one-time page where a person types a value that an agent requested: its page and its forms. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"

@@ -1,4 +1,4 @@
-/** The one-time page where a person types a value that an agent asked for. The agent never sees what is typed. */
+/** The one-time page where a person types a value that an agent requested. The agent never sees the value. */
 import type * as Effect from "effect/Effect"
 import type { ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { Ago, Badge, Callout, ProblemNote, TextArea, Until } from "./Components.tsx"

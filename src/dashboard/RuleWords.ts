@@ -47,12 +47,12 @@ export const parseClaims = (text: string): ReadonlyArray<readonly [string, strin
 export const claimsOf = (form: Form.Form, kind: Kind): Readonly<Record<string, string>> | undefined => {
   const further = parseClaims(form.text("claims"))
   if (further === undefined) return undefined
-  const asked = claimFields[kind].flatMap((name) => {
+  const ownFields = claimFields[kind].flatMap((name) => {
     const value = form.filled(name)?.trim()
     return value === undefined ? [] : [[name, value] as const]
   })
   const all = [
-    ...asked,
+    ...ownFields,
     ...(kind === "gitlab" && form.has("ref_protected") ? [["ref_protected", "true"] as const] : []),
     ...further
   ]

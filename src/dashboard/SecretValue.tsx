@@ -12,10 +12,10 @@ export const SecretValue = ({
   revealed,
   secretKey
 }: {
-  /** Where the value is asked for. */
+  /** Address of the reveal. */
   readonly action: string
   readonly secretKey: string
-  /** Without script, the page that answers the POST holds the value that was asked for. */
+  /** Without script, the page that answers the POST holds the revealed value. */
   readonly revealed?: RevealedValue | undefined
 }) => {
   const text = revealed?.key === secretKey ? revealed.text : undefined

@@ -93,7 +93,7 @@ const EditPanel = (shown: Shown) => {
     <section class="panel" aria-labelledby="edit">
       <h2 id="edit">Edit</h2>
       {problem?.field === "value" || problem?.field === "kind" ? null : <ProblemNote problem={problem} />}
-      {/* The text as written is a value as well: it is asked for like one. */}
+      {/* The text as written is a value too, so it comes through a recorded reveal. */}
       <form method="post" action={`${here(shown)}/reveal`} data-source-form class="buttons-top">
         <input type="hidden" name="key" value={node.key} />
         <input type="hidden" name="representation" value="source" />

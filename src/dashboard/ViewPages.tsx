@@ -32,9 +32,9 @@ const project = withIds(person, Schema.Struct({ projectId: ProjectId }))
 const comparison = Effect.fnUntraced(function* ({ projectId, visit }: AtProject) {
   const project = yield* Effect.flatMap(Projects, (projects) => projects.get(projectId))
   const { items } = yield* Effect.flatMap(Environments, (environments) => environments.list(projectId))
-  const asked = yield* query
-  const from = asked.text("from") || (items[0]?.slug ?? "")
-  const to = asked.text("to")
+  const params = yield* query
+  const from = params.text("from") || (items[0]?.slug ?? "")
+  const to = params.text("to")
   const both = to !== "" && from !== to
   const secrets = yield* Secrets
   const diff = both
