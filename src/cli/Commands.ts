@@ -13,6 +13,7 @@ import { reseal, seal, sealHelp, sealWords, unseal } from "./Sealing.ts"
 import { secrets, secretsHelp } from "./Secrets.ts"
 import { migrate, server } from "./Server.ts"
 import { setup } from "./Setup.ts"
+import { trust } from "./Trust.ts"
 import { vault, vaultHelp } from "./Vault.ts"
 import { version } from "./Version.ts"
 import { whoami } from "./Whoami.ts"
@@ -30,6 +31,7 @@ const root = Command.make("ampoule").pipe(
     login,
     logout,
     whoami,
+    trust,
     doctor,
     setup,
     server,
@@ -53,6 +55,7 @@ const help = Help.group(
   Help.node(login),
   Help.node(logout),
   Help.node(whoami),
+  Help.node(trust),
   Help.node(doctor),
   Help.node(setup),
   Help.node(server),

@@ -13,9 +13,9 @@ import { type CliError, describe } from "./Failure.ts"
 import * as Logins from "./Logins.ts"
 import * as Shared from "./Options.ts"
 import { json, out, plain } from "./Output.ts"
+import * as ProjectFile from "./ProjectFile.ts"
 import * as Proxy from "./Proxy.ts"
 import { identity } from "./Routes.ts"
-import * as Target from "./Target.ts"
 import { version } from "./Version.ts"
 
 interface Finding {
@@ -131,12 +131,14 @@ const credentialFindings = Effect.fnUntraced(function* (options: Credential.Conn
 })
 
 const targetFinding = Effect.gen(function* () {
-  const target = yield* Effect.either(Target.target({ project: Option.none(), environment: Option.none() }))
-  if (target._tag === "Right")
-    return ok("folder", `.ampoule.json: ${plain(target.right.project)}, ${target.right.environment}`)
-  return target.left.exitCode === 2
-    ? ok("folder", "no complete .ampoule.json here or above: say --project and --env")
-    : failed("folder", sentence(target.left))
+  const file = yield* Effect.either(ProjectFile.find({ foreign: false }))
+  if (file._tag === "Left") return failed("folder", sentence(file.left))
+  if (Option.isNone(file.right)) return ok("folder", "no .ampoule.json here or above: say --project and --env")
+  const { digest, path } = file.right.value
+  const text = `${plain(path)}: ${ProjectFile.description(file.right.value)}`
+  return (yield* ProjectFile.isTrusted(digest))
+    ? ok("folder", text)
+    : warning("folder", `${text}, not trusted yet: \`ampoule trust\``)
 })
 
 const marks = { ok: "ok     ", warning: "warning", failed: "FAILED " } as const

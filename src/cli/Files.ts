@@ -16,7 +16,7 @@ import { inject } from "./Inject.ts"
 import { readNamed } from "./Folders.ts"
 import { codecs, formats, readFormats } from "./Formats.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, warn } from "./Output.ts"
+import { json, note, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, value, warn } from "./Output.ts"
 import { listAll, within } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
@@ -49,9 +49,8 @@ export const exportCommand = Command.make(
             hint: "Choose another --format: json carries everything."
           })
         }
-        if (stdoutIsTerminal())
-          yield* warn("the values stand on this terminal now; `ampoule run` passes them on unseen.")
-        yield* out(printed.right)
+        if (stdoutIsTerminal()) yield* warn("the values are on this terminal now; `ampoule run` passes them on unseen.")
+        yield* value(printed.right, { raw: false })
       })
     )
 ).pipe(

@@ -13,8 +13,6 @@ export const note = (text: string): Effect.Effect<void> =>
 
 export const warn = (text: string): Effect.Effect<void> => note(`ampoule: ${text}`)
 
-export const json = (value: unknown): Effect.Effect<void> => out(`${JSON.stringify(value, null, 2)}\n`)
-
 export const stdoutIsTerminal = (): boolean => process.stdout.isTTY === true
 export const stderrIsTerminal = (): boolean => process.stderr.isTTY === true
 export const stdinIsTerminal = (): boolean => process.stdin.isTTY === true
@@ -24,6 +22,24 @@ const unprintable = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060
 
 /** Text from elsewhere as it may stand on a terminal: without escape sequences, control and direction characters. */
 export const plain = (text: string): string => text.replace(unprintable, "\u00b7")
+
+// Of several lines and columns: line ends and tabs are part of it.
+// eslint-disable-next-line no-control-regex
+const unprintableInText = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
+const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
+
+/** Control characters that JSON lets through, escaped: the same JSON, and nothing that a terminal acts upon. */
+export const json = (value: unknown): Effect.Effect<void> =>
+  out(`${JSON.stringify(value, null, 2).replace(unprintableInText, escaped)}\n`)
+
+/** A value for standard output: the value itself to a program or with `raw`, with what a terminal acts upon made visible to a person. */
+export const value = Effect.fnUntraced(function* (text: string, options: { readonly raw: boolean }) {
+  const isSeen = stdoutIsTerminal() && !options.raw
+  const shown = isSeen ? text.replace(unprintableInText, escaped) : text
+  yield* out(stdoutIsTerminal() && !text.endsWith("\n") ? `${shown}\n` : shown)
+  if (shown !== text)
+    yield* warn("control characters are shown as \\uNNNN; --raw, a file or a pipe gets them as they are.")
+})
 
 // eslint-disable-next-line no-control-regex
 const escapes = /\u001b\[[0-9;]*m/g

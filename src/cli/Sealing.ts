@@ -20,7 +20,7 @@ import { readNamed, writeWhole } from "./Folders.ts"
 import * as Help from "./Help.ts"
 import { codecs, formats, readFormats } from "./Formats.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out, plain, stdinIsTerminal, stdoutIsTerminal, warn } from "./Output.ts"
+import { json, note, out, plain, stdinIsTerminal, stdoutIsTerminal, value, warn } from "./Output.ts"
 import { parseKey } from "./Reach.ts"
 import * as SealedFile from "./SealedFile.ts"
 import * as SealingKeys from "./SealingKeys.ts"
@@ -371,7 +371,7 @@ export const unseal = Command.make(
         )
       if (stdoutIsTerminal())
         yield* warn("the values stand on this terminal now; `ampoule run --sealed` passes them on unseen.")
-      yield* out(printed.right)
+      yield* value(printed.right, { raw: false })
     })
 ).pipe(
   Command.withDescription(

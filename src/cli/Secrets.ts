@@ -15,7 +15,7 @@ import { CliFailure, usage } from "./Failure.ts"
 import { readNamed } from "./Folders.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out, plain, stdinIsTerminal, stdoutIsTerminal, table } from "./Output.ts"
+import { json, note, out, plain, stdinIsTerminal, table, value } from "./Output.ts"
 import { findDeleted, findLive, idOf, listAll, noSuchKey, parseKey, type Place, within } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
@@ -60,6 +60,9 @@ const get = Command.make(
     ...options,
     json: Shared.json,
     source: Options.boolean("source").pipe(Options.withDescription("The text as written, references not expanded")),
+    raw: Options.boolean("raw").pipe(
+      Options.withDescription("On a terminal too, print control characters as they are")
+    ),
     key: keyArgument
   },
   (options) =>
@@ -74,14 +77,16 @@ const get = Command.make(
           })
         )
         if (options.json) return yield* json(secret)
-        // To a program: the value and nothing else.
-        yield* out(stdoutIsTerminal() ? `${secret.value}\n` : secret.value)
+        yield* value(secret.value, options)
       })
     )
 ).pipe(
   Command.withDescription(
     Shared.describe("Print one value; without a line end when standard output is not a terminal.", {
-      more: ["Prefer `ampoule run`: a value that is printed is easily kept by a shell, a log or a clipboard."],
+      more: [
+        "Prefer `ampoule run`: a value that is printed is easily kept by a shell, a log or a clipboard.",
+        "On a terminal, control characters are made visible. A file or a pipe gets the value as it is."
+      ],
       examples: ["ampoule secrets get DATABASE_URL", 'psql "$(ampoule secrets get DATABASE_URL)"']
     })
   )

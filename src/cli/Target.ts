@@ -1,4 +1,4 @@
-/** Which project and environment: the options, then `.ampoule.json` found upwards from the working folder. */
+/** Which project and environment: the options, then the project file (`ProjectFile.ts`). */
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
@@ -11,8 +11,9 @@ import type { Project } from "#schema/ProjectsApi.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
 import { type Connection, readBody } from "./Client.ts"
 import { type CliError, CliFailure, usage } from "./Failure.ts"
-import { decodeUtf8, folders, makeFolder, readIfThere, readJson, writeWhole } from "./Folders.ts"
+import { folders, makeFolder, readJson, writeWhole } from "./Folders.ts"
 import { plain } from "./Output.ts"
+import * as ProjectFile from "./ProjectFile.ts"
 
 export interface TargetOptions {
   readonly project: Option.Option<string>
@@ -25,31 +26,6 @@ export interface Target {
   readonly environment: EnvironmentSlug
 }
 
-const fileName = ".ampoule.json"
-// No server address: a file that comes with somebody's repository must not decide where a credential is sent.
-const File = Schema.parseJson(
-  Schema.Struct({ project: Schema.optional(Schema.String), environment: Schema.optional(Schema.String) })
-)
-
-const findFile = Effect.gen(function* () {
-  const path = yield* Path.Path
-  for (let folder = path.resolve("."); ; folder = path.dirname(folder)) {
-    const file = path.join(folder, fileName)
-    const bytes = yield* readIfThere(file, fileName).pipe(Effect.orElseSucceed(Option.none))
-    if (Option.isSome(bytes)) {
-      const content = Option.flatMap(Option.flatMap(bytes, decodeUtf8), (text) =>
-        Schema.decodeUnknownOption(File)(text)
-      )
-      if (Option.isSome(content)) return content
-      return yield* new CliFailure({
-        message: `${file} is not what it should be.`,
-        hint: 'It holds JSON like {"project": "shop", "environment": "development"}.'
-      })
-    }
-    if (path.dirname(folder) === folder) return Option.none()
-  }
-})
-
 const decodeSlug = Schema.decodeUnknownOption(EnvironmentSlug)
 export const slug = (text: string): Effect.Effect<EnvironmentSlug, CliFailure> =>
   Option.match(decodeSlug(text), {
@@ -60,28 +36,33 @@ export const slug = (text: string): Effect.Effect<EnvironmentSlug, CliFailure> =
     onSome: Effect.succeed
   })
 
-export const project = Effect.fnUntraced(function* (given: Option.Option<string>) {
-  if (Option.isSome(given)) return given.value
-  const file = yield* findFile
-  const found = Option.flatMap(file, (content) => Option.fromNullable(content.project))
-  if (Option.isSome(found)) return found.value
-  return yield* usage("Which project?", `Say --project ID-OR-SLUG, or put "project" into ${fileName}.`)
+const whichProject = usage("Which project?", `Say --project ID-OR-SLUG, or put "project" into ${ProjectFile.fileName}.`)
+const whichEnvironment = usage(
+  "Which environment?",
+  `Say --env SLUG, or put "environment" into ${ProjectFile.fileName}.`
+)
+
+export const project = Effect.fnUntraced(function* (option: Option.Option<string>) {
+  if (Option.isSome(option)) return option.value
+  const file = yield* ProjectFile.find({ foreign: false })
+  return yield* Effect.mapError(
+    Option.flatMap(file, ({ project }) => project),
+    () => whichProject
+  )
 })
 
 export const target = Effect.fnUntraced(function* (options: TargetOptions) {
-  const complete = Option.isSome(options.project) && Option.isSome(options.environment)
-  const file = complete ? Option.none<typeof File.Type>() : yield* findFile
-  const projectName = Option.orElse(options.project, () => Option.flatMapNullable(file, (content) => content.project))
-  const environment = Option.orElse(options.environment, () =>
-    Option.flatMapNullable(file, (content) => content.environment)
-  )
-  if (Option.isNone(projectName)) {
-    return yield* usage("Which project?", `Say --project ID-OR-SLUG, or put "project" into ${fileName}.`)
+  const isComplete = Option.isSome(options.project) && Option.isSome(options.environment)
+  const file = isComplete ? Option.none() : yield* ProjectFile.find({ foreign: false })
+  const name = Option.orElse(options.project, () => Option.flatMap(file, ({ project }) => project))
+  if (Option.isNone(name)) return yield* whichProject
+  if (Option.isSome(options.environment)) {
+    return { project: name.value, environment: yield* slug(options.environment.value) } satisfies Target
   }
-  if (Option.isNone(environment)) {
-    return yield* usage("Which environment?", `Say --env SLUG, or put "environment" into ${fileName}.`)
-  }
-  return { project: projectName.value, environment: yield* slug(environment.value) } satisfies Target
+  if (Option.isNone(file) || Option.isNone(file.value.environment)) return yield* whichEnvironment
+  const environment = yield* slug(file.value.environment.value)
+  yield* ProjectFile.ensureTrusted(file.value)
+  return { project: name.value, environment } satisfies Target
 })
 
 // --- slug to id: remembered, so that `run` is one request ---

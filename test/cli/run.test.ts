@@ -97,6 +97,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
         path.join(home, "a", ".ampoule.json"),
         '{"project":"demo","environment":"staging","url":"http://x"}'
       )
+      yield* Effect.flatMap(Ampoule, (ampoule) => ampoule.run(["trust"], { home, cwd: deep }))
       const ended = yield* run(["--", ...print("A")], { home, cwd: deep })
       assert.deepStrictEqual([ended.code, ended.stdout], [0, '["1"]'])
       assert.strictEqual(server.asked.at(-1)?.query.get("environment"), "staging")

@@ -26,6 +26,7 @@ const setUp = (accessLevel: "read" | "write" = "write") =>
     const env = { AMPOULE_URL: `http://127.0.0.1:${port}`, AMPOULE_API_TOKEN: text }
     const run = (args: ReadonlyArray<string>, more: RunOptions = {}) =>
       ampoule.run(args, { home, ...more, env: { ...env, ...more.env } })
+    yield* run(["trust"])
     const secrets = (...args: ReadonlyArray<string>) => run(["secrets", ...args])
     const set = (key: string, value: string, ...options: ReadonlyArray<string>) =>
       run(["secrets", "set", key, ...options], { stdin: value })

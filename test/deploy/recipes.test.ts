@@ -70,7 +70,6 @@ const image = Effect.gen(function* () {
   fs.symlinkSync(path.join(app, "dist/ampoule.mjs"), path.join(bin, "ampoule"))
   const srv = path.join(folder, "srv")
   fs.mkdirSync(srv)
-  fs.writeFileSync(path.join(srv, ".ampoule.json"), block(".ampoule.json"))
   const env = { PATH: `${bin}:${process.env["PATH"]}`, HOME: folder }
   return { folder, srv, program: path.join(app, "dist/ampoule.mjs"), env }
 })

@@ -1,0 +1,135 @@
+/**
+ * `.ampoule.json`: the project and environment of a folder. It comes with a repository, so it counts for the choice of an
+ * environment only after its reader trusted this very content in this very place, as with direnv.
+ */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { createHash } from "node:crypto"
+import * as Ask from "./Ask.ts"
+import { CliFailure, usage } from "./Failure.ts"
+import { decodeUtf8, folders, makeFolder, readIfThere, readJson, writeWhole } from "./Folders.ts"
+import { plain, stderrIsTerminal, stdinIsTerminal, warn } from "./Output.ts"
+
+export const fileName = ".ampoule.json"
+
+// No server address: a file that comes with somebody's repository must not decide where a credential is sent.
+const Content = Schema.parseJson(
+  Schema.Struct({ project: Schema.optional(Schema.String), environment: Schema.optional(Schema.String) })
+)
+const decodeContent = Schema.decodeUnknownOption(Content)
+
+export interface ProjectFile {
+  readonly path: string
+  readonly project: Option.Option<string>
+  readonly environment: Option.Option<string>
+  /** Of its place and its content. */
+  readonly digest: string
+}
+
+// --- trust ---
+
+const Trusted = Schema.Struct({ digests: Schema.Array(Schema.String) })
+const what = "the list of trusted files"
+/** The oldest are forgotten, and asked about again. */
+const mostTrusted = 1_000
+
+const trustedFile = Effect.gen(function* () {
+  const path = yield* Path.Path
+  return path.join((yield* folders).config, "trusted.json")
+})
+
+const digestOf = (path: string, content: Uint8Array): string =>
+  createHash("sha256").update(`${path}\0`).update(content).digest("base64url")
+
+const readTrusted = Effect.flatMap(trustedFile, (file) => readJson(file, Trusted, what)).pipe(
+  Effect.map(Option.match({ onNone: (): ReadonlyArray<string> => [], onSome: ({ digests }) => digests }))
+)
+
+export const isTrusted = (digest: string) => Effect.map(readTrusted, (digests) => digests.includes(digest))
+
+export const trust = Effect.fnUntraced(function* ({ digest }: ProjectFile) {
+  const others = (yield* readTrusted).filter((other) => other !== digest)
+  yield* makeFolder((yield* folders).config, what)
+  const digests = [...others.slice(1 - mostTrusted), digest]
+  yield* writeWhole(yield* trustedFile, JSON.stringify({ digests } satisfies typeof Trusted.Type), what)
+})
+
+// --- the file ---
+
+/** Root can replace any file anyway. Windows has no user ids. */
+const isOfAnotherUser = Effect.fnUntraced(function* (file: string) {
+  const own = process.getuid?.()
+  if (own === undefined) return false
+  const info = yield* Effect.option(Effect.flatMap(FileSystem.FileSystem, (fs) => fs.stat(file)))
+  const owner = Option.flatMap(info, ({ uid }) => uid)
+  return Option.isNone(owner) || (owner.value !== own && owner.value !== 0)
+})
+
+const read = Effect.fnUntraced(function* (path: string) {
+  const bytes = yield* readIfThere(path, fileName).pipe(Effect.orElseSucceed(Option.none))
+  if (Option.isNone(bytes)) return Option.none<ProjectFile>()
+  const content = Option.flatMap(decodeUtf8(bytes.value), decodeContent)
+  if (Option.isNone(content)) {
+    return yield* new CliFailure({
+      message: `${plain(path)} cannot be read as a project file.`,
+      hint: 'It holds JSON like {"project": "shop", "environment": "development"}.'
+    })
+  }
+  return Option.some<ProjectFile>({
+    path,
+    project: Option.fromNullable(content.value.project),
+    environment: Option.fromNullable(content.value.environment),
+    digest: digestOf(path, bytes.value)
+  })
+})
+
+/** The nearest one, from the working folder upwards. `foreign`: whether a file of another user counts. */
+export const find = Effect.fnUntraced(function* (options: { readonly foreign: boolean }) {
+  const path = yield* Path.Path
+  for (let folder = path.resolve("."); ; folder = path.dirname(folder)) {
+    const file = path.join(folder, fileName)
+    const foreign =
+      !options.foreign &&
+      (yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.exists(file)).pipe(Effect.orElseSucceed(() => false))) &&
+      (yield* isOfAnotherUser(file))
+    const found = yield* read(file).pipe(
+      // What another user wrote there is no reason to stop.
+      Effect.catchAll((error) => (foreign ? Effect.succeedNone : Effect.fail(error)))
+    )
+    if (Option.isSome(found)) {
+      if (!foreign || (yield* isTrusted(found.value.digest))) return found
+      yield* warn(
+        `${plain(file)} belongs to another user and is ignored; after a look at it, \`ampoule trust\` accepts it.`
+      )
+    }
+    if (path.dirname(folder) === folder) return Option.none<ProjectFile>()
+  }
+})
+
+export const description = ({ environment, project }: ProjectFile): string =>
+  [
+    ...Option.toArray(project).map((name) => `project ${plain(name)}`),
+    ...Option.toArray(environment).map((name) => `environment ${plain(name)}`)
+  ].join(", ")
+
+/** Goes on when the file may choose an environment. Asks a person once; without one it is an error that says what to do. */
+export const ensureTrusted = Effect.fnUntraced(function* (file: ProjectFile) {
+  if (yield* isTrusted(file.digest)) return
+  const where = plain(file.path)
+  if (stdinIsTerminal() && stderrIsTerminal()) {
+    if (yield* Ask.confirm(`${where} chooses ${description(file)}, and was not used here before. Use it?`)) {
+      return yield* trust(file)
+    }
+    return yield* new CliFailure({
+      message: `${where} is not used.`,
+      hint: "Name the environment yourself: --env SLUG."
+    })
+  }
+  return yield* usage(
+    `${where} chooses ${description(file)}, but is not trusted yet: whoever wrote it would choose which secrets a program gets.`,
+    "Look at it and run `ampoule trust` there once, or name the environment yourself: --env SLUG."
+  )
+})
