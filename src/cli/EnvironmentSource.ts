@@ -77,7 +77,7 @@ export const fetchEnvironment = Effect.fnUntraced(function* (
 })
 
 export const openSealed = Effect.fnUntraced(function* (session: Session, name: string, options: Target.TargetOptions) {
-  const { openOnServer, readSealed } = yield* Effect.promise(() => import("./Sealing.ts"))
+  const { openOnServer, readSealed } = yield* Effect.promise(() => import("./OpenSealed.ts"))
   const file = yield* readSealed(name)
   const { activeKey, values } = yield* openOnServer(session, file, options)
   const foreign = Object.keys(values).find((key) => !secretKeyPattern.test(key))

@@ -10,16 +10,17 @@ import type { ParsedEntry } from "#src/formats/Entry.ts"
 import { preview } from "#src/formats/Preview.ts"
 import { BulkEntry } from "#schema/SecretsApi.ts"
 import * as Ask from "./Ask.ts"
-import { call } from "./Client.ts"
+import { call, type Connection } from "./Client.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import { inject } from "./Inject.ts"
 import { readNamed } from "./Folders.ts"
 import { codecs, formats, readFormats } from "./Formats.ts"
 import * as Shared from "./Options.ts"
 import { json, note, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, value, warn } from "./Output.ts"
-import { listAll, within } from "./Reach.ts"
+import { listAll, type Location, within } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
+import * as WriteRisks from "./WriteRisks.ts"
 
 const options = { ...Shared.connection, ...Shared.target } as const
 
@@ -187,6 +188,35 @@ const checked = Effect.fnUntraced(function* (entries: ReadonlyArray<ParsedEntry>
   )
 })
 
+/** In several requests; a failure says how many were written before it. */
+const writeAll = Effect.fnUntraced(function* (
+  session: Connection,
+  location: Location,
+  entries: ReadonlyArray<ParsedEntry>
+) {
+  const client = yield* secretsClient(session)
+  const totals = { created: 0, updated: 0, unchanged: 0 }
+  let written = 0
+  const stopped = Effect.suspend(() =>
+    written === 0
+      ? note("Nothing was written.")
+      : note(`${written} of ${entries.length} were written before this. Running the import again is safe.`)
+  )
+  for (const request of inRequests(inOrderOfReference(entries))) {
+    yield* progress(`${written} of ${entries.length} written`)
+    const secrets = yield* checked(request)
+    const result = yield* call(session, client.createBulk({ payload: { ...location, secrets }, headers: {} })).pipe(
+      Effect.tapError(() => Effect.zipRight(progressDone, stopped))
+    )
+    written += request.length
+    totals.created += result.created
+    totals.updated += result.updated
+    totals.unchanged += result.unchanged
+  }
+  yield* progressDone
+  return totals
+})
+
 export const importCommand = Command.make(
   "import",
   {
@@ -199,6 +229,7 @@ export const importCommand = Command.make(
     ),
     upperCase: Options.boolean("upper-case").pipe(Options.withDescription("Write names like db-url as DB_URL")),
     literal: Options.boolean("literal").pipe(Options.withDescription("Take ${KEY} as text, not as a reference")),
+    allow: Shared.allow,
     dryRun: Options.boolean("dry-run").pipe(Options.withDescription("Show what would be done, and stop")),
     file: Args.text({ name: "FILE" }).pipe(Args.withDescription("File to read; - is standard input"))
   },
@@ -232,9 +263,9 @@ export const importCommand = Command.make(
       if (!options.json)
         yield* note(`${name}: ${readAs}, ${meant.length === 1 ? "1 entry" : `${meant.length} entries`}`)
 
-      yield* within(options, ({ session, ...place }) =>
+      yield* within(options, ({ session, ...location }) =>
         Effect.gen(function* () {
-          const existing = yield* listAll(session, place)
+          const existing = yield* listAll(session, location)
           const { create, update } = preview(meant, new Set(existing.map((item) => item.key)))
           if (existing.length + create.length > mostSecrets) {
             yield* tooMany(existing.length, create.length)
@@ -243,39 +274,17 @@ export const importCommand = Command.make(
             for (const key of create) yield* note(`+ ${key}`)
             for (const key of update) yield* note(`~ ${key}`)
             yield* note(
-              `${create.length} new, ${update.length} there already (unchanged ones stay as they are), in ${place.environment}`
+              `${create.length} new, ${update.length} there already (unchanged ones stay as they are), in ${location.environment}`
             )
           }
-          if (options.dryRun) return options.json ? yield* json({ format, origin, create, update }) : undefined
-          if (!options.yes && !(yield* Ask.confirm(`Write ${meant.length} to ${place.environment}?`))) {
+          const dangerous = yield* WriteRisks.tell(meant, options.allow)
+          if (options.dryRun)
+            return options.json ? yield* json({ format, origin, create, update, dangerous }) : undefined
+          yield* WriteRisks.refuseUnasked(dangerous, !options.yes && stdinIsTerminal())
+          if (!options.yes && !(yield* Ask.confirm(`Write ${meant.length} to ${location.environment}?`))) {
             return yield* new CliFailure({ message: "Nothing was written." })
           }
-          const client = yield* secretsClient(session)
-          const requests = inRequests(inOrderOfReference(meant))
-          const totals = { created: 0, updated: 0, unchanged: 0 }
-          let written = 0
-          for (const request of requests) {
-            yield* progress(`${written} of ${meant.length} written`)
-            const secrets = yield* checked(request)
-            const result = yield* call(
-              session,
-              client.createBulk({ payload: { ...place, secrets }, headers: {} })
-            ).pipe(
-              Effect.tapError(() =>
-                Effect.zipRight(
-                  progressDone,
-                  written === 0
-                    ? note("Nothing was written.")
-                    : note(`${written} of ${meant.length} were written before this. Running the import again is safe.`)
-                )
-              )
-            )
-            written += request.length
-            totals.created += result.created
-            totals.updated += result.updated
-            totals.unchanged += result.unchanged
-          }
-          yield* progressDone
+          const totals = yield* writeAll(session, location, meant)
           if (options.json) return yield* json(totals)
           yield* note(`${totals.created} created, ${totals.updated} updated, ${totals.unchanged} unchanged`)
         })
@@ -288,6 +297,7 @@ export const importCommand = Command.make(
       {
         more: [
           "Shows the keys and asks first. Up to 100 entries are written together or not at all; more go in several steps.",
+          "Keys that are known to change which code runs (PATH, NODE_OPTIONS, ...) are pointed out; with --yes they need --allow. The list of such keys cannot be complete.",
           "Also reads the JSON of: doppler secrets, infisical export, vault kv get, aws secretsmanager and ssm, gcloud secrets, kubectl get secret. Encrypted files (dotenvx, SOPS) are refused: decrypt them on the way in."
         ],
         examples: [

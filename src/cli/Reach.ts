@@ -13,8 +13,8 @@ import * as Target from "./Target.ts"
 
 export type EnvironmentOptions = Credential.ConnectionOptions & Target.TargetOptions
 
-/** As the routes take it. */
-export interface Place {
+/** Of an environment, as the routes take it. */
+export interface Location {
   readonly projectId: ProjectId
   readonly environment: Target.Target["environment"]
 }
@@ -33,7 +33,7 @@ export const parseKey = (text: string): Effect.Effect<SecretKey, CliFailure> =>
 /** The connection, the target, and a way to run with its project id. */
 export const within = <A, E extends CliError, R>(
   options: EnvironmentOptions,
-  use: (at: Place & { readonly session: Credential.Session }) => Effect.Effect<A, E, R>
+  use: (at: Location & { readonly session: Credential.Session }) => Effect.Effect<A, E, R>
 ) =>
   Effect.gen(function* () {
     const target = yield* Target.target(options)
@@ -46,11 +46,11 @@ export const within = <A, E extends CliError, R>(
 const largestPage = 500
 
 /** All keys and metadata, page by page. */
-export const listAll = Effect.fnUntraced(function* (connection: Connection, place: Place) {
+export const listAll = Effect.fnUntraced(function* (connection: Connection, location: Location) {
   const client = yield* secretsClient(connection)
   const items: Array<SecretListItem> = []
   for (let page = 1; ; page++) {
-    const answer = yield* call(connection, client.list({ urlParams: { ...place, page, pageSize: largestPage } }))
+    const answer = yield* call(connection, client.list({ urlParams: { ...location, page, pageSize: largestPage } }))
     items.push(...answer.items)
     if (!answer.hasMore || answer.items.length === 0) return items
   }
@@ -62,16 +62,16 @@ export const idOf = (connection: Connection, id: string) => call(connection, dec
 export const noSuchKey = (key: string) =>
   new CliFailure({ message: `The environment has no secret ${key}.`, hint: "`ampoule secrets list` shows the keys." })
 
-export const findLive = Effect.fnUntraced(function* (connection: Connection, place: Place, key: SecretKey) {
-  const items = yield* listAll(connection, place)
+export const findLive = Effect.fnUntraced(function* (connection: Connection, location: Location, key: SecretKey) {
+  const items = yield* listAll(connection, location)
   const item = items.find((candidate) => candidate.key === key)
   if (item === undefined) return yield* noSuchKey(key)
   return item
 })
 
 /** Deleted secrets of this key, the last deleted first. */
-export const findDeleted = Effect.fnUntraced(function* (connection: Connection, place: Place, key: SecretKey) {
+export const findDeleted = Effect.fnUntraced(function* (connection: Connection, location: Location, key: SecretKey) {
   const client = yield* secretsClient(connection)
-  const { items } = yield* call(connection, client.listDeleted({ urlParams: place }))
+  const { items } = yield* call(connection, client.listDeleted({ urlParams: location }))
   return items.filter((item) => item.key === key).sort((a, b) => (a.deletedAt < b.deletedAt ? 1 : -1))
 })

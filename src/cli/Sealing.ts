@@ -1,4 +1,4 @@
-/** `ampoule seal`, `unseal` and `reseal`: a `.env` file that can be committed. Sealing needs the public key alone. */
+/** `ampoule seal`: a `.env` file that can be committed. Sealing needs the public key alone. */
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
@@ -7,26 +7,21 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import * as Schema from "effect/Schema"
-import { EnvironmentId } from "#schema/Ids.ts"
-import { SealingKeyId } from "#schema/Values.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Ask from "./Ask.ts"
-import * as Capabilities from "./Capabilities.ts"
-import { call, type Connection } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
-import { readNamed, writeWhole } from "./Folders.ts"
+import { writeWhole } from "./Folders.ts"
+import { codecs, readFormats } from "./Formats.ts"
 import * as Help from "./Help.ts"
-import { codecs, formats, readFormats } from "./Formats.ts"
+import { decodeEnvironmentId, defaultFile, faultLines, fileArgument, readSealed, readText } from "./OpenSealed.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out, plain, stdinIsTerminal, stdoutIsTerminal, value, warn } from "./Output.ts"
-import { parseKey } from "./Reach.ts"
+import { json, note, out, plain } from "./Output.ts"
+import { type EnvironmentOptions, parseKey } from "./Reach.ts"
 import * as SealedFile from "./SealedFile.ts"
 import * as SealingKeys from "./SealingKeys.ts"
-import * as Target from "./Target.ts"
+import * as ValueInput from "./ValueInput.ts"
 
-const defaultFile = ".env.sealed"
 const mostEntries = 500
 
 const offline = Options.boolean("offline").pipe(
@@ -37,77 +32,24 @@ const fileOption = Options.text("file").pipe(
   Options.withDefault(defaultFile),
   Options.withDescription("The sealed file")
 )
-const fileArgument = Args.text({ name: "FILE" }).pipe(
-  Args.withDescription(`The sealed file; else ${defaultFile}`),
-  Args.withDefault(defaultFile)
-)
+const tooMany = new CliFailure({ message: `A sealed file holds at most ${mostEntries} values.` })
 
-const readText = Effect.fnUntraced(function* (file: string) {
-  const bytes = yield* readNamed(file)
-  return yield* Ask.text(bytes, file)
-})
-
-const faultLines = (file: string, faults: ReadonlyArray<SealedFile.Fault>): ReadonlyArray<string> =>
-  faults.map(({ line, reason }) => `${file}${line === 0 ? "" : `:${line}`}: ${plain(reason)}`)
-
-export const readSealed = Effect.fnUntraced(function* (file: string) {
-  const text = yield* readText(file)
-  const read = SealedFile.read(text)
-  if (Either.isRight(read)) return { text, ...read.right }
+/** The active key of the file's environment, which has to be the key of the file. Without a file: of the options' environment. */
+const keyFor = Effect.fnUntraced(function* (
+  current: SealedFile.SealedFile | undefined,
+  options: EnvironmentOptions & { readonly file: string; readonly offline: boolean }
+) {
+  const environment = Option.flatMap(Option.fromNullable(current?.environmentId), decodeEnvironmentId)
+  const key = yield* Option.match(environment, {
+    onNone: () => SealingKeys.active(options, options.offline),
+    onSome: (id) => SealingKeys.ofFile(options, id, options.offline)
+  })
+  if (current === undefined || current.keyId === key.keyId) return key
   return yield* new CliFailure({
-    message: `${file} is not a sealed file.`,
-    hint: faultLines(file, read.left).slice(0, 10).join("\n  ")
+    message: `${options.file} is sealed with ${current.keyId}; the active key is ${key.keyId}.`,
+    hint: `\`ampoule reseal ${options.file}\` brings it to the active key.`
   })
 })
-
-const decodeId = Schema.decodeUnknownOption(EnvironmentId)
-const decodeKeyId = Schema.decodeUnknownOption(SealingKeyId)
-
-/** Of the header, else of the options. */
-const environmentOf = Effect.fnUntraced(function* (
-  session: Connection,
-  file: SealedFile.SealedFile,
-  options: Target.TargetOptions
-) {
-  const named = Option.flatMap(Option.fromNullable(file.environmentId), decodeId)
-  if (Option.isSome(named)) return named.value
-  return yield* SealingKeys.environmentId(session, yield* Target.target(options))
-})
-
-/** Opens a file on the server: all of it or nothing. */
-export const openOnServer = Effect.fnUntraced(function* (
-  session: Connection,
-  file: SealedFile.SealedFile,
-  options: Target.TargetOptions
-) {
-  yield* Capabilities.need(session, "sealedValues")
-  const envId = yield* environmentOf(session, file, options)
-  const keyId = decodeKeyId(file.keyId)
-  if (Option.isNone(keyId)) return yield* new CliFailure({ message: "The file names no sealing key." })
-  const client = yield* SealingKeys.sealed(session)
-  const opened = yield* call(
-    session,
-    client.open({ path: { envId }, payload: { keyId: keyId.value, entries: Object.fromEntries(file.entries) } })
-  )
-  return { envId, ...opened }
-})
-
-const sealAll = Effect.fnUntraced(
-  function* (
-    key: SealingKeys.Key,
-    values: ReadonlyArray<readonly [name: string, value: Redacted.Redacted]>,
-    withManifest: boolean
-  ) {
-    const to = yield* SealingKeys.recipient(key)
-    const entries = new Map<string, string>()
-    for (const [name, value] of values) entries.set(name, yield* SealedEnv.sealEntry(to, name, value))
-    if (withManifest) entries.set(SealedEnv.manifestName, yield* SealedEnv.sealManifest(to, entries))
-    return entries
-  },
-  Effect.catchTag("SealingKeyInvalid", () => new CliFailure({ message: "The server's sealing key is not a key." }))
-)
-
-const tooMany = new CliFailure({ message: `A sealed file holds at most ${mostEntries} values.` })
 
 // --- seal ---
 
@@ -118,11 +60,8 @@ const set = Command.make(
     ...Shared.target,
     offline,
     file: fileOption,
-    valueFile: Options.text("value-from-file").pipe(
-      Options.withPseudoName("file"),
-      Options.withDescription("Take the value from a file, exactly as it is"),
-      Options.optional
-    ),
+    valueFile: ValueInput.valueFile,
+    allowEmpty: ValueInput.allowEmpty,
     key: Args.text({ name: "KEY" }).pipe(Args.withDescription("Name of the variable")),
     more: Args.text({ name: Help.notAnArgument }).pipe(Args.repeated)
   },
@@ -138,23 +77,9 @@ const set = Command.make(
       const fs = yield* FileSystem.FileSystem
       const exists = yield* Effect.orElseSucceed(fs.exists(options.file), () => false)
       const current = exists ? yield* readSealed(options.file) : undefined
-      const environment = Option.flatMap(Option.fromNullable(current?.environmentId), decodeId)
-      const key = yield* Option.match(environment, {
-        onNone: () => SealingKeys.active(options, options.offline),
-        onSome: (id) => SealingKeys.ofFile(options, id, options.offline)
-      })
-      if (current !== undefined && current.keyId !== key.keyId) {
-        return yield* new CliFailure({
-          message: `${options.file} is sealed with ${current.keyId}; the active key is ${key.keyId}.`,
-          hint: `\`ampoule reseal ${options.file}\` brings it to the active key.`
-        })
-      }
-      const value = Option.isSome(options.valueFile)
-        ? Redacted.make(yield* readText(options.valueFile.value))
-        : stdinIsTerminal()
-          ? yield* Ask.hidden(`Value of ${name} (not shown): `)
-          : Redacted.make(Ask.withoutFinalNewline(yield* Ask.standardInput))
-      const one = yield* sealAll(key, [[name, value]], false)
+      const key = yield* keyFor(current, options)
+      const value = Redacted.make(yield* ValueInput.read(name, { ...options, keepNewline: false }))
+      const one = yield* SealingKeys.sealAll(key, [[name, value]], false)
       const entry = one.get(name) ?? ""
       const start = current?.text ?? SealedFile.print(key.environmentId, key.keyId, new Map())
       let text = SealedFile.put(start, name, entry)
@@ -192,17 +117,7 @@ const manifest = Command.make(
   (options) =>
     Effect.gen(function* () {
       const current = yield* readSealed(options.file)
-      const environment = Option.flatMap(Option.fromNullable(current.environmentId), decodeId)
-      const key = yield* Option.match(environment, {
-        onNone: () => SealingKeys.active(options, options.offline),
-        onSome: (id) => SealingKeys.ofFile(options, id, options.offline)
-      })
-      if (current.keyId !== key.keyId) {
-        return yield* new CliFailure({
-          message: `${options.file} is sealed with ${current.keyId}; the active key is ${key.keyId}.`,
-          hint: `\`ampoule reseal ${options.file}\` brings it to the active key.`
-        })
-      }
+      const key = yield* keyFor(current, options)
       const to = yield* SealingKeys.recipient(key)
       const entries = new Map([...current.entries].filter(([name]) => name !== SealedEnv.manifestName))
       const sealed = yield* SealedEnv.sealManifest(to, entries).pipe(
@@ -246,7 +161,7 @@ const check = Command.make(
           problems.push(...read.left.map((fault) => ({ file, ...fault })))
           continue
         }
-        const environment = Option.flatMap(Option.fromNullable(read.right.environmentId), decodeId)
+        const environment = Option.flatMap(Option.fromNullable(read.right.environmentId), decodeEnvironmentId)
         if (Option.isNone(environment)) {
           problems.push({ file, line: 0, reason: "the header names no environment" })
         } else if (Option.isSome(session)) {
@@ -304,7 +219,7 @@ const sealFile = Command.make(
       if (parsed.right.length > mostEntries) return yield* tooMany
       for (const { key } of parsed.right) yield* parseKey(key)
       const key = yield* SealingKeys.active(options, options.offline)
-      const entries = yield* sealAll(
+      const entries = yield* SealingKeys.sealAll(
         key,
         parsed.right.map((entry) => [entry.key, Redacted.make(entry.value)] as const),
         options.manifest
@@ -335,87 +250,3 @@ export const seal = Command.make("seal").pipe(
 )
 export const sealHelp = Help.group(seal, Help.node(sealFile), Help.node(set), Help.node(manifest), Help.node(check))
 export const sealWords: ReadonlyArray<string> = ["file", "set", "manifest", "check"]
-
-// --- unseal, reseal ---
-
-export const unseal = Command.make(
-  "unseal",
-  {
-    ...Shared.connection,
-    ...Shared.target,
-    format: Options.choice("format", formats).pipe(
-      Options.withDefault("dotenv" as const),
-      Options.withDescription("Of the text on standard output")
-    ),
-    file: fileArgument
-  },
-  (options) =>
-    Effect.gen(function* () {
-      const file = yield* readSealed(options.file)
-      const session = yield* Credential.open(options)
-      const { activeKey, values } = yield* openOnServer(session, file, options)
-      const ordered = [...file.entries.keys()].filter((name) => Object.hasOwn(values, name))
-      const printed = (yield* codecs).print(
-        options.format,
-        ordered.map((key) => ({ key, value: values[key] ?? "" }))
-      )
-      if (Either.isLeft(printed)) {
-        return yield* new CliFailure({
-          message: `${options.format} cannot carry ${printed.left.message}.`,
-          hint: "Choose another --format."
-        })
-      }
-      if (activeKey !== undefined)
-        yield* warn(
-          `sealed with an old key: \`ampoule reseal ${options.file}\` brings it to ${plain(activeKey.keyId)}.`
-        )
-      if (stdoutIsTerminal())
-        yield* warn("the values stand on this terminal now; `ampoule run --sealed` passes them on unseen.")
-      yield* value(printed.right, { raw: false })
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe(
-      "Open a sealed file on the server and print its values. Refused as a whole if any entry was altered.",
-      {
-        examples: ["ampoule unseal", "ampoule unseal --format json config/.env.sealed"]
-      }
-    )
-  )
-)
-
-export const reseal = Command.make(
-  "reseal",
-  {
-    ...Shared.connection,
-    ...Shared.target,
-    force: Options.boolean("force").pipe(Options.withDescription("Also when the file has the active key already")),
-    file: fileArgument
-  },
-  (options) =>
-    Effect.gen(function* () {
-      const file = yield* readSealed(options.file)
-      const session = yield* Credential.open(options)
-      const { activeKey, envId, values } = yield* openOnServer(session, file, options)
-      if (activeKey === undefined && !options.force)
-        return yield* note(`${options.file} has the active key, ${file.keyId}.`)
-      const key = yield* SealingKeys.fetch(session, envId)
-      const entries = yield* sealAll(
-        key,
-        [...file.entries.keys()]
-          .filter((name) => Object.hasOwn(values, name))
-          .map((name) => [name, Redacted.make(values[name] ?? "")] as const),
-        file.entries.has(SealedEnv.manifestName)
-      )
-      yield* writeWhole(options.file, SealedFile.print(envId, key.keyId, entries), "the sealed file", {
-        keepMode: true
-      })
-      yield* note(`${options.file}: ${entries.size} entries sealed with ${key.keyId} (before: ${file.keyId})`)
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Seal a file again with the active key of its environment, after the key was rotated.", {
-      examples: ["ampoule reseal", "ampoule reseal config/.env.sealed"]
-    })
-  )
-)

@@ -4,6 +4,7 @@ import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { EnvironmentId } from "#schema/Ids.ts"
 import { SealedApi } from "#schema/SealedApi.ts"
@@ -145,3 +146,18 @@ export const recipient = (key: Key): Effect.Effect<SealedEnv.Recipient, CliFailu
       () => new CliFailure({ message: "The sealing key is damaged.", hint: "Fetch it again: run without --offline." })
     )
   )
+
+export const sealAll = Effect.fnUntraced(
+  function* (
+    key: Key,
+    values: ReadonlyArray<readonly [name: string, value: Redacted.Redacted]>,
+    withManifest: boolean
+  ) {
+    const to = yield* recipient(key)
+    const entries = new Map<string, string>()
+    for (const [name, value] of values) entries.set(name, yield* SealedEnv.sealEntry(to, name, value))
+    if (withManifest) entries.set(SealedEnv.manifestName, yield* SealedEnv.sealManifest(to, entries))
+    return entries
+  },
+  Effect.catchTag("SealingKeyInvalid", () => new CliFailure({ message: "The server's sealing key is not a key." }))
+)

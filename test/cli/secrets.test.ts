@@ -87,8 +87,67 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
       assert.strictEqual((yield* secrets("get", "KEPT")).stdout, `${value}\n`)
       yield* secrets("set", "FILED", "--value-from-file", file("key.pem", `${value}\n`))
       assert.strictEqual((yield* secrets("get", "FILED")).stdout, `${value}\n`)
-      yield* set("EMPTY", "")
-      assert.strictEqual((yield* secrets("get", "EMPTY")).stdout, "")
+      yield* set("EMPTY", "", "--allow-empty")
+      const empty = yield* secrets("get", "EMPTY")
+      assert.deepStrictEqual([empty.code, empty.stdout], [0, ""])
+    })
+  )
+
+  it.scoped("never replaces a value because nothing came", () =>
+    Effect.gen(function* () {
+      const { file, secrets, set } = yield* setUp()
+      yield* set("KEY", "old")
+      for (const nothing of ["", "\n", "\r\n"]) {
+        const refused = yield* set("KEY", nothing)
+        assert.strictEqual(refused.code, 1)
+        assert.include(refused.stderr, "--allow-empty")
+      }
+      assert.strictEqual((yield* secrets("set", "KEY", "--value-from-file", file("empty", ""))).code, 1)
+      assert.strictEqual((yield* secrets("get", "KEY")).stdout, "old")
+    })
+  )
+
+  it.scoped("writes a name that can change which code runs only when it is allowed, and says why", () =>
+    Effect.gen(function* () {
+      const { file, run, secrets, set } = yield* setUp()
+      const refused = yield* set("MAKEFLAGS", "--eval=x")
+      assert.strictEqual(refused.code, 1)
+      assert.include(refused.stderr, "MAKEFLAGS gives options to a build tool")
+      assert.include(refused.stderr, "--allow MAKEFLAGS")
+      assert.notInclude(refused.stderr, "--eval")
+      assert.strictEqual((yield* set("MAKEFLAGS", "-j2", "--allow", "MAKEFLAGS")).code, 0)
+
+      const name = file("mixed.env", "HARMLESS=1\nHTTPS_PROXY=http://proxy\n")
+      const imported = yield* run(["secrets", "import", name, "--yes"])
+      assert.strictEqual(imported.code, 1)
+      assert.include(imported.stderr, "HTTPS_PROXY redirects traffic")
+      assert.strictEqual((yield* secrets("get", "HARMLESS")).code, 1)
+      const dry = yield* run(["secrets", "import", name, "--dry-run", "--json"])
+      assert.deepStrictEqual(JSON.parse(dry.stdout).dangerous, ["HTTPS_PROXY"])
+      assert.strictEqual((yield* run(["secrets", "import", name, "--yes", "--allow", "*_PROXY"])).code, 0)
+
+      const nul = yield* set("WITH_NUL", "a\0b")
+      assert.strictEqual(nul.code, 0)
+      assert.include(nul.stderr, "NUL")
+    })
+  )
+
+  it.scoped("shows control characters of a value on a terminal, and hands them to a program", () =>
+    Effect.gen(function* () {
+      const { ampoule, env, home, secrets, set } = yield* setUp()
+      const text = "one\ntwo\u001b]0;title\u0007\u009b2J"
+      yield* set("STRANGE", text)
+      assert.strictEqual((yield* secrets("get", "STRANGE")).stdout, text)
+      const asJson = yield* secrets("get", "STRANGE", "--json")
+      assert.strictEqual(JSON.parse(asJson.stdout).value, text)
+      assert.notInclude(asJson.stdout, "\u009b")
+      const seen = yield* ampoule.terminal(["secrets", "get", "STRANGE"], { home, env })
+      yield* seen.ended
+      assert.include(seen.output.stdout, "two\\u001b]0;title\\u0007\\u009b2J")
+      assert.include(seen.output.stdout, "--raw")
+      const raw = yield* ampoule.terminal(["secrets", "get", "STRANGE", "--raw"], { home, env })
+      yield* raw.ended
+      assert.include(raw.output.stdout, "two\u001b]0;title\u0007\u009b2J")
     })
   )
 
@@ -319,6 +378,17 @@ layer(app, { excludeTestServices: true })("ampoule seal", (it) => {
       file(".env.sealed", sealed.stdout)
       assert.strictEqual((yield* run(["seal", "check"])).code, 0)
       assert.strictEqual((yield* run(["unseal"])).stdout, "A='one'\nB='two words'\n")
+      assert.strictEqual((yield* run(["unseal", "--env", "development"])).code, 0)
+      for (const command of [
+        ["unseal", "--env", "staging"],
+        ["run", "--sealed", ".env.sealed", "--env", "staging", "--", "true"]
+      ]) {
+        const foreign = yield* run(command)
+        assert.notStrictEqual(foreign.code, 0)
+        assert.include(foreign.stderr, "another environment than staging")
+        assert.strictEqual(foreign.stdout, "")
+      }
+      assert.strictEqual((yield* run(["seal", "set", "A"])).code, 1)
 
       const before = fs.readFileSync(path.join(home, ".env.sealed"), "utf8").split("\n")
       assert.strictEqual((yield* run(["seal", "set", "C", "--offline"], { stdin: "three" })).code, 0)

@@ -1,0 +1,82 @@
+/** Sealed files: read, and opened on the server. */
+import * as Args from "@effect/cli/Args"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { EnvironmentId } from "#schema/Ids.ts"
+import { SealingKeyId } from "#schema/Values.ts"
+import * as Ask from "./Ask.ts"
+import * as Capabilities from "./Capabilities.ts"
+import { call, type Connection } from "./Client.ts"
+import { CliFailure } from "./Failure.ts"
+import { readNamed } from "./Folders.ts"
+import { plain } from "./Output.ts"
+import * as SealedFile from "./SealedFile.ts"
+import * as SealingKeys from "./SealingKeys.ts"
+import * as Target from "./Target.ts"
+
+export const defaultFile = ".env.sealed"
+
+export const fileArgument = Args.text({ name: "FILE" }).pipe(
+  Args.withDescription(`The sealed file; else ${defaultFile}`),
+  Args.withDefault(defaultFile)
+)
+
+export const readText = Effect.fnUntraced(function* (file: string) {
+  const bytes = yield* readNamed(file)
+  return yield* Ask.text(bytes, file)
+})
+
+export const faultLines = (file: string, faults: ReadonlyArray<SealedFile.Fault>): ReadonlyArray<string> =>
+  faults.map(({ line, reason }) => `${file}${line === 0 ? "" : `:${line}`}: ${plain(reason)}`)
+
+export const readSealed = Effect.fnUntraced(function* (file: string) {
+  const text = yield* readText(file)
+  const read = SealedFile.read(text)
+  if (Either.isRight(read)) return { text, ...read.right }
+  return yield* new CliFailure({
+    message: `${file} is not a sealed file.`,
+    hint: faultLines(file, read.left).slice(0, 10).join("\n  ")
+  })
+})
+
+export const decodeEnvironmentId = Schema.decodeUnknownOption(EnvironmentId)
+const decodeKeyId = Schema.decodeUnknownOption(SealingKeyId)
+
+/** Of the header, else of the options; an option that contradicts the header is an error. */
+const environmentOf = Effect.fnUntraced(function* (
+  session: Connection,
+  file: SealedFile.SealedFile,
+  options: Target.TargetOptions
+) {
+  const named = Option.flatMap(Option.fromNullable(file.environmentId), decodeEnvironmentId)
+  if (Option.isSome(named) && Option.isNone(options.environment)) return named.value
+  const target = yield* Target.target(options)
+  const wanted = yield* SealingKeys.environmentId(session, target)
+  if (Option.isSome(named) && named.value !== wanted) {
+    return yield* new CliFailure({
+      message: `The file is sealed for another environment than ${target.environment}.`,
+      hint: "Leave out --env to open it for its own environment."
+    })
+  }
+  return wanted
+})
+
+/** Opens a file on the server: all of it or nothing. */
+export const openOnServer = Effect.fnUntraced(function* (
+  session: Connection,
+  file: SealedFile.SealedFile,
+  options: Target.TargetOptions
+) {
+  yield* Capabilities.need(session, "sealedValues")
+  const envId = yield* environmentOf(session, file, options)
+  const keyId = decodeKeyId(file.keyId)
+  if (Option.isNone(keyId)) return yield* new CliFailure({ message: "The file names no sealing key." })
+  const client = yield* SealingKeys.sealed(session)
+  const opened = yield* call(
+    session,
+    client.open({ path: { envId }, payload: { keyId: keyId.value, entries: Object.fromEntries(file.entries) } })
+  )
+  return { envId, ...opened }
+})

@@ -1,0 +1,188 @@
+/** `ampoule secrets diff`, `history`, `rollback`, `deleted` and `restore`. */
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { SecretKey } from "#schema/Values.ts"
+import { call, type Connection } from "./Client.ts"
+import * as Credential from "./Credential.ts"
+import { CliFailure, usage } from "./Failure.ts"
+import * as Shared from "./Options.ts"
+import { json, note, out, plain, table } from "./Output.ts"
+import { findDeleted, findLive, idOf, listAll, noSuchKey, parseKey, type Location, within } from "./Reach.ts"
+import { secrets as secretsClient } from "./Routes.ts"
+import { checkedVersion, expectedVersion, keyArgument, options } from "./SecretOptions.ts"
+import * as Target from "./Target.ts"
+
+export const diff = Command.make(
+  "diff",
+  {
+    ...Shared.connection,
+    project: Shared.project,
+    json: Shared.json,
+    exitCode: Options.boolean("exit-code").pipe(Options.withDescription("End with 1 when they differ")),
+    source: Args.text({ name: "SOURCE" }).pipe(Args.withDescription("Environment to compare from")),
+    target: Args.text({ name: "TARGET" }).pipe(Args.withDescription("Environment to compare to"))
+  },
+  (options) =>
+    Effect.gen(function* () {
+      const [sourceEnv, targetEnv] = [yield* Target.slug(options.source), yield* Target.slug(options.target)]
+      const name = yield* Target.project(options.project)
+      const session = yield* Credential.open(options)
+      const client = yield* secretsClient(session)
+      const result = yield* Target.withProject(session, name, (projectId) =>
+        call(session, client.diff({ urlParams: { projectId, sourceEnv, targetEnv } }))
+      )
+      const count = result.added.length + result.removed.length + result.changed.length
+      if (options.exitCode && count > 0) {
+        yield* Effect.sync(() => {
+          process.exitCode = 1
+        })
+      }
+      if (options.json) return yield* json(result)
+      if (count === 0) return yield* note(`${sourceEnv} and ${targetEnv} have the same keys and values.`)
+      const lines = [
+        ...result.added.map(({ key }) => ["+", key] as const),
+        ...result.removed.map(({ key }) => ["-", key] as const),
+        ...result.changed.map(({ key }) => ["~", key] as const)
+      ].sort(([, a], [, b]) => (a < b ? -1 : 1))
+      yield* out(lines.map(([mark, key]) => `${mark} ${plain(key)}\n`).join(""))
+      yield* note(`+ only in ${targetEnv}   - only in ${sourceEnv}   ~ values differ`)
+    })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Compare two environments by key; values are compared inside the server and never sent.", {
+      examples: ["ampoule secrets diff development production", "ampoule secrets diff staging production --exit-code"]
+    })
+  )
+)
+
+/** A live secret, or else the last deleted one of that key. */
+const anyId = Effect.fnUntraced(function* (session: Connection, location: Location, key: SecretKey) {
+  const live = yield* listAll(session, location)
+  const item = live.find((candidate) => candidate.key === key) ?? (yield* findDeleted(session, location, key))[0]
+  if (item === undefined) return yield* noSuchKey(key)
+  return yield* idOf(session, item.id)
+})
+
+export const history = Command.make("history", { ...options, json: Shared.json, key: keyArgument }, (options) =>
+  within(options, ({ session, ...location }) =>
+    Effect.gen(function* () {
+      const key = yield* parseKey(options.key)
+      const client = yield* secretsClient(session)
+      const secretId = yield* anyId(session, location, key)
+      const { items } = yield* call(session, client.versions({ path: { secretId } }))
+      if (options.json) return yield* json(items)
+      yield* out(
+        table(
+          ["VERSION", "KIND", "CREATED", "BY"],
+          items.map((item) => [
+            `${item.version}${item.deleted ? " (deleted)" : ""}`,
+            item.kind,
+            item.createdAt,
+            item.createdBy.name ?? item.createdBy.type
+          ])
+        )
+      )
+    })
+  )
+).pipe(
+  Command.withDescription(
+    Shared.describe("Show the versions of a secret, newest first, without values; also of a deleted one.", {
+      examples: ["ampoule secrets history DATABASE_URL"]
+    })
+  )
+)
+
+export const rollback = Command.make(
+  "rollback",
+  {
+    ...options,
+    json: Shared.json,
+    expectedVersion,
+    key: keyArgument,
+    version: Args.integer({ name: "VERSION" }).pipe(Args.withDescription("Version whose text is written again"))
+  },
+  (options) =>
+    within(options, ({ session, ...location }) =>
+      Effect.gen(function* () {
+        const key = yield* parseKey(options.key)
+        const expected = yield* checkedVersion(options.expectedVersion)
+        if (options.version < 1) return yield* usage("Versions count from 1.")
+        const client = yield* secretsClient(session)
+        const live = yield* findLive(session, location, key)
+        const secretId = yield* idOf(session, live.id)
+        const payload = { version: options.version, ...(expected === undefined ? {} : { expectedVersion: expected }) }
+        const result = yield* call(session, client.rollback({ path: { secretId }, payload }))
+        if (options.json) return yield* json(result)
+        yield* note(
+          result.version === live.version
+            ? `${key}: unchanged, version ${result.version} says the same already`
+            : `${key}: version ${result.version} now says what version ${options.version} said`
+        )
+      })
+    )
+).pipe(
+  Command.withDescription(
+    Shared.describe("Write the text of an earlier version as a new version.", {
+      examples: ["ampoule secrets rollback DATABASE_URL 3"]
+    })
+  )
+)
+
+export const deleted = Command.make("deleted", { ...options, json: Shared.json }, (options) =>
+  within(options, ({ session, ...location }) =>
+    Effect.gen(function* () {
+      const client = yield* secretsClient(session)
+      const { items } = yield* call(session, client.listDeleted({ urlParams: location }))
+      if (options.json) return yield* json(items)
+      if (items.length === 0) return yield* note("No deleted secrets.")
+      yield* out(
+        table(
+          ["KEY", "VERSION", "DELETED", "GONE FOR GOOD", "ID"],
+          items.map((item) => [item.key, String(item.version), item.deletedAt, item.purgeAt, item.id])
+        )
+      )
+    })
+  )
+).pipe(
+  Command.withDescription(
+    Shared.describe("List deleted secrets that can still be restored.", { examples: ["ampoule secrets deleted"] })
+  )
+)
+
+export const restore = Command.make(
+  "restore",
+  {
+    ...options,
+    json: Shared.json,
+    id: Options.text("id").pipe(
+      Options.withDescription("Which of several deleted secrets of this key; else the last deleted"),
+      Options.optional
+    ),
+    key: keyArgument
+  },
+  (options) =>
+    within(options, ({ session, ...location }) =>
+      Effect.gen(function* () {
+        const key = yield* parseKey(options.key)
+        const client = yield* secretsClient(session)
+        const candidates = yield* findDeleted(session, location, key)
+        const wanted = candidates.find((item) => Option.isNone(options.id) || item.id === options.id.value)
+        if (wanted === undefined) {
+          return yield* new CliFailure({
+            message: `There is no deleted secret ${key} to restore.`,
+            hint: "`ampoule secrets deleted` lists those there are."
+          })
+        }
+        const result = yield* call(session, client.restore({ path: { secretId: yield* idOf(session, wanted.id) } }))
+        if (options.json) return yield* json(result)
+        yield* note(`${key}: restored at version ${result.version}`)
+      })
+    )
+).pipe(
+  Command.withDescription(
+    Shared.describe("Bring a deleted secret back.", { examples: ["ampoule secrets restore OLD_TOKEN"] })
+  )
+)

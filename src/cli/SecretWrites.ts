@@ -1,0 +1,171 @@
+/** `ampoule secrets set` and `unset`. */
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { type SecretKey, SecretText } from "#schema/Values.ts"
+import { call, type Connection } from "./Client.ts"
+import * as Credential from "./Credential.ts"
+import { usage } from "./Failure.ts"
+import * as Help from "./Help.ts"
+import * as Shared from "./Options.ts"
+import { json, note, plain } from "./Output.ts"
+import { findLive, idOf, listAll, type Location, noSuchKey, parseKey, within } from "./Reach.ts"
+import { secrets as secretsClient } from "./Routes.ts"
+import { checkedVersion, expectedVersion, keyArgument, options } from "./SecretOptions.ts"
+import * as Target from "./Target.ts"
+import * as ValueInput from "./ValueInput.ts"
+import * as WriteRisks from "./WriteRisks.ts"
+
+const decodeText = Schema.decodeUnknownOption(SecretText)
+const checkedText = (text: string) =>
+  Option.match(decodeText(text), {
+    onNone: () => Effect.fail(usage("The value is too long: at most 65536 characters.")),
+    onSome: Effect.succeed
+  })
+
+interface SetRequest {
+  readonly key: SecretKey
+  readonly value: SecretText
+  readonly kind: "literal" | "template" | undefined
+  readonly expectedVersion: number | undefined
+}
+
+/** Without `kind` and `expectedVersion`: one request, whether or not the key exists. */
+const upsert = Effect.fnUntraced(function* (session: Connection, location: Location, { key, value }: SetRequest) {
+  const client = yield* secretsClient(session)
+  const payload = { ...location, secrets: [{ key, value }] }
+  const { items } = yield* call(session, client.createBulk({ payload, headers: {} }))
+  return items[0] ?? null
+})
+
+const createOrUpdate = Effect.fnUntraced(function* (session: Connection, location: Location, request: SetRequest) {
+  const { expectedVersion, key, kind, value } = request
+  const client = yield* secretsClient(session)
+  const text = kind === "template" ? { kind, source: value } : { ...(kind === undefined ? {} : { kind }), value }
+  const written = { ...text, ...(expectedVersion === undefined ? {} : { expectedVersion }) }
+  const live = yield* Effect.option(findLive(session, location, key))
+  // Without a live secret the version expected is that of a deleted one.
+  if (Option.isNone(live) || expectedVersion === 0) {
+    const created = yield* call(session, client.create({ payload: { ...location, key, ...written }, headers: {} }))
+    return { ...created, outcome: "created" }
+  }
+  const path = { secretId: yield* idOf(session, live.value.id) }
+  const updated = yield* call(session, client.update({ path, payload: written }))
+  return { ...updated, outcome: updated.version === live.value.version ? "unchanged" : "updated" }
+})
+
+const setOptions = {
+  ...options,
+  json: Shared.json,
+  kind: Options.choice("kind", ["literal", "template"]).pipe(
+    Options.withDescription("literal: ${KEY} is text; template: ${KEY} is expanded; else the text decides"),
+    Options.optional
+  ),
+  expectedVersion,
+  valueFile: ValueInput.valueFile,
+  keepNewline: Options.boolean("keep-newline").pipe(
+    Options.withDescription("Keep a line end at the end of standard input (else one is taken off)")
+  ),
+  allowEmpty: ValueInput.allowEmpty,
+  allow: Shared.allow,
+  key: keyArgument,
+  // Named so that a value at this place gets a sentence of its own instead of being quoted as an unknown argument.
+  more: Args.text({ name: Help.notAnArgument }).pipe(Args.repeated)
+} as const
+
+export const set = Command.make("set", setOptions, (options) =>
+  Effect.gen(function* () {
+    if (options.more.length > 0 || options.key.includes("=")) {
+      return yield* usage(
+        "The value is not taken from the command line: other users and the shell's history can see it there.",
+        "Type it when asked, pipe it in, or say --value-from-file. A value given this way should be replaced."
+      )
+    }
+    const key = yield* parseKey(options.key)
+    const expectedVersion = yield* checkedVersion(options.expectedVersion)
+    const kind = Option.getOrUndefined(options.kind)
+    yield* Target.target(options)
+    // Before a person types something that then cannot be sent.
+    if (Option.isNone(yield* Credential.choose(options))) return yield* Credential.noCredential
+    const text = yield* ValueInput.read(key, options)
+    const value = yield* checkedText(text)
+    yield* WriteRisks.confirm([{ key, value: text }], options.allow)
+    const request = { key, value, kind, expectedVersion }
+    const write = kind === undefined && expectedVersion === undefined ? upsert : createOrUpdate
+    const result = yield* within(options, ({ session, ...location }) => write(session, location, request))
+    if (options.json) return yield* json(result)
+    yield* note(`${key}: ${plain(result?.outcome ?? "written")}, version ${result?.version ?? "unknown"}`)
+  })
+).pipe(
+  Command.withDescription(
+    Shared.describe("Create or update one secret. The value is typed unseen, or comes from standard input or a file.", {
+      more: [
+        "One line end at the end of standard input is taken off; a file is taken as it is.",
+        "A key that is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, ...) has to be confirmed, or named by --allow. The list of such keys cannot be complete."
+      ],
+      examples: [
+        "ampoule secrets set DATABASE_PASSWORD",
+        "openssl rand -base64 32 | ampoule secrets set SIGNING_KEY",
+        "ampoule secrets set TLS_KEY --value-from-file key.pem",
+        "echo 'postgres://app:${DATABASE_PASSWORD}@db/app' | ampoule secrets set DATABASE_URL"
+      ]
+    })
+  )
+)
+
+export const unset = Command.make(
+  "unset",
+  {
+    ...options,
+    json: Shared.json,
+    disposition: Options.choice("disposition", ["flatten", "cascade"]).pipe(
+      Options.withDescription("Secrets that refer to it: flatten keeps their text, cascade deletes them too"),
+      Options.optional
+    ),
+    keys: Args.text({ name: "KEY" }).pipe(Args.withDescription("Keys to delete"), Args.atLeast(1))
+  },
+  (options) =>
+    within(options, ({ session, ...location }) =>
+      Effect.gen(function* () {
+        const keys = yield* Effect.forEach([...new Set(options.keys)], (key) => parseKey(key))
+        const client = yield* secretsClient(session)
+        const live = yield* listAll(session, location)
+        const found = yield* Effect.forEach(
+          keys,
+          Effect.fnUntraced(function* (key) {
+            const item = live.find((candidate) => candidate.key === key)
+            return item === undefined ? yield* noSuchKey(key) : yield* idOf(session, item.id)
+          })
+        )
+        const disposition = Option.getOrUndefined(options.disposition)
+        const [only] = found
+        if (only !== undefined && found.length === 1) {
+          const result = yield* call(
+            session,
+            client.remove({ path: { secretId: only }, urlParams: disposition === undefined ? {} : { disposition } })
+          )
+          if (options.json) return yield* json(result)
+          yield* note(
+            `${result.key}: deleted. \`ampoule secrets restore ${result.key}\` brings it back within 30 days.`
+          )
+          if (result.flattened.length > 0) yield* note(`flattened: ${result.flattened.map(plain).join(", ")}`)
+          if (result.cascaded.length > 0) yield* note(`deleted too: ${result.cascaded.map(plain).join(", ")}`)
+          return
+        }
+        if (disposition !== undefined) return yield* usage("--disposition goes with one key at a time.")
+        if (found.length > 100) return yield* usage("At most 100 keys at a time.")
+        const result = yield* call(session, client.deleteBulk({ payload: { ids: found, ...location }, headers: {} }))
+        if (options.json) return yield* json(result)
+        yield* note(`${result.deleted} deleted. \`ampoule secrets restore KEY\` brings each back within 30 days.`)
+      })
+    )
+).pipe(
+  Command.withDescription(
+    Shared.describe("Delete secrets: several at once all or none.", {
+      examples: ["ampoule secrets unset OLD_TOKEN", "ampoule secrets unset DB_PASSWORD --disposition flatten"]
+    })
+  )
+)

@@ -1,0 +1,43 @@
+/** One value from a person, a pipe or a file. Never from the command line, which other users can see. */
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Ask from "./Ask.ts"
+import { CliFailure } from "./Failure.ts"
+import { readNamed } from "./Folders.ts"
+import { stdinIsTerminal } from "./Output.ts"
+
+export const valueFile = Options.text("value-from-file").pipe(
+  Options.withPseudoName("file"),
+  Options.withDescription("Take the value from a file, exactly as it is"),
+  Options.optional
+)
+export const allowEmpty = Options.boolean("allow-empty").pipe(
+  Options.withDescription("Write an empty value (else no input is an error, and nothing is written)")
+)
+
+interface ValueOptions {
+  readonly valueFile: Option.Option<string>
+  readonly keepNewline: boolean
+  readonly allowEmpty: boolean
+}
+
+const readText = Effect.fnUntraced(function* (key: string, { keepNewline, valueFile }: ValueOptions) {
+  if (Option.isSome(valueFile)) return yield* Ask.text(yield* readNamed(valueFile.value), "The file")
+  if (stdinIsTerminal()) return Redacted.value(yield* Ask.hidden(`Value of ${key} (not shown): `))
+  const piped = yield* Ask.standardInput
+  return keepNewline ? piped : Ask.withoutFinalNewline(piped)
+})
+
+export const read = Effect.fnUntraced(function* (key: string, options: ValueOptions) {
+  const text = yield* readText(key, options)
+  // A failed command on the left side of a pipe sends nothing: that must not replace a value.
+  if (text === "" && !options.allowEmpty) {
+    return yield* new CliFailure({
+      message: `No value came for ${key}. Nothing was written.`,
+      hint: "To write an empty value: --allow-empty."
+    })
+  }
+  return text
+})

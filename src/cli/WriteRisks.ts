@@ -1,0 +1,50 @@
+/** What is said before a secret is written that `ampoule run` will not pass on. */
+import * as Effect from "effect/Effect"
+import * as Ask from "./Ask.ts"
+import { dangerousNames } from "./ChildEnvironment.ts"
+import { CliFailure } from "./Failure.ts"
+import { note, stderrIsTerminal, stdinIsTerminal, warn } from "./Output.ts"
+import { explained } from "./Prepare.ts"
+
+interface Entry {
+  readonly key: string
+  readonly value: string
+}
+
+/** Names the risks on standard error, and returns the keys that need a confirmation. */
+export const tell = Effect.fnUntraced(function* (entries: ReadonlyArray<Entry>, allow: ReadonlyArray<string>) {
+  const withNul = entries.filter(({ value }) => value.includes("\0")).map(({ key }) => key)
+  if (withNul.length > 0) {
+    yield* warn(
+      `${withNul.slice(0, 10).join(", ")}: no variable can hold a NUL character. \`ampoule run\` will refuse the environment without --except.`
+    )
+  }
+  const dangerous = dangerousNames(
+    entries.map(({ key }) => key),
+    allow
+  )
+  if (dangerous.length > 0) {
+    yield* warn("whoever may write such a secret can run code as those who run the environment:")
+    for (const line of explained(dangerous)) yield* note(`  ${line}`)
+    yield* note("  `ampoule run` passes it on only with --allow.")
+  }
+  return dangerous
+})
+
+const notWritten = (dangerous: ReadonlyArray<string>) =>
+  new CliFailure({
+    message: "Nothing was written.",
+    hint: `If you mean to write it: ${dangerous.map((key) => `--allow ${key}`).join(" ")}.`
+  })
+
+/** Goes on when nothing is dangerous, or a person says so. Without a person: `--allow`. */
+export const confirm = Effect.fnUntraced(function* (entries: ReadonlyArray<Entry>, allow: ReadonlyArray<string>) {
+  const dangerous = yield* tell(entries, allow)
+  if (dangerous.length === 0) return
+  const isConfirmed = stdinIsTerminal() && stderrIsTerminal() && (yield* Ask.confirm("Write it?"))
+  if (!isConfirmed) return yield* notWritten(dangerous)
+})
+
+/** As `confirm`, where the command asks a question of its own afterwards. */
+export const refuseUnasked = (dangerous: ReadonlyArray<string>, asks: boolean) =>
+  dangerous.length === 0 || asks ? Effect.void : Effect.fail(notWritten(dangerous))
