@@ -32,50 +32,68 @@ export interface Masks {
   readonly unmasked: ReadonlyArray<string>
 }
 
-export const masks = (values: Readonly<Record<string, string>>): Masks | "too much" => {
-  const needles = [...new Set(Object.values(values).flatMap(piecesOf))].map((text) => Buffer.from(text))
-  const total = needles.reduce((sum, needle) => sum + needle.length, 0)
-  if (total > mostBytes) return "too much"
-  const unmasked = Object.keys(values).filter((key) => {
-    const value = values[key] ?? ""
-    return value !== "" && piecesOf(value).length === 0
-  })
+/** All texts as one automaton: a trie whose nodes are numbers, and for each node where to go on when a byte does not fit. */
+interface Automaton {
+  /** Node after this byte. */
+  readonly step: (node: number, byte: number) => number
+  /** Bytes that led to this node and may still become a text. */
+  readonly depth: Int32Array
+  /** Length of the longest text that ends in this node; 0 = none. */
+  readonly matched: Int32Array
+}
 
-  // A trie of all needles: node 0 is the root; the children of a node are a linked list.
-  const child = new Int32Array(total + 1)
-  const sibling = new Int32Array(total + 1)
-  const byteOf = new Uint8Array(total + 1)
-  const depth = new Int32Array(total + 1)
-  /** Node of the longest proper suffix that is itself a beginning of a needle. */
-  const fallback = new Int32Array(total + 1)
-  /** Length of the longest needle that ends in this node; 0 = none. */
-  const matched = new Int32Array(total + 1)
-  let nodes = 1
+interface Trie {
+  /** First child of a node; its siblings follow. 0 = none, since the root is nobody's child. */
+  readonly child: Int32Array
+  readonly sibling: Int32Array
+  readonly byteOf: Uint8Array
+  readonly depth: Int32Array
+  readonly matched: Int32Array
+  readonly nodes: number
+}
 
-  const next = (node: number, byte: number): number => {
-    let at = child[node]!
-    while (at !== 0 && byteOf[at] !== byte) at = sibling[at]!
-    return at
+const childOf = ({ byteOf, child, sibling }: Trie, node: number, byte: number): number => {
+  let at = child[node]!
+  while (at !== 0 && byteOf[at] !== byte) at = sibling[at]!
+  return at
+}
+
+const buildTrie = (needles: ReadonlyArray<Uint8Array>, total: number): Trie => {
+  const trie = {
+    child: new Int32Array(total + 1),
+    sibling: new Int32Array(total + 1),
+    byteOf: new Uint8Array(total + 1),
+    depth: new Int32Array(total + 1),
+    matched: new Int32Array(total + 1),
+    nodes: 1
   }
   for (const needle of needles) {
     let node = 0
     for (const byte of needle) {
-      let to = next(node, byte)
+      let to = childOf(trie, node, byte)
       if (to === 0) {
-        to = nodes++
-        byteOf[to] = byte
-        depth[to] = depth[node]! + 1
-        sibling[to] = child[node]!
-        child[node] = to
+        to = trie.nodes++
+        trie.byteOf[to] = byte
+        trie.depth[to] = trie.depth[node]! + 1
+        trie.sibling[to] = trie.child[node]!
+        trie.child[node] = to
       }
       node = to
     }
-    matched[node] = needle.length
+    trie.matched[node] = needle.length
   }
+  return trie
+}
+
+const buildAutomaton = (needles: ReadonlyArray<Uint8Array>, total: number): Automaton => {
+  const trie = buildTrie(needles, total)
+  const { byteOf, child, depth, matched, nodes, sibling } = trie
+  /** Node of the longest proper suffix that is itself a beginning of a needle. */
+  const fallback = new Int32Array(total + 1)
   const step = (from: number, byte: number): number => {
     let node = from
     for (;;) {
-      const to = next(node, byte)
+      const to = childOf(trie, node, byte)
       if (to !== 0 || node === 0) return to
       node = fallback[node]!
     }
@@ -90,50 +108,62 @@ export const masks = (values: Readonly<Record<string, string>>): Masks | "too mu
       if (matched[to] === 0) matched[to] = matched[fallback[to]!]!
     }
   }
+  return { step, depth, matched }
+}
 
-  const redactor = (): Redactor => {
-    let state = 0
-    let held = Buffer.alloc(0)
-    /** For each held byte: 1 = part of a needle. */
-    let hidden = new Uint8Array(0)
-    /** The last byte that went out was a masked one: its mask stands already. */
-    let masking = false
+const makeRedactor = ({ depth, matched, step }: Automaton): Redactor => {
+  let state = 0
+  let held = Buffer.alloc(0)
+  /** For each held byte: 1 = part of a needle. */
+  let hidden = new Uint8Array(0)
+  /** The last byte that went out was a masked one: its mask is out already. */
+  let masking = false
 
-    const release = (until: number): Uint8Array => {
-      const parts: Array<Uint8Array> = []
-      for (let i = 0; i < until;) {
-        const secret = hidden[i] === 1
-        let end = i + 1
-        while (end < until && (hidden[end] === 1) === secret) end++
-        if (!secret) parts.push(held.subarray(i, end))
-        else if (!masking) parts.push(mask)
-        masking = secret
-        i = end
-      }
-      const shown = Buffer.concat(parts)
-      held = Buffer.from(held.subarray(until))
-      hidden = hidden.slice(until)
-      return shown
+  const release = (until: number): Uint8Array => {
+    const parts: Array<Uint8Array> = []
+    for (let i = 0; i < until;) {
+      const secret = hidden[i] === 1
+      let end = i + 1
+      while (end < until && (hidden[end] === 1) === secret) end++
+      if (!secret) parts.push(held.subarray(i, end))
+      else if (!masking) parts.push(mask)
+      masking = secret
+      i = end
     }
-    return {
-      push: (chunk) => {
-        const from = held.length
-        held = Buffer.concat([held, chunk])
-        const marks = new Uint8Array(held.length)
-        marks.set(hidden)
-        hidden = marks
-        for (let i = from; i < held.length; i++) {
-          state = step(state, held[i]!)
-          const length = matched[state]!
-          if (length > 0) hidden.fill(1, i + 1 - length, i + 1)
-        }
-        return release(held.length - depth[state]!)
-      },
-      flush: () => {
-        state = 0
-        return release(held.length)
+    const released = Buffer.concat(parts)
+    held = Buffer.from(held.subarray(until))
+    hidden = hidden.slice(until)
+    return released
+  }
+  return {
+    push: (chunk) => {
+      const from = held.length
+      held = Buffer.concat([held, chunk])
+      const marks = new Uint8Array(held.length)
+      marks.set(hidden)
+      hidden = marks
+      for (let i = from; i < held.length; i++) {
+        state = step(state, held[i]!)
+        const length = matched[state]!
+        if (length > 0) hidden.fill(1, i + 1 - length, i + 1)
       }
+      return release(held.length - depth[state]!)
+    },
+    flush: () => {
+      state = 0
+      return release(held.length)
     }
   }
-  return { redactor, unmasked }
+}
+
+export const masks = (values: Readonly<Record<string, string>>): Masks | "too much" => {
+  const needles = [...new Set(Object.values(values).flatMap(piecesOf))].map((text) => Buffer.from(text))
+  const total = needles.reduce((sum, needle) => sum + needle.length, 0)
+  if (total > mostBytes) return "too much"
+  const unmasked = Object.keys(values).filter((key) => {
+    const value = values[key] ?? ""
+    return value !== "" && piecesOf(value).length === 0
+  })
+  const automaton = buildAutomaton(needles, total)
+  return { redactor: () => makeRedactor(automaton), unmasked }
 }

@@ -16,13 +16,13 @@ import { TeamId } from "#schema/Ids.ts"
 import { ManageProjectsApi } from "#schema/ManageProjectsApi.ts"
 import { SessionApi, Setup, SetupApi } from "#schema/SessionApi.ts"
 import * as Ask from "./Ask.ts"
-import { call, connect, type ConnectOptions } from "./Client.ts"
+import { call, connect, type Connection } from "./Client.ts"
 import { address, fromVariable } from "./Credential.ts"
 import { variable } from "./Environment.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import { decodeUtf8, readIfThere } from "./Folders.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out } from "./Output.ts"
+import { json, note, out, stdoutIsTerminal } from "./Output.ts"
 import { serverPrograms } from "./ServerSide.ts"
 
 const setupApi = HttpApi.make("ampoule").add(SetupApi)
@@ -109,102 +109,105 @@ const cookieOf = (response: HttpClientResponse.HttpClientResponse): Option.Optio
 }
 
 const decodeSetup = Schema.decodeUnknownOption(Setup)
-const decodeTeam = Schema.decodeUnknownOption(TeamId)
+const decodeTeam = Schema.decodeUnknown(TeamId)
 
-export const setup = Command.make("setup", options, (options) =>
-  Effect.gen(function* () {
-    const password = options.generatePassword ? generated() : yield* Ask.newPassword
-    const request = {
-      email: options.email,
-      name: options.name,
-      teamName: options.team,
-      password: Redacted.value(password)
-    }
-    const payload = decodeSetup({ ...request, setupCode: "-" })
-    if (Option.isNone(payload)) {
-      return yield* usage(
-        "The e-mail address, a name or the password is not acceptable.",
-        "Names have 1 to 100 characters; a password has 12 to 256 characters (--generate-password makes one)."
-      )
-    }
-    const at = yield* server(options.url)
-    const open = (more: Omit<ConnectOptions, "url">) => connect({ url: at.url, ...more })
-    const first = yield* open({})
-    const setupClient = yield* HttpApiClient.group(setupApi, { group: "setup", httpClient: first.http })
-    const [{ team, user }, response] = yield* call(
-      first,
-      setupClient.complete({ payload: { ...payload.value, setupCode: at.setupCode }, withResponse: true })
-    ).pipe(
-      Effect.catchIf(
-        (error) => error._tag === "ServerRefused" && error.status === 401,
-        () =>
-          new CliFailure({
-            message: "The server does not take the setup code.",
-            hint: "It is in the address that the server printed at its start, unless AMPOULE_SETUP_CODE presets it."
-          })
-      )
+type SetupOptions = Command.Command.ParseConfig<typeof options>
+
+interface Instance {
+  readonly url: string
+  readonly setupCode: Redacted.Redacted
+}
+
+/** The first owner and their team, with the cookie of the owner's session. */
+const createOwner = Effect.fnUntraced(function* (instance: Instance, owner: Omit<typeof Setup.Type, "setupCode">) {
+  const connection = yield* connect({ url: instance.url })
+  const client = yield* HttpApiClient.group(setupApi, { group: "setup", httpClient: connection.http })
+  const [{ team, user }, response] = yield* call(
+    connection,
+    client.complete({ payload: { ...owner, setupCode: instance.setupCode }, withResponse: true })
+  ).pipe(
+    Effect.catchIf(
+      (error) => error._tag === "ServerRefused" && error.status === 401,
+      () =>
+        new CliFailure({
+          message: "The server does not accept the setup code.",
+          hint: "It is in the address that the server printed at its start, unless AMPOULE_SETUP_CODE presets it."
+        })
     )
-    yield* note(`${user.email} owns ${team.name}${at.staying ? ` on ${at.url}` : ""}.`)
-    if (options.generatePassword && !options.json) {
-      yield* note(`Password, shown this once: ${Redacted.value(password)}`)
-    }
+  )
+  return { team, user, cookie: cookieOf(response) }
+})
 
-    const cookie = cookieOf(response)
-    const teamId = decodeTeam(team.id)
-    if (Option.isNone(cookie) || Option.isNone(teamId)) {
-      return yield* new CliFailure({
-        message: "The instance is set up, but the server's answer does not let this go on."
-      })
-    }
-    const session = yield* open({ cookie: cookie.value })
-    const projectsClient = yield* HttpApiClient.group(projectsApi, {
-      group: "manageProjects",
-      httpClient: session.http
+/** A session of the owner, for what the options ask besides. */
+const openSession = Effect.fnUntraced(function* (url: string, cookie: Option.Option<Redacted.Redacted>) {
+  if (Option.isSome(cookie)) return yield* connect({ url, cookie: cookie.value })
+  return yield* new CliFailure({ message: "The instance is set up, but the server's answer opens no session." })
+})
+
+const createProject = Effect.fnUntraced(function* (session: Connection, teamId: TeamId, name: string) {
+  const client = yield* HttpApiClient.group(projectsApi, { group: "manageProjects", httpClient: session.http })
+  return yield* call(session, client.create({ path: { teamId }, payload: { name } }))
+})
+
+const createToken = Effect.fnUntraced(function* (session: Connection, teamId: TeamId, options: SetupOptions) {
+  const client = yield* HttpApiClient.group(tokensApi, { group: "apiTokens", httpClient: session.http })
+  const lifetime = Option.getOrUndefined(options.lifetime)
+  const payload = {
+    name: options.tokenName,
+    accessLevel: options.access,
+    ...(lifetime === undefined ? {} : { lifetime })
+  }
+  return yield* call(session, client.create({ path: { teamId }, payload }))
+})
+
+const signOut = Effect.fnUntraced(function* (session: Connection) {
+  const client = yield* HttpApiClient.group(sessionApi, { group: "session", httpClient: session.http })
+  yield* Effect.ignore(call(session, client.signOut()))
+})
+
+const runSetup = Effect.fnUntraced(function* (options: SetupOptions) {
+  const password = options.generatePassword ? generated() : yield* Ask.newPassword
+  const request = { email: options.email, name: options.name, teamName: options.team }
+  const owner = decodeSetup({ ...request, password: Redacted.value(password), setupCode: "-" })
+  if (Option.isNone(owner)) {
+    return yield* usage(
+      "The e-mail address, a name or the password is not acceptable.",
+      "Names have 1 to 100 characters; a password has 12 to 256 characters (--generate-password makes one)."
+    )
+  }
+  const instance = yield* server(options.url)
+  const { cookie, team, user } = yield* createOwner(instance, owner.value)
+  yield* note(`${user.email} owns ${team.name}${instance.staying ? ` on ${instance.url}` : ""}.`)
+  if (options.generatePassword && !options.json) {
+    yield* note(`Password, shown only now: ${Redacted.value(password)}`)
+  }
+  const session = yield* openSession(instance.url, cookie)
+  const teamId = yield* call(session, decodeTeam(team.id))
+  const project = Option.isNone(options.project)
+    ? undefined
+    : yield* createProject(session, teamId, options.project.value)
+  if (project !== undefined) yield* note(`Project ${project.slug} is created (${project.id}).`)
+  const token = options.token ? yield* createToken(session, teamId, options) : undefined
+  yield* signOut(session)
+
+  if (options.json) {
+    return yield* json({
+      ...(instance.staying ? { url: instance.url } : {}),
+      user,
+      team,
+      ...(options.generatePassword ? { password: Redacted.value(password) } : {}),
+      ...(project === undefined ? {} : { project }),
+      ...(token === undefined ? {} : { token })
     })
-    const tokensClient = yield* HttpApiClient.group(tokensApi, { group: "apiTokens", httpClient: session.http })
-    const sessionClient = yield* HttpApiClient.group(sessionApi, { group: "session", httpClient: session.http })
-    const path = { teamId: teamId.value }
+  }
+  if (token !== undefined) {
+    const where = stdoutIsTerminal() ? ", shown only now:" : ", is on standard output."
+    yield* note(`API token ${token.name} (${token.accessLevel}), until ${token.expiresAt ?? "revoked"}${where}`)
+    yield* out(`${token.value}\n`)
+  }
+}, Effect.scoped)
 
-    const project = Option.isNone(options.project)
-      ? undefined
-      : yield* call(session, projectsClient.create({ path, payload: { name: options.project.value } }))
-    if (project !== undefined) yield* note(`Project ${project.slug} is there (${project.id}).`)
-    const lifetime = Option.getOrUndefined(options.lifetime)
-    const token = !options.token
-      ? undefined
-      : yield* call(
-          session,
-          tokensClient.create({
-            path,
-            payload: {
-              name: options.tokenName,
-              accessLevel: options.access,
-              ...(lifetime === undefined ? {} : { lifetime })
-            }
-          })
-        )
-    // The session was for this command.
-    yield* Effect.ignore(call(session, sessionClient.signOut()))
-
-    if (options.json) {
-      const shown = options.generatePassword ? { password: Redacted.value(password) } : {}
-      return yield* json({
-        ...(at.staying ? { url: at.url } : {}),
-        user,
-        team,
-        ...shown,
-        ...(project === undefined ? {} : { project }),
-        ...(token === undefined ? {} : { token })
-      })
-    }
-    if (token !== undefined) {
-      yield* note(
-        `API token ${token.name} (${token.accessLevel}), until ${token.expiresAt ?? "revoked"}, shown this once:`
-      )
-      yield* out(`${token.value}\n`)
-    }
-  }).pipe(Effect.scoped)
-).pipe(
+export const setup = Command.make("setup", options, runSetup).pipe(
   Command.withDescription(
     Shared.describe(
       "Set a new instance up from the command line: the first owner, their team, and what --project and --token ask for.",

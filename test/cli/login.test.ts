@@ -297,7 +297,7 @@ layer(
       const done = yield* setup("--generate-password", "--project", "Demo", "--token", "--lifetime", "30d")
       assert.strictEqual(done.code, 0, done.stderr)
       assert.match(done.stdout, /^amp_at_\w+\n$/)
-      const password = /shown this once: (\w+)/.exec(done.stderr)?.[1] ?? ""
+      const password = /shown only now: (\w+)/.exec(done.stderr)?.[1] ?? ""
       const signedIn = yield* TestApp.post("/auth/session", { json: { email: "ada@example.com", password } })
       assert.strictEqual(signedIn.status, 200)
 
