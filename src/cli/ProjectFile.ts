@@ -51,9 +51,8 @@ const readTrusted = Effect.flatMap(trustedFile, (file) => readJson(file, Trusted
 export const isTrusted = (digest: string) => Effect.map(readTrusted, (digests) => digests.includes(digest))
 
 export const trust = Effect.fnUntraced(function* ({ digest }: ProjectFile) {
-  const others = (yield* readTrusted).filter((other) => other !== digest)
+  const digests = [...new Set([...(yield* readTrusted), digest])].slice(-mostTrusted)
   yield* makeFolder((yield* folders).config, what)
-  const digests = [...others.slice(1 - mostTrusted), digest]
   yield* writeWhole(yield* trustedFile, JSON.stringify({ digests } satisfies typeof Trusted.Type), what)
 })
 
