@@ -1,91 +1,32 @@
 /**
- * Credential text to `Caller`, in one batched statement that also reads the environment the request names
- * (architecture 4). No validity is cached: revocation holds from the next request, on every process.
+ * Credential text to `Caller`, in one batched statement that also reads the environment the request names. No validity is
+ * cached: revocation holds from the next request, on every process.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type { Caller, CallerTeam, NamedEnvironment } from "#schema/Caller.ts"
+import type { Caller, NamedEnvironment } from "#schema/Caller.ts"
 import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema/Errors.ts"
-import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
-import type { AccessLevel, Plan, Role, Scope } from "#schema/Scopes.ts"
+import type { Role } from "#schema/Scopes.ts"
 import * as GroupCommit from "#src/access/GroupCommit.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
+import type {
+  AccessRow,
+  CredentialRow,
+  GrantRow,
+  Lookup,
+  Named,
+  PersonRow,
+  SessionRow,
+  TokenRow
+} from "./CredentialRows.ts"
+import * as CredentialRows from "./CredentialRows.ts"
 import { LastUse, type UsedTable } from "./LastUse.ts"
 import * as Liveness from "./Liveness.ts"
 import * as TokenText from "./TokenText.ts"
 
-/** The environment a request's query names, when both members are well formed. */
-export interface Named {
-  readonly projectId: ProjectId
-  readonly environment: string
-}
-interface Lookup {
-  readonly id: string
-  readonly named: Named | undefined
-}
-
-interface CredentialRow {
-  readonly id: string | null
-  readonly salt: Buffer
-  readonly hash: Buffer
-  readonly createdAt: Date
-  readonly lastUsedAt: Date | null
-  readonly revokedAt: Date | null
-  readonly eTeamId: TeamId | null
-  readonly eProjectId: ProjectId
-  readonly eId: EnvironmentId
-  readonly eSlug: string
-  readonly eProtected: boolean
-  readonly eRevision: number
-  readonly ePlan: Plan
-}
-interface TokenRow extends CredentialRow {
-  readonly expiresAt: Date | null
-  readonly name: string
-  readonly teamId: TeamId
-  readonly teamName: string
-  readonly plan: Plan
-  readonly accessLevel: AccessLevel
-  readonly projectIds: ReadonlyArray<ProjectId> | null
-  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
-  readonly mcpScopes: ReadonlyArray<Scope>
-  readonly mcpOnly: boolean
-  readonly creatorActive: boolean | null
-  readonly creatorDeactivatedAt: Date | null
-  readonly creatorRole: Role | null
-}
-interface PersonRow extends CredentialRow {
-  readonly expiresAt: Date
-  readonly userId: UserId
-  readonly email: string
-  readonly userName: string
-}
-interface SessionRow extends PersonRow {
-  readonly lastUsedAt: Date
-  readonly teams: ReadonlyArray<{
-    readonly id: TeamId
-    readonly name: string
-    readonly plan: Plan
-    readonly role: Role
-  }>
-}
-interface AccessRow extends PersonRow {
-  readonly audience: string
-  readonly scopes: ReadonlyArray<Scope>
-  readonly clientId: string
-  readonly clientName: string
-  readonly projectIds: ReadonlyArray<ProjectId> | null
-  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
-  readonly teams: ReadonlyArray<Omit<CallerTeam, "scopes">>
-}
-interface GrantRow extends PersonRow {
-  readonly machine: boolean
-  readonly projectIds: ReadonlyArray<ProjectId> | null
-  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
-  readonly teams: ReadonlyArray<CallerTeam>
-}
+export type { Named } from "./CredentialRows.ts"
 
 export interface Verified {
   readonly caller: Caller
@@ -204,119 +145,49 @@ const ofAccess = (row: AccessRow, id: string, now: number): Verified => ({
   }
 })
 
+/** Look-ups that come while a statement is under way share the next one. */
+const batched = <Row extends CredentialRow>(
+  statement: (batch: ReadonlyArray<Lookup>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
+) => {
+  const run = (batch: ReadonlyArray<Lookup>) => {
+    Metrics.credentialsLookedUp(batch.length)
+    return statement(batch)
+  }
+  return GroupCommit.make({ run, maxBatch: 128, maxInFlight: 1 })
+}
+
+/** The row of a credential text, described; CREDENTIAL_INVALID when there is none or its secret is another. */
+const verifier =
+  <Row extends CredentialRow>(
+    find: (lookup: Lookup) => Effect.Effect<Row, SqlError>,
+    describe: (row: Row, id: string, now: number) => Verified
+  ) =>
+  (token: TokenText.TokenText, named: Named | undefined, now: number) =>
+    Effect.flatMap(Effect.orDie(find({ id: token.id, named })), (row) =>
+      TokenText.verify(row.id === null ? undefined : row, token.secret) && row.id !== null
+        ? Effect.succeed(describe(row, row.id, now))
+        : new CredentialInvalid()
+    )
+
+const usedTables = {
+  api_token: "api_tokens",
+  cli_grant: "cli_grants",
+  oauth_token: "oauth_grants",
+  session: "sessions"
+} as const satisfies Record<Caller["kind"], UsedTable>
+
 export class Authenticate extends Effect.Service<Authenticate>()("credentials/Authenticate", {
   effect: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const lastUse = yield* LastUse
+    const verifyToken = verifier(yield* batched(CredentialRows.tokens(sql)), ofToken)
+    const verifySession = verifier(yield* batched(CredentialRows.sessions(sql)), ofSession)
+    const verifyGrant = verifier(yield* batched(CredentialRows.grants(sql)), ofGrant)
+    const verifyAccess = verifier(yield* batched(CredentialRows.accessTokens(sql)), ofAccess)
 
-    const asked = (batch: ReadonlyArray<Lookup>) => sql`
-      unnest(
-        ${batch.map((l) => l.id)}::text[],
-        ${batch.map((l) => l.named?.projectId ?? null)}::uuid[],
-        ${batch.map((l) => l.named?.environment ?? null)}::text[]
-      ) WITH ORDINALITY AS q (lookup_id, project_id, slug, n)`
-    const namedColumns = sql.literal(`
-      e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
-      e.revision::float8 AS e_revision, et.plan AS e_plan`)
-    const namedJoin = sql.literal(`
-      LEFT JOIN projects ep ON ep.id = q.project_id AND ep.deleted_at IS NULL
-      LEFT JOIN environments e ON e.project_id = ep.id AND e.slug = q.slug AND e.deleted_at IS NULL
-      LEFT JOIN teams et ON et.id = e.team_id`)
-
-    const tokens = (batch: ReadonlyArray<Lookup>) => sql<TokenRow>`
-      SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.name, c.team_id,
-        t.name AS team_name, t.plan, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only,
-        m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role, ${namedColumns}
-      FROM ${asked(batch)}
-      LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id
-      LEFT JOIN teams t ON t.id = c.team_id
-      LEFT JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
-      ${namedJoin}
-      ORDER BY q.n`
-
-    const sessions = (batch: ReadonlyArray<Lookup>) => sql<SessionRow>`
-      SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at,
-        u.id AS user_id, u.email, u.name AS user_name,
-        (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role)
-            ORDER BY t.id), '[]'::json)
-          FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
-        ${namedColumns}
-      FROM ${asked(batch)}
-      LEFT JOIN sessions c ON c.lookup_id = q.lookup_id
-      LEFT JOIN users u ON u.id = c.user_id
-      ${namedJoin}
-      ORDER BY q.n`
-
-    const grants = (batch: ReadonlyArray<Lookup>) => sql<GrantRow>`
-      SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.machine,
-        c.project_ids, c.environment_ids, u.id AS user_id, u.email, u.name AS user_name,
-        (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
-            'scopes', g.scopes) ORDER BY t.id), '[]'::json)
-          FROM cli_grant_teams g
-          JOIN teams t ON t.id = g.team_id
-          JOIN memberships m ON m.team_id = g.team_id AND m.user_id = u.id AND m.active
-          WHERE g.grant_id = c.id) AS teams,
-        ${namedColumns}
-      FROM ${asked(batch)}
-      LEFT JOIN cli_grants c ON c.lookup_id = q.lookup_id
-      LEFT JOIN users u ON u.id = c.user_id
-      ${namedJoin}
-      ORDER BY q.n`
-
-    // A person's standing in a team carries a grant only as it was when they gave it: a change of role, leaving, being
-    // removed or deactivated takes the team from the grant, also when it is undone later (mcp 3.4).
-    const accessTokens = (batch: ReadonlyArray<Lookup>) => sql<AccessRow>`
-      SELECT g.id, c.salt, c.hash, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
-        c.audience, c.scopes, g.client_id, g.client_name, g.project_ids, g.environment_ids,
-        u.id AS user_id, u.email, u.name AS user_name,
-        (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role)
-            ORDER BY t.id), '[]'::json)
-          FROM oauth_grant_teams o
-          JOIN teams t ON t.id = o.team_id
-          JOIN memberships m ON m.team_id = o.team_id AND m.user_id = u.id AND m.active AND m.updated_at <= g.created_at
-          WHERE o.grant_id = g.id) AS teams,
-        ${namedColumns}
-      FROM ${asked(batch)}
-      LEFT JOIN oauth_access_tokens c ON c.lookup_id = q.lookup_id
-      LEFT JOIN oauth_grants g ON g.id = c.grant_id
-      LEFT JOIN users u ON u.id = g.user_id
-      ${namedJoin}
-      ORDER BY q.n`
-
-    const batched = <Row extends CredentialRow>(
-      statement: (batch: ReadonlyArray<Lookup>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
-    ) => {
-      const run = (batch: ReadonlyArray<Lookup>) => {
-        Metrics.credentialsLookedUp(batch.length)
-        return statement(batch)
-      }
-      return GroupCommit.make({ run, maxBatch: 128, maxInFlight: 1 })
-    }
-    const findToken = yield* batched(tokens)
-    const findSession = yield* batched(sessions)
-    const findGrant = yield* batched(grants)
-    const findAccess = yield* batched(accessTokens)
-
-    /** The row of a credential text, described; CREDENTIAL_INVALID when there is none or its secret is another. */
-    const verifier =
-      <Row extends CredentialRow>(
-        find: (lookup: Lookup) => Effect.Effect<Row, SqlError>,
-        describe: (row: Row, id: string, now: number) => Verified
-      ) =>
-      (token: TokenText.TokenText, named: Named | undefined, now: number) =>
-        Effect.flatMap(Effect.orDie(find({ id: token.id, named })), (row) =>
-          TokenText.verify(row.id === null ? undefined : row, token.secret) && row.id !== null
-            ? Effect.succeed(describe(row, row.id, now))
-            : new CredentialInvalid()
-        )
-    const verifyToken = verifier(findToken, ofToken)
-    const verifySession = verifier(findSession, ofSession)
-    const verifyGrant = verifier(findGrant, ofGrant)
-    const verifyAccess = verifier(findAccess, ofAccess)
-
-    /** Text to credential in any state of life; CREDENTIAL_INVALID when nothing matches. Does not count as a use. */
-    const verify = Effect.fnUntraced(function* (text: string, named?: Named) {
-      const token = TokenText.parse(text)
+    /** Text, or what was parsed of it, to a credential in any state of life; does not count as a use. */
+    const verify = Effect.fnUntraced(function* (presented: string | TokenText.TokenText | undefined, named?: Named) {
+      const token = typeof presented === "string" ? TokenText.parse(presented) : presented
       const now = yield* Clock.currentTimeMillis
       switch (token?.kind) {
         case "at":
@@ -332,19 +203,12 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       }
     })
 
-    const table = {
-      api_token: "api_tokens",
-      cli_grant: "cli_grants",
-      oauth_token: "oauth_grants",
-      session: "sessions"
-    } as const satisfies Record<string, UsedTable>
-
-    /** Only a living credential goes on; counts as its use. */
+    /** Only a live credential goes on; counts as its use. */
     const admit = Effect.fnUntraced(function* (verified: Verified) {
       if (verified.life === "revoked") return yield* new CredentialRevoked()
       if (verified.life === "expired") return yield* new CredentialExpired()
       const { caller } = verified
-      yield* lastUse.touch(table[caller.kind], caller.credentialId, caller.lastUsedAt)
+      yield* lastUse.touch(usedTables[caller.kind], caller.credentialId, caller.lastUsedAt)
       return verified
     })
 

@@ -1,15 +1,27 @@
-/** CLI grants: 180 days or 90 days unused, revoked by their holder; what else ends them is in `Revocation.ts` (decisions 6). */
+/** CLI grants: 180 days or 90 days unused, revoked by their holder; what else ends them is in `Revocation.ts`. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { CurrentCaller, type Restrictions } from "#schema/Caller.ts"
-import type { CliGrant } from "#schema/DeviceApi.ts"
+import { type CliGrant, CredentialProtection } from "#schema/DeviceApi.ts"
 import { GrantNotFound } from "#schema/Errors.ts"
-import type { EnvironmentId, GrantId, InstallationId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
-import type { Scope } from "#schema/Scopes.ts"
+import {
+  EnvironmentIdOut,
+  type GrantId,
+  GrantIdOut,
+  InstallationId,
+  ProjectIdOut,
+  type TeamId,
+  TeamIdOut,
+  type UserId
+} from "#schema/Ids.ts"
+import { Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
 import { issue } from "./Issue.ts"
 import * as Liveness from "./Liveness.ts"
 import { inEachTeam } from "./TeamTrails.ts"
@@ -37,23 +49,26 @@ export interface MintedGrant {
   readonly expiresAt: Date
 }
 
-interface GrantRow {
-  readonly id: GrantId
-  readonly machine: boolean
-  readonly projectIds: ReadonlyArray<ProjectId> | null
-  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
-  readonly hostname: string | null
-  readonly os: string | null
-  readonly installationId: InstallationId | null
-  readonly credentialProtection: "os_keychain" | "plaintext_local"
-  readonly createdAt: Date
-  readonly expiresAt: Date
-  readonly lastUsedAt: Date | null
-  readonly lastUsedIp: string | null
-  readonly lastUsedUserAgent: string | null
-  readonly revokedAt: Date | null
-  readonly teams: ReadonlyArray<GrantTeam>
-}
+const GrantTeamRow = Schema.Struct({ id: TeamIdOut, name: Schema.String, scopes: Schema.Array(Scope) })
+
+const GrantRow = Schema.Struct({
+  id: GrantIdOut,
+  machine: Schema.Boolean,
+  projectIds: Schema.NullOr(Schema.Array(ProjectIdOut)),
+  environmentIds: Schema.NullOr(Schema.Array(EnvironmentIdOut)),
+  hostname: Schema.NullOr(Schema.String),
+  os: Schema.NullOr(Schema.String),
+  installationId: Schema.NullOr(Schema.typeSchema(InstallationId)),
+  credentialProtection: CredentialProtection,
+  createdAt: Schema.DateFromSelf,
+  expiresAt: Schema.DateFromSelf,
+  lastUsedAt: Schema.NullOr(Schema.DateFromSelf),
+  lastUsedIp: Schema.NullOr(Schema.String),
+  lastUsedUserAgent: Schema.NullOr(Schema.String),
+  revokedAt: Schema.NullOr(Schema.DateFromSelf),
+  teams: Schema.Array(GrantTeamRow)
+})
+type GrantRow = typeof GrantRow.Type
 
 /** Host as claimed by the client; null when it claimed nothing. */
 export const hostOf = (row: { readonly hostname: string | null; readonly os: string | null }): CliGrant["host"] =>
@@ -66,112 +81,114 @@ export const hostOf = (row: { readonly hostname: string | null; readonly os: str
 
 const maxListed = 500
 
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly audit: Audit
+}
+
+const teamsOf = `
+  (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'scopes', g.scopes) ORDER BY t.id), '[]'::json)
+    FROM cli_grant_teams g
+    JOIN teams t ON t.id = g.team_id
+    JOIN memberships m ON m.team_id = g.team_id AND m.user_id = c.user_id AND m.active
+    WHERE g.grant_id = c.id) AS teams`
+
+/** Part of the caller's transaction: the credential exists exactly when its delivery commits. */
+const mint = Effect.fnUntraced(function* ({ crypto, sql }: Needs, grant: NewGrant) {
+  const now = yield* Clock.currentTimeMillis
+  const id = GrantIdOut.make(yield* crypto.uuid)
+  const { proof, text } = yield* issue(crypto, "cg")
+  const expiresAt = new Date(now + Liveness.grantLife)
+  yield* Rows.run(sql`
+    INSERT INTO cli_grants (id, lookup_id, salt, hash, user_id, machine, project_ids, environment_ids, hostname, os,
+      installation_id, credential_protection, created_at, expires_at)
+    VALUES (${id}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${grant.userId}, ${grant.machine},
+      ${grant.projectIds}::uuid[], ${grant.environmentIds}::uuid[], ${grant.hostname}, ${grant.os},
+      ${grant.installationId}, ${grant.credentialProtection}, ${new Date(now)}, ${expiresAt})`)
+  yield* Rows.run(sql`
+    INSERT INTO cli_grant_teams (grant_id, team_id, scopes)
+    SELECT ${id}::uuid, (t->>'id')::uuid, array(SELECT jsonb_array_elements_text(t->'scopes'))
+    FROM jsonb_array_elements(${JSON.stringify(grant.teams)}::jsonb) AS t`)
+  const minted: MintedGrant = { id, text, expiresAt }
+  return minted
+})
+
+const recordOf = (row: GrantRow): CliGrant => ({
+  id: row.id,
+  machine: row.machine,
+  teams: row.teams,
+  restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
+  host: hostOf(row),
+  installationId: row.installationId,
+  credentialProtection: row.credentialProtection,
+  createdAt: row.createdAt.toISOString(),
+  expiresAt: row.expiresAt.toISOString(),
+  lastUsedAt: row.lastUsedAt?.toISOString() ?? null,
+  lastUsedIp: row.lastUsedIp,
+  lastUsedUserAgent: row.lastUsedUserAgent
+})
+
+/** Grants of the signed-in person that still work, newest first. */
+const list = Effect.fn("CliGrants.list")(function* ({ sql }: Needs) {
+  const { user } = yield* CurrentCaller
+  const now = yield* Clock.currentTimeMillis
+  const rows = yield* Rows.findAll(
+    GrantRow,
+    sql`
+      SELECT c.id, c.machine, c.project_ids, c.environment_ids, c.hostname, c.os, c.installation_id,
+        c.credential_protection, c.created_at, c.expires_at, c.last_used_at, c.last_used_ip, c.last_used_user_agent,
+        c.revoked_at, ${sql.literal(teamsOf)}
+      FROM cli_grants c
+      WHERE c.user_id = ${user?.id ?? null} AND c.revoked_at IS NULL AND c.expires_at > ${new Date(now)}
+      ORDER BY c.id DESC LIMIT ${maxListed}`
+  )
+  return rows.filter((row) => Liveness.ofGrant({ ...row, teams: row.teams.length }, now) === "live").map(recordOf)
+})
+
+const RevokedRow = Schema.Struct({ hostname: Schema.NullOr(Schema.String), teams: Schema.Array(GrantTeamRow) })
+
+const revoke = Effect.fnUntraced(function* ({ audit, sql }: Needs, id: string, userId: UserId | null) {
+  const caller = yield* CurrentCaller
+  const now = yield* Clock.currentTimeMillis
+  const revoked = yield* Rows.findOne(
+    RevokedRow,
+    sql`
+      UPDATE cli_grants c SET revoked_at = ${new Date(now)}
+      WHERE c.id = ${id} AND c.user_id = ${userId} AND c.revoked_at IS NULL
+      RETURNING c.hostname, ${sql.literal(teamsOf)}`
+  )
+  if (revoked === undefined) return false
+  yield* audit.append(
+    ...inEachTeam(
+      revoked.teams.map((team) => team.id),
+      {
+        actor: caller,
+        action: "grant.revoke",
+        outcome: "allowed",
+        target: { type: "cli_grant", id, name: revoked.hostname ?? "" }
+      }
+    )
+  )
+  return true
+})
+
+/** A grant of the signed-in person; GRANT_NOT_FOUND for another's, an unknown and a revoked one. */
+const revokeOwn = Effect.fn("CliGrants.revokeOwn")(function* (needs: Needs, id: GrantId) {
+  const { user } = yield* CurrentCaller
+  const revoked = yield* Effect.orDie(needs.sql.withTransaction(revoke(needs, id, user?.id ?? null)))
+  if (!revoked) return yield* new GrantNotFound()
+})
+
+/** The presented grant ends itself. Two at once both succeed: the grant is revoked either way. */
+const logout = Effect.fn("CliGrants.logout")(function* (needs: Needs) {
+  const { credentialId, user } = yield* CurrentCaller
+  yield* Effect.orDie(needs.sql.withTransaction(revoke(needs, credentialId, user?.id ?? null)))
+})
+
 export class CliGrants extends Effect.Service<CliGrants>()("credentials/CliGrants", {
   effect: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const crypto = yield* Crypto
-    const audit = yield* Audit
-
-    const teamsOf = sql.literal(`
-      (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'scopes', g.scopes) ORDER BY t.id), '[]'::json)
-        FROM cli_grant_teams g
-        JOIN teams t ON t.id = g.team_id
-        JOIN memberships m ON m.team_id = g.team_id AND m.user_id = c.user_id AND m.active
-        WHERE g.grant_id = c.id) AS teams`)
-
-    /** Part of the caller's transaction: the credential exists exactly when its delivery commits. */
-    const mint = Effect.fnUntraced(function* (grant: NewGrant) {
-      const now = yield* Clock.currentTimeMillis
-      const id = (yield* crypto.uuid) as GrantId // a fresh id gets its brand where it is made
-      const { proof, text } = yield* issue(crypto, "cg")
-      const expiresAt = new Date(now + Liveness.grantLife)
-      yield* sql`
-        INSERT INTO cli_grants (id, lookup_id, salt, hash, user_id, machine, project_ids, environment_ids, hostname, os,
-          installation_id, credential_protection, created_at, expires_at)
-        VALUES (${id}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${grant.userId}, ${grant.machine},
-          ${grant.projectIds}::uuid[], ${grant.environmentIds}::uuid[], ${grant.hostname}, ${grant.os},
-          ${grant.installationId}, ${grant.credentialProtection}, ${new Date(now)}, ${expiresAt})`
-      yield* sql`
-        INSERT INTO cli_grant_teams (grant_id, team_id, scopes)
-        SELECT ${id}::uuid, (t->>'id')::uuid, array(SELECT jsonb_array_elements_text(t->'scopes'))
-        FROM jsonb_array_elements(${JSON.stringify(grant.teams)}::jsonb) AS t`
-      const minted: MintedGrant = { id, text, expiresAt }
-      return minted
-    })
-
-    /** Grants of the signed-in person that still work, newest first. */
-    const list = Effect.fn("CliGrants.list")(
-      function* () {
-        const { user } = yield* CurrentCaller
-        const now = yield* Clock.currentTimeMillis
-        const rows = yield* sql<GrantRow>`
-        SELECT c.id, c.machine, c.project_ids, c.environment_ids, c.hostname, c.os, c.installation_id,
-          c.credential_protection, c.created_at, c.expires_at, c.last_used_at, c.last_used_ip, c.last_used_user_agent,
-          c.revoked_at, ${teamsOf}
-        FROM cli_grants c
-        WHERE c.user_id = ${user?.id ?? null} AND c.revoked_at IS NULL AND c.expires_at > ${new Date(now)}
-        ORDER BY c.id DESC LIMIT ${maxListed}`
-        return rows
-          .filter((row) => Liveness.ofGrant({ ...row, teams: row.teams.length }, now) === "live")
-          .map((row): CliGrant => ({
-            id: row.id,
-            machine: row.machine,
-            teams: row.teams,
-            restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
-            host: hostOf(row),
-            installationId: row.installationId,
-            credentialProtection: row.credentialProtection,
-            createdAt: row.createdAt.toISOString(),
-            expiresAt: row.expiresAt.toISOString(),
-            lastUsedAt: row.lastUsedAt?.toISOString() ?? null,
-            lastUsedIp: row.lastUsedIp,
-            lastUsedUserAgent: row.lastUsedUserAgent
-          }))
-      },
-      Effect.catchTag("SqlError", Effect.die)
-    )
-
-    const revoke = Effect.fnUntraced(function* (id: string, userId: UserId | null) {
-      const caller = yield* CurrentCaller
-      const now = yield* Clock.currentTimeMillis
-      const revoked = yield* sql<{ readonly hostname: string | null; readonly teams: ReadonlyArray<GrantTeam> }>`
-        UPDATE cli_grants c SET revoked_at = ${new Date(now)}
-        WHERE c.id = ${id} AND c.user_id = ${userId} AND c.revoked_at IS NULL
-        RETURNING c.hostname, ${teamsOf}`
-      if (revoked.length === 0) return false
-      yield* audit.append(
-        ...inEachTeam(
-          revoked[0].teams.map((team) => team.id),
-          {
-            actor: caller,
-            action: "grant.revoke",
-            outcome: "allowed",
-            target: { type: "cli_grant", id, name: revoked[0].hostname ?? "" }
-          }
-        )
-      )
-      return true
-    })
-
-    /** A grant of the signed-in person; GRANT_NOT_FOUND for another's, an unknown and a revoked one. */
-    const revokeOwn = Effect.fn("CliGrants.revokeOwn")(
-      function* (id: GrantId) {
-        const { user } = yield* CurrentCaller
-        const revoked = yield* sql.withTransaction(revoke(id, user?.id ?? null))
-        if (!revoked) return yield* new GrantNotFound()
-      },
-      Effect.catchTag("SqlError", Effect.die)
-    )
-
-    /** The presented grant ends itself. Two at once both succeed: the grant is revoked either way. */
-    const logout = Effect.fn("CliGrants.logout")(
-      function* () {
-        const { credentialId, user } = yield* CurrentCaller
-        yield* sql.withTransaction(revoke(credentialId, user?.id ?? null))
-      },
-      Effect.catchTag("SqlError", Effect.die)
-    )
-
-    return { mint, list, revokeOwn, logout } as const
+    const needs: Needs = { sql: yield* SqlClient.SqlClient, crypto: yield* Crypto, audit: yield* Audit }
+    return methods(needs, { mint, list, revokeOwn, logout })
   })
 }) {}

@@ -1,22 +1,30 @@
 /**
- * What ends with a person's standing (interface 3, decisions 8 and 9). Every method runs in the caller's transaction; those
- * that need several call them in one order (links, sessions, tokens, grants), so that no two wait for each other.
+ * What ends when a person loses a team, a role or a password. Every method runs in the caller's transaction; callers of
+ * several call them in one order (links, sessions, tokens, grants), so that no two transactions wait for each other.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type { RuleId, TeamId, TokenId, UserId } from "#schema/Ids.ts"
+import * as Schema from "effect/Schema"
+import { RuleIdOut, type TeamId, TeamIdOut, TokenIdOut, type UserId } from "#schema/Ids.ts"
 import type { AuditEvent } from "#src/access/Audit.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
 import { creatorGrace } from "./Liveness.ts"
 
-export interface RevokedToken {
-  readonly type: "api_token" | "machine_rule"
-  readonly id: TokenId | RuleId
-  readonly name: string
-  readonly teamId: TeamId
+interface Needs {
+  readonly sql: SqlClient.SqlClient
 }
 
-/** One entry for each token and each trust rule that fell with its creator's standing. */
+const RevokedRow = Schema.Struct({
+  type: Schema.Literal("api_token", "machine_rule"),
+  id: Schema.Union(TokenIdOut, RuleIdOut),
+  name: Schema.String,
+  teamId: TeamIdOut
+})
+export type RevokedToken = typeof RevokedRow.Type
+
+/** One entry for each token and each trust rule that its creator lost. */
 export const revocationEvents = (
   actor: AuditEvent["actor"],
   tokens: ReadonlyArray<RevokedToken>
@@ -29,115 +37,127 @@ export const revocationEvents = (
     target: { type, id, name }
   }))
 
+/**
+ * API tokens that the person created, and trust rules, which make such tokens; in one team or (null) everywhere. Rules
+ * come first: an exchange that is under way holds its rule, so that its token is there to be seen here.
+ */
+const tokensOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId | null) {
+  const now = yield* DateTime.nowAsDate
+  const rules = yield* Rows.findAll(
+    RevokedRow,
+    sql`
+      UPDATE machine_rules SET revoked_at = ${now}
+      WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
+      RETURNING 'machine_rule' AS type, id, name, team_id`
+  )
+  const tokens = yield* Rows.findAll(
+    RevokedRow,
+    sql`
+      UPDATE api_tokens SET revoked_at = ${now}
+      WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
+      RETURNING 'api_token' AS type, id, name, team_id`
+  )
+  return [...rules, ...tokens]
+})
+
+/** A token that stopped when its creator's grace was over stays stopped when the creator comes back. */
+const tokensPastGrace = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  userId: UserId,
+  teamId: TeamId,
+  deactivatedAt: Date | null
+) {
+  const now = yield* DateTime.nowAsDate
+  if (deactivatedAt !== null && deactivatedAt.getTime() + creatorGrace > now.getTime()) return []
+  return yield* tokensOf({ sql }, userId, teamId)
+})
+
+/**
+ * CLI grants lose the team and die with their last one (decisions 6). Approvals that nobody fetched yet come first:
+ * their delivery locks its request, so that either this sees the grant or the delivery sees the loss.
+ */
+const grantsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId) {
+  const now = yield* DateTime.nowAsDate
+  yield* Rows.run(sql`
+    UPDATE device_requests SET teams =
+      (SELECT coalesce(jsonb_agg(t), '[]'::jsonb) FROM jsonb_array_elements(teams) t WHERE t->>'teamId' <> ${teamId})
+    WHERE decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`)
+  yield* Rows.run(sql`
+    DELETE FROM cli_grant_teams t USING cli_grants g
+    WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId}`)
+  yield* Rows.run(sql`
+    UPDATE cli_grants g SET revoked_at = ${now}
+    WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
+      AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)`)
+})
+
+/** CLI and OAuth grants, and approvals that nobody fetched yet. What changes in one team needs no word here: `Authenticate` sees it at the next request. */
+const grantsOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
+  const now = yield* DateTime.nowAsDate
+  yield* Rows.run(sql`
+    UPDATE device_requests SET teams = '[]'::jsonb
+    WHERE decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`)
+  yield* Rows.run(sql`UPDATE cli_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`)
+  yield* Rows.run(sql`UPDATE oauth_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`)
+})
+
+/** All sessions of the person. */
+const sessionsOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
+  const now = yield* DateTime.nowAsDate
+  yield* Rows.run(sql`UPDATE sessions SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`)
+})
+
+/** "Signed out when it was the last" team (decisions 9). */
+const sessionsWithoutTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
+  const now = yield* DateTime.nowAsDate
+  yield* Rows.run(sql`
+    UPDATE sessions SET revoked_at = ${now}
+    WHERE user_id = ${userId} AND revoked_at IS NULL
+      AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = ${userId} AND m.active)`)
+})
+
+/** Links the person handed out, in one team or (null) everywhere: someone who is shut out must not have left a door open. */
+const linksBy = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId | null) {
+  const now = yield* DateTime.nowAsDate
+  yield* Rows.run(sql`
+    UPDATE invitations SET revoked_at = ${now}
+    WHERE invited_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId})
+      AND accepted_at IS NULL AND revoked_at IS NULL`)
+  yield* Rows.run(sql`UPDATE password_resets SET used_at = ${now} WHERE created_by = ${userId} AND used_at IS NULL`)
+})
+
+/** Reset links to the person's own account. */
+const resetLinksOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
+  const now = yield* DateTime.nowAsDate
+  yield* Rows.run(sql`UPDATE password_resets SET used_at = ${now} WHERE user_id = ${userId} AND used_at IS NULL`)
+})
+
+/** Whether `userId` manages the person in every team that they belong to, as a link to their account needs. */
+const manages = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, person: UserId) {
+  const isBeyond = yield* Rows.exists(sql`
+    SELECT 1 FROM memberships theirs
+    LEFT JOIN memberships mine
+      ON mine.team_id = theirs.team_id AND mine.user_id = ${userId} AND mine.active
+        AND (mine.role = 'owner' OR mine.role = 'admin' AND theirs.role <> 'owner')
+    WHERE theirs.user_id = ${person} AND mine.user_id IS NULL LIMIT 1`)
+  return !isBeyond
+})
+
 export class Revocation extends Effect.Service<Revocation>()("credentials/Revocation", {
-  effect: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-
-    /**
-     * API tokens that the person created, and trust rules, which make such tokens; in one team or (null) everywhere. Rules
-     * come first: an exchange that is under way holds its rule, so that its token is there to be seen here.
-     */
-    const tokensOf = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId | null) {
-      const now = yield* DateTime.nowAsDate
-      const rules = yield* sql<RevokedToken>`
-        UPDATE machine_rules SET revoked_at = ${now}
-        WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
-        RETURNING 'machine_rule' AS type, id, name, team_id`
-      const tokens = yield* sql<RevokedToken>`
-        UPDATE api_tokens SET revoked_at = ${now}
-        WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
-        RETURNING 'api_token' AS type, id, name, team_id`
-      return [...rules, ...tokens]
-    }, Effect.orDie)
-
-    /** A token that stopped when its creator's grace was over stays stopped when the creator comes back. */
-    const tokensPastGrace = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId, deactivatedAt: Date | null) {
-      const now = yield* DateTime.nowAsDate
-      if (deactivatedAt !== null && deactivatedAt.getTime() + creatorGrace > now.getTime()) return []
-      return yield* tokensOf(userId, teamId)
-    })
-
-    /**
-     * CLI grants lose the team and die with their last one (decisions 6). Approvals that nobody fetched yet come first:
-     * their delivery locks its request, so that either this sees the grant or the delivery sees the loss.
-     */
-    const grantsInTeam = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId) {
-      const now = yield* DateTime.nowAsDate
-      yield* sql`
-        UPDATE device_requests SET teams =
-          (SELECT coalesce(jsonb_agg(t), '[]'::jsonb) FROM jsonb_array_elements(teams) t WHERE t->>'teamId' <> ${teamId})
-        WHERE decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`
-      yield* sql`
-        DELETE FROM cli_grant_teams t USING cli_grants g
-        WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId}`
-      yield* sql`
-        UPDATE cli_grants g SET revoked_at = ${now}
-        WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
-          AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)`
-    }, Effect.orDie)
-
-    /** CLI and OAuth grants, and approvals that nobody fetched yet. What changes in one team needs no word here: `Authenticate` sees it at the next request. */
-    const grantsOf = Effect.fnUntraced(function* (userId: UserId) {
-      const now = yield* DateTime.nowAsDate
-      yield* sql`
-        UPDATE device_requests SET teams = '[]'::jsonb
-        WHERE decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`
-      yield* sql`UPDATE cli_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`
-      yield* sql`UPDATE oauth_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`
-    }, Effect.orDie)
-
-    /** All sessions of the person. */
-    const sessionsOf = Effect.fnUntraced(function* (userId: UserId) {
-      const now = yield* DateTime.nowAsDate
-      yield* sql`UPDATE sessions SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`
-    }, Effect.orDie)
-
-    /** "Signed out when it was the last" team (decisions 9). */
-    const sessionsWithoutTeam = Effect.fnUntraced(function* (userId: UserId) {
-      const now = yield* DateTime.nowAsDate
-      yield* sql`
-        UPDATE sessions SET revoked_at = ${now}
-        WHERE user_id = ${userId} AND revoked_at IS NULL
-          AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = ${userId} AND m.active)`
-    }, Effect.orDie)
-
-    /** Links the person handed out, in one team or (null) everywhere: someone who is shut out must not have left a door open. */
-    const linksBy = Effect.fnUntraced(function* (userId: UserId, teamId: TeamId | null) {
-      const now = yield* DateTime.nowAsDate
-      yield* sql`
-        UPDATE invitations SET revoked_at = ${now}
-        WHERE invited_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId})
-          AND accepted_at IS NULL AND revoked_at IS NULL`
-      yield* sql`UPDATE password_resets SET used_at = ${now} WHERE created_by = ${userId} AND used_at IS NULL`
-    }, Effect.orDie)
-
-    /** Reset links to the person's own account. */
-    const resetLinksOf = Effect.fnUntraced(function* (userId: UserId) {
-      const now = yield* DateTime.nowAsDate
-      yield* sql`UPDATE password_resets SET used_at = ${now} WHERE user_id = ${userId} AND used_at IS NULL`
-    }, Effect.orDie)
-
-    /** Whether `userId` manages the person in every team that they belong to, as a link to their account needs. */
-    const manages = Effect.fnUntraced(function* (userId: UserId, person: UserId) {
-      const beyond = yield* sql`
-        SELECT 1 FROM memberships theirs
-        LEFT JOIN memberships mine
-          ON mine.team_id = theirs.team_id AND mine.user_id = ${userId} AND mine.active
-            AND (mine.role = 'owner' OR mine.role = 'admin' AND theirs.role <> 'owner')
-        WHERE theirs.user_id = ${person} AND mine.user_id IS NULL LIMIT 1`
-      return beyond.length === 0
-    }, Effect.orDie)
-
-    return {
-      manages,
-      tokensOf,
-      tokensPastGrace,
-      grantsInTeam,
-      grantsOf,
-      sessionsOf,
-      sessionsWithoutTeam,
-      linksBy,
-      resetLinksOf
-    } as const
-  })
+  effect: Effect.map(SqlClient.SqlClient, (sql) =>
+    methods(
+      { sql },
+      {
+        manages,
+        tokensOf,
+        tokensPastGrace,
+        grantsInTeam,
+        grantsOf,
+        sessionsOf,
+        sessionsWithoutTeam,
+        linksBy,
+        resetLinksOf
+      }
+    )
+  )
 }) {}

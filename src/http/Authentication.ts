@@ -1,10 +1,10 @@
 /**
- * The credential of a request (decisions 2, 3): 401 - 429 - 403 kind - 403 cross-site, in that order. One check serves
+ * The credential of a request: 401, 429, 403 for its kind, 403 for a cross-site request, in that order. One check serves
  * all credential sets of `schema/Authentication.ts`; they differ in the kinds they take.
  *
- * A credential of another kind is told so (403) only where it could be presented to some route. The codes of an
- * invitation, a password reset or the setup stand in bodies: as a bearer they are 401 CREDENTIAL_INVALID, good or not,
- * and nothing here looks them up.
+ * A credential of another kind is refused as such (403) only where some route takes it. The codes of an invitation, a
+ * password reset or the setup belong into bodies: as a bearer they are 401 CREDENTIAL_INVALID, valid or not, and nothing
+ * here looks them up.
  */
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Context from "effect/Context"
@@ -77,84 +77,100 @@ export const isCrossSite = (request: HttpServerRequest.HttpServerRequest, baseUr
   return valueRoutes.has(pathOf(request.url)) && !sameSite(request.headers["sec-fetch-site"])
 }
 
-const make = Effect.gen(function* () {
-  const authenticate = yield* Authenticate
-  const limiter = yield* RateLimiter
-  const audit = yield* Audit
-  const device = yield* DeviceGrants
-  const { baseUrl } = yield* AppConfig
-  // Origins are compared as browsers send them; a base URL may carry a path.
-  const { origin } = new URL(baseUrl)
-  const cookie = sessionCookie(baseUrl)
+interface Needs {
+  readonly authenticate: Authenticate
+  readonly limiter: RateLimiter
+  readonly audit: Audit
+  readonly device: DeviceGrants
+  /** Origins are compared as browsers send them; a base URL may carry a path. */
+  readonly origin: string
+  readonly cookie: string
+}
 
-  /** A 401 counts against the address it came from: guessing is bounded. */
-  const refuse = <E>(error: E) => Effect.zipRight(countAddress(limiter), Effect.fail(error))
+/** A 401 counts against the address it came from: guessing is bounded. */
+const refuse = <E>({ limiter }: Needs, error: E) => Effect.zipRight(countAddress(limiter), Effect.fail(error))
 
-  const record = (caller: Caller, reason: string) => recordRefusal({ audit, limiter }, caller, { reason })
-  const deny = <E extends { readonly _tag: string }>(caller: Caller, error: E) =>
-    Effect.zipRight(record(caller, error._tag), Effect.fail(error))
+const deny = <E extends { readonly _tag: string }>(needs: Needs, caller: Caller, error: E) =>
+  Effect.zipRight(recordRefusal(needs, caller, { reason: error._tag }), Effect.fail(error))
 
-  const credential = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
-    const text = presented(request, cookie)
-    return text === undefined ? yield* refuse(new Unauthenticated()) : text
+/** The presented text, and what it is when it is one of ours: parsed once for all that follows. */
+const credential = Effect.fnUntraced(function* (needs: Needs, request: HttpServerRequest.HttpServerRequest) {
+  const text = presented(request, needs.cookie)
+  if (text === undefined) return yield* refuse(needs, new Unauthenticated())
+  return { text, token: TokenText.parse(text) }
+})
+
+const verified = Effect.fnUntraced(function* (needs: Needs, token: TokenText.TokenText | undefined, named?: Named) {
+  const found = yield* Effect.catchAll(needs.authenticate.verify(token, named), (error) => refuse(needs, error))
+  if (found.caller.kind === "session") (yield* CurrentExchange).via = "dashboard"
+  return found
+})
+
+const admitted = (needs: Needs, found: Verified) =>
+  Effect.catchAll(needs.authenticate.admit(found), (error) =>
+    Effect.zipRight(recordRefusal(needs, found.caller, { reason: error._tag }), refuse(needs, error))
+  )
+
+/** A valid device code is of the wrong kind everywhere but on its own routes. */
+const refuseDeviceCode = Effect.fnUntraced(function* (needs: Needs, text: string) {
+  yield* Effect.catchAll(needs.device.live(Redacted.make(text)), (error) => refuse(needs, error))
+  yield* countAddress(needs.limiter)
+  return yield* new CredentialKindNotAccepted()
+})
+
+const check = (needs: Needs, kinds: ReadonlyArray<CredentialKind>, alsoRevokedTokens = false) =>
+  Effect.gen(function* () {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const { text, token } = yield* credential(needs, request)
+    if (token?.kind === "dc") return yield* refuseDeviceCode(needs, text)
+    const query = yield* HttpServerRequest.ParsedSearchParams
+    const found = yield* verified(needs, token, namedBy(query))
+    const { caller } = found
+    if (!(alsoRevokedTokens && caller.kind === "api_token" && found.life === "revoked")) yield* admitted(needs, found)
+    yield* countUse(needs.limiter, caller)
+
+    if (found.mcpOnly || !kinds.includes(caller.kind)) {
+      return yield* deny(needs, caller, new CredentialKindNotAccepted())
+    }
+    if (caller.kind === "session" && isCrossSite(request, needs.origin)) {
+      return yield* deny(needs, caller, new CrossSiteRequest())
+    }
+    yield* LostParameter.refuse(Object.hasOwn(query, LostParameter.name))
+    return caller
   })
 
-  const verified = Effect.fnUntraced(function* (text: string, named?: Named) {
-    const found = yield* Effect.catchAll(authenticate.verify(text, named), refuse)
-    if (found.caller.kind === "session") (yield* CurrentExchange).via = "dashboard"
-    return found
-  })
-
-  const admitted = (found: Verified) =>
-    Effect.catchAll(authenticate.admit(found), (error) =>
-      Effect.zipRight(record(found.caller, error._tag), refuse(error))
-    )
-
-  /** A device code that is good is of the wrong kind everywhere but on its own routes. */
-  const refuseDeviceCode = Effect.fnUntraced(function* (text: string) {
-    yield* Effect.catchAll(device.live(Redacted.make(text)), refuse)
-    yield* countAddress(limiter)
-    return yield* new CredentialKindNotAccepted()
-  })
-
-  const check = (kinds: ReadonlyArray<CredentialKind>, alsoRevokedTokens = false) =>
-    Effect.gen(function* () {
-      const request = yield* HttpServerRequest.HttpServerRequest
-      const text = yield* credential(request)
-      if (TokenText.parse(text)?.kind === "dc") return yield* refuseDeviceCode(text)
-      const query = yield* HttpServerRequest.ParsedSearchParams
-      const found = yield* verified(text, namedBy(query))
-      const { caller } = found
-      if (!(alsoRevokedTokens && caller.kind === "api_token" && found.life === "revoked")) yield* admitted(found)
-      yield* countUse(limiter, caller)
-
-      if (found.mcpOnly || !kinds.includes(caller.kind)) return yield* deny(caller, new CredentialKindNotAccepted())
-      if (caller.kind === "session" && isCrossSite(request, origin)) return yield* deny(caller, new CrossSiteRequest())
-      yield* LostParameter.refuse(Object.hasOwn(query, LostParameter.name))
-      return caller
-    })
-
-  /** The code itself is looked up by the route; any other credential that is good is of the wrong kind. */
-  const deviceCode = Effect.gen(function* () {
-    const text = yield* credential(yield* HttpServerRequest.HttpServerRequest)
-    if (TokenText.parse(text)?.kind === "dc") {
-      yield* countAddress(limiter)
+/** The code itself is looked up by the route; any other valid credential is of the wrong kind. */
+const deviceCode = (needs: Needs) =>
+  Effect.gen(function* () {
+    const { text, token } = yield* credential(needs, yield* HttpServerRequest.HttpServerRequest)
+    if (token?.kind === "dc") {
+      yield* countAddress(needs.limiter)
       yield* LostParameter.refuse(Object.hasOwn(yield* HttpServerRequest.ParsedSearchParams, LostParameter.name))
       return Redacted.make(text)
     }
-    const found = yield* verified(text)
-    yield* admitted(found)
-    yield* countUse(limiter, found.caller)
-    return yield* deny(found.caller, new CredentialKindNotAccepted())
+    const found = yield* verified(needs, token)
+    yield* admitted(needs, found)
+    yield* countUse(needs.limiter, found.caller)
+    return yield* deny(needs, found.caller, new CredentialKindNotAccepted())
   })
 
+const make = Effect.gen(function* () {
+  const { baseUrl } = yield* AppConfig
+  const needs: Needs = {
+    authenticate: yield* Authenticate,
+    limiter: yield* RateLimiter,
+    audit: yield* Audit,
+    device: yield* DeviceGrants,
+    origin: new URL(baseUrl).origin,
+    cookie: sessionCookie(baseUrl)
+  }
   return Context.empty().pipe(
-    Context.add(AnyCredential, check(AnyCredential.kinds)),
-    Context.add(PersonCredential, check(PersonCredential.kinds)),
-    Context.add(GrantCredential, check(GrantCredential.kinds)),
-    Context.add(OwnTokenCredential, check(OwnTokenCredential.kinds, true)),
-    Context.add(SessionCredential, check(SessionCredential.kinds)),
-    Context.add(DeviceCodeCredential, deviceCode)
+    Context.add(AnyCredential, check(needs, AnyCredential.kinds)),
+    Context.add(PersonCredential, check(needs, PersonCredential.kinds)),
+    Context.add(GrantCredential, check(needs, GrantCredential.kinds)),
+    Context.add(OwnTokenCredential, check(needs, OwnTokenCredential.kinds, true)),
+    Context.add(SessionCredential, check(needs, SessionCredential.kinds)),
+    Context.add(DeviceCodeCredential, deviceCode(needs))
   )
 })
 

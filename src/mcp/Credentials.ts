@@ -48,14 +48,14 @@ const callerOf = (verified: Verified) =>
   verified.caller.kind === "api_token" ? cutToken(verified) : Effect.succeed(verified.caller)
 
 const verify = Effect.fnUntraced(function* ({ authenticate, resource }: Needs, text: string) {
-  const kind = TokenText.parse(text)?.kind
-  if (kind !== "at" && kind !== "oa") return yield* unknownToken
-  const verified = yield* Effect.mapError(authenticate.verify(text), () => unknownToken)
+  const token = TokenText.parse(text)
+  if (token?.kind !== "at" && token?.kind !== "oa") return yield* unknownToken
+  const verified = yield* Effect.mapError(authenticate.verify(token), () => unknownToken)
   if (verified.life !== "live") {
     return yield* endedToken(verified.caller, verified.life === "expired" ? "CREDENTIAL_EXPIRED" : "CREDENTIAL_REVOKED")
   }
   // A token of another resource is not a token here (RFC 8707, GHSA-rvq5-wwqv-78pq).
-  if (kind === "oa" && verified.audience !== resource) return yield* unknownToken
+  if (token.kind === "oa" && verified.audience !== resource) return yield* unknownToken
   return verified
 })
 
