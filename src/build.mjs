@@ -72,8 +72,9 @@ await build({
   logLevel: "warning"
 })
 
-// Loaded by path, beside the chunk that starts it.
+// Loaded by path, beside the chunk that starts or reads it.
 fs.copyFileSync(path.join(root, "layers/pglite-worker.mjs"), path.join(out, "pglite-worker.mjs"))
+fs.copyFileSync(path.join(root, "src/credentials/common-passwords.bin"), path.join(out, "common-passwords.bin"))
 const assets = path.join(root, "src/dashboard/assets")
 if (fs.existsSync(assets)) fs.cpSync(assets, path.join(out, "assets"), { recursive: true })
 

@@ -4,8 +4,7 @@ import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import { fingerprintLength, fingerprints } from "#src/credentials/CommonPasswordList.ts"
-import { holds, isCommon, isPattern } from "#src/credentials/CommonPasswords.ts"
+import { fingerprintLength, fingerprints, holds, isCommon, isPattern } from "#src/credentials/CommonPasswords.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 
@@ -130,26 +129,30 @@ describe("common passwords", () => {
     )
   }
 
-  it("are listed as sorted fingerprints, 10,000 of them, each once", () => {
-    const list = Buffer.from(fingerprints, "base64")
-    const entries = Array.from({ length: list.length / fingerprintLength }, (_, i) =>
-      list.subarray(i * fingerprintLength, (i + 1) * fingerprintLength).toString("hex")
-    )
-    assert.lengthOf(entries, 10_000)
-    assert.deepStrictEqual(entries, [...new Set(entries)].sort())
-  })
+  it.effect("are listed as sorted fingerprints, 10,000 of them, each once", () =>
+    Effect.gen(function* () {
+      const list = yield* fingerprints
+      const entries = Array.from({ length: list.length / fingerprintLength }, (_, i) =>
+        list.subarray(i * fingerprintLength, (i + 1) * fingerprintLength).toString("hex")
+      )
+      assert.lengthOf(entries, 10_000)
+      assert.deepStrictEqual(entries, [...new Set(entries)].sort())
+    })
+  )
 
-  it("are all found that are listed, and nothing beside them", () => {
-    const list = Buffer.from(fingerprints, "base64")
-    for (let i = 0; i < list.length; i += fingerprintLength) {
-      const entry = Buffer.from(list.subarray(i, i + fingerprintLength))
-      assert.isTrue(holds(list, fingerprintLength, entry))
-      entry[fingerprintLength - 1] ^= 1
-      const at = list.indexOf(entry)
-      if (at === -1) assert.isFalse(holds(list, fingerprintLength, entry))
-    }
-    assert.isFalse(holds(Buffer.alloc(0), fingerprintLength, Buffer.alloc(fingerprintLength)))
-  })
+  it.effect("are all found that are listed, and nothing beside them", () =>
+    Effect.gen(function* () {
+      const list = yield* fingerprints
+      for (let i = 0; i < list.length; i += fingerprintLength) {
+        const entry = Buffer.from(list.subarray(i, i + fingerprintLength))
+        assert.isTrue(holds(list, fingerprintLength, entry))
+        entry[fingerprintLength - 1] ^= 1
+        const at = list.indexOf(entry)
+        if (at === -1) assert.isFalse(holds(list, fingerprintLength, entry))
+      }
+      assert.isFalse(holds(Buffer.alloc(0), fingerprintLength, Buffer.alloc(fingerprintLength)))
+    })
+  )
 
   it.prop(
     "hold hardly any text drawn at random",
