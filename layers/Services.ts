@@ -8,6 +8,7 @@ import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import { EndedCredentials } from "#src/credentials/EndedCredentials.ts"
+import { Identity } from "#src/credentials/Identity.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
@@ -61,6 +62,7 @@ const credentials = Layer.mergeAll(
   Authenticate.Default,
   DeviceGrants.Default,
   EndedCredentials.Default,
+  Identity.Default,
   Setup.Default,
   Tokens.Default
 ).pipe(

@@ -31,7 +31,7 @@ export type { Named } from "./CredentialRows.ts"
 export interface Verified {
   readonly caller: Caller
   readonly life: Liveness.Life
-  /** Of an API token: the creator's role now, which MCP checks too (interface 5). */
+  /** Of an API token: the creator's role now, which MCP checks too. */
   readonly creatorRole: Role | null
   /** Accepted at `/mcp` and nowhere else: an OAuth access token, and an API token that says so. */
   readonly mcpOnly: boolean

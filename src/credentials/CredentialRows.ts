@@ -138,7 +138,7 @@ export const grants = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup
   ORDER BY q.n`
 
 // A person's standing in a team carries a grant only as it was when they gave it: a change of role, leaving, being
-// removed or deactivated takes the team from the grant, also when it is undone later (mcp 3.4).
+// removed or deactivated takes the team from the grant, also when it is undone later.
 export const accessTokens = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
   sql<AccessRow>`
   SELECT g.id, c.salt, c.hash, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,

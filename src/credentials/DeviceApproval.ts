@@ -107,7 +107,7 @@ const seesRestrictions = Effect.fnUntraced(function* (
     const { n } = yield* Rows.single(
       Rows.CountRow,
       sql`
-        SELECT count(*)::int AS n FROM projects
+        SELECT count(*) AS n FROM projects
         WHERE id = any(${projectIds}::uuid[]) AND team_id = any(${teams}::uuid[]) AND deleted_at IS NULL`
     )
     if (n < projectIds.length) return yield* new ProjectNotFound()
@@ -116,7 +116,7 @@ const seesRestrictions = Effect.fnUntraced(function* (
     const { n } = yield* Rows.single(
       Rows.CountRow,
       sql`
-        SELECT count(*)::int AS n FROM environments e
+        SELECT count(*) AS n FROM environments e
         JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
         WHERE e.id = any(${environmentIds}::uuid[]) AND e.team_id = any(${teams}::uuid[]) AND e.deleted_at IS NULL`
     )

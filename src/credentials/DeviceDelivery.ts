@@ -30,8 +30,8 @@ const TeamRow = Schema.Struct({ id: TeamIdOut, name: Schema.String })
 
 /**
  * Part of the poll's transaction, which holds the request's row. Memberships are looked at once more: a team that the
- * approver lost since is not delivered, and whoever takes a membership away while this runs waits for the row, then finds
- * the grant.
+ * approver lost since is not delivered, and a change that
+ * takes a membership away while this runs waits for the row, then finds the grant.
  */
 const deliver = Effect.fnUntraced(function* (
   { audit, grants, sql }: Needs,

@@ -9,9 +9,9 @@
  * | CLI grants               | 180 days after their delivery        | 30 days later  |
  * | known devices            | 90 days after the last sign-in       | 30 days later  |
  *
- * What was revoked or used before its end stays as long as it would have without that: until it is forgotten, whoever
- * presents it learns what became of it (CREDENTIAL_EXPIRED, CREDENTIAL_REVOKED); from then on it is as unknown as any
- * other text (CREDENTIAL_INVALID). The trail keeps its entries.
+ * What was revoked or used before its end stays as long as it would have without that: until it is forgotten, the
+ * refusal says what became of it (CREDENTIAL_EXPIRED, CREDENTIAL_REVOKED); from then on it is as unknown as any other
+ * text (CREDENTIAL_INVALID). The trail keeps its entries.
  *
  * Elsewhere: device requests a day after their end (`DeviceGrants`), OAuth codes and tokens a day, consents 30 days
  * (`src/oauth/Purge.ts`), tokens and assertions of machines (`src/machines/Exchange.ts`), idempotency keys after 24

@@ -1,4 +1,4 @@
-/** Last use of tokens, grants and sessions, written behind: never on the request path (architecture 4). */
+/** Last use of tokens, grants and sessions, written behind: never on the request path. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

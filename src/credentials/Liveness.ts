@@ -3,13 +3,13 @@ import { days } from "#src/Days.ts"
 
 export type Life = "live" | "expired" | "revoked"
 
-/** "token without expiry (older rule): stops after 90 days unused"; the same for a CLI grant (interface 8). */
+/** A token without expiry (an older rule) and a CLI grant stop after 90 days without use. */
 export const idleLimit = days(90)
-/** "CLI login credential: at most 180 days" (interface 8). */
+/** A CLI grant lives for at most 180 days. */
 export const grantLife = days(180)
-/** "creator deactivated grace period: 7 days" (interface 8). */
+/** Tokens of a deactivated creator work for 7 more days. */
 export const creatorGrace = days(7)
-/** Sessions: 12 h idle, 7 d absolute (decisions 2). */
+/** Sessions: 12 h idle, 7 d absolute */
 export const sessionIdleLimit = days(0.5)
 export const sessionLife = days(7)
 

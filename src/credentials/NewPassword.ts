@@ -1,6 +1,6 @@
 /**
- * A new password, by the current one or by a reset link. Whoever knew the old one, or sat at a session, may have made
- * credentials with it: everything that acts for the person ends, on every process, with the next request.
+ * A new password, by the current one or by a reset link. A person who knew the old one, or sat at a session, may have
+ * made credentials with it: everything that acts for the person ends, on every process, with the next request.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"

@@ -1,4 +1,4 @@
-/** Passwords: argon2id, PHC strings, one cost for known and unknown people (decisions 9, security 3.6). */
+/** Passwords: argon2id, PHC strings, one cost for known and unknown people. */
 import * as argon2 from "@node-rs/argon2"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -44,11 +44,14 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
       )
 
     /** A hash that no password has: unknown people cost what known ones cost, the first of them too. */
-    const nobody = yield* Effect.map(Effect.all([crypto.randomBytes(16), crypto.randomBytes(32)]), ([salt, hash]) => {
-      const { memoryCost, parallelism, timeCost } = parameters
-      const [s, h] = [salt, hash].map((bytes) => bytes.toString("base64").replaceAll("=", ""))
-      return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${s}$${h}`
-    })
+    const absentHash = yield* Effect.map(
+      Effect.all([crypto.randomBytes(16), crypto.randomBytes(32)]),
+      ([salt, hash]) => {
+        const { memoryCost, parallelism, timeCost } = parameters
+        const [s, h] = [salt, hash].map((bytes) => bytes.toString("base64").replaceAll("=", ""))
+        return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${s}$${h}`
+      }
+    )
 
     /**
      * PHC string of a password that `NewPassword` let through. Refuses the most common ones, naming `field`; RATE_LIMITED
@@ -65,11 +68,11 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
     /**
      * Whether the password has this hash; undefined = there is no such person, which takes as
      * long; so does an account without a password. `stale` says that
-     * the hash was made with other parameters than today's. RATE_LIMITED, whoever it is, when too many wait.
+     * the hash was made with other parameters than today's. RATE_LIMITED for everybody when too many wait.
      */
     const verify = Effect.fn("Passwords.verify")(function* (stored: string | undefined, password: Redacted.Redacted) {
       const known = stored?.startsWith("$argon2") === true
-      const phc = known ? stored : nobody
+      const phc = known ? stored : absentHash
       const matches = yield* inTurn(Effect.promise(() => argon2.verify(phc, canonical(password))))
       return { matches: matches && known, stale: isStale(phc) }
     })

@@ -73,7 +73,7 @@ const tokensPastGrace = Effect.fnUntraced(function* (
 })
 
 /**
- * CLI grants lose the team and die with their last one (decisions 6). Approvals that nobody fetched yet come first:
+ * CLI grants lose the team and end with their last one. Approvals that were not fetched yet come first:
  * their delivery locks its request, so that either this sees the grant or the delivery sees the loss.
  */
 const grantsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId) {
@@ -91,7 +91,7 @@ const grantsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId
       AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)`)
 })
 
-/** CLI and OAuth grants, and approvals that nobody fetched yet. What changes in one team needs no word here: `Authenticate` sees it at the next request. */
+/** CLI and OAuth grants, and approvals that were not fetched yet. A change in one team needs no statement here: `Authenticate` sees it at the next request. */
 const grantsOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`
@@ -107,7 +107,7 @@ const sessionsOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) 
   yield* Rows.run(sql`UPDATE sessions SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`)
 })
 
-/** "Signed out when it was the last" team (decisions 9). */
+/** A person is signed out who is active in no team any more. */
 const sessionsWithoutTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`

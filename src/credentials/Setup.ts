@@ -144,7 +144,7 @@ const insertOwner = Effect.fnUntraced(function* ({ crypto, sql }: Needs, input: 
   const teamId = TeamIdOut.make(yield* crypto.uuid)
   const times = { created_at: now, updated_at: now }
   yield* Rows.run(sql`INSERT INTO users ${sql.insert({ ...user, password_hash: phc, ...times })}`)
-  // "The first team of an instance has plan `team`" (decisions 9).
+  // The first team of an instance has the plan `team`.
   yield* Rows.run(sql`INSERT INTO teams ${sql.insert({ id: teamId, name: input.teamName, plan: "team", ...times })}`)
   yield* Rows.run(
     sql`INSERT INTO memberships ${sql.insert({ team_id: teamId, user_id: user.id, role: "owner", ...times })}`

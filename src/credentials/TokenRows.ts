@@ -84,15 +84,13 @@ export const lock = ({ sql }: Needs, teamId: TeamId, tokenId: TokenId) =>
 const reread = ({ sql }: Needs, id: TokenId) =>
   Rows.single(TokenRow, sql`SELECT ${sql.literal(columns)} WHERE c.id = ${id}`)
 
-const CountRow = Schema.Struct({ n: Schema.Number })
-
 /** Tokens that still work, as `Liveness.ofToken` sees them. Those of machines are counted on their own. */
 export const countActive = ({ sql }: Needs, teamId: TeamId, now: number) =>
   Effect.map(
     Rows.single(
-      CountRow,
+      Rows.CountRow,
       sql`
-        SELECT count(*)::int AS n
+        SELECT count(*) AS n
         FROM api_tokens c JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
         WHERE c.team_id = ${teamId} AND c.revoked_at IS NULL AND c.rule_id IS NULL
           AND (c.expires_at > ${new Date(now)}

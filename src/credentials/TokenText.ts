@@ -1,4 +1,4 @@
-/** `amp_<kind>_<id><_><secret><crc>`: text of every bearer credential (decisions 2). Pure. */
+/** `amp_<kind>_<id><_><secret><crc>`: text of every bearer credential (docs/contract/credentials.md). Pure. */
 import { createHash, timingSafeEqual } from "node:crypto"
 import { crc32 } from "node:zlib"
 
@@ -49,7 +49,7 @@ export const parse = (text: string): TokenText | undefined => {
   return { kind, id: match[2], secret: match[3] }
 }
 
-/** SHA-256(salt || secret): a plain hash is enough for 256 random bits (security 3.4). */
+/** SHA-256(salt || secret): a plain hash is enough for 256 random bits. */
 export const hash = (salt: Uint8Array, secret: string): Buffer =>
   createHash("sha256").update(salt).update(secret).digest()
 

@@ -6,7 +6,7 @@ export const length = 8
 
 const canonicalPattern = /^[BCDFGHJKLMNPQRSTVWXZ]{8}$/
 
-/** As typed to as stored; case, dashes and spaces do not count (decisions 6). Undefined for what no code can be. */
+/** As typed to as stored; case, dashes and spaces do not count. Undefined for what no code can be. */
 export const canonical = (typed: string): string | undefined => {
   if (typed.length > 64) return undefined
   const code = typed.replace(/[\s\p{Dash_Punctuation}]/gu, "").toUpperCase()

@@ -1,4 +1,4 @@
-/** Limits per address of requests that nobody vouches for (decisions 7). */
+/** Limits per address, for requests without a valid credential. */
 import * as Effect from "effect/Effect"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
@@ -8,6 +8,6 @@ import { addressPolicy, deviceStartPolicy, type RateLimiter } from "#src/limits/
 export const countAddress = (limiter: RateLimiter) =>
   Effect.flatMap(RequestInfo, ({ ip }) => limiter.take(addressBucket(ip), addressPolicy))
 
-/** Starts of device authorization, counted whatever their shape: 429 comes before 400 (decisions 3). */
+/** Starts of device authorization, counted whatever their shape: 429 comes before 400. */
 export const countDeviceStart = (limiter: RateLimiter) =>
   Effect.flatMap(RequestInfo, ({ ip }) => limiter.take(`device-start:${addressBucket(ip)}`, deviceStartPolicy))

@@ -36,7 +36,7 @@ import { countUse, recordRefusal } from "./CredentialUse.ts"
 import * as LostParameter from "./LostParameter.ts"
 import { CurrentExchange } from "./RequestContext.ts"
 
-/** `Secure` cookies and their `__Host-` prefix need https; plain http is for loopback only (decisions 2). */
+/** `Secure` cookies and their `__Host-` prefix need https; plain http is for loopback only. */
 const cookieName = (baseUrl: string, name: string): string => (baseUrl.startsWith("https:") ? `__Host-${name}` : name)
 export const sessionCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_session")
 export const deviceCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_device")
@@ -53,9 +53,10 @@ const presented = (request: HttpServerRequest.HttpServerRequest, cookie: string)
   return request.headers["cookie"] === undefined ? other : (request.cookies[cookie] ?? other)
 }
 
-/** The environment that the query names, so that the statement which verifies the credential reads it too (architecture 4). */
+/** The environment that the query names, so that the statement which verifies the credential reads it too. */
 const namedBy = (query: Readonly<Record<string, string | ReadonlyArray<string>>>): Named | undefined => {
   const { environment, projectId } = query
+  // The cast: the pattern of the id was just checked, and this runs with every request.
   return typeof projectId === "string" &&
     typeof environment === "string" &&
     environment.length <= 50 &&

@@ -31,7 +31,7 @@ export const layer = HttpApiBuilder.group(ServerApi, "device", (handlers) =>
       .handle("events", () =>
         Effect.gen(function* () {
           const signals = yield* device.events(yield* PresentedDeviceCode)
-          // An open stream would keep the server from closing (architecture H12b).
+          // An open stream would keep the server from closing.
           const open = Stream.interruptWhenDeferred(signals, shutdown.deferred)
           return HttpServerResponse.stream(Stream.encodeText(Stream.map(open, frame)), eventStream)
         })

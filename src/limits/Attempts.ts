@@ -13,7 +13,7 @@ export interface Limit {
 /**
  * Runs `work` as one attempt in all buckets. It is counted before it starts, so that parallel attempts cannot slip past
  * the limit, and uncounted unless it fails with an error that `counts`, or is interrupted. An attempt that one bucket
- * refuses counts in none: whoever has no attempts left cannot use up another person's.
+ * refuses counts in none: an address without attempts left cannot use up a person's.
  */
 export const attempt = <A, E, R>(
   limiter: RateLimiter,

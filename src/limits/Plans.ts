@@ -1,8 +1,8 @@
-/** What each plan allows, and the limits that hold on every plan (interface 8, decisions 4). */
+/** What each plan allows, and the limits that hold on every plan (docs/contract/limits.md). */
 import type { Plan } from "#schema/Scopes.ts"
 import { days } from "#src/Days.ts"
 
-/** Lifetime choices of an API token (interface 8), in milliseconds; a year is 365 days. */
+/** Lifetime choices of an API token in milliseconds; a year is 365 days. */
 export const lifetimes = { "1d": days(1), "7d": days(7), "30d": days(30), "90d": days(90), "1y": days(365) } as const
 export type Lifetime = keyof typeof lifetimes
 

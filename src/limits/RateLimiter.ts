@@ -1,4 +1,4 @@
-/** Sliding windows per bucket (interface 8, decisions 7). The store is a choice: in process or Redis. */
+/** Sliding windows per bucket (docs/contract/rate-limits.md). The store is a choice: in process or Redis. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,7 +12,7 @@ export interface Window {
 /** All windows of a policy hold at once; shortest first. */
 export type Policy = ReadonlyArray<Window>
 
-/** "50 requests per second, 250 per 10 seconds, 1000 per minute, counted in the token's own bucket" (interface 8). */
+/** Counted in the bucket of the credential itself, all three windows at once. */
 export const credentialPolicy: Policy = [
   { limit: 50, millis: 1_000 },
   { limit: 250, millis: 10_000 },

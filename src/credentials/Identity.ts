@@ -1,0 +1,70 @@
+/** What a credential may learn about itself and its person. */
+import * as Effect from "effect/Effect"
+import type { Caller } from "#schema/Caller.ts"
+import type { CliWhoamiResponse, MeResponse, Person, VerifyAuthResponse } from "#schema/IdentityApi.ts"
+import { GrantIdOut } from "#schema/Ids.ts"
+import { Access } from "#src/access/Access.ts"
+import { methods } from "#src/Methods.ts"
+import { Sessions } from "./Sessions.ts"
+
+interface Needs {
+  readonly access: Access
+  readonly sessions: Sessions
+}
+
+const callerWithIdentity = ({ access }: Needs) => access.allTeams("identity:read", { audit: "identity.read" })
+
+/** The routes that answer about a person take no credential without one. */
+const personOf = ({ user }: Caller): Effect.Effect<Person> =>
+  user === null ? Effect.dieMessage("a credential without a person reached a person's route") : Effect.succeed(user)
+
+const verification = (caller: Caller): VerifyAuthResponse => ({
+  credential: {
+    type: caller.kind,
+    id: caller.credentialId,
+    ...(caller.name === null ? {} : { name: caller.name }),
+    expiresAt: caller.expiresAt?.toISOString() ?? null
+  },
+  ...(caller.accessLevel === null ? {} : { accessLevel: caller.accessLevel }),
+  teams: caller.teams.map(({ id, name }) => ({ id, name })),
+  ...(caller.kind === "cli_grant"
+    ? { scopes: caller.teams.map(({ id, scopes }) => ({ teamId: id, scopes: scopes ?? [] })) }
+    : {}),
+  ...(caller.kind === "api_token" ? { mcpScopes: caller.mcpScopes } : {}),
+  restrictions: caller.restrictions
+})
+
+const verify = (needs: Needs) => Effect.map(callerWithIdentity(needs), verification)
+
+const me = Effect.fnUntraced(function* (needs: Needs) {
+  const caller = yield* callerWithIdentity(needs)
+  const answer: MeResponse = {
+    user: yield* personOf(caller),
+    teams: caller.teams.map(({ id, name, plan, role }) => ({ id, name, role: role ?? "viewer", plan })),
+    activeTeam: yield* needs.sessions.activeTeam(caller)
+  }
+  return answer
+})
+
+/** Of a CLI grant. */
+const grant = Effect.fnUntraced(function* (needs: Needs) {
+  const caller = yield* callerWithIdentity(needs)
+  const answer: CliWhoamiResponse = {
+    grantId: GrantIdOut.make(caller.credentialId),
+    machine: caller.machine,
+    user: yield* personOf(caller),
+    teams: caller.teams.map(({ id, name, scopes }) => ({ id, name, scopes: scopes ?? [] })),
+    restrictions: caller.restrictions,
+    createdAt: caller.createdAt.toISOString(),
+    expiresAt: (caller.expiresAt ?? caller.createdAt).toISOString(),
+    lastUsedAt: caller.lastUsedAt?.toISOString() ?? null
+  }
+  return answer
+})
+
+export class Identity extends Effect.Service<Identity>()("credentials/Identity", {
+  effect: Effect.gen(function* () {
+    const needs: Needs = { access: yield* Access, sessions: yield* Sessions }
+    return methods(needs, { verify, me, grant })
+  })
+}) {}
