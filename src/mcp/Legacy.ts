@@ -25,7 +25,7 @@ import {
 import * as Effect from "effect/Effect"
 import * as Runtime from "effect/Runtime"
 import type { Caller, CurrentCaller } from "#schema/Caller.ts"
-import { instructions } from "#schema/McpTools.ts"
+import { instructions } from "#schema/McpPrompts.ts"
 import { memberOf } from "./Message.ts"
 import * as Prompts from "./Prompts.ts"
 import type { Protocol } from "./Protocol.ts"

@@ -1,5 +1,5 @@
 /** Prompts of the endpoint: texts that a person starts a conversation with. */
-import { prompts } from "#schema/McpTools.ts"
+import { prompts } from "#schema/McpPrompts.ts"
 
 export interface PromptText {
   readonly description: string

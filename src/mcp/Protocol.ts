@@ -1,7 +1,7 @@
 /** Everything that `/mcp` offers, independent of the protocol revision: `Legacy.ts` and `Modern.ts` translate. */
 import * as Effect from "effect/Effect"
 import type { Caller } from "#schema/Caller.ts"
-import { environmentResource } from "#schema/McpTools.ts"
+import { environmentResource } from "#schema/McpPrompts.ts"
 import type { Scope } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { AppConfig } from "#src/AppConfig.ts"

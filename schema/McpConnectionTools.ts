@@ -1,0 +1,91 @@
+/** What a connection is and reaches. */
+import * as Schema from "effect/Schema"
+import { environment, environmentList, integer, nothing, projectId, reads, tool } from "./McpToolParts.ts"
+import { AuditCursor, Instant, SecretKey, Timestamp } from "./Values.ts"
+import { AccessLevelOut, openEnum, RoleOut, ScopeOut, Uuid } from "./Wire.ts"
+import { optional, strict } from "./Strict.ts"
+import { AuditEntry } from "./Audit.ts"
+import { Capabilities } from "./CapabilitiesApi.ts"
+export const connectionTools = {
+  whoami: tool({
+    title: "Who am I",
+    description: "The credential of this connection: its kind, teams, scopes and restrictions.",
+    scopes: ["identity:read"],
+    input: nothing,
+    output: Schema.Struct({
+      credential: Schema.Struct({
+        type: openEnum("api_token", "oauth_token"),
+        id: Schema.String,
+        name: optional(Schema.String),
+        accessLevel: optional(AccessLevelOut),
+        expiresAt: optional(Timestamp)
+      }),
+      user: optional(Schema.Struct({ id: Uuid, email: Schema.String, name: Schema.String })),
+      teams: Schema.Array(Schema.Struct({ id: Uuid, name: Schema.String, role: RoleOut })),
+      scopes: Schema.Array(ScopeOut),
+      restrictions: Schema.Struct({
+        projects: Schema.NullOr(Schema.Array(Uuid)),
+        environments: Schema.NullOr(Schema.Array(Uuid))
+      }).annotations({ description: "null: not restricted." })
+    }),
+    annotations: reads
+  }),
+  get_capabilities: tool({
+    title: "Capabilities",
+    description: "Features and limits of this server.",
+    scopes: [],
+    input: nothing,
+    output: Schema.Struct({ features: Capabilities.fields.features, limits: Capabilities.fields.limits }),
+    annotations: reads
+  }),
+  list_projects: tool({
+    title: "List projects",
+    description: "Projects that this connection reaches.",
+    scopes: ["projects:read"],
+    input: strict(
+      Schema.Struct({
+        cursor: optional(
+          Schema.String.pipe(
+            Schema.filter((s) => /^[A-Za-z0-9_-]{1,64}$/.test(s) || "must be the nextCursor of an earlier answer")
+          ).annotations({
+            jsonSchema: { type: "string", maxLength: 64, description: "nextCursor of an earlier answer." }
+          })
+        )
+      })
+    ),
+    output: Schema.Struct({
+      projects: Schema.Array(Schema.Struct({ id: Uuid, name: Schema.String, slug: Schema.String, teamId: Uuid })),
+      nextCursor: optional(Schema.String)
+    }),
+    annotations: reads
+  }),
+  list_environments: tool({
+    title: "List environments",
+    description: "Environments of a project. Protected ones are changed by owners and admins only.",
+    scopes: ["projects:read"],
+    input: strict(Schema.Struct({ projectId })),
+    output: Schema.Struct({ environments: environmentList }),
+    annotations: reads
+  })
+} as const
+
+export const auditTools = {
+  list_audit_events: tool({
+    title: "Read the audit trail",
+    description: "Who did what and when, newest first. Key names, never values.",
+    scopes: ["audit:read"],
+    input: strict(
+      Schema.Struct({
+        projectId: optional(projectId),
+        environment: optional(environment),
+        key: optional(SecretKey),
+        since: optional(Instant),
+        until: optional(Instant),
+        cursor: optional(AuditCursor),
+        limit: optional(integer(1, 100, "50 by default."))
+      })
+    ),
+    output: Schema.Struct({ events: Schema.Array(AuditEntry), nextCursor: optional(Schema.String) }),
+    annotations: reads
+  })
+} as const

@@ -1,0 +1,120 @@
+/** Parts that definitions of tools share: members of inputs and outputs, and hints. */
+import * as Schema from "effect/Schema"
+import { ProjectId, uuidPattern } from "./Ids.ts"
+import type { Scope } from "./Scopes.ts"
+import { OpenSealedValues, SealingKey } from "./SealedApi.ts"
+import { optional, strict } from "./Strict.ts"
+import { boundedList, codePoints, environmentSlugPattern, EnvironmentSlug, isPlainName, SecretKey } from "./Values.ts"
+import { Integer, Key, Slug, Uuid } from "./Wire.ts"
+
+// --- members of inputs ---
+
+/** An input without members. */
+export const nothing = strict(
+  Schema.Struct({}).pipe(
+    Schema.filter((given): Schema.FilterOutput => {
+      const members = Object.keys(given)
+      return members.length === 0 || { path: members.slice(0, 1), message: "is not accepted: this tool takes no input" }
+    })
+  )
+).annotations({ jsonSchema: { type: "object", properties: {}, additionalProperties: false } })
+
+// `x-mcp-header`: clients repeat these two in headers, so that a gateway can route without reading the body.
+export const projectId = ProjectId.annotations({
+  jsonSchema: {
+    type: "string",
+    format: "uuid",
+    pattern: uuidPattern.source,
+    description: "Id of the project.",
+    "x-mcp-header": "Project"
+  }
+})
+export const environment = EnvironmentSlug.annotations({
+  jsonSchema: {
+    type: "string",
+    minLength: 1,
+    maxLength: 50,
+    pattern: environmentSlugPattern.source,
+    description: "Slug of the environment.",
+    "x-mcp-header": "Environment"
+  }
+})
+export const location = { projectId, environment }
+
+export const integer = (min: number, max: number, description: string) =>
+  Schema.Number.pipe(
+    Schema.filter(
+      (n) => (Number.isSafeInteger(n) && n >= min && n <= max) || `must be an integer from ${min} to ${max}`
+    )
+  ).annotations({ jsonSchema: { type: "integer", minimum: min, maximum: max, description } })
+
+/** Text that people and models read later: no control, bidi or zero-width characters. */
+export const plainText = (max: number, description: string) =>
+  Schema.String.pipe(
+    Schema.filter(
+      (s) =>
+        (s.length <= max * 2 && codePoints(s) <= max && isPlainName(s)) ||
+        `must be 1 to ${max} characters without control, bidi or zero-width ones`
+    )
+  ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: max, description } })
+
+export const distinct = <S extends Schema.Schema.Any>(item: S, min: number, max: number, what: string) =>
+  boundedList(item, min, max).pipe(
+    Schema.filter(
+      (list): Schema.FilterOutput => {
+        const at = list.findIndex((one, i) => list.indexOf(one) < i)
+        return at < 0 ? undefined : { path: [at], message: `must not repeat an earlier ${what}` }
+      },
+      { jsonSchema: {} }
+    )
+  )
+export const keys = (max: number) => distinct(SecretKey, 1, max, "key")
+
+/** A sealed file: each variable's name with its entry. */
+export const sealedFile = {
+  ...location,
+  keyId: OpenSealedValues.fields.keyId,
+  entries: OpenSealedValues.fields.entries
+}
+export const newerKey = optional(
+  SealingKey.annotations({ description: "Present when the key was rotated since: seal the file again with it." })
+)
+
+// --- members of outputs ---
+
+export const keyList = Schema.Array(Key)
+export const environmentList = Schema.Array(
+  Schema.Struct({ id: Uuid, slug: Slug, name: Schema.String, protected: Schema.Boolean })
+)
+export const refOutput = { id: Uuid, key: Key, version: Integer }
+export const outcomes = { created: keyList, updated: keyList }
+export const problem = Schema.Struct({ key: Key, reason: Schema.String })
+
+// --- definitions ---
+
+/** Hints for the client's own approval of a call; the server relies on none of them. */
+interface Annotations {
+  readonly readOnlyHint: boolean
+  readonly destructiveHint: boolean
+  readonly idempotentHint: boolean
+  readonly openWorldHint: false
+}
+export interface ToolDefinition<I extends Schema.Schema.AnyNoContext, O extends Schema.Schema.AnyNoContext> {
+  readonly title: string
+  readonly description: string
+  /** All of them are needed. */
+  readonly scopes: ReadonlyArray<Scope>
+  readonly input: I
+  readonly output: O
+  readonly annotations: Annotations
+  /** Returns plaintext: only when the operator allows it (`AMPOULE_MCP_REVEAL`). */
+  readonly plaintext?: true
+}
+
+export const reads = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false } as const
+export const writes = { ...reads, readOnlyHint: false, idempotentHint: false } as const
+export const overwrites = { ...writes, destructiveHint: true } as const
+
+export const tool = <I extends Schema.Schema.AnyNoContext, O extends Schema.Schema.AnyNoContext>(
+  definition: ToolDefinition<I, O>
+): ToolDefinition<I, O> => definition

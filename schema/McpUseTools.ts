@@ -1,0 +1,109 @@
+/** Tools that put values to use without returning them: runs and encrypted files. */
+import * as Schema from "effect/Schema"
+import {
+  keyList,
+  keys,
+  location,
+  newerKey,
+  outcomes,
+  overwrites,
+  problem,
+  reads,
+  sealedFile,
+  tool
+} from "./McpToolParts.ts"
+import { boundedList } from "./Values.ts"
+import { Uuid } from "./Wire.ts"
+import { optional, strict } from "./Strict.ts"
+export const useTools = {
+  get_environment_keypair: tool({
+    title: "Public key of an environment",
+    description: "The key that values are sealed to for a committable encrypted .env file. The public half only.",
+    scopes: ["secrets:read"],
+    input: strict(Schema.Struct(location)),
+    output: Schema.Struct({ keyId: Schema.String, publicKey: Schema.String }),
+    annotations: reads
+  }),
+  plan_run: tool({
+    title: "Plan a run",
+    description:
+      "How to run a command with the secrets of an environment: a command line for the ampoule program, which gives the values to the process only. Checks that everything resolves. Returns no value. Prefer this to every tool that returns one.",
+    scopes: ["secrets:run"],
+    input: strict(
+      Schema.Struct({
+        ...location,
+        command: boundedList(
+          Schema.String.pipe(
+            Schema.filter(
+              (s) => (s.length <= 4_096 && s.isWellFormed() && !s.includes("\0")) || "must be at most 4096 characters"
+            )
+          ).annotations({ jsonSchema: { type: "string", maxLength: 4_096 } }),
+          1,
+          100
+        ).annotations({ description: "The program and its arguments." }),
+        keys: optional(keys(200).annotations({ description: "Only these keys; all by default." }))
+      })
+    ),
+    output: Schema.Struct({
+      command: Schema.Array(Schema.String).annotations({ description: "Run this, argument by argument." }),
+      http: Schema.Struct({ method: Schema.String, url: Schema.String }).annotations({
+        description: "The request that the program makes, for other clients."
+      }),
+      injectedKeys: keyList,
+      problems: Schema.Array(problem)
+    }),
+    annotations: reads
+  }),
+  export_encrypted_env: tool({
+    title: "Export an encrypted .env file",
+    description:
+      "The values of an environment, each sealed to the public key of the environment. Safe to commit; opened by the ampoule program or by this server. No plaintext.",
+    scopes: ["secrets:run"],
+    input: strict(
+      Schema.Struct({
+        ...location,
+        keys: optional(keys(500).annotations({ description: "Only these keys; all by default, at most 500." })),
+        recipientPublicKey: optional(
+          Schema.String.pipe(
+            Schema.filter((s) => /^[A-Za-z0-9_-]{43}$/.test(s) || "must be 32 bytes in base64url without padding")
+          ).annotations({
+            jsonSchema: {
+              type: "string",
+              pattern: "^[A-Za-z0-9_-]{43}$",
+              description: "Seal to this X25519 key instead. Not accepted where plaintext tools are switched off."
+            }
+          })
+        )
+      })
+    ),
+    output: Schema.Struct({
+      environmentId: Uuid,
+      keyId: Schema.String,
+      entries: Schema.Record({ key: Schema.String, value: Schema.String })
+    }),
+    annotations: { ...reads, idempotentHint: false }
+  }),
+  verify_encrypted_env: tool({
+    title: "Verify an encrypted .env file",
+    description:
+      "Whether every entry of a sealed file opens and none was altered. Refused as a whole otherwise. No values.",
+    scopes: ["secrets:run"],
+    input: strict(Schema.Struct(sealedFile)),
+    output: Schema.Struct({ keys: keyList, altered: Schema.Boolean, activeKey: newerKey }),
+    annotations: reads
+  }),
+  import_encrypted_env: tool({
+    title: "Import an encrypted .env file",
+    description:
+      "Opens a sealed file on the server and stores its values in the environment. Existing keys are skipped unless overwrite is true. No value leaves the server.",
+    scopes: ["secrets:write", "secrets:run"],
+    input: strict(
+      Schema.Struct({
+        ...sealedFile,
+        overwrite: optional(Schema.Boolean.annotations({ description: "false by default." }))
+      })
+    ),
+    output: Schema.Struct({ ...outcomes, skipped: keyList }),
+    annotations: { ...overwrites, idempotentHint: true }
+  })
+} as const
