@@ -99,111 +99,145 @@ const within = (
   return () => once(() => {})
 }
 
+/** What is known of one connection: a mutable record that its functions share. */
+interface Connection {
+  readonly client: Client
+  readonly probe: Options["probe"]
+  readonly log: (message: Effect.Effect<void>) => void
+  /** Done as soon as Redis works for the first time. */
+  readonly first: Deferred.Deferred<void>
+  up: boolean
+  /** Whether the log says how it is now. */
+  said: boolean
+  misses: number
+  lastError: unknown
+  closing: boolean
+}
+
+const goUp = (connection: Connection) => {
+  connection.misses = 0
+  if (connection.up) return
+  connection.up = true
+  Metrics.cacheUp(true)
+  Deferred.unsafeDone(connection.first, Effect.void)
+  if (!connection.said) connection.log(Effect.logInfo("Redis answers again: rate limits are shared again"))
+  connection.said = true
+}
+
+const say = (connection: Connection, reason: string) => {
+  connection.said = false
+  connection.log(
+    Effect.logWarning(`Redis is down (${reason}): rate limits are counted in this process until it is back`)
+  )
+}
+
+const goDown = (connection: Connection, reason: string) => {
+  if (!connection.up || connection.closing) return
+  connection.up = false
+  Metrics.cacheUp(false)
+  say(connection, reason)
+}
+
+/** A connection that was late once may be stuck, or out of step; a new one is cheap. */
+const replace = ({ client }: Connection) => client.status === "ready" && client.disconnect(true)
+
+const probe = (connection: Connection) =>
+  Effect.async<void>((resume) => {
+    const { client } = connection
+    if (client.status !== "ready") {
+      goDown(connection, codeOf(connection.lastError))
+      return resume(Effect.void)
+    }
+    const bad = (reason: string) => {
+      goDown(connection, reason)
+      replace(connection)
+      resume(Effect.void)
+    }
+    return Effect.sync(
+      within(connection.up ? heartbeatMillis : budgetMillis, () => connection.probe(client), {
+        reply: (works) => {
+          if (works !== true) return bad("wrong answer")
+          goUp(connection)
+          resume(Effect.void)
+        },
+        error: (error) => {
+          connection.lastError = error
+          bad(codeOf(error))
+        },
+        late: () => bad("no answer")
+      })
+    )
+  })
+
+const ask = <A>(
+  connection: Connection,
+  send: (client: Client) => Promise<unknown>,
+  read: (reply: unknown) => A | undefined
+): Effect.Effect<A | undefined> =>
+  Effect.async((resume) => {
+    if (!connection.up) return resume(Effect.succeed(undefined))
+    const without = (outcome: "error" | "late") => {
+      Metrics.cacheCall(outcome)
+      resume(Effect.succeed(undefined))
+    }
+    return Effect.sync(
+      within(budgetMillis, () => send(connection.client), {
+        reply: (reply) => {
+          const answer = read(reply)
+          if (answer === undefined) {
+            goDown(connection, "wrong answer")
+            return without("error")
+          }
+          connection.misses = 0
+          Metrics.cacheCall("ok")
+          resume(Effect.succeed(answer))
+        },
+        error: (error) => {
+          goDown(connection, codeOf(error))
+          without("error")
+        },
+        late: () => {
+          if (++connection.misses > missesAllowed) {
+            goDown(connection, "no answer")
+            replace(connection)
+          }
+          without("late")
+        }
+      })
+    )
+  })
+
 /** Waits a moment for Redis, and goes on without it: nothing needs it to start. */
 export const make = (options: Options): Effect.Effect<Redis, never, Scope.Scope> =>
   Effect.gen(function* () {
     const client = yield* makeClient(options.url)
     const fork = Runtime.runFork(yield* Effect.runtime<never>())
-    const first = yield* Deferred.make<void>()
-    let up = false
-    let said = true
-    let misses = 0
-    let lastError: unknown
-    let closing = false
-    yield* Effect.addFinalizer(() => Effect.sync(() => (closing = true)))
+    const connection: Connection = {
+      client,
+      probe: options.probe,
+      log: (message) => void fork(message),
+      first: yield* Deferred.make<void>(),
+      up: false,
+      said: true,
+      misses: 0,
+      lastError: undefined,
+      closing: false
+    }
+    yield* Effect.addFinalizer(() => Effect.sync(() => (connection.closing = true)))
 
-    const goUp = () => {
-      misses = 0
-      if (up) return
-      up = true
-      Metrics.cacheUp(true)
-      Deferred.unsafeDone(first, Effect.void)
-      if (!said) fork(Effect.logInfo("Redis answers again: rate limits are shared again"))
-      said = true
-    }
-    const say = (reason: string) => {
-      said = false
-      fork(Effect.logWarning(`Redis is down (${reason}): rate limits are counted in this process until it is back`))
-    }
-    const goDown = (reason: string) => {
-      if (!up || closing) return
-      up = false
+    // Errors of connecting are logged by `say`; without a listener they would be printed with the address.
+    client.on("error", (error: unknown) => (connection.lastError = error))
+    client.on("close", () => goDown(connection, codeOf(connection.lastError)))
+    client.on("ready", () => fork(probe(connection)))
+    yield* Housekeeping.every("500 millis", probe(connection))
+
+    yield* Effect.timeoutOption(Deferred.await(connection.first), "1 second").pipe(Effect.withClock(Clock.make()))
+    if (!connection.up) {
       Metrics.cacheUp(false)
-      say(reason)
+      say(connection, codeOf(connection.lastError))
     }
-    /** A connection that was late once may be stuck, or out of step; a new one is cheap. */
-    const replace = () => client.status === "ready" && client.disconnect(true)
-
-    // Errors of connecting are told by `say`; without a listener they would be printed with the address.
-    client.on("error", (error: unknown) => (lastError = error))
-    client.on("close", () => goDown(codeOf(lastError)))
-    client.on("ready", () => fork(probe))
-
-    const probe = Effect.async<void>((resume) => {
-      if (client.status !== "ready") {
-        goDown(codeOf(lastError))
-        return resume(Effect.void)
-      }
-      const bad = (reason: string) => {
-        goDown(reason)
-        replace()
-        resume(Effect.void)
-      }
-      return Effect.sync(
-        within(up ? heartbeatMillis : budgetMillis, () => options.probe(client), {
-          reply: (works) => {
-            if (works !== true) return bad("wrong answer")
-            goUp()
-            resume(Effect.void)
-          },
-          error: (error) => {
-            lastError = error
-            bad(codeOf(error))
-          },
-          late: () => bad("no answer")
-        })
-      )
-    })
-    yield* Housekeeping.every("500 millis", probe)
-
-    const ask: Redis["ask"] = (send, read) =>
-      Effect.async((resume) => {
-        if (!up) return resume(Effect.succeed(undefined))
-        const without = (outcome: "error" | "late") => {
-          Metrics.cacheCall(outcome)
-          resume(Effect.succeed(undefined))
-        }
-        return Effect.sync(
-          within(budgetMillis, () => send(client), {
-            reply: (reply) => {
-              const answer = read(reply)
-              if (answer === undefined) {
-                goDown("wrong answer")
-                return without("error")
-              }
-              misses = 0
-              Metrics.cacheCall("ok")
-              resume(Effect.succeed(answer))
-            },
-            error: (error) => {
-              goDown(codeOf(error))
-              without("error")
-            },
-            late: () => {
-              if (++misses > missesAllowed) {
-                goDown("no answer")
-                replace()
-              }
-              without("late")
-            }
-          })
-        )
-      })
-
-    yield* Effect.timeoutOption(Deferred.await(first), "1 second").pipe(Effect.withClock(Clock.make()))
-    if (!up) {
-      Metrics.cacheUp(false)
-      say(codeOf(lastError))
+    return {
+      ask: (send, read) => ask(connection, send, read),
+      status: Effect.sync(() => (connection.up ? "up" : "down"))
     }
-    return { ask, status: Effect.sync(() => (up ? "up" : "down")) }
   })

@@ -57,10 +57,7 @@ const make = Effect.fnUntraced(function* (options: Options) {
 
 export const layer = (options: Options) => Layer.effect(Vault.Vault, make(options))
 
-/** A vault with root keys of its own: rotation in tests. */
-export const layerKeys = (keys: RootKey.RootKeys) => Layer.effect(Vault.Vault, Vault.make(RootKey.fixedRing(keys)))
-
-/** A random root key that nobody else has: tests. */
+/** A new random root key in memory, for tests. */
 export const layerMemory = Layer.effect(
   Vault.Vault,
   Effect.gen(function* () {

@@ -26,8 +26,18 @@ const simpleQuery = (text) => {
   return new Uint8Array(message)
 }
 
+/** Without this hook COMMIT returns before the write-ahead log is on the disk. @param {any} lite @param {WorkerInput} input */
+const hookFsync = (lite, input) => {
+  const counter = input.fsyncCounter === undefined ? undefined : new Int32Array(input.fsyncCounter)
+  lite.Module.NODEFS.stream_ops.fsync = (/** @type {{ nfd: number }} */ stream) => {
+    fs.fsyncSync(stream.nfd)
+    if (counter !== undefined) Atomics.add(counter, 0, 1)
+    return 0
+  }
+}
+
 /** @param {WorkerInput} input @param {(message: FromWorker, transfer?: Array<ArrayBuffer>) => void} send */
-const serve = async (input, send) => {
+const openDatabase = async (input, send) => {
   /** @type {Array<string>} */
   const spoken = []
   const onStderr = (/** @type {string} */ line) => void (spoken.length < 100 && spoken.push(line))
@@ -39,42 +49,33 @@ const serve = async (input, send) => {
     ...["shared_buffers=16MB", "timezone=UTC", ...(durable ? ["wal_sync_method=fsync"] : [])].flatMap((x) => ["-c", x])
   ]
 
-  /** Without this hook COMMIT returns before the write-ahead log is on the disk. @param {any} lite */
-  const hookFsync = (lite) => {
-    const counter = input.fsyncCounter === undefined ? undefined : new Int32Array(input.fsyncCounter)
-    lite.Module.NODEFS.stream_ops.fsync = (/** @type {{ nfd: number }} */ stream) => {
-      fs.fsyncSync(stream.nfd)
-      if (counter !== undefined) Atomics.add(counter, 0, 1)
-      return 0
-    }
+  if ("template" in input.origin)
+    return PGlite.create({ loadDataDir: new Blob([fs.readFileSync(input.origin.template)]), startParams, onStderr })
+  if ("empty" in input.origin) return PGlite.create({ startParams, onStderr })
+  const { folder } = input.origin
+  if (!fs.existsSync(folder)) {
+    // Made beside its final name: a first start that is killed half-way leaves no half database behind.
+    send({ type: "initializing" })
+    const unfinished = `${folder}.new`
+    fs.rmSync(unfinished, { recursive: true, force: true })
+    fs.mkdirSync(unfinished, { recursive: true, mode: 0o700 })
+    await (await PGlite.create(unfinished, { startParams, onStderr })).close()
+    syncTree(unfinished)
+    fs.renameSync(unfinished, folder)
   }
+  const damage = findDamage(folder)
+  if (damage !== undefined) throw new Error(damage)
+  const lite = await PGlite.create(folder, { startParams, onStderr }).catch(() => {
+    const last = spoken.map((line) => /(?:FATAL|PANIC): +(.*)/.exec(line)?.[1]).findLast((line) => line !== undefined)
+    throw new Error(damaged(folder, last ?? "PostgreSQL does not start in it"))
+  })
+  hookFsync(lite, input)
+  return lite
+}
 
-  const open = async () => {
-    if ("template" in input.origin)
-      return PGlite.create({ loadDataDir: new Blob([fs.readFileSync(input.origin.template)]), startParams, onStderr })
-    if ("empty" in input.origin) return PGlite.create({ startParams, onStderr })
-    const { folder } = input.origin
-    if (!fs.existsSync(folder)) {
-      // Made beside its final name: a first start that is killed half-way leaves no half database behind.
-      send({ type: "initializing" })
-      const unfinished = `${folder}.new`
-      fs.rmSync(unfinished, { recursive: true, force: true })
-      fs.mkdirSync(unfinished, { recursive: true, mode: 0o700 })
-      await (await PGlite.create(unfinished, { startParams, onStderr })).close()
-      syncTree(unfinished)
-      fs.renameSync(unfinished, folder)
-    }
-    const damage = findDamage(folder)
-    if (damage !== undefined) throw new Error(damage)
-    const lite = await PGlite.create(folder, { startParams, onStderr }).catch(() => {
-      const last = spoken.map((line) => /(?:FATAL|PANIC): +(.*)/.exec(line)?.[1]).findLast((line) => line !== undefined)
-      throw new Error(damaged(folder, last ?? "PostgreSQL does not start in it"))
-    })
-    hookFsync(lite)
-    return lite
-  }
-
-  const lite = await open()
+/** @param {WorkerInput} input @param {(message: FromWorker, transfer?: Array<ArrayBuffer>) => void} send */
+const serve = async (input, send) => {
+  const lite = await openDatabase(input, send)
   /** @param {Uint8Array} message @param {(bytes: Uint8Array) => void} onRawData */
   const exchange = (message, onRawData) => lite.execProtocolRawStream(message, { syncToFs: false, onRawData })
   /** @param {string} text */

@@ -40,7 +40,6 @@ const read = (file: string): Module => {
 }
 
 const source = ["schema", "src", "layers", "migrations"].flatMap(filesBelow).map(read)
-const tests = filesBelow("test").map(read)
 
 /** `src/<folder>` of a file, or its top folder. Files at the top of `src` are named whole. */
 const placeOf = (file: string): string => {
@@ -158,23 +157,6 @@ describe("imports", () => {
     assert.deepStrictEqual(wrong, [])
   })
 
-  it("name a module of a package rather than its barrel", () => {
-    const barrels = new Set([
-      "effect",
-      "@effect/platform",
-      "@effect/platform-node",
-      "@effect/sql",
-      "@effect/sql-pg",
-      "@effect/cli",
-      "@effect/rpc",
-      "@effect/opentelemetry"
-    ])
-    const wrong = [...source, ...tests].flatMap(({ file, packages }) =>
-      packages.filter((name) => barrels.has(name)).map((name) => `${file} -> ${name}`)
-    )
-    assert.deepStrictEqual(wrong, [])
-  })
-
   it("the contract runs on effect, platform and rpc alone", () => {
     const wrong = source
       .filter(({ file }) => file.startsWith("schema/"))
@@ -183,13 +165,6 @@ describe("imports", () => {
           .filter((name) => !/^(effect|@effect\/platform|@effect\/rpc)\//.test(name))
           .map((name) => `${file} -> ${name}`)
       )
-    assert.deepStrictEqual(wrong, [])
-  })
-
-  it("tests take `it` from @effect/vitest: vitest's own passes an Effect without running it", () => {
-    const wrong = tests
-      .filter(({ text }) => /import\s*\{[^}]*\b(?:it|test|describe|layer)\b[^}]*\}\s*from\s*"vitest"/.test(text))
-      .map(({ file }) => file)
     assert.deepStrictEqual(wrong, [])
   })
 })
@@ -203,37 +178,68 @@ describe("walls", () => {
   })
 
   it("a Redacted is opened where a secret is made, sealed, checked or handed out, and nowhere else", () => {
-    const folders = [
-      "src/crypto",
-      "src/credentials",
-      "src/secrets",
-      "src/sealed",
-      "src/vault",
-      "src/webhooks",
-      "src/cli",
-      "src/client"
-    ]
     const files = new Set([
+      // The decoder of values and passwords.
       "schema/Values.ts",
+      // Where a value is sealed, opened, decided on and expanded.
+      "src/crypto/Envelope.ts",
+      "src/crypto/RootKey.ts",
+      "src/crypto/Vault.ts",
+      "src/secrets/Idempotency.ts",
+      "src/secrets/SecretStore.ts",
+      "src/secrets/Secrets.ts",
+      "src/secrets/ValueSource.ts",
+      // Where credentials are made, checked and handed out.
+      "src/credentials/DeviceDelivery.ts",
+      "src/credentials/DeviceGrants.ts",
+      "src/credentials/DeviceRequests.ts",
+      "src/credentials/Issue.ts",
+      "src/credentials/KnownDevices.ts",
+      "src/credentials/NewPassword.ts",
+      "src/credentials/Passwords.ts",
+      "src/credentials/ResetLink.ts",
+      "src/credentials/Sessions.ts",
+      "src/credentials/Setup.ts",
+      "src/credentials/Tokens.ts",
       // The session's cookie, the links of invitations and resets: where they are handed out.
-      "src/http/SessionCookie.ts",
-      "src/http/Members.ts",
-      "src/http/TokenExchange.ts",
       "src/dashboard/MemberPages.tsx",
+      "src/http/Members.ts",
+      "src/http/SessionCookie.ts",
+      "src/http/TokenExchange.ts",
       "src/projects/Invitations.ts",
-      // Private sealing keys, on their way into the opener.
+      // Private keys, on their way into the cipher; keys of webhooks.
       "src/projects/SealingKeys.ts",
-      "src/projects/Members.ts",
+      "src/sealed/Hpke.ts",
+      "src/sealed/RecipientKey.ts",
+      "src/sealed/SealedEnv.ts",
+      "src/vault/Handlers.ts",
+      "src/vault/KeyFile.ts",
+      "src/webhooks/Signature.ts",
       // Keys of the authorization server and of request states; bearers, which a stream checks again and again.
+      "src/mcp/Changes.ts",
+      "src/mcp/Credentials.ts",
+      "src/mcp/ModernHttp.ts",
       "src/oauth/Configuration.ts",
       "src/oauth/TokenStores.ts",
-      "src/mcp/ModernHttp.ts",
-      "src/mcp/Credentials.ts",
-      "src/mcp/Changes.ts",
       // The identity that opens backups, and the root key that goes into one when asked for.
-      "src/backup/Backup.ts",
       "layers/KeptDatabase.ts",
       "layers/MaintenancePrograms.ts",
+      "src/backup/Backup.ts",
+      // The command line and the client library, where a person or a program gets its own values.
+      "src/cli/Admin.ts",
+      "src/cli/Ask.ts",
+      "src/cli/Backup.ts",
+      "src/cli/Client.ts",
+      "src/cli/Credential.ts",
+      "src/cli/OfflineCache.ts",
+      "src/cli/Proxy.ts",
+      "src/cli/Secrets.ts",
+      "src/cli/Setup.ts",
+      "src/cli/Target.ts",
+      "src/cli/ValueInput.ts",
+      "src/client/Client.ts",
+      "src/client/Config.ts",
+      "src/client/Promises.ts",
       // Settings and stored logins, where a driver or a file needs the text.
       "layers/CredentialFile.ts",
       "layers/CredentialKeychain.ts",
@@ -246,10 +252,10 @@ describe("walls", () => {
       "layers/VaultRemote.ts",
       "layers/VaultTransit.ts"
     ])
-    const wrong = filesWith(/\bRedacted\.value\b/).filter(
-      (file) => !files.has(file) && !folders.includes(placeOf(file))
+    assert.deepStrictEqual(
+      filesWith(/\bRedacted\.value\b/).filter((file) => !files.has(file)),
+      []
     )
-    assert.deepStrictEqual(wrong, [])
   })
 
   it("no SQL from text, no other randomness, clock or request context than ours", () => {

@@ -1,0 +1,213 @@
+/** What data keys seal is sealed again by a new generation of its environment, while requests read and write it. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as SqlSchema from "@effect/sql/SqlSchema"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Schema from "effect/Schema"
+import type { KeyObject } from "node:crypto"
+import type { Crypto } from "./Crypto.ts"
+import { contextOf, type DataKey, type DataKeys, type EnvironmentRef } from "./DataKeys.ts"
+import * as Envelope from "./Envelope.ts"
+import { nothingLeft, type OnProgress, type Refused, type Turn, waiting } from "./RotationTurn.ts"
+import { inTime, type Vault } from "./Vault.ts"
+
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly vault: Vault["Type"]
+  readonly crypto: Crypto
+  readonly dataKeys: DataKeys
+  readonly cipher: Envelope.ValueCipher["Type"]
+}
+
+/** What is rotated: one environment, one project, or everything. Keys made at `before` or later are not replaced. */
+export interface Selection {
+  readonly environmentId?: string | undefined
+  readonly projectId?: string | undefined
+  readonly before: Date
+}
+
+/** Sealed values of one turn, during which nothing else writes to the environment. */
+const batchSize = 50
+/** Milliseconds that a data key outlives its last use: a reader that has seen a row may still ask for the key that it named. */
+export const restMillis = 10 * 60_000
+
+interface Position {
+  readonly secretId: string
+  readonly version: number
+}
+const start: Position = { secretId: "00000000-0000-0000-0000-000000000000", version: 0 }
+
+const EnvironmentRow = Schema.Struct({
+  teamId: Schema.String,
+  projectId: Schema.String,
+  environmentId: Schema.String
+})
+
+const SealedValueRow = Schema.Struct({
+  secretId: Schema.String,
+  version: Schema.Number,
+  kind: Schema.Literal("literal", "template"),
+  key: Schema.String,
+  dataKeyId: Schema.String,
+  sealed: Schema.Uint8ArrayFromSelf
+})
+type SealedValueRow = typeof SealedValueRow.Type
+
+/** Live environments with data keys older than `before`, or with values that an older key still seals. */
+const environmentsOf = ({ sql }: Needs, { before, environmentId, projectId }: Selection) =>
+  SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: EnvironmentRow,
+    execute: () => sql`
+      SELECT e.team_id, e.project_id, e.id AS environment_id FROM environments e
+      JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+      WHERE e.deleted_at IS NULL
+        AND (${environmentId ?? null}::uuid IS NULL OR e.id = ${environmentId ?? null}::uuid)
+        AND (${projectId ?? null}::uuid IS NULL OR e.project_id = ${projectId ?? null}::uuid)
+        AND EXISTS (
+          SELECT 1 FROM data_keys d WHERE d.environment_id = e.id AND (
+            (d.state = 'active' AND d.created_at < ${before})
+            OR (d.state = 'decrypt_only' AND EXISTS (SELECT 1 FROM secret_versions v WHERE v.data_key_id = d.id))
+          )
+        )
+      ORDER BY e.id`
+  })(undefined).pipe(Effect.catchTag("ParseError", Effect.die))
+
+const lock = ({ sql }: Needs, environment: EnvironmentRef) =>
+  sql`SELECT 1 FROM environments WHERE id = ${environment.environmentId} AND deleted_at IS NULL FOR UPDATE`
+
+/** From its commit on everything new is sealed by a new key: writers look it up under the same lock. */
+const beginGeneration = (needs: Needs, environment: EnvironmentRef, before: Date) => {
+  const { crypto, sql, vault } = needs
+  return sql.withTransaction(
+    Effect.gen(function* () {
+      if ((yield* lock(needs, environment)).length === 0) return
+      const now = new Date(yield* Clock.currentTimeMillis)
+      const retired = yield* sql`
+        UPDATE data_keys SET state = 'decrypt_only', retired_at = ${now}
+        WHERE environment_id = ${environment.environmentId} AND state = 'active' AND created_at < ${before}
+        RETURNING id`
+      if (retired.length === 0) return
+      const id = yield* crypto.uuid
+      const { rootKeyId, wrapped } = yield* inTime(vault.generateDataKey(contextOf(environment, id)))
+      yield* sql`
+        INSERT INTO data_keys (id, environment_id, generation, root_key_id, wrapped, state, created_at)
+        SELECT ${id}::uuid, ${environment.environmentId}::uuid, max(generation) + 1, ${rootKeyId},
+          ${Buffer.from(wrapped)}::bytea, 'active', ${now}::timestamptz
+        FROM data_keys WHERE environment_id = ${environment.environmentId}`
+    })
+  )
+}
+
+/** Values after `after` that another key than the active one seals. */
+const sealedByOthers = ({ sql }: Needs, environment: EnvironmentRef, active: DataKey, after: Position) =>
+  SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: SealedValueRow,
+    execute: () => sql`
+      SELECT v.secret_id, v.version, v.kind, s.key, v.data_key_id, v.sealed
+      FROM secret_versions v JOIN secrets s ON s.id = v.secret_id
+      WHERE s.environment_id = ${environment.environmentId} AND v.data_key_id <> ${active.id}
+        AND (v.secret_id, v.version) > (${after.secretId}::uuid, ${after.version}::int)
+      ORDER BY v.secret_id, v.version LIMIT ${batchSize}`
+  })(undefined).pipe(Effect.catchTag("ParseError", Effect.die))
+
+/** The keys that open these rows. One that was altered is left out, and its values are refused one by one. */
+const keysOf = Effect.fnUntraced(function* (
+  { dataKeys }: Needs,
+  environment: EnvironmentRef,
+  rows: ReadonlyArray<SealedValueRow>
+) {
+  const keys = new Map<string, KeyObject>()
+  for (const id of new Set(rows.map((row) => row.dataKeyId))) {
+    const found = yield* Effect.either(dataKeys.byId(environment, [id]))
+    if (Either.isRight(found)) for (const [id, { key }] of found.right) keys.set(id, key)
+    else if (found.left._tag === "VaultUnavailable") return yield* found.left
+  }
+  return keys
+})
+
+const store = ({ sql }: Needs, active: DataKey, rows: ReadonlyArray<Position & { readonly sealed: Uint8Array }>) =>
+  sql`
+    UPDATE secret_versions v SET data_key_id = ${active.id}, sealed = i.sealed FROM unnest(
+      ${rows.map((r) => r.secretId)}::uuid[], ${rows.map((r) => r.version)}::int[],
+      ${rows.map((r) => r.sealed)}::bytea[]
+    ) AS i (secret_id, version, sealed) WHERE v.secret_id = i.secret_id AND v.version = i.version`
+
+/** One turn under the environment's lock; a reader sees a value before or after, with the key that opens it. */
+const resealBatch = (needs: Needs, environment: EnvironmentRef, after: Position) => {
+  const { cipher, crypto, dataKeys, sql } = needs
+  return sql.withTransaction(
+    Effect.gen(function* () {
+      if ((yield* lock(needs, environment)).length === 0) return nothingLeft
+      const active = yield* dataKeys.active(environment)
+      const rows = yield* sealedByOthers(needs, environment, active, after)
+      if (rows.length === 0) return nothingLeft
+      const keys = yield* keysOf(needs, environment, rows)
+      const done: Array<Position & { readonly sealed: Buffer }> = []
+      const refused: Array<Refused> = []
+      for (const { dataKeyId, key: name, kind, sealed, secretId, version } of rows) {
+        const at = { ...environment, secretId, key: name, kind, version }
+        const key = keys.get(dataKeyId)
+        const opened = key === undefined ? undefined : Envelope.openValue(key, { ...at, dataKeyId }, sealed)
+        if (opened === undefined || Either.isLeft(opened)) {
+          refused.push({ table: "secret_versions", name: `${name} version ${version}` })
+          continue
+        }
+        const salt = yield* crypto.randomBytes(Envelope.saltLength)
+        const context = { ...at, dataKeyId: active.id }
+        done.push({ secretId, version, sealed: Envelope.sealValue(active.key, context, opened.right, salt, cipher) })
+      }
+      if (done.length > 0) yield* store(needs, active, done)
+      const { secretId, version } = rows[rows.length - 1]
+      return { last: { secretId, version }, done: done.length, refused }
+    })
+  )
+}
+
+/** Data keys that rest and that no value and no stored request names. Returns how many. */
+export const removeUnused = ({ sql }: Pick<Needs, "sql">) =>
+  Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    const rows = yield* sql`
+      DELETE FROM data_keys WHERE id IN (
+        SELECT d.id FROM data_keys d
+        WHERE d.state = 'decrypt_only' AND d.retired_at <= ${new Date(now - restMillis)}
+          AND NOT EXISTS (SELECT 1 FROM secret_versions v WHERE v.data_key_id = d.id)
+          AND NOT EXISTS (
+            SELECT 1 FROM idempotency_keys k WHERE substring(k.request_mac FROM 1 FOR 16) = uuid_send(d.id))
+        LIMIT 500 FOR UPDATE SKIP LOCKED)
+      RETURNING id`
+    return rows.length
+  })
+
+/**
+ * A new data key for each environment chosen, and every value of it sealed again, earlier versions and deleted ones
+ * too. The same call after an interruption goes on where it stopped.
+ */
+export const rotateDataKeys = Effect.fn("Rotation.rotateDataKeys")(function* (
+  needs: Needs,
+  selection: Selection,
+  onProgress: OnProgress
+) {
+  const environments = yield* environmentsOf(needs, selection)
+  const refused: Array<Refused> = []
+  let values = 0
+  let done = 0
+  yield* onProgress({ done, total: environments.length })
+  for (const environment of environments) {
+    yield* waiting(beginGeneration(needs, environment, selection.before))
+    let after: Position | undefined = start
+    while (after !== undefined) {
+      const turn: Turn<Position> = yield* waiting(resealBatch(needs, environment, after))
+      for (const one of turn.refused) refused.push(one)
+      values += turn.done
+      after = turn.last
+    }
+    done++
+    yield* onProgress({ done, total: environments.length })
+  }
+  yield* removeUnused(needs)
+  return { environments: done, values, refused }
+})
