@@ -37,15 +37,12 @@ import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Teams } from "#src/projects/Teams.ts"
 import { Idempotency } from "#src/secrets/Idempotency.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
-import { KeyNames } from "#src/secrets/KeyNames.ts"
-import { Origins } from "#src/secrets/Origins.ts"
-import { SealedExport } from "#src/mcp/SealedExport.ts"
 import { Exchange } from "#src/machines/Exchange.ts"
 import { Issuers } from "#src/machines/Issuers.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
-import { SecretStore } from "#src/secrets/SecretStore.ts"
+import { SecretReads } from "#src/secrets/SecretReads.ts"
+import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
 import { Dispatcher } from "#src/webhooks/Dispatcher.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
@@ -77,8 +74,9 @@ const projects = Layer.mergeAll(
   SealingKeys.Default,
   Teams.Default
 )
-const secrets = Layer.mergeAll(Secrets.Default, KeyNames.Default, Maintenance.Default, Origins.Default).pipe(
-  Layer.provideMerge(Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default))
+const secrets = Layer.merge(ValueRequests.Default, Maintenance.Default).pipe(
+  Layer.provideMerge(Layer.merge(SecretReads.Default, SecretWrites.Default)),
+  Layer.provideMerge(Layer.mergeAll(projects, Snapshots.Default, Idempotency.Default))
 )
 const oauth = Consent.Default.pipe(
   Layer.provideMerge(OAuthGrants.Default),
@@ -89,11 +87,11 @@ const outward = Layer.mergeAll(Dispatcher.Default, Exchange.Default, Rules.Defau
   Layer.provideMerge(Outbound.Default)
 )
 const mcp = Layer.mergeAll(Changes.Default, McpSessions.Default, Protocol.Default).pipe(
-  Layer.provideMerge(Layer.mergeAll(Credentials.Default, SealedExport.Default, ValueRequests.Default))
+  Layer.provideMerge(Credentials.Default)
 )
 
 export const layer = Layer.mergeAll(mcp, oauth, outward).pipe(
-  Layer.provideMerge(Layer.mergeAll(projects, secrets)),
+  Layer.provideMerge(secrets),
   Layer.provideMerge(credentials),
   Layer.provideMerge(access),
   Layer.provideMerge(crypto),

@@ -297,7 +297,7 @@ describe("walls", () => {
       "src/backup/Restore.ts",
       "src/cli/Redactor.ts",
       "src/mcp/Modern.ts",
-      "src/secrets/Secrets.ts",
+      "src/secrets/SecretReads.ts",
       "src/vault/KeyFile.ts",
       "src/vault/VaultLog.ts"
     ])

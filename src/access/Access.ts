@@ -25,7 +25,7 @@ export interface Intent {
 }
 
 /** An environment as a request names it. */
-interface Location {
+export interface Location {
   readonly projectId: ProjectId
   readonly environment: string
 }

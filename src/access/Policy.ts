@@ -124,19 +124,24 @@ export const protectedEnvironmentsNeedOwnerOrAdmin: Rule = ({ team, target, acti
     ? new Forbidden()
     : undefined
 
+/** Whether the caller may have values of the target: read them, or run programs with them. */
+export const mayHaveValues = (caller: Caller, target: EnvironmentTarget): boolean => {
+  const team = teamOf(caller, target.teamId)
+  const may = (action: Action) => team !== undefined && decide({ caller, team, target, action }) === undefined
+  return may("secrets:read_values") || may("secrets:run")
+}
+
 /**
- * Whoever may not have a value may not move it to where others have it: the source of a copy needs a right to values
- * (decisions 12). What only owners and admins may change leaves the protection only by an owner or admin (FORBIDDEN).
+ * A caller that may not have a value may not move it to where others have it: the source of a copy needs a right to values,
+ * `secrets:run` or `secrets:read_values`. Values leave a protected environment for an unprotected one only by an owner or
+ * admin (FORBIDDEN).
  */
 export const decideCopy = (
   asked: { readonly caller: Caller; readonly team: CallerTeam },
   source: EnvironmentTarget,
   into: EnvironmentTarget
 ): Forbidden | ScopeMissing | undefined => {
-  const denial = decide({ ...asked, target: source, action: "secrets:run" })
-  if (denial !== undefined && decide({ ...asked, target: source, action: "secrets:read_values" }) !== undefined) {
-    return denial
-  }
+  if (!mayHaveValues(asked.caller, source)) return decide({ ...asked, target: source, action: "secrets:run" })
   const { role } = asked.team
   return source.protected && !into.protected && role !== "owner" && role !== "admin" ? new Forbidden() : undefined
 }

@@ -17,7 +17,6 @@ import { IntegrityFailure } from "#schema/Errors.ts"
 import * as Context from "effect/Context"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import * as Redacted from "effect/Redacted"
 import type { KeyObject } from "node:crypto"
 import { createHmac, createSecretKey, hkdfSync, timingSafeEqual } from "node:crypto"
 import * as AesGcm from "./AesGcm.ts"
@@ -164,26 +163,22 @@ export const openBytes = (key: KeyObject, at: BoxContext, box: Uint8Array): Eith
 export const sealValue = (
   key: KeyObject,
   at: ValueContext,
-  plaintext: Redacted.Redacted<string>,
+  plaintext: string,
   salt: Uint8Array,
   cipher?: CipherName
 ): Buffer => {
-  const bytes = Buffer.from(Redacted.value(plaintext))
+  const bytes = Buffer.from(plaintext)
   const box = sealBytes(key, secretContext(at), bytes, salt, cipher)
   // Small buffers share a slab of Node's: what lies there goes on to whoever asks next.
   bytes.fill(0)
   return box
 }
 
-export const openValue = (
-  key: KeyObject,
-  at: ValueContext,
-  box: Uint8Array
-): Either.Either<Redacted.Redacted<string>, IntegrityFailure> =>
+export const openValue = (key: KeyObject, at: ValueContext, box: Uint8Array): Either.Either<string, IntegrityFailure> =>
   Either.map(openBytes(key, secretContext(at), box), (bytes) => {
     const text = bytes.toString()
     bytes.fill(0)
-    return Redacted.make(text)
+    return text
   })
 
 /** A key made by HKDF-SHA256 without salt: for keys of a purpose under a key that is already uniform (RFC 5869 3.1). */

@@ -3,7 +3,6 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as Schema from "effect/Schema"
 import type { VNode } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
@@ -11,13 +10,13 @@ import {
   CreateSecret,
   CreateSecretsBulk,
   type SecretListItem,
-  SecretWithValue,
   ValueQuery
 } from "#schema/SecretsApi.ts"
 import type { ParsedEntry } from "#src/formats/Entry.ts"
 import * as EnvFile from "#src/formats/EnvFile.ts"
 import * as Preview from "#src/formats/Preview.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
+import { SecretReads } from "#src/secrets/SecretReads.ts"
+import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { type AtEnvironment, environment, type Location } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
@@ -31,7 +30,7 @@ import type { RevealedValue } from "./SecretValue.tsx"
 const apiPage = 500
 
 const allSecrets = Effect.fnUntraced(function* (location: Location) {
-  const secrets = yield* Secrets
+  const secrets = yield* SecretReads
   const items: Array<SecretListItem> = []
   for (let page = 1; ; page++) {
     const answer = yield* secrets.list({ ...location.query, page, pageSize: apiPage })
@@ -49,7 +48,7 @@ const listOf = Effect.fnUntraced(function* (location: Location) {
     const list: SecretList = { items: all.filter(({ key }) => key.includes(words)), page, total: all.length, words }
     return list
   }
-  const secrets = yield* Secrets
+  const secrets = yield* SecretReads
   const { items, total } = yield* secrets.list({ ...location.query, page, pageSize })
   const list: SecretList = { items, page, total, words }
   return list
@@ -76,21 +75,18 @@ const view = page(
   )
 )
 
-const decodeValue = Schema.decodeUnknown(Schema.parseJson(SecretWithValue))
-const utf8 = new TextDecoder()
-
 /** The value that a form asks for, read through the use case that records it. */
 export const reveal = Effect.fnUntraced(function* (location: Location, form: Form.Form) {
-  const secrets = yield* Secrets
+  const secrets = yield* SecretReads
   const input = yield* Form.decode(ValueQuery)({
     ...location.query,
     key: form.text("key"),
     representation: form.filled("representation") ?? "materialized"
   })
-  const body = yield* Effect.orDie(decodeValue(utf8.decode(yield* secrets.readValue(input))))
+  const secret = (yield* secrets.value(input)).value()
   const revealed: RevealedValue = {
     key: input.key,
-    text: body.value,
+    text: secret.value,
     representation: input.representation ?? "materialized"
   }
   return revealed
@@ -118,7 +114,7 @@ const add = action(environment, {
       ...(kind === undefined ? {} : { kind })
     })
   },
-  run: (input) => Effect.flatMap(Secrets, (secrets) => secrets.create(input)),
+  run: (input) => Effect.flatMap(SecretWrites, (secrets) => secrets.create(input)),
   done: (_, { location }) => to(Paths.environment(location.path), "secret-created"),
   again: screen(
     ({ location }: AtEnvironment) => Effect.map(listOf(location), (list) => ({ list })),
@@ -133,7 +129,7 @@ const withPaste = (location: Location, panel: VNode, problem: AnyApiError | unde
 
 const writeAll = (location: Location, entries: ReadonlyArray<ParsedEntry>) =>
   Effect.gen(function* () {
-    const secrets = yield* Secrets
+    const secrets = yield* SecretWrites
     const input = { ...location.query, secrets: entries.map(({ key, value }) => ({ key, value })) }
     return yield* secrets.createBulk(yield* Form.decode(CreateSecretsBulk)(input))
   })

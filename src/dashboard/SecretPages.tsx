@@ -6,7 +6,8 @@ import { SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { SecretId } from "#schema/Ids.ts"
 import { RollbackSecret, UpdateSecret } from "#schema/SecretsApi.ts"
 import { Disposition } from "#schema/Values.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
+import { SecretReads } from "#src/secrets/SecretReads.ts"
+import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { type AtEnvironment, environment } from "./EnvironmentFrame.tsx"
 import { asJson, reveal } from "./EnvironmentPages.tsx"
 import * as Form from "./Form.ts"
@@ -23,7 +24,7 @@ const secret = withIds(environment, Schema.Struct({ secretId: SecretId }))
 
 /** The environment in the path and the secret must belong together. */
 const load = Effect.fnUntraced(function* ({ location, secretId }: AtSecret) {
-  const secrets = yield* Secrets
+  const secrets = yield* SecretReads
   const graph = yield* secrets.composition(location.query)
   const node = graph.nodes.find(({ id }) => id === secretId)
   if (node === undefined) return yield* new SecretNotFound()
@@ -65,7 +66,7 @@ const decodeEdit = Effect.fnUntraced(function* (form: Form.Form) {
 
 const edit = action(secret, {
   decode: decodeEdit,
-  run: (input, { secretId }) => Effect.flatMap(Secrets, (secrets) => secrets.update(secretId, input)),
+  run: (input, { secretId }) => Effect.flatMap(SecretWrites, (secrets) => secrets.update(secretId, input)),
   done: (_, { location, secretId }) => to(Paths.secret(location.path, secretId), "secret-changed"),
   again: details("edit")
 })
@@ -76,25 +77,25 @@ const rollback = action(secret, {
       version: Number(form.text("version")),
       expectedVersion: Number(form.text("expectedVersion"))
     }),
-  run: (input, { secretId }) => Effect.flatMap(Secrets, (secrets) => secrets.rollback(secretId, input)),
+  run: (input, { secretId }) => Effect.flatMap(SecretWrites, (secrets) => secrets.rollback(secretId, input)),
   done: (_, { location, secretId }) => to(Paths.secret(location.path, secretId), "secret-rolled-back"),
   again: details("rollback")
 })
 
 const remove = action(secret, {
   decode: (form) => Form.decode(Schema.UndefinedOr(Disposition))(form.filled("disposition")),
-  run: (disposition, { secretId }) => Effect.flatMap(Secrets, (secrets) => secrets.remove(secretId, disposition)),
+  run: (disposition, { secretId }) => Effect.flatMap(SecretWrites, (secrets) => secrets.remove(secretId, disposition)),
   done: (_, { location }) => to(Paths.environment(location.path), "secret-deleted"),
   again: details("delete")
 })
 
 const deleted = screen(
-  ({ location }: AtEnvironment) => Effect.flatMap(Secrets, (secrets) => secrets.listDeleted(location.query)),
+  ({ location }: AtEnvironment) => Effect.flatMap(SecretReads, (secrets) => secrets.deleted(location.query)),
   DeletedPage
 )
 
 const restore = button(secret, {
-  run: ({ secretId }) => Effect.flatMap(Secrets, (secrets) => secrets.restore(secretId)),
+  run: ({ secretId }) => Effect.flatMap(SecretWrites, (secrets) => secrets.restore(secretId)),
   done: (_, { location, secretId }) => to(Paths.secret(location.path, secretId), "secret-restored"),
   again: deleted
 })

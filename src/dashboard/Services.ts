@@ -14,7 +14,8 @@ import type { Members } from "#src/projects/Members.ts"
 import type { Projects } from "#src/projects/Projects.ts"
 import type { SealingKeys } from "#src/projects/SealingKeys.ts"
 import type { Teams } from "#src/projects/Teams.ts"
-import type { Secrets } from "#src/secrets/Secrets.ts"
+import type { SecretReads } from "#src/secrets/SecretReads.ts"
+import type { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import type { ValueRequests } from "#src/secrets/ValueRequests.ts"
 import type { Webhooks } from "#src/webhooks/Webhooks.ts"
 
@@ -30,7 +31,8 @@ export type Services =
   | Projects
   | Rules
   | SealingKeys
-  | Secrets
+  | SecretReads
+  | SecretWrites
   | Sessions
   | Setup
   | Teams

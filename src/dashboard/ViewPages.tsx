@@ -7,7 +7,7 @@ import { DiffQuery } from "#schema/SecretsApi.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
+import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { ComparePage } from "./CompareViews.tsx"
 import { type AtEnvironment, environment } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
@@ -18,7 +18,7 @@ import { type AtPerson, page, person, screen, withIds } from "./Routes.ts"
 const references = screen(
   ({ location }: AtEnvironment) =>
     Effect.map(
-      Effect.flatMap(Secrets, (secrets) => secrets.composition(location.query)),
+      Effect.flatMap(SecretReads, (secrets) => secrets.composition(location.query)),
       (graph) => ({ graph })
     ),
   GraphPage
@@ -36,7 +36,7 @@ const comparison = Effect.fnUntraced(function* ({ projectId, visit }: AtProject)
   const from = params.text("from") || (items[0]?.slug ?? "")
   const to = params.text("to")
   const both = to !== "" && from !== to
-  const secrets = yield* Secrets
+  const secrets = yield* SecretReads
   const diff = both
     ? yield* secrets.diff(yield* Form.decode(DiffQuery)({ projectId, sourceEnv: from, targetEnv: to }))
     : null

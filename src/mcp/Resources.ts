@@ -7,7 +7,7 @@ import { environmentResource, guide } from "#schema/McpPrompts.ts"
 import { type EnvironmentSlug, environmentSlugPattern } from "#schema/Values.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { TeamId } from "#schema/Ids.ts"
-import { KeyNames } from "#src/secrets/KeyNames.ts"
+import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { missingScopes } from "./Credentials.ts"
 
 /** Environments that a listing shows; `list_projects` and `list_environments` show all. */
@@ -50,7 +50,7 @@ interface Listed {
 
 export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const keyNames = yield* KeyNames
+  const secrets = yield* SecretReads
 
   /** The guide, and the environments that the caller reaches. */
   const list = Effect.gen(function* () {
@@ -79,7 +79,7 @@ export const make = Effect.gen(function* () {
     if (uri === guide.uri) return { uri, mimeType: guide.mimeType, text: guide.text }
     const at = parseEnvironmentUri(uri)
     if (at === undefined) return undefined
-    const { rows, total } = yield* keyNames.search({ ...at, pageSize: 500 })
+    const { rows, total } = yield* secrets.search({ ...at, pageSize: 500 })
     const text = JSON.stringify({
       projectId: at.projectId,
       environment: at.environment,

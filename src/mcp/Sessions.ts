@@ -172,7 +172,7 @@ const elicit = Effect.fn("Sessions.elicit")(function* ({ sql }: Needs, id: strin
 const completed = Effect.fn("Sessions.completed")(
   function* ({ requests, sql }: Needs, { elicitations, id }: Session) {
     if (elicitations.length === 0) return []
-    const { waiting } = yield* requests.standings(elicitations)
+    const { waiting } = yield* requests.states(elicitations)
     if (waiting.length === elicitations.length) return []
     return yield* sql.withTransaction(
       Effect.gen(function* () {
@@ -180,7 +180,7 @@ const completed = Effect.fn("Sessions.completed")(
           ElicitationsRow,
           sql`SELECT elicitations FROM mcp_sessions WHERE id = ${id} FOR UPDATE`
         )
-        const { answered, waiting } = yield* requests.standings(row?.elicitations ?? [])
+        const { answered, waiting } = yield* requests.states(row?.elicitations ?? [])
         yield* sql`UPDATE mcp_sessions SET elicitations = ${waiting}::uuid[] WHERE id = ${id}`
         return answered
       })

@@ -1,25 +1,23 @@
 /** The table at work: each tool of `schema/McpTools.ts` over the same use cases as the REST routes. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { type ToolName, type ToolOutput, tools } from "#schema/McpTools.ts"
 import type { OpenSealedValues } from "#schema/SealedApi.ts"
-import { type EnvironmentQuery, InjectedSecrets, SecretWithValue } from "#schema/SecretsApi.ts"
+import type { EnvironmentQuery } from "#schema/SecretsApi.ts"
 import { Access } from "#src/access/Access.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { deploymentOf } from "#src/Deployment.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
-import { namesOf, SealingKeys } from "#src/projects/SealingKeys.ts"
-import { cyclesOf, KeyNames } from "#src/secrets/KeyNames.ts"
-import { Origins } from "#src/secrets/Origins.ts"
-import { SealedExport } from "./SealedExport.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
+import { SealingKeys } from "#src/projects/SealingKeys.ts"
+import { cyclesOf } from "#src/secrets/KeyGraph.ts"
+import { SecretReads } from "#src/secrets/SecretReads.ts"
+import { SecretWrites } from "#src/secrets/SecretWrites.ts"
+import { type RequestState, ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { scopesOf } from "./Credentials.ts"
 import { done, type Handlers, make as tool, type Outcome, type Tool } from "./Tool.ts"
-import { type Standing, ValueRequests } from "#src/secrets/ValueRequests.ts"
 
 const names = (list: ReadonlyArray<{ readonly key: string }>) => list.map(({ key }) => key)
 
@@ -29,10 +27,6 @@ const fromCursor = (cursor: string): Option.Option<number> => {
   const text = Buffer.from(cursor, "base64url").toString("latin1")
   return /^[1-9]\d{0,6}$/.test(text) && toCursor(Number(text)) === cursor ? Option.some(Number(text)) : Option.none()
 }
-
-const decodeInjected = Schema.decodeUnknown(Schema.parseJson(InjectedSecrets))
-const decodeValue = Schema.decodeUnknown(Schema.parseJson(SecretWithValue))
-const text = (body: Uint8Array) => new TextDecoder().decode(body)
 
 /** How long a call waits for the person, once the client has opened the page; below the usual timeout of clients. */
 const patience = 25_000
@@ -77,28 +71,26 @@ export const make = Effect.gen(function* () {
   const settings = yield* AppConfig
   const environments = yield* Environments
   const projects = yield* Projects
-  const keyNames = yield* KeyNames
-  const origins = yield* Origins
-  const secrets = yield* Secrets
+  const reads = yield* SecretReads
+  const writes = yield* SecretWrites
   const requests = yield* ValueRequests
-  const sealed = yield* SealedExport
   const sealingKeys = yield* SealingKeys
   const { features, limits } = deploymentOf(settings)
 
-  const provided = (standing: Standing): Outcome<ToolOutput<"request_secret_value">> => {
-    switch (standing.status) {
+  const provided = (state: RequestState): Outcome<ToolOutput<"request_secret_value">> => {
+    switch (state.status) {
       case "stored":
-        return done({ status: "stored", id: standing.id, key: standing.key, version: standing.version })
+        return done({ status: "stored", id: state.id, key: state.key, version: state.version })
       case "declined":
         return done({ status: "declined" })
       case "pending": {
-        const url = `${settings.baseUrl}/app/provide/${standing.code}`
+        const url = `${settings.baseUrl}/app/provide/${state.code}`
         return {
           _tag: "OpenPage",
-          requestId: standing.requestId,
+          requestId: state.requestId,
           url,
           message: "Open the page to type the value. It goes to Ampoule and not into this conversation.",
-          otherwise: { status: "needs_human", url, expiresAt: standing.expiresAt.toISOString() }
+          otherwise: { status: "needs_human", url, expiresAt: state.expiresAt.toISOString() }
         }
       }
     }
@@ -158,7 +150,7 @@ export const make = Effect.gen(function* () {
       }),
 
     list_secrets: (input) =>
-      Effect.map(keyNames.search(input), ({ page, pageSize, rows, target, total }) =>
+      Effect.map(reads.search(input), ({ page, pageSize, rows, target, total }) =>
         done({
           secrets: rows.map((row) => ({
             id: row.id,
@@ -175,22 +167,22 @@ export const make = Effect.gen(function* () {
         })
       ),
 
-    check_secrets: (input) => Effect.map(keyNames.check(input), done),
+    check_secrets: (input) => Effect.map(reads.check(input), done),
 
     compare_environments: (input) =>
-      Effect.map(secrets.diff(input), ({ added, changed, removed }) =>
+      Effect.map(reads.diff(input), ({ added, changed, removed }) =>
         done({ added: names(added), removed: names(removed), changed: names(changed) })
       ),
 
     get_composition: (input) =>
-      Effect.map(secrets.composition(input), ({ edges, nodes }) => {
+      Effect.map(reads.composition(input), ({ edges, nodes }) => {
         const graph = new Map<string, Array<string>>(nodes.map(({ key }) => [key, []]))
         for (const { from, to } of edges) graph.get(from)?.push(to)
         return done({ nodes, edges, cycles: cyclesOf(graph) })
       }),
 
     plan_run: (input) =>
-      Effect.map(keyNames.plan(input), ({ injected, problems, target }) => {
+      Effect.map(reads.plan(input), ({ injected, problems, target }) => {
         const query = new URLSearchParams({ projectId: target.projectId, environment: target.slug })
         const only = input.keys === undefined ? [] : injected.flatMap((key) => ["--only", key])
         return done({
@@ -229,7 +221,7 @@ export const make = Effect.gen(function* () {
           })
         }
         return done(
-          yield* sealed.seal({
+          yield* reads.sealedExport({
             ...at,
             ...(keys === undefined ? {} : { keys }),
             ...(recipientPublicKey === undefined ? {} : { recipient: recipientPublicKey })
@@ -242,36 +234,28 @@ export const make = Effect.gen(function* () {
         done({ keys: Object.keys(values), altered: false, ...(activeKey === undefined ? {} : { activeKey }) })
       ),
 
-    import_encrypted_env: ({ entries, keyId, overwrite = false, ...at }) =>
-      Effect.gen(function* () {
-        const permit = yield* access.environment("secrets:write", at, {
-          audit: "secret.create",
-          keys: namesOf(entries)
-        })
-        const { values } = yield* opened(at, { entries, keyId })
-        const { created, skipped, updated } = yield* origins.storeOpened(permit, values, overwrite)
-        return done({ created, updated, skipped })
-      }),
+    import_encrypted_env: (input) =>
+      Effect.map(writes.importSealed(input), ({ created, skipped, updated }) => done({ created, updated, skipped })),
 
     request_secret_value: (input, { continues, opensPages, said }) =>
       Effect.gen(function* () {
         if (said === "decline") return done({ status: "declined" })
-        const standing =
+        const state =
           continues !== undefined && opensPages && said === "accept"
             ? yield* requests.outcome(continues, patience)
             : yield* requests.ask(input)
-        return provided(standing)
+        return provided(state)
       }),
 
-    create_secret: (input) => Effect.map(origins.create(input), done),
+    create_secret: (input) => Effect.map(writes.createFrom(input), done),
 
-    update_secret: (input) => Effect.map(origins.update(input), done),
+    update_secret: (input) => Effect.map(writes.updateFrom(input), done),
 
     copy_secrets: (input) =>
-      Effect.map(origins.copy(input), ({ created, skipped, updated }) => done({ created, updated, skipped })),
+      Effect.map(writes.copy(input), ({ created, skipped, updated }) => done({ created, updated, skipped })),
 
     bulk_upsert_secrets: (input) =>
-      Effect.map(origins.upsert(input), ({ created, unchanged, updated }) => done({ created, updated, unchanged })),
+      Effect.map(writes.upsert(input), ({ created, unchanged, updated }) => done({ created, updated, unchanged })),
 
     delete_secret: ({ disposition, secretId }, { confirms, said }) =>
       Effect.gen(function* () {
@@ -283,26 +267,19 @@ export const make = Effect.gen(function* () {
           }
         }
         if (said === "decline") return done({ deleted: false, dependents: [] })
-        const { cascaded, deleted, flattened } = yield* secrets.remove(secretId, disposition)
+        const { cascaded, deleted, flattened } = yield* writes.remove(secretId, disposition)
         return done({ deleted, dependents: [...flattened, ...cascaded] })
       }),
 
-    delete_secrets: (input) => Effect.map(secrets.deleteBulk(input), ({ ids }) => done({ deleted: ids })),
+    delete_secrets: (input) => Effect.map(writes.deleteBulk(input), ({ ids }) => done({ deleted: ids })),
 
     reveal_secret_value: ({ reason, ...query }) =>
-      Effect.gen(function* () {
-        const body = yield* secrets.readValue(query, reason)
-        const { key, value, version } = yield* Effect.orDie(decodeValue(text(body)))
+      Effect.map(reads.value(query, reason), (answer) => {
+        const { key, value, version } = answer.value()
         return done({ key, version, value })
       }),
 
-    resolve_environment: (query) =>
-      Effect.gen(function* () {
-        const { body } = yield* secrets.inject(query, undefined)
-        if (body === undefined) return yield* Effect.dieMessage("an injection without a condition has a body")
-        const { values } = yield* Effect.orDie(decodeInjected(text(body)))
-        return done({ values })
-      }),
+    resolve_environment: (query) => Effect.map(reads.resolved(query), (values) => done({ values })),
 
     open_sealed_values: ({ entries, keyId, ...at }) =>
       Effect.map(opened(at, { entries, keyId }), ({ activeKey, values }) =>

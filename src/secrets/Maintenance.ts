@@ -9,7 +9,7 @@ import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import { Audit } from "#src/access/Audit.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { Idempotency } from "./Idempotency.ts"
-import { purgeDelay } from "./SecretStore.ts"
+import { purgeDelay } from "./SecretRows.ts"
 
 /** Rows of one turn: a purge never holds up the requests. */
 const batch = 500

@@ -10,20 +10,37 @@ import * as Option from "effect/Option"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 
-/** An encoded JSON answer, and the names of the keys whose values it holds. */
-export interface Answer {
+/** An answer as it was built: its value, and the names of the keys whose secrets it holds. */
+export interface Built<A> {
   readonly revision: number
-  readonly body: Uint8Array
   readonly keys: ReadonlyArray<string>
+  readonly value: A
 }
 
-interface Held {
+/** The same, ready for both borders: `http/` sends the bytes, everyone inside the process takes the value. */
+export interface Answer<A> {
+  readonly revision: number
+  readonly keys: ReadonlyArray<string>
+  /** The value as JSON, encoded once per snapshot. */
+  readonly bytes: Uint8Array
+  readonly value: () => A
+}
+
+interface Snapshot {
   readonly environmentId: string
   readonly revision: number
   readonly keys: ReadonlyArray<string>
   readonly sealed: Buffer
   readonly heldUntil: number
 }
+
+const encoder = new TextEncoder()
+const encoded = <A>({ keys, revision, value }: Built<A>): Answer<A> => ({
+  revision,
+  keys,
+  bytes: encoder.encode(JSON.stringify(value)),
+  value: () => value
+})
 
 /** Sealed bytes of all snapshots together; the least recently used go first. */
 const capacity = 64 * 1024 * 1024
@@ -33,18 +50,18 @@ const timeToLive = 300_000
 export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", {
   effect: Effect.gen(function* () {
     const cipher = yield* SnapshotCipher
-    const held = new Map<string, Held>()
-    const pending = new Map<string, Deferred.Deferred<Answer, unknown>>()
+    const snapshots = new Map<string, Snapshot>()
+    const pending = new Map<string, Deferred.Deferred<Answer<unknown>, unknown>>()
     let bytes = 0
 
     const name = (environmentId: string, revision: number, what: string) => `${environmentId}/${revision}/${what}`
-    const drop = (key: string, entry: Held) => {
-      held.delete(key)
+    const drop = (key: string, entry: Snapshot) => {
+      snapshots.delete(key)
       bytes -= entry.sealed.length
     }
 
-    const find = (key: string, now: number): Answer | undefined => {
-      const entry = held.get(key)
+    const find = <A>(key: string, now: number): Answer<A> | undefined => {
+      const entry = snapshots.get(key)
       if (entry === undefined) return undefined
       if (now >= entry.heldUntil) {
         drop(key, entry)
@@ -55,16 +72,18 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
         drop(key, entry)
         return undefined
       }
-      held.delete(key)
-      held.set(key, entry)
-      return { revision: entry.revision, body: opened.value, keys: entry.keys }
+      snapshots.delete(key)
+      snapshots.set(key, entry)
+      // The bytes are what `encoded` made of an A: `key` names the question, and with it the type of its answer.
+      const value = () => JSON.parse(Buffer.from(opened.value).toString()) as A
+      return { revision: entry.revision, keys: entry.keys, bytes: opened.value, value }
     }
 
-    const keep = (environmentId: string, what: string, answer: Answer, now: number) => {
+    const keep = (environmentId: string, what: string, answer: Answer<unknown>, now: number) => {
       const key = name(environmentId, answer.revision, what)
-      if (answer.body.length > capacity / 4 || held.has(key)) return
-      const sealed = cipher.seal(answer.body, Buffer.from(key))
-      held.set(key, {
+      if (answer.bytes.length > capacity / 4 || snapshots.has(key)) return
+      const sealed = cipher.seal(answer.bytes, Buffer.from(key))
+      snapshots.set(key, {
         environmentId,
         revision: answer.revision,
         keys: answer.keys,
@@ -72,7 +91,7 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
         heldUntil: now + timeToLive
       })
       bytes += sealed.length
-      for (const [oldest, entry] of held) {
+      for (const [oldest, entry] of snapshots) {
         if (bytes <= capacity) break
         drop(oldest, entry)
       }
@@ -82,27 +101,29 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
      * The answer to `what` at `revision` or newer. One build per question at a time; the rest wait for it. A build that
      * finds a newer revision answers that one: it has read later than the caller's permit was issued.
      */
-    const get = <E, R>(
+    const get = <A, E, R>(
       environmentId: string,
       revision: number,
       what: string,
-      build: Effect.Effect<Answer, E, R>
-    ): Effect.Effect<Answer, E, R> =>
+      build: Effect.Effect<Built<A>, E, R>
+    ): Effect.Effect<Answer<A>, E, R> =>
       Effect.gen(function* () {
         const key = name(environmentId, revision, what)
-        const found = find(key, yield* Clock.currentTimeMillis)
+        const found = find<A>(key, yield* Clock.currentTimeMillis)
         Metrics.snapshotLookedUp(found !== undefined)
         if (found !== undefined) return found
-        const underWay = pending.get(key) as Deferred.Deferred<Answer, E> | undefined
-        // A builder that was interrupted (its client went away) leaves the question to whoever waits.
-        if (underWay !== undefined) {
-          const exit = yield* Effect.exit(Deferred.await(underWay))
+        // `key` names the question, and with it the types of its answer and of its failure.
+        const other = pending.get(key) as Deferred.Deferred<Answer<A>, E> | undefined
+        // A builder that was interrupted (its client went away) leaves the question to the next that waits.
+        if (other !== undefined) {
+          const exit = yield* Effect.exit(Deferred.await(other))
           if (!Exit.isInterrupted(exit)) return yield* exit
           return yield* get(environmentId, revision, what, build)
         }
-        const answer = yield* Deferred.make<Answer, E>()
-        pending.set(key, answer as Deferred.Deferred<Answer, unknown>)
+        const answer = yield* Deferred.make<Answer<A>, E>()
+        pending.set(key, answer as Deferred.Deferred<Answer<unknown>, unknown>)
         return yield* build.pipe(
+          Effect.map(encoded),
           Effect.tap((made) => Effect.map(Clock.currentTimeMillis, (now) => keep(environmentId, what, made, now))),
           Effect.onExit((exit) => {
             pending.delete(key)
@@ -114,7 +135,7 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
     /** Drops what is held of an environment: it changed or is gone. */
     const forget = (environmentId: string) =>
       Effect.sync(() => {
-        for (const [key, entry] of held) if (entry.environmentId === environmentId) drop(key, entry)
+        for (const [key, entry] of snapshots) if (entry.environmentId === environmentId) drop(key, entry)
       })
 
     return { get, forget } as const

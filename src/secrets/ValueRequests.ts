@@ -7,29 +7,45 @@ import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import { GrantAlreadyDecided, GrantNotFound, SecretAlreadyExists, SecretNotFound } from "#schema/Errors.ts"
-import type { EnvironmentId, ProjectId, SecretId, TeamId, UserId } from "#schema/Ids.ts"
-import type { CredentialKind } from "#schema/Scopes.ts"
-import type { EnvironmentSlug, SecretKey, SecretText } from "#schema/Values.ts"
+import {
+  EnvironmentIdOut,
+  type ProjectId,
+  ProjectIdOut,
+  type SecretId,
+  SecretIdOut,
+  TeamIdOut,
+  type UserId,
+  UserIdOut
+} from "#schema/Ids.ts"
+import { CredentialKind } from "#schema/Scopes.ts"
+import { EnvironmentSlug, SecretKey, type SecretText } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
+import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { base62, Crypto } from "#src/crypto/Crypto.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import { type Policy as Limit, RateLimiter } from "#src/limits/RateLimiter.ts"
+import { days } from "#src/Days.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
-import { decideWrite, resultOf } from "./Secrets.ts"
-import { SecretStore } from "./SecretStore.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+import * as SecretRows from "./SecretRows.ts"
+import { SecretWrites } from "./SecretWrites.ts"
+import * as ValueSource from "./ValueSource.ts"
+import { onlySecret, type Transaction } from "./WriteTransaction.ts"
 
 export const lifetimeMillis = 600_000
 /** New requests of one credential: each costs a person's attention. */
 const requestPolicy: Limit = [{ limit: 30, millis: 600_000 }]
-/** The page's address says nothing and opens nothing by itself: it needs a signed-in person who may write there. */
+/** The address of the page opens nothing by itself: the page needs a signed-in person who may write there. */
 const codeLength = 24
 
-export interface Ask {
+export interface RequestedSecret {
   readonly projectId: ProjectId
   readonly environment: string
   readonly key: string
@@ -37,35 +53,38 @@ export interface Ask {
   readonly replace?: boolean
 }
 
-export type Standing =
+export type RequestState =
   | { readonly status: "stored"; readonly id: SecretId; readonly key: string; readonly version: number }
   | { readonly status: "declined" }
   | { readonly status: "pending"; readonly requestId: string; readonly code: string; readonly expiresAt: Date }
 
-interface Row {
-  readonly id: string
-  readonly code: string
-  readonly credentialId: string
-  readonly askedBy: { readonly kind: CredentialKind; readonly name: string | null }
-  readonly userId: UserId | null
-  readonly teamId: TeamId
-  readonly projectId: ProjectId
-  readonly projectName: string
-  readonly environmentId: EnvironmentId
-  readonly environment: EnvironmentSlug
-  readonly key: SecretKey
-  readonly note: string | null
-  readonly replace: boolean
-  readonly status: "pending" | "stored" | "declined"
-  readonly secretId: SecretId | null
-  readonly version: number | null
-  readonly createdAt: Date
-  readonly expiresAt: Date
-}
+const Status = Schema.Literal("pending", "stored", "declined")
+const RequestRow = Schema.Struct({
+  id: Schema.String,
+  code: Schema.String,
+  credentialId: Schema.String,
+  askedBy: Schema.Struct({ kind: CredentialKind, name: Schema.NullOr(Schema.String) }),
+  userId: Schema.NullOr(UserIdOut),
+  teamId: TeamIdOut,
+  projectId: ProjectIdOut,
+  projectName: Schema.String,
+  environmentId: EnvironmentIdOut,
+  environment: EnvironmentSlug,
+  key: SecretKey,
+  note: Schema.NullOr(Schema.String),
+  replace: Schema.Boolean,
+  status: Status,
+  secretId: Schema.NullOr(SecretIdOut),
+  version: Schema.NullOr(Schema.Number),
+  createdAt: Schema.DateFromSelf,
+  expiresAt: Schema.DateFromSelf
+})
+type RequestRow = typeof RequestRow.Type
+const StatusRow = Schema.Struct({ id: Schema.String, status: Status })
 
 /** What the page shows. */
-export type Shown = Pick<
-  Row,
+export type ValueRequest = Pick<
+  RequestRow,
   | "code"
   | "askedBy"
   | "projectId"
@@ -78,7 +97,17 @@ export type Shown = Pick<
   | "expiresAt"
 >
 
-const standingOf = (row: Row): Standing => {
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly access: Access
+  readonly audit: Audit
+  readonly crypto: Crypto
+  readonly bus: EventBus["Type"]
+  readonly limiter: RateLimiter
+  readonly writes: SecretWrites
+}
+
+const stateOf = (row: RequestRow): RequestState => {
   if (row.status === "stored" && row.secretId !== null && row.version !== null) {
     return { status: "stored", id: row.secretId, key: row.key, version: row.version }
   }
@@ -90,195 +119,215 @@ const topic = (id: string) => `value:${id}`
 /** Something that this credential asked for was answered. */
 export const answersTopic = (credentialId: string) => `values:${credentialId}`
 
-export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/ValueRequests", {
-  scoped: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const access = yield* Access
-    const audit = yield* Audit
-    const crypto = yield* Crypto
-    const bus = yield* EventBus
-    const limiter = yield* RateLimiter
-    const store = yield* SecretStore
+const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal(`
+    v.id, v.code, v.credential_id, v.asked_by, v.user_id, v.team_id, v.project_id, p.name AS project_name,
+    v.environment_id, e.slug AS environment, v.key, v.note, v.replace, v.status, v.secret_id, v.version, v.created_at,
+    v.expires_at
+    FROM value_requests v
+    JOIN environments e ON e.id = v.environment_id AND e.deleted_at IS NULL
+    JOIN projects p ON p.id = v.project_id AND p.deleted_at IS NULL`)
 
-    const columns = sql.literal(`
-      v.id, v.code, v.credential_id, v.asked_by, v.user_id, v.team_id, v.project_id, p.name AS project_name,
-      v.environment_id, e.slug AS environment, v.key, v.note, v.replace, v.status, v.secret_id, v.version, v.created_at,
-      v.expires_at
-      FROM value_requests v
-      JOIN environments e ON e.id = v.environment_id AND e.deleted_at IS NULL
-      JOIN projects p ON p.id = v.project_id AND p.deleted_at IS NULL`)
+/** The answer goes to the asking credential once; until then the same question finds it. */
+const reported = Effect.fnUntraced(function* ({ sql }: Needs, row: RequestRow) {
+  if (row.status !== "pending") {
+    yield* Rows.run(sql`UPDATE value_requests SET reported_at = ${yield* DateTime.nowAsDate} WHERE id = ${row.id}`)
+  }
+  return stateOf(row)
+})
 
-    /** The answer goes to the asking credential once; until then the same question finds it. */
-    const reported = Effect.fnUntraced(function* (row: Row) {
-      if (row.status !== "pending") {
-        yield* sql`UPDATE value_requests SET reported_at = ${yield* DateTime.nowAsDate} WHERE id = ${row.id}`
-      }
-      return standingOf(row)
-    })
+/** The same question of the same credential, as long as its answer was not reported. */
+const earlierRequest = (
+  { sql }: Needs,
+  { caller, target }: EnvironmentPermit<"secrets:write">,
+  at: { readonly key: string; readonly replace: boolean; readonly now: number }
+) =>
+  Rows.findOne(
+    RequestRow,
+    sql`
+      SELECT ${columns(sql)}
+      WHERE v.credential_id = ${caller.credentialId} AND v.environment_id = ${target.environmentId} AND v.key = ${at.key}
+        AND v.replace = ${at.replace} AND v.expires_at > ${new Date(at.now)} AND v.reported_at IS NULL
+      ORDER BY v.created_at DESC LIMIT 1`
+  )
 
-    /**
-     * Asks, or finds what became of the same question of this credential. Whoever asks must be allowed to write the
-     * secret; whoever answers is checked again, as the person they are.
-     */
-    const ask = Effect.fn("ValueRequests.ask")(function* (at: Ask) {
-      const { key, note = null, replace = false } = at
-      const permit = yield* access.environment("secrets:write", at, { audit: "secret.request", keys: [key] })
-      const { caller, target } = permit
-      const now = yield* Clock.currentTimeMillis
-      const rows = yield* Effect.orDie(sql<Row>`
-        SELECT ${columns}
-        WHERE v.credential_id = ${caller.credentialId} AND v.environment_id = ${target.environmentId} AND v.key = ${key}
-          AND v.replace = ${replace} AND v.expires_at > ${new Date(now)} AND v.reported_at IS NULL
-        ORDER BY v.created_at DESC LIMIT 1`)
-      if (rows.length > 0) return yield* Effect.orDie(reported(rows[0]))
-      const live = yield* store.graph(permit)
-      if (!replace && live.some((secret) => secret.key === key)) return yield* new SecretAlreadyExists({ field: "key" })
-      yield* limiter.take(`value-requests:${caller.credentialId}`, requestPolicy)
-      const id = yield* crypto.uuid
-      const code = yield* crypto.randomText(base62, codeLength)
-      const expiresAt = new Date(now + lifetimeMillis)
-      yield* Effect.orDie(
-        sql.withTransaction(
-          Effect.gen(function* () {
-            yield* sql`INSERT INTO value_requests ${sql.insert({
-              id,
-              code,
-              credential_id: caller.credentialId,
-              asked_by: JSON.stringify({ kind: caller.kind, name: caller.name }),
-              user_id: caller.user?.id ?? null,
-              team_id: target.teamId,
-              project_id: target.projectId,
-              environment_id: target.environmentId,
-              key,
-              note,
-              replace,
-              status: "pending",
-              created_at: new Date(now),
-              expires_at: expiresAt
-            })}`
-            yield* audit.append(permit.event({ keys: [key], target: { type: "value_request", id, name: key } }))
-          })
-        )
-      )
-      const standing: Standing = { status: "pending", requestId: id, code, expiresAt }
-      return standing
-    })
+/**
+ * Asks, or finds what became of the same question of this credential. The asking credential must be allowed to write the
+ * secret; the person who answers is checked again, with their own rights.
+ */
+const ask = Effect.fn("ValueRequests.ask")(function* (needs: Needs, at: RequestedSecret) {
+  const { access, audit, crypto, limiter, sql } = needs
+  const { key, note = null, replace = false } = at
+  const permit = yield* access.environment("secrets:write", at, { audit: "secret.request", keys: [key] })
+  const { caller, target } = permit
+  const now = yield* Clock.currentTimeMillis
+  const earlier = yield* earlierRequest(needs, permit, { key, replace, now })
+  if (earlier !== undefined) return yield* reported(needs, earlier)
+  if (!replace && (yield* SecretRows.isLive(sql, permit, key))) return yield* new SecretAlreadyExists({ field: "key" })
+  yield* limiter.take(`value-requests:${caller.credentialId}`, requestPolicy)
+  const id = yield* crypto.uuid
+  const code = yield* crypto.randomText(base62, codeLength)
+  const expiresAt = new Date(now + lifetimeMillis)
+  const insert = Rows.run(
+    sql`INSERT INTO value_requests ${sql.insert({
+      id,
+      code,
+      credential_id: caller.credentialId,
+      asked_by: JSON.stringify({ kind: caller.kind, name: caller.name }),
+      user_id: caller.user?.id ?? null,
+      team_id: target.teamId,
+      project_id: target.projectId,
+      environment_id: target.environmentId,
+      key,
+      note,
+      replace,
+      status: "pending",
+      created_at: new Date(now),
+      expires_at: expiresAt
+    })}`
+  )
+  const event = permit.event({ keys: [key], target: { type: "value_request", id, name: key } })
+  yield* Effect.orDie(sql.withTransaction(Effect.zipRight(insert, audit.append(event))))
+  const pending: RequestState = { status: "pending", requestId: id, code, expiresAt }
+  return pending
+})
 
-    const own = (requestId: string, caller: Caller) =>
-      Effect.map(
-        sql<Row>`SELECT ${columns} WHERE v.id = ${requestId} AND v.credential_id = ${caller.credentialId}`,
-        (rows): Row | undefined => rows[0]
-      )
+const ownRequest = ({ sql }: Needs, requestId: string, caller: Caller) =>
+  Rows.findOne(
+    RequestRow,
+    sql`SELECT ${columns(sql)} WHERE v.id = ${requestId} AND v.credential_id = ${caller.credentialId}`
+  )
 
-    /** What became of a request of this credential, waiting up to `millis` for a decision. */
-    const outcome = Effect.fn("ValueRequests.outcome")(function* (requestId: string, millis: number) {
-      const caller = yield* CurrentCaller
-      const decided = Stream.unwrapScoped(
-        Effect.map(bus.subscribe(topic(requestId)), (notified) =>
-          Stream.merge(notified, Stream.fromSchedule(Schedule.spaced("3 seconds"))).pipe(
-            (later) => Stream.concat(Stream.succeed(undefined), later),
-            Stream.mapEffect(() => own(requestId, caller)),
-            Stream.takeUntil((row) => row === undefined || row.status !== "pending"),
-            Stream.interruptAfter(millis)
-          )
-        )
-      )
-      yield* Effect.orDie(Stream.runDrain(decided))
-      const row = yield* Effect.orDie(own(requestId, caller))
-      if (row === undefined) return yield* new GrantNotFound()
-      return yield* Effect.orDie(reported(row))
-    })
-
-    /** A request that this person may answer; anything else is not there. */
-    const visible = Effect.fnUntraced(function* (code: string) {
-      const caller = yield* CurrentCaller
-      const rows = yield* Effect.orDie(sql<Row>`SELECT ${columns} WHERE v.code = ${code}`)
-      const row: Row | undefined = rows[0]
-      const user = caller.user
-      if (row === undefined || user === null) return yield* new GrantNotFound()
-      // Another person's agent asks: a page that somebody was lured to does nothing (MCP elicitation, phishing).
-      if (row.userId !== null && row.userId !== user.id) return yield* new GrantNotFound()
-      if (!Policy.environmentVisible(caller, row)) return yield* new GrantNotFound()
-      if (row.status !== "pending") return yield* new GrantAlreadyDecided()
-      if (row.expiresAt.getTime() <= (yield* Clock.currentTimeMillis)) return yield* new GrantNotFound()
-      return { row, user }
-    })
-
-    const show = Effect.fn("ValueRequests.show")(function* (code: string) {
-      const { row } = yield* visible(code)
-      const shown: Shown = row
-      return shown
-    })
-
-    /** Takes the request, if it is still open: of two parallel answers one is stored. */
-    const decide = Effect.fnUntraced(function* (row: Row, userId: UserId, status: "stored" | "declined") {
-      const now = yield* DateTime.nowAsDate
-      const taken = yield* Effect.orDie(sql`
-        UPDATE value_requests SET status = ${status}, decided_at = ${now}, decided_by = ${userId}
-        WHERE id = ${row.id} AND status = 'pending' AND expires_at > ${now} RETURNING id`)
-      if (taken.length === 0) return yield* new GrantAlreadyDecided()
-    })
-
-    const tell = (row: Row) =>
-      Effect.forEach(
-        [topic(row.id), answersTopic(row.credentialId)],
-        (one) => Effect.catchAllDefect(bus.publish(one), () => Effect.void),
-        { discard: true }
-      )
-
-    /** Of these requests: which were answered, and which wait for a person. Others can be neither any more. */
-    const standings = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
-      const rows = yield* sql<Pick<Row, "id" | "status">>`
-        SELECT id, status FROM value_requests
-        WHERE id = any(${ids}::uuid[]) AND (status <> 'pending' OR expires_at > ${yield* DateTime.nowAsDate})`
-      return {
-        answered: rows.filter(({ status }) => status !== "pending").map(({ id }) => id),
-        waiting: rows.filter(({ status }) => status === "pending").map(({ id }) => id)
-      }
-    }, Effect.orDie)
-
-    /** Stores the value as it was typed, in the person's name and with the person's rights. */
-    const provide = Effect.fn("ValueRequests.provide")(function* (code: string, value: SecretText) {
-      const { row, user } = yield* visible(code)
-      const place = { projectId: row.projectId, environment: row.environment }
-      const permit = yield* access.environment("secrets:write", place, { audit: "secret.create", keys: [row.key] })
-      const work = store.change(permit, (env) =>
-        Effect.gen(function* () {
-          yield* decide(row, user.id, "stored")
-          const existing = env.live.get(row.key)
-          if (existing !== undefined && !row.replace) return yield* new SecretAlreadyExists({ field: "key" })
-          const write = decideWrite({ kind: "literal", value }, undefined)
-          const { meta } = yield* resultOf(yield* env.commit(new Map([[row.key, write]]), () => "value"), row.key)
-          const action = existing === undefined ? "secret.create" : "secret.update"
-          yield* env.audit(permit.event({ audit: action, keys: [row.key] }))
-          yield* sql`
-            UPDATE value_requests SET secret_id = ${meta.id}, version = ${meta.version} WHERE id = ${row.id}`
-          return { id: meta.id, version: meta.version }
-        })
-      )
-      const stored = yield* store.outermost(permit.event({ keys: [row.key] }), work)
-      yield* tell(row)
-      return stored
-    })
-
-    const decline = Effect.fn("ValueRequests.decline")(function* (code: string) {
-      const { row, user } = yield* visible(code)
-      yield* decide(row, user.id, "declined")
-      yield* tell(row)
-    })
-
-    /** Requests are of no use to anybody a day after their end. */
-    yield* Housekeeping.every(
-      "1 hour",
-      Effect.flatMap(
-        Clock.currentTimeMillis,
-        (now) => sql`
-          DELETE FROM value_requests WHERE id IN
-            (SELECT id FROM value_requests WHERE expires_at < ${new Date(now - 86_400_000)} ORDER BY expires_at LIMIT 1000)`
+/** What became of a request of this credential, waiting up to `millis` for a decision. */
+const outcome = Effect.fn("ValueRequests.outcome")(function* (needs: Needs, requestId: string, millis: number) {
+  const caller = yield* CurrentCaller
+  const decided = Stream.unwrapScoped(
+    Effect.map(needs.bus.subscribe(topic(requestId)), (notified) =>
+      Stream.merge(notified, Stream.fromSchedule(Schedule.spaced("3 seconds"))).pipe(
+        (later) => Stream.concat(Stream.succeed(undefined), later),
+        Stream.mapEffect(() => ownRequest(needs, requestId, caller)),
+        Stream.takeUntil((row) => row === undefined || row.status !== "pending"),
+        Stream.interruptAfter(millis)
       )
     )
+  )
+  yield* Effect.orDie(Stream.runDrain(decided))
+  const row = yield* ownRequest(needs, requestId, caller)
+  if (row === undefined) return yield* new GrantNotFound()
+  return yield* reported(needs, row)
+})
 
-    return { ask, outcome, standings, show, provide, decline } as const
+/** A request that this person may answer; any other is told as not found. */
+const visible = Effect.fnUntraced(function* ({ sql }: Needs, code: string) {
+  const caller = yield* CurrentCaller
+  const row = yield* Rows.findOne(RequestRow, sql`SELECT ${columns(sql)} WHERE v.code = ${code}`)
+  const user = caller.user
+  if (row === undefined || user === null) return yield* new GrantNotFound()
+  // Another person's agent asks: a page that somebody was lured to does nothing (MCP elicitation, phishing).
+  if (row.userId !== null && row.userId !== user.id) return yield* new GrantNotFound()
+  if (!Policy.environmentVisible(caller, row)) return yield* new GrantNotFound()
+  if (row.status !== "pending") return yield* new GrantAlreadyDecided()
+  if (row.expiresAt.getTime() <= (yield* Clock.currentTimeMillis)) return yield* new GrantNotFound()
+  return { row, user }
+})
+
+const show = Effect.fn("ValueRequests.show")(function* (needs: Needs, code: string) {
+  const { row } = yield* visible(needs, code)
+  const request: ValueRequest = row
+  return request
+})
+
+/** Takes the request, if it is still open: of two parallel answers one is stored. */
+const decide = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  row: RequestRow,
+  userId: UserId,
+  status: "stored" | "declined"
+) {
+  const now = yield* DateTime.nowAsDate
+  const taken = yield* Rows.exists(sql`
+    UPDATE value_requests SET status = ${status}, decided_at = ${now}, decided_by = ${userId}
+    WHERE id = ${row.id} AND status = 'pending' AND expires_at > ${now} RETURNING id`)
+  if (!taken) return yield* new GrantAlreadyDecided()
+})
+
+const announce = ({ bus }: Needs, row: RequestRow) =>
+  Effect.forEach(
+    [topic(row.id), answersTopic(row.credentialId)],
+    (one) => Effect.catchAllDefect(bus.publish(one), () => Effect.void),
+    { discard: true }
+  )
+
+/** Of these requests: which were answered, and which wait for a person. Others can be neither any more. */
+const states = Effect.fnUntraced(function* ({ sql }: Needs, ids: ReadonlyArray<string>) {
+  const now = yield* DateTime.nowAsDate
+  const rows = yield* Rows.findAll(
+    StatusRow,
+    sql`
+      SELECT id, status FROM value_requests
+      WHERE id = any(${ids}::uuid[]) AND (status <> 'pending' OR expires_at > ${now})`
+  )
+  return {
+    answered: rows.filter(({ status }) => status !== "pending").map(({ id }) => id),
+    waiting: rows.filter(({ status }) => status === "pending").map(({ id }) => id)
+  }
+})
+
+/** Stores the value as it was typed, in the person's name and with the person's rights. */
+const provide = Effect.fn("ValueRequests.provide")(function* (needs: Needs, code: string, value: SecretText) {
+  const { row, user } = yield* visible(needs, code)
+  const at = { projectId: row.projectId, environment: row.environment }
+  const permit = yield* needs.access.environment("secrets:write", at, { audit: "secret.create", keys: [row.key] })
+  const changes = Effect.fnUntraced(function* ({ live }: Transaction) {
+    yield* decide(needs, row, user.id, "stored")
+    if (live.has(row.key) && !row.replace) return yield* new SecretAlreadyExists({ field: "key" })
+    return new Map([[row.key, ValueSource.requested({ kind: "literal", value })(undefined)]])
+  })
+  const stored = yield* needs.writes.write(permit, changes, {
+    keys: [row.key],
+    field: () => "value",
+    entries: ({ transaction }) => [
+      permit.event({ audit: transaction.live.has(row.key) ? "secret.update" : "secret.create", keys: [row.key] })
+    ],
+    answer: Effect.fnUntraced(function* (written) {
+      const { id, version } = yield* onlySecret(written)
+      yield* Rows.run(needs.sql`
+        UPDATE value_requests SET secret_id = ${id}, version = ${version} WHERE id = ${row.id}`)
+      return { id, version }
+    })
+  })
+  yield* announce(needs, row)
+  return stored
+})
+
+const decline = Effect.fn("ValueRequests.decline")(function* (needs: Needs, code: string) {
+  const { row, user } = yield* visible(needs, code)
+  yield* decide(needs, row, user.id, "declined")
+  yield* announce(needs, row)
+})
+
+/** Requests are removed a day after their end. */
+const purge = ({ sql }: Needs) =>
+  Effect.flatMap(
+    Clock.currentTimeMillis,
+    (now) => sql`
+      DELETE FROM value_requests WHERE id IN
+        (SELECT id FROM value_requests WHERE expires_at < ${new Date(now - days(1))} ORDER BY expires_at LIMIT 1000)`
+  )
+
+export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/ValueRequests", {
+  scoped: Effect.gen(function* () {
+    const needs: Needs = {
+      sql: yield* SqlClient.SqlClient,
+      access: yield* Access,
+      audit: yield* Audit,
+      crypto: yield* Crypto,
+      bus: yield* EventBus,
+      limiter: yield* RateLimiter,
+      writes: yield* SecretWrites
+    }
+    yield* Housekeeping.every("1 hour", purge(needs))
+    return methods(needs, { ask, outcome, states, show, provide, decline })
   })
 }) {}
 

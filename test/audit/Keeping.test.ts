@@ -18,7 +18,6 @@ import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { chain, genesis } from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
 import * as TrailWorld from "./TrailWorld.ts"
 
@@ -333,7 +332,7 @@ layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const secrets = yield* Secrets
+        const secrets = yield* Fixtures.secrets
         const seal = yield* AuditSeal
         const world = yield* Fixtures.world()
         const place = { projectId: world.projectId, environment: world.development }

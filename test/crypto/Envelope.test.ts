@@ -3,7 +3,6 @@ import { gcm } from "@noble/ciphers/aes.js"
 import { xchacha20poly1305 } from "@noble/ciphers/chacha.js"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
-import * as Redacted from "effect/Redacted"
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto"
 import { readFileSync } from "node:fs"
 import type { ValueContext } from "#src/crypto/Envelope.ts"
@@ -60,7 +59,7 @@ const algorithms = {
 for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
   describe(`the box of a value, ${cipher}`, () => {
     const algorithm = algorithms[cipher]
-    const sealValue = (key: KeyObject, at: ValueContext, plaintext: Redacted.Redacted<string>, salt: Uint8Array) =>
+    const sealValue = (key: KeyObject, at: ValueContext, plaintext: string, salt: Uint8Array) =>
       Envelope.sealValue(key, at, plaintext, salt, cipher)
 
     it("matches the published vectors", () => {
@@ -68,10 +67,10 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
       assert.isAtLeast(ours.length, 5)
       for (const { box, context, key, plaintext, salt } of ours) {
         const dataKey = keyOf(Buffer.from(key, "hex"))
-        const sealed = sealValue(dataKey, context, Redacted.make(plaintext), Buffer.from(salt, "hex"))
+        const sealed = sealValue(dataKey, context, plaintext, Buffer.from(salt, "hex"))
         assert.strictEqual(sealed.toString("hex"), box)
         const opened = Envelope.openValue(dataKey, context, Buffer.from(box, "hex"))
-        assert.strictEqual(Redacted.value(Either.getOrThrow(opened)), plaintext)
+        assert.strictEqual(Either.getOrThrow(opened), plaintext)
       }
     })
 
@@ -106,7 +105,7 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
             .encrypt(Buffer.from(plaintext))
           const commitment = material.subarray(nonceEnd, nonceEnd + 32)
           const expected = Buffer.concat([Buffer.from([1, algorithm.byte]), salt, commitment, sealed])
-          const box = sealValue(keyOf(key), at, Redacted.make(plaintext), salt)
+          const box = sealValue(keyOf(key), at, plaintext, salt)
           assert.strictEqual(box.toString("hex"), expected.toString("hex"))
         })
       )
@@ -115,9 +114,9 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
     it("opens to what was sealed, and is overhead bytes longer", () => {
       FastCheck.assert(
         FastCheck.property(bytes(32), salts, contexts, text, (key, salt, at, plaintext) => {
-          const box = sealValue(keyOf(key), at, Redacted.make(plaintext), salt)
+          const box = sealValue(keyOf(key), at, plaintext, salt)
           assert.strictEqual(box.length, Buffer.byteLength(plaintext) + Envelope.overhead)
-          assert.strictEqual(Redacted.value(Either.getOrThrow(Envelope.openValue(keyOf(key), at, box))), plaintext)
+          assert.strictEqual(Either.getOrThrow(Envelope.openValue(keyOf(key), at, box)), plaintext)
         })
       )
     })
@@ -125,14 +124,14 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
     it("keeps a byte order mark, a NUL, an empty text and 65536 astral characters", () => {
       const key = keyOf(Buffer.alloc(32, 1))
       for (const plaintext of ["\ufeffx", "a\u0000b", "", "\u{1f512}".repeat(65_536)]) {
-        const box = sealValue(key, sample, Redacted.make(plaintext), Buffer.alloc(32, 2))
-        assert.strictEqual(Redacted.value(Either.getOrThrow(Envelope.openValue(key, sample, box))), plaintext)
+        const box = sealValue(key, sample, plaintext, Buffer.alloc(32, 2))
+        assert.strictEqual(Either.getOrThrow(Envelope.openValue(key, sample, box)), plaintext)
       }
     })
 
     it("is refused with any single bit flipped", () => {
       const key = keyOf(Buffer.alloc(32, 1))
-      const box = sealValue(key, sample, Redacted.make("postgres://localhost"), Buffer.alloc(32, 2))
+      const box = sealValue(key, sample, "postgres://localhost", Buffer.alloc(32, 2))
       for (let bit = 0; bit < box.length * 8; bit++) {
         const changed = Buffer.from(box)
         changed[bit >> 3] ^= 1 << (bit & 7)
@@ -142,7 +141,7 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
 
     it("is refused when cut short or made longer", () => {
       const key = keyOf(Buffer.alloc(32, 1))
-      const box = sealValue(key, sample, Redacted.make("value"), Buffer.alloc(32, 2))
+      const box = sealValue(key, sample, "value", Buffer.alloc(32, 2))
       for (let length = 0; length < box.length; length++) {
         assert.isTrue(refuses(Envelope.openValue(key, sample, box.subarray(0, length))), `${length} bytes`)
       }
@@ -152,7 +151,7 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
     it("is refused with any field of its context changed", () => {
       FastCheck.assert(
         FastCheck.property(bytes(32), salts, contexts, text, (key, salt, at, plaintext) => {
-          const box = sealValue(keyOf(key), at, Redacted.make(plaintext), salt)
+          const box = sealValue(keyOf(key), at, plaintext, salt)
           const changes: ReadonlyArray<Partial<ValueContext>> = [
             { teamId: another(at.teamId) },
             { projectId: another(at.projectId) },
@@ -177,9 +176,7 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
           FastCheck.array(FastCheck.tuple(FastCheck.uuid(), FastCheck.nat(3), salts), { minLength: 2, maxLength: 8 }),
           (key, rows) => {
             const at = (secretId: string, n: number): ValueContext => ({ ...sample, secretId, key: `KEY_${n}` })
-            const boxes = rows.map(([id, n, salt]) =>
-              sealValue(keyOf(key), at(id, n), Redacted.make("the same text"), salt)
-            )
+            const boxes = rows.map(([id, n, salt]) => sealValue(keyOf(key), at(id, n), "the same text", salt))
             for (const [i, box] of boxes.entries()) {
               for (const [j, [id, n]] of rows.entries()) {
                 const same = rows[i][0] === id && rows[i][1] === n
@@ -195,7 +192,7 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
       FastCheck.assert(
         FastCheck.property(bytes(32), bytes(32), salts, (key, other, salt) => {
           FastCheck.pre(!Buffer.from(key).equals(other))
-          const box = sealValue(keyOf(key), sample, Redacted.make("value"), salt)
+          const box = sealValue(keyOf(key), sample, "value", salt)
           assert.isTrue(refuses(Envelope.openValue(keyOf(other), sample, box)))
         })
       )
@@ -204,8 +201,8 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
     it("commits to its key: with the right ciphertext and another key's commitment it is refused, and the other way round", () => {
       const [key, other] = [keyOf(Buffer.alloc(32, 1)), keyOf(Buffer.alloc(32, 2))]
       const salt = Buffer.alloc(32, 3)
-      const mine = sealValue(key, sample, Redacted.make("value"), salt)
-      const theirs = sealValue(other, sample, Redacted.make("value"), salt)
+      const mine = sealValue(key, sample, "value", salt)
+      const theirs = sealValue(other, sample, "value", salt)
       const commitments = { from: 34, to: 66 }
       const crossed = Buffer.from(mine)
       theirs.copy(crossed, commitments.from, commitments.from, commitments.to)
@@ -218,20 +215,20 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
 
     it("is refused, not crashed on, when a tampered row makes the context longer than HKDF takes", () => {
       const key = keyOf(Buffer.alloc(32, 1))
-      const box = sealValue(key, sample, Redacted.make("value"), Buffer.alloc(32, 2))
+      const box = sealValue(key, sample, "value", Buffer.alloc(32, 2))
       assert.isTrue(refuses(Envelope.openValue(key, { ...sample, key: "A".repeat(5_000) }, box)))
     })
 
     it("takes the longest key name of the contract", () => {
       const key = keyOf(Buffer.alloc(32, 1))
       const at = { ...sample, key: "A".repeat(255), version: Number.MAX_SAFE_INTEGER }
-      const box = sealValue(key, at, Redacted.make("value"), Buffer.alloc(32, 2))
-      assert.strictEqual(Redacted.value(Either.getOrThrow(Envelope.openValue(key, at, box))), "value")
+      const box = sealValue(key, at, "value", Buffer.alloc(32, 2))
+      assert.strictEqual(Either.getOrThrow(Envelope.openValue(key, at, box)), "value")
     })
 
     it("holds neither the plaintext nor the key", () => {
       const secret = Buffer.alloc(32, "key!")
-      const box = sealValue(keyOf(secret), sample, Redacted.make("marker-7d1f"), Buffer.alloc(32, 2))
+      const box = sealValue(keyOf(secret), sample, "marker-7d1f", Buffer.alloc(32, 2))
       assert.isFalse(box.includes("marker-7d1f"))
       assert.isFalse(box.includes(secret.subarray(0, 8)))
     })
@@ -240,13 +237,13 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
 describe("boxes of two algorithms", () => {
   const key = keyOf(Buffer.alloc(32, 1))
   const salt = Buffer.alloc(32, 2)
-  const box = (cipher: Envelope.CipherName) => Envelope.sealValue(key, sample, Redacted.make("value"), salt, cipher)
+  const box = (cipher: Envelope.CipherName) => Envelope.sealValue(key, sample, "value", salt, cipher)
 
   it("open side by side, and a new value is sealed by XChaCha20-Poly1305 unless something else is asked for", () => {
     for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const) {
-      assert.strictEqual(Redacted.value(Either.getOrThrow(Envelope.openValue(key, sample, box(cipher)))), "value")
+      assert.strictEqual(Either.getOrThrow(Envelope.openValue(key, sample, box(cipher))), "value")
     }
-    const byDefault = Envelope.sealValue(key, sample, Redacted.make("value"), salt)
+    const byDefault = Envelope.sealValue(key, sample, "value", salt)
     assert.isTrue(byDefault.equals(box("xchacha20-poly1305")))
   })
 

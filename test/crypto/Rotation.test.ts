@@ -11,7 +11,6 @@ import * as TestClock from "effect/TestClock"
 import { randomBytes } from "node:crypto"
 import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
-import type { InjectedSecrets } from "#schema/SecretsApi.ts"
 import { SecretKey } from "#schema/Values.ts"
 import { VaultUnavailable } from "#schema/Vault.ts"
 import { Access } from "#src/access/Access.ts"
@@ -24,13 +23,10 @@ import { Rotation } from "#src/crypto/Rotation.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import * as Vault from "#src/crypto/Vault.ts"
-import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Idempotency } from "#src/secrets/Idempotency.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
-import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
-import { world, type World } from "#test/support/Fixtures.ts"
+import { secrets as fixtureSecrets, secretServices, world, type World } from "#test/support/Fixtures.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
 const newKey = () => RootKey.rootKey(RootKey.secretKeyFrom(randomBytes(32)))
@@ -61,12 +57,7 @@ const vault = Layer.effect(
   })
 )
 
-const app = Layer.mergeAll(Secrets.Default, Rotation.Default, SealingKeys.Default, ServiceKeys.Default).pipe(
-  Layer.provideMerge(
-    Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default).pipe(
-      Layer.provideMerge(RateLimiter.Default)
-    )
-  ),
+const app = Layer.mergeAll(secretServices, Rotation.Default, ServiceKeys.Default).pipe(
   Layer.provideMerge(Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)),
   Layer.provideMerge(Layer.mergeAll(Audit.Default, vault)),
   Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer)),
@@ -77,7 +68,7 @@ const silent = () => Effect.void
 const as = (caller: Caller) => Effect.provideService(CurrentCaller, caller)
 
 const write = (w: World, values: Readonly<Record<string, string>>, idempotencyKey?: string) =>
-  Effect.flatMap(Secrets, (secrets) =>
+  Effect.flatMap(fixtureSecrets, (secrets) =>
     secrets
       .createBulk(
         {
@@ -98,11 +89,8 @@ const readCold = (w: World) =>
   Effect.gen(function* () {
     yield* (yield* Snapshots).forget(w.developmentId)
     yield* (yield* DataKeys).forget(w.developmentId)
-    const secrets = yield* Secrets
-    const { body } = yield* secrets
-      .inject({ projectId: w.projectId, environment: w.development }, undefined)
-      .pipe(as(w.owner))
-    return (JSON.parse(new TextDecoder().decode(body)) as InjectedSecrets).values
+    const secrets = yield* fixtureSecrets
+    return yield* secrets.resolved({ projectId: w.projectId, environment: w.development }).pipe(as(w.owner))
   })
 
 const generations = (w: World) =>
@@ -277,7 +265,7 @@ layer(app)("rotation of data keys", (it) => {
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const rotation = yield* Rotation
-      const secrets = yield* Secrets
+      const secrets = yield* fixtureSecrets
       const w = yield* world()
       yield* write(w, { A: "1", B: "x-${A}", GONE: "g" })
       yield* write(w, { A: "2" })

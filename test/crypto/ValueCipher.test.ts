@@ -9,7 +9,6 @@ import * as TestClock from "effect/TestClock"
 import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
 import * as VaultLocal from "#layers/VaultLocal.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
-import type { InjectedSecrets } from "#schema/SecretsApi.ts"
 import { SecretKey } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
@@ -18,12 +17,7 @@ import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { type CipherName, ValueCipher } from "#src/crypto/Envelope.ts"
 import { Rotation } from "#src/crypto/Rotation.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
-import { RateLimiter } from "#src/limits/RateLimiter.ts"
-import { Idempotency } from "#src/secrets/Idempotency.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
-import { SecretStore } from "#src/secrets/SecretStore.ts"
-import { Snapshots } from "#src/secrets/Snapshots.ts"
-import { world, type World } from "#test/support/Fixtures.ts"
+import { secrets as fixtureSecrets, secretServices, world, type World } from "#test/support/Fixtures.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
 /** What all servers share. */
@@ -32,12 +26,7 @@ const shared = VaultLocal.layerMemory.pipe(Layer.provideMerge(Layer.mergeAll(Cry
 /** A server that has just started with this setting. */
 const server = (cipher: CipherName) =>
   Layer.fresh(
-    Layer.merge(Secrets.Default, Rotation.Default).pipe(
-      Layer.provideMerge(
-        Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default).pipe(
-          Layer.provideMerge(RateLimiter.Default)
-        )
-      ),
+    Layer.merge(secretServices, Rotation.Default).pipe(
       Layer.provideMerge(
         Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)
       ),
@@ -47,7 +36,7 @@ const server = (cipher: CipherName) =>
   )
 
 const write = (w: World, values: Readonly<Record<string, string>>) =>
-  Effect.flatMap(Secrets, (secrets) =>
+  Effect.flatMap(fixtureSecrets, (secrets) =>
     secrets
       .createBulk(
         {
@@ -63,9 +52,9 @@ const write = (w: World, values: Readonly<Record<string, string>>) =>
       .pipe(Effect.provideService(CurrentCaller, w.owner))
   )
 const read = (w: World) =>
-  Effect.flatMap(Secrets, (secrets) =>
+  Effect.flatMap(fixtureSecrets, (secrets) =>
     secrets.inject({ projectId: w.projectId, environment: w.development }, undefined).pipe(
-      Effect.map(({ body }) => (JSON.parse(new TextDecoder().decode(body)) as InjectedSecrets).values),
+      Effect.map(({ answer }) => answer?.value().values),
       Effect.provideService(CurrentCaller, w.owner)
     )
   )

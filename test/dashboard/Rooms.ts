@@ -13,8 +13,8 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { githubIssuer } from "#src/dashboard/RuleWords.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
+import * as Fixtures from "#test/support/Fixtures.ts"
 import * as World from "#test/support/World.ts"
 
 const slug = Schema.decodeSync(EnvironmentSlug)
@@ -34,7 +34,7 @@ export const write = (
   environment: string,
   entries: Readonly<Record<string, string>>
 ) =>
-  Effect.flatMap(Secrets, (secrets) =>
+  Effect.flatMap(Fixtures.secrets, (secrets) =>
     secrets.createBulk({
       projectId: project.id,
       environment: slug(environment),
@@ -80,7 +80,7 @@ export const furnished = Effect.gen(function* () {
   yield* World.project({ team, slug: "billing" })
   const session = yield* World.session(owner)
   const caller = yield* callerOf(session)
-  const secrets = yield* Secrets
+  const secrets = yield* Fixtures.secrets
   const invitations = yield* Invitations
   const rules = yield* Rules
   const webhooks = yield* Webhooks

@@ -7,18 +7,17 @@ import * as Redacted from "effect/Redacted"
 import * as TestClock from "effect/TestClock"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import type { SecretId } from "#schema/Ids.ts"
-import type { CreateSecret, InjectedSecrets, SecretWithValueList, UpdateSecret } from "#schema/SecretsApi.ts"
+import type { CreateSecret, InjectedSecrets, UpdateSecret } from "#schema/SecretsApi.ts"
 import { type SecretKind, SecretKey } from "#schema/Values.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
-import { secretsLayer, world, type World } from "#test/support/Fixtures.ts"
+import { secrets as fixtureSecrets, secretsLayer, world, type World } from "#test/support/Fixtures.ts"
 
 const key = (text: string) => SecretKey.make(text)
 const as = (caller: Caller) => Effect.provideService(CurrentCaller, caller)
 
 /** Verbs of the tests, in the development environment of a world. */
 const actor = (w: World, caller: Caller = w.owner) =>
-  Effect.map(Secrets, (secrets) => {
+  Effect.map(fixtureSecrets, (secrets) => {
     const at = { projectId: w.projectId, environment: w.development }
     const body = (text: { readonly value?: string; readonly source?: string; readonly kind?: SecretKind }) => ({
       ...(text.kind === undefined ? {} : { kind: text.kind }),
@@ -52,29 +51,31 @@ const actor = (w: World, caller: Caller = w.owner) =>
           )
           .pipe(as(caller)),
       values: (representation: "materialized" | "source" = "materialized") =>
-        secrets.inject({ ...at, representation }, undefined).pipe(
+        secrets.inject({ ...at, representation }).pipe(
           as(caller),
-          Effect.map(({ body }) => (JSON.parse(new TextDecoder().decode(body)) as InjectedSecrets).values)
+          Effect.map(({ answer }) => answer?.value().values ?? {})
         ),
       inject: (page: { readonly page?: number; readonly pageSize?: number }, ifNoneMatch?: string) =>
         secrets.inject({ ...at, ...page }, ifNoneMatch).pipe(
           as(caller),
-          Effect.map(({ body, etag }) => ({
-            etag,
-            body: body === undefined ? undefined : (JSON.parse(new TextDecoder().decode(body)) as InjectedSecrets)
-          }))
+          // The bytes are what a client gets; the value beside them must say the same.
+          Effect.map(({ answer, etag }) => {
+            const body = answer && (JSON.parse(new TextDecoder().decode(answer.bytes)) as InjectedSecrets)
+            assert.deepStrictEqual(answer?.value(), body)
+            return { etag, body }
+          })
         ),
       value: (name: string) =>
-        secrets.readValue({ ...at, key: key(name) }).pipe(
+        secrets.value({ ...at, key: key(name) }).pipe(
           as(caller),
-          Effect.map((bytes) => (JSON.parse(new TextDecoder().decode(bytes)) as { readonly value: string }).value)
+          Effect.map((answer) => answer.value().value)
         ),
       remove: (id: SecretId, disposition?: "flatten" | "cascade") => secrets.remove(id, disposition).pipe(as(caller)),
       deleteBulk: (ids: ReadonlyArray<SecretId>) => secrets.deleteBulk({ ...at, ids }).pipe(as(caller)),
       restore: (id: SecretId) => secrets.restore(id).pipe(as(caller)),
       rollback: (id: SecretId, version: number) => secrets.rollback(id, { version }).pipe(as(caller)),
       versions: (id: SecretId) => Effect.map(secrets.versions(id).pipe(as(caller)), (list) => list.items),
-      deleted: Effect.map(secrets.listDeleted(at).pipe(as(caller)), (list) => list.items),
+      deleted: Effect.map(secrets.deleted(at).pipe(as(caller)), (list) => list.items),
       list: secrets.list(at).pipe(as(caller)),
       graph: secrets.composition(at).pipe(as(caller))
     }
@@ -471,13 +472,13 @@ describe("Secrets", () => {
       Effect.gen(function* () {
         const w = yield* world()
         const me = yield* actor(w)
-        const secrets = yield* Secrets
+        const secrets = yield* fixtureSecrets
         const sql = yield* SqlClient.SqlClient
         yield* me.bulk({ A: "1", B: "2", X: "${Y}!", Y: "y", Z: "${X}?" })
         const page = (page: number, pageSize: number, representation?: "source") =>
-          secrets.listWithValues({ ...me.at, page, pageSize, ...(representation && { representation }) }).pipe(
+          secrets.withValues({ ...me.at, page, pageSize, ...(representation && { representation }) }).pipe(
             as(w.owner),
-            Effect.map((bytes) => JSON.parse(new TextDecoder().decode(bytes)) as SecretWithValueList),
+            Effect.map((answer) => answer.value()),
             Effect.map(({ hasMore, items, total }) => [items.map(({ key, value }) => [key, value]), total, hasMore])
           )
         assert.deepStrictEqual(yield* page(2, 2), [
@@ -565,7 +566,7 @@ describe("Secrets", () => {
         const reader = yield* actor(w, w.token({ accessLevel: "read" }))
         assert.strictEqual(yield* reader.value("A"), "1")
         assert.strictEqual(code(yield* Effect.flip(reader.create("B", "1"))), "API_TOKEN_READ_ONLY")
-        const secrets = yield* Secrets
+        const secrets = yield* fixtureSecrets
         const write = secrets.create({ projectId: w.projectId, environment: w.production, key: key("P") })
         assert.strictEqual(
           code(yield* Effect.flip(write.pipe(as(w.token())))),

@@ -12,21 +12,31 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Idempotency } from "#src/secrets/Idempotency.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
-import { Secrets } from "#src/secrets/Secrets.ts"
-import { SecretStore } from "#src/secrets/SecretStore.ts"
+import { SecretReads } from "#src/secrets/SecretReads.ts"
+import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 import * as Rows from "./World.ts"
 
+/** Both halves of what can be done with secrets. */
+export const secrets = Effect.map(Effect.all([SecretReads, SecretWrites]), ([reads, writes]) => ({
+  ...reads,
+  ...writes
+}))
+
+/** The services of secrets, over those that they need. */
+export const secretServices = Layer.merge(SecretReads.Default, SecretWrites.Default).pipe(
+  Layer.provideMerge(Layer.mergeAll(RateLimiter.Default, SealingKeys.Default, Snapshots.Default, Idempotency.Default))
+)
+
 /** The secrets services on a migrated test database and a vault in memory. */
-export const secretsLayer = Layer.merge(Secrets.Default, Maintenance.Default).pipe(
-  Layer.provideMerge(
-    Layer.mergeAll(SecretStore.Default, Snapshots.Default, Idempotency.Default).pipe(
-      Layer.provideMerge(RateLimiter.Default)
-    )
-  ),
+export const secretsLayer = Layer.merge(
+  secretServices,
+  Maintenance.Default.pipe(Layer.provide(Idempotency.Default))
+).pipe(
   Layer.provideMerge(Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)),
   Layer.provideMerge(Layer.mergeAll(Audit.Default, VaultLocal.layerMemory)),
   Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer))

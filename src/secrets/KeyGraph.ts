@@ -1,0 +1,33 @@
+/** Which key is composed from which, by names alone. */
+
+export type KeyGraph = ReadonlyMap<string, ReadonlyArray<string>>
+
+/** Whether everything that a key is composed from exists, without a cycle. */
+export const isResolvable = (graph: KeyGraph, key: string): boolean => {
+  const done = new Set<string>()
+  const visit = (at: string, path: ReadonlySet<string>): boolean => {
+    if (done.has(at)) return true
+    const references = graph.get(at)
+    if (references === undefined || path.has(at)) return false
+    const further = new Set(path).add(at)
+    const ok = references.every((to) => visit(to, further))
+    if (ok) done.add(at)
+    return ok
+  }
+  return visit(key, new Set())
+}
+
+/** The cycles of a graph, each as its keys; a stored environment has none, since every write is checked. */
+export const cyclesOf = (graph: KeyGraph): ReadonlyArray<ReadonlyArray<string>> => {
+  const cycles: Array<ReadonlyArray<string>> = []
+  const left = new Set<string>()
+  const visit = (at: string, path: ReadonlyArray<string>): void => {
+    const from = path.indexOf(at)
+    if (from >= 0) return void cycles.push(path.slice(from))
+    if (left.has(at)) return
+    for (const to of graph.get(at) ?? []) visit(to, [...path, at])
+    left.add(at)
+  }
+  for (const key of graph.keys()) visit(key, [])
+  return cycles
+}

@@ -1,0 +1,89 @@
+/** Sealed boxes of one environment: opened many at a time, all or none. */
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import { IntegrityFailure } from "#schema/Errors.ts"
+import type { Audit, AuditEvent } from "#src/access/Audit.ts"
+import { recordingDenials } from "#src/access/Change.ts"
+import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
+import type { EnvironmentTarget } from "#src/access/Target.ts"
+import type { DataKeys } from "#src/crypto/DataKeys.ts"
+import * as Envelope from "#src/crypto/Envelope.ts"
+import { metadataOf, type OpenSecret, type SecretMetadata } from "./SecretMetadata.ts"
+import type { SealedRow } from "./SecretRows.ts"
+
+/** Bytes that are opened or parsed in one go: large environments must not hold up other requests. */
+export const pieceBytes = 1_048_576
+
+/**
+ * A stored box, or the key that sealed it, does not belong where it was found. The caller hears INTEGRITY_FAILURE. It is
+ * recorded where no transaction is open any more: a denial is an entry of its own, over a connection of its own.
+ */
+export class BoxAltered extends Data.TaggedError("BoxAltered")<{
+  /** What did not open; empty: not known which. */
+  readonly keys: ReadonlyArray<string>
+}> {}
+
+/** A data key that does not open counts as an altered box. */
+const keyIntact = <A, E>(self: Effect.Effect<A, E>) =>
+  Effect.catchIf(
+    self,
+    (error): error is Extract<E, IntegrityFailure> => error instanceof IntegrityFailure,
+    () => new BoxAltered({ keys: [] })
+  )
+
+/** Around a read, or around the transaction of a write: a refusal is recorded before it is answered. */
+export const recordingRefusals = <A, E, R>(audit: Audit, event: AuditEvent, work: Effect.Effect<A, E, R>) =>
+  Effect.catchIf(
+    recordingDenials(audit, event, work),
+    (error): error is Extract<E, BoxAltered> => error instanceof BoxAltered,
+    ({ keys }) => {
+      const refusal = new IntegrityFailure()
+      const named = keys.length === 0 ? event : { ...event, keys }
+      const entry = { ...named, outcome: "denied", reason: refusal._tag } as const
+      return Effect.zipRight(audit.record(entry), Effect.fail(refusal))
+    }
+  )
+
+export const contextOf = (
+  target: EnvironmentTarget,
+  secret: SecretMetadata,
+  dataKeyId: string
+): Envelope.ValueContext => ({
+  teamId: target.teamId,
+  projectId: target.projectId,
+  environmentId: target.environmentId,
+  secretId: secret.id,
+  key: secret.key,
+  kind: secret.kind,
+  version: secret.version,
+  dataKeyId
+})
+
+export const open = Effect.fnUntraced(function* (
+  dataKeys: DataKeys,
+  target: EnvironmentTarget,
+  rows: ReadonlyArray<SealedRow>
+) {
+  const ids = new Set(rows.map((row) => row.dataKeyId))
+  const keys = yield* keyIntact(dieWhenVaultIsDown(dataKeys.byId(target, ids)))
+  const opened: Array<OpenSecret> = []
+  let sinceYield = 0
+  for (const row of rows) {
+    const key = keys.get(row.dataKeyId)
+    if (key === undefined) return yield* Effect.dieMessage("a data key was requested and not returned")
+    const text = Envelope.openValue(key.key, contextOf(target, row, row.dataKeyId), row.sealed)
+    if (Either.isLeft(text)) return yield* new BoxAltered({ keys: [row.key] })
+    opened.push({ ...metadataOf(row), text: text.right })
+    sinceYield += row.sealed.length + 1024
+    if (sinceYield > pieceBytes) {
+      sinceYield = 0
+      yield* Effect.yieldNow()
+    }
+  }
+  return opened
+})
+
+/** The data key that new boxes of the environment are sealed under. */
+export const activeKey = (dataKeys: DataKeys, target: EnvironmentTarget) =>
+  keyIntact(dieWhenVaultIsDown(dataKeys.active(target)))

@@ -1,0 +1,40 @@
+/** What is known of a secret without opening it. */
+import type { SecretId } from "#schema/Ids.ts"
+import type { SecretRef } from "#schema/SecretsApi.ts"
+import type { SecretKind } from "#schema/Values.ts"
+import type { EnvironmentTarget } from "#src/access/Target.ts"
+
+export interface SecretMetadata {
+  readonly id: SecretId
+  readonly key: string
+  readonly kind: SecretKind
+  readonly version: number
+  readonly createdAt: Date
+  readonly updatedAt: Date
+}
+
+/** The metadata alone, of a row or record that holds more. */
+export const metadataOf = ({ createdAt, id, key, kind, updatedAt, version }: SecretMetadata): SecretMetadata => ({
+  id,
+  key,
+  kind,
+  version,
+  createdAt,
+  updatedAt
+})
+
+export const refOf = (target: EnvironmentTarget, secret: SecretMetadata): SecretRef => ({
+  id: secret.id,
+  projectId: target.projectId,
+  environment: target.slug,
+  key: secret.key,
+  kind: secret.kind,
+  version: secret.version,
+  createdAt: secret.createdAt.toISOString(),
+  updatedAt: secret.updatedAt.toISOString()
+})
+
+/** A live secret with its text as written. */
+export interface OpenSecret extends SecretMetadata {
+  readonly text: string
+}

@@ -1,0 +1,130 @@
+/** What can be said of an environment by names and metadata alone. Nothing here opens a value. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import { SecretNotFound } from "#schema/Errors.ts"
+import type { SecretId } from "#schema/Ids.ts"
+import type {
+  DeletedSecretList,
+  EnvironmentQuery,
+  ListSecretsResponse,
+  PagedQuery,
+  SecretCompositionGraph,
+  SecretVersionList
+} from "#schema/SecretsApi.ts"
+import type { Access } from "#src/access/Access.ts"
+import type { Audit } from "#src/access/Audit.ts"
+import { isResolvable, type KeyGraph } from "./KeyGraph.ts"
+import { refOf } from "./SecretMetadata.ts"
+import * as SecretRows from "./SecretRows.ts"
+
+interface Needs {
+  readonly access: Access
+  readonly audit: Audit
+  readonly sql: SqlClient.SqlClient
+}
+
+/** Live secrets whose key contains `query` (case does not count), in the order of keys. */
+export const search = Effect.fnUntraced(function* (
+  { access, sql }: Needs,
+  at: EnvironmentQuery & { readonly query?: string; readonly page?: number; readonly pageSize?: number }
+) {
+  const permit = yield* access.environment("secrets:read", at, { audit: "secret.list" })
+  const { page = 1, pageSize = 100, query = "" } = at
+  const part = query.toUpperCase()
+  const rows = yield* SecretRows.page(sql, permit, part, pageSize, (page - 1) * pageSize)
+  return { target: permit.target, rows, page, pageSize, total: yield* SecretRows.count(sql, permit, part) }
+})
+
+export const list = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery) {
+  const { projectId, environment, page, pageSize } = query
+  const found = yield* search(needs, {
+    projectId,
+    environment,
+    ...(page === undefined ? {} : { page }),
+    ...(pageSize === undefined ? {} : { pageSize })
+  })
+  const response: ListSecretsResponse = {
+    items: found.rows.map((row) => ({ ...refOf(found.target, row), references: row.refs, updatedBy: row.updatedBy })),
+    page: found.page,
+    pageSize: found.pageSize,
+    total: found.total,
+    hasMore: found.page * found.pageSize < found.total
+  }
+  return response
+})
+
+export const composition = Effect.fnUntraced(function* ({ access, sql }: Needs, query: EnvironmentQuery) {
+  const permit = yield* access.environment("secrets:read", query, { audit: "secret.composition" })
+  const rows = yield* SecretRows.names(sql, permit)
+  const response: SecretCompositionGraph = {
+    projectId: permit.target.projectId,
+    environment: permit.target.slug,
+    nodes: rows.map(({ id, key, kind }) => ({ id, key, kind })),
+    edges: rows.flatMap((row) => row.refs.map((to) => ({ from: row.key, to })))
+  }
+  return response
+})
+
+export const versions = Effect.fnUntraced(function* ({ access, sql }: Needs, id: SecretId) {
+  const permit = yield* access.environmentOfSecret("secrets:read", id, { audit: "secret.history" })
+  const rows = yield* SecretRows.versions(sql, permit, id)
+  if (rows.length === 0) return yield* new SecretNotFound()
+  const response: SecretVersionList = {
+    items: rows.map((row) => ({ ...row, createdAt: row.createdAt.toISOString() }))
+  }
+  return response
+})
+
+/** Deleted secrets that can still be restored. */
+export const deleted = Effect.fnUntraced(function* ({ access, sql }: Needs, query: EnvironmentQuery) {
+  const permit = yield* access.environment("secrets:read", query, { audit: "secret.list_deleted" })
+  const rows = yield* SecretRows.deleted(sql, permit, new Date(yield* Clock.currentTimeMillis))
+  const response: DeletedSecretList = {
+    items: rows.map((row) => ({
+      ...refOf(permit.target, row),
+      deletedAt: row.deletedAt.toISOString(),
+      purgeAt: row.purgeAt.toISOString()
+    }))
+  }
+  return response
+})
+
+const graphOf = (sql: SqlClient.SqlClient, permit: SecretRows.ReadPermit) =>
+  Effect.map(SecretRows.names(sql, permit), (rows): KeyGraph => new Map(rows.map((row) => [row.key, row.refs])))
+
+/** Which of `keys` exist, and which of those cannot be resolved. */
+export const check = Effect.fnUntraced(function* (
+  { access, sql }: Needs,
+  at: EnvironmentQuery & { readonly keys: ReadonlyArray<string> }
+) {
+  const permit = yield* access.environment("secrets:read", at, { audit: "secret.list", keys: at.keys })
+  const graph = yield* graphOf(sql, permit)
+  const present = at.keys.filter((key) => graph.has(key))
+  return {
+    present,
+    missing: at.keys.filter((key) => !graph.has(key)),
+    unresolved: present.filter((key) => !isResolvable(graph, key))
+  }
+})
+
+/** What an injection of `keys` (all when absent) would give, recorded as a plan: no value is read. */
+export const plan = Effect.fnUntraced(function* (
+  { access, audit, sql }: Needs,
+  at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string> }
+) {
+  const permit = yield* access.environment("secrets:run", at, {
+    audit: "secret.plan",
+    ...(at.keys === undefined ? {} : { keys: at.keys })
+  })
+  const graph = yield* graphOf(sql, permit)
+  const wanted = at.keys ?? [...graph.keys()]
+  const problems = wanted.flatMap((key) => {
+    if (!graph.has(key)) return [{ key, reason: "missing" }]
+    return isResolvable(graph, key) ? [] : [{ key, reason: "unresolved" }]
+  })
+  const broken = new Set(problems.map(({ key }) => key))
+  const injected = wanted.filter((key) => !broken.has(key))
+  yield* audit.record(permit.event({ keys: injected }))
+  return { target: permit.target, injected, problems }
+})

@@ -1,0 +1,248 @@
+/**
+ * What can be read of secrets. Each use case asks `Access` itself and commits its audit entry before a value is returned.
+ * It returns values; the answers that `http/` sends as bytes offer those too, as they are kept sealed.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import { CurrentCaller } from "#schema/Caller.ts"
+import { SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
+import type {
+  DiffQuery,
+  EnvironmentQuery,
+  InjectedSecrets,
+  PagedQuery,
+  SecretDiff,
+  SecretWithValue,
+  SecretWithValueList,
+  ValueQuery
+} from "#schema/SecretsApi.ts"
+import type { Representation } from "#schema/Values.ts"
+import { Access } from "#src/access/Access.ts"
+import { Audit } from "#src/access/Audit.ts"
+import type { EnvironmentPermit } from "#src/access/Permit.ts"
+import { DataKeys } from "#src/crypto/DataKeys.ts"
+import { diffPolicy, RateLimiter } from "#src/limits/RateLimiter.ts"
+import { methods } from "#src/Methods.ts"
+import { SealingKeys } from "#src/projects/SealingKeys.ts"
+import * as SealedEnv from "#src/sealed/SealedEnv.ts"
+import * as Diff from "./Diff.ts"
+import * as OpenSecrets from "./OpenSecrets.ts"
+import { refOf } from "./SecretMetadata.ts"
+import * as SecretNames from "./SecretNames.ts"
+import { type Answer, type Built, Snapshots } from "./Snapshots.ts"
+
+interface Needs extends OpenSecrets.Openers {
+  readonly access: Access
+  readonly limiter: RateLimiter
+  readonly sealingKeys: SealingKeys
+  readonly snapshots: Snapshots
+}
+interface Paging {
+  readonly page: number
+  readonly pageSize: number
+}
+type ValuePermit = EnvironmentPermit<"secrets:run" | "secrets:read_values">
+
+/** Commits the entry, then hands out the answer: no value leaves before its entry is committed. */
+const reveal = Effect.fnUntraced(function* <A>(
+  { audit }: Needs,
+  permit: ValuePermit,
+  answer: Answer<A>,
+  reason?: string
+) {
+  const event = permit.event({ keys: answer.keys })
+  yield* audit.record(reason === undefined ? event : { ...event, reason })
+  return answer
+})
+
+const snapshotOf = <A, E, R>(
+  { snapshots }: Needs,
+  { target }: ValuePermit,
+  what: string,
+  build: Effect.Effect<Built<A>, E, R>
+) => snapshots.get(target.environmentId, target.revision, what, build)
+
+const buildInjected = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: EnvironmentPermit<"secrets:run">,
+  representation: Representation,
+  paging: Paging | undefined
+) {
+  const { keys, revision, secrets, total } = yield* paging === undefined
+    ? OpenSecrets.all(needs, permit)
+    : OpenSecrets.page(needs, permit, paging, representation === "materialized")
+  const texts = yield* OpenSecrets.represent(secrets, representation)
+  const { page, pageSize } = paging ?? { page: 1, pageSize: total }
+  const value: InjectedSecrets = {
+    projectId: permit.target.projectId,
+    environment: permit.target.slug,
+    representation,
+    values: Object.fromEntries(keys.map((key) => [key, texts.get(key) ?? ""])),
+    page,
+    pageSize,
+    total,
+    hasMore: page * pageSize < total,
+    revision
+  }
+  return { revision, keys, value }
+})
+
+/** `undefined` as answer: the ETag of the caller still holds. No value was read, so nothing is recorded. */
+const inject = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery, ifNoneMatch?: string) {
+  const permit = yield* needs.access.environment("secrets:run", query, { audit: "secret.inject" })
+  const { representation = "materialized" } = query
+  const paging =
+    query.page === undefined && query.pageSize === undefined
+      ? undefined
+      : { page: query.page ?? 1, pageSize: query.pageSize ?? 100 }
+  const form = `${representation}${paging === undefined ? "" : `.${paging.page}.${paging.pageSize}`}`
+  const etag = (revision: number) => `"${permit.target.environmentId}.${revision}.${form}"`
+  if (ifNoneMatch !== undefined && matches(ifNoneMatch, etag(permit.target.revision))) {
+    return { etag: etag(permit.target.revision), answer: undefined }
+  }
+  const build = buildInjected(needs, permit, representation, paging)
+  const answer = yield* reveal(needs, permit, yield* snapshotOf(needs, permit, `inject.${form}`, build))
+  return { etag: etag(answer.revision), answer }
+})
+
+/** Every value of an environment by key, read and recorded like an injection. */
+const resolved = Effect.fnUntraced(function* (needs: Needs, query: EnvironmentQuery) {
+  const { answer } = yield* inject(needs, query)
+  if (answer === undefined) return yield* Effect.dieMessage("an injection without a condition has an answer")
+  return answer.value().values
+})
+
+const withValues = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery) {
+  const permit = yield* needs.access.environment("secrets:read_values", query, { audit: "secret.list_values" })
+  const { page = 1, pageSize = 100, representation = "materialized" } = query
+  const build = Effect.gen(function* () {
+    const paging = { page, pageSize }
+    const { keys, revision, secrets, total } = yield* OpenSecrets.page(
+      needs,
+      permit,
+      paging,
+      representation === "materialized"
+    )
+    const texts = yield* OpenSecrets.represent(secrets, representation)
+    const shown = new Set(keys)
+    const value: SecretWithValueList = {
+      items: secrets
+        .filter((secret) => shown.has(secret.key))
+        .map((secret) => ({ ...refOf(permit.target, secret), value: texts.get(secret.key) ?? "", representation })),
+      page,
+      pageSize,
+      total,
+      hasMore: page * pageSize < total
+    }
+    return { revision, keys, value }
+  })
+  const what = `values.${representation}.${page}.${pageSize}`
+  return yield* reveal(needs, permit, yield* snapshotOf(needs, permit, what, build))
+})
+
+/** `reason`: why the value itself is needed, where the caller has to say so (MCP); recorded. */
+const value = Effect.fnUntraced(function* (needs: Needs, query: ValueQuery, reason?: string) {
+  const { key, representation = "materialized" } = query
+  const permit = yield* needs.access.environment("secrets:read_values", query, { audit: "secret.read", keys: [key] })
+  const build = Effect.gen(function* () {
+    const { revision, secrets } = yield* OpenSecrets.named(needs, permit, [key], representation === "materialized")
+    const secret = secrets.find((one) => one.key === key)
+    if (secret === undefined) return yield* new SecretNotFound()
+    const texts = yield* OpenSecrets.represent(secrets, representation)
+    const value: SecretWithValue = {
+      ...refOf(permit.target, secret),
+      value: texts.get(key) ?? "",
+      representation
+    }
+    return { revision, keys: [key], value }
+  })
+  const answer = yield* snapshotOf(needs, permit, `value.${representation}.${key}`, build)
+  return yield* reveal(needs, permit, answer, reason)
+})
+
+/** Names of what differs. Both environments must be readable; values are compared here and go nowhere. */
+const diff = Effect.fnUntraced(function* (needs: Needs, { projectId, sourceEnv, targetEnv }: DiffQuery) {
+  const { access, audit, limiter } = needs
+  const caller = yield* CurrentCaller
+  yield* limiter.take(`diff:${caller.credentialId}`, diffPolicy)
+  const intent = { audit: "secret.diff" } as const
+  const source = yield* access.environment("secrets:read", { projectId, environment: sourceEnv }, intent)
+  const target = yield* access.environment("secrets:read", { projectId, environment: targetEnv }, intent)
+  const texts = (permit: EnvironmentPermit<"secrets:read">) =>
+    Effect.flatMap(OpenSecrets.all(needs, permit), ({ secrets }) => OpenSecrets.represent(secrets, "materialized"))
+  const difference = Diff.diff(yield* texts(source), yield* texts(target))
+  const keys = [...difference.added, ...difference.removed, ...difference.changed].map((entry) => entry.key)
+  yield* audit.record(source.event({ keys }), target.event({ keys }))
+  const response: SecretDiff = { projectId, sourceEnv, targetEnv, ...difference }
+  return response
+})
+
+/** Entries of one sealed file. */
+const maxEntries = 500
+
+const recipientKeyInvalid = new ValidationFailed({
+  field: "recipientPublicKey",
+  message: "must be an X25519 public key, 32 bytes in base64url"
+})
+
+/**
+ * Values of an environment, each sealed to a public key: what leaves is ciphertext, and is recorded like an injection.
+ * `recipient` is a key other than the environment's own: the holder of its private half can read the values.
+ */
+const sealedExport = Effect.fn("SecretReads.sealedExport")(
+  function* (
+    needs: Needs,
+    at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string>; readonly recipient?: string }
+  ) {
+    const intent = { audit: "secret.inject", ...(at.keys === undefined ? {} : { keys: at.keys }) } as const
+    const permit = yield* needs.access.environment("secrets:run", at, intent)
+    const { environmentId } = permit.target
+    const publicKey = at.recipient ?? (yield* needs.sealingKeys.keypairIn(at)).publicKey
+    const recipient = yield* SealedEnv.parsePublicKey(publicKey).pipe(
+      Effect.flatMap((bytes) => SealedEnv.recipient(environmentId, bytes)),
+      Effect.mapError(() => recipientKeyInvalid)
+    )
+    const { secrets } = yield* OpenSecrets.all(needs, permit)
+    const values = yield* OpenSecrets.represent(secrets, "materialized")
+    const names = at.keys ?? [...values.keys()]
+    if (names.length > maxEntries) {
+      return yield* new ValidationFailed({ field: "keys", message: "must name at most 500 keys of this environment" })
+    }
+    const entries = new Map<string, string>()
+    for (const [i, name] of names.entries()) {
+      const text = values.get(name)
+      if (text === undefined) return yield* new SecretNotFound({ field: `keys.${i}` })
+      entries.set(name, yield* SealedEnv.sealEntry(recipient, name, Redacted.make(text)))
+    }
+    if (entries.size > 0) entries.set(SealedEnv.manifestName, yield* SealedEnv.sealManifest(recipient, entries))
+    yield* needs.audit.record(permit.event({ keys: names }))
+    return { environmentId, keyId: recipient.keyId, entries: Object.fromEntries(entries) }
+  },
+  // Only a public key that was not checked before can be invalid.
+  Effect.catchTag("SealingKeyInvalid", Effect.die)
+)
+
+/** RFC 9110 13.1.2: a list of entity tags, compared weakly; `*` matches any. */
+const matches = (header: string, etag: string): boolean =>
+  header.split(",").some((one) => {
+    const tag = one.trim().replace(/^W\//, "")
+    return tag === "*" || tag === etag
+  })
+
+export class SecretReads extends Effect.Service<SecretReads>()("secrets/SecretReads", {
+  effect: Effect.gen(function* () {
+    const needs: Needs = {
+      access: yield* Access,
+      audit: yield* Audit,
+      dataKeys: yield* DataKeys,
+      limiter: yield* RateLimiter,
+      sealingKeys: yield* SealingKeys,
+      snapshots: yield* Snapshots,
+      sql: yield* SqlClient.SqlClient
+    }
+    const { check, composition, deleted, list, plan, search, versions } = SecretNames
+    const names = { list, search, check, plan, composition, versions, deleted }
+    return methods(needs, { ...names, inject, resolved, value, withValues, diff, sealedExport })
+  })
+}) {}

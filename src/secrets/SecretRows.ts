@@ -1,0 +1,178 @@
+/** SQL that reads secrets as they are stored. Every statement is bound to the environment of a permit. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type SecretId, SecretIdOut } from "#schema/Ids.ts"
+import type { EnvironmentPermit } from "#src/access/Permit.ts"
+import { days } from "#src/Days.ts"
+import * as Rows from "#src/Rows.ts"
+import type { SecretMetadata } from "./SecretMetadata.ts"
+
+/** Live secrets per environment. */
+export const maxSecrets = 5_000
+/** Deleted secrets can be restored for 30 days. */
+export const purgeDelay = days(30)
+/** Versions of one secret that a history shows. */
+const maxVersions = 1_000
+
+type Sql = SqlClient.SqlClient
+export type ReadPermit = EnvironmentPermit<"secrets:read" | "secrets:read_values" | "secrets:run" | "secrets:write">
+
+const Kind = Schema.Literal("literal", "template")
+const Author = Schema.Struct({ type: Schema.String, id: Schema.String, name: Schema.NullOr(Schema.String) })
+const metadata = {
+  id: SecretIdOut,
+  key: Schema.String,
+  kind: Kind,
+  version: Schema.Number,
+  createdAt: Schema.DateFromSelf,
+  updatedAt: Schema.DateFromSelf
+}
+const NameRow = Schema.Struct({ id: SecretIdOut, key: Schema.String, kind: Kind, refs: Schema.Array(Schema.String) })
+const ListRow = Schema.Struct({ ...metadata, refs: Schema.Array(Schema.String), updatedBy: Author })
+const VersionRow = Schema.Struct({
+  version: Schema.Number,
+  kind: Kind,
+  createdAt: Schema.DateFromSelf,
+  createdBy: Author,
+  deleted: Schema.Boolean
+})
+const DeletedRow = Schema.Struct({ ...metadata, deletedAt: Schema.DateFromSelf, purgeAt: Schema.DateFromSelf })
+
+/** A secret with its sealed box and the key that opens it. */
+export interface SealedRow extends SecretMetadata {
+  readonly dataKeyId: string
+  readonly sealed: Buffer
+}
+
+export const liveVersions = (sql: Sql) =>
+  sql.literal(`secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version`)
+export const metadataColumns = (sql: Sql) => sql.literal(`s.id, s.key, v.kind, s.version, s.created_at, s.updated_at`)
+export const sealedColumns = (sql: Sql) =>
+  sql.literal(`s.id, s.key, v.kind, s.version, s.created_at, s.updated_at, v.data_key_id, v.sealed`)
+
+// --- hot: an injection reads up to 5,000 boxes by these three, and decoding each row would cost more than opening it ---
+
+/** Every live secret and the revision they have, from one statement; one row without a secret for an empty environment. */
+export const live = (sql: Sql, { target }: ReadPermit) =>
+  Effect.orDie(sql<SealedRow & { readonly revision: number; readonly live: boolean }>`
+    SELECT e.revision, s.id IS NOT NULL AS live, ${sealedColumns(sql)}
+    FROM environments e LEFT JOIN (${liveVersions(sql)}) ON s.environment_id = e.id AND s.deleted_at IS NULL
+    WHERE e.id = ${target.environmentId} AND e.deleted_at IS NULL
+    ORDER BY s.key`)
+
+/** Of `wanted`, the key column of a subselect: those keys and, to `expand` them, all that they build on. */
+const withBasis = (sql: Sql, { target }: ReadPermit, wanted: Statement.Fragment, expand: boolean) => sql`
+  WITH RECURSIVE wanted AS (${wanted}), needed (key) AS (
+    SELECT key COLLATE "C" FROM wanted
+    UNION
+    SELECT unnest(v.refs) COLLATE "C" FROM needed n
+    JOIN secrets s ON s.environment_id = ${target.environmentId} AND s.key = n.key AND s.deleted_at IS NULL
+    JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version
+    WHERE ${expand}
+  )`
+
+/** Live secrets by key; with `expand` also everything that they build on. */
+export const closure = (sql: Sql, permit: ReadPermit, keys: ReadonlyArray<string>, expand: boolean) =>
+  Effect.orDie(sql<SealedRow & { readonly revision: number }>`
+    ${withBasis(sql, permit, sql`SELECT unnest(${keys}::text[]) AS key`, expand)}
+    SELECT e.revision, ${sealedColumns(sql)}
+    FROM environments e
+    JOIN secrets s ON s.environment_id = e.id AND s.deleted_at IS NULL AND s.key IN (SELECT key FROM needed)
+    JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version
+    WHERE e.id = ${permit.target.environmentId} AND e.deleted_at IS NULL`)
+
+/** A page of the live secrets (`shown`) and, with `expand`, what they build on, from one statement. */
+export const livePage = (sql: Sql, permit: ReadPermit, size: number, offset: number, expand: boolean) => {
+  const { environmentId } = permit.target
+  const wanted = sql`
+    SELECT key FROM secrets WHERE environment_id = ${environmentId} AND deleted_at IS NULL
+    ORDER BY key LIMIT ${size} OFFSET ${offset}`
+  return Effect.orDie(sql<
+    SealedRow & {
+      readonly revision: number
+      readonly total: number
+      readonly live: boolean
+      readonly shown: boolean
+    }
+  >`
+    ${withBasis(sql, permit, wanted, expand)}
+    SELECT e.revision, s.id IS NOT NULL AS live, s.key IN (SELECT key FROM wanted) AS shown,
+      (SELECT count(*)::int FROM secrets WHERE environment_id = e.id AND deleted_at IS NULL) AS total,
+      ${sealedColumns(sql)}
+    FROM environments e LEFT JOIN (${liveVersions(sql)})
+      ON s.environment_id = e.id AND s.deleted_at IS NULL AND s.key IN (SELECT key FROM needed)
+    WHERE e.id = ${environmentId} AND e.deleted_at IS NULL
+    ORDER BY s.key`)
+}
+
+// --- cold: names and metadata ---
+
+/** Live secrets whose key contains `part`, in the order of keys. */
+export const page = (sql: Sql, { target }: ReadPermit, part: string, size: number, offset: number) =>
+  Rows.findAll(
+    ListRow,
+    sql`
+      SELECT ${metadataColumns(sql)}, v.refs, v.created_by AS updated_by
+      FROM ${liveVersions(sql)}
+      WHERE s.environment_id = ${target.environmentId} AND s.deleted_at IS NULL AND position(${part} IN s.key) > 0
+      ORDER BY s.key LIMIT ${size} OFFSET ${offset}`
+  )
+
+export const count = (sql: Sql, { target }: ReadPermit, part: string) =>
+  Effect.map(
+    Rows.single(
+      Rows.CountRow,
+      sql`
+        SELECT count(*)::int AS n FROM secrets
+        WHERE environment_id = ${target.environmentId} AND deleted_at IS NULL AND position(${part} IN key) > 0`
+    ),
+    ({ n }) => n
+  )
+
+/** Keys of the live secrets and what each refers to, in the order of keys. */
+export const names = (sql: Sql, { target }: ReadPermit) =>
+  Rows.findAll(
+    NameRow,
+    sql`
+      SELECT s.id, s.key, v.kind, v.refs FROM ${liveVersions(sql)}
+      WHERE s.environment_id = ${target.environmentId} AND s.deleted_at IS NULL
+      ORDER BY s.key LIMIT ${maxSecrets}`
+  )
+
+export const isLive = (sql: Sql, { target }: ReadPermit, key: string) =>
+  Rows.exists(sql`
+    SELECT 1 FROM secrets WHERE environment_id = ${target.environmentId} AND key = ${key} AND deleted_at IS NULL`)
+
+/** History of a live or deleted secret, newest first; empty when the environment has no such secret. */
+export const versions = (sql: Sql, { target }: ReadPermit, id: SecretId) =>
+  Rows.findAll(
+    VersionRow,
+    sql`
+      SELECT v.version, v.kind, v.created_at, v.created_by, s.deleted_at IS NOT NULL AS deleted
+      FROM secrets s JOIN secret_versions v ON v.secret_id = s.id
+      WHERE s.id = ${id} AND s.environment_id = ${target.environmentId}
+      ORDER BY v.version DESC LIMIT ${maxVersions}`
+  )
+
+/** Deleted secrets that can be restored at `now`. */
+export const deleted = (sql: Sql, { target }: ReadPermit, now: Date) =>
+  Rows.findAll(
+    DeletedRow,
+    sql`
+      SELECT ${metadataColumns(sql)}, s.deleted_at, s.purge_at
+      FROM ${liveVersions(sql)}
+      WHERE s.environment_id = ${target.environmentId} AND s.deleted_at IS NOT NULL AND s.purge_at > ${now}
+      ORDER BY s.key, s.deleted_at DESC LIMIT ${maxSecrets}`
+  )
+
+/** One of them. */
+export const deletedSecret = (sql: Sql, { target }: ReadPermit, id: SecretId, now: Date) =>
+  Rows.findOne(
+    DeletedRow,
+    sql`
+      SELECT ${metadataColumns(sql)}, s.deleted_at, s.purge_at FROM ${liveVersions(sql)}
+      WHERE s.id = ${id} AND s.environment_id = ${target.environmentId} AND s.deleted_at IS NOT NULL
+        AND s.purge_at > ${now}`
+  )

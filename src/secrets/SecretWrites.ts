@@ -1,0 +1,204 @@
+/** What can be done to secrets. Every use case asks `Access` itself and ends in `WriteTransaction.write`. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import { SecretAlreadyExists, SecretHasDependents, SecretNotFound, SecretVersionNotFound } from "#schema/Errors.ts"
+import type { SecretId } from "#schema/Ids.ts"
+import type {
+  BulkCreateResult,
+  BulkDeleteResult,
+  CreateSecret,
+  CreateSecretsBulk,
+  DeleteSecretResult,
+  DeleteSecretsBulk,
+  RollbackSecret,
+  UpdateSecret
+} from "#schema/SecretsApi.ts"
+import type { Disposition } from "#schema/Values.ts"
+import { Access } from "#src/access/Access.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { DataKeys } from "#src/crypto/DataKeys.ts"
+import * as Envelope from "#src/crypto/Envelope.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { methods } from "#src/Methods.ts"
+import { SealingKeys } from "#src/projects/SealingKeys.ts"
+import * as Composition from "./Composition.ts"
+import { toldOutcome } from "./Guesses.ts"
+import { Idempotency } from "./Idempotency.ts"
+import type { Change, Changes } from "./SecretChanges.ts"
+import { refOf } from "./SecretMetadata.ts"
+import * as SourcedWrites from "./SourcedWrites.ts"
+import * as ValueSource from "./ValueSource.ts"
+import * as WriteTransaction from "./WriteTransaction.ts"
+import type { Outcome, Transaction, WritePermit } from "./WriteTransaction.ts"
+
+type Needs = SourcedWrites.Needs
+
+/** One secret is written: an entry of its own, whatever became of it, and its reference as the answer. */
+const asOne = (permit: WritePermit) => ({
+  entries: WriteTransaction.byAction(permit),
+  answer: (outcome: Outcome) =>
+    Effect.map(WriteTransaction.onlySecret(outcome), (secret) => refOf(permit.target, secret))
+})
+
+// --- create, update, roll back, restore ---
+
+const create = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret, idempotencyKey?: string) {
+  const { environment, expectedVersion, key, kind, projectId, source, value } = body
+  const permit = yield* needs.access.environment("secrets:write", body, { audit: "secret.create", keys: [key] })
+  const request = [projectId, environment, key, kind, value, source, expectedVersion]
+  const changes = (transaction: Transaction) =>
+    WriteTransaction.newSecret(transaction, key, ValueSource.requested(body), expectedVersion)
+  const once = { key: idempotencyKey, route: "POST /secrets", request }
+  const field = () => (source === undefined ? "value" : "source")
+  return yield* WriteTransaction.writeOnce(needs, permit, once, changes, { ...asOne(permit), keys: [key], field })
+})
+
+const createBulk = Effect.fnUntraced(function* (needs: Needs, body: CreateSecretsBulk, idempotencyKey?: string) {
+  const { environment, projectId, secrets } = body
+  const keys = secrets.map((secret) => secret.key)
+  const permit = yield* needs.access.environment("secrets:write", body, { audit: "secret.create", keys })
+  const request = [projectId, environment, secrets.map(({ key, value }) => [key, value])]
+  const changes = ({ live }: Transaction) =>
+    Effect.succeed(new Map(secrets.map(({ key, value }) => [key, ValueSource.requested({ value })(live.get(key))])))
+  const fields = new Map<string, string>(keys.map((key, i) => [key, `secrets.${i}.value`]))
+  const once = { key: idempotencyKey, route: "POST /secrets/bulk", request }
+  return yield* WriteTransaction.writeOnce(needs, permit, once, changes, {
+    keys,
+    field: (key) => fields.get(key),
+    answer: (outcome) => Effect.succeed(bulkResult(outcome))
+  })
+})
+
+const bulkResult = ({ results, transaction }: Outcome): BulkCreateResult => {
+  const items: Array<BulkCreateResult["items"][number]> = [...results.values()].map((written) => ({
+    ...refOf(transaction.permit.target, written.secret),
+    outcome: toldOutcome(transaction, written)
+  }))
+  const count = (outcome: string) => items.filter((item) => item.outcome === outcome).length
+  return { created: count("created"), updated: count("updated"), unchanged: count("unchanged"), items }
+}
+
+const update = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: UpdateSecret) {
+  const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.update" })
+  const changes = Effect.fnUntraced(function* (transaction: Transaction) {
+    const { key, pinned } = yield* WriteTransaction.expectedSecret(transaction, id, body.expectedVersion)
+    const text = (yield* WriteTransaction.texts(transaction, [key])).get(key) ?? ""
+    return new Map([[key, ValueSource.requested(body)({ pinned, text })]])
+  })
+  const field = body.source !== undefined ? "source" : body.value !== undefined ? "value" : "kind"
+  return yield* WriteTransaction.ofSecret(
+    WriteTransaction.write(needs, permit, changes, { ...asOne(permit), field: () => field })
+  )
+})
+
+/** Writes the text of an earlier version: a new version, or the same one when it is equal. */
+const rollback = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: RollbackSecret) {
+  const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.rollback" })
+  const changes = Effect.fnUntraced(function* (transaction: Transaction) {
+    const { key } = yield* WriteTransaction.expectedSecret(transaction, id, body.expectedVersion)
+    const earlier = yield* WriteTransaction.earlierVersion(transaction, { id, key, version: body.version })
+    if (earlier === undefined) return yield* new SecretVersionNotFound({ field: "version" })
+    return new Map([[key, earlier]])
+  })
+  return yield* WriteTransaction.ofSecret(
+    WriteTransaction.write(needs, permit, changes, { ...asOne(permit), field: () => "version" })
+  )
+})
+
+/** Brings a deleted secret back at the version it had. */
+const restore = Effect.fnUntraced(function* (needs: Needs, id: SecretId) {
+  const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.restore" })
+  const changes = Effect.fnUntraced(function* (transaction: Transaction) {
+    const restored = transaction.byId.get(id) ?? (yield* WriteTransaction.deletedSecret(transaction, id))
+    if (restored === undefined) return yield* new SecretNotFound()
+    if (transaction.live.has(restored.key)) return yield* new SecretAlreadyExists({ field: "key" })
+    const write = yield* WriteTransaction.earlierVersion(transaction, restored)
+    if (write === undefined) return yield* new SecretNotFound()
+    return new Map([[restored.key, { restored, write }]])
+  })
+  return yield* WriteTransaction.ofSecret(WriteTransaction.write(needs, permit, changes, asOne(permit)))
+})
+
+// --- delete ---
+
+const remove = Effect.fnUntraced(function* (needs: Needs, id: SecretId, disposition?: Disposition) {
+  const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.delete" })
+  const changes = Effect.fnUntraced(function* (transaction: Transaction) {
+    const { key } = yield* WriteTransaction.liveSecret(transaction, id)
+    const state = yield* WriteTransaction.storedState(transaction, [key])
+    const dependents = Composition.dependents(state, key)
+    if (dependents.length > 0 && disposition === undefined) return yield* new SecretHasDependents({ dependents })
+    const cascaded = disposition === "cascade" ? Composition.transitiveDependents(state, key) : []
+    const flattened = disposition === "flatten" ? yield* WriteTransaction.flattened(state, key) : []
+    return new Map<string, Change>([
+      [key, null],
+      ...cascaded.map((gone) => [gone, null] as const),
+      ...flattened.map((one) => [one.key, { kind: one.kind, pinned: false, text: one.text, from: "server" }] as const)
+    ])
+  })
+  const answer = ({ changes, results }: Outcome) => {
+    const [key, ...cascaded] = deletedOf(changes)
+    const response: DeleteSecretResult = { id, key, deleted: true, flattened: [...results.keys()], cascaded }
+    return Effect.succeed(response)
+  }
+  return yield* WriteTransaction.ofSecret(
+    WriteTransaction.remove(needs, permit, changes, { entries: withDeleted(permit), answer })
+  )
+})
+
+const deleteBulk = Effect.fnUntraced(function* (needs: Needs, body: DeleteSecretsBulk, idempotencyKey?: string) {
+  const { environment, ids, projectId } = body
+  const permit = yield* needs.access.environment("secrets:write", body, { audit: "secret.delete" })
+  const changes = Effect.fnUntraced(function* (transaction: Transaction) {
+    const keys: Array<string> = []
+    for (const [i, id] of ids.entries()) {
+      const secret = transaction.byId.get(id)
+      if (secret === undefined) return yield* new SecretNotFound({ field: `ids.${i}` })
+      keys.push(secret.key)
+    }
+    const dependents = Composition.dependentsOfAll(
+      yield* WriteTransaction.storedState(transaction, keys),
+      new Set(keys)
+    )
+    if (dependents.length > 0) return yield* new SecretHasDependents({ dependents, field: "ids" })
+    return new Map<string, Change>(keys.map((key) => [key, null]))
+  })
+  const response: BulkDeleteResult = { deleted: ids.length, ids }
+  const once = { key: idempotencyKey, route: "POST /secrets/delete-bulk", request: [projectId, environment, ids] }
+  const options = { entries: withDeleted(permit), answer: () => Effect.succeed(response) }
+  return yield* WriteTransaction.removeOnce(needs, permit, once, changes, options)
+})
+
+const deletedOf = (changes: Changes) => [...changes].filter(([, change]) => change === null).map(([key]) => key)
+const withDeleted = (permit: WritePermit) => (outcome: Outcome) => [
+  permit.event({ keys: deletedOf(outcome.changes) }),
+  ...WriteTransaction.byOutcome(permit)(outcome)
+]
+
+export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/SecretWrites", {
+  effect: Effect.gen(function* () {
+    const needs: Needs = {
+      access: yield* Access,
+      audit: yield* Audit,
+      cipher: yield* Envelope.ValueCipher,
+      crypto: yield* Crypto,
+      dataKeys: yield* DataKeys,
+      idempotency: yield* Idempotency,
+      limiter: yield* RateLimiter,
+      sealingKeys: yield* SealingKeys,
+      sql: yield* SqlClient.SqlClient
+    }
+    const single = { create, update, rollback, restore, remove }
+    const { copy, createFrom, importSealed, updateFrom, upsert } = SourcedWrites
+    return {
+      ...methods(needs, { ...single, createBulk, deleteBulk, createFrom, updateFrom, upsert, copy, importSealed }),
+      /** For a use case of this folder that has more to do in the same transaction. */
+      write: <A, E, R, E2, R2>(
+        permit: WritePermit,
+        changes: (transaction: Transaction) => Effect.Effect<Changes, E2, R2>,
+        options: WriteTransaction.WriteOptions<A, E, R>
+      ) => WriteTransaction.write(needs, permit, changes, options)
+    }
+  })
+}) {}

@@ -1,0 +1,200 @@
+/**
+ * Writes whose values are made or moved inside the server: generated, copied as written, composed, opened from a sealed
+ * file. The caller need not see them, and they pass through no conversation.
+ */
+import * as Effect from "effect/Effect"
+import { SecretNotFound } from "#schema/Errors.ts"
+import type { ProjectId, SecretId } from "#schema/Ids.ts"
+import { charsets, type Origin } from "#schema/McpTools.ts"
+import type { OpenSealedValues } from "#schema/SealedApi.ts"
+import type { EnvironmentQuery } from "#schema/SecretsApi.ts"
+import type { Access, Location } from "#src/access/Access.ts"
+import { namesOf, type SealingKeys } from "#src/projects/SealingKeys.ts"
+import { toldOutcome } from "./Guesses.ts"
+import * as OpenSecrets from "./OpenSecrets.ts"
+import type { Written } from "./SecretChanges.ts"
+import * as ValueSource from "./ValueSource.ts"
+import * as WriteTransaction from "./WriteTransaction.ts"
+import type { Outcome, Transaction, WritePermit } from "./WriteTransaction.ts"
+
+export interface Needs extends WriteTransaction.Needs {
+  readonly access: Access
+  readonly sealingKeys: SealingKeys
+}
+
+type Sources = ReadonlyMap<string, ValueSource.ValueSource>
+
+/**
+ * Secrets of an environment as sources of a copy, as they are written: a template stays one, and needs what it refers to in
+ * the target too.
+ */
+const copies = Effect.fnUntraced(function* (
+  needs: Needs,
+  at: Location,
+  keys: ReadonlyArray<string>,
+  into: WritePermit
+) {
+  const permit = yield* needs.access.sourceOfCopy(at, into, { audit: "secret.read", keys })
+  const { secrets } = yield* OpenSecrets.named(needs, permit, keys, false)
+  const sources: Sources = new Map(secrets.map(({ key, kind, text }) => [key, ValueSource.verbatim(text, kind)]))
+  return { permit, sources }
+})
+
+/** What these origins copy, by environment: each is asked for, read and recorded once, whatever the number of keys. */
+const copiesFor = Effect.fnUntraced(function* (needs: Needs, origins: ReadonlyArray<Origin>, into: WritePermit) {
+  const wanted = new Map<string, Set<string>>()
+  for (const { copyFrom } of origins) {
+    if (copyFrom === undefined) continue
+    wanted.set(copyFrom.environment, (wanted.get(copyFrom.environment) ?? new Set()).add(copyFrom.key))
+  }
+  const { projectId } = into.target
+  const byEnvironment = new Map<string, Sources>()
+  for (const [environment, keys] of wanted) {
+    const { permit, sources } = yield* copies(needs, { projectId, environment }, [...keys], into)
+    if (sources.size > 0) yield* needs.audit.record(permit.event({ keys: [...sources.keys()] }))
+    byEnvironment.set(environment, sources)
+  }
+  return byEnvironment
+})
+
+const sourceOf = Effect.fnUntraced(function* (
+  { crypto }: Needs,
+  { copyFrom, generate, template, value }: Origin,
+  copied: ReadonlyMap<string, Sources>,
+  field: string
+) {
+  if (generate !== undefined) {
+    const { charset = "alphanumeric", length } = generate
+    return ValueSource.generated(yield* crypto.randomText(charsets[charset], length))
+  }
+  if (copyFrom !== undefined) {
+    const source = copied.get(copyFrom.environment)?.get(copyFrom.key)
+    return source ?? (yield* new SecretNotFound({ field: `${field}copyFrom.key` }))
+  }
+  if (template !== undefined) return ValueSource.requested({ kind: "template", source: template.source })
+  return ValueSource.requested(value === undefined ? {} : { value })
+})
+
+const fieldOf = (origin: Origin) =>
+  origin.template !== undefined ? "template.source" : origin.copyFrom !== undefined ? "copyFrom.key" : "value"
+
+const asReference = (permit: WritePermit) => ({
+  entries: WriteTransaction.byAction(permit),
+  answer: (outcome: Outcome) =>
+    Effect.map(WriteTransaction.onlySecret(outcome), ({ id, key, version }) => ({ id, key, version }))
+})
+
+export const createFrom = Effect.fnUntraced(function* (needs: Needs, at: Location & { readonly key: string } & Origin) {
+  const permit = yield* needs.access.environment("secrets:write", at, { audit: "secret.create", keys: [at.key] })
+  const source = yield* sourceOf(needs, at, yield* copiesFor(needs, [at], permit), "")
+  return yield* WriteTransaction.write(
+    needs,
+    permit,
+    (transaction) => WriteTransaction.newSecret(transaction, at.key, source),
+    { ...asReference(permit), keys: [at.key], field: () => fieldOf(at) }
+  )
+})
+
+export const updateFrom = Effect.fnUntraced(function* (
+  needs: Needs,
+  at: { readonly secretId: SecretId; readonly expectedVersion?: number } & Origin
+) {
+  const permit = yield* needs.access.environmentOfSecret("secrets:write", at.secretId, { audit: "secret.update" })
+  const source = yield* sourceOf(needs, at, yield* copiesFor(needs, [at], permit), "")
+  const changes = (transaction: Transaction) =>
+    Effect.map(
+      WriteTransaction.expectedSecret(transaction, at.secretId, at.expectedVersion),
+      ({ key, pinned }) => new Map([[key, source({ pinned })]])
+    )
+  const options = { ...asReference(permit), field: () => fieldOf(at) }
+  return yield* WriteTransaction.ofSecret(WriteTransaction.write(needs, permit, changes, options))
+})
+
+interface ManySources {
+  readonly sources: Sources
+  readonly field: (key: string) => string | undefined
+  /** Whether a key that exists is written; else it is skipped. */
+  readonly overwrite: boolean
+}
+
+/** Writes all of them or none, and answers with the keys by what became of them. */
+const writeMany = (needs: Needs, permit: WritePermit, { field, overwrite, sources }: ManySources) =>
+  WriteTransaction.write(
+    needs,
+    permit,
+    ({ live }) =>
+      Effect.succeed(
+        new Map(
+          [...sources]
+            .filter(([key]) => overwrite || !live.has(key))
+            .map(([key, source]) => [key, source(live.get(key))])
+        )
+      ),
+    {
+      keys: [...sources.keys()],
+      field,
+      answer: ({ results, transaction }) => {
+        const named = (outcome: Written["outcome"]) =>
+          [...results].filter(([, written]) => toldOutcome(transaction, written) === outcome).map(([key]) => key)
+        const skipped = [...sources.keys()].filter((key) => !results.has(key))
+        return Effect.succeed({
+          created: named("created"),
+          updated: named("updated"),
+          unchanged: named("unchanged"),
+          skipped
+        })
+      }
+    }
+  )
+
+export const upsert = Effect.fnUntraced(function* (
+  needs: Needs,
+  at: Location & { readonly secrets: ReadonlyArray<{ readonly key: string } & Origin> }
+) {
+  const keys = at.secrets.map(({ key }) => key)
+  const permit = yield* needs.access.environment("secrets:write", at, { audit: "secret.create", keys })
+  const copied = yield* copiesFor(needs, at.secrets, permit)
+  const sources = new Map<string, ValueSource.ValueSource>()
+  const fields = new Map<string, string>()
+  for (const [i, secret] of at.secrets.entries()) {
+    sources.set(secret.key, yield* sourceOf(needs, secret, copied, `secrets.${i}.`))
+    fields.set(secret.key, `secrets.${i}.${fieldOf(secret)}`)
+  }
+  return yield* writeMany(needs, permit, { sources, field: (key) => fields.get(key), overwrite: true })
+})
+
+export const copy = Effect.fnUntraced(function* (
+  needs: Needs,
+  at: {
+    readonly projectId: ProjectId
+    readonly sourceEnv: string
+    readonly targetEnv: string
+    readonly keys: ReadonlyArray<string>
+    readonly overwrite?: boolean
+  }
+) {
+  const { keys, overwrite = false, projectId } = at
+  const from = { projectId, environment: at.sourceEnv }
+  // Both environments must be visible before a right to either is decided.
+  yield* needs.access.visibleEnvironment(from)
+  const into = { projectId, environment: at.targetEnv }
+  const permit = yield* needs.access.environment("secrets:write", into, { audit: "secret.create", keys })
+  const copied = yield* copies(needs, from, keys, permit)
+  const absent = keys.findIndex((key) => !copied.sources.has(key))
+  if (absent >= 0) return yield* new SecretNotFound({ field: `keys.${absent}` })
+  yield* needs.audit.record(copied.permit.event({ keys }))
+  const sources = new Map(keys.flatMap((key) => [...copied.sources].filter(([one]) => one === key)))
+  return yield* writeMany(needs, permit, { sources, field: (key) => `keys.${keys.indexOf(key)}`, overwrite })
+})
+
+/** Stores the values of a sealed file: the texts themselves, whatever they look like. */
+export const importSealed = Effect.fnUntraced(function* (
+  needs: Needs,
+  { entries, keyId, overwrite = false, ...at }: EnvironmentQuery & OpenSealedValues & { readonly overwrite?: boolean }
+) {
+  const intent = { audit: "secret.create", keys: namesOf(entries) } as const
+  const permit = yield* needs.access.environment("secrets:write", at, intent)
+  const { values } = yield* needs.sealingKeys.openIn(at, { entries, keyId })
+  const sources = new Map(Object.entries(values).map(([key, text]) => [key, ValueSource.verbatim(text)]))
+  return yield* writeMany(needs, permit, { sources, field: (key) => `entries.${key}`, overwrite })
+})
