@@ -177,17 +177,39 @@ describe("walls", () => {
     assert.deepStrictEqual(filesWith(/\bPermit\.issue\b/), ["src/access/Access.ts"])
   })
 
+  it("secrets are written in one way: one file changes their rows, and use cases of one folder alone come to it", () => {
+    const importing = (target: string) => source.filter(({ ours }) => ours.includes(target)).map(({ file }) => file)
+    assert.deepStrictEqual(importing("src/secrets/SecretRowChanges.ts"), ["src/secrets/WriteTransaction.ts"])
+    assert.deepStrictEqual(importing("src/secrets/WriteTransaction.ts"), [
+      "src/secrets/SecretWrites.ts",
+      "src/secrets/SourcedWrites.ts",
+      "src/secrets/ValueRequests.ts"
+    ])
+    // Besides it: the rotation of data keys, a plan that keeps fewer versions, and the purge of what was deleted.
+    const changing = /(?:INSERT INTO|UPDATE|DELETE FROM)\s+(?:secrets|secret_versions|secret_counters)\b/
+    assert.deepStrictEqual(
+      filesWith(
+        changing,
+        source.filter(({ file }) => file.startsWith("src/"))
+      ),
+      ["src/crypto/Rotation.ts", "src/secrets/Maintenance.ts", "src/secrets/SecretRowChanges.ts"]
+    )
+    // Callers outside come through the use cases, which ask Access themselves.
+    const inner = /^src\/secrets\/(?!SecretReads|SecretWrites|ValueRequests|KeyGraph|Maintenance|Idempotency|Snapshots)/
+    const reaching = source
+      .filter(({ file }) => !file.startsWith("src/secrets/"))
+      .flatMap(({ file, ours }) => ours.filter((target) => inner.test(target)).map((target) => `${file} -> ${target}`))
+    assert.deepStrictEqual(reaching, [])
+  })
+
   it("a Redacted is opened where a secret is made, sealed, checked or handed out, and nowhere else", () => {
     const files = new Set([
       // The decoder of values and passwords.
       "schema/Values.ts",
       // Where a value is sealed, opened, decided on and expanded.
-      "src/crypto/Envelope.ts",
       "src/crypto/RootKey.ts",
       "src/crypto/Vault.ts",
       "src/secrets/Idempotency.ts",
-      "src/secrets/SecretStore.ts",
-      "src/secrets/Secrets.ts",
       "src/secrets/ValueSource.ts",
       // Where credentials are made, checked and handed out.
       "src/credentials/DeviceDelivery.ts",

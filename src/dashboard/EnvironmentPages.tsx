@@ -6,12 +6,7 @@ import * as Either from "effect/Either"
 import type { VNode } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
-import {
-  CreateSecret,
-  CreateSecretsBulk,
-  type SecretListItem,
-  ValueQuery
-} from "#schema/SecretsApi.ts"
+import { CreateSecret, CreateSecretsBulk, type SecretListItem, ValueQuery } from "#schema/SecretsApi.ts"
 import type { ParsedEntry } from "#src/formats/Entry.ts"
 import * as EnvFile from "#src/formats/EnvFile.ts"
 import * as Preview from "#src/formats/Preview.ts"
