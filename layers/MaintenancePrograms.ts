@@ -5,7 +5,6 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as fs from "node:fs"
@@ -28,19 +27,12 @@ import { Vault } from "#src/crypto/Vault.ts"
 import * as Config from "./Config.ts"
 import * as KeptDatabase from "./KeptDatabase.ts"
 import * as Migrations from "./Migrations.ts"
-import { orFailure } from "./ProgramEnd.ts"
+import { logToStandardError, orFailure } from "./ProgramEnd.ts"
 import * as VaultChoice from "./VaultChoice.ts"
-
-/** Standard output is for what was asked for. */
-const logging = (settings: Settings) =>
-  Layer.merge(
-    Logger.replace(Logger.defaultLogger, Logger.withConsoleError(Logger.logfmtLogger)),
-    Logger.minimumLogLevel(settings.logLevel)
-  )
 
 const settled = Layer.unwrapEffect(
   Effect.map(Config.load, (settings) =>
-    Layer.mergeAll(NodeContext.layer, Layer.succeed(AppConfig, settings), logging(settings))
+    Layer.mergeAll(NodeContext.layer, Layer.succeed(AppConfig, settings), logToStandardError(settings))
   )
 )
 

@@ -1,12 +1,21 @@
-/** How the programs of the server side end: at a signal, or with one sentence for their operator. */
+/** How the programs of the server side log and end: at a signal, or with one sentence for their operator. */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
+import type { Settings } from "#src/AppConfig.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
 import * as Signals from "#src/cli/Signals.ts"
 import { causeText } from "#src/http/CauseText.ts"
+
+/** Of programs that print a result: standard output is for the result alone. */
+export const logToStandardError = (settings: Settings) =>
+  Layer.merge(
+    Logger.replace(Logger.defaultLogger, Logger.withConsoleError(Logger.logfmtLogger)),
+    Logger.minimumLogLevel(settings.logLevel)
+  )
 
 const ownSentences = new Set(["StartRefused", "VaultKeyWrong", "VaultLogBroken", "CliFailure"])
 

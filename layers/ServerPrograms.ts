@@ -23,7 +23,7 @@ import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Config from "./Config.ts"
 import * as DataFolder from "./DataFolder.ts"
 import * as MetricsListener from "./MetricsListener.ts"
-import { orFailure, untilSignal } from "./ProgramEnd.ts"
+import { logToStandardError, orFailure, untilSignal } from "./ProgramEnd.ts"
 import * as RateLimitMemory from "./RateLimitMemory.ts"
 import * as RateLimitRedis from "./RateLimitRedis.ts"
 import * as Server from "./Server.ts"
@@ -182,7 +182,7 @@ export const server: Effect.Effect<void, CliFailure> = Effect.gen(function* () {
 export const migrate: Effect.Effect<void, CliFailure> = Effect.gen(function* () {
   const settings = yield* Config.load
   yield* Effect.scoped(Layer.build(Layer.provide(Sql.layer, Layer.succeed(AppConfig, settings)))).pipe(
-    Effect.provide(Telemetry.logging(settings))
+    Effect.provide(logToStandardError(settings))
   )
 }).pipe(orFailure)
 

@@ -29,7 +29,7 @@ import * as Config from "./Config.ts"
 import * as DataFolder from "./DataFolder.ts"
 import * as VaultConfig from "./VaultConfig.ts"
 import * as KeptDatabase from "./KeptDatabase.ts"
-import { orFailure, untilSignal } from "./ProgramEnd.ts"
+import { logToStandardError, orFailure, untilSignal } from "./ProgramEnd.ts"
 import * as Telemetry from "./Telemetry.ts"
 import { print, tokenFileOf, VaultAddress } from "./VaultAddress.ts"
 import * as VaultChoice from "./VaultChoice.ts"
@@ -125,7 +125,7 @@ const program = <A, E>(
     return yield* work(settings).pipe(
       Effect.provide(equipment(settings)),
       Effect.provide(VaultChoice.provider(own)),
-      Effect.provide(Telemetry.logging(settings))
+      Effect.provide(logToStandardError(settings))
     )
   }).pipe(orFailure)
 

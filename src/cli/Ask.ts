@@ -1,4 +1,4 @@
-/** Questions to the person at the terminal, and text from standard input. Questions stand on standard error. */
+/** Questions to the person at the terminal, and text from standard input. Questions go to standard error. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -89,7 +89,7 @@ export const hidden = (question: string): Effect.Effect<Redacted.Redacted, CliFa
       stdin.pause()
       process.stderr.write(`${pasteMarks("off")}\n`)
     }
-    const onEnd = () => finish(Effect.fail(new CliFailure({ message: "Nothing was entered." })))
+    const onEnd = () => finish(Effect.fail(new CliFailure({ message: "No value was entered." })))
     const onData = (data: string | Uint8Array) => {
       for (const key of typeof data === "string" ? data : Buffer.from(data).toString("utf8")) {
         switch (press(key)) {
@@ -118,14 +118,15 @@ export const newPassword = Effect.gen(function* () {
   const first = yield* hidden("Password (at least 12 characters): ")
   const again = yield* hidden("Again: ")
   if (Redacted.value(first) !== Redacted.value(again)) {
-    return yield* new CliFailure({ message: "The two are not the same." })
+    return yield* new CliFailure({ message: "The two passwords differ." })
   }
   return first
 })
 
-/** Yes only when a person says so; without a terminal there is nobody to ask. */
+/** True only when a person says yes. Without a terminal it is an error. */
 export const confirm = Effect.fnUntraced(function* (question: string) {
-  if (!stdinIsTerminal()) return yield* usage("This asks before it goes on, and there is no terminal.", "Say --yes.")
+  if (!stdinIsTerminal())
+    return yield* usage("This command asks for a confirmation, and there is no terminal.", "To confirm: --yes.")
   const answer = yield* Effect.async<string>((resume) => {
     const { stdin } = process
     const stop = () => {

@@ -13,7 +13,7 @@ import { out, withoutColour } from "./Output.ts"
 import { run } from "./Run.ts"
 import { version } from "./Version.ts"
 
-/** `run` stands before many programs at each of their starts: it does not load the other commands. */
+/** `run` precedes many programs at each of their starts: it does not load the other commands. */
 const runAlone = (): typeof tree => {
   const root = Command.make("ampoule").pipe(Command.withSubcommands([run]))
   return {
@@ -24,16 +24,17 @@ const runAlone = (): typeof tree => {
 }
 
 /**
- * What the parser makes of a command line it does not understand. It quotes the argument, which may be a value at the
- * wrong place: that is left out.
+ * A sentence for a command line that the parser does not understand. The parser's own sentence quotes the argument, which
+ * may be a value at the wrong place. Its errors of these kinds differ by their sentences alone (all are `InvalidValue`), so
+ * these are matched; `test/cli/help.test.ts` notices when another release of the library words them differently.
  */
 const notUnderstood = (error: ValidationError.ValidationError, found: Help.Found) => {
   const text = withoutColour(HelpDoc.toAnsiText(error.error))
     .trim()
     .replaceAll(/\s*\n\s*/g, " ")
   const hint = `\`${found.path.join(" ")} --help\` shows how it is used.`
-  if (text.startsWith("Invalid subcommand")) return usage(`There are: ${Help.commandNames(found)}.`, hint)
-  if (/ is not a (integer|float)$/.test(text)) return usage("A whole number belongs there.", hint)
+  if (text.startsWith("Invalid subcommand")) return usage(`The commands are: ${Help.commandNames(found)}.`, hint)
+  if (/ is not a (integer|float)$/.test(text)) return usage("This takes a whole number.", hint)
   const cases = /^Expected one of the following cases: (.*)$/.exec(text)?.[1]
   if (cases !== undefined) {
     const option = Help.optionTaking(found, cases.replaceAll(", ", " | "))
@@ -41,10 +42,10 @@ const notUnderstood = (error: ValidationError.ValidationError, found: Help.Found
   }
   const unknown = /^Received unknown argument: '(--?[A-Za-z][A-Za-z-]*)?/.exec(text)
   if (unknown === null) return usage(`${text.replace(/\.$/, "")}.`, hint)
-  if (unknown[1] !== undefined) return usage(`There is no option ${unknown[1]} here.`, hint)
+  if (unknown[1] !== undefined) return usage(`This command has no option ${unknown[1]}.`, hint)
   return found.path[1] === "run"
-    ? usage("The command to run stands behind a --.", "Like this: ampoule run [options] -- node app.js")
-    : usage("There is an argument too many.", hint)
+    ? usage("Put -- before the command to run.", "Example: ampoule run [options] -- node app.js")
+    : usage("This command takes fewer arguments.", hint)
 }
 
 const allCommands = Effect.map(
@@ -66,7 +67,7 @@ export const execute = Effect.fnUntraced(function* (given: ReadonlyArray<string>
   if (words[0] === "completion" || words[0] === "--completions") {
     const [, shell, ...more] = words
     if (Completion.isShell(shell) && more.length === 0) return yield* out(Completion.script(shell, help))
-    return yield* usage("Which shell?", `Like this: ampoule completion ${Completion.shells.join(" | ")}`)
+    return yield* usage("Which shell?", `Example: ampoule completion ${Completion.shells.join(" | ")}`)
   }
   const found = Help.find(help, words)
   const asked = words.includes("--help") || words.includes("-h")
@@ -76,15 +77,15 @@ export const execute = Effect.fnUntraced(function* (given: ReadonlyArray<string>
     const meant = Help.meant(found)
     return yield* usage(
       `\`${found.path.join(" ")}\` has no command${word}.`,
-      meant === undefined ? `There are: ${Help.commandNames(found)}` : `Did you mean \`${meant}\`?`
+      meant === undefined ? `The commands are: ${Help.commandNames(found)}` : `Did you mean \`${meant}\`?`
     )
   }
   if (asked || (found.at.isGroup && words.length === found.path.length - 1)) return yield* out(Help.page(found))
   if (words[0] === "--version" && words.length === 1) return yield* out(`${version}\n`)
   if (found.path.length === 1 && words[0] !== "--version") {
     return yield* usage(
-      "Options stand behind the command.",
-      "Like this: ampoule secrets list --url https://ampoule.example.com"
+      "Options come after the command.",
+      "Example: ampoule secrets list --url https://ampoule.example.com"
     )
   }
   return yield* parse(argv).pipe(

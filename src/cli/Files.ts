@@ -31,7 +31,7 @@ export const exportCommand = Command.make(
   {
     ...options,
     format: Options.choice("format", formats).pipe(
-      Options.withDescription("Of the text on standard output"),
+      Options.withDescription("Format of the output"),
       Options.withDefault("dotenv" as const)
     ),
     source: Options.boolean("source").pipe(Options.withDescription("The texts as written, references not expanded"))
@@ -224,7 +224,7 @@ export const importCommand = Command.make(
     yes: Shared.yes,
     json: Shared.json,
     format: Options.choice("format", readFormats).pipe(
-      Options.withDescription("Of the file; else told from its name and content"),
+      Options.withDescription("Format of the file; else recognised by its name and content"),
       Options.optional
     ),
     upperCase: Options.boolean("upper-case").pipe(Options.withDescription("Write names like db-url as DB_URL")),

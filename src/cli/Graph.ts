@@ -17,7 +17,7 @@ export const graph = Command.make(
     json: Shared.json,
     format: Options.choice("format", ["text", "mermaid", "svg"]).pipe(
       Options.withDefault("text" as const),
-      Options.withDescription("Of the picture on standard output")
+      Options.withDescription("Format of the graph on standard output")
     )
   },
   (options) =>
@@ -34,7 +34,7 @@ export const graph = Command.make(
         if (graph.edges.length === 0) return yield* note("No secret refers to another.")
         yield* out(GraphPicture[options.format](graph))
         const alone = graph.nodes.length - new Set(graph.edges.flatMap(({ from, to }) => [from, to])).size
-        if (options.format === "text" && alone > 0) yield* note(`${alone} more stand alone.`)
+        if (options.format === "text" && alone > 0) yield* note(`${alone} more have no reference.`)
       })
     )
 ).pipe(

@@ -38,7 +38,7 @@ const decodeEvent = Schema.decodeUnknownOption(Schema.parseJson(DeviceEvent))
 /** The server sends a comment every 15 s: after this long without a byte the stream is as good as gone. */
 const silence = Duration.seconds(40)
 
-/** Listens until a decision is told; ends without one when the stream does, for whatever reason. */
+/** Listens until the event of a decision; ends without one when the stream does, for whatever reason. */
 const listen = (connection: Connection, heard: Ref.Ref<number>, decided: Deferred.Deferred<void>) =>
   Effect.gen(function* () {
     const request = HttpClientRequest.get("/auth/cli/device/events").pipe(HttpClientRequest.accept("text/event-stream"))
@@ -251,7 +251,7 @@ export const logout = Command.make(
   {
     url: Shared.url,
     local: Options.boolean("local").pipe(
-      Options.withDescription("Forget the login here even if the server cannot be told; it stays valid there")
+      Options.withDescription("Forget the login here even if the server does not answer; it stays valid there")
     )
   },
   (options) =>
@@ -269,7 +269,7 @@ export const logout = Command.make(
       if (Option.isSome(credential)) {
         const told = revoke(url, credential.value)
         yield* options.local
-          ? Effect.catchAll(told, () => warn("the server could not be told: revoke the login in its dashboard."))
+          ? Effect.catchAll(told, () => warn("the server did not answer: revoke the login in its dashboard."))
           : told
       }
       yield* options.local ? Effect.ignore(store.forget(url)) : store.forget(url)

@@ -35,7 +35,7 @@ export const handler = Effect.fnUntraced(
       return yield* usage("--watch-interval is at least 1s.")
     }
     if (Option.isSome(options.sealed) && (options.watch || options.offline)) {
-      return yield* usage("--sealed goes with neither --watch nor --offline.")
+      return yield* usage("--sealed cannot be combined with --watch or --offline.")
     }
     const target = Option.isSome(options.sealed) ? undefined : yield* Target.target(options)
     const session = yield* Credential.open({ ...options, impatient: options.offline })

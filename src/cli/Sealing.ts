@@ -195,7 +195,7 @@ const sealFile = Command.make(
     ...Shared.target,
     offline,
     format: Options.choice("format", readFormats).pipe(
-      Options.withDescription("Of the plain file; else told from its name and content"),
+      Options.withDescription("Format of the plain file; else recognised by its name and content"),
       Options.optional
     ),
     manifest: Options.boolean("manifest").pipe(

@@ -67,7 +67,7 @@ const setOptions = {
   expectedVersion,
   valueFile: ValueInput.valueFile,
   keepNewline: Options.boolean("keep-newline").pipe(
-    Options.withDescription("Keep a line end at the end of standard input (else one is taken off)")
+    Options.withDescription("Keep a line end at the end of standard input (else one is removed)")
   ),
   allowEmpty: ValueInput.allowEmpty,
   allow: Shared.allow,
@@ -103,7 +103,7 @@ export const set = Command.make("set", setOptions, (options) =>
   Command.withDescription(
     Shared.describe("Create or update one secret. The value is typed unseen, or comes from standard input or a file.", {
       more: [
-        "One line end at the end of standard input is taken off; a file is taken as it is.",
+        "One line end at the end of standard input is removed; a file is used as it is.",
         "A key that is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, ...) has to be confirmed, or named by --allow. The list of such keys cannot be complete."
       ],
       examples: [
@@ -155,7 +155,7 @@ export const unset = Command.make(
           if (result.cascaded.length > 0) yield* note(`deleted too: ${result.cascaded.map(plain).join(", ")}`)
           return
         }
-        if (disposition !== undefined) return yield* usage("--disposition goes with one key at a time.")
+        if (disposition !== undefined) return yield* usage("--disposition works with one key at a time.")
         if (found.length > 100) return yield* usage("At most 100 keys at a time.")
         const result = yield* call(session, client.deleteBulk({ payload: { ids: found, ...location }, headers: {} }))
         if (options.json) return yield* json(result)

@@ -2,7 +2,7 @@
 import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Shared from "./Options.ts"
-import { note } from "./Output.ts"
+import { json, note } from "./Output.ts"
 import { serverPrograms } from "./ServerSide.ts"
 
 export const server = Command.make("server", {}, () =>
@@ -16,9 +16,10 @@ export const server = Command.make("server", {}, () =>
   )
 )
 
-export const migrate = Command.make("migrate", {}, () =>
+export const migrate = Command.make("migrate", { json: Shared.json }, (options) =>
   Effect.gen(function* () {
     yield* (yield* serverPrograms).migrate
+    if (options.json) return yield* json({ upToDate: true })
     yield* note("The database is up to date.")
   })
 ).pipe(

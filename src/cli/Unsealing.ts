@@ -22,7 +22,7 @@ export const unseal = Command.make(
     ...Shared.target,
     format: Options.choice("format", formats).pipe(
       Options.withDefault("dotenv" as const),
-      Options.withDescription("Of the text on standard output")
+      Options.withDescription("Format of the output")
     ),
     file: fileArgument
   },
@@ -47,7 +47,7 @@ export const unseal = Command.make(
           `sealed with an old key: \`ampoule reseal ${options.file}\` brings it to ${plain(activeKey.keyId)}.`
         )
       if (stdoutIsTerminal())
-        yield* warn("the values stand on this terminal now; `ampoule run --sealed` passes them on unseen.")
+        yield* warn("the values are on this terminal now; `ampoule run --sealed` passes them on unseen.")
       yield* value(printed.right, { raw: false })
     })
 ).pipe(

@@ -20,13 +20,13 @@ const shown =
 
 const withProgress = <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.ensuring(work, progressDone)
 
-/** What stands as it was must not pass for done. */
+/** What is unchanged must not count as done. */
 const orRefused = (refused: ReadonlyArray<string>) =>
   refused.length === 0
     ? Effect.void
     : Effect.zipRight(
         Effect.forEach(refused.slice(0, 20), (name) => warn(`cannot be opened: ${name}`)),
-        new CliFailure({ message: `${refused.length} could not be opened and stand as they were.` })
+        new CliFailure({ message: `${refused.length} could not be opened and are unchanged.` })
       )
 
 const status = Command.make("status", { json: Shared.json }, (options) =>
@@ -101,10 +101,13 @@ const releaseKey = Command.make("release-key", { id: rootKeyId }, ({ id }) =>
   })
 ).pipe(
   Command.withDescription(
-    Shared.describe("Print a signed word that no row needs an old root key, for a vault's host without the database.", {
-      more: ["Refused while any row names the key."],
-      examples: ["ampoule vault release-key rk_5f0c2a9d > release"]
-    })
+    Shared.describe(
+      "Print a signed statement that no row needs an old root key, for a vault's host without the database.",
+      {
+        more: ["Refused while any row names the key."],
+        examples: ["ampoule vault release-key rk_5f0c2a9d > release"]
+      }
+    )
   )
 )
 

@@ -32,21 +32,21 @@ const read = (source: string): Rows => {
         line += field.split("\n").length - 1
         at = from
         if (at < source.length && !",\r\n".includes(source[at])) {
-          return { line, reason: "text stands behind the closing quote" }
+          return { line, reason: "there is text after the closing quote" }
         }
       } else {
         const from = at
         while (at < source.length && !",\n".includes(source[at])) at++
         field = source.slice(from, at)
         if (field.endsWith("\r") && source[at] !== ",") field = field.slice(0, -1)
-        if (field.includes('"')) return { line, reason: "a quote stands inside a field that is not quoted" }
+        if (field.includes('"')) return { line, reason: "an unquoted field contains a quote" }
       }
       fields.push(field)
       if (source[at] !== ",") break
       at++
     }
     if (source[at] === "\r") at++
-    if (at < source.length && source[at] !== "\n") return { line, reason: "text stands behind the closing quote" }
+    if (at < source.length && source[at] !== "\n") return { line, reason: "there is text after the closing quote" }
     at++
     line++
     if (fields.length > 1 || fields[0] !== "") rows.push({ line: start, fields })

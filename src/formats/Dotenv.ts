@@ -76,7 +76,7 @@ const quoted = (source: string, open: number): Value => {
   let from = open + 1
   for (;;) {
     const close = closingQuote(source, quote, from)
-    if (stray && (close === -1 || close > firstLine)) return { reason: "text stands behind the closing quote" }
+    if (stray && (close === -1 || close > firstLine)) return { reason: "there is text after the closing quote" }
     if (close === -1) return { reason: "the quote is not closed" }
     if (quote === "'" && source.startsWith("\\''", close + 1)) {
       from = close + 4

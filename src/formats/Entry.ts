@@ -66,7 +66,7 @@ export const checkEntries = (
   for (const { key, value, line } of entries) {
     if (!key.isWellFormed() || !value.isWellFormed()) return failure(line, "the text holds half of a surrogate pair")
     const first = lines.get(key)
-    if (first !== undefined) return failure(line, `the key already stands on line ${first}`)
+    if (first !== undefined) return failure(line, `the key is already on line ${first}`)
     lines.set(key, line)
   }
   return Either.right(entries)

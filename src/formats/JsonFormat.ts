@@ -115,7 +115,7 @@ const scan = (source: string): Either.Either<Node, Broken> => {
   const node = readNode(0)
   if (Either.isLeft(node)) return node
   skip()
-  return at < source.length ? broken("not valid JSON: text stands behind the end") : node
+  return at < source.length ? broken("not valid JSON: there is text after the end") : node
 }
 
 type Found = Either.Either<{ readonly key: string; readonly value: string; readonly at: number }, Broken>

@@ -157,12 +157,12 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
     Effect.gen(function* () {
       const ampoule = yield* Ampoule
       const cases: ReadonlyArray<readonly [ReadonlyArray<string>, string]> = [
-        [["frobnicate"], "There are: run, secrets"],
+        [["frobnicate"], "The commands are: run, secrets"],
         [["secrest"], "Did you mean `ampoule secrets`?"],
         [["secrets", "lst"], "Did you mean `ampoule secrets list`?"],
         [["secrets", "delete", "KEY"], "Did you mean `ampoule secrets unset`?"],
         [["get", "KEY"], "Did you mean `ampoule secrets get`?"],
-        [["--url", "http://127.0.0.1:1", "whoami"], "Options stand behind the command"],
+        [["--url", "http://127.0.0.1:1", "whoami"], "Options come after the command"],
         [["run", "node", "app.js"], "ampoule run [options] -- node app.js"],
         [["secrets", "get"], "KEY"],
         [["secrets", "list", "--bogus"], "There is no option --bogus here"],

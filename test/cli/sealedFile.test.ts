@@ -136,7 +136,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("a sealed file under git",
         assert.strictEqual(git("merge", "-q", "one", "-m", "merged").status, 0)
         const refused = yield* check
         assert.strictEqual(refused.code, 1)
-        assert.match(refused.stdout, /the key already stands on line 5/)
+        assert.match(refused.stdout, /the key is already on line 5/)
       })
   )
 })

@@ -105,12 +105,12 @@ describe("reading .env files", () => {
       ["\nA='open\n", 2, "the quote is not closed"],
       ['A="open', 1, "the quote is not closed"],
       ["A='x'\\''", 1, "the quote is not closed"],
-      ["A='x'y\nB='z'", 1, "text stands behind the closing quote"],
-      ['A="C:\\dir\\"\nB="x"', 1, "text stands behind the closing quote"],
-      ["A='x\n'y'\n", 1, "text stands behind the closing quote"],
-      ["A='x'# no space", 1, "text stands behind the closing quote"],
+      ["A='x'y\nB='z'", 1, "there is text after the closing quote"],
+      ['A="C:\\dir\\"\nB="x"', 1, "there is text after the closing quote"],
+      ["A='x\n'y'\n", 1, "there is text after the closing quote"],
+      ["A='x'# no space", 1, "there is text after the closing quote"],
       ["A=-----BEGIN KEY-----\nabc==\n", 1, "a value of several lines needs quotes"],
-      ["A=1\nB=2\nA=3", 3, "the key already stands on line 1"]
+      ["A=1\nB=2\nA=3", 3, "the key is already on line 1"]
     ]
     for (const [text, line, reason] of cases) {
       const { line: foundLine, reason: foundReason } = failureOf(text)
@@ -140,7 +140,7 @@ describe("reading .env files", () => {
     ],
     ([lines]) => {
       const outcome = Dotenv.parse(lines.join("\n"))
-      if (Either.isLeft(outcome)) assert.match(outcome.left.reason, /already stands/)
+      if (Either.isLeft(outcome)) assert.match(outcome.left.reason, /already on line/)
       else
         assert.deepStrictEqual(Object.fromEntries(outcome.right.map((e) => [e.key, e.value])), {
           ...dotenv.parse(lines.join("\n"))

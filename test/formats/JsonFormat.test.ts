@@ -52,7 +52,7 @@ describe("JSON files", () => {
     assert.deepStrictEqual(failureOf('{\n"A": null}'), [2, "the value is null"])
     assert.deepStrictEqual(failureOf('{"A": "x",\n\n"B": {"c": "d"}}'), [3, "the value is not text"])
     assert.deepStrictEqual(failureOf('{"A": ["x"]}'), [1, "the value is not text"])
-    assert.deepStrictEqual(failureOf('{"A": "x",\n"A": "y"}'), [2, "the key already stands on line 1"])
+    assert.deepStrictEqual(failureOf('{"A": "x",\n"A": "y"}'), [2, "the key is already on line 1"])
     assert.deepStrictEqual(failureOf('{"A":\n"\\ud800"}'), [1, "the text holds half of a surrogate pair"])
     assert.deepStrictEqual(failureOf('[{"key": "A"}]'), [1, "the item has no key and value"])
     assert.deepStrictEqual(failureOf("[1]"), [1, "the item is not an object"])

@@ -113,7 +113,7 @@ describe("YAML files", () => {
     assert.deepStrictEqual(failureOf("A: &x 1\nB: *x\n"), [2, "not a flat mapping of keys to text"])
     assert.deepStrictEqual(failureOf("? [A]\n: 1\n"), [1, "not a flat mapping of keys to text"])
     assert.deepStrictEqual(failureOf("A: !!binary aGk=\n"), [1, "the value is not text"])
-    assert.deepStrictEqual(failureOf("A: 1\nA: 2\n"), [2, "the key already stands on line 1"])
+    assert.deepStrictEqual(failureOf("A: 1\nA: 2\n"), [2, "the key is already on line 1"])
     assert.deepStrictEqual(failureOf("A: 1\n---\nB: 2\n"), [2, "more than one document"])
     assert.strictEqual(failureOf('A: "x\n')[1], "not valid YAML")
     assert.strictEqual(failureOf("A: 'x' y\n")[1], "not valid YAML")

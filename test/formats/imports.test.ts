@@ -102,7 +102,7 @@ describe("exports of other programs", () => {
     })
     assert.deepStrictEqual(read(json({ Parameter: parameter("/a/B", "c") })).entries, { B: "c" })
     const twice = { Parameters: [parameter("/a/B", "c"), parameter("/b/B", "d")] }
-    assert.match(refusal(json(twice)), /already stands/)
+    assert.match(refusal(json(twice)), /already on line/)
   })
 
   it("gcloud secrets versions access and kubectl get secret: base64 of text", () => {
@@ -204,7 +204,7 @@ describe("CSV files", () => {
     assert.match(failureOf('Key,Value\nA,"x\ny"\nB,"x\n'), /^line 4: the quote is not closed/)
     assert.match(failureOf('Key,Value\nA,x"y\n'), /^line 2: a quote stands inside/)
     assert.match(failureOf('Key,Value\nA,"x"y\n'), /^line 2: text stands behind/)
-    assert.match(failureOf("Key,Value\nA,1\nA,2\n"), /^line 3: the key already stands on line 2/)
+    assert.match(failureOf("Key,Value\nA,1\nA,2\n"), /^line 3: the key is already on line 2/)
     assert.deepStrictEqual(Either.getOrThrow(EnvFile.parse("csv", "")), [])
   })
 
