@@ -165,7 +165,7 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
         [["--url", "http://127.0.0.1:1", "whoami"], "Options come after the command"],
         [["run", "node", "app.js"], "ampoule run [options] -- node app.js"],
         [["secrets", "get"], "KEY"],
-        [["secrets", "list", "--bogus"], "There is no option --bogus here"],
+        [["secrets", "list", "--bogus"], "This command has no option --bogus"],
         [["whoami", "--credential", "both"], "--credential takes one of: env, stored"],
         [["secrets", "rollback", "KEY", "abc"], "whole number"],
         [["run", "--watch-interval", "soon", "--", "true"], "30s, 15m, 24h or 7d"]

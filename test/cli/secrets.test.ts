@@ -1,41 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import * as fs from "node:fs"
 import * as path from "node:path"
-import { Listening } from "#src/http/Server.ts"
-import { RateLimits } from "#src/limits/RateLimiter.ts"
-import * as TestApp from "#test/support/TestApp.ts"
-import * as World from "#test/support/World.ts"
-import { Ampoule, type RunOptions } from "./Ampoule.ts"
-
-const app = Layer.merge(TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off"))), Ampoule.Default)
-
-/** A project, a token for it, and the command line in a folder that names it. */
-const setUp = (accessLevel: "read" | "write" = "write") =>
-  Effect.gen(function* () {
-    const ampoule = yield* Ampoule
-    const { port } = yield* Listening
-    const project = yield* World.project()
-    const { text } = yield* World.token({ team: project.team, accessLevel })
-    const home = yield* ampoule.home
-    fs.writeFileSync(
-      path.join(home, ".ampoule.json"),
-      JSON.stringify({ project: project.slug, environment: "development" })
-    )
-    const env = { AMPOULE_URL: `http://127.0.0.1:${port}`, AMPOULE_API_TOKEN: text }
-    const run = (args: ReadonlyArray<string>, more: RunOptions = {}) =>
-      ampoule.run(args, { home, ...more, env: { ...env, ...more.env } })
-    yield* run(["trust"])
-    const secrets = (...args: ReadonlyArray<string>) => run(["secrets", ...args])
-    const set = (key: string, value: string, ...options: ReadonlyArray<string>) =>
-      run(["secrets", "set", key, ...options], { stdin: value })
-    const file = (name: string, content: string) => {
-      fs.writeFileSync(path.join(home, name), content)
-      return name
-    }
-    return { ampoule, project, home, run, secrets, set, file, env }
-  })
+import { app, setUp } from "./ProjectFolder.ts"
 
 layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
   it.scoped("sets, lists, reads, changes, rolls back, deletes and restores", () =>
@@ -363,93 +329,6 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
       cancelled.child.stdin?.write("abc\u0003")
       assert.strictEqual((yield* cancelled.ended).code, 130)
       assert.strictEqual((yield* secrets("get", "TYPED")).stdout, "canary-typed")
-    })
-  )
-})
-
-layer(app, { excludeTestServices: true })("ampoule seal", (it) => {
-  it.scoped("seals a file, changes one line of it, opens it on the server and for a command", () =>
-    Effect.gen(function* () {
-      const { file, home, run } = yield* setUp()
-      file(".env", 'A=one\nB="two words"\n')
-      const sealed = yield* run(["seal", "--manifest", ".env"])
-      assert.strictEqual(sealed.code, 0, sealed.stderr)
-      assert.notInclude(sealed.stdout, "two words")
-      file(".env.sealed", sealed.stdout)
-      assert.strictEqual((yield* run(["seal", "check"])).code, 0)
-      assert.strictEqual((yield* run(["unseal"])).stdout, "A='one'\nB='two words'\n")
-      assert.strictEqual((yield* run(["unseal", "--env", "development"])).code, 0)
-      for (const command of [
-        ["unseal", "--env", "staging"],
-        ["run", "--sealed", ".env.sealed", "--env", "staging", "--", "true"]
-      ]) {
-        const foreign = yield* run(command)
-        assert.notStrictEqual(foreign.code, 0)
-        assert.include(foreign.stderr, "another environment than staging")
-        assert.strictEqual(foreign.stdout, "")
-      }
-      assert.strictEqual((yield* run(["seal", "set", "A"])).code, 1)
-
-      const before = fs.readFileSync(path.join(home, ".env.sealed"), "utf8").split("\n")
-      assert.strictEqual((yield* run(["seal", "set", "C", "--offline"], { stdin: "three" })).code, 0)
-      const after = fs.readFileSync(path.join(home, ".env.sealed"), "utf8").split("\n")
-      assert.deepStrictEqual(after.slice(0, before.length - 2), before.slice(0, -2))
-      assert.match(after[before.length - 2] ?? "", /^C="sealed:v1:/)
-      assert.strictEqual(fs.statSync(path.join(home, ".env.sealed")).mode & 0o777, 0o644)
-      const ran = yield* run(["run", "--sealed", ".env.sealed", "--", "sh", "-c", 'printf %s "$A $B $C"'])
-      assert.deepStrictEqual([ran.code, ran.stdout], [0, "one two words three"])
-      assert.isEmpty(fs.readdirSync(home).filter((name) => name.startsWith("..env")))
-    })
-  )
-
-  it.scoped("finds what is not sealed, and refuses a file that was altered", () =>
-    Effect.gen(function* () {
-      const { file, home, run } = yield* setUp()
-      file(".env", "A=one\nB=two\n")
-      file(".env.sealed", (yield* run(["seal", "--manifest", ".env"])).stdout)
-      const text = fs.readFileSync(path.join(home, ".env.sealed"), "utf8")
-      const check = (content: string) => run(["seal", "check", "--offline", file("other.sealed", content)])
-      const plain = yield* check(text.replace(/^A=.*$/m, "A=canary"))
-      assert.strictEqual(plain.code, 1)
-      assert.match(plain.stdout, /other\.sealed:\d+: the value of A is not sealed/)
-      assert.notInclude(plain.stdout, "canary")
-      assert.strictEqual((yield* check(text.replace(/^# ampoule environment.*$/m, ""))).code, 1)
-      assert.strictEqual((yield* check("")).code, 1)
-      const [, a = ""] = /^A="(.*)"$/m.exec(text) ?? []
-      const [, b = ""] = /^B="(.*)"$/m.exec(text) ?? []
-      for (const changed of [
-        text.replace(a, "#").replace(b, a).replace("#", b),
-        text.replace(/^A=.*\n/m, ""),
-        text.replace(a, `${a.slice(0, -1)}${a.endsWith("A") ? "Q" : "A"}`),
-        text.replace(/^A=/m, "C=")
-      ]) {
-        file("changed.sealed", changed)
-        const opened = yield* run(["unseal", "changed.sealed"])
-        assert.deepStrictEqual([opened.code, opened.stdout], [1, ""])
-        const ran = yield* run(["run", "--sealed", "changed.sealed", "--", "echo", "ran"])
-        assert.deepStrictEqual([ran.code, ran.stdout], [125, ""])
-      }
-    })
-  )
-
-  it.scoped("notices a rotated key, and seals again with the active one", () =>
-    Effect.gen(function* () {
-      const { file, home, project, run } = yield* setUp()
-      file(".env", "A=one\n")
-      file(".env.sealed", (yield* run(["seal", "--manifest", ".env"])).stdout)
-      const { text: session } = yield* World.session(project.team.owner)
-      const rotated = yield* TestApp.post(`/environments/${project.development.id}/keypair/rotate`, { session })
-      assert.strictEqual(rotated.status, 200)
-      const stale = yield* run(["seal", "check"])
-      assert.strictEqual(stale.code, 1)
-      assert.include(stale.stdout, rotated.json.keyId)
-      assert.include((yield* run(["seal", "set", "B"], { stdin: "two" })).stderr, "reseal")
-      assert.include((yield* run(["unseal"])).stderr, "sealed with an old key")
-      assert.strictEqual((yield* run(["reseal"])).code, 0)
-      assert.include(fs.readFileSync(path.join(home, ".env.sealed"), "utf8"), `# ampoule key: ${rotated.json.keyId}`)
-      assert.strictEqual((yield* run(["seal", "check"])).code, 0)
-      assert.strictEqual((yield* run(["unseal"])).stdout, "A='one'\n")
-      assert.include((yield* run(["reseal"])).stderr, "has the active key")
     })
   )
 })
