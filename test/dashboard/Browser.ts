@@ -4,10 +4,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import { createServer } from "node:net"
 import * as fs from "node:fs"
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core"
 import * as Server from "#layers/Server.ts"
+import { freePort } from "#test/support/FreePort.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Rooms from "./Rooms.ts"
 
@@ -17,14 +17,6 @@ const executable = process.env["AMPOULE_TEST_CHROMIUM"] ?? "/usr/bin/chromium"
 export const available = fs.existsSync(executable) || process.env["CI"] !== undefined
 // eslint-disable-next-line no-console
 if (!available) console.warn(`No browser at ${executable}: the dashboard's tests in a browser are left out.`)
-
-const freePort = Effect.async<number>((resume) => {
-  const server = createServer()
-  server.listen(0, "127.0.0.1", () => {
-    const address = server.address()
-    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
-  })
-})
 
 /** The browser compares origins: the public address has to be the one that it opens. */
 export class Site extends Context.Tag("test/Site")<Site, { readonly baseUrl: string }>() {}

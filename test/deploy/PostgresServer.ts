@@ -4,7 +4,7 @@ import { execFileSync, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
-import { freePort } from "#test/support/Release.ts"
+import { freePort } from "#test/support/FreePort.ts"
 
 const found = () => {
   const given = process.env["POSTGRES_BIN"] ?? process.env["AMPOULE_TEST_POSTGRES_BIN"]

@@ -10,6 +10,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as Balancer from "#test/support/Balancer.ts"
 import * as RedisServer from "#test/support/RedisServer.ts"
+import { freePort } from "#test/support/FreePort.ts"
 import * as Release from "#test/support/Release.ts"
 import * as PostgresServer from "./PostgresServer.ts"
 
@@ -87,7 +88,7 @@ const make = Effect.gen(function* () {
     script: "deploy/postgres-init.sh",
     env: { POSTGRES_USER: "postgres", DATABASE_PASSWORD_FILE: join(secrets, "database_password") }
   })
-  const redisPort = yield* Release.freePort
+  const redisPort = yield* freePort
   const redis = yield* program(
     "redis-server",
     [join(secrets, "redis.conf"), "--port", String(redisPort), "--bind", "127.0.0.1", "--dir", folder],
@@ -113,7 +114,7 @@ const make = Effect.gen(function* () {
     "listens on"
   )
 
-  const ports = [yield* Release.freePort, yield* Release.freePort] as const
+  const ports = [yield* freePort, yield* freePort] as const
   const balancer = yield* Balancer.make(ports)
   const settings = (n: 0 | 1) => ({
     PATH: process.env["PATH"],

@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import * as http from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import * as Release from "#test/support/Release.ts"
+import { freePort } from "#test/support/FreePort.ts"
 
 const available = spawnSync("caddy", ["version"], { stdio: "ignore" }).status === 0
 
@@ -51,7 +51,7 @@ describe.skipIf(!available)("the Caddyfile", () => {
         const text = readFileSync("deploy/Caddyfile", "utf8")
         assert.include(text, "api-1:4400 api-2:4400")
         writeFileSync(file, text.replace("api-1:4400 api-2:4400", `127.0.0.1:${first.port} 127.0.0.1:${second.port}`))
-        const port = yield* Release.freePort
+        const port = yield* freePort
         yield* Effect.acquireRelease(
           Effect.sync(() =>
             spawn("caddy", ["run", "--config", file, "--adapter", "caddyfile"], {

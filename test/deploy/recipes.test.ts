@@ -12,6 +12,7 @@ import { parse, parseAllDocuments } from "yaml"
 import { Listening } from "#src/http/Server.ts"
 import { scratch } from "#test/client/Installed.ts"
 import * as LocalIssuer from "#test/machines/LocalIssuer.ts"
+import { freePort } from "#test/support/FreePort.ts"
 import * as Release from "#test/support/Release.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -294,7 +295,7 @@ describe("docs/recipes.md", () => {
           const start = (line: string | undefined) =>
             Effect.gen(function* () {
               assert.isDefined(line)
-              const port = yield* Release.freePort
+              const port = yield* freePort
               const child = yield* Effect.acquireRelease(
                 Effect.sync(() =>
                   spawn("sh", ["-c", `exec ${line} --port ${port} --strictPort --host 127.0.0.1`], {

@@ -5,6 +5,7 @@ import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { freePort } from "#test/support/FreePort.ts"
 import * as Release from "#test/support/Release.ts"
 
 const available = spawnSync("openssl", ["version"], { stdio: "ignore" }).status === 0
@@ -30,7 +31,7 @@ describe.skipIf(!available)("a vault on tls://", () => {
         for (const key of ["server/tls.key", "client/tls.key", "authority/ca.key", "token"]) {
           assert.strictEqual(statSync(join(ours, key)).mode & 0o077, 0, key)
         }
-        const port = yield* Release.freePort
+        const port = yield* freePort
         const end = (at: string, which: "client" | "server") => ({
           AMPOULE_VAULT_CA_FILE: join(at, which, "ca.crt"),
           AMPOULE_VAULT_CERT_FILE: join(at, which, "tls.crt"),

@@ -24,6 +24,7 @@ import * as Server from "#src/http/Server.ts"
 import * as Shutdown from "#src/http/Shutdown.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
+import { freePort } from "#test/support/FreePort.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 
 const Lasting = HttpApi.make("lasting").add(
@@ -107,14 +108,6 @@ describe("a server that stops", () => {
       yield* stopping
     })
   )
-})
-
-/** A port that was free a moment ago. */
-const freePort = Effect.async<number>((resume) => {
-  const server = Net.createServer().listen(0, "127.0.0.1", () => {
-    const address = server.address()
-    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
-  })
 })
 
 describe("the program", () => {

@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { inject } from "vitest"
 import { Listening } from "#src/http/Server.ts"
 import * as RedisServer from "#test/support/RedisServer.ts"
+import { freePort } from "#test/support/FreePort.ts"
 import * as Release from "#test/support/Release.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
@@ -154,7 +155,7 @@ describe.skipIf(!possible)("AMPOULE_WORKERS", () => {
     () =>
       Effect.gen(function* () {
         const { env, folder } = yield* common
-        const metricsPort = yield* Release.freePort
+        const metricsPort = yield* freePort
         const server = yield* Release.server(folder, {
           ...env,
           AMPOULE_DATA_DIR: join(folder, "data"),

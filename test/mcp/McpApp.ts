@@ -5,23 +5,13 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { createServer } from "node:net"
 import type { Settings } from "#src/AppConfig.ts"
 import * as Server from "#layers/Server.ts"
 import { Listening } from "#src/http/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
+import { freePort } from "#test/support/FreePort.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
-
-/** A port that is free now. */
-export const freePort = Effect.async<number>((resume) => {
-  const server = createServer()
-  server.listen(0, "127.0.0.1", () => {
-    const address = server.address()
-    const port = typeof address === "object" && address !== null ? address.port : 0
-    server.close(() => resume(Effect.succeed(port)))
-  })
-})
 
 interface Options {
   readonly settings?: Partial<Settings>

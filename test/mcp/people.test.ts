@@ -203,7 +203,10 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
               inputResponses: { page: { action: "decline" } }
             })
           })
-        const forged = yield* again(token.text, `${requestState.slice(0, -4)}AAAA`)
+        const forged = yield* again(
+          token.text,
+          `${requestState.slice(0, -4)}${requestState.endsWith("AAAA") ? "BBBB" : "AAAA"}`
+        )
         assert.strictEqual(forged.json.error.code, -32_602)
         const other = yield* World.token({ team: project.team, mcpScopes: allScopes })
         assert.strictEqual((yield* again(other.text, requestState)).json.error.code, -32_602)

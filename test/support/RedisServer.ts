@@ -4,7 +4,7 @@ import { execFileSync, spawn } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort } from "./Release.ts"
+import { freePort } from "./FreePort.ts"
 
 const given = process.env["AMPOULE_TEST_REDIS_URL"]
 

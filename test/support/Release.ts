@@ -1,9 +1,9 @@
 /** The program as it is released: bundled into a folder of its own, started as a process of its own. */
 import { execFileSync, spawn } from "node:child_process"
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
-import { createServer } from "node:net"
 import * as path from "node:path"
 import * as Effect from "effect/Effect"
+import { freePort } from "./FreePort.ts"
 
 /** A folder with `dist/ampoule.mjs` in it, where the packages that stay outside the bundle are found. */
 export const build = Effect.acquireRelease(
@@ -15,18 +15,6 @@ export const build = Effect.acquireRelease(
     return folder
   }),
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
-)
-
-export const freePort = Effect.promise(
-  () =>
-    new Promise<number>((resolve, reject) => {
-      const probe = createServer().listen(0, "127.0.0.1", () => {
-        const address = probe.address()
-        probe.close(() =>
-          typeof address === "object" && address !== null ? resolve(address.port) : reject(new Error("no port"))
-        )
-      })
-    })
 )
 
 /** `ampoule server` on a free port; ready when it answers, killed with the scope. */

@@ -10,7 +10,7 @@ import * as Server from "#layers/Server.ts"
 import * as Telemetry from "#layers/Telemetry.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import * as Prometheus from "#src/telemetry/Prometheus.ts"
-import * as Release from "#test/support/Release.ts"
+import { freePort } from "#test/support/FreePort.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -18,7 +18,7 @@ import * as World from "#test/support/World.ts"
 class MetricsPort extends Context.Tag("test/MetricsPort")<MetricsPort, number>() {}
 
 const measured = Layer.unwrapEffect(
-  Effect.map(Release.freePort, (port) => {
+  Effect.map(freePort, (port) => {
     const settings = { ...TestApp.settings, metricsPort: Option.some(port) }
     return Server.layer({ host: "127.0.0.1", port: 0, traced: false, measured: Telemetry.measured(settings) }).pipe(
       Layer.provideMerge(Layer.mergeAll(TestApp.backends, TestApp.config(), Layer.succeed(MetricsPort, port))),

@@ -27,7 +27,7 @@ import * as RootKey from "#src/crypto/RootKey.ts"
 import * as Vault from "#src/crypto/Vault.ts"
 import * as VaultLog from "#src/vault/VaultLog.ts"
 import * as Certificates from "#test/support/Certificates.ts"
-import { freePort } from "#test/support/Release.ts"
+import { freePort } from "#test/support/FreePort.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
 const rootKey = (name: string) => RootKey.rootKey(RootKey.secretKeyFrom(createHash("sha256").update(name).digest()))
