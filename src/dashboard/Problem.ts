@@ -142,5 +142,7 @@ export const about = (problem: AnyApiError | undefined, field: string): string |
   if (problem?.field === undefined || !isApiError(problem)) return undefined
   if (problem.field !== field && !problem.field.startsWith(`${field}.`)) return undefined
   const { detail, title } = explain(problem)
-  return detail === "" ? title : `${sentence(title)} ${detail}`
+  const keys = keysOf(problem)
+  const text = detail === "" ? title : `${sentence(title)} ${detail}`
+  return keys.length === 0 ? text : `${text} It is about: ${keys.join(", ")}.`
 }

@@ -228,7 +228,7 @@ const Preview = ({
   </div>
 )
 
-const fields = ["name", "issuer", "audience", "claims", "environments"]
+const fields = ["name", "issuer", "audience", "claims", "projects", "environments"]
 
 export const NewRulePage = ({
   form,

@@ -14,7 +14,7 @@ import { action, type AtTeam, button, page, screen, team, to, withIds } from "./
 import { NewRulePage } from "./RuleForm.tsx"
 import { RulePage, RulesPage, type RuleTerms } from "./RuleViews.tsx"
 import * as Words from "./RuleWords.ts"
-import { chosen, restrictable } from "./TokenAccess.tsx"
+import { accessOf, restrictable } from "./TokenAccess.tsx"
 
 interface AtRule extends AtTeam {
   readonly ruleId: RuleId
@@ -53,9 +53,8 @@ const decodeRule = Effect.fnUntraced(function* (form: Form.Form) {
     issuer: kind === "github" ? Words.githubIssuer : form.text("issuer").trim(),
     ...(audience === undefined ? {} : { audience }),
     claims,
-    accessLevel: form.text("accessLevel"),
     lifetimeSeconds: Number(form.text("lifetimeSeconds")),
-    ...chosen(form, "projects", "environments")
+    ...(yield* accessOf(form))
   })
 })
 

@@ -43,7 +43,7 @@ export const TrustedJobs = ({ rule }: { readonly rule: RuleTerms }) => {
         {minutes(rule.lifetimeSeconds)}.
       </p>
       {cautions.length === 0 ? null : (
-        <Callout tone="warning" title="Before you create it">
+        <Callout tone="warning" title="Check what this rule allows">
           <ul>
             {cautions.map((caution) => (
               <li>{caution}</li>

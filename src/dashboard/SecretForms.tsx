@@ -12,13 +12,16 @@ export const kinds = [
   { value: "template", label: "Template" }
 ]
 
-export const enterAgain = "The server does not send values back to the page. Please enter it again."
+/** With script, the field keeps what was typed. */
+export const EnterAgain = () => (
+  <span class="without-script">The server does not send values back to the page. Please enter it again.</span>
+)
 
 export const AddSecret = ({ form, location, problem }: Attempt & { readonly location: Location }) => {
   const here = Paths.environment(location.path)
   const atField = problem?.field === "key" || problem?.field === "value" || problem?.field === "kind"
   return (
-    <form method="post" action={`${here}/add`} class="panel" id="add">
+    <form method="post" action={`${here}/add`} class="panel" id="add" data-keep>
       <h2>Add a secret</h2>
       {atField ? null : <ProblemNote problem={problem} />}
       <div class="fields">
@@ -39,7 +42,7 @@ export const AddSecret = ({ form, location, problem }: Attempt & { readonly loca
         rows={3}
         optional
         focus={problem !== undefined && problem.field !== "key"}
-        hint={problem === undefined ? "Write ${KEY} to use another secret of this environment." : enterAgain}
+        hint={problem === undefined ? "Write ${KEY} to use another secret of this environment." : <EnterAgain />}
         problem={problem}
       />
       <div class="buttons">
@@ -161,7 +164,9 @@ export const PasteSecrets = ({
           {failure === undefined ? null : <Callout tone="danger" title={`The text cannot be read: ${failure}.`} />}
           {preview === undefined ? null : <PreviewNotes preview={preview} />}
           {preview === undefined && failure === undefined && problem === undefined ? null : (
-            <p class="without-script">{enterAgain}</p>
+            <p>
+              <EnterAgain />
+            </p>
           )}
         </div>
         <PasteButtons here={here} preview={preview} />

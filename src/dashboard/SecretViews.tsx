@@ -19,7 +19,7 @@ import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
-import { enterAgain, kinds } from "./SecretForms.tsx"
+import { EnterAgain, kinds } from "./SecretForms.tsx"
 import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
 
 type Versions = SecretVersionList["items"]
@@ -92,7 +92,6 @@ const EditPanel = (shown: Shown) => {
   return (
     <section class="panel" aria-labelledby="edit">
       <h2 id="edit">Edit</h2>
-      {problem?.field === "value" || problem?.field === "kind" ? null : <ProblemNote problem={problem} />}
       {/* The text as written is a value too, so it comes through a recorded reveal. */}
       <form method="post" action={`${here(shown)}/reveal`} data-source-form class="buttons-top">
         <input type="hidden" name="key" value={node.key} />
@@ -102,7 +101,8 @@ const EditPanel = (shown: Shown) => {
           Load the current text
         </button>
       </form>
-      <form method="post" action={`${here(shown)}/edit`}>
+      <form method="post" action={`${here(shown)}/edit`} id="edit-form" data-keep>
+        {problem?.field === "value" || problem?.field === "kind" ? null : <ProblemNote problem={problem} />}
         <input type="hidden" name="expectedVersion" value={String(currentVersion)} />
         <TextArea
           name="value"
@@ -111,9 +111,11 @@ const EditPanel = (shown: Shown) => {
           optional
           value={revealed?.representation === "source" ? revealed.text : undefined}
           hint={
-            problem === undefined
-              ? "Saving replaces the text and creates a new version. The earlier version stays in the history."
-              : enterAgain
+            problem === undefined ? (
+              "Saving replaces the text and creates a new version. The earlier version stays in the history."
+            ) : (
+              <EnterAgain />
+            )
           }
           problem={problem}
         />

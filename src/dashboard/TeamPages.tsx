@@ -1,6 +1,7 @@
 /** The team itself: its name and plan, another team, and how to begin. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
+import { ValidationFailed } from "#schema/Errors.ts"
 import { CreateTeam, UpdateTeam } from "#schema/TeamsApi.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Projects } from "#src/projects/Projects.ts"
@@ -19,14 +20,20 @@ const settings = screen(
   TeamSettingsPage
 )
 
-const update = action(team, {
-  decode: (form, { visit }) => {
-    const plan = form.filled("plan")
-    return Form.decode(UpdateTeam)({
-      name: form.text("name"),
-      ...(plan === undefined || plan === visit.team.plan ? {} : { plan })
+const decodeTeam = Effect.fnUntraced(function* (form: Form.Form, { visit }: AtTeam) {
+  const plan = form.filled("plan")
+  const changes = plan !== undefined && plan !== visit.team.plan
+  if (changes && plan === "developer" && !form.has("deleteVersions")) {
+    return yield* new ValidationFailed({
+      field: "plan",
+      message: "To change to the Developer plan, confirm that all earlier versions are deleted."
     })
-  },
+  }
+  return yield* Form.decode(UpdateTeam)({ name: form.text("name"), ...(changes ? { plan } : {}) })
+})
+
+const update = action(team, {
+  decode: decodeTeam,
   run: (input, { teamId }) => Effect.flatMap(Teams, (teams) => teams.update(teamId, input)),
   done: (_, { teamId }) => to(Paths.settings(teamId), "team-changed"),
   again: settings

@@ -5,6 +5,7 @@ import * as Plans from "#src/limits/Plans.ts"
 import { Badge, CheckBox, Command, ProblemNote, TextField } from "./Components.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
+import * as Problem from "./Problem.ts"
 import type { Attempt, TeamVisit } from "./Routes.ts"
 import { SettingsFrame } from "./SettingsFrame.tsx"
 import { may, type Visit } from "./Visit.ts"
@@ -20,10 +21,12 @@ const planWords = (plan: Plan, current: Plan) => {
   }. ${activeTokens.toLocaleString("en")} active tokens.`
 }
 
-const PlanFields = ({ chosen, visit }: { readonly visit: TeamVisit; readonly chosen: string }) => {
+const PlanFields = ({ form, problem, visit }: Attempt & { readonly visit: TeamVisit }) => {
   const { plan } = visit.team
+  const chosen = form.filled("plan") ?? plan
+  const error = Problem.about(problem, "plan")
   return (
-    <fieldset class="part">
+    <fieldset class="part plan-fields">
       <legend>Plan</legend>
       {may(visit, "plan:manage") ? (
         (["developer", "team"] as const).map((one) => (
@@ -36,6 +39,17 @@ const PlanFields = ({ chosen, visit }: { readonly visit: TeamVisit; readonly cho
           {planNames[plan]} <span class="hint">Only an owner can change the plan.</span>
         </p>
       )}
+      {may(visit, "plan:manage") && Plans.plans[plan].versions ? (
+        <div class="delete-versions">
+          <CheckBox
+            name="deleteVersions"
+            hint="Needed to change to the Developer plan. You cannot undo it: changing back does not restore them."
+          >
+            Delete all earlier versions of all secrets of this team
+          </CheckBox>
+        </div>
+      ) : null}
+      {error === undefined ? null : <p class="error">{error}</p>}
     </fieldset>
   )
 }
@@ -46,14 +60,14 @@ export const TeamSettingsPage = ({ form, problem, visit }: Attempt & { readonly 
     <SettingsFrame visit={visit} view="team" title="Team settings">
       {may(visit, "team:manage") ? (
         <form method="post" action={Paths.settings(team.id)} class="panel narrow">
-          {problem?.field === "name" ? null : <ProblemNote problem={problem} />}
+          {problem?.field === "name" || problem?.field === "plan" ? null : <ProblemNote problem={problem} />}
           <TextField
             name="name"
             label="Name"
             value={problem === undefined ? team.name : form.text("name")}
             problem={problem}
           />
-          <PlanFields visit={visit} chosen={form.filled("plan") ?? team.plan} />
+          <PlanFields visit={visit} form={form} problem={problem} />
           <div class="buttons">
             <button class="button button-primary">Save</button>
           </div>

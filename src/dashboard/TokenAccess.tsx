@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import type { ApiToken } from "#schema/ApiTokensApi.ts"
 import type { AnyApiError } from "#schema/ApiError.ts"
+import { ValidationFailed } from "#schema/Errors.ts"
 import type { TeamId } from "#schema/Ids.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import { Environments } from "#src/projects/Environments.ts"
@@ -9,6 +10,9 @@ import { Projects } from "#src/projects/Projects.ts"
 import { Badge, CheckBox } from "./Components.tsx"
 import type * as Form from "./Form.ts"
 import * as Problem from "./Problem.ts"
+
+/** Names of the boxes that choose everything. */
+const everything = { projects: "allProjects", environments: "allEnvironments" } as const
 
 type Restrictions = Pick<ApiToken, "projects" | "environments">
 
@@ -60,6 +64,19 @@ export const restrictable = Effect.fnUntraced(function* (teamId: TeamId) {
   return found
 })
 
+/**
+ * What a token gets access to, as members of a body. Everything is a choice of its own: a form without any choice is
+ * refused, so that the least work does not give the widest token.
+ */
+export const accessOf = Effect.fnUntraced(function* (form: Form.Form) {
+  for (const field of ["projects", "environments"] as const) {
+    if (!form.has(field) && !form.has(everything[field])) {
+      return yield* new ValidationFailed({ field, message: `Choose ${field}, or choose all ${field}.` })
+    }
+  }
+  return { accessLevel: form.text("accessLevel"), ...chosen(form, "projects", "environments") }
+})
+
 /** Members of a body that the fields below fill: a list without a tick is left out. */
 export const chosen = (form: Form.Form, ...names: ReadonlyArray<string>) =>
   Object.fromEntries(names.filter((name) => form.has(name)).map((name) => [name, form.all(name)]))
@@ -84,6 +101,22 @@ export const ProjectChecks = ({
   </div>
 )
 
+const AllBox = ({
+  children,
+  form,
+  hint,
+  name
+}: {
+  readonly form: Form.Form
+  readonly name: string
+  readonly hint: string
+  readonly children: string
+}) => (
+  <CheckBox name={name} checked={form.has(name)} hint={hint}>
+    {children}
+  </CheckBox>
+)
+
 export const AccessFields = ({
   form,
   restrictable,
@@ -93,6 +126,7 @@ export const AccessFields = ({
   readonly restrictable: Restrictable
   readonly problem: AnyApiError | undefined
 }) => {
+  const projectsError = Problem.about(problem, "projects")
   const error = Problem.about(problem, "environments")
   const level = form.filled("accessLevel") ?? "read"
   return (
@@ -114,15 +148,21 @@ export const AccessFields = ({
       </fieldset>
       <fieldset class="part">
         <legend>Projects</legend>
-        <p class="hint">If you choose none: all projects of the team, including later ones.</p>
+        <AllBox form={form} name={everything.projects} hint="Including projects that are added later.">
+          All projects of the team
+        </AllBox>
         <ProjectChecks name="projects" projects={restrictable.projects} form={form} />
+        {projectsError === undefined ? null : <p class="error">{projectsError}</p>}
       </fieldset>
       <fieldset class="part">
         <legend>Environments</legend>
-        <p class="hint">
-          If you choose none: all environments of these projects, including later ones. Otherwise only the environments
-          of these names that exist now.
-        </p>
+        <AllBox
+          form={form}
+          name={everything.environments}
+          hint="Protected ones and environments that are added later are included. The boxes below limit the token to the environments of these names that exist now."
+        >
+          All environments of these projects
+        </AllBox>
         <div class="checks">
           {restrictable.slugs.map((environment) => (
             <CheckBox

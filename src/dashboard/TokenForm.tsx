@@ -95,7 +95,7 @@ export const NewTokenPage = ({
   const atField =
     ["name", "lifetime"].includes(problem?.field ?? "") ||
     scopesProblem !== undefined ||
-    Problem.about(problem, "environments") !== undefined
+    ["projects", "environments"].some((field) => Problem.about(problem, field) !== undefined)
   return (
     <Layout
       visit={visit}

@@ -9,7 +9,7 @@ import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import * as Paths from "./Paths.ts"
 import { action, type AtTeam, button, page, screen, team, to, withIds } from "./Routes.ts"
-import { chosen, restrictable } from "./TokenAccess.tsx"
+import { accessOf, chosen, restrictable } from "./TokenAccess.tsx"
 import { mcpOnlyIn, NewTokenPage } from "./TokenForm.tsx"
 import { TokenOnce, TokenPage, TokensPage } from "./TokenViews.tsx"
 
@@ -38,13 +38,15 @@ const newToken = screen(
 
 const create = action(team, {
   decode: (form) =>
-    Form.decode(CreateApiToken)({
-      name: form.text("name"),
-      accessLevel: form.text("accessLevel"),
-      lifetime: form.text("lifetime"),
-      ...chosen(form, "projects", "environments", "mcpScopes"),
-      mcpOnly: mcpOnlyIn(form)
-    }),
+    Effect.flatMap(accessOf(form), (access) =>
+      Form.decode(CreateApiToken)({
+        name: form.text("name"),
+        lifetime: form.text("lifetime"),
+        ...access,
+        ...chosen(form, "mcpScopes"),
+        mcpOnly: mcpOnlyIn(form)
+      })
+    ),
   run: (input, { teamId }) => Effect.flatMap(Tokens, (tokens) => tokens.create(teamId, input)),
   done: (created, { visit }) => Html.page(<TokenOnce visit={visit} token={created} replaced={false} />),
   again: newToken

@@ -2,7 +2,7 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { RouteNotFound } from "#schema/Errors.ts"
+import { RouteNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { WebhookId } from "#schema/Ids.ts"
 import { CreateWebhook, UpdateWebhook } from "#schema/WebhooksApi.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
@@ -43,13 +43,20 @@ const newWebhook = screen(
   NewWebhookPage
 )
 
+/** All events are a choice of their own: a form without any choice is refused. */
+const decodeNew = Effect.fnUntraced(function* (form: Form.Form) {
+  if (!form.has("events") && !form.has("allEvents")) {
+    return yield* new ValidationFailed({ field: "events", message: "Choose events, or choose all events." })
+  }
+  return yield* Form.decode(CreateWebhook)({
+    name: form.text("name"),
+    url: form.text("url").trim(),
+    ...chosen(form, "events")
+  })
+})
+
 const create = action(team, {
-  decode: (form) =>
-    Form.decode(CreateWebhook)({
-      name: form.text("name"),
-      url: form.text("url").trim(),
-      ...chosen(form, "events")
-    }),
+  decode: decodeNew,
   run: (input, { teamId }) => Effect.flatMap(Webhooks, (webhooks) => webhooks.create(teamId, input)),
   done: (created, { visit }) => Html.page(<SecretOnce visit={visit} webhook={created} replaced={false} />),
   again: newWebhook

@@ -110,8 +110,9 @@ const Fields = ({
   focus = false,
   form,
   hint,
+  offersAll = false,
   problem
-}: Attempt & { readonly focus?: boolean; readonly hint: string }) => {
+}: Attempt & { readonly focus?: boolean; readonly hint?: string; readonly offersAll?: boolean }) => {
   const error = Problem.about(problem, "events")
   return (
     <>
@@ -129,7 +130,16 @@ const Fields = ({
       />
       <fieldset class="part">
         <legend>Events</legend>
-        <p class="hint">{hint}</p>
+        {hint === undefined ? null : <p class="hint">{hint}</p>}
+        {offersAll ? (
+          <CheckBox
+            name="allEvents"
+            checked={form.has("allEvents")}
+            hint="Including kinds that are added later. The boxes below limit the webhook to some events."
+          >
+            All events
+          </CheckBox>
+        ) : null}
         <div class="checks">
           {WebhookEvent.literals.map((event) => (
             <CheckBox name="events" value={event} checked={picked(form, "events", event)} hint={eventWords[event]}>
@@ -153,12 +163,7 @@ export const NewWebhookPage = ({ form, problem, visit }: Attempt & { readonly vi
   return (
     <SettingsFrame visit={visit} view="webhooks" title="New webhook" crumbs={crumbs(visit.team.id)}>
       <form method="post" action={`${at}/new`} class="panel narrow">
-        <Fields
-          form={form}
-          problem={problem}
-          focus
-          hint="If you choose none, the webhook gets all events, including kinds that are added later."
-        />
+        <Fields form={form} problem={problem} focus offersAll />
         <div class="buttons">
           <button class="button button-primary">Create the webhook</button>
           <a class="button button-plain" href={at}>

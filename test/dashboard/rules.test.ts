@@ -146,6 +146,49 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("page
     })
   )
 
+  it.effect(
+    "refuse a token, a rule and a webhook for which nothing was chosen, and a plan that ends versions unasked",
+    () =>
+      Effect.gen(function* () {
+        const team = yield* World.team({ plan: "team" })
+        const owner = yield* World.session(team.owner)
+        const here = `/app/teams/${team.id}`
+        const rule = {
+          kind: "github",
+          name: "deploys",
+          repository: "acme/shop",
+          step: "create",
+          lifetimeSeconds: "900"
+        }
+        const token = { name: "deploy", accessLevel: "read", lifetime: "30d" }
+        for (const [path, fields, sentence] of [
+          ["tokens/new", token, "Choose projects, or choose all projects."],
+          ["tokens/new", { ...token, allProjects: "yes" }, "Choose environments, or choose all environments."],
+          ["ci/new", { ...rule, accessLevel: "read" }, "Choose projects, or choose all projects."],
+          ["webhooks/new", { name: "hook", url: "https://example.com/" }, "Choose events, or choose all events."],
+          ["settings", { name: "Team", plan: "developer" }, "confirm that all earlier versions are deleted"]
+        ] as const) {
+          const refused = yield* send(`${here}/${path}`, owner, fields)
+          assert.strictEqual(refused.status, 400, path)
+          assert.include(refused.text, sentence)
+        }
+        const everything = { ...token, allProjects: "yes", allEnvironments: "yes" }
+        assert.include((yield* send(`${here}/tokens/new`, owner, everything)).text, "only time it is shown")
+        const plan = { name: "Team", plan: "developer", deleteVersions: "yes" }
+        assert.strictEqual((yield* send(`${here}/settings`, owner, plan)).status, 303)
+      })
+  )
+
+  it.effect("name the keys that a text refers to and the environment does not have", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const refused = yield* send(`${place(project, "development")}/add`, owner, { key: "A", value: "${NOT_THERE}" })
+      assert.strictEqual(refused.status, 400)
+      assert.include(refused.text, "NOT_THERE")
+    })
+  )
+
   it.effect("refuse a body that is too large, and one that is no form", () =>
     Effect.gen(function* () {
       const project = yield* World.project()

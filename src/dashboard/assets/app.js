@@ -171,6 +171,45 @@ addEventListener("submit", async (event) => {
   button.disabled = false
 })
 
+// --- a form with a value: a refusal replaces the form, and what was typed stays in its fields ---
+
+const alertIn = (form, text) => {
+  const note = form.querySelector("[data-sending]") ?? form.appendChild(document.createElement("p"))
+  note.dataset.sending = ""
+  note.className = "error"
+  note.setAttribute("role", "alert")
+  note.textContent = text
+}
+
+addEventListener("submit", async (event) => {
+  const form = event.target
+  const button = event.submitter
+  if (!form.matches("[data-keep]") || !button || button.hasAttribute("formaction")) return
+  event.preventDefault()
+  button.disabled = true
+  try {
+    const body = new URLSearchParams(new FormData(form))
+    const answer = await fetch(form.action, { method: "POST", body, cache: "no-store" })
+    if (answer.redirected && new URL(answer.url).pathname !== "/app/sign-in") return location.assign(answer.url)
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html")
+    const next = page.getElementById(form.id)
+    if (next) {
+      for (const field of form.querySelectorAll("textarea")) next.querySelector(`#${field.id}`).value = field.value
+      form.replaceWith(document.adoptNode(next))
+      const wrong = document.querySelector(`#${next.id} [aria-invalid], #${next.id} [role="alert"]`)
+      wrong?.scrollIntoView({ block: "nearest" })
+      wrong?.focus?.()
+    } else if (answer.redirected) {
+      alertIn(form, "You are signed out. Sign in in another tab, then try again here.")
+    } else {
+      alertIn(form, page.querySelector("h1")?.textContent ?? "The server refused this.")
+    }
+  } catch {
+    alertIn(form, "The server does not answer. Try again in a moment.")
+  }
+  button.disabled = false
+})
+
 // --- filtering what is on the page ---
 
 const filter = document.querySelector("[data-filter]")
