@@ -104,7 +104,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             await page.getByRole("checkbox", { name: "All projects" }).check()
             await page.getByRole("checkbox", { name: "All environments" }).check()
             await press("Create the rule")
-            await page.getByText("This issuer signs for everybody").waitFor()
+            await page.getByText("This issuer signs for all its customers").waitFor()
             await judge("rule-refused")
 
             await page.goto(rooms.pages["token-new"])
