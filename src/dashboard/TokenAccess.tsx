@@ -159,7 +159,7 @@ export const AccessFields = ({
         <AllBox
           form={form}
           name={everything.environments}
-          hint="Protected ones and environments that are added later are included. The boxes below limit the token to the environments of these names that exist now."
+          hint="Including protected environments, which it only reads, and environments that are added later. The boxes below limit the token to the environments of these names that exist now."
         >
           All environments of these projects
         </AllBox>
