@@ -73,6 +73,7 @@ export const migrate = (
           SELECT migration_id AS id, name FROM ${sql(LEDGER)} ORDER BY migration_id`
         yield* refuseForeignLedger(applied, known)
         return yield* Migrator.make({})({
+          // Each migration needs the SqlClient alone; what it fails with is reported by the migrator.
           loader: Migrator.fromRecord(migrations as Record<string, Effect.Effect<void, unknown, SqlClient.SqlClient>>),
           table: LEDGER
         })

@@ -33,7 +33,7 @@ const sentence = (error: unknown): string =>
 
 export const orFailure = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.catchAllCause(effect, (cause) => {
-    if (Cause.isInterruptedOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
+    if (Cause.isInterruptedOnly(cause)) return Effect.failCause(Cause.stripFailures(cause))
     const failed = Cause.failureOption(cause)
     if (Option.isSome(failed) && failed.value instanceof CliFailure) return failed.value
     if (Option.isSome(failed)) return new CliFailure({ message: sentence(failed.value) })

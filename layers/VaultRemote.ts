@@ -94,7 +94,7 @@ const tokenOf = ({ address, token }: Options): Effect.Effect<string, VaultUnavai
 /** Whatever went wrong, in one of our own sentences. */
 const told = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, VaultUnavailable, R> =>
   Effect.catchAllCause(call, (cause) => {
-    if (Cause.isInterruptedOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
+    if (Cause.isInterruptedOnly(cause)) return Effect.failCause(Cause.stripFailures(cause))
     const error: unknown = Cause.squash(cause)
     if (error instanceof VaultUnavailable) return error
     const tag = typeof error === "object" && error !== null && "_tag" in error ? error._tag : undefined

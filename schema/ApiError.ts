@@ -62,6 +62,7 @@ export const ApiError =
     sentence: string,
     extra?: F
   ): ApiErrorClass<Self, Code, F> => {
+    // Without `extra` F is its default, the empty record.
     const fields: F = extra ?? ({} as F)
     const extraKeys = Object.keys(fields)
     const Base = Data.TaggedError(code)<{ readonly message: string; readonly field?: string }>
@@ -109,6 +110,7 @@ export const ApiError =
         return schemaOf(this).ast
       }
     })
+    // The result is a class and its own wire schema in one, which the type of `Object.assign` cannot say.
     return Object.assign(Generated, {
       [Schema.TypeId]: Schema.Void[Schema.TypeId],
       pipe: Schema.Void.pipe,
@@ -123,19 +125,24 @@ export const ApiError =
 
 export const isApiError = (u: unknown): u is AnyApiError => typeof u === "object" && u !== null && marker in u
 
-export const statusOf = (error: AnyApiError): number =>
-  (error.constructor as unknown as { readonly status: number }).status
+interface Statics {
+  readonly code: string
+  readonly status: number
+  readonly extraKeys: ReadonlyArray<string>
+}
+
+/** The marker of `isApiError` is set by the generated class alone, and that has these. */
+const staticsOf = (error: AnyApiError): Statics => error.constructor as unknown as Statics
+
+export const statusOf = (error: AnyApiError): number => staticsOf(error).status
 
 /** The body as it goes over the wire: the four fixed members, then the extra ones of the code. */
 export const bodyOf = (error: AnyApiError): ErrorBody<string> & Record<string, unknown> => {
-  const cls = error.constructor as unknown as {
-    readonly code: string
-    readonly status: number
-    readonly extraKeys: ReadonlyArray<string>
-  }
-  const body: Record<string, unknown> = { statusCode: cls.status, code: cls.code, message: error.message }
-  if (error.field !== undefined) body["field"] = error.field
+  const { code, extraKeys, status } = staticsOf(error)
+  const body: Record<string, unknown> = {}
+  // An error is an object; its extra members are those that its class declares.
   const source = error as unknown as Record<string, unknown>
-  for (const key of cls.extraKeys) if (source[key] !== undefined) body[key] = source[key]
-  return body as ErrorBody<string> & Record<string, unknown>
+  for (const key of extraKeys) if (source[key] !== undefined) body[key] = source[key]
+  const { field, message } = error
+  return { statusCode: status, code, message, ...(field === undefined ? {} : { field }), ...body }
 }

@@ -183,7 +183,10 @@ const operationOf = (declared: Declared, generated: JsonObject): JsonObject => {
 
 // --- the documents ---
 
-/** A document of an API; the two below are what is served. */
+/**
+ * A document of an API; the two below are what is served. `fromApi` types its document by interfaces without index
+ * signatures; here it is JSON, and a cast names each member that OpenAPI 3.1 says is there.
+ */
 export const describe = <Id extends string, Groups extends HttpApiGroup.HttpApiGroup.Any, E, R>(
   api: HttpApi.HttpApi<Id, Groups, E, R>,
   info: { readonly title: string; readonly description: string },

@@ -71,6 +71,7 @@ export const boxContext = (name: `ampoule ${string} v${number}`, ...fields: Read
   }
   put(name)
   for (const field of fields) put(field)
+  // The brand: only this function makes contexts, each field with its length before it.
   return out as Uint8Array as BoxContext
 }
 

@@ -6,8 +6,10 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { IntegrityFailure } from "#schema/Errors.ts"
 import type { KeyContext } from "#schema/Vault.ts"
+import * as Rows from "#src/Rows.ts"
 import { Crypto } from "./Crypto.ts"
 import { inTime, Vault } from "./Vault.ts"
 
@@ -21,6 +23,8 @@ const contextOf = (name: ServiceKeyName): KeyContext => ({
   keyId: name
 })
 
+const ServiceKeyRow = Schema.Struct({ rootKeyId: Schema.String, wrapped: Schema.Uint8ArrayFromSelf })
+
 export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKeys", {
   effect: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -29,8 +33,7 @@ export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKe
     const held = new Map<ServiceKeyName, Redacted.Redacted<Uint8Array>>()
 
     const stored = (name: ServiceKeyName) =>
-      sql<{ readonly rootKeyId: string; readonly wrapped: Buffer }>`
-        SELECT root_key_id, wrapped FROM service_keys WHERE name = ${name}`
+      Rows.findOne(ServiceKeyRow, sql`SELECT root_key_id, wrapped FROM service_keys WHERE name = ${name}`)
 
     const make = Effect.fnUntraced(function* (name: ServiceKeyName) {
       const bytes = yield* crypto.randomBytes(32)
@@ -47,8 +50,8 @@ export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKe
       function* (name: ServiceKeyName) {
         const known = held.get(name)
         if (known !== undefined) return known
-        if ((yield* stored(name)).length === 0) yield* make(name)
-        const [row] = yield* stored(name)
+        if ((yield* stored(name)) === undefined) yield* make(name)
+        const row = yield* stored(name)
         if (row === undefined) return yield* new IntegrityFailure()
         const key = yield* inTime(vault.unwrapBytes(contextOf(name), row.wrapped, row.rootKeyId))
         held.set(name, key)

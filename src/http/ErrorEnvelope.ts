@@ -109,8 +109,8 @@ export const judge = (
   method: string,
   path: string
 ): Effect.Effect<AnyApiError | HttpServerResponse.HttpServerResponse> => {
-  // The client is gone, or the server had to stop. A cause of nothing but interruptions has no error, whatever its type says.
-  if (Cause.isInterruptedOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
+  // The client is gone, or the server had to stop.
+  if (Cause.isInterruptedOnly(cause)) return Effect.failCause(Cause.stripFailures(cause))
   const verdict = verdictOf(cause)
   if ("response" in verdict) return Effect.succeed(verdict.response)
   if (verdict.log === undefined) return Effect.succeed(verdict.answer)
