@@ -21,7 +21,7 @@ import {
 } from "#layers/Setting.ts"
 import * as VaultAddress from "#layers/VaultAddress.ts"
 import * as VaultConfig from "#layers/VaultConfig.ts"
-import type { Settings, StartRefused } from "#src/AppConfig.ts"
+import type { Settings, StartRefused, TeamCreation } from "#src/AppConfig.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
 
 const settings = {
@@ -134,6 +134,13 @@ const settings = {
     default: "on",
     description: "`off` removes the MCP tools that return plaintext values.",
     ...onOff
+  }),
+  teamCreation: withDefault({
+    name: "AMPOULE_TEAM_CREATION",
+    default: "everyone",
+    description:
+      "Who may create teams: `everyone` who is signed in, or only `owners` of a team. A person who creates a team may invite any address.",
+    ...oneOf<TeamCreation>({ everyone: "everyone", owners: "owners" })
   }),
   auditCheckpoints: optional({
     name: "AMPOULE_AUDIT_CHECKPOINTS",

@@ -74,20 +74,22 @@ const codeOf = (error: unknown): string => {
   return "no answer"
 }
 
-const refusals: Record<string, string> = {
-  "28P01": "Postgres refused the user or password of AMPOULE_DATABASE_URL.",
-  "28000": "Postgres refused the user of AMPOULE_DATABASE_URL.",
-  "3D000": "The database named in AMPOULE_DATABASE_URL does not exist. Create it first."
-}
+const refusals: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    "28P01": "Postgres refused the user or password of AMPOULE_DATABASE_URL.",
+    "28000": "Postgres refused the user of AMPOULE_DATABASE_URL.",
+    "3D000": "The database named in AMPOULE_DATABASE_URL does not exist. Create it first."
+  })
+)
 
 /** Waiting helps against an outage, not against a wrong password or certificate. */
-const waitingHelps = (error: SqlError) => refusals[codeOf(error)] === undefined && isDatabaseUnavailable(error)
+const waitingHelps = (error: SqlError) => !refusals.has(codeOf(error)) && isDatabaseUnavailable(error)
 
 const cannotConnect = (error: SqlError) => {
   const code = codeOf(error)
   return new StartRefused({
     message:
-      refusals[code] ??
+      refusals.get(code) ??
       `Postgres (AMPOULE_DATABASE_URL) cannot be reached (${code}). Check the address, and that it is running.`
   })
 }

@@ -66,11 +66,13 @@ const application = (settings: Settings) =>
     Layer.provide(Layer.merge(Telemetry.exporting(settings), Telemetry.process(settings)))
   )
 
-const durability: Record<string, string> = {
-  "power-loss": "An acknowledged write survives a crash and a power failure.",
-  "process-crash":
+const durability: ReadonlyMap<string, string> = new Map([
+  ["power-loss", "An acknowledged write survives a crash and a power failure."],
+  [
+    "process-crash",
     "An acknowledged write survives a crash of the process, not a power failure: set AMPOULE_DATABASE_URL for that."
-}
+  ]
+])
 
 /** Plain lines for people; the setup address appears nowhere else but in the data folder. */
 const announcement = (settings: Settings) =>
@@ -79,7 +81,7 @@ const announcement = (settings: Settings) =>
     (url) => [
       `Ampoule ${version} listens on ${settings.baseUrl} (${settings.host}, port ${settings.port})`,
       ...(Option.isSome(url) ? [`Set it up at ${Redacted.value(url.value)}`] : []),
-      durability[durabilityOf(settings)] ?? "",
+      durability.get(durabilityOf(settings)) ?? "",
       ...Option.match(settings.metricsPort, {
         onNone: () => [],
         onSome: (port) => [`Metrics for Prometheus: http://${settings.metricsHost}:${port}/metrics`]

@@ -81,12 +81,17 @@ const declarations = <Id extends string, Groups extends HttpApiGroup.HttpApiGrou
 }
 
 /** Header names as people write them; HttpApi knows them in lower case. */
-const headerNames: Record<string, string> = { "idempotency-key": "Idempotency-Key", "if-none-match": "If-None-Match" }
-const headerDescriptions: Record<string, string> = {
-  "Idempotency-Key":
-    "Repeating key and body within 24 hours gives the stored answer; the same key with another body is refused.",
-  "If-None-Match": "ETag of an earlier answer."
-}
+const headerNames: ReadonlyMap<string, string> = new Map([
+  ["idempotency-key", "Idempotency-Key"],
+  ["if-none-match", "If-None-Match"]
+])
+const headerDescriptions: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    "Idempotency-Key":
+      "Repeating key and body within 24 hours gives the stored answer; the same key with another body is refused.",
+    "If-None-Match": "ETag of an earlier answer."
+  })
+)
 
 // --- rewriting ---
 
@@ -135,8 +140,8 @@ const reached = (part: Json, schemas: JsonObject, found = new Set<string>()): Se
 }
 
 const parameter = (given: JsonObject): JsonObject => {
-  const name = headerNames[String(given["name"])] ?? String(given["name"])
-  const description = given["description"] ?? headerDescriptions[name]
+  const name = headerNames.get(String(given["name"])) ?? String(given["name"])
+  const description = given["description"] ?? headerDescriptions.get(name)
   return { ...given, name, ...(description === undefined ? {} : { description }) }
 }
 

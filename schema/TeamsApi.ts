@@ -33,13 +33,14 @@ export class TeamsApi extends HttpApiGroup.make("teams")
     HttpApiEndpoint.post("create", "/teams")
       .setPayload(CreateTeam)
       .addSuccess(answers(201, MyTeam))
+      .addError(Errors.Forbidden)
       .addError(Errors.PlanLimitReached)
       .addError(BadBody)
       .middleware(SessionCredential)
       .annotateContext(
         operation({
           summary: "Create a team",
-          description: "The person becomes its owner.",
+          description: "The person becomes its owner. An operator can leave this to the owners of a team.",
           request: { name: "Platform" },
           response: { ...team, plan: "developer" }
         })

@@ -37,6 +37,8 @@ export interface Settings {
   readonly trustedProxies: ReadonlyArray<string>
   readonly rateLimits: boolean
   readonly mcpReveal: boolean
+  /** Who may create teams: everybody who is signed in, or the owners of a team. */
+  readonly teamCreation: TeamCreation
   /** File of signed audit checkpoints. None: none are kept. */
   readonly auditCheckpoints: Option.Option<string>
   readonly logLevel: LogLevel.LogLevel
@@ -50,5 +52,7 @@ export interface Settings {
   readonly otlpHeaders: Option.Option<Redacted.Redacted>
   readonly serviceName: string
 }
+
+export type TeamCreation = "everyone" | "owners"
 
 export class AppConfig extends Context.Tag("AppConfig")<AppConfig, Settings>() {}

@@ -148,6 +148,26 @@ describe("imports", () => {
     assert.deepStrictEqual(cycles, [])
   })
 
+  // `constructor` and `__proto__` are inputs: on an object they find something, in a Map they do not.
+  it("keep what is looked up by a text in a Map, never in an object", () => {
+    const table = /(?:const|let) (\w+): (?:Readonly<)?Record<string, [^=]+> = \{(?!\s*\})/g
+    /** Objects that are written out whole: headers of an answer, members of a document, the list of migrations. */
+    const whole = new Set([
+      "src/dashboard/Html.ts headers",
+      "src/http/ErrorEnvelope.ts headers",
+      "src/http/OAuth.ts kept",
+      "src/mcp/Http.ts headers",
+      "src/mcp/Responses.ts headers",
+      "schema/ApiError.ts body",
+      "schema/OpenApi.ts securitySchemes",
+      "layers/Migrations.ts registry"
+    ])
+    const wrong = source.flatMap(({ file, text }) =>
+      [...text.matchAll(table)].map(([, name]) => `${file} ${name}`).filter((one) => !whole.has(one))
+    )
+    assert.deepStrictEqual(wrong, [])
+  })
+
   it("layers import no test, programs are imported by nobody", () => {
     const wrong = source.flatMap(({ file, ours }) =>
       ours

@@ -6,6 +6,7 @@ import type { Caller, CallerTeam } from "#schema/Caller.ts"
 import { ApiTokenNotScopedToProtectedEnvironment, ApiTokenReadOnly, Forbidden, ScopeMissing } from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import type { Role, Scope } from "#schema/Scopes.ts"
+import type { TeamCreation } from "#src/AppConfig.ts"
 import type { EnvironmentTarget, Target } from "./Target.ts"
 
 /** What can be done. The first block is the contract's scopes; the rest is for people only (dashboard sessions). */
@@ -163,6 +164,10 @@ export const decide = <A extends Action>(asked: Asked & { readonly action: A }):
   }
   return undefined
 }
+
+/** Who may create a team is the operator's choice: everybody who is signed in, or the owners of a team. */
+export const mayCreateTeam = (caller: Caller, creation: TeamCreation): boolean =>
+  creation === "everyone" || caller.teams.some((team) => team.role === "owner")
 
 /** The caller's standing in a team; undefined = the team is not visible. */
 export const teamOf = (caller: Caller, teamId: TeamId): CallerTeam | undefined =>

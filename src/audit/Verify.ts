@@ -84,15 +84,17 @@ const isLeft = ({ times }: StreamState, { alone = false, now }: Sealed): boolean
   times !== undefined && (alone || !Tail.isRunning(times, now))
 
 /** Body members, by the column that repeats them. */
-const repeated: Readonly<Record<string, string>> = {
-  id: "id",
-  at: "at",
-  teamId: "team",
-  projectId: "project",
-  environmentId: "environmentId",
-  environment: "environment",
-  action: "action"
-}
+const repeated: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    id: "id",
+    at: "at",
+    teamId: "team",
+    projectId: "project",
+    environmentId: "environmentId",
+    environment: "environment",
+    action: "action"
+  })
+)
 
 const textOf = (value: unknown): string | null => (typeof value === "string" ? value : null)
 
@@ -207,7 +209,7 @@ export class Verifier {
   }
 
   #compare(stream: string, seq: number, body: Readonly<Record<string, unknown>>, columns: Columns) {
-    for (const [column, member] of Object.entries(repeated)) {
+    for (const [column, member] of repeated) {
       if (columns[column] !== undefined && columns[column] !== textOf(body[member])) {
         return this.#problem(stream, seq, `has a column (${column}) that says something else than the entry`)
       }

@@ -41,30 +41,32 @@ export const usage = (message: string, hint?: string): CliFailure =>
 
 const whichCredential = "`ampoule whoami` shows which credential is used; `ampoule login` gets a new one."
 
-const hints: Readonly<Record<string, string>> = {
-  UNAUTHENTICATED: "Run `ampoule login`, or set AMPOULE_API_TOKEN.",
-  CREDENTIAL_INVALID: `The text may be cut, or belong to another server. ${whichCredential}`,
-  CREDENTIAL_EXPIRED: whichCredential,
-  CREDENTIAL_REVOKED: whichCredential,
-  FORBIDDEN: "Ask an owner or admin of the team.",
-  SCOPE_MISSING: "Run `ampoule login` again and grant the scope, or use another credential.",
-  API_TOKEN_READ_ONLY: "Use a token with access level write.",
-  API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT: "Use a token that was created naming this environment.",
-  CREDENTIAL_KIND_NOT_ACCEPTED: "This needs a login: `ampoule login`.",
-  PROJECT_NOT_FOUND: "`ampoule projects` lists what this credential sees.",
-  ENVIRONMENT_NOT_FOUND: "`ampoule projects environments` lists what this credential sees.",
-  SECRET_NOT_FOUND: "`ampoule secrets list` shows the keys.",
-  SECRET_VERSION_NOT_FOUND: "`ampoule secrets history KEY` shows the versions there are.",
-  SECRET_HAS_DEPENDENTS: "Say --disposition flatten (they keep their text) or --disposition cascade (they go too).",
-  SECRET_VERSION_CONFLICT: "Someone changed it meanwhile. Look at `ampoule secrets history`, then try again.",
-  TEMPLATE_REFERENCE_MISSING: "Write the missing keys first, or pass the text as --kind literal.",
-  TEMPLATE_INVALID: "Write $${ for a plain ${, or pass the text as --kind literal.",
-  SEALED_VALUE_INVALID:
-    "Restore that line, or seal the value again. `_manifest`, after a merge you have looked at: `ampoule seal manifest`.",
-  ROUTE_NOT_FOUND: "The server may be older than this command. `ampoule doctor` compares them.",
-  SETUP_ALREADY_DONE: "Sign in, or ask an owner for an invitation.",
-  DEPENDENCY_UNAVAILABLE: "The server is up, but something it needs is not. Try again shortly."
-}
+const hints: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    UNAUTHENTICATED: "Run `ampoule login`, or set AMPOULE_API_TOKEN.",
+    CREDENTIAL_INVALID: `The text may be cut, or belong to another server. ${whichCredential}`,
+    CREDENTIAL_EXPIRED: whichCredential,
+    CREDENTIAL_REVOKED: whichCredential,
+    FORBIDDEN: "Ask an owner or admin of the team.",
+    SCOPE_MISSING: "Run `ampoule login` again and grant the scope, or use another credential.",
+    API_TOKEN_READ_ONLY: "Use a token with access level write.",
+    API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT: "Use a token that was created naming this environment.",
+    CREDENTIAL_KIND_NOT_ACCEPTED: "This needs a login: `ampoule login`.",
+    PROJECT_NOT_FOUND: "`ampoule projects` lists what this credential sees.",
+    ENVIRONMENT_NOT_FOUND: "`ampoule projects environments` lists what this credential sees.",
+    SECRET_NOT_FOUND: "`ampoule secrets list` shows the keys.",
+    SECRET_VERSION_NOT_FOUND: "`ampoule secrets history KEY` shows the versions there are.",
+    SECRET_HAS_DEPENDENTS: "Say --disposition flatten (they keep their text) or --disposition cascade (they go too).",
+    SECRET_VERSION_CONFLICT: "Someone changed it meanwhile. Look at `ampoule secrets history`, then try again.",
+    TEMPLATE_REFERENCE_MISSING: "Write the missing keys first, or pass the text as --kind literal.",
+    TEMPLATE_INVALID: "Write $${ for a plain ${, or pass the text as --kind literal.",
+    SEALED_VALUE_INVALID:
+      "Restore that line, or seal the value again. `_manifest`, after a merge you have looked at: `ampoule seal manifest`.",
+    ROUTE_NOT_FOUND: "The server may be older than this command. `ampoule doctor` compares them.",
+    SETUP_ALREADY_DONE: "Sign in, or ask an owner for an invitation.",
+    DEPENDENCY_UNAVAILABLE: "The server is up, but something it needs is not. Try again shortly."
+  })
+)
 
 const list = (value: unknown): string | undefined =>
   Array.isArray(value) && value.length > 0 ? value.map((item) => plain(String(item))).join(", ") : undefined
@@ -108,7 +110,7 @@ export const describe = (error: CliError): Rendered => {
         code: error.code,
         message: plain(error.message),
         lines: detailLines(error),
-        hint: hints[error.code],
+        hint: hints.get(error.code),
         exitCode: 1
       }
     case "ServerUnreachable":

@@ -167,41 +167,43 @@ export const page = ({ at: of, path }: Found): string => {
 export const commandNames = ({ at }: Found): string => at.below.map(({ name }) => name).join(", ")
 
 /** What other programs of this kind call it. */
-const otherWords: Readonly<Record<string, string>> = {
-  ls: "list",
-  show: "get",
-  read: "get",
-  view: "get",
-  reveal: "get",
-  add: "set",
-  create: "set",
-  put: "set",
-  update: "set",
-  write: "set",
-  rm: "unset",
-  del: "unset",
-  delete: "unset",
-  remove: "unset",
-  upload: "import",
-  push: "import",
-  download: "export",
-  pull: "export",
-  versions: "history",
-  log: "history",
-  undelete: "restore",
-  compare: "diff",
-  exec: "run",
-  signin: "login",
-  auth: "login",
-  signout: "logout",
-  me: "whoami",
-  status: "doctor",
-  start: "server",
-  serve: "server",
-  encrypt: "seal",
-  decrypt: "unseal",
-  envs: "environments"
-}
+const otherWords: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    ls: "list",
+    show: "get",
+    read: "get",
+    view: "get",
+    reveal: "get",
+    add: "set",
+    create: "set",
+    put: "set",
+    update: "set",
+    write: "set",
+    rm: "unset",
+    del: "unset",
+    delete: "unset",
+    remove: "unset",
+    upload: "import",
+    push: "import",
+    download: "export",
+    pull: "export",
+    versions: "history",
+    log: "history",
+    undelete: "restore",
+    compare: "diff",
+    exec: "run",
+    signin: "login",
+    auth: "login",
+    signout: "logout",
+    me: "whoami",
+    status: "doctor",
+    start: "server",
+    serve: "server",
+    encrypt: "seal",
+    decrypt: "unseal",
+    envs: "environments"
+  })
+)
 
 /** Insertions, deletions and changes that lead from one word to the other (Levenshtein). */
 const distance = (a: string, b: string): number => {
@@ -222,7 +224,7 @@ const distance = (a: string, b: string): number => {
 export const meant = ({ at, path, unknown }: Found): string | undefined => {
   if (unknown === undefined) return undefined
   const close = (node: Node) => distance(node.name, unknown) <= (unknown.length < 4 ? 1 : 2)
-  const exact = (node: Node) => node.name === unknown || node.name === otherWords[unknown]
+  const exact = (node: Node) => node.name === unknown || node.name === otherWords.get(unknown)
   const full = (...names: ReadonlyArray<string>) => [...path, ...names].join(" ")
   for (const fits of [exact, close]) {
     const here = at.below.find(fits)

@@ -62,12 +62,14 @@ interface Granted {
   readonly answer: DevicePollResponse
 }
 
-const failed: Readonly<Record<string, string>> = {
-  denied: "The request was denied.",
-  expired: "The request was not decided in time.",
-  consumed: "The credential of this request was delivered already, and did not arrive here.",
-  unknown: "The server does not know this request any more."
-}
+const failed: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    denied: "The request was denied.",
+    expired: "The request was not decided in time.",
+    consumed: "The credential of this request was delivered already, and did not arrive here.",
+    unknown: "The server does not know this request any more."
+  })
+)
 
 const wait = Effect.fnUntraced(function* (connection: Connection, started: DeviceStartResponse) {
   const deviceCode = Redacted.make(started.deviceCode)
@@ -105,7 +107,7 @@ const wait = Effect.fnUntraced(function* (connection: Connection, started: Devic
       continue
     }
     return yield* new CliFailure({
-      message: failed[answer.reason ?? ""] ?? "The request failed.",
+      message: failed.get(answer.reason ?? "") ?? "The request failed.",
       hint: "`ampoule login` starts again."
     })
   }

@@ -9,7 +9,11 @@ import * as Shared from "./Options.ts"
 import { json, out, plain } from "./Output.ts"
 import { identity } from "./Routes.ts"
 
-const kinds: Readonly<Record<string, string>> = { api_token: "API token", cli_grant: "CLI login", session: "session" }
+const kinds: ReadonlyMap<string, string> = new Map([
+  ["api_token", "API token"],
+  ["cli_grant", "CLI login"],
+  ["session", "session"]
+])
 
 const lines = (session: Credential.Session, who: VerifyAuthResponse): ReadonlyArray<readonly [string, string]> => {
   const { accessLevel, credential, mcpScopes, restrictions, scopes, teams } = who
@@ -18,7 +22,7 @@ const lines = (session: Credential.Session, who: VerifyAuthResponse): ReadonlyAr
     ["server", `${session.url} (${session.chosen.urlFrom})`],
     [
       "credential",
-      `${kinds[credential.type] ?? credential.type}${credential.name === undefined ? "" : ` ${credential.name}`}`
+      `${kinds.get(credential.type) ?? credential.type}${credential.name === undefined ? "" : ` ${credential.name}`}`
     ],
     ["from", session.chosen.why],
     ["id", credential.id],

@@ -44,13 +44,21 @@ const endOfName = (source: string, from: number): number => {
 
 type Value = { readonly value: string; readonly end: number } | { readonly reason: string }
 
-const escapes: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", "\\": "\\", '"': '"', $: "$", "`": "`" }
+const escapes: ReadonlyMap<string, string> = new Map([
+  ["n", "\n"],
+  ["r", "\r"],
+  ["t", "\t"],
+  ["\\", "\\"],
+  ['"', '"'],
+  ["$", "$"],
+  ["`", "`"]
+])
 
 const unescape = (body: string): string => {
   let value = ""
   let start = 0
   for (let at = body.indexOf("\\"); at !== -1; at = body.indexOf("\\", start)) {
-    const meant = escapes[body[at + 1] ?? ""]
+    const meant = escapes.get(body[at + 1] ?? "")
     value += body.slice(start, at) + (meant ?? body.slice(at, at + 2))
     start = at + 2
   }

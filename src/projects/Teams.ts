@@ -3,16 +3,17 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { CurrentCaller } from "#schema/Caller.ts"
-import { PlanLimitReached } from "#schema/Errors.ts"
+import { type Caller, CurrentCaller } from "#schema/Caller.ts"
+import { Forbidden, PlanLimitReached } from "#schema/Errors.ts"
 import type { MyTeam } from "#schema/IdentityApi.ts"
-import { type TeamId, TeamIdOut } from "#schema/Ids.ts"
+import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
 import { Plan } from "#schema/Scopes.ts"
 import type { UpdateTeam } from "#schema/TeamsApi.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { AppConfig, type TeamCreation } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
@@ -23,8 +24,10 @@ interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly crypto: Crypto
   readonly audit: Audit
+  readonly teamCreation: TeamCreation
 }
 
+const OwnedTeamsRow = Schema.Struct({ teams: Schema.Number, active: Schema.Boolean })
 const TeamRow = Schema.Struct({ name: Schema.String, plan: Plan })
 
 /** The team as the caller belongs to it. */
@@ -34,6 +37,23 @@ const get = Effect.fn("Teams.get")(function* ({ access }: Needs, teamId: TeamId)
   const { id, name, plan, role } = Policy.teamOf(caller, teamId) ?? (yield* Effect.dieMessage("no such team"))
   const team: MyTeam = { id, name, plan, role: role ?? "viewer" }
   return team
+})
+
+const onlyOwners = "On this server only owners of a team can create another one. Ask an owner."
+
+/** The person's row is the lock: two requests at once cannot both pass. */
+const checkMayCreate = Effect.fnUntraced(function* ({ sql, teamCreation }: Needs, caller: Caller, userId: UserId) {
+  yield* Rows.run(sql`SELECT id FROM users WHERE id = ${userId} FOR NO KEY UPDATE`)
+  const owned = yield* Rows.single(
+    OwnedTeamsRow,
+    sql`
+      SELECT count(*)::int AS teams, coalesce(bool_or(active), false) AS active
+      FROM memberships WHERE user_id = ${userId} AND role = 'owner'`
+  )
+  // A role that was lost since the request was authenticated does not count.
+  const owner = Policy.mayCreateTeam(caller, teamCreation) && (teamCreation === "everyone" || owned.active)
+  if (!owner) return yield* new Forbidden({ message: onlyOwners })
+  if (owned.teams >= Plans.teamsPerPerson) return yield* new PlanLimitReached()
 })
 
 /** The team starts on the plan `developer`, and the person who creates it is its owner. */
@@ -48,11 +68,7 @@ const create = Effect.fn("Teams.create")(function* (needs: Needs, name: string) 
     { actor: caller, action: "team.create", outcome: "allowed", teamId: null },
     Effect.gen(function* () {
       const now = yield* DateTime.nowAsDate
-      // The person's row is the lock: two requests at once cannot both pass the count.
-      yield* Rows.run(sql`SELECT id FROM users WHERE id = ${user.id} FOR NO KEY UPDATE`)
-      const owned = yield* sql`
-        SELECT 1 FROM memberships WHERE user_id = ${user.id} AND role = 'owner' LIMIT ${Plans.teamsPerPerson}`
-      if (owned.length >= Plans.teamsPerPerson) return yield* new PlanLimitReached()
+      yield* checkMayCreate(needs, caller, user.id)
       const times = { created_at: now, updated_at: now }
       yield* Rows.run(sql`INSERT INTO teams ${sql.insert({ id, name, plan: "developer", ...times })}`)
       yield* Rows.run(
@@ -103,7 +119,8 @@ export class Teams extends Effect.Service<Teams>()("projects/Teams", {
       access: yield* Access,
       sql: yield* SqlClient.SqlClient,
       crypto: yield* Crypto,
-      audit: yield* Audit
+      audit: yield* Audit,
+      teamCreation: (yield* AppConfig).teamCreation
     }
     return methods(needs, { get, create, update })
   })

@@ -1,5 +1,7 @@
 import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Plans from "#src/limits/Plans.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -105,6 +107,48 @@ layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
       assert.deepStrictEqual(yield* versions, [3])
       const back = yield* TestApp.post(`/secrets/${secret.id}/rollback`, { session, json: { version: 2 } })
       assert.deepStrictEqual([back.status, back.json.code], [404, "SECRET_VERSION_NOT_FOUND"])
+    })
+  )
+})
+
+const ownersOnly = TestApp.server.pipe(
+  Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config({ teamCreation: "owners" })))
+)
+
+layer(ownersOnly, { excludeTestServices: true })("teams, where only owners may create one", (it) => {
+  it.effect("are refused to everybody else, with a sentence and on the record", () =>
+    Effect.gen(function* () {
+      const team = yield* World.team()
+      const create = (session: string) => TestApp.post("/teams", { session, json: { name: "Another" } })
+      const owner = yield* sessionOf(team.owner)
+      assert.strictEqual((yield* create(owner)).status, 201)
+      const stranger = yield* World.person()
+      const others = [stranger, yield* World.member(team, "admin"), yield* World.member(team, "viewer")]
+      for (const person of others) {
+        const answer = yield* create(yield* sessionOf(person))
+        assert.deepStrictEqual(codeOf(answer), [403, "FORBIDDEN"])
+        assert.match(answer.json.message, /only owners of a team/)
+      }
+      const sql = yield* SqlClient.SqlClient
+      const denied = yield* sql`
+        SELECT 1 AS one FROM audit_entries
+        WHERE action = 'team.create' AND outcome = 'denied' AND actor_id = ${stranger.id}`
+      assert.lengthOf(denied, 1)
+    })
+  )
+
+  it.effect("count an owner of this moment only", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const team = yield* World.team()
+      const second = yield* World.member(team, "owner")
+      const session = yield* sessionOf(second)
+      yield* sql`
+        UPDATE memberships SET active = false, deactivated_at = ${new Date()}
+        WHERE team_id = ${team.id} AND user_id = ${second.id}`
+      const answer = yield* TestApp.post("/teams", { session, json: { name: "Another" } })
+      assert.include([401, 403], answer.status)
+      assert.lengthOf(yield* sql`SELECT 1 AS one FROM memberships WHERE user_id = ${second.id} AND active`, 0)
     })
   )
 })

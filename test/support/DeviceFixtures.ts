@@ -33,6 +33,7 @@ const config = Layer.succeed(AppConfig, {
   trustedProxies: [],
   rateLimits: true,
   mcpReveal: true,
+  teamCreation: "everyone",
   auditCheckpoints: Option.none(),
   logLevel: LogLevel.None,
   logFormat: "json",

@@ -49,6 +49,7 @@ export const settings: Settings = {
   trustedProxies: [],
   rateLimits: true,
   mcpReveal: true,
+  teamCreation: "everyone",
   auditCheckpoints: Option.none(),
   logLevel: LogLevel.Warning,
   logFormat: "json",
