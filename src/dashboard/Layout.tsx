@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact"
 import * as Icons from "./Icons.tsx"
 import { noticeOf } from "./Notices.ts"
 import * as Paths from "./Paths.ts"
-import { isVisit, may, type Ui, type Visit, type Visitor } from "./Visit.ts"
+import { isVisit, may, mayCreateTeam, type Ui, type Visit, type Visitor } from "./Visit.ts"
 
 const Document = ({
   bare = false,
@@ -115,9 +115,11 @@ const TeamMenu = ({ visit }: { readonly visit: Visit }) => (
           </button>
         </form>
       ))}
-      <a class="menu-item" href={Paths.newTeam}>
-        <Icons.Plus /> New team
-      </a>
+      {mayCreateTeam(visit) ? (
+        <a class="menu-item" href={Paths.newTeam}>
+          <Icons.Plus /> New team
+        </a>
+      ) : null}
     </div>
   </details>
 )

@@ -183,11 +183,11 @@ const person = Effect.fnUntraced(function* <E, R>(
 export const inTeam = (visit: Visit, id: TeamId): Visit => ({ ...visit, team: teamOr(visit.caller, id) })
 
 const make = Effect.gen(function* () {
-  const { baseUrl } = yield* AppConfig
+  const { baseUrl, teamCreation } = yield* AppConfig
   const { script, style } = yield* Assets.load
   const { hostname: ownHost, origin } = new URL(baseUrl)
   const needs: Needs = {
-    ui: { baseUrl, origin, style: style.href, script: script.href },
+    ui: { baseUrl, origin, style: style.href, script: script.href, teamCreation },
     ownHost,
     session: yield* SessionCredential,
     sessions: yield* Sessions,

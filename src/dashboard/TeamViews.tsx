@@ -2,13 +2,13 @@
 import type { ComponentChildren } from "preact"
 import type { Plan } from "#schema/Scopes.ts"
 import * as Plans from "#src/limits/Plans.ts"
-import { Badge, CheckBox, Command, ProblemNote, TextField } from "./Components.tsx"
+import { Badge, Callout, CheckBox, Command, ProblemNote, TextField } from "./Components.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
 import type { Attempt, TeamVisit } from "./Routes.ts"
 import { SettingsFrame } from "./SettingsFrame.tsx"
-import { may, type Visit } from "./Visit.ts"
+import { may, mayCreateTeam, type Visit } from "./Visit.ts"
 
 const planNames: Readonly<Record<Plan, string>> = { developer: "Developer", team: "Team" }
 const planWords = (plan: Plan, current: Plan) => {
@@ -92,7 +92,16 @@ export const TeamSettingsPage = ({ form, problem, visit }: Attempt & { readonly 
   )
 }
 
-export const NewTeamPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit }) => (
+const NoNewTeam = ({ visit }: { readonly visit: Visit }) => (
+  <Layout visit={visit} section="none" title={visit.team === null ? "No team" : "New team"}>
+    <Callout>
+      {visit.team === null ? "You belong to no team. Ask an owner of a team for an invitation. " : null}
+      On this server only owners of a team can create another one.
+    </Callout>
+  </Layout>
+)
+
+const NewTeamForm = ({ form, problem, visit }: Attempt & { readonly visit: Visit }) => (
   <Layout
     visit={visit}
     section="none"
@@ -111,6 +120,9 @@ export const NewTeamPage = ({ form, problem, visit }: Attempt & { readonly visit
     </form>
   </Layout>
 )
+
+export const NewTeamPage = (props: Attempt & { readonly visit: Visit }) =>
+  mayCreateTeam(props.visit) ? <NewTeamForm {...props} /> : <NoNewTeam visit={props.visit} />
 
 const Step = ({ children, title }: { readonly title: ComponentChildren; readonly children: ComponentChildren }) => (
   <li>

@@ -2,12 +2,14 @@
 import type { Caller, CallerTeam } from "#schema/Caller.ts"
 import type { Action } from "#src/access/Policy.ts"
 import * as Policy from "#src/access/Policy.ts"
+import type { TeamCreation } from "#src/AppConfig.ts"
 
 export interface Ui {
   readonly baseUrl: string
   readonly origin: string
   readonly style: string
   readonly script: string
+  readonly teamCreation: TeamCreation
 }
 
 export interface Visitor {
@@ -27,6 +29,8 @@ export interface Visit extends Visitor {
 }
 
 export const isVisit = (who: Visitor): who is Visit => who.caller !== null && "user" in who
+
+export const mayCreateTeam = ({ caller, ui }: Visit): boolean => Policy.mayCreateTeam(caller, ui.teamCreation)
 
 /** Whether a page offers an action. The use cases decide; this only hides buttons that would not work. */
 export const may = (visit: Visit, action: Action): boolean =>

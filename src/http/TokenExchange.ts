@@ -49,22 +49,22 @@ type Parameters = ReadonlyMap<string, string>
 /** Parameters as text; a string says what is wrong. A parameter that is there twice is refused (RFC 6749 3.2). */
 const parametersOf = (contentType: string, text: string): Parameters | string => {
   if (form.test(contentType)) {
-    const found = new Map<string, string>()
+    const parameters = new Map<string, string>()
     for (const [name, value] of new URLSearchParams(text)) {
-      if (found.has(name)) return "A parameter stands in the request twice."
-      found.set(name, value)
+      if (parameters.has(name)) return "A parameter is in the request twice."
+      parameters.set(name, value)
     }
-    return found
+    return parameters
   }
   if (!json.test(contentType)) return "The content type must be application/x-www-form-urlencoded or application/json."
   const parsed = parse(text)
   if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return "The body is not a JSON object."
-  const found = new Map<string, string>()
+  const parameters = new Map<string, string>()
   for (const [name, value] of Object.entries(parsed)) {
     if (typeof value !== "string") return "Every parameter is a string."
-    found.set(name, value)
+    parameters.set(name, value)
   }
-  return found
+  return parameters
 }
 
 const parse = (text: string): unknown => {
@@ -79,11 +79,11 @@ const levelOf = (scope: string | undefined): AccessLevel | undefined | "unknown"
   scope === undefined || scope === "" ? undefined : scope === "read" || scope === "write" ? scope : "unknown"
 
 /** What RFC 8693 2.1 asks for; what it does not know is ignored, what is known and not supported is refused. */
-const requestOf = (given: Parameters): ExchangeRequest | HttpServerResponse.HttpServerResponse => {
-  const of = (name: string): string | undefined => given.get(name) || undefined
-  const asked = of("grant_type")
-  if (asked === undefined) return malformed("grant_type is required.")
-  if (asked !== grantType) return refuse("unsupported_grant_type", `grant_type must be ${grantType}.`)
+const requestOf = (parameters: Parameters): ExchangeRequest | HttpServerResponse.HttpServerResponse => {
+  const of = (name: string): string | undefined => parameters.get(name) || undefined
+  const grant = of("grant_type")
+  if (grant === undefined) return malformed("grant_type is required.")
+  if (grant !== grantType) return refuse("unsupported_grant_type", `grant_type must be ${grantType}.`)
   const jwt = of("subject_token")
   if (jwt === undefined) return malformed("subject_token is required.")
   if (!subjectTypes.has(of("subject_token_type") ?? "")) {
@@ -143,9 +143,9 @@ const make = Effect.gen(function* () {
     yield* countAddress(limiter)
     const parameters = parametersOf(request.headers["content-type"] ?? "", yield* request.text)
     if (typeof parameters === "string") return malformed(parameters)
-    const asked = requestOf(parameters)
-    if (HttpServerResponse.isServerResponse(asked)) return asked
-    const { accessLevel, expiresIn, text } = yield* exchange.exchange(asked)
+    const input = requestOf(parameters)
+    if (HttpServerResponse.isServerResponse(input)) return input
+    const { accessLevel, expiresIn, text } = yield* exchange.exchange(input)
     return HttpServerResponse.unsafeJson(
       {
         access_token: Redacted.value(text),
@@ -162,8 +162,8 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       if (cause._tag === "Fail" && Predicate.isTagged(cause.error, "ExchangeRefused"))
         return refusals[cause.error.reason]
-      const told = yield* judge(cause, yield* CurrentExchange, "POST", path)
-      return isApiError(told) ? failed(told) : told
+      const error = yield* judge(cause, yield* CurrentExchange, "POST", path)
+      return isApiError(error) ? failed(error) : error
     })
   )
 })

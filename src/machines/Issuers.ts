@@ -1,6 +1,6 @@
 /**
  * JWTs of CI issuers, verified: keys by OpenID Connect Discovery 1.0 and JWKS (RFC 7517), signature and claims by `jose`.
- * Only issuers that a trust rule names are ever asked for anything.
+ * The server calls only issuers that a trust rule names.
  */
 import * as Cache from "effect/Cache"
 import * as Clock from "effect/Clock"
@@ -18,7 +18,7 @@ export class JwtRefused extends Data.TaggedError("JwtRefused")<{
   readonly reason: "JWT_INVALID" | "JWT_EXPIRED" | "ISSUER_UNAVAILABLE"
 }> {}
 
-/** Asymmetric signatures only: with `none` or an HMAC, whoever can read the keys could sign. */
+/** Asymmetric signatures only: with `none` or an HMAC, everybody who can read the keys could sign. */
 const algorithms = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
 
 /** Seconds. */
@@ -125,7 +125,7 @@ export class Issuers extends Effect.Service<Issuers>()("machines/Issuers", {
 
     /** The claims of a JWT that its issuer signed for this audience and that is in force now. */
     const verify = Effect.fn("Issuers.verify")(function* (expected: Presented, jwt: string) {
-      // Others may wait for the same look-up: nobody's going away ends it.
+      // Others may wait for the same look-up: it goes on when this request is interrupted.
       const keys = yield* Effect.uninterruptible(issuers.get(expected.issuer))
       const now = yield* Clock.currentTimeMillis
       const { payload } = yield* Effect.tryPromise({

@@ -12,7 +12,7 @@ import { createPrivateKey, createPublicKey } from "node:crypto"
 
 export const algorithm = "hpke-x25519-hkdf-sha256-aes-256-gcm"
 export const keyLength = 32
-/** The encapsulated key that stands before a ciphertext. */
+/** The encapsulated key that precedes a ciphertext. */
 export const encLength = 32
 export const tagLength = 16
 

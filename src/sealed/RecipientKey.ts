@@ -1,7 +1,7 @@
 /**
  * Keys of backups as text: `ampoule-recipient-…` may be known to all and seals, `AMPOULE-IDENTITY-…` opens and is kept
- * offline. base64url of the 32 bytes of X25519 and 4 bytes of checksum, so that a mistyped recipient is found out before
- * a backup is sealed for nobody.
+ * offline. base64url of the 32 bytes of X25519 and 4 bytes of checksum, so that a mistyped recipient is noticed before
+ * a backup is sealed to a key that does not exist.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

@@ -129,6 +129,11 @@ layer(ownersOnly, { excludeTestServices: true })("teams, where only owners may c
         assert.deepStrictEqual(codeOf(answer), [403, "FORBIDDEN"])
         assert.match(answer.json.message, /only owners of a team/)
       }
+      const page = (session: string) => Effect.map(TestApp.get("/app/teams/new", { session }), ({ text }) => text)
+      assert.include(yield* page(owner), "Create the team")
+      const strangers = yield* page(yield* sessionOf(stranger))
+      assert.notInclude(strangers, "Create the team")
+      assert.include(strangers, "Ask an owner of a team for an invitation.")
       const sql = yield* SqlClient.SqlClient
       const denied = yield* sql`
         SELECT 1 AS one FROM audit_entries
