@@ -19,11 +19,16 @@ const shapeOf = ({ json, status, text }: TestApp.Answer, name: string) => [
   json?.code ?? json?.error?.code ?? json?.error ?? (status === 200 ? text.replaceAll(name, "NAME").length > 0 : "")
 ]
 
-const answersLikeAnyOther = (door: Door) =>
+/** Names that the door answers in another way than an ordinary unknown one, and what it answers to that. */
+const exceptions = (door: Door) =>
   Effect.gen(function* () {
     const expected = shapeOf(yield* door(ordinaryName), ordinaryName)
-    for (const name of specialNames) assert.deepStrictEqual(shapeOf(yield* door(name), name), expected, name)
-    return expected
+    const others: Array<unknown> = Number(expected[0]) < 500 ? [] : [expected]
+    for (const name of specialNames) {
+      const shape = shapeOf(yield* door(name), name)
+      if (String(shape) !== String(expected)) others.push([name, shape, expected])
+    }
+    return others
   })
 
 layer(app, { excludeTestServices: true })("names that every object has", (it) => {
@@ -66,7 +71,9 @@ layer(app, { excludeTestServices: true })("names that every object has", (it) =>
           ])
         ),
       "an environment": (name) =>
-        TestApp.get(`/secrets?projectId=${project.id}&environment=${name.toLowerCase()}`, { bearer: token.text }),
+        TestApp.get(`/secrets?projectId=${project.id}&environment=${name.toLowerCase().replaceAll("_", "")}`, {
+          bearer: token.text
+        }),
       "a route": (name) => TestApp.get(`/${name}`, { session }),
       "a grant type of the token exchange": (name) => form("/auth/token-exchange", { grant_type: name }),
       "a grant type of OAuth": (name) => form("/oauth/token", { grant_type: name, client_id: name }),
@@ -81,12 +88,11 @@ layer(app, { excludeTestServices: true })("names that every object has", (it) =>
   it.effect("are refused like any other unknown name, at every door that takes one", () =>
     Effect.gen(function* () {
       const { refused } = yield* doors
+      const wrong: Array<unknown> = []
       for (const [what, door] of Object.entries(refused)) {
-        const [status] = yield* Effect.catchAllDefect(answersLikeAnyOther(door), (defect) =>
-          Effect.die(new Error(`${what}: ${String(defect)}`))
-        )
-        assert.isBelow(Number(status), 500, what)
+        for (const exception of yield* exceptions(door)) wrong.push([what, exception])
       }
+      assert.deepStrictEqual(wrong, [])
     })
   )
 
