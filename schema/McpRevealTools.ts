@@ -26,7 +26,7 @@ export const revealTools = {
     title: "Resolve an environment (enters the model's context)",
     description:
       "Returns every value of an environment in plain text. For agents that run where the ampoule program cannot: everywhere else use plan_run, which gives the values to the process only.",
-    scopes: ["secrets:run"],
+    scopes: ["secrets:run", "secrets:read_values"],
     input: strict(Schema.Struct({ ...location, representation: optional(Representation) })),
     output: Schema.Struct({ values: Schema.Record({ key: Schema.String, value: Schema.String }) }),
     annotations: reads,
@@ -36,7 +36,7 @@ export const revealTools = {
     title: "Open an encrypted .env file (enters the model's context)",
     description:
       "Returns every value of a sealed file in plain text. For agents that run where the ampoule program cannot: otherwise use verify_encrypted_env or import_encrypted_env, which return none.",
-    scopes: ["secrets:run"],
+    scopes: ["secrets:run", "secrets:read_values"],
     input: strict(Schema.Struct(sealedFile)),
     output: Schema.Struct({
       values: Schema.Record({ key: Schema.String, value: Schema.String }),

@@ -70,7 +70,8 @@ export const useTools = {
             jsonSchema: {
               type: "string",
               pattern: "^[A-Za-z0-9_-]{43}$",
-              description: "Seal to this X25519 key instead. Not accepted where plaintext tools are switched off."
+              description:
+                "Seal to this X25519 key instead. Needs secrets:read_values too. Not accepted where plaintext tools are switched off."
             }
           })
         )

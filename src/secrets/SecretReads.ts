@@ -107,7 +107,7 @@ const inject = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery, ifN
 })
 
 /** Every value of an environment by key, read and recorded like an injection. */
-const resolved = Effect.fnUntraced(function* (needs: Needs, query: EnvironmentQuery) {
+const resolved = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery) {
   const { answer } = yield* inject(needs, query)
   if (answer === undefined) return yield* Effect.dieMessage("an injection without a condition has an answer")
   return answer.value().values
@@ -188,7 +188,8 @@ const recipientKeyInvalid = new ValidationFailed({
 
 /**
  * Values of an environment, each sealed to a public key: what leaves is ciphertext, and is recorded like an injection.
- * `recipient` is a key other than the environment's own: the holder of its private half can read the values.
+ * `recipient` is a key other than the environment's own: the holder of its private half can read the values, so it needs
+ * the right to read them too.
  */
 const sealedExport = Effect.fn("SecretReads.sealedExport")(
   function* (
@@ -197,6 +198,7 @@ const sealedExport = Effect.fn("SecretReads.sealedExport")(
   ) {
     const intent = { audit: "secret.inject", ...(at.keys === undefined ? {} : { keys: at.keys }) } as const
     const permit = yield* needs.access.environment("secrets:run", at, intent)
+    if (at.recipient !== undefined) yield* needs.access.environment("secrets:read_values", at, intent)
     const { environmentId } = permit.target
     const publicKey = at.recipient ?? (yield* needs.sealingKeys.keypairIn(at)).publicKey
     const recipient = yield* SealedEnv.parsePublicKey(publicKey).pipe(

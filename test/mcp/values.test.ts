@@ -28,7 +28,7 @@ const scene = (scopes: ReadonlyArray<Scope>, role?: Role) =>
     const use = (name: string, input: Record<string, unknown>) =>
       Effect.map(
         Clients.raw(base, "POST", { bearer: token.text, ...Clients.modernCall(name, input) }),
-        ({ json }) => json.result.structuredContent
+        ({ json }) => json.result?.structuredContent
       )
     const at = (environment: string) => ({ projectId: project.id, environment })
     const store = (environment: string, values: Record<string, string>) =>
@@ -70,8 +70,18 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
       const right = { secretId: listed.secrets[0].id, value: "7391" }
       const made = yield* use("update_secret", right)
       assert.strictEqual(made.version, 1)
-      assert.deepStrictEqual(yield* guesses(0, 28), { created: [], updated: copies.slice(0, 28), unchanged: [] })
-      // Equal values are told as updated; a generated one is no guess.
+      assert.deepStrictEqual(yield* guesses(0, 26), { created: [], updated: copies.slice(0, 26), unchanged: [] })
+      const mixed = [
+        { key: "COPY_26", value: "0000" },
+        { key: "COPY_27", value: "7391" }
+      ]
+      const updated = ["COPY_26", "COPY_27"]
+      assert.deepStrictEqual(yield* use("bulk_upsert_secrets", { ...place, secrets: mixed }), {
+        created: [],
+        updated,
+        unchanged: []
+      })
+      // Equal values are told as updated, in the order of the request; a generated one is no guess.
       const equal = { ...place, secrets: [{ key: "PIN", value: "7391" }] }
       assert.deepStrictEqual(yield* use("bulk_upsert_secrets", equal), { created: [], updated: ["PIN"], unchanged: [] })
       for (const refused of [
@@ -89,7 +99,7 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
       const generated = yield* use("update_secret", { secretId: listed.secrets[0].id, generate: { length: 16 } })
       assert.strictEqual(generated.version, 2)
       const values = yield* read("production")
-      assert.deepStrictEqual([values["COPY_27"], values["COPY_28"]], ["7027", "7391"])
+      assert.deepStrictEqual([values["COPY_25"], values["COPY_28"]], ["7025", "7391"])
     })
   )
 
@@ -161,6 +171,22 @@ layer(McpApp.layer, { excludeTestServices: true })("a connection with values", (
       })
     )
   }
+
+  it.effect("that may only run programs gets none in plain text, nor sealed to a key of its choice", () =>
+    Effect.gen(function* () {
+      const { at, store, use } = yield* scene([...names, "secrets:run"])
+      yield* store("development", { A: "value of development" })
+      const file = yield* use("export_encrypted_env", at("development"))
+      assert.match(file.entries["A"], /^sealed:v1:/)
+      const recipientPublicKey = Buffer.alloc(32, 9).toString("base64url")
+      const mine = yield* use("export_encrypted_env", { ...at("development"), recipientPublicKey })
+      assert.deepInclude(mine, { code: "SCOPE_MISSING", requiredScope: "secrets:read_values" })
+      const { entries, keyId } = file
+      // Refused before the tool is called: the answer is a challenge.
+      assert.isUndefined(yield* use("resolve_environment", at("development")))
+      assert.isUndefined(yield* use("open_sealed_values", { ...at("development"), entries, keyId }))
+    })
+  )
 
   it.effect("takes values out of a protected environment only for owners and admins", () =>
     Effect.gen(function* () {
