@@ -13,6 +13,7 @@ import {
 } from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, SecretId, TeamId } from "#schema/Ids.ts"
 import type { Plan, Scope } from "#schema/Scopes.ts"
+import { methods } from "#src/Methods.ts"
 import { Audit } from "./Audit.ts"
 import { type EnvironmentPermit, eventOf, Permit } from "./Permit.ts"
 import * as Policy from "./Policy.ts"
@@ -30,6 +31,8 @@ export interface Location {
   readonly environment: string
 }
 
+// Rows of the reach of a request. Typed at the statement: some of these run before every request of the API, and what
+// they return are ids, a slug and a flag of columns that cannot be anything else.
 interface ProjectRow {
   readonly teamId: TeamId
   readonly plan: Plan
@@ -46,211 +49,230 @@ interface EnvironmentRow {
   readonly revision: number
 }
 
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly audit: Audit
+}
+
+// --- what is visible ---
+
+const environmentColumns = (sql: SqlClient.SqlClient) =>
+  sql.literal(`
+    e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision
+    FROM environments e
+    JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+    JOIN teams t ON t.id = e.team_id`)
+
+const first = <Row, E>(rows: Effect.Effect<ReadonlyArray<Row>, E>): Effect.Effect<Row | undefined> =>
+  Effect.orDie(Effect.map(rows, ([row]): Row | undefined => row))
+
+const projectById = ({ sql }: Needs, projectId: ProjectId) =>
+  first(sql<ProjectRow>`
+    SELECT p.team_id, t.plan, p.id AS project_id,
+      array(SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS environment_ids
+    FROM projects p JOIN teams t ON t.id = p.team_id
+    WHERE p.id = ${projectId} AND p.deleted_at IS NULL`)
+
+const environmentById = ({ sql }: Needs, environmentId: EnvironmentId) =>
+  first(sql<EnvironmentRow>`
+    SELECT ${environmentColumns(sql)} WHERE e.id = ${environmentId} AND e.deleted_at IS NULL`)
+
+const environmentBySlug = ({ sql }: Needs, { environment, projectId }: Location) =>
+  first(sql<EnvironmentRow>`
+    SELECT ${environmentColumns(sql)}
+    WHERE e.project_id = ${projectId} AND e.slug = ${environment} AND e.deleted_at IS NULL`)
+
+const environmentBySecret = ({ sql }: Needs, secretId: SecretId) =>
+  first(sql<EnvironmentRow>`
+    SELECT ${environmentColumns(sql)} JOIN secrets s ON s.environment_id = e.id
+    WHERE s.id = ${secretId} AND e.deleted_at IS NULL`)
+
+const environmentTarget = (row: EnvironmentRow): EnvironmentTarget => ({
+  type: "environment",
+  teamId: row.teamId,
+  plan: row.plan,
+  projectId: row.projectId,
+  environmentId: row.environmentId,
+  slug: row.slug,
+  protected: row.protected,
+  revision: row.revision
+})
+
+/** PROJECT_NOT_FOUND when the project is not visible, else ENVIRONMENT_NOT_FOUND. */
+const visible = Effect.fnUntraced(function* (needs: Needs, caller: Caller, at: Location) {
+  const named = caller.named
+  const row =
+    named !== null && named.projectId === at.projectId && named.slug === at.environment
+      ? named
+      : yield* environmentBySlug(needs, at)
+  if (row !== undefined && Policy.environmentVisible(caller, row)) return environmentTarget(row)
+  const project = yield* projectById(needs, at.projectId)
+  if (project === undefined || !Policy.projectVisible(caller, project)) return yield* new ProjectNotFound()
+  return yield* new EnvironmentNotFound()
+})
+
+// --- what is allowed ---
+
+/** The permit, or the denial on record. */
+const issue = <A extends Policy.Action, T extends Target, D extends Policy.Denial>(
+  { audit }: Needs,
+  action: A,
+  caller: Caller,
+  target: T,
+  intent: Intent,
+  denial: D | undefined
+) =>
+  Effect.gen(function* () {
+    if (denial === undefined) return Permit.issue(action, caller, target, intent.audit)
+    const details = intent.keys === undefined ? {} : { keys: intent.keys }
+    yield* audit.record({
+      ...eventOf(caller, target, intent.audit, details),
+      outcome: "denied",
+      reason: denial._tag
+    })
+    return yield* Effect.fail(denial)
+  })
+
+const decide = <A extends Policy.Action, T extends Target>(
+  needs: Needs,
+  action: A,
+  caller: Caller,
+  target: T,
+  intent: Intent
+) => {
+  const team = Policy.teamOf(caller, target.teamId)
+  const denial: Policy.DenialOf<A> | Forbidden | undefined =
+    team === undefined ? new Forbidden() : Policy.decide({ caller, team, target, action })
+  return issue(needs, action, caller, target, intent, denial)
+}
+
+const visibleEnvironment = (needs: Needs, at: Location) =>
+  Effect.flatMap(CurrentCaller, (caller) => visible(needs, caller, at))
+
+/** An environment by project and slug. */
+const environment = <A extends Scope>(needs: Needs, action: A, at: Location, intent: Intent) =>
+  Effect.flatMap(CurrentCaller, (caller) =>
+    Effect.flatMap(visible(needs, caller, at), (target) => decide(needs, action, caller, target, intent))
+  )
+
+/** The environment that secrets are copied from, into one that the caller may write. The permit is for values there. */
+const sourceOfCopy = Effect.fnUntraced(function* (
+  needs: Needs,
+  at: Location,
+  into: EnvironmentPermit<"secrets:write">,
+  intent: Intent
+) {
+  const caller = yield* CurrentCaller
+  const source = yield* visible(needs, caller, at)
+  const team = Policy.teamOf(caller, source.teamId)
+  const denial = team === undefined ? new Forbidden() : Policy.decideCopy({ caller, team }, source, into.target)
+  return yield* issue(needs, "secrets:run", caller, source, intent, denial)
+})
+
+const environmentWithId = Effect.fnUntraced(function* <A extends Policy.Action>(
+  needs: Needs,
+  action: A,
+  environmentId: EnvironmentId,
+  intent: Intent
+) {
+  const caller = yield* CurrentCaller
+  const row = yield* environmentById(needs, environmentId)
+  if (row === undefined || !Policy.environmentVisible(caller, row)) return yield* new EnvironmentNotFound()
+  return yield* decide(needs, action, caller, environmentTarget(row), intent)
+})
+
+/** The environment that owns a secret, live or deleted. */
+const environmentOfSecret = Effect.fnUntraced(function* <A extends Scope>(
+  needs: Needs,
+  action: A,
+  secretId: SecretId,
+  intent: Intent
+) {
+  const caller = yield* CurrentCaller
+  const row = yield* environmentBySecret(needs, secretId)
+  if (row === undefined || !Policy.environmentVisible(caller, row)) return yield* new SecretNotFound()
+  return yield* decide(needs, action, caller, environmentTarget(row), intent)
+})
+
+const project = Effect.fnUntraced(function* <A extends Policy.Action>(
+  needs: Needs,
+  action: A,
+  projectId: ProjectId,
+  intent: Intent
+) {
+  const caller = yield* CurrentCaller
+  const row = yield* projectById(needs, projectId)
+  if (row === undefined || !Policy.projectVisible(caller, row)) return yield* new ProjectNotFound()
+  const target: ProjectTarget = { type: "project", teamId: row.teamId, plan: row.plan, projectId: row.projectId }
+  return yield* decide(needs, action, caller, target, intent)
+})
+
+const team = Effect.fnUntraced(function* <A extends Policy.Action>(
+  needs: Needs,
+  action: A,
+  teamId: TeamId,
+  intent: Intent
+) {
+  const caller = yield* CurrentCaller
+  const membership = Policy.teamOf(caller, teamId)
+  if (membership === undefined) return yield* new TeamNotFound()
+  const target: TeamTarget = { type: "team", teamId, plan: membership.plan }
+  return yield* decide(needs, action, caller, target, intent)
+})
+
+/** The scope is missing in some teams: each of their trails says so. */
+const lacksScope = Effect.fnUntraced(function* (
+  { audit }: Needs,
+  caller: Caller,
+  teams: ReadonlyArray<CallerTeam>,
+  scope: Scope,
+  intent: Intent
+) {
+  const denial = new ScopeMissing({ requiredScope: scope })
+  yield* audit.record(
+    ...teams.map((t) => ({
+      actor: caller,
+      action: intent.audit,
+      outcome: "denied" as const,
+      teamId: t.id,
+      reason: denial._tag
+    }))
+  )
+  return yield* denial
+})
+
+/** Subject "all granted teams": the scope must be held in each of them. */
+const allTeams = Effect.fnUntraced(function* (needs: Needs, scope: Scope, intent: Intent) {
+  const caller = yield* CurrentCaller
+  const lacking = caller.teams.filter((t) => t.scopes !== null && !t.scopes.includes(scope))
+  return lacking.length === 0 ? caller : yield* lacksScope(needs, caller, lacking, scope, intent)
+})
+
+/**
+ * Subject "each granted team": the teams that hold the scope; refused when none does. A person without a team lacks no
+ * scope.
+ */
+const eachTeam = Effect.fnUntraced(function* (needs: Needs, scope: Scope, intent: Intent) {
+  const caller = yield* CurrentCaller
+  const teams = caller.teams.filter((t) => t.scopes === null || t.scopes.includes(scope))
+  return teams.length > 0 || caller.teams.length === 0
+    ? { caller, teams }
+    : yield* lacksScope(needs, caller, caller.teams, scope, intent)
+})
+
 export class Access extends Effect.Service<Access>()("access/Access", {
   effect: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const audit = yield* Audit
-
-    const environmentColumns = sql.literal(`
-      e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision::float8 AS revision
-      FROM environments e
-      JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
-      JOIN teams t ON t.id = e.team_id`)
-
-    const projectById = (projectId: ProjectId) =>
-      Effect.map(
-        sql<ProjectRow>`
-          SELECT p.team_id, t.plan, p.id AS project_id,
-            array(SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS environment_ids
-          FROM projects p JOIN teams t ON t.id = p.team_id
-          WHERE p.id = ${projectId} AND p.deleted_at IS NULL`,
-        (rows): ProjectRow | undefined => rows[0]
-      )
-    const environmentById = (environmentId: EnvironmentId) =>
-      Effect.map(
-        sql<EnvironmentRow>`SELECT ${environmentColumns} WHERE e.id = ${environmentId} AND e.deleted_at IS NULL`,
-        (rows): EnvironmentRow | undefined => rows[0]
-      )
-    const environmentBySlug = (projectId: ProjectId, slug: string) =>
-      Effect.map(
-        sql<EnvironmentRow>`
-          SELECT ${environmentColumns} WHERE e.project_id = ${projectId} AND e.slug = ${slug} AND e.deleted_at IS NULL`,
-        (rows): EnvironmentRow | undefined => rows[0]
-      )
-    const environmentOf = (secretId: SecretId) =>
-      Effect.map(
-        sql<EnvironmentRow>`
-          SELECT ${environmentColumns} JOIN secrets s ON s.environment_id = e.id
-          WHERE s.id = ${secretId} AND e.deleted_at IS NULL`,
-        (rows): EnvironmentRow | undefined => rows[0]
-      )
-
-    const decide = <A extends Policy.Action, T extends Target>(
-      action: A,
-      caller: Caller,
-      target: T,
-      intent: Intent
-    ) => {
-      const team = Policy.teamOf(caller, target.teamId)
-      const denial: Policy.DenialOf<A> | Forbidden | undefined =
-        team === undefined ? new Forbidden() : Policy.decide({ caller, team, target, action })
-      return issue(action, caller, target, intent, denial)
-    }
-
-    const issue = <A extends Policy.Action, T extends Target, D extends Policy.Denial>(
-      action: A,
-      caller: Caller,
-      target: T,
-      intent: Intent,
-      denial: D | undefined
-    ) =>
-      Effect.gen(function* () {
-        if (denial === undefined) return Permit.issue(action, caller, target, intent.audit)
-        const details = intent.keys === undefined ? {} : { keys: intent.keys }
-        yield* audit.record({
-          ...eventOf(caller, target, intent.audit, details),
-          outcome: "denied",
-          reason: denial._tag
-        })
-        return yield* Effect.fail(denial)
-      })
-
-    const asEnvironment = (row: EnvironmentRow): EnvironmentTarget => ({
-      type: "environment",
-      teamId: row.teamId,
-      plan: row.plan,
-      projectId: row.projectId,
-      environmentId: row.environmentId,
-      slug: row.slug,
-      protected: row.protected,
-      revision: row.revision
-    })
-
-    /** An environment by project and slug. PROJECT_NOT_FOUND when the project is not visible, else ENVIRONMENT_NOT_FOUND. */
-    const visible = Effect.fnUntraced(function* (caller: Caller, at: Location) {
-      const named = caller.named
-      const row =
-        named !== null && named.projectId === at.projectId && named.slug === at.environment
-          ? named
-          : yield* Effect.orDie(environmentBySlug(at.projectId, at.environment))
-      if (row !== undefined && Policy.environmentVisible(caller, row)) return asEnvironment(row)
-      const project = yield* Effect.orDie(projectById(at.projectId))
-      if (project === undefined || !Policy.projectVisible(caller, project)) return yield* new ProjectNotFound()
-      return yield* new EnvironmentNotFound()
-    })
-
-    const visibleEnvironment = (at: Location) => Effect.flatMap(CurrentCaller, (caller) => visible(caller, at))
-
-    const environment = <A extends Scope>(action: A, at: Location, intent: Intent) =>
-      Effect.flatMap(CurrentCaller, (caller) =>
-        Effect.flatMap(visible(caller, at), (target) => decide(action, caller, target, intent))
-      )
-
-    /** The environment that secrets are copied from, into one that the caller may write. The permit is for values there. */
-    const sourceOfCopy = Effect.fnUntraced(function* (
-      at: Location,
-      into: EnvironmentPermit<"secrets:write">,
-      intent: Intent
-    ) {
-      const caller = yield* CurrentCaller
-      const source = yield* visible(caller, at)
-      const team = Policy.teamOf(caller, source.teamId)
-      const denial = team === undefined ? new Forbidden() : Policy.decideCopy({ caller, team }, source, into.target)
-      return yield* issue("secrets:run", caller, source, intent, denial)
-    })
-
-    const environmentWithId = Effect.fnUntraced(function* <A extends Policy.Action>(
-      action: A,
-      environmentId: EnvironmentId,
-      intent: Intent
-    ) {
-      const caller = yield* CurrentCaller
-      const row = yield* Effect.orDie(environmentById(environmentId))
-      if (row === undefined || !Policy.environmentVisible(caller, row)) return yield* new EnvironmentNotFound()
-      return yield* decide(action, caller, asEnvironment(row), intent)
-    })
-
-    /** The environment that owns a secret, live or deleted. */
-    const environmentOfSecret = Effect.fnUntraced(function* <A extends Scope>(
-      action: A,
-      secretId: SecretId,
-      intent: Intent
-    ) {
-      const caller = yield* CurrentCaller
-      const row = yield* Effect.orDie(environmentOf(secretId))
-      if (row === undefined || !Policy.environmentVisible(caller, row)) return yield* new SecretNotFound()
-      return yield* decide(action, caller, asEnvironment(row), intent)
-    })
-
-    const project = Effect.fnUntraced(function* <A extends Policy.Action>(
-      action: A,
-      projectId: ProjectId,
-      intent: Intent
-    ) {
-      const caller = yield* CurrentCaller
-      const row = yield* Effect.orDie(projectById(projectId))
-      if (row === undefined || !Policy.projectVisible(caller, row)) return yield* new ProjectNotFound()
-      const target: ProjectTarget = { type: "project", teamId: row.teamId, plan: row.plan, projectId: row.projectId }
-      return yield* decide(action, caller, target, intent)
-    })
-
-    const team = Effect.fnUntraced(function* <A extends Policy.Action>(action: A, teamId: TeamId, intent: Intent) {
-      const caller = yield* CurrentCaller
-      const standing = Policy.teamOf(caller, teamId)
-      if (standing === undefined) return yield* new TeamNotFound()
-      const target: TeamTarget = { type: "team", teamId, plan: standing.plan }
-      return yield* decide(action, caller, target, intent)
-    })
-
-    /** The scope is missing in some teams: each of their trails says so. */
-    const lacksScope = Effect.fnUntraced(function* (
-      caller: Caller,
-      teams: ReadonlyArray<CallerTeam>,
-      scope: Scope,
-      intent: Intent
-    ) {
-      const denial = new ScopeMissing({ requiredScope: scope })
-      yield* audit.record(
-        ...teams.map((t) => ({
-          actor: caller,
-          action: intent.audit,
-          outcome: "denied" as const,
-          teamId: t.id,
-          reason: denial._tag
-        }))
-      )
-      return yield* denial
-    })
-
-    /** Subject "all granted teams" (interface 5 rule 7): the scope must be held in each of them. */
-    const allTeams = Effect.fnUntraced(function* (scope: Scope, intent: Intent) {
-      const caller = yield* CurrentCaller
-      const lacking = caller.teams.filter((t) => t.scopes !== null && !t.scopes.includes(scope))
-      return lacking.length === 0 ? caller : yield* lacksScope(caller, lacking, scope, intent)
-    })
-
-    /**
-     * Subject "each granted team": the teams that hold the scope; refused when none does (decisions 6). A person without
-     * a team lacks no scope.
-     */
-    const eachTeam = Effect.fnUntraced(function* (scope: Scope, intent: Intent) {
-      const caller = yield* CurrentCaller
-      const teams = caller.teams.filter((t) => t.scopes === null || t.scopes.includes(scope))
-      return teams.length > 0 || caller.teams.length === 0
-        ? { caller, teams }
-        : yield* lacksScope(caller, caller.teams, scope, intent)
-    })
-
+    const needs: Needs = { sql: yield* SqlClient.SqlClient, audit: yield* Audit }
     return {
-      visibleEnvironment,
-      environment,
-      sourceOfCopy,
-      environmentWithId,
-      environmentOfSecret,
-      project,
-      team,
-      allTeams,
-      eachTeam
+      ...methods(needs, { visibleEnvironment, sourceOfCopy, allTeams, eachTeam }),
+      environment: <A extends Scope>(action: A, at: Location, intent: Intent) => environment(needs, action, at, intent),
+      environmentWithId: <A extends Policy.Action>(action: A, id: EnvironmentId, intent: Intent) =>
+        environmentWithId(needs, action, id, intent),
+      environmentOfSecret: <A extends Scope>(action: A, id: SecretId, intent: Intent) =>
+        environmentOfSecret(needs, action, id, intent),
+      project: <A extends Policy.Action>(action: A, id: ProjectId, intent: Intent) =>
+        project(needs, action, id, intent),
+      team: <A extends Policy.Action>(action: A, id: TeamId, intent: Intent) => team(needs, action, id, intent)
     } as const
   })
 }) {}

@@ -58,7 +58,8 @@ export const isDatabaseUnavailable = (cause: unknown): boolean => {
     if (typeof next !== "object" || next === null || seen.has(next)) continue
     seen.add(next)
     if (Cause.isCause(next)) {
-      pending.push(...Cause.failures(next), ...Cause.defects(next))
+      for (const one of Cause.failures(next)) pending.push(one)
+      for (const one of Cause.defects(next)) pending.push(one)
       continue
     }
     if (next instanceof DependencyDown && next.dependency === "database") return true
@@ -68,7 +69,7 @@ export const isDatabaseUnavailable = (cause: unknown): boolean => {
     if (code === "ENOENT" && "syscall" in next && next.syscall === "connect") return true
     if (code === undefined && next instanceof Error && unavailableMessages.has(next.message)) return true
     if ("cause" in next) pending.push(next.cause)
-    if ("errors" in next && Array.isArray(next.errors)) pending.push(...next.errors)
+    if ("errors" in next && Array.isArray(next.errors)) for (const one of next.errors) pending.push(one)
   }
   return false
 }

@@ -49,7 +49,7 @@ export const wantsColour = (): boolean => stdoutIsTerminal() && (process.env["NO
 /** Columns padded to their widest cell; a header only for people. */
 export const table = (header: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const all = [header, ...rows].map((row) => row.map(plain))
-  const widths = header.map((_, i) => Math.max(...all.map((row) => [...(row[i] ?? "")].length)))
+  const widths = header.map((_, i) => all.reduce((widest, row) => Math.max(widest, [...(row[i] ?? "")].length), 0))
   const line = (row: ReadonlyArray<string>) =>
     row
       .map((cell, i) => (i === row.length - 1 ? cell : cell + " ".repeat(widths[i]! - [...cell].length)))

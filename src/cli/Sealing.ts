@@ -158,7 +158,7 @@ const check = Command.make(
       for (const file of files) {
         const read = SealedFile.read(yield* readText(file))
         if (Either.isLeft(read)) {
-          problems.push(...read.left.map((fault) => ({ file, ...fault })))
+          for (const fault of read.left) problems.push({ file, ...fault })
           continue
         }
         const environment = Option.flatMap(Option.fromNullable(read.right.environmentId), decodeEnvironmentId)

@@ -52,7 +52,7 @@ export const families = (): ReadonlyArray<Family> => {
     const read = ours.test(name) ? samplesOf(pair) : undefined
     if (read === undefined) continue
     const family = found.get(name)
-    if (family !== undefined) family.samples.push(...read.samples)
+    if (family !== undefined) for (const sample of read.samples) family.samples.push(sample)
     else
       found.set(name, { name, type: read.type, help: Option.getOrElse(description, () => ""), samples: read.samples })
   }

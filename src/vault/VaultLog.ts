@@ -207,7 +207,7 @@ export const open = Effect.fnUntraced(function* (file: string, fullAt = 64 * 102
     Effect.gen(function* () {
       if (failed) return yield* unwritable()
       const at = yield* Clock.currentTimeMillis
-      waiting.push(...events.map((event) => ({ ...event, at })))
+      for (const event of events) waiting.push({ ...event, at })
       // Under way to the end, whoever asked: others' events are in it.
       yield* Effect.uninterruptible(
         one.withPermits(1)(
