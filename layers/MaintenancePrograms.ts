@@ -18,6 +18,7 @@ import { exportTrail } from "#src/access/TrailExport.ts"
 import { acceptRestore } from "#src/access/TrailRestore.ts"
 import * as TrailVerification from "#src/access/TrailVerification.ts"
 import { AppConfig, type Settings } from "#src/AppConfig.ts"
+import * as Archive from "#src/backup/Archive.ts"
 import * as Backup from "#src/backup/Backup.ts"
 import * as Restore from "#src/backup/Restore.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
@@ -215,7 +216,7 @@ export const restore: MaintenancePrograms["restore"] = (asked) =>
     // After the rows: a key beside an empty database would be taken for that of a new one.
     if (rootKey !== null) yield* putRootKey(settings, rootKey)
     const problems: Array<string> = []
-    const rootKeyIds = yield* Restore.rootKeyIds
+    const rootKeyIds = yield* Archive.rootKeyIds
     const opened = rootKeyIds.length === 0 ? null : yield* canaries(asked)
     if (opened !== null && opened.refused.length > 0) {
       problems.push(`${opened.refused.length} data keys do not open, the first is ${opened.refused[0] ?? ""}.`)

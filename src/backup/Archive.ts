@@ -10,7 +10,9 @@
  * Text is PostgreSQL's own, so that every type comes back as it went, on either kind of database.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { createHash } from "node:crypto"
 
 export interface Info {
@@ -181,3 +183,19 @@ export const digest = (table: Table) =>
       sum
     )
   })
+
+const RootKeyRow = Schema.Struct({ rootKeyId: Schema.String })
+
+/** Names of the root keys that the database was sealed with. */
+export const rootKeyIds = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: RootKeyRow,
+    execute: () => sql`
+      SELECT root_key_id FROM data_keys UNION SELECT root_key_id FROM sealing_keys
+      UNION SELECT root_key_id FROM service_keys UNION SELECT root_key_id FROM webhook_secrets
+      UNION SELECT root_key_id FROM vault_canary ORDER BY 1`
+  })(undefined)
+  return rows.map(({ rootKeyId }) => rootKeyId)
+})

@@ -157,11 +157,7 @@ export const backup = Effect.fn("Backup.backup")(function* (options: Options) {
             yield* write(`${JSON.stringify({ end: table.name, rows: digest.rows, digest: String(digest) })}\n`)
           }
           yield* write(`${JSON.stringify({ done: { tables: tables.length, rows: total } })}\n`)
-          const rootKeys = yield* sql<{ readonly rootKeyId: string }>`
-            SELECT root_key_id FROM data_keys UNION SELECT root_key_id FROM sealing_keys
-            UNION SELECT root_key_id FROM service_keys UNION SELECT root_key_id FROM webhook_secrets
-            UNION SELECT root_key_id FROM vault_canary ORDER BY 1`
-          return { tables: tables.length, rows: total, rootKeyIds: rootKeys.map(({ rootKeyId }) => rootKeyId) }
+          return { tables: tables.length, rows: total, rootKeyIds: yield* Archive.rootKeyIds }
         })
       )
   )

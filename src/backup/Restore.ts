@@ -1,9 +1,10 @@
 /** Bringing a backup back into an empty database: all of it, compared with what was written, or nothing. */
 import * as SqlClient from "@effect/sql/SqlClient"
-import type { SqlError } from "@effect/sql/SqlError"
+import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { createReadStream } from "node:fs"
 import { pipeline } from "node:stream"
@@ -48,14 +49,25 @@ export interface Options<E, R> {
 const batchRows = 500
 const batchText = 2_000_000
 
+const CountRow = Schema.Struct({ n: Schema.Int })
+const LedgerRow = Schema.Struct({ there: Schema.Boolean })
+
 const holdsSomething = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const [found] = yield* sql<{ readonly n: number }>`
-    SELECT count(*)::int AS n FROM pg_class
-    WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')`
-  if ((found?.n ?? 0) === 0) return false
-  const [ledger] = yield* sql<{ readonly there: boolean }>`SELECT to_regclass(${Archive.ledger}) IS NOT NULL AS there`
-  if (ledger?.there !== true) return true
+  const relations = SqlSchema.single({
+    Request: Schema.Void,
+    Result: CountRow,
+    execute: () => sql`
+      SELECT count(*)::int AS n FROM pg_class
+      WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')`
+  })
+  if ((yield* relations(undefined)).n === 0) return false
+  const ledger = SqlSchema.single({
+    Request: Schema.String,
+    Result: LedgerRow,
+    execute: (name) => sql`SELECT to_regclass(${name}) IS NOT NULL AS there`
+  })
+  if (!(yield* ledger(Archive.ledger)).there) return true
   // Migrated, and never used.
   for (const table of yield* Archive.tables) {
     const rows = yield* sql`SELECT 1 FROM ${sql(table.name)} LIMIT 1`
@@ -64,137 +76,152 @@ const holdsSomething = Effect.gen(function* () {
   return false
 })
 
+/** A restore on its way through the lines of a backup. */
+interface Restoring {
+  /** Undefined: the first line was not read yet. */
+  info: Archive.Info | undefined
+  /** Tables of this database, by name. */
+  targets: ReadonlyMap<string, Archive.Table>
+  current: { readonly table: Archive.Table; readonly columns: ReadonlyArray<string> } | undefined
+  digest: Archive.Digest
+  /** Rows that are not inserted yet, and the length of their text. */
+  batch: Array<ReadonlyArray<string | null>>
+  length: number
+  total: number
+  done: boolean
+  /** What the backup says of each table. */
+  readonly ends: Map<string, { readonly rows: number; readonly digest: string }>
+}
+
+const flush = (restoring: Restoring, progress: Progress) =>
+  Effect.suspend(() => {
+    const { batch, current } = restoring
+    restoring.batch = []
+    restoring.length = 0
+    if (batch.length === 0 || current === undefined) return Effect.void
+    restoring.total += batch.length
+    const { columns, table } = current
+    return Effect.zipRight(Archive.insert(table, columns, batch), progress(table.name, restoring.total))
+  })
+
+/** Brings the empty database to the migration that the backup was made at. */
+const start = Effect.fnUntraced(function* <E, R>(restoring: Restoring, options: Options<E, R>, info: Archive.Info) {
+  const sql = yield* SqlClient.SqlClient
+  const newest = options.known.reduce((last, [id]) => Math.max(last, id), 0)
+  const last = info.migrations.at(-1)?.[0] ?? 0
+  if (last > newest) {
+    return yield* refuse(`The backup was made by a newer Ampoule (${info.release}); restore it with that one.`)
+  }
+  const names = new Map(options.known)
+  if (info.migrations.some(([id, name]) => names.get(id) !== name)) {
+    return yield* refuse("The backup was made by another program or version: its tables are not known here.")
+  }
+  yield* options.migrate(last)
+  yield* Archive.fixedText
+  const ordered = yield* Archive.tables
+  for (const table of ordered.toReversed()) yield* sql`DELETE FROM ${sql(table.name)}`
+  restoring.targets = new Map(ordered.map((table) => [table.name, table]))
+  restoring.info = info
+})
+
+const beginTable = Effect.fnUntraced(function* (restoring: Restoring, name: string, columns: ReadonlyArray<string>) {
+  const table = restoring.targets.get(name)
+  const known = new Set(table?.columns.map(({ name }) => name))
+  if (table === undefined || known.size !== columns.length || !columns.every((column) => known.has(column))) {
+    return yield* refuse(`The backup holds a table that is not known here (${name}).`)
+  }
+  restoring.current = { table, columns }
+  restoring.digest = new Archive.Digest()
+})
+
+const takeLine = Effect.fnUntraced(function* <E, R>(restoring: Restoring, options: Options<E, R>, text: string) {
+  const line = Archive.parse(text)
+  if (line === undefined || restoring.done || (restoring.info === undefined) !== (line.type === "backup")) {
+    return yield* refuse("The backup is damaged, or holds something that this version does not know.")
+  }
+  switch (line.type) {
+    case "backup":
+      return yield* start(restoring, options, line.info)
+    case "table":
+      return yield* beginTable(restoring, line.name, line.columns)
+    case "row": {
+      restoring.digest.add(text)
+      restoring.batch.push(line.row)
+      restoring.length += text.length
+      const full = restoring.batch.length >= batchRows || restoring.length >= batchText
+      if (full) yield* flush(restoring, options.progress)
+      return
+    }
+    case "end": {
+      yield* flush(restoring, options.progress)
+      const { current, digest } = restoring
+      if (current?.table.name !== line.name || digest.rows !== line.rows || String(digest) !== line.digest) {
+        return yield* refuse(`The backup contradicts itself about ${line.name}.`)
+      }
+      restoring.ends.set(line.name, line)
+      return
+    }
+    case "done": {
+      const { ends, targets, total } = restoring
+      if (line.rows !== total || line.tables !== ends.size || ends.size !== targets.size) {
+        return yield* refuse("The backup is not complete.")
+      }
+      restoring.done = true
+    }
+  }
+})
+
+/** Reads every table back, and compares it with the digest in the backup. */
+const compare = Effect.fnUntraced(function* ({ ends, targets }: Restoring, progress: Progress) {
+  let compared = 0
+  for (const [name, expected] of ends) {
+    const table = targets.get(name)
+    if (table === undefined) continue
+    const stored = yield* Archive.digest(table)
+    if (stored.rows !== expected.rows || String(stored) !== expected.digest) {
+      return yield* refuse(`What was restored differs from the backup (${name}). Nothing was kept.`)
+    }
+    compared += stored.rows
+    yield* progress("comparing", compared)
+  }
+})
+
+const restoreInTransaction = Effect.fnUntraced(function* <E, R>(options: Options<E, R>) {
+  if (yield* holdsSomething) {
+    return yield* refuse("The database is not empty. A backup is restored into an empty one, and replaces nothing.")
+  }
+  yield* Archive.fixedText
+  const restoring: Restoring = {
+    info: undefined,
+    targets: new Map(),
+    current: undefined,
+    digest: new Archive.Digest(),
+    batch: [],
+    length: 0,
+    total: 0,
+    done: false,
+    ends: new Map()
+  }
+  yield* bytesOf(options.file, "ampoule-backup v1", options.identity, true).pipe(
+    Stream.decodeText(),
+    Stream.splitLines,
+    Stream.runForEach((text) => takeLine(restoring, options, text))
+  )
+  const { done, ends, info, total } = restoring
+  if (!done || info === undefined) return yield* refuse("The backup is not complete.")
+  yield* compare(restoring, options.progress)
+  yield* options.migrate(null)
+  return { info, tables: ends.size, rows: total }
+})
+
 /**
  * One transaction: a restore that is killed leaves the database empty, and can be run again. Every table is read back and
  * compared with the digest in the backup before anything is committed.
  */
 export const restore = <E, R>(options: Options<E, R>) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    return yield* sql.withTransaction(
-      Effect.gen(function* () {
-        if (yield* holdsSomething) {
-          return yield* refuse(
-            "The database is not empty. A backup is restored into an empty one, and replaces nothing."
-          )
-        }
-        yield* Archive.fixedText
-        let info: Archive.Info | undefined
-        let targets = new Map<string, Archive.Table>()
-        let current: { readonly table: Archive.Table; readonly columns: ReadonlyArray<string> } | undefined
-        let digest = new Archive.Digest()
-        let batch: Array<ReadonlyArray<string | null>> = []
-        let length = 0
-        let total = 0
-        let done = false
-        const ends = new Map<string, { readonly rows: number; readonly digest: string }>()
+  Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(restoreInTransaction(options)))
 
-        const flush = Effect.suspend(() => {
-          const [rows, at] = [batch, current]
-          batch = []
-          length = 0
-          if (rows.length === 0 || at === undefined) return Effect.void
-          total += rows.length
-          return Effect.zipRight(Archive.insert(at.table, at.columns, rows), options.progress(at.table.name, total))
-        })
-
-        const start = Effect.fnUntraced(function* (found: Archive.Info) {
-          const newest = Math.max(0, ...options.known.map(([id]) => id))
-          const last = found.migrations.at(-1)?.[0] ?? 0
-          if (last > newest) {
-            return yield* refuse(`The backup was made by a newer Ampoule (${found.release}); restore it with that one.`)
-          }
-          const names = new Map(options.known)
-          if (found.migrations.some(([id, name]) => names.get(id) !== name)) {
-            return yield* refuse("The backup was made by another program or version: its tables are not known here.")
-          }
-          yield* options.migrate(last)
-          yield* Archive.fixedText
-          const ordered = yield* Archive.tables
-          for (const table of ordered.toReversed()) yield* sql`DELETE FROM ${sql(table.name)}`
-          targets = new Map(ordered.map((table) => [table.name, table]))
-          info = found
-        })
-
-        const take = Effect.fnUntraced(function* (text: string) {
-          const line = Archive.parse(text)
-          if (line === undefined || done || (info === undefined) !== (line.type === "backup")) {
-            return yield* refuse("The backup is damaged, or holds something that this version does not know.")
-          }
-          switch (line.type) {
-            case "backup":
-              return yield* start(line.info)
-            case "table": {
-              const table = targets.get(line.name)
-              const known = new Set(table?.columns.map(({ name }) => name))
-              if (
-                table === undefined ||
-                known.size !== line.columns.length ||
-                !line.columns.every((c) => known.has(c))
-              ) {
-                return yield* refuse(`The backup holds a table that is not known here (${line.name}).`)
-              }
-              current = { table, columns: line.columns }
-              digest = new Archive.Digest()
-              return
-            }
-            case "row": {
-              digest.add(text)
-              batch.push(line.row)
-              length += text.length
-              if (batch.length >= batchRows || length >= batchText) yield* flush
-              return
-            }
-            case "end": {
-              yield* flush
-              if (current?.table.name !== line.name || digest.rows !== line.rows || String(digest) !== line.digest) {
-                return yield* refuse(`The backup contradicts itself about ${line.name}.`)
-              }
-              ends.set(line.name, line)
-              return
-            }
-            case "done": {
-              if (line.rows !== total || line.tables !== ends.size || ends.size !== targets.size) {
-                return yield* refuse("The backup is not complete.")
-              }
-              done = true
-            }
-          }
-        })
-
-        yield* bytesOf(options.file, "ampoule-backup v1", options.identity, true).pipe(
-          Stream.decodeText(),
-          Stream.splitLines,
-          Stream.runForEach(take)
-        )
-        if (!done || info === undefined) return yield* refuse("The backup is not complete.")
-        let compared = 0
-        for (const [name, expected] of ends) {
-          const table = targets.get(name)
-          if (table === undefined) continue
-          const found = yield* Archive.digest(table)
-          if (found.rows !== expected.rows || String(found) !== expected.digest) {
-            return yield* refuse(`What was restored differs from the backup (${name}). Nothing was kept.`)
-          }
-          compared += found.rows
-          yield* options.progress("comparing", compared)
-        }
-        yield* options.migrate(null)
-        return { info, tables: ends.size, rows: total }
-      })
-    )
-  })
-
-/** Names of the root keys that the database was sealed with. */
-export const rootKeyIds = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<{ readonly rootKeyId: string }>`
-    SELECT root_key_id FROM data_keys UNION SELECT root_key_id FROM sealing_keys
-    UNION SELECT root_key_id FROM service_keys UNION SELECT root_key_id FROM webhook_secrets
-            UNION SELECT root_key_id FROM vault_canary ORDER BY 1`
-  return rows.map(({ rootKeyId }) => rootKeyId)
-})
-
+/** Typed at the statement: what comes of a row is checked by opening it. */
 interface KeyRow {
   readonly id: string
   readonly rootKeyId: string
@@ -211,51 +238,58 @@ interface KeyRow {
 
 const fetched = 200
 
+const keyWalk = (sql: SqlClient.SqlClient) => sql`
+  DECLARE key_walk NO SCROLL CURSOR FOR
+  SELECT k.id, k.root_key_id, k.wrapped, e.team_id, e.project_id, k.environment_id,
+    v.secret_id, v.key, v.kind, v.version, v.sealed
+  FROM data_keys k JOIN environments e ON e.id = k.environment_id
+  LEFT JOIN LATERAL (
+    SELECT v.secret_id, s.key, v.kind, v.version, v.sealed FROM secret_versions v
+    JOIN secrets s ON s.id = v.secret_id WHERE v.data_key_id = k.id ORDER BY v.created_at DESC LIMIT 1
+  ) v ON true ORDER BY k.id`
+
+/** Whether a data key opens, and with it the value beside it; "none": it sealed no value. */
+const openKey = Effect.fnUntraced(function* (row: KeyRow) {
+  const vault = yield* Vault
+  const { environmentId, id, kind, projectId, secretId, teamId, version } = row
+  const context = { purpose: "data-key" as const, teamId, projectId, environmentId, keyId: id }
+  const key = yield* Effect.either(vault.unwrap(context, row.wrapped, row.rootKeyId))
+  if (Either.isLeft(key)) {
+    if (key.left instanceof VaultUnavailable) return yield* key.left
+    return { key: false, value: "none" } as const
+  }
+  if (secretId === null) return { key: true, value: "none" } as const
+  const place = { teamId, projectId, environmentId, secretId, key: row.key, kind, version, dataKeyId: id }
+  const opened = Either.isRight(Envelope.openValue(key.right, place, row.sealed))
+  return { key: true, value: opened ? "opened" : "refused" } as const
+})
+
+const openEach = Effect.fnUntraced(function* (progress: Progress) {
+  const sql = yield* SqlClient.SqlClient
+  yield* keyWalk(sql)
+  let dataKeys = 0
+  let values = 0
+  const refused: Array<string> = []
+  for (;;) {
+    const rows = yield* sql<KeyRow>`FETCH ${sql.literal(String(fetched))} FROM key_walk`
+    for (const row of rows) {
+      const outcome = yield* openKey(row)
+      if (outcome.key) dataKeys++
+      if (outcome.value === "opened") values++
+      if (!outcome.key || outcome.value === "refused") refused.push(row.id)
+    }
+    yield* progress("opening", dataKeys)
+    if (rows.length < fetched) break
+  }
+  yield* sql`CLOSE key_walk`
+  return { dataKeys, values, refused }
+})
+
 /**
- * Opens every data key, and one value that it sealed. Values are opened and dropped. Answers what was opened, and the
+ * Opens every data key, and one value that it sealed. Values are opened and dropped. Returns what was opened, and the
  * ids of data keys that the root key at hand does not open.
  */
 export const openCanaries = Effect.fn("Restore.openCanaries")(function* (progress: Progress) {
   const sql = yield* SqlClient.SqlClient
-  const vault = yield* Vault
-  return yield* sql.withTransaction(
-    Effect.gen(function* () {
-      yield* sql`DECLARE key_walk NO SCROLL CURSOR FOR
-        SELECT k.id, k.root_key_id, k.wrapped, e.team_id, e.project_id, k.environment_id,
-          v.secret_id, v.key, v.kind, v.version, v.sealed
-        FROM data_keys k JOIN environments e ON e.id = k.environment_id
-        LEFT JOIN LATERAL (
-          SELECT v.secret_id, s.key, v.kind, v.version, v.sealed FROM secret_versions v
-          JOIN secrets s ON s.id = v.secret_id WHERE v.data_key_id = k.id ORDER BY v.created_at DESC LIMIT 1
-        ) v ON true ORDER BY k.id`
-      let dataKeys = 0
-      let values = 0
-      const refused: Array<string> = []
-      for (;;) {
-        const rows = yield* sql<KeyRow>`FETCH ${sql.literal(String(fetched))} FROM key_walk`
-        for (const row of rows) {
-          const { environmentId, projectId, teamId } = row
-          const context = { purpose: "data-key" as const, teamId, projectId, environmentId, keyId: row.id }
-          const key = yield* Effect.either(vault.unwrap(context, row.wrapped, row.rootKeyId))
-          if (Either.isLeft(key)) {
-            if (key.left instanceof VaultUnavailable) return yield* key.left
-            refused.push(row.id)
-            continue
-          }
-          dataKeys++
-          if (row.secretId === null) continue
-          const { kind, secretId, version } = row
-          const place = { teamId, projectId, environmentId, secretId, key: row.key, kind, version, dataKeyId: row.id }
-          if (Either.isRight(Envelope.openValue(key.right, place, row.sealed))) values++
-          else refused.push(row.id)
-        }
-        yield* progress("opening", dataKeys)
-        if (rows.length < fetched) break
-      }
-      yield* sql`CLOSE key_walk`
-      return { dataKeys, values, refused }
-    })
-  )
+  return yield* sql.withTransaction(openEach(progress))
 })
-
-export type RestoreError = SealedFileRefused | SqlError
