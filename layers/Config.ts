@@ -146,7 +146,7 @@ const settings = {
     name: "AMPOULE_AUDIT_CHECKPOINTS",
     default: "<data folder>/audit-checkpoints",
     description:
-      "File to which signed checkpoints of the audit trail are appended, best on another machine's disk. `off` keeps none.",
+      "File to which signed checkpoints of the audit trail are appended, best on another machine's disk. `stdout` writes them as lines of the log. `off` keeps none.",
     format: "a file",
     parse: (value) => (value.includes("\0") ? Option.none() : Option.some(value))
   }),

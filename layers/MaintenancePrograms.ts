@@ -31,9 +31,15 @@ import * as Migrations from "./Migrations.ts"
 import { logToStandardError, orFailure } from "./ProgramEnd.ts"
 import * as VaultChoice from "./VaultChoice.ts"
 
+/** Standard output is for what was asked for: checkpoints go where the log goes. */
+const withoutOutput = (settings: Settings): Settings => ({
+  ...settings,
+  auditCheckpoints: Option.map(settings.auditCheckpoints, (path) => (path === "stdout" ? "stderr" : path))
+})
+
 const settled = Layer.unwrapEffect(
   Effect.map(Config.load, (settings) =>
-    Layer.mergeAll(NodeContext.layer, Layer.succeed(AppConfig, settings), logToStandardError(settings))
+    Layer.mergeAll(NodeContext.layer, Layer.succeed(AppConfig, withoutOutput(settings)), logToStandardError(settings))
   )
 )
 

@@ -1,4 +1,7 @@
-/** The file of signed checkpoints: which heads it already names, and what is added to it. */
+/**
+ * The file of signed checkpoints: which heads it already names, and what is added to it. Or standard output, one line of
+ * JSON each, for a log shipper to keep elsewhere.
+ */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import type * as SqlClient from "@effect/sql/SqlClient"
@@ -32,7 +35,13 @@ interface FileState {
   warned: boolean
 }
 
+/** Seals that a process repeats on standard output when it starts, whoever made them (milliseconds). */
+const repeated = 86_400_000
+/** Heads of one line: log shippers cut long ones. */
+const headsOfLine = 100
+
 export interface Needs {
+  /** `stdout` and `stderr` are not files. */
   readonly path: string
   readonly fs: FileSystem.FileSystem
   readonly sql: SqlClient.SqlClient
@@ -42,11 +51,16 @@ export interface Needs {
   readonly state: FileState
 }
 
+const isStream = (path: string): path is "stdout" | "stderr" => path === "stdout" || path === "stderr"
+
+const newWriter = (path: string, id: string) =>
+  isStream(path) ? Checkpoint.newLogWriter(id) : Checkpoint.newWriter(id)
+
 export const make = (needs: Omit<Needs, "state">): Effect.Effect<Needs> =>
   Effect.map(needs.crypto.uuid, (id) => ({
     ...needs,
     state: {
-      writer: Checkpoint.newWriter(id),
+      writer: newWriter(needs.path, id),
       named: new Map(),
       readTo: 0,
       lastPass: Number.NEGATIVE_INFINITY,
@@ -63,6 +77,7 @@ export const signed = (vault: Vault["Type"], text: string) =>
 
 /** Reads what other processes added. A file that was replaced is read anew. */
 const readOn = Effect.fnUntraced(function* ({ fs, path, state }: Needs) {
+  if (isStream(path)) return
   const size = (yield* fs.exists(path)) ? Number((yield* fs.stat(path)).size) : 0
   if (size < state.readTo) {
     state.readTo = 0
@@ -82,15 +97,12 @@ const readOn = Effect.fnUntraced(function* ({ fs, path, state }: Needs) {
   state.readTo = size
 })
 
-/** Signs and appends; on disk when it returns. */
-export const write = Effect.fnUntraced(function* (
-  needs: Needs,
-  content: Pick<Checkpoint.Checkpoint, "heads" | "accepted">
-) {
-  const { crypto, fs, path, state, vault } = needs
-  const at = yield* Clock.currentTimeMillis
-  const { next, text } = Checkpoint.text(state.writer, { at, ...content })
-  const note = yield* signed(vault, text)
+/** On disk when it returns. */
+const append = Effect.fnUntraced(function* ({ fs, path }: Needs, note: string) {
+  if (isStream(path)) {
+    const line = Checkpoint.printLine(note)
+    return yield* Effect.async<void>((resume) => void process[path].write(line, () => resume(Effect.void)))
+  }
   yield* fs.makeDirectory(dirname(path), { recursive: true, mode: 0o700 })
   yield* Effect.scoped(
     Effect.gen(function* () {
@@ -99,9 +111,21 @@ export const write = Effect.fnUntraced(function* (
       yield* handle.writeAll(new TextEncoder().encode(`${note}\n`))
       yield* handle.sync
     })
-  ).pipe(
+  )
+})
+
+/** Signs and appends. */
+export const write = Effect.fnUntraced(function* (
+  needs: Needs,
+  content: Pick<Checkpoint.Checkpoint, "heads" | "accepted">
+) {
+  const { crypto, state, vault } = needs
+  const at = yield* Clock.currentTimeMillis
+  const { next, text } = Checkpoint.text(state.writer, { at, ...content })
+  const note = yield* signed(vault, text)
+  yield* append(needs, note).pipe(
     // How much of it was written is not known: another writer begins at 1.
-    Effect.tapError(() => Effect.map(crypto.uuid, (id) => (state.writer = Checkpoint.newWriter(id))))
+    Effect.tapError(() => Effect.map(crypto.uuid, (id) => (state.writer = newWriter(needs.path, id))))
   )
   state.writer = next
   for (const { seq, stream } of content.heads) state.named.set(stream, seq)
@@ -109,7 +133,7 @@ export const write = Effect.fnUntraced(function* (
 
 /** Another process that shares the file was here just now. */
 const isFresh = Effect.fnUntraced(function* ({ fs, path }: Needs, now: number) {
-  if (!(yield* fs.exists(path))) return false
+  if (isStream(path) || !(yield* fs.exists(path))) return false
   const { mtime } = yield* fs.stat(path)
   const age = now - (Option.getOrUndefined(mtime)?.getTime() ?? 0)
   return age >= 0 && age < Chain.anchorMillis * 0.8
@@ -133,8 +157,12 @@ export const checkpoint = Effect.fnUntraced(function* (needs: Needs, force: bool
   if (!force && (yield* isFresh(needs, now))) return
   yield* readOn(needs)
   const whole = now - state.lastPass > fullPass
-  const heads = yield* newHeads(needs, whole ? 0 : state.lastLook - 2 * Chain.heartbeatMillis)
-  if (heads.length > 0) yield* write(needs, { heads, accepted: [] })
+  const all = isStream(needs.path) ? now - repeated : 0
+  const heads = yield* newHeads(needs, whole ? all : state.lastLook - 2 * Chain.heartbeatMillis)
+  const size = isStream(needs.path) ? headsOfLine : Number.POSITIVE_INFINITY
+  for (let at = 0; at < heads.length; at += size) {
+    yield* write(needs, { heads: heads.slice(at, at + size), accepted: [] })
+  }
   state.lastLook = now
   if (whole) state.lastPass = now
 })

@@ -137,6 +137,33 @@ export const openCut = (
     return cut === undefined ? Either.left("is no signed note" as const) : Either.right(cut)
   })
 
+// --- lines of a log ---
+
+const logMember = "auditCheckpoint"
+const logWriter = "log-"
+
+/**
+ * Of a process that writes to a log. Logs are kept for some time only, so that the numbering of such a writer may begin
+ * in the middle. Its name says so under the signature: notes of a file do not pass for notes of a log.
+ */
+export const newLogWriter = (writer: string): WriterState => newWriter(`${logWriter}${writer}`)
+
+/** A note as one line of JSON. */
+export const printLine = (note: string): string => `${JSON.stringify({ [logMember]: note })}\n`
+
+const noteOfLine = (line: string): string | undefined => {
+  if (!line.startsWith("{")) return undefined
+  try {
+    const value: unknown = JSON.parse(line)
+    if (typeof value !== "object" || value === null) return undefined
+    // Undefined for every other line of the log.
+    const note = Object.getOwnPropertyDescriptor(value, logMember)?.value
+    return typeof note === "string" ? note : undefined
+  } catch {
+    return undefined
+  }
+}
+
 // --- a file of checkpoints ---
 
 /** What signed checkpoints say of a stream. */
@@ -179,6 +206,17 @@ export class Reader {
   }
 
   line(line: string): void {
+    if (line.startsWith("{")) {
+      const note = noteOfLine(line)
+      if (note === undefined) return
+      this.end()
+      for (const one of note.split("\n")) this.#line(one)
+      return this.end()
+    }
+    this.#line(line)
+  }
+
+  #line(line: string): void {
     if (line.startsWith(origin) && this.#note.length > 0) this.#end()
     if (line === "" && this.#note.length === 0) return
     if (line === "" && this.#signed) return this.#end()
@@ -216,8 +254,12 @@ export class Reader {
   #take(checkpoint: Checkpoint) {
     this.count++
     const { accepted, at, heads, root, size, writer } = checkpoint
-    const before = this.#writers.get(writer) ?? newWriter(writer)
-    if (size !== before.size + 1) {
+    const known = this.#writers.get(writer)
+    const before = known ?? newWriter(writer)
+    // The first one that the log still has: the numbering is looked at from there on.
+    const first = known === undefined && writer.startsWith(logWriter)
+    if (first) this.#writers.set(writer, { writer, size, root })
+    else if (size !== before.size + 1) {
       this.#problems.say(`Checkpoints of writer ${writer} are missing: after ${before.size} comes ${size}.`)
     } else if (!sameBytes(nextRoot(before.root, linesOf(checkpoint)), root)) {
       this.#problems.say(`Checkpoint ${size} of writer ${writer} does not continue the one before.`)

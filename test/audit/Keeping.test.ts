@@ -4,6 +4,7 @@ import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as FastCheck from "effect/FastCheck"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Ref from "effect/Ref"
 import { createHash } from "node:crypto"
@@ -13,7 +14,8 @@ import { SecretKey, SecretText } from "#schema/Values.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { cut as cutTrail } from "#src/access/TrailCut.ts"
 import { type Acceptance, acceptRestore } from "#src/access/TrailRestore.ts"
-import type { DatabaseReport } from "#src/access/TrailVerification.ts"
+import { type DatabaseReport, verify as verifyTrail } from "#src/access/TrailVerification.ts"
+import { AppConfig } from "#src/AppConfig.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { chain, genesis } from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -322,6 +324,48 @@ layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
     60_000
   )
 })
+
+layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })(
+  "checkpoints on standard output",
+  (it) => {
+    it.effect("are lines of JSON that verify the trail, and find that a whole stream was deleted", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const lines: Array<string> = []
+        const write = process.stdout.write.bind(process.stdout)
+        const spied: typeof process.stdout.write = (chunk, ...rest) => {
+          if (!String(chunk).includes("auditCheckpoint")) return write(chunk, ...(rest as []))
+          lines.push(String(chunk))
+          for (const one of rest) if (typeof one === "function") one()
+          return true
+        }
+        yield* Effect.acquireRelease(
+          Effect.sync(() => (process.stdout.write = spied)),
+          () => Effect.sync(() => (process.stdout.write = write))
+        )
+        const settings = { ...(yield* AppConfig), auditCheckpoints: Option.some("stdout") }
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const { audit } = yield* Effect.provideService(TrailWorld.otherProcess, AppConfig, settings)
+            yield* record(audit, "secret.inject", ["A"])
+            yield* append(audit, ["B"])
+          })
+        )
+        assert.isAbove(lines.length, 0)
+        const log = yield* TrailWorld.Checkpoints
+        fs.writeFileSync(`${log}.log`, `{"message":"started"}\n${lines.join("")}`)
+        const options = { ...(yield* TrailWorld.options), checkpoints: [`${log}.log`], values: false }
+        const check = Effect.flatMap(Vault, (vault) => verifyTrail({ ...options, vault }))
+        assert.deepStrictEqual((yield* check).problems, [])
+        for (const table of ["entries", "seals"]) yield* sql`DELETE FROM ${sql(`audit_${table}`)}`
+        yield* sql`DELETE FROM audit_streams`
+        const { problems } = yield* check
+        assert.strictEqual(problems.length, 2)
+        assert.include(problems[0].what, "the checkpoint of")
+      }).pipe(Effect.scoped)
+    )
+  }
+)
 
 layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("the secrets of a database", (it) => {
   const key = (i: number) => SecretKey.make(`KEY_${i}`)

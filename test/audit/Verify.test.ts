@@ -6,6 +6,7 @@ import { generateKeyPairSync, sign } from "node:crypto"
 import { chain, genesis, graceMillis } from "#src/audit/Chain.ts"
 import * as Checkpoint from "#src/audit/Checkpoint.ts"
 import * as Export from "#src/audit/Export.ts"
+import { Problems } from "#src/audit/Problems.ts"
 import * as SignedNote from "#src/audit/SignedNote.ts"
 import { type Expected, type Link, type Options, Verifier } from "#src/audit/Verify.ts"
 import { at, lastOf, linked, trails } from "./Trails.ts"
@@ -263,8 +264,8 @@ describe("signed notes", () => {
 })
 
 describe("checkpoints", () => {
-  const written = (all: ReadonlyArray<ReadonlyArray<Link>>, steps: number) => {
-    let state = Checkpoint.newWriter("01980a5c-0009-7000-8000-000000000001")
+  const written = (all: ReadonlyArray<ReadonlyArray<Link>>, steps: number, newWriter = Checkpoint.newWriter) => {
+    let state = newWriter("01980a5c-0009-7000-8000-000000000001")
     const notes: Array<string> = []
     for (let step = 1; step <= steps; step++) {
       const heads = all.map((links) => links[Math.ceil((links.length * step) / steps) - 1])
@@ -300,6 +301,35 @@ describe("checkpoints", () => {
       }),
       { numRuns: 300 }
     )
+  })
+
+  it("in a log are read among its other lines, also from the middle on; a gap between them is a problem", () => {
+    const all = [linked("01980a5c-0001-7000-8000-000000000001", ["a", "b", "c", "d"])]
+    const lines = written(all, 4, Checkpoint.newLogWriter).map((note) => Checkpoint.printLine(note).trimEnd())
+    const log = lines.flatMap((line) => [line, '{"level":"INFO","message":"another line"}', "{ not JSON"])
+    const whole = read(log)
+    assert.deepStrictEqual([whole.problems, whole.count, whole.fragments], [[], 4, 0])
+    const later = read(lines.slice(2))
+    assert.deepStrictEqual([later.problems, later.count], [[], 2])
+    assert.strictEqual(later.pins.get(all[0][0].stream)?.seq, 4)
+    assert.isAbove(read(lines.toSpliced(2, 1)).problemCount, 0)
+    // What was written to a file does not become a log.
+    const file = written(all, 4).map((note) => Checkpoint.printLine(note).trimEnd())
+    assert.deepStrictEqual(read(file).problems, [])
+    assert.isAbove(read(file.slice(1)).problemCount, 0)
+  })
+
+  it("that do not verify are counted, however many; the first hundred are listed", () => {
+    const [note] = written([linked("01980a5c-0001-7000-8000-000000000001", ["a"])], 1)
+    const reader = read(
+      Array.from({ length: 200_000 }, () => note.replace("at 2", "at 1")),
+      []
+    )
+    assert.deepStrictEqual([reader.problemCount, reader.problems.length], [200_000, 100])
+    const problems = new Problems()
+    problems.addReport(reader)
+    problems.addReport(reader)
+    assert.deepStrictEqual([problems.count, problems.listed.length], [400_000, 100])
   })
 
   it("cannot be taken out, put in or changed unnoticed", () => {
