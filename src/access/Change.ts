@@ -31,5 +31,6 @@ export const recordingDenials = <A, E, R>(
 
 const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError>, R> =>
   Effect.catchAll(self, (error) =>
+    // The check excludes it; the compiler does not narrow a type parameter.
     Predicate.isTagged(error, "SqlError") ? Effect.die(error) : Effect.fail(error as Exclude<E, SqlError>)
   )

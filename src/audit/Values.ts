@@ -3,13 +3,13 @@
  * an older, valid version of itself: the entry of the last write says which version it was.
  */
 
-export interface Standing {
+export interface LiveValue {
   readonly environmentId: string
   readonly key: string
   readonly version: number
 }
 
-export interface ValueProblem extends Standing {
+export interface ValueProblem extends LiveValue {
   readonly what: string
 }
 
@@ -54,7 +54,7 @@ export class LastWrites {
   }
 
   /** The last write of every key that it left live, by environment. */
-  *live(): Generator<Standing & { readonly revision: number; readonly at: number }> {
+  *live(): Generator<LiveValue & { readonly revision: number; readonly at: number }> {
     for (const [environmentId, keys] of this.#last) {
       for (const [key, { at, live, revision, version }] of keys) {
         if (live) yield { environmentId, key, version, revision, at }
