@@ -25,5 +25,3 @@ export type ToolInput<N extends ToolName> = Schema.Schema.Type<Tools[N]["input"]
 export type ToolOutput<N extends ToolName> = Schema.Schema.Type<Tools[N]["output"]>
 // `Object.keys` forgets the names of its argument's members.
 export const toolNames: ReadonlyArray<ToolName> = Object.keys(tools) as Array<ToolName>
-
-export { charsets, type Generate, type ValueSource as Origin } from "./ValueSource.ts"

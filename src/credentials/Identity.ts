@@ -12,6 +12,7 @@ interface Needs {
   readonly sessions: Sessions
 }
 
+/** The caller, if it may know itself. */
 const callerWithIdentity = ({ access }: Needs) => access.allTeams("identity:read", { audit: "identity.read" })
 
 /** The routes that answer about a person take no credential without one. */
@@ -65,6 +66,6 @@ const grant = Effect.fnUntraced(function* (needs: Needs) {
 export class Identity extends Effect.Service<Identity>()("credentials/Identity", {
   effect: Effect.gen(function* () {
     const needs: Needs = { access: yield* Access, sessions: yield* Sessions }
-    return methods(needs, { verify, me, grant })
+    return methods(needs, { caller: callerWithIdentity, verify, me, grant })
   })
 }) {}

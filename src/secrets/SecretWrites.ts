@@ -122,6 +122,10 @@ const restore = Effect.fnUntraced(function* (needs: Needs, id: SecretId) {
 
 // --- delete ---
 
+/** Refuses a caller who may not delete the secret, before a person is asked to confirm it. */
+const mayRemove = ({ access }: Needs, id: SecretId) =>
+  Effect.asVoid(access.environmentOfSecret("secrets:write", id, { audit: "secret.delete" }))
+
 const remove = Effect.fnUntraced(function* (needs: Needs, id: SecretId, disposition?: Disposition) {
   const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.delete" })
   const changes = Effect.fnUntraced(function* (transaction: Transaction) {
@@ -192,7 +196,17 @@ export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/Secret
     const single = { create, update, rollback, restore, remove }
     const { copy, createFrom, importSealed, updateFrom, upsert } = SourcedWrites
     return {
-      ...methods(needs, { ...single, createBulk, deleteBulk, createFrom, updateFrom, upsert, copy, importSealed }),
+      ...methods(needs, {
+        ...single,
+        mayRemove,
+        createBulk,
+        deleteBulk,
+        createFrom,
+        updateFrom,
+        upsert,
+        copy,
+        importSealed
+      }),
       /** For a use case of this folder that has more to do in the same transaction. */
       write: <A, E, R, E2, R2>(
         permit: WritePermit,

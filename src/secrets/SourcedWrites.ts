@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import { SecretNotFound } from "#schema/Errors.ts"
 import type { ProjectId, SecretId } from "#schema/Ids.ts"
-import { charsets, type Origin } from "#schema/McpTools.ts"
+import { charsets, type ValueSource as Origin } from "#schema/ValueSource.ts"
 import type { OpenSealedValues } from "#schema/SealedApi.ts"
 import type { EnvironmentQuery } from "#schema/SecretsApi.ts"
 import type { Access, Location } from "#src/access/Access.ts"
