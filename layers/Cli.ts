@@ -114,7 +114,8 @@ export const launch = (argv: ReadonlyArray<string>): void => {
   }
   process.on("uncaughtException", fault)
   process.on("unhandledRejection", fault)
-  // The reader has gone (`| head`): nobody is left to tell. A full disk is another matter: what is missing may be a backup.
+  // The reader has gone (`| head`): nobody is left to tell. A full disk is another matter: what is missing may be a
+  // backup.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "EPIPE") process.exit()

@@ -1,4 +1,7 @@
-/** Every setting of the server, once: name, default, what it means, how it is read. Nothing else reads the environment of the server. */
+/**
+ * Every setting of the server, once: name, default, what it means, how it is read. Nothing else reads the environment
+ * of the server.
+ */
 import * as Effect from "effect/Effect"
 import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"

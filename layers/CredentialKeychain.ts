@@ -6,7 +6,9 @@ import type { CredentialStore } from "#src/cli/CredentialStore.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
 
 const service = "ampoule"
-/** A keychain that asks the person for its password may take a while; a bus that nobody answers must not hang for ever. */
+/**
+ * A keychain that asks the person for its password may take a while; a bus that nobody answers must not hang for ever.
+ */
 const patience = "60 seconds"
 
 const unavailable = () =>

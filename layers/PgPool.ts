@@ -38,7 +38,9 @@ export interface PoolOptions {
 /** What is left for the statement of someone who waited for almost all of the time. */
 const LEAST_MILLIS = 100
 
-/** A bigint of the database is beyond 2^53, where a JavaScript number would be another one. The value is not repeated. */
+/**
+ * A bigint of the database is beyond 2^53, where a JavaScript number would be another one. The value is not repeated.
+ */
 export class BigintOutOfRange extends Error {
   override readonly name = "BigintOutOfRange"
   constructor() {
@@ -54,7 +56,10 @@ const parseInt8 = (text: string): number => {
   return number
 }
 
-/** As `pg` parses columns, but int8 (`bigint`, `count(*)`) is a number instead of a text; one that does not fit fails its statement. */
+/**
+ * As `pg` parses columns, but int8 (`bigint`, `count(*)`) is a number instead of a text; one that does not fit fails
+ * its statement.
+ */
 const types: Pg.CustomTypesConfig = {
   getTypeParser: (oid, format) =>
     // The overloads of pg's own type pair each oid with its result; a column's type is not known here.
@@ -68,7 +73,10 @@ const MAX_NAMED_STATEMENTS = 500
 const names = new Map<string, string>()
 const seenOnce = new Set<string>()
 
-/** A statement seen twice gets a name, so that Postgres parses and plans it once per connection. Bounded: no text can grow it for ever. */
+/**
+ * A statement seen twice gets a name, so that Postgres parses and plans it once per connection. Bounded: no text can
+ * grow it for ever.
+ */
 const statementName = (text: string): string | undefined => {
   const known = names.get(text)
   if (known !== undefined || names.size >= MAX_NAMED_STATEMENTS) return known
@@ -83,7 +91,8 @@ const statementName = (text: string): string | undefined => {
 }
 
 /**
- * After these the connection has to go: the server says it ends it (FATAL), or its prepared statements are stale because
+ * After these the connection has to go: the server says it ends it (FATAL), or its prepared statements are stale
+ * because
  * another process changed the schema.
  */
 const spoilsConnection = (error: Error) =>
@@ -200,7 +209,10 @@ export const makeClient = (options: PoolOptions) =>
     connectionTimeoutMillis: options.checkoutMillis
   })
 
-/** Where these options lead, and whether the certificate there is checked. Throws when a file that they name cannot be read. */
+/**
+ * Where these options lead, and whether the certificate there is checked. Throws when a file that they name cannot be
+ * read.
+ */
 export const endpointOf = (connection: Pg.PoolConfig): Endpoint => {
   const client = new Pg.Client(connection)
   // pg declares a boolean; it is also the options of `tls.connect`, or false.

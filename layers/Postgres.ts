@@ -30,7 +30,8 @@ export interface PostgresOptions {
   readonly startWithin?: Duration.DurationInput
 }
 
-// Under the 3 s within which a request must fail (decisions 11), also for one that waits first and then meets a database
+// Under the 3 s within which a request must fail (docs/contract/outages.md), also for one that waits first and then
+// meets a database
 // that hangs.
 const DEADLINE_MILLIS = 2_500
 const CHECKOUT_MILLIS = 2_000

@@ -1,6 +1,7 @@
 /**
  * Postgres and Redis are reached so that the network in between can neither read nor change anything: on this machine,
- * with TLS that verifies the server, or on a network that the operator has declared private (`AMPOULE_PLAINTEXT_HOSTS`).
+ * with TLS that verifies the server, or on a network that the operator has declared private
+ * (`AMPOULE_PLAINTEXT_HOSTS`).
  */
 import * as Effect from "effect/Effect"
 import { StartRefused } from "#src/AppConfig.ts"

@@ -1,4 +1,7 @@
-/** The programs of the server side, run by the command line (`src/cli/ServerPrograms.ts`): from settings to a server that serves. */
+/**
+ * The programs of the server side, run by the command line (`src/cli/ServerPrograms.ts`): from settings to a server
+ * that serves.
+ */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as Console from "effect/Console"
 import * as Context from "effect/Context"
@@ -158,7 +161,9 @@ const several = (settings: Settings) =>
     return yield* Effect.never
   }).pipe(Effect.scoped)
 
-/** A worker ends when its primary asks, or is gone; a terminal's ^C reaches all at once and is the primary's to count. */
+/**
+ * A worker ends when its primary asks, or is gone; a terminal's ^C reaches all at once and is the primary's to count.
+ */
 const worker = (settings: Settings) =>
   Effect.raceFirst(
     Layer.launch(Layer.merge(application(settings), MetricsListener.layerWorker)),

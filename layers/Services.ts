@@ -1,4 +1,7 @@
-/** Every service of `src`, with the choices still open: SqlClient, Vault, RateLimitStore, EventBus, AppConfig, FileSystem. */
+/**
+ * Every service of `src`, with the choices still open: SqlClient, Vault, RateLimitStore, EventBus, AppConfig,
+ * FileSystem.
+ */
 import * as Layer from "effect/Layer"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"

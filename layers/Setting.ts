@@ -1,4 +1,7 @@
-/** How a setting is declared and read: from a variable, or a secret from the file that `NAME_FILE` names. No message repeats a value. */
+/**
+ * How a setting is declared and read: from a variable, or a secret from the file that `NAME_FILE` names. No message
+ * repeats a value.
+ */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

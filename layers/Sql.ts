@@ -1,4 +1,7 @@
-/** Which database: a Postgres when there is a URL for one, else the embedded default in the data folder. Migrated, either way. */
+/**
+ * Which database: a Postgres when there is a URL for one, else the embedded default in the data folder. Migrated,
+ * either way.
+ */
 import type * as PgClient from "@effect/sql-pg/PgClient"
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"

@@ -53,7 +53,8 @@ const nameless = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown
 const failed = (status: unknown) => typeof status === "number" && status >= 500
 
 /**
- * Only what is known to be harmless leaves (architecture S3), and only what belongs to a request: what the service does
+ * Only what is known to be harmless leaves (docs/architecture.md, S3), and only what belongs to a request: what the
+ * service does
  * for many requests at once has no place in the trace of one.
  */
 const guarded = (inner: Tracer.Tracer): Tracer.Tracer =>

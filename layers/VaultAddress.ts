@@ -27,7 +27,9 @@ export const print = VaultAddress.$match({
   Tls: ({ host, port }) => `tls://${host.includes(":") ? `[${host}]` : host}:${port}`
 })
 
-/** Beside the socket, for who can reach the socket: the token that a vault without a configured one draws at each start. */
+/**
+ * Beside the socket, for who can reach the socket: the token that a vault without a configured one draws at each start.
+ */
 export const tokenFileOf = (path: string): string => `${path}.token`
 
 /** Files in PEM. Each end shows its certificate, and takes the other's when the authority signed it. */

@@ -1,4 +1,6 @@
-/** Which vault: the process that AMPOULE_VAULT_URL names, else one in the server; and what guards its root keys at rest. */
+/**
+ * Which vault: the process that AMPOULE_VAULT_URL names, else one in the server; and what guards its root keys at rest.
+ */
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"

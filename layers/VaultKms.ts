@@ -13,7 +13,9 @@ export interface Options {
   readonly keyId: string
 }
 
-/** Authenticated with the ciphertext, and shown in the trail of KMS: what was wrapped for something else does not open. */
+/**
+ * Authenticated with the ciphertext, and shown in the trail of KMS: what was wrapped for something else does not open.
+ */
 const EncryptionContext = { service: "ampoule", purpose: "root-key" }
 
 const timeoutMillis = 10_000

@@ -39,7 +39,9 @@ import * as VaultServer from "./VaultServer.ts"
 const socketOf = (settings: Settings) => resolve(settings.dataDir, "vault", "vault.sock")
 const logOf = (settings: Settings) => join(settings.dataDir, "vault", "log.jsonl")
 
-/** The configured token, or a new one beside the socket: known to whoever may open that folder, until the next start. */
+/**
+ * The configured token, or a new one beside the socket: known to whoever may open that folder, until the next start.
+ */
 const drawToken = (address: VaultAddress, configured: Option.Option<Redacted.Redacted>) =>
   Effect.gen(function* () {
     if (Option.isSome(configured) || address._tag === "Tls")

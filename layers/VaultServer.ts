@@ -1,4 +1,6 @@
-/** The vault process's end of the protocol: a Unix socket for its own user only, or TCP with certificates on both sides. */
+/**
+ * The vault process's end of the protocol: a Unix socket for its own user only, or TCP with certificates on both sides.
+ */
 import * as NodeSocket from "@effect/platform-node/NodeSocket"
 import * as Socket from "@effect/platform/Socket"
 import * as SocketServer from "@effect/platform/SocketServer"
@@ -36,7 +38,10 @@ const answers = (file: string) =>
     socket.once("error", () => resume(Effect.succeed(false)))
   })
 
-/** Before a token is drawn and the socket is opened: a folder that only this user enters, without the socket that a killed vault left behind. */
+/**
+ * Before a token is drawn and the socket is opened: a folder that only this user enters, without the socket that a
+ * killed vault left behind.
+ */
 export const prepare = (file: string) =>
   Effect.gen(function* () {
     const folder = path.dirname(file)

@@ -1,6 +1,8 @@
 /** What goes between `Pglite.ts` and its thread. */
 
-/** Where the database comes from: a folder (made when absent), a dump (a file), or nothing; the last two live in memory. */
+/**
+ * Where the database comes from: a folder (made when absent), a dump (a file), or nothing; the last two live in memory.
+ */
 export type Origin = { readonly folder: string } | { readonly template: string } | { readonly empty: true }
 
 export interface WorkerInput {

@@ -26,7 +26,10 @@ const simpleQuery = (text) => {
   return new Uint8Array(message)
 }
 
-/** Without this hook COMMIT returns before the write-ahead log is on the disk. @param {any} lite @param {WorkerInput} input */
+/**
+ * Without this hook COMMIT returns before the write-ahead log is on the disk. @param {any} lite @param {WorkerInput}
+ * input
+ */
 const hookFsync = (lite, input) => {
   const counter = input.fsyncCounter === undefined ? undefined : new Int32Array(input.fsyncCounter)
   lite.Module.NODEFS.stream_ops.fsync = (/** @type {{ nfd: number }} */ stream) => {
@@ -43,7 +46,8 @@ const openDatabase = async (input, send) => {
   const onStderr = (/** @type {string} */ line) => void (spoken.length < 100 && spoken.push(line))
   const { PGlite } = await import("@electric-sql/pglite")
   const durable = "folder" in input.origin
-  // `-F` is fsync=off. Even without it the file system of the WebAssembly build has no fsync operation: see `hookFsync`.
+  // `-F` is fsync=off. Even without it the file system of the WebAssembly build has no fsync operation: see
+  // `hookFsync`.
   const startParams = [
     ...PGlite.defaultStartParams.filter((/** @type {string} */ x) => !durable || x !== "-F"),
     ...["shared_buffers=16MB", "timezone=UTC", ...(durable ? ["wal_sync_method=fsync"] : [])].flatMap((x) => ["-c", x])

@@ -1,7 +1,9 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
-/** Projects own environments. `revision` grows with every change of an environment's secrets (decisions 4). */
+/**
+ * Projects own environments. `revision` grows with every change of an environment's secrets (docs/contract/secrets.md).
+ */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 

@@ -2,8 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Secrets at rest. `secrets` says which version of a key is current, `secret_versions` holds one sealed box per version,
- * `secret_counters` lets versions count on after delete and purge (decisions 4 "Version").
+ * Secrets at rest. `secrets` says which version of a key is current, `secret_versions` holds one sealed box per
+ * version,
+ * `secret_counters` lets versions count on after delete and purge (docs/contract/secrets.md, "Version").
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -1,7 +1,10 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
-/** Bearer credentials: a look-up id, a salt and SHA-256(salt || secret); never the secret (decisions 2). */
+/**
+ * Bearer credentials: a look-up id, a salt and SHA-256(salt || secret); never the secret
+ * (docs/contract/credentials.md).
+ */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 

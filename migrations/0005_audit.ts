@@ -2,8 +2,10 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * The audit trail (decisions 10). `body` is the canonical text that `hash` covers; the other columns repeat parts of it
- * for look-up and are checked against it by the verifier. Entries outlive what they name, so nothing here is a foreign key.
+ * The audit trail (docs/contract/audit.md). `body` is the canonical text that `hash` covers; the other columns repeat
+ * parts of it
+ * for look-up and are checked against it by the verifier. Entries outlive what they name, so nothing here is a foreign
+ * key.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

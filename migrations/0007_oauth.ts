@@ -2,8 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * The authorization server of `/mcp`. Tokens like every credential: a look-up id, a salt and a hash, each kind in a table
- * of its own (decisions 2). Everything a grant gave dies with the grant's row being revoked.
+ * The authorization server of `/mcp`. Tokens like every credential: a look-up id, a salt and a hash, each kind in a
+ * table
+ * of its own (docs/contract/credentials.md). Everything a grant gave dies with the grant's row being revoked.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -2,7 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * What vouches for the audit trail. `audit_seals`: the last head of each stream under a MAC that only the vault can make;
+ * What vouches for the audit trail. `audit_seals`: the last head of each stream under a MAC that only the vault can
+ * make;
  * `seen_at` says that the stream's process lives, `final` that nothing follows. `audit_cuts`: up to where a stream was
  * deleted with leave, as a note signed by the vault.
  */

@@ -24,7 +24,10 @@ import { MembersApi, TeamsApi } from "./TeamsApi.ts"
 import { WebhooksApi } from "./WebhooksApi.ts"
 import { answers } from "./Wire.ts"
 
-/** What any route can answer (interface 4: "failure statuses for every operation include 400, 404, 429 and 500"). */
+/**
+ * What any route can answer (docs/contract/endpoints.md: "failure statuses for every operation include 400, 404, 429
+ * and 500").
+ */
 const AnyRoute = Schema.Union(
   Errors.ValidationFailed,
   Errors.RouteNotFound,
@@ -33,7 +36,7 @@ const AnyRoute = Schema.Union(
   Errors.DependencyUnavailable
 )
 
-/** Version of the contract (interface 9). */
+/** Version of the contract (docs/contract/README.md). */
 export const version = "1.0.0"
 
 /** `/mcp` is served beside the HttpApi; the document lists it from the day it exists. */
@@ -102,12 +105,15 @@ const closedEndpoint = (endpoint: HttpApiEndpoint.HttpApiEndpoint.AnyWithProps) 
 
 /**
  * A route that declares no query, or no body, refuses one: an unknown parameter or member is a 400 everywhere
- * (decisions 3). It is said here and not in the groups, where it would make every client call pass `urlParams: {}`.
+ * (docs/contract/errors.md). It is said here and not in the groups, where it would make every client call pass
+ * `urlParams: {}`.
  * DELETE is no exception: no route takes members with it, and what a client meant by them must not be lost in silence.
- * GET is: what comes with it has no meaning (RFC 9110 9.3.1) and may be gone before it is here, so that nobody reads it.
+ * GET is: what comes with it has no meaning (RFC 9110 9.3.1) and may be gone before it is here, so that nobody reads
+ * it.
  *
  * @effect/platform 0.97.2 has no operation that changes the endpoints of a group, so each group is built again from its
- * identifier, annotations and endpoints. Middleware and errors of a group itself would be lost; ours are declared at the
+ * identifier, annotations and endpoints. Middleware and errors of a group itself would be lost; ours are declared at
+ * the
  * endpoints (`test/openapi.test.ts` holds that). Look at it again with each upgrade.
  */
 const closed = <A extends HttpApi.HttpApi.Any>(api: A): A => {

@@ -1,4 +1,7 @@
-/** One class per error code: it is thrown, matched by `_tag`, and is its own wire schema (interface 2 "Error response"). */
+/**
+ * One class per error code: it is thrown, matched by `_tag`, and is its own wire schema (docs/contract/secrets.md,
+ * "Error response").
+ */
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as Data from "effect/Data"
 import * as Schema from "effect/Schema"
@@ -38,7 +41,7 @@ export interface ApiErrorClass<Self, Code extends string, F extends Schema.Struc
   readonly extra: F
 }
 
-/** Any error of the closed list (decisions 3). */
+/** Any error of the closed list (docs/contract/errors.md). */
 export interface AnyApiError {
   readonly _tag: string
   readonly message: string
@@ -51,7 +54,8 @@ const marker = Symbol.for("ampoule/ApiError")
 /**
  * `class SecretNotFound extends ApiError<SecretNotFound>()("SECRET_NOT_FOUND", 404, "No such secret.") {}`
  *
- * The message is a fixed sentence, so that no error can repeat an input (decisions 3). A caller may replace it by
+ * The message is a fixed sentence, so that no error can repeat an input (docs/contract/errors.md). A caller may replace
+ * it by
  * another fixed sentence, never by text that came from a request.
  */
 export const ApiError =

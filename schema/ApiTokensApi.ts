@@ -55,7 +55,7 @@ export const ApiTokenList = Schema.Struct({ items: Schema.Array(ApiToken) }).ann
 
 const McpScopes = boundedList(Scope.annotations({ message: () => "must be a scope" }), 0, 7)
 
-/** MCP scopes are bounded by the access level (interface 5 "API tokens"). */
+/** MCP scopes are bounded by the access level (docs/contract/credentials.md, "API tokens"). */
 const readOnlyHoldsNoWriteScope = (body: {
   readonly accessLevel?: AccessLevel
   readonly mcpScopes?: ReadonlyArray<Scope>
@@ -98,7 +98,10 @@ export const CreateApiToken = strict(
 })
 export type CreateApiToken = typeof CreateApiToken.Type
 
-/** A token can only be narrowed: `accessLevel` may become read, `mcpScopes` may lose members (decisions 8). */
+/**
+ * A token can only be narrowed: `accessLevel` may become read, `mcpScopes` may lose members
+ * (docs/contract/api-tokens.md).
+ */
 export const UpdateApiToken = strict(
   atLeastOne(
     Schema.Struct({
@@ -136,7 +139,7 @@ const token = {
 }
 const shown = { ...token, value: "amp_at_<id>_<secret and checksum>" }
 
-/** API tokens of a team: owner or admin, in a session (interface 4). */
+/** API tokens of a team: owner or admin, in a session (docs/contract/endpoints.md). */
 export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
   .add(
     HttpApiEndpoint.post("create", "/teams/:teamId/api-tokens")

@@ -1,4 +1,4 @@
-/** What the audit trail records (decisions 10). Names only: no member can hold a value. */
+/** What the audit trail records (docs/contract/audit.md). Names only: no member can hold a value. */
 import * as Schema from "effect/Schema"
 import { Timestamp } from "./Values.ts"
 import { Actor, Integer, Key, openEnum, Slug, Uuid } from "./Wire.ts"

@@ -1,4 +1,7 @@
-/** Which credentials a route takes (interface 4, 5). One tag per credential set; `src/http/Authentication.ts` implements them. */
+/**
+ * Which credentials a route takes (docs/contract/endpoints.md). One tag per credential set;
+ * `src/http/Authentication.ts` implements them.
+ */
 import * as HttpApiMiddleware from "@effect/platform/HttpApiMiddleware"
 import * as Context from "effect/Context"
 import type * as Redacted from "effect/Redacted"
@@ -31,11 +34,11 @@ export class PersonCredential extends HttpApiMiddleware.Tag<PersonCredential>()(
 export class GrantCredential extends HttpApiMiddleware.Tag<GrantCredential>()("GrantCredential", options) {
   static readonly kinds: ReadonlyArray<CredentialKind> = ["cli_grant"]
 }
-/** API token or session; also a revoked token: `DELETE /me/token` (decisions 2). */
+/** API token or session; also a revoked token: `DELETE /me/token` (docs/contract/credentials.md). */
 export class OwnTokenCredential extends HttpApiMiddleware.Tag<OwnTokenCredential>()("OwnTokenCredential", options) {
   static readonly kinds: ReadonlyArray<CredentialKind> = ["api_token", "session"]
 }
-/** Dashboard session only (decisions 9). */
+/** Dashboard session only (docs/contract/session-routes.md). */
 export class SessionCredential extends HttpApiMiddleware.Tag<SessionCredential>()("SessionCredential", options) {
   static readonly kinds: ReadonlyArray<CredentialKind> = ["session"]
 }

@@ -7,20 +7,24 @@ export interface CallerTeam {
   readonly id: TeamId
   readonly name: string
   readonly plan: Plan
-  /** The person's role now; null for an API token over REST, whose scope decides (interface 5). */
+  /** The person's role now; null for an API token over REST, whose scope decides (docs/contract/credentials.md). */
   readonly role: Role | null
   /** Scopes held in this team; null where the credential is not limited by scopes (session, API token over REST). */
   readonly scopes: ReadonlyArray<Scope> | null
 }
 
-/** What narrows a credential below its teams; null = not narrowed, an empty list = nothing (decisions 8). */
+/**
+ * What narrows a credential below its teams; null = not narrowed, an empty list = nothing
+ * (docs/contract/api-tokens.md).
+ */
 export interface Restrictions {
   readonly projectIds: ReadonlyArray<ProjectId> | null
   readonly environmentIds: ReadonlyArray<EnvironmentId> | null
 }
 
 /**
- * The environment that the request's query names, read in the statement that verified the credential (architecture 4).
+ * The environment that the request's query names, read in the statement that verified the credential
+ * (docs/architecture.md, "The hot path").
  * Not checked yet: only `access/Access.ts` turns it into a Permit.
  */
 export interface NamedEnvironment {

@@ -42,7 +42,10 @@ export const CapabilityLimits = Schema.Struct({
 }).annotations({ identifier: "CapabilityLimits" })
 export type CapabilityLimits = typeof CapabilityLimits.Type
 
-/** The numbers of interface 8 and decisions 4, 5 and 7. They are the contract, the same in every deployment. */
+/**
+ * The numbers of docs/contract/limits.md and docs/contract/rate-limits.md. They are the contract, the same in every
+ * deployment.
+ */
 export const limits: CapabilityLimits = {
   environmentSlugLength: 50,
   secretKeyLength: 255,

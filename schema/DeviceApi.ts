@@ -51,7 +51,9 @@ export const DeviceToken = strict(Schema.Struct({ deviceCode: CredentialText }))
   identifier: "DeviceToken"
 })
 
-/** One struct for all four states, so that a client reads a state that it does not know yet (interface 9). */
+/**
+ * One struct for all four states, so that a client reads a state that it does not know yet (docs/contract/README.md).
+ */
 export const DevicePollResponse = Schema.Struct({
   status: openEnum("pending", "failed", "granted", "granted-machine"),
   reason: optional(openEnum("slow_down", "denied", "expired", "consumed", "unknown")),
@@ -64,7 +66,7 @@ export const DevicePollResponse = Schema.Struct({
 }).annotations({ identifier: "DevicePollResponse" })
 export type DevicePollResponse = typeof DevicePollResponse.Type
 
-/** JSON of the `data:` line of the event stream (interface 6). */
+/** JSON of the `data:` line of the event stream (docs/contract/device-authorization.md). */
 export const DeviceEvent = Schema.Struct({
   event: openEnum("connected", "approved", "denied"),
   email: optional(Schema.String)
@@ -176,7 +178,10 @@ export type ApproveDevice = typeof ApproveDevice.Type
 
 const UserCodePath = Schema.Struct({ userCode: UserCode })
 
-/** Deciding about a device request: a signed-in person and a POST; a GET never approves (decisions 6). */
+/**
+ * Deciding about a device request: a signed-in person and a POST; a GET never approves
+ * (docs/contract/device-authorization.md).
+ */
 export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
   .add(
     HttpApiEndpoint.get("show", "/auth/cli/device/requests/:userCode")

@@ -1,4 +1,7 @@
-/** Every error code of the service, one line each (decisions 3). Adding one: a line here, then `.addError` where it can be said. */
+/**
+ * Every error code of the service, one line each (docs/contract/errors.md). Adding one: a line here, then `.addError`
+ * where it can be said.
+ */
 import * as Schema from "effect/Schema"
 import { ApiError } from "./ApiError.ts"
 

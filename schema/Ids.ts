@@ -1,6 +1,6 @@
 import * as Schema from "effect/Schema"
 
-/** The contract's own uuid pattern (interface 2 "Shared formats"): versions 1 to 8, nil and max. */
+/** The contract's own uuid pattern (docs/contract/secrets.md, "Shared formats"): versions 1 to 8, nil and max. */
 export const uuidPattern =
   /^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}|00000000-0000-0000-0000-000000000000|ffffffff-ffff-ffff-ffff-ffffffffffff)$/
 
@@ -37,7 +37,10 @@ export type WebhookId = typeof WebhookId.Type
 export const InstallationId = uuid("InstallationId", "Id that a client keeps for its installation.")
 export type InstallationId = typeof InstallationId.Type
 
-/** Ids on the way out carry their type in the document and no refinement in the program (architecture 5). */
+/**
+ * Ids on the way out carry their type in the document and no refinement in the program (docs/architecture.md, "The hot
+ * path").
+ */
 const out = <B extends string>(brand: B) =>
   Schema.String.pipe(Schema.brand(brand)).annotations({ jsonSchema: { type: "string", format: "uuid" } })
 export const TeamIdOut = out("TeamId")

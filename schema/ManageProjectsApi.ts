@@ -71,7 +71,7 @@ const environment = {
   createdAt: at
 }
 
-/** Owners and admins manage projects and environments (decisions 9). */
+/** Owners and admins manage projects and environments (docs/contract/session-routes.md). */
 export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
   .add(
     HttpApiEndpoint.post("create", "/teams/:teamId/projects")

@@ -1,5 +1,6 @@
 /**
- * The authorization server's endpoints (RFC 6749, 7591, 7009): forms in, OAuth bodies out. Declared here, answered by the
+ * The authorization server's endpoints (RFC 6749, 7591, 7009): forms in, OAuth bodies out. Declared here, answered by
+ * the
  * library behind them, described by `/.well-known/oauth-authorization-server` instead of the OpenAPI document.
  */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
@@ -51,7 +52,9 @@ const Registration = Schema.Struct({
   token_endpoint_auth_method: text
 })
 
-/** The authorization endpoint's query is the library's to read: unknown parameters are ignored, repeated ones refused. */
+/**
+ * The authorization endpoint's query is the library's to read: unknown parameters are ignored, repeated ones refused.
+ */
 export class OAuthApi extends HttpApiGroup.make("oauth")
   .add(HttpApiEndpoint.get("authorize", "/oauth/authorize").addSuccess(Schema.Void, { status: 303 }))
   .add(

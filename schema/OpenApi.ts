@@ -1,6 +1,8 @@
 /**
- * The two documents: `/openapi.json` for the contract, `/dashboard/openapi.json` for the session routes. They derive from
- * the declarations; what follows says what `OpenApi.fromApi` cannot (architecture O1 to O8): one error shape, security
+ * The two documents: `/openapi.json` for the contract, `/dashboard/openapi.json` for the session routes. They derive
+ * from
+ * the declarations; what follows says what `OpenApi.fromApi` cannot (docs/architecture.md, O1 to O8): one error shape,
+ * security
  * per operation, response headers, examples, requests closed and responses open.
  */
 import * as HttpApi from "@effect/platform/HttpApi"
@@ -114,7 +116,7 @@ const tidy = (object: JsonObject): JsonObject =>
     )
   )
 
-/** A response may grow (interface 9): nothing in it is closed. */
+/** A response may grow (docs/contract/README.md): nothing in it is closed. */
 const open = (object: JsonObject): JsonObject => {
   if (object["additionalProperties"] !== false) return object
   const { additionalProperties: _, ...rest } = object
@@ -264,7 +266,7 @@ const conventions = [
   "Every failure carries ErrorResponse; every answer carries X-Request-Id. x-cli-scope is the scope that a CLI grant needs; none means that its subject is the caller itself."
 ].join("\n\n")
 
-/** `/openapi.json` (interface 9). */
+/** `/openapi.json` (docs/contract/README.md). */
 export const contractDocument: JsonObject = describe(
   Api,
   {
@@ -278,7 +280,7 @@ export const contractDocument: JsonObject = describe(
   servesMcp
 )
 
-/** `/dashboard/openapi.json` (decisions 9). */
+/** `/dashboard/openapi.json` (docs/contract/session-routes.md). */
 export const dashboardDocument: JsonObject = describe(
   DashboardApi,
   {

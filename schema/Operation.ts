@@ -13,7 +13,10 @@ export class Examples extends Context.Tag("schema/Examples")<Examples, ExampleBo
 export const operation = (options: {
   readonly summary: string
   readonly description: string
-  /** CLI scope of the route; "none" = its subject is the caller itself (interface 5.6). Absent: no CLI grant gets here. */
+  /**
+   * CLI scope of the route; "none" = its subject is the caller itself (docs/contract/credentials.md). Absent: no CLI
+   * grant gets here.
+   */
   readonly scope?: Scope | "none"
   readonly request?: unknown
   readonly response?: unknown

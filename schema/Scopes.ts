@@ -14,7 +14,7 @@ export const Scope = Schema.Literal(
 export type Scope = typeof Scope.Type
 export const allScopes: ReadonlyArray<Scope> = Scope.literals
 
-/** `audit:read` is for MCP credentials only (interface 2). */
+/** `audit:read` is for MCP credentials only (docs/contract/secrets.md). */
 export const cliScopes: ReadonlyArray<Scope> = allScopes.filter((s) => s !== "audit:read")
 export const CliScope = Scope.pipe(
   Schema.pickLiteral(
@@ -27,7 +27,7 @@ export const CliScope = Scope.pipe(
   )
 ).annotations({ message: () => "must be a scope that a CLI grant can hold", identifier: "CliScope" })
 
-/** Preselected when a person approves a device request (decisions 6). */
+/** Preselected when a person approves a device request (docs/contract/device-authorization.md). */
 export const preselectedScopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read", "secrets:run"]
 
 export const AccessLevel = Schema.Literal("read", "write").annotations({

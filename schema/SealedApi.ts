@@ -24,7 +24,9 @@ export const SealingKey = Schema.Struct({ keyId: Schema.String, publicKey: Schem
 })
 export type SealingKey = typeof SealingKey.Type
 
-/** Longest sealed text of a value: 65,536 code points of 4 bytes, 32 of HPKE, 16 of tag, in base64url, plus its head. */
+/**
+ * Longest sealed text of a value: 65,536 code points of 4 bytes, 32 of HPKE, 16 of tag, in base64url, plus its head.
+ */
 const maxSealedLength = 360_000
 
 const SealedEntry = Schema.String.pipe(
@@ -33,7 +35,10 @@ const SealedEntry = Schema.String.pipe(
   })
 )
 
-/** Names are checked by the opener, which answers a bad one with the same error as an altered value (decisions 5). */
+/**
+ * Names are checked by the opener, which answers a bad one with the same error as an altered value
+ * (docs/contract/sealed-values.md).
+ */
 export const OpenSealedValues = strict(
   Schema.Struct({
     keyId: SealingKeyId,
@@ -41,7 +46,7 @@ export const OpenSealedValues = strict(
       Schema.Record({ key: MemberName, value: SealedEntry }),
       (entries) => {
         if (typeof entries !== "object" || entries === null || Array.isArray(entries)) return true
-        // The manifest speaks about the others and is none of them (decisions 5).
+        // The manifest speaks about the others and is none of them (docs/contract/sealed-values.md).
         const n = Object.keys(entries).length - (Object.hasOwn(entries, "_manifest") ? 1 : 0)
         return (n >= 1 && n <= 500) || "must have 1 to 500 entries"
       },

@@ -1,6 +1,9 @@
 import * as Schema from "effect/Schema"
 
-/** Marks a request body or query as strict: an unknown member is a 400 that names it (interface 7, decisions 3). */
+/**
+ * Marks a request body or query as strict: an unknown member is a 400 that names it (docs/contract/errors.md,
+ * docs/contract/errors.md).
+ */
 export const strict = <S extends Schema.Annotable.All>(schema: S): Schema.Annotable.Self<S> =>
   schema.annotations({ parseOptions: { onExcessProperty: "error" } }) as Schema.Annotable.Self<S>
 

@@ -99,7 +99,10 @@ export const Invitation = Schema.Struct({
 }).annotations({ identifier: "Invitation", description: "The link is shown once." })
 export type Invitation = typeof Invitation.Type
 
-/** Name and password are needed by a person who does not exist yet, and unused by one who is signed in (decisions 9). */
+/**
+ * Name and password are needed by a person who does not exist yet, and unused by one who is signed in
+ * (docs/contract/session-routes.md).
+ */
 export const AcceptInvitation = strict(
   Schema.Struct({ code: CredentialText, name: optional(Name), password: optional(NewPassword) })
 ).annotations({ identifier: "AcceptInvitation" })

@@ -1,4 +1,7 @@
-/** Formats of request members. Every message is a fixed sentence: a refinement never repeats its input (architecture S1). */
+/**
+ * Formats of request members. Every message is a fixed sentence: a refinement never repeats its input
+ * (docs/architecture.md, S1).
+ */
 import * as DateTime from "effect/DateTime"
 import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
@@ -6,7 +9,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as AST from "effect/SchemaAST"
 
-/** Characters as OpenAPI and the contract count them: code points, not UTF-16 units (decisions 3). */
+/** Characters as OpenAPI and the contract count them: code points, not UTF-16 units (docs/contract/errors.md). */
 export const codePoints = (s: string): number => {
   let n = 0
   for (let i = 0; i < s.length; i++) {
@@ -85,7 +88,7 @@ export type SealingKeyId = typeof SealingKeyId.Type
 
 /**
  * A value or template source as it comes in. The check stands outside the Redacted, so that a refusal cannot print the
- * text (architecture rule 9). U+0000 is allowed: values are stored as ciphertext.
+ * text (docs/architecture.md). U+0000 is allowed: values are stored as ciphertext.
  */
 export const SecretText = Schema.Redacted(Schema.String)
   .pipe(
@@ -107,7 +110,8 @@ export const SecretText = Schema.Redacted(Schema.String)
 export type SecretText = typeof SecretText.Type
 
 /**
- * Control, bidi and zero-width characters: refused in every name a person or a model reads (decisions 3). Tags and the
+ * Control, bidi and zero-width characters: refused in every name a person or a model reads (docs/contract/errors.md).
+ * Tags and the
  * variation selectors beside them (U+E0000 on) spell text that only a model sees; those of emoji (U+FE0F) stay.
  */
 const invisible =
@@ -135,7 +139,10 @@ export const HostText = text({
   )
   .annotations({ jsonSchema: { type: "string", maxLength: 256 }, description: "At most 256 characters." })
 
-/** A user code as typed by a person: case, dashes and spaces do not count (decisions 6). An unknown one is a 404. */
+/**
+ * A user code as typed by a person: case, dashes and spaces do not count (docs/contract/device-authorization.md). An
+ * unknown one is a 404.
+ */
 export const UserCode = Schema.transform(
   Schema.String.pipe(
     Schema.filter((s) => (s.isWellFormed() ? codePoints(s) <= 64 || "is too long" : "must be well-formed text"))
@@ -200,7 +207,7 @@ export const VersionNumber = Schema.Number.pipe(
   Schema.filter((n) => (Number.isSafeInteger(n) && n >= 1) || "must be an integer from 1 to 9007199254740991")
 ).annotations({ jsonSchema: { type: "integer", minimum: 1, maximum: Number.MAX_SAFE_INTEGER } })
 
-/** Header of the three POSTs that can be repeated safely (decisions 4). */
+/** Header of the three POSTs that can be repeated safely (docs/contract/secrets.md). */
 export const IdempotencyKey = Schema.String.pipe(
   Schema.filter((s) => /^[\x20-\x7e]{1,255}$/.test(s) || "must be 1 to 255 ASCII characters")
 ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: 255 } })

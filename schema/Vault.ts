@@ -1,4 +1,7 @@
-/** What a vault is told about a key, and how it says that it cannot answer. Shared by the local vault and the vault process. */
+/**
+ * What a vault is told about a key, and how it says that it cannot answer. Shared by the local vault and the vault
+ * process.
+ */
 import * as Schema from "effect/Schema"
 
 /** What a wrapped key is for. One wrapped for one purpose is refused for another. */

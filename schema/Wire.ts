@@ -1,4 +1,7 @@
-/** Building blocks of response bodies: plain types, no refinements, open to what a later server adds (architecture 5, H9). */
+/**
+ * Building blocks of response bodies: plain types, no refinements, open to what a later server adds
+ * (docs/architecture.md, "The hot path", H9).
+ */
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -6,7 +9,7 @@ import * as AST from "effect/SchemaAST"
 
 /**
  * An enumeration in a response. The document lists the values sent today; the program takes any text, so that a client
- * built today still reads an answer of a later server (interface 9).
+ * built today still reads an answer of a later server (docs/contract/README.md).
  */
 export const openEnum = <const A extends string>(
   ...values: ReadonlyArray<A>
@@ -15,7 +18,9 @@ export const openEnum = <const A extends string>(
     jsonSchema: { type: "string", enum: [...values] }
   })
 
-/** A success with its status. Annotating a schema drops its name, which is the one in the document: it is said again. */
+/**
+ * A success with its status. Annotating a schema drops its name, which is the one in the document: it is said again.
+ */
 export const answers = <S extends Schema.Schema.Any>(status: 200 | 201 | 503, schema: S): S =>
   schema.annotations({
     ...HttpApiSchema.annotations({ status }),
@@ -44,7 +49,7 @@ export const RoleOut = openEnum("owner", "admin", "member", "viewer")
 export const PlanOut = openEnum("developer", "team")
 export const AccessLevelOut = openEnum("read", "write")
 
-/** Who did something. A token is named, not its creator (decisions 10). */
+/** Who did something. A token is named, not its creator (docs/contract/audit.md). */
 export const Actor = Schema.Struct({
   type: openEnum("user", "api_token", "cli_grant", "oauth_client", "system"),
   id: Schema.String,
@@ -58,7 +63,7 @@ export const RestrictionsOut = Schema.Struct({
   environmentIds: Schema.NullOr(Schema.Array(Uuid))
 }).annotations({ identifier: "Restrictions" })
 
-/** Members of every list that pages (decisions 4). */
+/** Members of every list that pages (docs/contract/secrets.md). */
 export const pageFields = {
   page: Integer,
   pageSize: Integer,

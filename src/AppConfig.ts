@@ -10,11 +10,13 @@ import type * as Redacted from "effect/Redacted"
  */
 export class StartRefused extends Data.TaggedError("StartRefused")<{ readonly message: string }> {}
 
-/** Every setting of the server (decisions 1), decoded. Provided from the environment by `layers/Config.ts`. */
+/**
+ * Every setting of the server (docs/contract/names.md), decoded. Provided from the environment by `layers/Config.ts`.
+ */
 export interface Settings {
   readonly host: string
   readonly port: number
-  /** Public address without a trailing slash; `http:` only for loopback (decisions 2). */
+  /** Public address without a trailing slash; `http:` only for loopback (docs/contract/credentials.md). */
   readonly baseUrl: string
   /** Folder of the embedded default, as given. */
   readonly dataDir: string
@@ -33,7 +35,7 @@ export interface Settings {
   /** What new values are sealed with; whatever a value was sealed with opens. */
   readonly valueCipher: "xchacha20-poly1305" | "aes-256-gcm"
   readonly setupCode: Option.Option<Redacted.Redacted>
-  /** Addresses or CIDR blocks whose `X-Forwarded-For` counts (decisions 7). */
+  /** Addresses or CIDR blocks whose `X-Forwarded-For` counts (docs/contract/rate-limits.md). */
   readonly trustedProxies: ReadonlyArray<string>
   readonly rateLimits: boolean
   readonly mcpReveal: boolean

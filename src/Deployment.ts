@@ -1,4 +1,7 @@
-/** What this deployment supports, as `GET /capabilities` and the MCP tool of that name tell it (decisions 4). */
+/**
+ * What this deployment supports, as `GET /capabilities` and the MCP tool of that name tell it
+ * (docs/contract/secrets.md).
+ */
 import type * as HttpApi from "@effect/platform/HttpApi"
 import * as Option from "effect/Option"
 import { ServerApi, servesMcp } from "#schema/Api.ts"

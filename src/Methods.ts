@@ -1,5 +1,6 @@
 /**
- * A service is a short `make` over module functions: each takes what the service needs as its first argument, has a name
+ * A service is a short `make` over module functions: each takes what the service needs as its first argument, has a
+ * name
  * that a symbol list shows, and can be read alone. `methods` fills that first argument in.
  *
  *     const rename = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, name: string) { … })

@@ -1,7 +1,8 @@
 // @ts-check
 /**
  * Bundles the program into `dist/`: less to load, less to run (a bundle starts three times as fast and takes half the
- * memory). What cannot be bundled stays in node_modules: WebAssembly and native add-ons, which look for files beside them.
+ * memory). What cannot be bundled stays in node_modules: WebAssembly and native add-ons, which look for files beside
+ * them.
  */
 import { build } from "esbuild"
 import * as fs from "node:fs"

@@ -1,5 +1,8 @@
 // @ts-check
-/** Declarations of the client library, for programs in TypeScript: `node src/buildTypes.mjs [folder]`. Apart from the build, which is quick. */
+/**
+ * Declarations of the client library, for programs in TypeScript: `node src/buildTypes.mjs [folder]`. Apart from the
+ * build, which is quick.
+ */
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"

@@ -1,4 +1,4 @@
-/** The documents against the tables of interface 4 and decisions 4 to 9, typed here by hand. */
+/** The documents against the tables of docs/contract, typed here by hand. */
 import * as HttpApi from "@effect/platform/HttpApi"
 import { assert, describe, it } from "@effect/vitest"
 import { Api, DashboardApi } from "#schema/Api.ts"
@@ -164,7 +164,7 @@ const contract: Record<string, Row> = {
     required: environment
   },
 
-  // decisions 4
+  // docs/contract/secrets.md
   "PATCH /secrets/{secretId}": {
     success: 200,
     response: "SecretRef",
@@ -627,7 +627,7 @@ for (const [name, document, table] of [
 }
 
 describe("the contract document", () => {
-  it("publishes every error code of decisions 3 and every audit action", () => {
+  it("publishes every error code of the contract and every audit action", () => {
     const codes = served.contract.components.schemas["ErrorResponse"].properties?.["code"].enum
     const expected = `
       VALIDATION_FAILED TEMPLATE_INVALID TEMPLATE_REFERENCE_MISSING TEMPLATE_TOO_DEEP VALUE_TOO_LARGE

@@ -1,4 +1,7 @@
-/** The pages tell the truth: the table of settings, the files they name, their links, and the tour of the README, pasted as it is. */
+/**
+ * The pages tell the truth: the table of settings, the files they name, their links, and the tour of the README, pasted
+ * as it is.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { execFile } from "node:child_process"
 import { existsSync, readdirSync, readFileSync } from "node:fs"

@@ -1,4 +1,7 @@
-/** The one gate: visible? - rules - Permit. A denial of an identified credential is recorded; "not visible" is "does not exist". */
+/**
+ * The one gate: visible? - rules - Permit. A denial of an identified credential is recorded; "not visible" is "does not
+ * exist".
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import type { AuditAction } from "#schema/Audit.ts"
@@ -19,7 +22,9 @@ import { type EnvironmentPermit, eventOf, Permit } from "./Permit.ts"
 import * as Policy from "./Policy.ts"
 import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Target.ts"
 
-/** What the trail calls this use, and the keys it names; written with a denial here, with the use itself by the service. */
+/**
+ * What the trail calls this use, and the keys it names; written with a denial here, with the use itself by the service.
+ */
 export interface Intent {
   readonly audit: AuditAction
   readonly keys?: ReadonlyArray<string>

@@ -1,4 +1,4 @@
-/** The append-only trail (decisions 10). No value leaves and no write commits without its entry. */
+/** The append-only trail (docs/contract/audit.md). No value leaves and no write commits without its entry. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Clock from "effect/Clock"
@@ -24,7 +24,8 @@ import { RequestInfo, type RequestOrigin } from "./RequestInfo.ts"
 
 export interface AuditEvent {
   /**
-   * Who acted: the caller, a named person before a session exists (sign-in), a machine by the token that it gets, or the
+   * Who acted: the caller, a named person before a session exists (sign-in), a machine by the token that it gets, or
+   * the
    * service itself.
    */
   readonly actor:

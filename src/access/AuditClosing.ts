@@ -71,7 +71,9 @@ const closeOne = Effect.fnUntraced(function* (needs: Needs, row: SealRows.SealRo
   else yield* SealRows.put(needs, last, true, yield* Clock.currentTimeMillis)
 })
 
-/** Closes the streams of processes that ended without doing so: what they left unsealed is sealed, if it can be theirs. */
+/**
+ * Closes the streams of processes that ended without doing so: what they left unsealed is sealed, if it can be theirs.
+ */
 export const closeEnded = Effect.fnUntraced(function* (needs: Needs) {
   const { alone, audit, sql } = needs
   const now = yield* Clock.currentTimeMillis

@@ -142,7 +142,9 @@ const quietly = <E>(work: Effect.Effect<void, E>) =>
 
 const pause = Effect.sleep(Chain.anchorMillis).pipe(Effect.withClock(wallClock))
 
-/** The vault knows the streams of this process before the first entry can be written. Streams of others are no hurry. */
+/**
+ * The vault knows the streams of this process before the first entry can be written. Streams of others are no hurry.
+ */
 const run = Effect.fnUntraced(function* (needs: Needs) {
   yield* Effect.addFinalizer(() =>
     quietly(turn(needs, true, false)).pipe(Effect.interruptible, Effect.timeoutOption("5 seconds"))

@@ -1,6 +1,8 @@
 /**
- * The streams that this process writes, as it knows them itself. A hash covers everything before it, so a head that this
- * process computed vouches for its whole stream. What the database holds is compared with these heads and never believed:
+ * The streams that this process writes, as it knows them itself. A hash covers everything before it, so a head that
+ * this
+ * process computed vouches for its whole stream. What the database holds is compared with these heads and never
+ * believed:
  * otherwise a writer of the database could have a forged entry linked into the chain, and sealed.
  */
 import * as Chain from "#src/audit/Chain.ts"
@@ -15,7 +17,10 @@ export interface Position {
 export interface ReadStream {
   readonly kind: "read"
   readonly id: string
-  /** The last position that is known to be committed. Stays while the next statement is under way, so that it can be sealed. */
+  /**
+   * The last position that is known to be committed. Stays while the next statement is under way, so that it can be
+   * sealed.
+   */
   committed: Position
   /** A statement failed since: whether it was committed all the same is for the database to say. */
   uncertain: boolean

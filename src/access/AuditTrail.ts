@@ -104,7 +104,9 @@ const list = Effect.fn("AuditTrail.list")(function* (needs: Needs, teamId: TeamI
   return yield* page(needs, wholeTeam(target.teamId), query)
 })
 
-/** Teams of the caller whose role may read the trail; all of them when there is none, so that each refusal is recorded. */
+/**
+ * Teams of the caller whose role may read the trail; all of them when there is none, so that each refusal is recorded.
+ */
 const readableTeams = (teams: ReadonlyArray<CallerTeam>) => {
   const readable = teams.filter(({ role }) => role === null || Policy.roleAllows(role, "audit:read"))
   return (readable.length > 0 ? readable : teams).map(({ id }) => id)

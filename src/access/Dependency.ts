@@ -1,4 +1,7 @@
-/** A dependency of the service is down: a defect, which the HTTP envelope answers as `DEPENDENCY_UNAVAILABLE` (decisions 11). */
+/**
+ * A dependency of the service is down: a defect, which the HTTP envelope answers as `DEPENDENCY_UNAVAILABLE`
+ * (docs/contract/outages.md).
+ */
 import type { VaultUnavailable } from "#schema/Vault.ts"
 import * as Cause from "effect/Cause"
 import * as Data from "effect/Data"

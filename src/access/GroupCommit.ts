@@ -1,4 +1,7 @@
-/** Concurrent callers share one run (architecture 4): whatever arrives while runs are in flight goes with the next one. */
+/**
+ * Concurrent callers share one run (docs/architecture.md, "The hot path"): whatever arrives while runs are in flight
+ * goes with the next one.
+ */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -38,7 +41,7 @@ export const make = <A, B, E>(options: {
           inFlight--
           settle(batch, exit)
           // What failed this slowly met a database that hangs: those who waited behind it are told now, not a second
-          // deadline later (decisions 11: within 3 s).
+          // deadline later (docs/contract/outages.md: within 3 s).
           if (Exit.isFailure(exit) && performance.now() - started > hanging) settle(queue.splice(0), exit)
           if (queue.length > 0) schedule()
         })
@@ -54,7 +57,8 @@ export const make = <A, B, E>(options: {
         for (let i = 0; i < batch.length; i++) batch[i].resume(Exit.succeed(exit.value[i]))
         return
       }
-      // The run is nobody's fiber: an interruption of it (shutdown) reaches the callers as a defect, never as their own.
+      // The run is nobody's fiber: an interruption of it (shutdown) reaches the callers as a defect, never as their
+      // own.
       const cause = Cause.isInterruptedOnly(exit.cause) ? Cause.die(new Error("shut down before commit")) : exit.cause
       for (const waiting of batch) waiting.resume(Exit.failCause(cause))
     }

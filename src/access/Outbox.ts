@@ -1,5 +1,6 @@
 /**
- * Changes on their way to webhooks: rows that commit with the change and its audit entry, or not at all. What is written
+ * Changes on their way to webhooks: rows that commit with the change and its audit entry, or not at all. What is
+ * written
  * here is sent by `src/webhooks/Dispatcher.ts`, by whatever process comes first.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
@@ -28,7 +29,10 @@ export interface Told {
 
 export const isTold = (action: AuditAction): boolean => eventOfAction[action] !== undefined
 
-/** The body of a delivery, as it is signed. `revision` orders the writes of an environment; deliveries come in any order. */
+/**
+ * The body of a delivery, as it is signed. `revision` orders the writes of an environment; deliveries come in any
+ * order.
+ */
 export const bodyOf = ({ actor, at, event, id, team }: Omit<Told, "action">, type: string): string =>
   JSON.stringify({
     id,

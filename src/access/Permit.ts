@@ -1,4 +1,7 @@
-/** Proof that the rules passed. `Access` alone issues permits (architecture rule 7; test/architecture.test.ts holds it). */
+/**
+ * Proof that the rules passed. `Access` alone issues permits (docs/architecture.md; test/architecture.test.ts holds
+ * it).
+ */
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import type { AuditEvent } from "./Audit.ts"

@@ -1,5 +1,6 @@
 /**
- * THE RULES of interface 5 and decisions 9, one named value per sentence, in order of evaluation; the first denial wins.
+ * THE RULES of docs/contract/credentials.md and docs/contract/session-routes.md, one named value per sentence, in order
+ * of evaluation; the first denial wins.
  * A rule is pure: (caller's standing in the target's team, target, action) to a denial or nothing.
  */
 import type { Caller, CallerTeam } from "#schema/Caller.ts"
@@ -133,7 +134,8 @@ export const mayHaveValues = (caller: Caller, target: EnvironmentTarget): boolea
 }
 
 /**
- * A caller that may not have a value may not move it to where others have it: the source of a copy needs a right to values,
+ * A caller that may not have a value may not move it to where others have it: the source of a copy needs a right to
+ * values,
  * `secrets:run` or `secrets:read_values`. Values leave a protected environment for an unprotected one only by an owner or
  * admin (FORBIDDEN).
  */
@@ -147,7 +149,7 @@ export const decideCopy = (
   return source.protected && !into.protected && role !== "owner" && role !== "admin" ? new Forbidden() : undefined
 }
 
-/** In order of evaluation (decisions 3 "Order of checks": role, scope, level, protected). */
+/** In order of evaluation (docs/contract/errors.md, "Order of checks": role, scope, level, protected). */
 export const rules: ReadonlyArray<Rule> = [
   rolesBoundWhatPeopleMay,
   scopedCredentialsNeedTheScope,
@@ -182,7 +184,10 @@ export const environmentVisible = (
   (caller.restrictions.projectIds === null || caller.restrictions.projectIds.includes(at.projectId)) &&
   (caller.restrictions.environmentIds === null || caller.restrictions.environmentIds.includes(at.environmentId))
 
-/** "Projects without a reached environment are hidden" from a credential that is narrowed to environments (decisions 6). */
+/**
+ * "Projects without a reached environment are hidden" from a credential that is narrowed to environments
+ * (docs/contract/device-authorization.md).
+ */
 export const projectVisible = (
   caller: Caller,
   at: {

@@ -156,7 +156,9 @@ const WriteBody = Schema.parseJson(
 const decodeWrite = Schema.decodeUnknownOption(WriteBody)
 const valueActions = new Set(Values.actions)
 
-/** Typed at the statement: decoding would double the time of a walk over millions of entries, which checks each anyway. */
+/**
+ * Typed at the statement: decoding would double the time of a walk over millions of entries, which checks each anyway.
+ */
 type WalkRow = Columns & {
   readonly stream: string
   readonly seq: number

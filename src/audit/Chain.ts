@@ -50,7 +50,9 @@ export const sealText = (head: Head, final: boolean): Uint8Array => {
  */
 export const anchorMillis = 10_000
 export const anchorEntries = 1_000
-/** How old an entry may be that no seal covers yet, in a trail that is being sealed: the anchor, and clocks that differ. */
+/**
+ * How old an entry may be that no seal covers yet, in a trail that is being sealed: the anchor, and clocks that differ.
+ */
 export const graceMillis = 60_000
 /** How often a process says that it runs, and when others take one that does not for dead and close its streams. */
 export const heartbeatMillis = 60_000

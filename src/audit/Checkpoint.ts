@@ -186,7 +186,9 @@ export class Reader {
   /** Later checkpoints say nothing about an older export. */
   readonly #until: number
   readonly #writers = new Map<string, WriterState>()
-  /** When a restored state of a stream was accepted: what was signed before says nothing any more, in whichever file. */
+  /**
+   * When a restored state of a stream was accepted: what was signed before says nothing any more, in whichever file.
+   */
   readonly #acceptedAt = new Map<string, number>()
   #note: Array<string> = []
   #signed = false

@@ -133,7 +133,8 @@ const columns = [
 ] as const
 
 /**
- * A cell that begins like a formula is one to a spreadsheet: such a cell gets an apostrophe in front, also when blanks or
+ * A cell that begins like a formula is one to a spreadsheet: such a cell gets an apostrophe in front, also when blanks
+ * or
  * quotes hide the beginning.
  */
 export const cell = (value: string): string => {

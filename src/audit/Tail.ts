@@ -2,7 +2,8 @@
  * Entries of a stream under no seal: what a process had no time to have sealed, or what a writer of the database added.
  *
  * What is found here by time only: entries that claim to be older than a seal that does not cover them, or younger than
- * their process. A writer of the database can add entries to a stream between the end of its process and the moment when
+ * their process. A writer of the database can add entries to a stream between the end of its process and the moment
+ * when
  * another one closes it (5 minutes, or the next start), when they claim a time after the last seal. To a stream that is
  * being written or was closed nothing can be added.
  */

@@ -215,7 +215,8 @@ const restoreInTransaction = Effect.fnUntraced(function* <E, R>(options: Options
 })
 
 /**
- * One transaction: a restore that is killed leaves the database empty, and can be run again. Every table is read back and
+ * One transaction: a restore that is killed leaves the database empty, and can be run again. Every table is read back
+ * and
  * compared with the digest in the backup before anything is committed.
  */
 export const restore = <E, R>(options: Options<E, R>) =>

@@ -1,4 +1,7 @@
-/** What the operator does to accounts. Runs on the machine of the server, with its settings. Implementation: `layers/AdminPrograms.ts`. */
+/**
+ * What the operator does to accounts. Runs on the machine of the server, with its settings. Implementation:
+ * `layers/AdminPrograms.ts`.
+ */
 import type * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
 import type { CliFailure } from "./Failure.ts"

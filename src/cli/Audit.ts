@@ -1,4 +1,6 @@
-/** `ampoule audit`: verify, export, cut, accept-restore, public-key. All but `verify FILE` run where the server runs. */
+/**
+ * `ampoule audit`: verify, export, cut, accept-restore, public-key. All but `verify FILE` run where the server runs.
+ */
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"

@@ -4,7 +4,10 @@ import { execFile } from "node:child_process"
 import { compose } from "./ChildEnvironment.ts"
 import { variable } from "./Environment.ts"
 
-/** Only web pages: any other scheme could be a program that the system starts for it (security 47). */
+/**
+ * Only web pages: any other scheme could be a program that the system starts for it (docs/security.md, "Lessons from
+ * others").
+ */
 export const webPage = (text: string): URL | undefined => {
   const url = URL.canParse(text) ? new URL(text) : undefined
   return url?.protocol === "https:" || url?.protocol === "http:" ? url : undefined

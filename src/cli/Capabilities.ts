@@ -7,7 +7,7 @@ import type { Connection } from "./Client.ts"
 import { CliFailure } from "./Failure.ts"
 import { plain } from "./Output.ts"
 
-/** The members that are looked at, and no more: another version may have others (interface 9). */
+/** The members that are looked at, and no more: another version may have others (docs/contract/README.md). */
 const Answer = Schema.parseJson(
   Schema.Struct({
     version: Schema.optional(Schema.String),

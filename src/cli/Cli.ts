@@ -24,8 +24,10 @@ const runAlone = (): typeof tree => {
 }
 
 /**
- * A sentence for a command line that the parser does not understand. The parser's own sentence quotes the argument, which
- * may be a value at the wrong place. Its errors of these kinds differ by their sentences alone (all are `InvalidValue`), so
+ * A sentence for a command line that the parser does not understand. The parser's own sentence quotes the argument,
+ * which
+ * may be a value at the wrong place. Its errors of these kinds differ by their sentences alone (all are
+ * `InvalidValue`), so
  * these are matched; `test/cli/help.test.ts` notices when another release of the library words them differently.
  */
 const notUnderstood = (error: ValidationError.ValidationError, found: Help.Found) => {

@@ -1,4 +1,6 @@
-/** One server, one credential, and what it can answer. The typed groups of the contract are built on `Connection.http`. */
+/**
+ * One server, one credential, and what it can answer. The typed groups of the contract are built on `Connection.http`.
+ */
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientError from "@effect/platform/HttpClientError"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
@@ -26,7 +28,7 @@ export interface Connection {
   readonly http: HttpClient.HttpClient.With<ServerError>
 }
 
-// Open: a later server may add members, and codes that this release does not know (interface 9).
+// Open: a later server may add members, and codes that this release does not know (docs/contract/README.md).
 const Envelope = Schema.parseJson(
   Schema.Struct(
     { statusCode: Schema.Number, code: Schema.String, message: Schema.String, field: Schema.optional(Schema.String) },
@@ -63,7 +65,7 @@ const causeCode = (cause: unknown): string => {
   return ""
 }
 
-/** Sentences of our own: what a driver says may hold the request (security 31). */
+/** Sentences of our own: what a driver says may hold the request (docs/security.md, "Lessons from others"). */
 const transportReason = (cause: unknown): string => {
   if (cause instanceof ProxyError) return cause.told
   const code = causeCode(cause)
@@ -104,7 +106,9 @@ const fromClient =
 const looksLikeHtml = (response: HttpClientResponse.HttpClientResponse): boolean =>
   (response.headers["content-type"] ?? "").includes("html")
 
-/** Lets 2xx and 304 through; everything else becomes a typed failure before a schema sees it (architecture H8). */
+/**
+ * Lets 2xx and 304 through; everything else becomes a typed failure before a schema sees it (docs/architecture.md, H8).
+ */
 const checked = (
   url: string,
   response: HttpClientResponse.HttpClientResponse
@@ -186,7 +190,7 @@ export const connect = ({
 
 /**
  * One call of a typed group. What the schema of the group refuses is an unexpected answer; its message would quote the
- * body and is dropped (architecture S1).
+ * body and is dropped (docs/architecture.md, S1).
  */
 export const call = <A, E, R>(
   connection: Connection,

@@ -68,7 +68,10 @@ const help = Help.group(
   Help.node(restore)
 )
 
-/** `seal FILE` is `seal file FILE`, `backup FILE` is `backup create FILE`: a command of the parser has arguments or commands, not both. */
+/**
+ * `seal FILE` is `seal file FILE`, `backup FILE` is `backup create FILE`: a command of the parser has arguments or
+ * commands, not both.
+ */
 const withFileCommand = (words: ReadonlyArray<string>): ReadonlyArray<string> => {
   const [command, next] = words
   const meant = (own: ReadonlyArray<string>) => next !== undefined && !["--help", "-h", ...own].includes(next)

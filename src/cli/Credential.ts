@@ -1,4 +1,4 @@
-/** Which server, with which credential, and why (interface 5 "Client convention"). */
+/** Which server, with which credential, and why (docs/contract/credentials.md, "Client convention"). */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -29,7 +29,7 @@ export interface Chosen {
   readonly login: Option.Option<Logins.Login>
 }
 
-/** A secret setting: the variable, or the file that NAME_FILE names (decisions 1). */
+/** A secret setting: the variable, or the file that NAME_FILE names (docs/contract/names.md). */
 export const fromVariable = Effect.fnUntraced(function* (name: string) {
   const direct = variable(name)
   if (direct !== undefined) return Option.some({ name, value: Redacted.make(direct.trim()) })

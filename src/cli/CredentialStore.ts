@@ -1,4 +1,7 @@
-/** Where a login is kept between two commands. Implementations: `layers/CredentialKeychain.ts`, `layers/CredentialFile.ts`. */
+/**
+ * Where a login is kept between two commands. Implementations: `layers/CredentialKeychain.ts`,
+ * `layers/CredentialFile.ts`.
+ */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
@@ -12,7 +15,10 @@ export interface CredentialStore {
   readonly forget: (url: string) => Effect.Effect<void, CliFailure>
 }
 
-/** Names of the contract (decisions 6): the approval page shows which of them the login asked for. */
+/**
+ * Names of the contract (docs/contract/device-authorization.md): the approval page shows which of them the login asked
+ * for.
+ */
 export type Protection = "os_keychain" | "plaintext_local"
 
 /** Both are there: a login says which one holds it, and nothing falls back from the safer to the other by itself. */

@@ -1,4 +1,4 @@
-/** The variables that the command line reads (decisions 1). An empty one counts as not set. */
+/** The variables that the command line reads (docs/contract/names.md). An empty one counts as not set. */
 export const variable = (name: string): string | undefined => {
   const value = process.env[name]
   return value === undefined || value === "" ? undefined : value
@@ -7,7 +7,10 @@ export const variable = (name: string): string | undefined => {
 /** In the order in which they count; each also as NAME_FILE. */
 export const tokenVariables = ["AMPOULE_API_TOKEN", "AMPOULE_TOKEN"] as const
 
-/** Settings of the server and of the vault that are secret. `layers/Config.ts` takes the names of its secret settings from here. */
+/**
+ * Settings of the server and of the vault that are secret. `layers/Config.ts` takes the names of its secret settings
+ * from here.
+ */
 export const secretSettings = [
   "AMPOULE_DATABASE_URL",
   "AMPOULE_REDIS_URL",

@@ -1,4 +1,6 @@
-/** Everything a command can end with, and how it reads. No message here repeats a value, a credential or a decode error. */
+/**
+ * Everything a command can end with, and how it reads. No message here repeats a value, a credential or a decode error.
+ */
 import * as Data from "effect/Data"
 import { plain } from "./Output.ts"
 
@@ -9,7 +11,10 @@ export class CliFailure extends Data.TaggedError("CliFailure")<{
   readonly exitCode?: number
 }> {}
 
-/** The server answered with its error envelope (interface 2). `details` are the further members, e.g. `references`. */
+/**
+ * The server answered with its error envelope (docs/contract/secrets.md). `details` are the further members, e.g.
+ * `references`.
+ */
 export class ServerRefused extends Data.TaggedError("ServerRefused")<{
   readonly status: number
   readonly code: string

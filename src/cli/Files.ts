@@ -69,7 +69,7 @@ export const exportCommand = Command.make(
 
 // --- import ---
 
-/** Of an environment (decisions 4 "Limits"): the server refuses more, but only the requests beyond it. */
+/** Of an environment (docs/contract/limits.md): the server refuses more, but only the requests beyond it. */
 const mostSecrets = 5_000
 const tooMany = (there: number, more: number) =>
   new CliFailure({
@@ -79,7 +79,7 @@ const tooMany = (there: number, more: number) =>
 const entriesOfOneRequest = 100
 const bytesOfOneRequest = 24 * 1024 * 1024
 
-/** What the server takes for a reference or for the escape of one (decisions 4 "Kind"). */
+/** What the server takes for a reference or for the escape of one (docs/contract/secrets.md, "Kind"). */
 const reference = /\$\{([A-Z][A-Z0-9_]{0,254})\}/g
 const isTemplate = (value: string): boolean => /\$\{[A-Z][A-Z0-9_]{0,254}\}|\$\$\{/.test(value)
 

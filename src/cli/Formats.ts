@@ -1,4 +1,7 @@
-/** File formats of import, export and sealing. Loaded by the commands that use one: YAML alone is more than the rest of us. */
+/**
+ * File formats of import, export and sealing. Loaded by the commands that use one: YAML alone is more than the rest of
+ * us.
+ */
 import * as Effect from "effect/Effect"
 import type { Format, ReadFormat } from "#src/formats/EnvFile.ts"
 

@@ -72,7 +72,10 @@ export const mermaid = (graph: Graph): string => {
 const escape = (s: string): string =>
   s.replace(/[&<>"']/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[c] ?? "")
 
-/** Column of each key: the longest way from a key that nothing refers to. References have no cycles (decisions 4). */
+/**
+ * Column of each key: the longest way from a key that nothing refers to. References have no cycles
+ * (docs/contract/secrets.md).
+ */
 const columns = ({ tops, uses }: Indexed): ReadonlyMap<string, number> => {
   const column = new Map<string, number>()
   const place = (key: string, at: number) => {

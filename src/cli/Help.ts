@@ -1,6 +1,8 @@
 /**
- * Help for people: the command tree printed in the width of a terminal, and a suggestion for commands that do not exist.
- * The library's own page repeats the type of every option: 154 lines of up to 250 columns for `run`, where this one has 48
+ * Help for people: the command tree printed in the width of a terminal, and a suggestion for commands that do not
+ * exist.
+ * The library's own page repeats the type of every option: 154 lines of up to 250 columns for `run`, where this one has
+ * 48
  * of at most 100. It is a walk over the library's HelpDoc, so that each option is described once.
  */
 import * as CliConfig from "@effect/cli/CliConfig"

@@ -9,7 +9,8 @@ import type { Representation } from "#schema/Values.ts"
 import { type Connection, readBody } from "./Client.ts"
 import { UnexpectedAnswer } from "./Failure.ts"
 
-// Written again, and held to the contract by its type alone: its module is half of the contract, which `run` can do without.
+// Written again, and held to the contract by its type alone: its module is half of the contract, which `run` can do
+// without.
 const Body: Schema.Schema<Pick<typeof InjectedSecrets.Type, "values">, string> = Schema.parseJson(
   Schema.Struct({ values: Schema.Record({ key: Schema.String, value: Schema.String }) })
 )

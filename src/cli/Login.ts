@@ -1,4 +1,6 @@
-/** `ampoule login` and `logout`: device authorization (RFC 8628 in the shape of decisions 6). */
+/**
+ * `ampoule login` and `logout`: device authorization (RFC 8628 in the shape of docs/contract/device-authorization.md).
+ */
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as HttpApi from "@effect/platform/HttpApi"
@@ -174,7 +176,8 @@ export const login = Command.make(
       const stores = yield* CredentialStores
       const store = stores[protection]
       const before = yield* store.read(url)
-      // Before anybody is asked to approve what then cannot be kept: a locked keychain answers a read, and refuses a write.
+      // Before anybody is asked to approve what then cannot be kept: a locked keychain answers a read, and refuses a
+      // write.
       if (protection === "os_keychain") {
         yield* Effect.zipRight(store.write(`${url}#trial`, Redacted.make("trial")), store.forget(`${url}#trial`))
       }

@@ -1,4 +1,7 @@
-/** The programs that maintain a database: its audit trail, its backups. They run on the machine of the server, with its settings. Implementation: `layers/MaintenancePrograms.ts`. */
+/**
+ * The programs that maintain a database: its audit trail, its backups. They run on the machine of the server, with its
+ * settings. Implementation: `layers/MaintenancePrograms.ts`.
+ */
 import type * as Effect from "effect/Effect"
 import type { Head } from "#src/audit/Chain.ts"
 import type { Accepted, Cut } from "#src/audit/Checkpoint.ts"

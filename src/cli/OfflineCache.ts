@@ -1,6 +1,6 @@
 /**
  * The last resolved environment, kept for a time without the server. Encrypted under a key derived from the credential:
- * without it the file says nothing, and a revoked credential loses it (security 37).
+ * without it the file says nothing, and a revoked credential loses it (docs/security.md, "Lessons from others").
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"

@@ -32,7 +32,10 @@ const escaped = (character: string): string => `\\u${character.charCodeAt(0).toS
 export const json = (value: unknown): Effect.Effect<void> =>
   out(`${JSON.stringify(value, null, 2).replace(unprintableInText, escaped)}\n`)
 
-/** A value for standard output: the value itself to a program or with `raw`, with what a terminal acts upon made visible to a person. */
+/**
+ * A value for standard output: the value itself to a program or with `raw`, with what a terminal acts upon made visible
+ * to a person.
+ */
 export const value = Effect.fnUntraced(function* (text: string, options: { readonly raw: boolean }) {
   const isSeen = stdoutIsTerminal() && !options.raw
   const shown = isSeen ? text.replace(unprintableInText, escaped) : text

@@ -114,7 +114,9 @@ export const description = ({ environment, project }: ProjectFile): string =>
     ...Option.toArray(environment).map((name) => `environment ${plain(name)}`)
   ].join(", ")
 
-/** Goes on when the file may choose an environment. Asks a person once; without one it is an error that says what to do. */
+/**
+ * Goes on when the file may choose an environment. Asks a person once; without one it is an error that says what to do.
+ */
 export const ensureTrusted = Effect.fnUntraced(function* (file: ProjectFile) {
   if (yield* isTrusted(file.digest)) return
   const where = plain(file.path)

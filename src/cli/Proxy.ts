@@ -3,8 +3,10 @@
  * and Go read them, and AMPOULE_PROXY for this program alone. Requests to https go through a tunnel (CONNECT, RFC 9110
  * 9.3.6), so the proxy sees no credential; those to plain http in absolute form (RFC 9112 3.2.2).
  *
- * Not the EnvHttpProxyAgent of undici 7.30: it knows neither ALL_PROXY nor address blocks in NO_PROXY, needs a second HTTP
- * client in the bundle (1.0 MB, and 45 ms of CPU to load where Node itself starts in 65), and its errors name no variable.
+ * Not the EnvHttpProxyAgent of undici 7.30: it knows neither ALL_PROXY nor address blocks in NO_PROXY, needs a second
+ * HTTP
+ * client in the bundle (1.0 MB, and 45 ms of CPU to load where Node itself starts in 65), and its errors name no
+ * variable.
  */
 import * as Redacted from "effect/Redacted"
 import * as http from "node:http"
@@ -54,7 +56,10 @@ const inBlock = (host: string, block: string): boolean => {
   return list.check(host, ours)
 }
 
-/** `*`, a host with all below it (`example.com`, `.example.com`, `*.example.com`), an address, a block; each also with a port. */
+/**
+ * `*`, a host with all below it (`example.com`, `.example.com`, `*.example.com`), an address, a block; each also with a
+ * port.
+ */
 const isExempt = (target: { readonly host: string; readonly port: string }, list: string): boolean =>
   list
     .toLowerCase()
@@ -105,7 +110,9 @@ const parse = (name: string, value: string): Route => {
   }
 }
 
-/** How a request to this address travels. Loopback addresses are reached directly unless AMPOULE_PROXY says otherwise. */
+/**
+ * How a request to this address travels. Loopback addresses are reached directly unless AMPOULE_PROXY says otherwise.
+ */
 export const routeOf = (target: URL, env: Variables = process.env): Route => {
   const own = variable(env, "AMPOULE_PROXY")
   if (own !== undefined) {
@@ -230,7 +237,8 @@ class TunnelAgent extends https.Agent {
 }
 
 class ForwardAgent extends http.Agent {
-  // Where an agent sees the request before its first line is written; Node does not document it, and every proxy agent uses it.
+  // Where an agent sees the request before its first line is written; Node does not document it, and every proxy agent
+  // uses it.
   addRequest(request: http.ClientRequest, options: { readonly host?: string; readonly port?: number }): void {
     const at = authority(withoutBrackets(options.host ?? "localhost"), options.port ?? 80)
     const route = routeOf(new URL(`http://${at}`))

@@ -1,5 +1,6 @@
 /**
- * Masks known texts in a byte stream, across the borders of its chunks (security 24). All texts are looked for at once
+ * Masks known texts in a byte stream, across the borders of its chunks (docs/security.md, "Lessons from others"). All
+ * texts are looked for at once
  * (Aho-Corasick); what could still become one is held back, everything else goes on at once.
  */
 import { Buffer } from "node:buffer"
@@ -32,7 +33,10 @@ export interface Masks {
   readonly unmasked: ReadonlyArray<string>
 }
 
-/** All texts as one automaton: a trie whose nodes are numbers, and for each node where to go on when a byte does not fit. */
+/**
+ * All texts as one automaton: a trie whose nodes are numbers, and for each node where to go on when a byte does not
+ * fit.
+ */
 interface Automaton {
   /** Node after this byte. */
   readonly step: (node: number, byte: number) => number

@@ -19,7 +19,9 @@ export class ChildCommand extends Context.Tag("cli/ChildCommand")<
   Option.Option<ReadonlyArray<string>>
 >() {}
 
-/** Exit code of our own failures, which differ from those of the child: `env`, `timeout` and `docker run` use it too. */
+/**
+ * Exit code of our own failures, which differ from those of the child: `env`, `timeout` and `docker run` use it too.
+ */
 export const ownFailure = 125
 
 const noCommand = usage("No command to run.", "Put -- before it: ampoule run [options] -- node app.js")

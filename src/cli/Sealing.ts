@@ -34,7 +34,10 @@ const fileOption = Options.text("file").pipe(
 )
 const tooMany = new CliFailure({ message: `A sealed file holds at most ${mostEntries} values.` })
 
-/** The active key of the file's environment, which has to be the key of the file. Without a file: of the options' environment. */
+/**
+ * The active key of the file's environment, which has to be the key of the file. Without a file: of the options'
+ * environment.
+ */
 const keyFor = Effect.fnUntraced(function* (
   current: SealedFile.SealedFile | undefined,
   options: EnvironmentOptions & { readonly file: string; readonly offline: boolean }

@@ -48,7 +48,7 @@ const idName = (url: string, environmentId: string) => `${url} ${environmentId}`
 
 const decodeId = Schema.decodeUnknownOption(EnvironmentId)
 
-/** The environment's id: sealed routes address it so (interface 2). */
+/** The environment's id: sealed routes address it so (docs/contract/secrets.md). */
 export const environmentId = Effect.fnUntraced(function* (session: Connection, target: Target.Target) {
   const client = yield* projects(session)
   const { items } = yield* Target.withProject(session, target.project, (projectId) =>
@@ -113,7 +113,10 @@ export const active = Effect.fnUntraced(function* (options: EnvironmentOptions, 
   )
 })
 
-/** The key of a file's own environment. The file itself is not asked for it: what is in a repository can be anyone's key. */
+/**
+ * The key of a file's own environment. The file itself is not asked for it: what is in a repository can be anyone's
+ * key.
+ */
 export const ofFile = Effect.fnUntraced(function* (
   options: Credential.ConnectionOptions,
   environment: EnvironmentId,

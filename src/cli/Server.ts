@@ -1,4 +1,4 @@
-/** `ampoule server` and `ampoule migrate`: settings come from the environment alone (decisions 1). */
+/** `ampoule server` and `ampoule migrate`: settings come from the environment alone (docs/contract/names.md). */
 import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Shared from "./Options.ts"

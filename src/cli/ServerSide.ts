@@ -1,4 +1,7 @@
-/** The programs that need the server's modules: `layers/Cli.ts` loads those of a group when one of them runs, not before. */
+/**
+ * The programs that need the server's modules: `layers/Cli.ts` loads those of a group when one of them runs, not
+ * before.
+ */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { AdminPrograms } from "./AdminPrograms.ts"

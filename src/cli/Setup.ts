@@ -62,7 +62,7 @@ const codeInUrl = (text: string): Option.Option<Redacted.Redacted> =>
     Option.map((code) => Redacted.make(code))
   )
 
-/** Preset by the operator, else as the server left it in its data folder (decisions 9). */
+/** Preset by the operator, else as the server left it in its data folder (docs/contract/session-routes.md). */
 const setupCode = Effect.gen(function* () {
   const preset = yield* fromVariable("AMPOULE_SETUP_CODE")
   if (Option.isSome(preset)) return preset.value.value

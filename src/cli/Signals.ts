@@ -40,7 +40,9 @@ export const install = (end: () => void): void => {
   process.on("SIGUSR1", onSignal)
 }
 
-/** Hands every signal to `handler` until the scope closes. Installed before a child is started, so that none is lost. */
+/**
+ * Hands every signal to `handler` until the scope closes. Installed before a child is started, so that none is lost.
+ */
 export const handledBy = (handler: Handler) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -60,7 +62,9 @@ const statFields = (): ReadonlyArray<string> => {
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ")
 }
 
-/** Whether this process group is the one that the terminal sends ^C, ^\ and resizes to: a child in it has them already. */
+/**
+ * Whether this process group is the one that the terminal sends ^C, ^\ and resizes to: a child in it has them already.
+ */
 const isForeground = (): boolean => {
   if (process.platform === "linux") {
     const [, , group, , terminal, foreground] = statFields()

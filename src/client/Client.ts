@@ -28,7 +28,9 @@ export type ApiError = InstanceType<(typeof Errors)[keyof typeof Errors]>
 /** Nothing came back: no connection, no answer in time. `reason` is a fixed sentence. */
 export class ServerUnreachable extends Data.TaggedError("ServerUnreachable")<{ readonly reason: string }> {}
 
-/** Something came back that this release does not know: a newer server's code, a proxy's page. Never repeats its text. */
+/**
+ * Something came back that this release does not know: a newer server's code, a proxy's page. Never repeats its text.
+ */
 export class UnexpectedAnswer extends Data.TaggedError("UnexpectedAnswer")<{
   readonly status: number
   /** The code, when the answer has the envelope of the contract. */
@@ -42,7 +44,9 @@ export interface Options {
   readonly url?: string
   /** API token or CLI grant. */
   readonly credential: Redacted.Redacted
-  /** A refusal that names when to come back is tried again this often (3), if the wait is not longer than this (10 s). */
+  /**
+   * A refusal that names when to come back is tried again this often (3), if the wait is not longer than this (10 s).
+   */
   readonly retry?: { readonly times: number; readonly longest: Duration.DurationInput }
   /** Longest wait for one answer; 30 s by default. */
   readonly timeout?: Duration.DurationInput
@@ -51,7 +55,7 @@ export interface Options {
 
 export const defaultUrl = "http://127.0.0.1:4400"
 
-// Open: a later server may add members (interface 9).
+// Open: a later server may add members (docs/contract/README.md).
 const Envelope = Schema.Struct({ code: Schema.String }, { key: Schema.String, value: Schema.Unknown })
 const decodeEnvelope = Schema.decodeUnknownOption(Schema.parseJson(Envelope))
 
@@ -112,7 +116,10 @@ const withoutRedirects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     })
   )
 
-/** The HttpClient of one server and credential: refusals typed, retries bounded, redirects never followed with a credential. */
+/**
+ * The HttpClient of one server and credential: refusals typed, retries bounded, redirects never followed with a
+ * credential.
+ */
 export const httpClient = (options: Options) =>
   Effect.map(HttpClient.HttpClient, (client): HttpClient.HttpClient.With<ClientError> => {
     const times = options.retry?.times ?? 3
@@ -187,7 +194,10 @@ const fieldOf = (error: ParseResult.ParseError): { readonly field?: string } => 
   return first === undefined || first.path.length === 0 ? {} : { field: first.path.map(String).join(".") }
 }
 
-/** What is left when `httpClient` has named its failures: a request that cannot be sent. Messages of schemas quote input. */
+/**
+ * What is left when `httpClient` has named its failures: a request that cannot be sent. Messages of schemas quote
+ * input.
+ */
 const requestFailure = (error: unknown): unknown => {
   if (ParseResult.isParseError(error)) return new Errors.ValidationFailed(fieldOf(error))
   return HttpClientError.isHttpClientError(error) ? unreachable("The request could not be sent.") : error

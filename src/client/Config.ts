@@ -14,7 +14,10 @@ import * as Schedule from "effect/Schedule"
 import * as Environment from "./Environment.ts"
 
 export interface Options extends Environment.Options {
-  /** Looks for changes this often (jittered); absent = the values of the start hold. A failed look keeps the last values. */
+  /**
+   * Looks for changes this often (jittered); absent = the values of the start hold. A failed look keeps the last
+   * values.
+   */
   readonly refresh?: Duration.DurationInput
   /** Asked for names that the environment does not have; the process's own variables by default. */
   readonly fallback?: ConfigProvider.ConfigProvider

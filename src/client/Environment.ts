@@ -1,4 +1,7 @@
-/** One environment of a server, resolved: fetched once and kept fresh by its ETag, so that most looks cost no value read. */
+/**
+ * One environment of a server, resolved: fetched once and kept fresh by its ETag, so that most looks cost no value
+ * read.
+ */
 import type * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as Effect from "effect/Effect"

@@ -21,7 +21,10 @@ export interface Options extends Omit<Environment.Options, "credential"> {
   readonly url?: string
 }
 
-/** `code`: the server's, or `SERVER_UNREACHABLE`, `UNEXPECTED_ANSWER`, `PROJECT_UNCLEAR`, `NO_CREDENTIAL`, `DANGEROUS_NAMES`. No message repeats a value. */
+/**
+ * `code`: the server's, or `SERVER_UNREACHABLE`, `UNEXPECTED_ANSWER`, `PROJECT_UNCLEAR`, `NO_CREDENTIAL`,
+ * `DANGEROUS_NAMES`. No message repeats a value.
+ */
 export class AmpouleError extends Error {
   override readonly name = "AmpouleError"
   constructor(

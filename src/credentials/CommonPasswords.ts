@@ -103,12 +103,16 @@ export const holds = (list: Buffer, length: number, wanted: Buffer): boolean => 
  * bytes of its SHA-256, sorted and joined. OWASP ASVS 6.2.4 asks for the top 3,000 that a policy lets through. One in a
  * hundred million others has a fingerprint of these by chance.
  *
- * Made from the ten million passwords that Mark Burnett published, as the OWASP project SecLists ranks the first million
+ * Made from the ten million passwords that Mark Burnett published, as the OWASP project SecLists ranks the first
+ * million
  * of them (MIT license, copyright Daniel Miessler).
  */
 export const fingerprintLength = 5
 
-/** Beside this module, or beside the bundle it became part of. Read when a person sets a password: a start does without it. */
+/**
+ * Beside this module, or beside the bundle it became part of. Read when a person sets a password: a start does without
+ * it.
+ */
 export const fingerprints: Effect.Effect<Buffer> = Effect.promise(() =>
   readFile(fileURLToPath(new URL("./common-passwords.bin", import.meta.url)))
 )

@@ -175,7 +175,8 @@ const MembershipRow = Schema.Struct({ teamId: TeamIdOut, role: Role })
 const SessionRow = Schema.Struct({ revokedAt: Schema.NullOr(Schema.DateFromSelf) })
 
 /**
- * Part of the approval's transaction: the memberships and the session, locked to its end. A loss of a team or a new password
+ * Part of the approval's transaction: the memberships and the session, locked to its end. A loss of a team or a new
+ * password
  * comes before this and is seen, or after and takes the approval back. Memberships first, as where members change.
  */
 const recheck = Effect.fnUntraced(function* (

@@ -61,7 +61,9 @@ export const ofSession = (
   return reached(row.expiresAt, now) || since(row.lastUsedAt, sessionIdleLimit, now) ? "expired" : "live"
 }
 
-/** An OAuth access token lives with its consent: revoked with it, and when the person holds none of its teams any more. */
+/**
+ * An OAuth access token lives with its consent: revoked with it, and when the person holds none of its teams any more.
+ */
 export const ofAccessToken = (
   row: { readonly expiresAt: Date; readonly revokedAt: Date | null; readonly teams: number },
   now: number

@@ -37,7 +37,8 @@ interface Needs {
 
 /**
  * Part of the caller's transaction: sets the hash and ends every link, session, token, grant, undelivered approval and
- * known device of the person. Sessions end before tokens and grants: what one of them is just creating is then seen by the
+ * known device of the person. Sessions end before tokens and grants: what one of them is just creating is then seen by
+ * the
  * later statement. Undefined = the password is not `expected` any more.
  */
 const setPassword = Effect.fnUntraced(function* (
@@ -62,7 +63,9 @@ const setPassword = Effect.fnUntraced(function* (
 
 const wrongPassword = () => new SignInFailed({ field: "currentPassword", message: "The current password is wrong." })
 
-/** Attempts of a signed-in person are their own: wrong passwords from elsewhere cannot keep them from changing theirs. */
+/**
+ * Attempts of a signed-in person are their own: wrong passwords from elsewhere cannot keep them from changing theirs.
+ */
 const verifyCurrent = ({ limiter, passwords }: Needs, account: Accounts.AccountRow, current: Redacted.Redacted) =>
   Attempts.attempt(
     limiter,

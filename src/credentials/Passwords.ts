@@ -54,7 +54,8 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
     )
 
     /**
-     * PHC string of a password that `NewPassword` let through. Refuses the most common ones, naming `field`; RATE_LIMITED
+     * PHC string of a password that `NewPassword` let through. Refuses the most common ones, naming `field`;
+     * RATE_LIMITED
      * when too many wait for a hash.
      */
     const hash = Effect.fn("Passwords.hash")(function* (password: Redacted.Redacted, field: string) {

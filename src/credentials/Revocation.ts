@@ -91,7 +91,10 @@ const grantsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId
       AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)`)
 })
 
-/** CLI and OAuth grants, and approvals that were not fetched yet. A change in one team needs no statement here: `Authenticate` sees it at the next request. */
+/**
+ * CLI and OAuth grants, and approvals that were not fetched yet. A change in one team needs no statement here:
+ * `Authenticate` sees it at the next request.
+ */
 const grantsOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`
@@ -116,7 +119,10 @@ const sessionsWithoutTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId:
       AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = ${userId} AND m.active)`)
 })
 
-/** Links the person handed out, in one team or (null) everywhere: someone who is shut out must not have left a door open. */
+/**
+ * Links the person handed out, in one team or (null) everywhere: someone who is shut out must not have left a door
+ * open.
+ */
 const linksBy = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId | null) {
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`

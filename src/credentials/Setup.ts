@@ -1,4 +1,6 @@
-/** First start: a code proves that the person who sets the instance up can read the server's data folder or its output. */
+/**
+ * First start: a code proves that the person who sets the instance up can read the server's data folder or its output.
+ */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"

@@ -2,7 +2,10 @@
 import { createHash, timingSafeEqual } from "node:crypto"
 import { crc32 } from "node:zlib"
 
-/** at API token, cg CLI grant, dc device code, oa / or / oc OAuth access / refresh / code, ss session, su setup, iv invitation, pr password reset. */
+/**
+ * at API token, cg CLI grant, dc device code, oa / or / oc OAuth access / refresh / code, ss session, su setup, iv
+ * invitation, pr password reset.
+ */
 export const kinds = ["at", "cg", "dc", "oa", "or", "oc", "ss", "su", "iv", "pr"] as const
 export type TokenKind = (typeof kinds)[number]
 

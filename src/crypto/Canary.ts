@@ -11,7 +11,9 @@ import * as Schema from "effect/Schema"
 import type { KeyContext } from "#schema/Vault.ts"
 import type { Vault } from "./Vault.ts"
 
-/** The vault holds other keys than this database needs. `rootKeyId`: one that it lacks; `heldId`: the one it wraps with. */
+/**
+ * The vault holds other keys than this database needs. `rootKeyId`: one that it lacks; `heldId`: the one it wraps with.
+ */
 export class VaultForeign extends Data.TaggedError("VaultForeign")<{
   readonly rootKeyId: string
   readonly heldId: string
@@ -30,7 +32,10 @@ export const read = Effect.gen(function* () {
   return (yield* decodeRows(yield* sql`SELECT root_key_id, canary FROM vault_canary WHERE id = 1`)).at(0)
 }).pipe(Effect.catchTag("ParseError", Effect.die))
 
-/** At the first start it sets the canary. After a rotation the canary follows, so that an old key alone starts no server. */
+/**
+ * At the first start it sets the canary. After a rotation the canary follows, so that an old key alone starts no
+ * server.
+ */
 export const check = Effect.fnUntraced(
   function* (vault: Vault["Type"]) {
     const sql = yield* SqlClient.SqlClient

@@ -1,4 +1,4 @@
-/** Randomness, ids and digests as a service (architecture rule 15). */
+/** Randomness, ids and digests as a service (docs/architecture.md). */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -55,7 +55,9 @@ export class Crypto extends Effect.Service<Crypto>()("crypto/Crypto", {
       return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, "0")}-${variant}${tail.slice(2, 4)}-${tail.slice(4)}`
     }
 
-    /** Uniform over the alphabet (at most 256 characters): bytes that would favour its first characters are thrown away. */
+    /**
+     * Uniform over the alphabet (at most 256 characters): bytes that would favour its first characters are thrown away.
+     */
     const text = (alphabet: string, length: number): string => {
       const limit = 256 - (256 % alphabet.length)
       let out = ""
@@ -76,7 +78,7 @@ export class Crypto extends Effect.Service<Crypto>()("crypto/Crypto", {
         Effect.map(Clock.currentTimeMillis, (millis) => Array.from({ length: count }, () => nextUuid(millis))),
       randomText: (alphabet: string, length: number): Effect.Effect<string> =>
         Effect.sync(() => text(alphabet, length)),
-      /** The look-up half of a credential: 16 base62 characters (decisions 2). */
+      /** The look-up half of a credential: 16 base62 characters (docs/contract/credentials.md). */
       lookupId: Effect.sync(() => text(base62, 16)),
       /** The secret half: 43 base62 characters, 256 bits. */
       credentialSecret: Effect.sync(() => Redacted.make(text(base62, 43)))

@@ -29,7 +29,10 @@ export interface Selection {
 
 /** Sealed values of one turn, during which nothing else writes to the environment. */
 const batchSize = 50
-/** Milliseconds that a data key outlives its last use: a reader that has seen a row may still ask for the key that it named. */
+/**
+ * Milliseconds that a data key outlives its last use: a reader that has seen a row may still ask for the key that it
+ * named.
+ */
 export const restMillis = 10 * 60_000
 
 interface Position {

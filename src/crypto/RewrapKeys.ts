@@ -25,7 +25,10 @@ const rewrap = ({ vault }: Needs, { purpose, table }: WrappedKeys, row: WrappedK
   )
 }
 
-/** One turn: rows that no other transaction locks, wrapped again, stored. The lock lets rows that name the key come and go. */
+/**
+ * One turn: rows that no other transaction locks, wrapped again, stored. The lock lets rows that name the key come and
+ * go.
+ */
 const rewrapBatch = (needs: Needs, source: WrappedKeys, current: string, after: string) =>
   needs.sql.withTransaction(
     Effect.gen(function* () {

@@ -69,7 +69,7 @@ export class Vault extends Context.Tag("crypto/Vault")<
   }
 >() {}
 
-/** A request must fail within 3 s when the vault hangs (decisions 11). */
+/** A request must fail within 3 s when the vault hangs (docs/contract/outages.md). */
 const deadline = "2 seconds"
 
 /** What is still under way then ends on its own. */

@@ -27,7 +27,9 @@ export interface Rewrapped {
 export interface WrappedKeys {
   readonly table: string
   readonly purpose: KeyPurpose
-  /** Rows after `after` whose key is another than `current`, locked; rows that another transaction locks are left out. */
+  /**
+   * Rows after `after` whose key is another than `current`, locked; rows that another transaction locks are left out.
+   */
   readonly batch: (current: string, after: string) => Effect.Effect<ReadonlyArray<WrappedKeyRow>, SqlError>
   readonly store: (rows: ReadonlyArray<Rewrapped>) => Effect.Effect<unknown, SqlError>
 }

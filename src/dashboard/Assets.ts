@@ -1,4 +1,7 @@
-/** The two files that pages load: one stylesheet, one script. Their names carry a hash, so browsers cache them for a year. */
+/**
+ * The two files that pages load: one stylesheet, one script. Their names carry a hash, so browsers cache them for a
+ * year.
+ */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"

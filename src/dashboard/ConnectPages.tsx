@@ -1,4 +1,7 @@
-/** The page on which a person decides about a client that wants to act for them over MCP, and the list of connections. A GET never approves. */
+/**
+ * The page on which a person decides about a client that wants to act for them over MCP, and the list of connections. A
+ * GET never approves.
+ */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Effect from "effect/Effect"

@@ -1,4 +1,7 @@
-/** Where the nodes of a composition graph stand: in columns by depth, templates left of what they use, with few crossings. */
+/**
+ * Where the nodes of a composition graph stand: in columns by depth, templates left of what they use, with few
+ * crossings.
+ */
 
 export interface Edge {
   readonly from: string

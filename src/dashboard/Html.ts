@@ -1,4 +1,6 @@
-/** An answer that is a page: escaped by the renderer, never cached, and allowed to load our two files and nothing else. */
+/**
+ * An answer that is a page: escaped by the renderer, never cached, and allowed to load our two files and nothing else.
+ */
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import type { VNode } from "preact"
 import { render } from "preact-render-to-string"

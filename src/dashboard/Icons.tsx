@@ -1,4 +1,7 @@
-/** Icons as shapes in the page: attributes only, since the policy of pages allows no inline style. Decorative: words stand beside them. */
+/**
+ * Icons as shapes in the page: attributes only, since the policy of pages allows no inline style. Decorative: words
+ * stand beside them.
+ */
 import type { ComponentChildren } from "preact"
 
 const Icon = ({ children }: { readonly children: ComponentChildren }) => (

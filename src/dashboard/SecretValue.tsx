@@ -1,4 +1,7 @@
-/** A value behind a button. It is not in the page: it comes with the answer to a POST, which is recorded in the audit trail first. */
+/**
+ * A value behind a button. It is not in the page: it comes with the answer to a POST, which is recorded in the audit
+ * trail first.
+ */
 import * as Icons from "./Icons.tsx"
 
 export interface RevealedValue {

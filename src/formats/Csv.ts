@@ -1,4 +1,7 @@
-/** CSV (RFC 4180) with a header that names a column `key` (or `name`) and one `value`: `infisical export --format=csv`. Read only. */
+/**
+ * CSV (RFC 4180) with a header that names a column `key` (or `name`) and one `value`: `infisical export --format=csv`.
+ * Read only.
+ */
 import type { Parse, ParsedEntry } from "./Entry.ts"
 import { checkEntries, failure, withoutByteOrderMark } from "./Entry.ts"
 

@@ -1,6 +1,7 @@
 /**
  * Variables that decide which code a program runs, or where its traffic goes: whoever may write a secret of such a name
- * can run code as whoever runs the environment. The list cannot be complete, since every program can read what it likes;
+ * can run code as whoever runs the environment. The list cannot be complete, since every program can read what it
+ * likes;
  * it holds what common shells, loaders, languages, build tools and command-line programs act upon.
  */
 
@@ -158,11 +159,16 @@ const harmless: ReadonlySet<string> = new Set(
 )
 /** Families whose every member is a danger, whatever it ends with. */
 const withoutExceptions = /^(?:LDR?_|DYLD_)/
-/** `CARGO_REGISTRY_TOKEN`, `UV_INDEX_SHOP_PASSWORD`, and `BUNDLE_RUBYGEMS__PKG__GITHUB__COM` (user and password of a host). */
+/**
+ * `CARGO_REGISTRY_TOKEN`, `UV_INDEX_SHOP_PASSWORD`, and `BUNDLE_RUBYGEMS__PKG__GITHUB__COM` (user and password of a
+ * host).
+ */
 const credential =
   /_(?:TOKENS?|PASSWORD|USERNAME)$|^POETRY_PYPI_TOKEN_|^BUNDLE_(?!MIRROR__)[A-Z0-9]+__(?:[A-Z0-9_]*_)?(?:COM|ORG|NET|IO|DEV)$/
 
-/** Why a variable of this name can change which code runs, as the end of a sentence; undefined when it is not known to. */
+/**
+ * Why a variable of this name can change which code runs, as the end of a sentence; undefined when it is not known to.
+ */
 export const danger = (name: string): string | undefined => {
   const exact = byName.get(name)
   if (exact !== undefined) return exact

@@ -1,7 +1,8 @@
 /**
  * `.env` files. There is no standard; this reads what npm dotenv, dotenvx, docker compose and shells agree on, and refuses
- * with a line number where they would silently read something else than was meant. A scanner by hand, linear in the file
- * (the common regular expression is polynomial, security 15).
+ * with a line number where they would silently read something else than was meant. A scanner by hand, linear in the
+ * file
+ * (the common regular expression is polynomial, docs/security.md, "Lessons from others").
  *
  *     [export] NAME=value     NAME: value     # comment     (a comment after a value needs a space before its #)
  *     unquoted                to the end of the line, trimmed
@@ -73,8 +74,10 @@ const closingQuote = (source: string, quote: string, from: number): number => {
 }
 
 /**
- * The value ends at the first quote that the line ends behind. Stray quotes before it belong to the value, as npm dotenv
- * has it (`'it's'`, `"{"a":1}"`), but only on the first line: further down nobody could tell where the value was to end.
+ * The value ends at the first quote that the line ends behind. Stray quotes before it belong to the value, as npm
+ * dotenv
+ * has it (`'it's'`, `"{"a":1}"`), but only on the first line: further down nobody could tell where the value was to
+ * end.
  * `'\''` is a shell's single quote.
  */
 const quoted = (source: string, open: number): Value => {
@@ -117,7 +120,8 @@ const unquoted = (source: string, start: number): Value => {
 }
 
 /**
- * The entries of a `.env` file in order. A key that stands twice is refused. A value with references (`${KEY}`) comes back as
+ * The entries of a `.env` file in order. A key that stands twice is refused. A value with references (`${KEY}`) comes
+ * back as
  * it stands, whatever its quotes.
  */
 export const parse: Parse = (text) => {
@@ -154,7 +158,8 @@ export const parse: Parse = (text) => {
 const special = /["$`\\]/
 
 /**
- * Whether every reader gives the value back. The others are in double quotes with escapes, which docker compose and we read;
+ * Whether every reader gives the value back. The others are in double quotes with escapes, which docker compose and we
+ * read;
  * shells read them too unless there is a carriage return; npm dotenv leaves the backslashes in.
  */
 export const isPortable = (value: string): boolean =>
@@ -169,12 +174,15 @@ const escape = (value: string): string => {
 const quote = (value: string): string => {
   const mark = value.includes("'") || value.includes("\r") ? '"' : "'"
   const body = mark === '"' ? escape(value) : value
-  // npm dotenv may take a backslash before the closing quote as an escape and read on to a later quote that ends its line:
+  // npm dotenv may take a backslash before the closing quote as an escape and read on to a later quote that ends its
+  // line:
   // the quote in this comment does not end its line, which makes dotenv step back.
   return mark + body + mark + (body.endsWith("\\") ? ` # ${mark}.` : "")
 }
 
-/** Refuses U+0000 only, which no environment can hold. Safe to be sourced by a shell: nothing in a value is ever run. */
+/**
+ * Refuses U+0000 only, which no environment can hold. Safe to be sourced by a shell: nothing in a value is ever run.
+ */
 export const print: Print = (entries) =>
   Either.map(
     printEach(

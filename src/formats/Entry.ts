@@ -41,7 +41,10 @@ export type Parse = (text: string) => Either.Either<ReadonlyArray<ParsedEntry>, 
 /** A POSIX name (XBD 3.216). Anything else could end the name and start a command in a file that a shell reads. */
 const posixName = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-/** One line (or what the format has for it) per entry; `refusal` gives the reason why a value cannot stand in the format. */
+/**
+ * One line (or what the format has for it) per entry; `refusal` gives the reason why a value cannot stand in the
+ * format.
+ */
 export const printEach = (
   entries: ReadonlyArray<Entry>,
   refusal: (entry: Entry) => string | undefined,
@@ -72,7 +75,9 @@ export const checkEntries = (
   return Either.right(entries)
 }
 
-/** Counts lines for offsets asked for in rising order. Linear over all of them: the next line end is looked for once. */
+/**
+ * Counts lines for offsets asked for in rising order. Linear over all of them: the next line end is looked for once.
+ */
 export const lineCounter = (text: string): ((offset: number) => number) => {
   let line = 1
   let next = text.indexOf("\n")

@@ -33,7 +33,9 @@ export interface Read {
   readonly origin: string | undefined
 }
 
-/** The entries of a file, in its order; any key is accepted here (`Preview.ts` judges keys), encrypted values are not. */
+/**
+ * The entries of a file, in its order; any key is accepted here (`Preview.ts` judges keys), encrypted values are not.
+ */
 export const read = (format: ReadFormat, text: string): Either.Either<Read, ParseFailure> =>
   Either.flatMap(
     format === "json"

@@ -1,5 +1,6 @@
 /**
- * JSON: an object of names and values, and what other programs print (`recognise`). Read by a scanner of our own, because
+ * JSON: an object of names and values, and what other programs print (`recognise`). Read by a scanner of our own,
+ * because
  * `JSON.parse` drops repeated keys, rounds long numbers and quotes the input in its messages.
  */
 import * as Either from "effect/Either"

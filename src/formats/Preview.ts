@@ -1,4 +1,6 @@
-/** What an import would do, before it is sent: shown by the bulk paste and by `secrets import`. Names only, no values. */
+/**
+ * What an import would do, before it is sent: shown by the bulk paste and by `secrets import`. Names only, no values.
+ */
 import type { ParsedEntry } from "./Entry.ts"
 
 export interface Preview {
@@ -9,7 +11,7 @@ export interface Preview {
   readonly invalidKeys: ReadonlyArray<{ readonly line: number; readonly name: string }>
 }
 
-/** The key grammar of the contract (interface 3). */
+/** The key grammar of the contract (docs/contract/credentials.md). */
 const secretKey = /^[A-Z][A-Z0-9_]{0,254}$/
 
 export const preview = (entries: ReadonlyArray<ParsedEntry>, existing: ReadonlySet<string>): Preview => {

@@ -4,7 +4,9 @@ import * as YAML from "yaml"
 import type { Parse, ParsedEntry, Print } from "./Entry.ts"
 import { checkEntries, failure, joinLines, lineCounter, printEach, withoutByteOrderMark } from "./Entry.ts"
 
-/** What JSON leaves as it is and YAML 1.1 or 1.2 would refuse or fold: control characters, extra line breaks, U+FEFF. */
+/**
+ * What JSON leaves as it is and YAML 1.1 or 1.2 would refuse or fold: control characters, extra line breaks, U+FEFF.
+ */
 // eslint-disable-next-line no-control-regex
 const notPrintable = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g
 
@@ -56,7 +58,8 @@ const firstNested = (tokens: ReadonlyArray<YAML.CST.Token>): number => {
 }
 
 /**
- * An export of ours or of `infisical export --format=yaml`: plain scalars keep the text they were written with (`012`, `yes`,
+ * An export of ours or of `infisical export --format=yaml`: plain scalars keep the text they were written with (`012`,
+ * `yes`,
  * `1e3`); null, nested values, aliases and tags are refused.
  */
 export const parse: Parse = (text) => {

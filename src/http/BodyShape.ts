@@ -1,12 +1,16 @@
 /**
- * What is looked for in the text of a body before anybody parses it. Parsing, decoding and describing 32 MiB of `{},{},…`
- * would hold up everybody else for seconds, and what formats a refusal is recursive: the input must not decide its depth.
+ * What is looked for in the text of a body before anybody parses it. Parsing, decoding and describing 32 MiB of
+ * `{},{},…`
+ * would hold up everybody else for seconds, and what formats a refusal is recursive: the input must not decide its
+ * depth.
  */
 
 /** Levels of a body; those of the contract have five at most. */
 const maxDepth = 32
 
-/** Entries and members of a body; those of the contract have some 3,000 at most, and a few more are told what is wrong. */
+/**
+ * Entries and members of a body; those of the contract have some 3,000 at most, and a few more are told what is wrong.
+ */
 const maxParts = 20_000
 
 /** What is wrong with the shape of a JSON text. Other text gets an answer as well, which says nothing about it. */

@@ -1,6 +1,7 @@
 /**
  * A failure for the log without anything that came from outside. Messages quote their input (a driver's `detail` holds
- * the row, a parser's message the text), so only names, codes and places in our code are kept (architecture S4).
+ * the row, a parser's message the text), so only names, codes and places in our code are kept (docs/architecture.md,
+ * S4).
  */
 import * as Cause from "effect/Cause"
 

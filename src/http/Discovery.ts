@@ -9,7 +9,7 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { CacheHealth } from "#src/limits/CacheHealth.ts"
 
-/** Readiness answers within 2 s, whatever the dependencies do (decisions 11). */
+/** Readiness answers within 2 s, whatever the dependencies do (docs/contract/outages.md). */
 const deadline = "1700 millis"
 
 /** A check that does not answer is down; what it left running ends on its own. */

@@ -1,6 +1,7 @@
 /**
  * The one query parameter that no schema sees: the platform copies a query into an object, where `__proto__` is not a
- * member but the object's prototype. An unknown parameter is a 400 that names it (decisions 3), so it is refused here.
+ * member but the object's prototype. An unknown parameter is a 400 that names it (docs/contract/errors.md), so it is
+ * refused here.
  */
 import * as Effect from "effect/Effect"
 import { ValidationFailed } from "#schema/Errors.ts"

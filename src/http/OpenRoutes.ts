@@ -1,4 +1,7 @@
-/** The routes that need no credential: what they count against, and whether they refuse parameters that they do not know. */
+/**
+ * The routes that need no credential: what they count against, and whether they refuse parameters that they do not
+ * know.
+ */
 import type * as HttpApi from "@effect/platform/HttpApi"
 import { ServerApi } from "#schema/Api.ts"
 

@@ -1,6 +1,8 @@
 /**
- * Request bodies, bounded (decisions 3). The platform's own reader has no clean answer to a chunked body that grows past
- * its limit: it cuts the socket. This one stops keeping bytes and says 413; the rest passes by until the server's request timeout.
+ * Request bodies, bounded (docs/contract/errors.md). The platform's own reader has no clean answer to a chunked body
+ * that grows past
+ * its limit: it cuts the socket. This one stops keeping bytes and says 413; the rest passes by until the server's
+ * request timeout.
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -12,7 +14,7 @@ import { shapeProblem } from "./BodyShape.ts"
 
 const MiB = 1024 * 1024
 
-/** "over 1 MiB; `/secrets/bulk` 32 MiB; sealed open 8 MiB" (decisions 3). */
+/** "over 1 MiB; `/secrets/bulk` 32 MiB; sealed open 8 MiB" (docs/contract/errors.md). */
 export const limitOf = (path: string): number => {
   if (path === "/secrets/bulk") return 32 * MiB
   if (path === "/auth/token-exchange") return MiB / 16
@@ -20,7 +22,9 @@ export const limitOf = (path: string): number => {
   return MiB
 }
 
-/** OAuth speaks in forms (RFC 6749), and so do the dashboard's pages; MCP answers in its own shapes. All else is JSON. */
+/**
+ * OAuth speaks in forms (RFC 6749), and so do the dashboard's pages; MCP answers in its own shapes. All else is JSON.
+ */
 const readsAnything = (path: string): boolean =>
   path.startsWith("/oauth/") || path === "/auth/token-exchange" || path.startsWith("/app/") || path === "/mcp"
 
@@ -72,7 +76,10 @@ const parse = (text: string) =>
 
 const mediaType = /^\s*application\/json\s*(?:;\s*(?:charset\s*=\s*"?utf-8"?\s*(?:;\s*)?)?)?$/i
 
-/** `request`, read through the bounded reader. What may go wrong is an error of the contract, met as a defect by the platform. */
+/**
+ * `request`, read through the bounded reader. What may go wrong is an error of the contract, met as a defect by the
+ * platform.
+ */
 export const bounded = (
   request: HttpServerRequest.HttpServerRequest,
   path: string
@@ -88,7 +95,7 @@ export const bounded = (
   const text = Effect.flatMap(bytes, decode)
   const empty =
     request.headers["transfer-encoding"] === undefined && Number(request.headers["content-length"] ?? 0) === 0
-  // Decoders see an empty body as null, whatever its declared type (architecture H10).
+  // Decoders see an empty body as null, whatever its declared type (docs/architecture.md, H10).
   const json = empty
     ? Effect.succeed(null)
     : contentType === undefined || mediaType.test(contentType)

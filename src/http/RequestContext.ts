@@ -1,4 +1,6 @@
-/** What is known of a request before anybody answers it: its id, where it came from, and what authentication found out. */
+/**
+ * What is known of a request before anybody answers it: its id, where it came from, and what authentication found out.
+ */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Context from "effect/Context"
@@ -7,7 +9,8 @@ import type { RequestOrigin, Via } from "#src/access/RequestInfo.ts"
 import type { Taken } from "#src/limits/RateLimiter.ts"
 
 /**
- * One per request. `HttpApiMiddleware` runs before a handler and cannot touch its answer (architecture H4), so what
+ * One per request. `HttpApiMiddleware` runs before a handler and cannot touch its answer (docs/architecture.md, H4), so
+ * what
  * authentication finds out is written down here and read when the answer leaves.
  */
 export class Exchange implements RequestOrigin {
@@ -47,7 +50,9 @@ export const trustedProxies = (addresses: ReadonlyArray<string>): ((address: str
   }
 }
 
-/** The rightmost address that no trusted proxy of ours reported of itself: everything left of it is the client's claim. */
+/**
+ * The rightmost address that no trusted proxy of ours reported of itself: everything left of it is the client's claim.
+ */
 export const clientAddress = (
   peer: string,
   forwardedFor: string | undefined,

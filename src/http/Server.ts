@@ -37,7 +37,7 @@ export class Listening extends Context.Tag("http/Listening")<
   { readonly host: string; readonly port: number }
 >() {}
 
-/** A stop takes at most 10 s (security V11), closing the database included: what still runs after this is cut off. */
+/** A stop takes at most 10 s, closing the database included: what still runs after this is cut off. */
 const graceMillis = 7_000
 
 const limits: Http.ServerOptions = {
@@ -50,7 +50,7 @@ const limits: Http.ServerOptions = {
   requireHostHeader: false
 }
 
-/** Paths are case-sensitive and a trailing slash is another path (decisions 3). */
+/** Paths are case-sensitive and a trailing slash is another path (docs/contract/errors.md). */
 const routerConfig = {
   caseSensitive: true,
   ignoreTrailingSlash: false,
@@ -77,7 +77,7 @@ const listen = (server: Http.Server, { host, port }: Options) =>
     })
   })
 
-/** What is not HTTP has no request to answer; it gets the same body all the same (decisions 3). */
+/** What is not HTTP has no request to answer; it gets the same body all the same (docs/contract/errors.md). */
 const refuseGarbage = (newId: () => string) => (error: NodeJS.ErrnoException, socket: Socket) => {
   if (!socket.writable || error.code === "ECONNRESET") return socket.destroy()
   const refusal =

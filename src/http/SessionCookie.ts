@@ -1,4 +1,6 @@
-/** The cookies of the dashboard: a session, and the device that signed in. The routes that open a session without one. */
+/**
+ * The cookies of the dashboard: a session, and the device that signed in. The routes that open a session without one.
+ */
 import * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -54,7 +56,8 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
     )
 
   /**
-   * The browser forgets the session and what it kept of the pages, and stays a known device. `"cookies"` is not said: it
+   * The browser forgets the session and what it kept of the pages, and stays a known device. `"cookies"` is not said:
+   * it
    * would sign the person out of everything else under the same registrable domain.
    */
   const clear = HttpApp.appendPreResponseHandler((_request, response) =>

@@ -29,7 +29,8 @@ export interface FairTurns {
 
 /**
  * Turns go around the owners that wait, however many works each has. When the queue is full, the owner that has most of
- * it makes room with its newest work, so that no owner keeps the others out; without such an owner, the newcomer is refused.
+ * it makes room with its newest work, so that no owner keeps the others out; without such an owner, the newcomer is
+ * refused.
  */
 export const make = ({ atOnce, retryAfterSeconds, waiting: most }: Options): FairTurns => {
   /** By owner, in the order of their turns; no owner without a work. */

@@ -24,7 +24,8 @@ export const signInPolicy: Policy = [{ limit: 10, millis: 600_000 }]
 export const userCodePolicy: Policy = [{ limit: 10, millis: 600_000 }]
 /**
  * Guesses of one credential. A comparison of two environments takes one unit; a write takes one for each existing key
- * whose equality with the old value could show. REST, MCP and pages share it. It is taken after the shape of a request was
+ * whose equality with the old value could show. REST, MCP and pages share it. It is taken after the shape of a request
+ * was
  * checked: what is malformed compares nothing, answers 400 and is counted by the credential's own policy alone.
  */
 export const diffPolicy: Policy = [{ limit: 30, millis: 60_000 }]
@@ -40,7 +41,8 @@ export interface Taken {
 }
 
 /**
- * Counts `units` (1 by default) of `bucket` at `now` (milliseconds) unless a window has no room for all of them. No span of
+ * Counts `units` (1 by default) of `bucket` at `now` (milliseconds) unless a window has no room for all of them. No
+ * span of
  * a window's length ever admits more than its limit; a refused request does not count, not even in part.
  */
 export class RateLimitStore extends Context.Tag("limits/RateLimitStore")<
@@ -58,7 +60,8 @@ export class RateLimits extends Context.Reference<RateLimits>()("limits/RateLimi
 }) {}
 
 /**
- * The decision over the times of admitted units, newest first; `admitted` holds at most the largest limit of them. More units
+ * The decision over the times of admitted units, newest first; `admitted` holds at most the largest limit of them. More
+ * units
  * than a window ever admits are refused, and no wait helps them: they are told the length of that window.
  */
 export const decide = (policy: Policy, admitted: (n: number) => number | undefined, now: number, units = 1): Taken => {

@@ -1,5 +1,6 @@
 /**
- * JWTs of CI issuers, verified: keys by OpenID Connect Discovery 1.0 and JWKS (RFC 7517), signature and claims by `jose`.
+ * JWTs of CI issuers, verified: keys by OpenID Connect Discovery 1.0 and JWKS (RFC 7517), signature and claims by
+ * `jose`.
  * The server calls only issuers that a trust rule names.
  */
 import * as Cache from "effect/Cache"
@@ -45,7 +46,10 @@ export interface Presented {
   readonly audience: string
 }
 
-/** What a JWT says of itself, unverified. None: it is no JWT, or one for several audiences, which any of them could pass on. */
+/**
+ * What a JWT says of itself, unverified. None: it is no JWT, or one for several audiences, which any of them could pass
+ * on.
+ */
 export const peek = (jwt: string): Option.Option<Presented> => {
   if (jwt.length > maxLength || !compact.test(jwt)) return Option.none()
   return Option.flatMap(Option.liftThrowable(() => Jose.decodeJwt(jwt))(), ({ aud, iss }) => {

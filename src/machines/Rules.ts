@@ -1,4 +1,7 @@
-/** Trust rules of a team (schema/MachineIdentityApi.ts): owners and admins create them, and nobody changes them afterwards. */
+/**
+ * Trust rules of a team (schema/MachineIdentityApi.ts): owners and admins create them, and nobody changes them
+ * afterwards.
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
@@ -77,7 +80,9 @@ type RuleRow = typeof RuleRow.Type
 const RevokedTokenRow = Schema.Struct({ id: TokenIdOut, name: Schema.String })
 const RuleNameRow = Schema.Struct({ name: Schema.String })
 
-/** A rule is in force as long as a token of its creator would be (interface 3), but does not expire. */
+/**
+ * A rule is in force as long as a token of its creator would be (docs/contract/credentials.md), but does not expire.
+ */
 export const isInForce = (
   rule: Pick<RuleRow, "revokedAt" | "creatorActive" | "creatorDeactivatedAt">,
   now: number

@@ -19,7 +19,7 @@ export const problemOf = (metadata: {
     : "invalid_client_metadata"
 }
 
-/** `scope` is not among them: a client's wish of today is no ceiling for tomorrow (mcp trap 3). */
+/** `scope` is not among them: a client's wish of today is no ceiling for tomorrow (docs/architecture.md, "MCP"). */
 const known: ReadonlySet<string> = new Set([
   "redirect_uris",
   "client_name",

@@ -1,9 +1,11 @@
-/** RFC 8414 and RFC 9728 documents. The issuer is the same text everywhere (mcp trap 4). */
+/** RFC 8414 and RFC 9728 documents. The issuer is the same text everywhere (docs/architecture.md, "MCP"). */
 import type { AuthorizationServerMetadata, ProtectedResourceMetadata } from "#schema/DiscoveryApi.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 
 const authMethods = ["none", "client_secret_basic", "client_secret_post"]
-/** What a client asks for first: names only. (`offline_access` is not supported; refresh tokens are given without it.) */
+/**
+ * What a client asks for first: names only. (`offline_access` is not supported; refresh tokens are given without it.)
+ */
 export const startScopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read"]
 
 export const authorizationServer = (baseUrl: string): AuthorizationServerMetadata => {

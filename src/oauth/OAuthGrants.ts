@@ -124,7 +124,9 @@ const checkRestrictions = Effect.fnUntraced(function* (
   }
 })
 
-/** The row of a grant, in the shape of the library's Grant model: what was granted, and what was requested and refused. */
+/**
+ * The row of a grant, in the shape of the library's Grant model: what was granted, and what was requested and refused.
+ */
 const payloadOf = (
   { clientId, requestedScopes }: NewOAuthGrant,
   given: {

@@ -28,7 +28,9 @@ const withScope = (params: URLSearchParams, byDefault: string | undefined) => {
   else params.set("scope", scope)
 }
 
-/** An authorization has these parameters here. The library also knows OpenID Connect's, which are unknown ones to us. */
+/**
+ * An authorization has these parameters here. The library also knows OpenID Connect's, which are unknown ones to us.
+ */
 const authorizationParameters: ReadonlySet<string> = new Set([
   "client_id",
   "code_challenge",
@@ -55,7 +57,8 @@ export const ofAuthorization = (given: URLSearchParams, server: Server): URLSear
   for (const [name, value] of given) {
     if (authorizationParameters.has(name) && value !== "") params.append(name, value)
   }
-  // The person is asked each time, whatever the client wishes. "none", which forbids asking, is for the library to refuse.
+  // The person is asked each time, whatever the client wishes. "none", which forbids asking, is for the library to
+  // refuse.
   if (params.getAll("prompt").every((prompt) => !prompt.split(" ").includes("none"))) params.delete("prompt")
   const modes = params.getAll("response_mode")
   if (modes.length === 1 && modes[0] !== "query") params.set("response_mode", "unsupported")

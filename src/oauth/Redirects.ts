@@ -1,5 +1,6 @@
 /**
- * Where an authorization may lead: https anywhere, http on this machine; nothing else (OAuth 2.1 8.4, RFC 8252 7.3). Not
+ * Where an authorization may lead: https anywhere, http on this machine; nothing else (OAuth 2.1 8.4, RFC 8252 7.3).
+ * Not
  * to schemes of an application's own (RFC 8252 7.1): any program can claim one, and MCP demands localhost or https.
  */
 

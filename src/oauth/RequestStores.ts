@@ -1,4 +1,6 @@
-/** Records around a grant: clients, interactions (a request that waits for a person's decision), and the grant itself. */
+/**
+ * Records around a grant: clients, interactions (a request that waits for a person's decision), and the grant itself.
+ */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"

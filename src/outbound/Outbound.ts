@@ -1,6 +1,8 @@
 /**
- * Requests to addresses that somebody else chose (issuers of CI, webhooks). The address is looked at when the connection
- * is made, not before, so that a name cannot point elsewhere in between (DNS rebinding); nothing is redirected; size and
+ * Requests to addresses that somebody else chose (issuers of CI, webhooks). The address is looked at when the
+ * connection
+ * is made, not before, so that a name cannot point elsewhere in between (DNS rebinding); nothing is redirected; size
+ * and
  * time are bounded; what went wrong is said in one word, which tells nothing about the network behind the server.
  */
 import * as Data from "effect/Data"
@@ -38,7 +40,9 @@ export interface OutboundAnswer {
 
 const refusedAddress = "AMPOULE_ADDRESS"
 
-/** Fails when one of a name's addresses is not allowed: a name that is half inside is not to be trusted with the rest. */
+/**
+ * Fails when one of a name's addresses is not allowed: a name that is half inside is not to be trusted with the rest.
+ */
 const guardedLookup =
   (allowed: (address: string) => boolean): LookupFunction =>
   (hostname, options, callback) => {

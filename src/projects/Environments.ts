@@ -1,4 +1,4 @@
-/** Environments of a project; protected ones are changed by owners and admins only (interface 5). */
+/** Environments of a project; protected ones are changed by owners and admins only (docs/contract/credentials.md). */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"

@@ -1,4 +1,7 @@
-/** One-time links into a team (decisions 9): there is no mail server, so the person who invites passes the link on. */
+/**
+ * One-time links into a team (docs/contract/session-routes.md): there is no mail server, so the person who invites
+ * passes the link on.
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
@@ -103,7 +106,7 @@ const lockedRoleOf = Effect.fnUntraced(function* (needs: Needs, { caller, target
   return self?.role
 })
 
-/** "Only owners manage owners" (decisions 9): also before they have joined. */
+/** "Only owners manage owners" (docs/contract/session-routes.md): also before they have joined. */
 const mayInvite = (acting: Role | undefined, role: Role) =>
   acting === "owner" || (acting === "admin" && role !== "owner")
 

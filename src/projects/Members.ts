@@ -1,4 +1,7 @@
-/** Who belongs to a team, and what ends when they do not (interface 3 "creator …", decisions 9). */
+/**
+ * Who belongs to a team, and what ends when they do not (docs/contract/credentials.md, "creator …",
+ * docs/contract/session-routes.md).
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -68,7 +71,7 @@ const memberWithId = (members: ReadonlyArray<MemberRow>, userId: UserId) => {
   return member === undefined ? new MemberNotFound() : Effect.succeed(member)
 }
 
-/** "A team keeps at least one active owner" (decisions 9). */
+/** "A team keeps at least one active owner" (docs/contract/session-routes.md). */
 const keepsAnOwner = (members: ReadonlyArray<MemberRow>, without: UserId) =>
   members.some((m) => m.role === "owner" && m.active && m.userId !== without)
     ? Effect.void

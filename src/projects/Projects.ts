@@ -1,4 +1,4 @@
-/** Projects group environments and belong to a team (interface 2, decisions 9). */
+/** Projects group environments and belong to a team (docs/contract/secrets.md, docs/contract/session-routes.md). */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -69,7 +69,9 @@ const recordOf = (row: ProjectRow): Project => ({
   updatedAt: row.updatedAt.toISOString()
 })
 
-/** Of the teams where the caller holds the scope, the projects that its restrictions leave (interface 5 rules 7 and 8). */
+/**
+ * Of the teams where the caller holds the scope, the projects that its restrictions leave (docs/contract/endpoints.md).
+ */
 const list = Effect.fn("Projects.list")(function* ({ access, sql }: Needs) {
   const { caller, teams } = yield* access.eachTeam("projects:read", { audit: "project.list" })
   // Environments matter only to a credential that is narrowed to some.

@@ -1,5 +1,6 @@
 /**
- * Sealing keys: one HPKE keypair per environment, its private half wrapped by the vault (decisions 5). Anyone with the
+ * Sealing keys: one HPKE keypair per environment, its private half wrapped by the vault
+ * (docs/contract/sealed-values.md). Anyone with the
  * public half can seal; opening happens here, all or nothing, and is on record before a value leaves.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -122,7 +123,8 @@ const lock = Effect.fnUntraced(function* ({ sql }: Needs, { environmentId }: Env
 })
 
 const insert = Effect.fnUntraced(function* ({ sql }: Needs, { environmentId }: EnvironmentTarget, key: NewKey) {
-  // Ids are 32 bits of a digest: one that the environment had before is refused here, and the next request makes another.
+  // Ids are 32 bits of a digest: one that the environment had before is refused here, and the next request makes
+  // another.
   const row = yield* Rows.findOne(
     KeyRow,
     sql`
@@ -176,7 +178,8 @@ const openerOf = Effect.fnUntraced(function* ({ vault }: Needs, target: Environm
 })
 
 /**
- * A public key leaves only when the vault vouches for it, once per process: a writer of the database could otherwise have
+ * A public key leaves only when the vault vouches for it, once per process: a writer of the database could otherwise
+ * have
  * secrets sealed to a key of their own.
  */
 const vouch = Effect.fnUntraced(function* (needs: Needs, target: EnvironmentTarget, row: KeyRow) {

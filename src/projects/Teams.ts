@@ -1,4 +1,4 @@
-/** Teams own projects; a person may belong to several (decisions 9). */
+/** Teams own projects; a person may belong to several (docs/contract/session-routes.md). */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -99,7 +99,7 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
             updated_at = ${yield* DateTime.nowAsDate}
           WHERE id = ${teamId} RETURNING name, plan`
       )
-      // Only the current version is kept on this plan (decisions 4), from now on as after each write.
+      // Only the current version is kept on this plan (docs/contract/secrets.md), from now on as after each write.
       if (plan === "developer") {
         yield* Rows.run(sql`
           DELETE FROM secret_versions v USING secrets s JOIN environments e ON e.id = s.environment_id

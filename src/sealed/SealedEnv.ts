@@ -1,9 +1,10 @@
 /**
- * The entries of a sealed `.env` file (decisions 5; published vectors: test/vectors/sealed-v1.json).
+ * The entries of a sealed `.env` file (docs/contract/sealed-values.md; published vectors: test/vectors/sealed-v1.json).
  *
  *   sealed:v1:<keyId>:<base64url(enc ‖ ciphertext)>
  *
- * An entry opens only under its own name, in its own environment, by its own key. A dropped entry, and one replaced by an
+ * An entry opens only under its own name, in its own environment, by its own key. A dropped entry, and one replaced by
+ * an
  * older one of the same name, are found by the manifest. Everybody who has the public key can seal a new value: that is
  * what a public key is for, and no part of this format forbids it.
  */
@@ -45,7 +46,9 @@ export const keyIdOf = (publicKey: Uint8Array): string => `ek_${sha256(publicKey
 
 export const printPublicKey = (publicKey: Uint8Array): string => Buffer.from(publicKey).toString("base64url")
 
-/** Bytes of unpadded base64url. None unless the text is the one way to write them: trailing bits could vary otherwise. */
+/**
+ * Bytes of unpadded base64url. None unless the text is the one way to write them: trailing bits could vary otherwise.
+ */
 const decodeBase64url = (text: string): Option.Option<Uint8Array> => {
   const bytes = Buffer.from(text, "base64url")
   return bytes.toString("base64url") === text ? Option.some(bytes) : Option.none()

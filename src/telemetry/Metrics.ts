@@ -21,7 +21,9 @@ export const catalogue: ReadonlyArray<Definition> = definitions
 
 const noTags: ReadonlyArray<MetricLabel.MetricLabel> = []
 
-/** One metric per combination of labels, found again by their text. `Metric.tagged` would search the registry each time. */
+/**
+ * One metric per combination of labels, found again by their text. `Metric.tagged` would search the registry each time.
+ */
 const byLabels = <M>(names: ReadonlyArray<string>, make: (labels: ReadonlyArray<MetricLabel.MetricLabel>) => M) => {
   const known = new Map<string, M>()
   return (...values: ReadonlyArray<string>): M => {

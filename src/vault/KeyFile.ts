@@ -1,6 +1,7 @@
 /**
  * The text that holds root keys: a setting, or the file `root-key`. Keys are separated by white space; the first wraps,
- * all unwrap. From `#` to the end of a line is a remark; the one that a rotation writes says since when a key wraps no more.
+ * all unwrap. From `#` to the end of a line is a remark; the one that a rotation writes says since when a key wraps no
+ * more.
  *
  *   4f1c…                                  32 bytes in hex or base64
  *   aws-kms:AQICAHh…                       32 bytes that a key service has to open
@@ -21,7 +22,9 @@ import { KeyProvider, prefixes } from "./KeyProvider.ts"
 /** The program must not start. `message` is one sentence for its operator and holds no key. */
 export class VaultKeyWrong extends Data.TaggedError("VaultKeyWrong")<{ readonly message: string }> {}
 
-/** How long a key must have wrapped nothing before it can be destroyed: what it wrapped last has long been stored then. */
+/**
+ * How long a key must have wrapped nothing before it can be destroyed: what it wrapped last has long been stored then.
+ */
 export const restMillis = 5 * 60_000
 
 interface Held {

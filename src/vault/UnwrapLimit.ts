@@ -1,6 +1,6 @@
 /**
  * How many keys may leave a vault per second: who took over a server must not have every team's keys in one of them
- * (security 3.1). A bucket of tokens: what comes too fast waits for a moment, then is refused.
+ * (docs/security.md, "Keys"). A bucket of tokens: what comes too fast waits for a moment, then is refused.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

@@ -64,7 +64,8 @@ const follow = (before: Head | null, line: string): Option.Option<Head> =>
 const chunk = 64 * 1024
 
 /**
- * Reads one file of the log, which has to go on after `before` when that is given. Answers where it ends; a last line that
+ * Reads one file of the log, which has to go on after `before` when that is given. Answers where it ends; a last line
+ * that
  * was cut off in a crash does not count.
  */
 const verifyFile = Effect.fnUntraced(function* (file: string, before: Head | null) {

@@ -1,5 +1,6 @@
 /**
- * Sends the deliveries of the outbox (src/access/Outbox.ts): at least once, in no order. A delivery is leased before it is
+ * Sends the deliveries of the outbox (src/access/Outbox.ts): at least once, in no order. A delivery is leased before it
+ * is
  * sent and settled afterwards; when a process dies in between, the lease ends and another process sends it again. A
  * process that is stopped waits a moment for its requests to be answered, and releases the other leases at once.
  */
@@ -83,7 +84,8 @@ type Attempt = Omit<WebhookDelivery["log"][number], "at">
 
 /**
  * Leases due deliveries that no other process is taking: the teams in turn, so that the backlog of one does not hold up
- * the others, and of each the oldest first. Most of the time nothing is due, which EXISTS finds out at once. `sending`: a
+ * the others, and of each the oldest first. Most of the time nothing is due, which EXISTS finds out at once. `sending`:
+ * a
  * webhook that this process is sending to already gets no more.
  */
 const take = Effect.fnUntraced(function* ({ sql }: Needs, atMost: number, sending: ReadonlyMap<WebhookId, Sending>) {
@@ -215,7 +217,9 @@ interface Round {
   failure: Cause.Cause<never> | undefined
 }
 
-/** Sends all leased deliveries of one webhook, behind the loop of `drain`; its places are free again when they ended. */
+/**
+ * Sends all leased deliveries of one webhook, behind the loop of `drain`; its places are free again when they ended.
+ */
 const send = (
   needs: Needs,
   round: Round,

@@ -1,5 +1,5 @@
 /**
- * Who gets what answer, from the sentences of interface 3 to 5 and decisions 2, 3, 6, 8, 9. Pure, and written on its own:
+ * Who gets what answer, from the sentences of docs/contract. Pure, and written on its own:
  * it imports no rule of the server.
  */
 import type { AccessLevel, Role, Scope } from "#schema/Scopes.ts"
@@ -48,11 +48,14 @@ export interface Credential {
 export interface Row {
   /** Credential set of the route; "anyone": it asks for none. */
   readonly takes: ReadonlyArray<Kind> | "anyone"
-  /** What the request is about (interface 5 rule 7). */
+  /** What the request is about (docs/contract/endpoints.md). */
   readonly subject: "self" | "allTeams" | "eachTeam" | "team" | "project" | "environment" | "environmentId" | "secret"
   /** Scope that a CLI grant needs; absent: none. */
   readonly scope?: Scope
-  /** What a person needs to be: viewer, member, member or (protected) admin, admin, owner (decisions 9). */
+  /**
+   * What a person needs to be: viewer, member, member or (protected) admin, admin, owner
+   * (docs/contract/session-routes.md).
+   */
   readonly needs?: "names" | "values" | "write" | "manage" | "own"
   readonly ask: (place: Place) => { readonly path: string; readonly json?: unknown }
   /** The answer once nothing stands in the way: a success, or a harmless refusal of a rule that comes later. */

@@ -1,4 +1,4 @@
-/** One row, or a few, per declared route: what it takes, what it is about, what it needs (interface 4, decisions 4 to 9). */
+/** One row, or a few, per declared route: what it takes, what it is about, what it needs (docs/contract). */
 import type { Kind, Place, Row } from "./AccessOracle.ts"
 
 const all: ReadonlyArray<Kind> = ["api_token", "cli_grant", "session"]

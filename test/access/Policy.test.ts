@@ -1,6 +1,6 @@
 /**
  * The rules as tables to read, each cell checked; then the rules against an oracle written from the sentences of
- * interface 5 and decisions 6, 8 and 9, over all the standings there are.
+ * docs/contract (credentials, device authorization, API tokens, session routes), over every combination there is.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
@@ -338,7 +338,8 @@ describe("the rules, for all standings", () => {
     assert.isFalse(Policy.environmentVisible(caller, { ...target, teamId: TeamIdOut.make("another") }))
     const project = { teamId, projectId, environmentIds: [environmentId] }
     assert.strictEqual(Policy.projectVisible(caller, project), inside)
-    // "Projects without a reached environment are hidden": one without environments is, from whoever is narrowed to some.
+    // "Projects without a reached environment are hidden": one without environments is, from whoever is narrowed to
+    // some.
     const empty = { ...project, environmentIds: [] }
     assert.strictEqual(
       Policy.projectVisible(caller, empty),

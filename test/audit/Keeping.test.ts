@@ -1,4 +1,7 @@
-/** The trail in a database: sealed by the vault, signed into a file, and verified against whoever can write to the database. */
+/**
+ * The trail in a database: sealed by the vault, signed into a file, and verified against whoever can write to the
+ * database.
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"

@@ -1,4 +1,6 @@
-/** A database with the secrets services, their trail, and whoever vouches for it; checkpoints in a folder of the test. */
+/**
+ * A database with the secrets services, their trail, and whoever vouches for it; checkpoints in a folder of the test.
+ */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -69,7 +71,9 @@ export const layer = AuditSeal.Default.pipe(
   Layer.provideMerge(Layer.merge(folder, NodeContext.layer))
 )
 
-/** Another process on the same database and vault, with streams of its own. Ends with the scope, or dies with `Scope`. */
+/**
+ * Another process on the same database and vault, with streams of its own. Ends with the scope, or dies with `Scope`.
+ */
 export const otherProcess = Effect.map(
   Layer.build(Layer.fresh(Layer.provideMerge(AuditSeal.Default, Audit.Default))),
   (context) => ({ audit: Context.get(context, Audit), seal: Context.get(context, AuditSeal) })

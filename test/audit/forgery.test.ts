@@ -94,7 +94,9 @@ const sealed = (stream: string) =>
     (sql) => sql<{ seq: number; final: boolean }>`SELECT seq, final FROM audit_seals WHERE stream = ${stream}`
   ).pipe(Effect.map(([row]) => row))
 
-/** The stream is closed before the forged entry, which is named; the server goes on, and what it writes then is sealed. */
+/**
+ * The stream is closed before the forged entry, which is named; the server goes on, and what it writes then is sealed.
+ */
 const assertFound = (entry: { readonly stream: string; readonly seq: number }, raised: number) =>
   Effect.gen(function* () {
     const alarms = yield* TrailWorld.Alarms

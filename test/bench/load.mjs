@@ -1,4 +1,5 @@
-// A bounded closed loop: `connections` keep-alive connections, each sends its next request when the last one is answered.
+// A bounded closed loop: `connections` keep-alive connections, each sends its next request when the last one is
+// answered.
 import { Agent, request } from "node:http"
 
 const { url, headers, connections, millis, expect } = JSON.parse(process.argv[2])

@@ -1,4 +1,6 @@
-/** The command line as a real process: bundled once per test file, each run in a home of its own unless one is given. */
+/**
+ * The command line as a real process: bundled once per test file, each run in a home of its own unless one is given.
+ */
 import * as Effect from "effect/Effect"
 import { build } from "esbuild"
 import { type ChildProcess, spawn } from "node:child_process"

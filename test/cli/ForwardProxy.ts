@@ -1,4 +1,6 @@
-/** A forward proxy on 127.0.0.1, as networks have them: CONNECT and absolute form. Every host name leads to `target`. */
+/**
+ * A forward proxy on 127.0.0.1, as networks have them: CONNECT and absolute form. Every host name leads to `target`.
+ */
 import * as Effect from "effect/Effect"
 import * as http from "node:http"
 import * as net from "node:net"

@@ -1,4 +1,6 @@
-/** A login in a real keychain: the Secret Service of GNOME on a bus of its own. Only where those programs are installed. */
+/**
+ * A login in a real keychain: the Secret Service of GNOME on a bus of its own. Only where those programs are installed.
+ */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

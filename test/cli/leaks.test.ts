@@ -1,4 +1,7 @@
-/** A value, a token and what a server says must not turn up where nobody asked for them (security 31, 32, 36). */
+/**
+ * A value, a token and what a server says must not turn up where nobody asked for them (docs/security.md, "Lessons from
+ * others").
+ */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"

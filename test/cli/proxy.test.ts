@@ -1,4 +1,7 @@
-/** Between the command line and the server stands the proxy of a network: it is used, or not, and never told a credential. */
+/**
+ * Between the command line and the server stands the proxy of a network: it is used, or not, and never told a
+ * credential.
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"

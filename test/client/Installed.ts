@@ -1,4 +1,6 @@
-/** A folder outside of this one, with the package installed in it as npm would: built, and without what is ours alone. */
+/**
+ * A folder outside of this one, with the package installed in it as npm would: built, and without what is ours alone.
+ */
 import * as Effect from "effect/Effect"
 import { execFileSync } from "node:child_process"
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"

@@ -1,6 +1,8 @@
 /**
- * What stands in memory (security C2, C3): that of the running server and of its vault, searched for keys and credentials.
- * Slow, and reads what a debugger would read (Linux, the same user): `npm run test:cores`. `AMPOULE_CORES_REPORT` names a
+ * What stands in memory (docs/security.md, C3): that of the running server and of its vault, searched for keys and
+ * credentials.
+ * Slow, and reads what a debugger would read (Linux, the same user): `npm run test:cores`. `AMPOULE_CORES_REPORT` names
+ * a
  * file for the figures.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -48,7 +50,10 @@ const pageSize = 4096
 /** Bits of an entry of /proc/PID/pagemap: the page is in memory, or swapped out. */
 const residentBits = 0xc0
 
-/** Every page of a process that is in memory and was its own to write, one after the other, in a file; it stands still meanwhile. */
+/**
+ * Every page of a process that is in memory and was its own to write, one after the other, in a file; it stands still
+ * meanwhile.
+ */
 const core = (child: { readonly pid?: number | undefined }, folder: string, name: string) =>
   Effect.sync(() => {
     const pid = child.pid ?? assert.fail("no process")

@@ -1,4 +1,6 @@
-/** `ampoule login` as a real process, approved by a person in a real browser, then `ampoule run` with what was granted. */
+/**
+ * `ampoule login` as a real process, approved by a person in a real browser, then `ampoule run` with what was granted.
+ */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -1,4 +1,7 @@
-/** Every page, as people with different eyes and screens get it: no finding of axe, no sideways scrolling, one picture each. */
+/**
+ * Every page, as people with different eyes and screens get it: no finding of axe, no sideways scrolling, one picture
+ * each.
+ */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Browser from "./Browser.ts"

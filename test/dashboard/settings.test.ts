@@ -215,7 +215,8 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         const { text: session } = yield* World.session(yield* World.member(rooms.team, role))
         for (const path of pages) assert.strictEqual((yield* TestApp.get(path, { session })).status, 403, path)
         for (const path of actions) {
-          // Whatever the form lacks: the role comes first (order of checks, decisions 3), and no secret is shown.
+          // Whatever the form lacks: the role comes first (order of checks, docs/contract/errors.md), and no secret is
+          // shown.
           const { status, text } = yield* send(path, session)
           assert.strictEqual(status, 403, path)
           assert.notInclude(text, "only time it is shown")

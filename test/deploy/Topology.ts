@@ -1,4 +1,7 @@
-/** What docker-compose.yml describes, as processes of this machine: Postgres, Redis, a vault, two API processes, a balancer. */
+/**
+ * What docker-compose.yml describes, as processes of this machine: Postgres, Redis, a vault, two API processes, a
+ * balancer.
+ */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -1,4 +1,7 @@
-/** The topology of docker-compose.yml as processes, driven through its balancer, and what happens when a part of it is away. */
+/**
+ * The topology of docker-compose.yml as processes, driven through its balancer, and what happens when a part of it is
+ * away.
+ */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

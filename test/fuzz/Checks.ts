@@ -40,7 +40,9 @@ const header = (answer: Answer, name: string): string => {
   return typeof value === "string" ? value : (value?.join(", ") ?? "")
 }
 
-/** The error response to the letter: members, status, a code of the published list, one that this operation may give. */
+/**
+ * The error response to the letter: members, status, a code of the published list, one that this operation may give.
+ */
 const refusalProblems = (operation: Operation | undefined, answer: Answer, body: unknown): ReadonlyArray<string> => {
   if (!isErrorResponse(body) || !isObject(body)) return ["the error response is not as published"]
   const problems: Array<string> = []

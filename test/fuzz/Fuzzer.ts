@@ -1,5 +1,6 @@
 /**
- * The fuzzer (security page V10, 5.2): over every operation of both documents, by every kind of credential, requests that
+ * The fuzzer (security page V10, 5.2): over every operation of both documents, by every kind of credential, requests
+ * that
  * are valid, wrong in one place, or hostile. A healthy server refuses what is wrong, and never more than that.
  */
 import { hash } from "@node-rs/argon2"
@@ -46,7 +47,10 @@ export interface Report {
   /** Operations that succeeded at least once, and those that never did. */
   readonly succeeded: number
   readonly neverSucceeded: ReadonlyArray<string>
-  /** Valid by the document, refused as invalid all the same: formats that JSON Schema cannot say. By operation and member. */
+  /**
+   * Valid by the document, refused as invalid all the same: formats that JSON Schema cannot say. By operation and
+   * member.
+   */
   readonly refusedValid: Record<string, number>
   readonly findings: ReadonlyArray<Finding>
 }

@@ -41,7 +41,8 @@ export interface Known {
 }
 
 /**
- * Texts that can be told apart wherever they come out again. `text`: must not come back in any refusal. `secret`: stands
+ * Texts that can be told apart wherever they come out again. `text`: must not come back in any refusal. `secret`:
+ * stands
  * in values and passwords, must not come back at all but where values are asked for.
  */
 export interface Marks {

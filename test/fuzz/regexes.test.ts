@@ -1,5 +1,5 @@
 /**
- * No regular expression of ours takes more than linear time (security V9): every literal of the source, as `recheck`
+ * No regular expression of ours takes more than linear time: every literal of the source, as `recheck`
  * proves it. Its pure JavaScript build needs neither Java nor a program of its own.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -48,7 +48,8 @@ const literals = () => {
 }
 
 /**
- * More than linear, on texts that are never long. By file and literal, with the bound; a literal that is changed or moved
+ * More than linear, on texts that are never long. By file and literal, with the bound; a literal that is changed or
+ * moved
  * has to be looked at again.
  */
 const bounded: Readonly<Record<string, string>> = {

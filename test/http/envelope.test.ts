@@ -198,7 +198,7 @@ describe("the envelope of failures", () => {
         assertFailure(yield* TestApp.del(path, { bearer, json: [1] }), 400, "VALIDATION_FAILED", "0")
         assertFailure(yield* TestApp.del(path, { bearer, json: "x" }), 400, "VALIDATION_FAILED")
         assertFailure(yield* TestApp.del(path, { bearer, body: "{", headers: json }), 400, "VALIDATION_FAILED")
-        // The credential comes first, as everywhere (decisions 3).
+        // The credential comes first, as everywhere (docs/contract/errors.md).
         assertFailure(yield* TestApp.del(path, { json: refused }), 401, "UNAUTHENTICATED")
         // No body in any of the ways to say so.
         assert.strictEqual((yield* TestApp.del(path, { bearer, headers: json })).status, 200)

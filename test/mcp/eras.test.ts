@@ -211,7 +211,8 @@ layer(McpApp.layer, { excludeTestServices: true })("both eras", (it) => {
           clientInformation: () => kept.client,
           saveClientInformation: (client: unknown) => void (kept.client = client),
           tokens: () => kept.tokens,
-          // The older client answers every challenge with its refresh token first, which gives no more scopes than before:
+          // The older client answers every challenge with its refresh token first, which gives no more scopes than
+          // before:
           // it steps up only where it has none.
           saveTokens: ({ refresh_token, ...tokens }: { readonly refresh_token?: string }) =>
             void (kept.tokens = era === "legacy" ? tokens : { ...tokens, refresh_token }),

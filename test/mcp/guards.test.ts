@@ -1,4 +1,4 @@
-/** Who comes in at `/mcp`, and what they may bring (mcp 3.1 to 3.3; security rows 40 to 44, V7). */
+/** Who comes in at `/mcp`, and what they may bring (docs/contract/mcp.md; docs/security.md, "Lessons from others"). */
 import { assert, describe, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"

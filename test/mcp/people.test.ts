@@ -1,4 +1,7 @@
-/** What a person has to do with an agent's work: type a value, confirm a deletion. The agent sees neither page nor value. */
+/**
+ * What a person has to do with an agent's work: type a value, confirm a deletion. The agent sees neither page nor
+ * value.
+ */
 import { assert, describe, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Client as ModernClient, StreamableHTTPClientTransport as ModernTransport } from "@modelcontextprotocol/client"

@@ -1,4 +1,7 @@
-/** OAuth from registration to revocation, with what goes wrong on the way (RFC 6749, 7636, 8707, 9207, 7009; security F4). */
+/**
+ * OAuth from registration to revocation, with what goes wrong on the way (RFC 6749, 7636, 8707, 9207, 7009;
+ * docs/security.md).
+ */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "@effect/sql/SqlClient"

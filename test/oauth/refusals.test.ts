@@ -1,4 +1,6 @@
-/** What the authorization server does not do: redirects elsewhere, weak proofs, unknown resources, clients that pretend. */
+/**
+ * What the authorization server does not do: redirects elsewhere, weak proofs, unknown resources, clients that pretend.
+ */
 import { assert, describe, it as test, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
@@ -296,7 +298,8 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
           assert.strictEqual((yield* Effect.promise(() => other.go(`${base}${path}`))).status, 404)
           const shown = yield* Effect.promise(() => browser.go(`${base}${path}`))
           assert.strictEqual(shown.status, 200)
-          // In no frame or cache, in no referrer to elsewhere (with none at all browsers send forms without an origin), with nothing of a third party, and for no other page's script.
+          // In no frame or cache, in no referrer to elsewhere (with none at all browsers send forms without an origin),
+          // with nothing of a third party, and for no other page's script.
           const policy = shown.headers.get("content-security-policy") ?? ""
           assert.include(policy, "frame-ancestors 'none'")
           assert.include(policy, "default-src 'none'")

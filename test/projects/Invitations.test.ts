@@ -1,4 +1,6 @@
-/** Open invitations, as the dashboard lists them and takes them back: the contract has no route for it, the rules hold. */
+/**
+ * Open invitations, as the dashboard lists them and takes them back: the contract has no route for it, the rules hold.
+ */
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"

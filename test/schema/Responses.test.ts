@@ -1,4 +1,7 @@
-/** A client built today reads the answers of a later server (interface 9): members and enum values that it does not know. */
+/**
+ * A client built today reads the answers of a later server (docs/contract/README.md): members and enum values that it
+ * does not know.
+ */
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as HttpClient from "@effect/platform/HttpClient"

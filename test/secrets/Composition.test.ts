@@ -28,7 +28,9 @@ const literalText = FastCheck.string({
   unit: FastCheck.constantFrom("$", "{", "}", "${A}", "$${", "A", "x", "\0", "😀"),
   maxLength: 6
 })
-/** Sources made of escaped text and references. A text ending in `$` can join with what follows to an escape or to `${`. */
+/**
+ * Sources made of escaped text and references. A text ending in `$` can join with what follows to an escape or to `${`.
+ */
 const anySource = (keys: ReadonlyArray<string>) =>
   FastCheck.array(
     FastCheck.oneof(

@@ -152,7 +152,8 @@ describe("the template language", () => {
     "an inlined template expands to the same text and survives its own source",
     [FastCheck.array(FastCheck.oneof(text, FastCheck.record({ key })), { maxLength: 8 }), key, FastCheck.func(text)],
     ([pieces, inlined, valueOf]) => {
-      // A text that ends in a dollar right before a reference is the one thing the language cannot say: "$" + "${A}" reads as an escape.
+      // A text that ends in a dollar right before a reference is the one thing the language cannot say: "$" + "${A}"
+      // reads as an escape.
       const source = pieces
         .map((piece) => (typeof piece === "string" ? Template.escape(piece) : "${" + piece.key + "}"))
         .join("")

@@ -1,4 +1,7 @@
-/** Certificates for tests: an authority, and what it signed, as files. Ed25519; DER written by hand (RFC 5280, RFC 8410). */
+/**
+ * Certificates for tests: an authority, and what it signed, as files. Ed25519; DER written by hand (RFC 5280, RFC
+ * 8410).
+ */
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"

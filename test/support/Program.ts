@@ -6,7 +6,10 @@ import * as path from "node:path"
 
 const REQUIRE = 'import{createRequire}from"node:module";const require=createRequire(import.meta.url);'
 
-/** Bundles one of our TypeScript programs as the release is bundled, beside the embedded database's worker. Answers its path. */
+/**
+ * Bundles one of our TypeScript programs as the release is bundled, beside the embedded database's worker. Answers its
+ * path.
+ */
 export const bundle = (entry: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {

@@ -43,7 +43,8 @@ export const freshPostgres = (server: { readonly url: string; readonly template?
 const maintenance = (url: string) => PgClient.layer({ url: Redacted.make(url), maxConnections: 1 })
 
 /**
- * A migrated database, empty but for the schema: embedded and in memory, or on the run's Postgres. One per `layer(…)` block.
+ * A migrated database, empty but for the schema: embedded and in memory, or on the run's Postgres. One per `layer(…)`
+ * block.
  */
 export const layer: Layer.Layer<Provided, StartRefused | SqlError> = Layer.suspend(() => {
   const postgres = inject("postgres")

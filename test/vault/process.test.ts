@@ -1,4 +1,6 @@
-/** The vault as it is run: processes that are killed, stopped and started again, and rotations that are killed half way. */
+/**
+ * The vault as it is run: processes that are killed, stopped and started again, and rotations that are killed half way.
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"

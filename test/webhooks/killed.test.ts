@@ -1,4 +1,7 @@
-/** Delivered at least once, whatever ends the process that sends: the released program, killed between sending and recording. */
+/**
+ * Delivered at least once, whatever ends the process that sends: the released program, killed between sending and
+ * recording.
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
