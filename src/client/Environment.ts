@@ -10,7 +10,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { uuidPattern } from "#schema/Ids.ts"
 import { ProjectList } from "#schema/ProjectsApi.ts"
-import { InjectedSecrets } from "#schema/SecretsApi.ts"
+import { InjectedSecrets } from "#schema/SecretResponses.ts"
 import { secretKeyPattern } from "#schema/Values.ts"
 import * as Client from "./Client.ts"
 

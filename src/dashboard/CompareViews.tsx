@@ -1,6 +1,6 @@
 /** How two environments of a project differ. */
 import type { ProjectId } from "#schema/Ids.ts"
-import type { SecretDiff } from "#schema/SecretsApi.ts"
+import type { SecretDiff } from "#schema/SecretResponses.ts"
 import { Badge, Empty, KeyName, Select, Table } from "./Components.tsx"
 import { EnvironmentTabs } from "./EnvironmentFrame.tsx"
 import { Layout } from "./Layout.tsx"

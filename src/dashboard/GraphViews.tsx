@@ -1,6 +1,6 @@
 /** Which secrets of an environment use which: as a picture, and as a list. */
 import type { SecretId } from "#schema/Ids.ts"
-import type { SecretCompositionGraph } from "#schema/SecretsApi.ts"
+import type { SecretCompositionGraph } from "#schema/SecretResponses.ts"
 import { Badge, Callout, Empty, Table } from "./Components.tsx"
 import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import { layout } from "./GraphLayout.ts"

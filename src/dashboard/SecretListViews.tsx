@@ -1,6 +1,6 @@
 /** The secrets of an environment as a list. */
 import type { ComponentChildren } from "preact"
-import type { SecretListItem } from "#schema/SecretsApi.ts"
+import type { SecretListItem } from "#schema/SecretResponses.ts"
 import { Ago, Command, Empty, KeyName, Pager, Table } from "./Components.tsx"
 import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Icons from "./Icons.tsx"

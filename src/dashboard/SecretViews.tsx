@@ -1,7 +1,7 @@
 /** One secret: its value, an edit form, its references, its history, its deletion; and the list of deleted ones. */
 import type { AnyApiError } from "#schema/ApiError.ts"
 import type { SecretId } from "#schema/Ids.ts"
-import type { DeletedSecretList, SecretCompositionGraph, SecretVersionList } from "#schema/SecretsApi.ts"
+import type { DeletedSecretList, SecretCompositionGraph, SecretVersionList } from "#schema/SecretResponses.ts"
 import {
   Act,
   Ago,

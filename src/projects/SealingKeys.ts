@@ -18,7 +18,7 @@ import {
 } from "#schema/Errors.ts"
 import type { EnvironmentId } from "#schema/Ids.ts"
 import type { EnvironmentKeypair, OpenedSealedValues, OpenSealedValues } from "#schema/SealedApi.ts"
-import type { EnvironmentQuery } from "#schema/SecretsApi.ts"
+import type { EnvironmentQuery } from "#schema/SecretRequests.ts"
 import { secretKeyPattern } from "#schema/Values.ts"
 import type { KeyContext } from "#schema/Vault.ts"
 import { Access } from "#src/access/Access.ts"

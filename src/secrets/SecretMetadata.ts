@@ -1,6 +1,6 @@
 /** What is known of a secret without opening it. */
 import type { SecretId } from "#schema/Ids.ts"
-import type { SecretRef } from "#schema/SecretsApi.ts"
+import type { SecretRef } from "#schema/SecretResponses.ts"
 import type { SecretKind } from "#schema/Values.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 

@@ -6,12 +6,11 @@ import { SecretNotFound } from "#schema/Errors.ts"
 import type { SecretId } from "#schema/Ids.ts"
 import type {
   DeletedSecretList,
-  EnvironmentQuery,
   ListSecretsResponse,
-  PagedQuery,
   SecretCompositionGraph,
   SecretVersionList
-} from "#schema/SecretsApi.ts"
+} from "#schema/SecretResponses.ts"
+import type { EnvironmentQuery, PagedQuery } from "#schema/SecretRequests.ts"
 import type { Access } from "#src/access/Access.ts"
 import type { Audit } from "#src/access/Audit.ts"
 import { isResolvable, type KeyGraph } from "./KeyGraph.ts"

@@ -7,16 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
-import type {
-  DiffQuery,
-  EnvironmentQuery,
-  InjectedSecrets,
-  PagedQuery,
-  SecretDiff,
-  SecretWithValue,
-  SecretWithValueList,
-  ValueQuery
-} from "#schema/SecretsApi.ts"
+import type { DiffQuery, EnvironmentQuery, PagedQuery, ValueQuery } from "#schema/SecretRequests.ts"
+import type { InjectedSecrets, SecretDiff, SecretWithValue, SecretWithValueList } from "#schema/SecretResponses.ts"
 import type { Representation } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"

@@ -3,16 +3,14 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { SecretAlreadyExists, SecretHasDependents, SecretNotFound, SecretVersionNotFound } from "#schema/Errors.ts"
 import type { SecretId } from "#schema/Ids.ts"
+import type { BulkCreateResult, BulkDeleteResult, DeleteSecretResult } from "#schema/SecretResponses.ts"
 import type {
-  BulkCreateResult,
-  BulkDeleteResult,
   CreateSecret,
   CreateSecretsBulk,
-  DeleteSecretResult,
   DeleteSecretsBulk,
   RollbackSecret,
   UpdateSecret
-} from "#schema/SecretsApi.ts"
+} from "#schema/SecretRequests.ts"
 import type { Disposition } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"

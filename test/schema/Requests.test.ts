@@ -14,7 +14,7 @@ import { CreateProject } from "#schema/ManageProjectsApi.ts"
 import { CreateMachineRule } from "#schema/MachineIdentityApi.ts"
 import { Examples } from "#schema/Operation.ts"
 import { OpenSealedValues } from "#schema/SealedApi.ts"
-import * as Secrets from "#schema/SecretsApi.ts"
+import * as Secrets from "#schema/SecretRequests.ts"
 
 const issuesOf = (schema: Schema.Schema.Any, input: unknown) =>
   // Every request schema is self-contained; `Schema.Any` only hides its types.

@@ -1,0 +1,205 @@
+/** Routes that read secrets, their metadata or their values. */
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as Schema from "effect/Schema"
+import { AnyCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { operation } from "./Operation.ts"
+import * as Example from "./SecretExamples.ts"
+import { DiffQuery, EnvironmentQuery, PagedQuery, SecretPath, ValueQuery } from "./SecretRequests.ts"
+import {
+  DeletedSecretList,
+  InjectedSecrets,
+  ListSecretsResponse,
+  SecretCompositionGraph,
+  SecretDiff,
+  SecretVersionList,
+  SecretWithValue,
+  SecretWithValueList
+} from "./SecretResponses.ts"
+import { EnvironmentMissing, MayNotRead } from "./SecretRouteErrors.ts"
+import { optional } from "./Strict.ts"
+import { answers } from "./Wire.ts"
+
+export const list = HttpApiEndpoint.get("list", "/secrets")
+  .setUrlParams(PagedQuery)
+  .addSuccess(answers(200, ListSecretsResponse))
+  .addError(EnvironmentMissing)
+  .addError(MayNotRead)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:read",
+      summary: "List secrets",
+      description: "Keys and metadata of an environment, never values.",
+      response: {
+        items: [{ ...Example.secret, references: ["DB_PASSWORD"], updatedBy: Example.user }],
+        ...Example.onePage
+      }
+    })
+  )
+
+export const listWithValues = HttpApiEndpoint.get("listWithValues", "/secrets/with-values")
+  .setUrlParams(PagedQuery)
+  .addSuccess(answers(200, SecretWithValueList))
+  .addError(EnvironmentMissing)
+  .addError(MayNotRead)
+  .addError(Errors.IntegrityFailure)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:read_values",
+      summary: "List secrets with their values",
+      description: "Decrypted values of an environment. Every call is recorded in the audit trail.",
+      response: {
+        items: [
+          {
+            ...Example.secret,
+            value: "postgres://app:correct horse battery staple@db.internal/app",
+            representation: "materialized"
+          }
+        ],
+        ...Example.onePage
+      }
+    })
+  )
+
+export const readValue = HttpApiEndpoint.get("readValue", "/secrets/value")
+  .setUrlParams(ValueQuery)
+  .addSuccess(answers(200, SecretWithValue))
+  .addError(EnvironmentMissing)
+  .addError(MayNotRead)
+  .addError(Errors.SecretNotFound)
+  .addError(Errors.IntegrityFailure)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:read_values",
+      summary: "Read one value",
+      description: "One decrypted value, at the moment it is needed. Every call is recorded in the audit trail.",
+      response: {
+        ...Example.secret,
+        value: "postgres://app:correct horse battery staple@db.internal/app",
+        representation: "materialized"
+      }
+    })
+  )
+
+export const inject = HttpApiEndpoint.get("inject", "/secrets/inject")
+  .setUrlParams(PagedQuery)
+  .setHeaders(Schema.Struct({ "if-none-match": optional(Schema.String) }))
+  .addSuccess(answers(200, InjectedSecrets))
+  .addError(EnvironmentMissing)
+  .addError(MayNotRead)
+  .addError(Errors.IntegrityFailure)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:run",
+      summary: "Resolve an environment for injection",
+      description:
+        "The fully resolved set of keys and values, composed secrets expanded. Without page and pageSize it holds everything. With If-None-Match and nothing changed: 304 without a body, which reads no value.",
+      response: {
+        projectId: Example.projectId,
+        environment: "development",
+        representation: "materialized",
+        values: {
+          DATABASE_URL: "postgres://app:correct horse battery staple@db.internal/app",
+          DB_PASSWORD: "correct horse battery staple"
+        },
+        page: 1,
+        pageSize: 2,
+        total: 2,
+        hasMore: false,
+        revision: 7
+      }
+    })
+  )
+
+export const diff = HttpApiEndpoint.get("diff", "/secrets/diff")
+  .setUrlParams(DiffQuery)
+  .addSuccess(answers(200, SecretDiff))
+  .addError(EnvironmentMissing)
+  .addError(MayNotRead)
+  .addError(Errors.IntegrityFailure)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:read",
+      summary: "Compare two environments",
+      description:
+        "Keys added, removed or changed from the source to the target environment. Values are compared inside the server; none leaves it. At most 30 calls per minute.",
+      response: {
+        projectId: Example.projectId,
+        sourceEnv: "development",
+        targetEnv: "production",
+        added: [{ key: "SENTRY_DSN" }],
+        removed: [],
+        changed: [{ key: "DATABASE_URL" }]
+      }
+    })
+  )
+
+export const composition = HttpApiEndpoint.get("composition", "/secrets/composition")
+  .setUrlParams(EnvironmentQuery)
+  .addSuccess(answers(200, SecretCompositionGraph))
+  .addError(EnvironmentMissing)
+  .addError(MayNotRead)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:read",
+      summary: "Show which secrets use which",
+      description: "The composition graph of an environment, without values.",
+      response: {
+        projectId: Example.projectId,
+        environment: "development",
+        nodes: [
+          { id: Example.secretId, key: "DATABASE_URL", kind: "template" },
+          { id: "01980a5f-02d4-7e61-8c3b-1d9e5f7a2b45", key: "DB_PASSWORD", kind: "literal" }
+        ],
+        edges: [{ from: "DATABASE_URL", to: "DB_PASSWORD" }]
+      }
+    })
+  )
+
+export const versions = HttpApiEndpoint.get("versions", "/secrets/:secretId/versions")
+  .setPath(SecretPath)
+  .addSuccess(answers(200, SecretVersionList))
+  .addError(Errors.SecretNotFound)
+  .addError(MayNotRead)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:read",
+      summary: "List the versions of a secret",
+      description: "History without values, newest first, also of a deleted secret.",
+      response: {
+        items: [
+          {
+            version: 1,
+            kind: "template",
+            createdAt: "2026-11-21T08:00:00.000Z",
+            createdBy: Example.user,
+            deleted: false
+          }
+        ]
+      }
+    })
+  )
+
+export const listDeleted = HttpApiEndpoint.get("listDeleted", "/secrets/deleted")
+  .setUrlParams(EnvironmentQuery)
+  .addSuccess(answers(200, DeletedSecretList))
+  .addError(EnvironmentMissing)
+  .addError(MayNotRead)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:read",
+      summary: "List deleted secrets",
+      description: "Deleted secrets that can still be restored, without values.",
+      response: {
+        items: [{ ...Example.secret, deletedAt: "2026-11-21T09:00:00.000Z", purgeAt: "2026-12-21T09:00:00.000Z" }]
+      }
+    })
+  )

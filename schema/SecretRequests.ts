@@ -1,0 +1,155 @@
+/** Bodies, queries, paths and headers of the secret routes. A body or query with an unknown member is refused. */
+import * as Schema from "effect/Schema"
+import { ProjectId, SecretId } from "./Ids.ts"
+import { optional, strict } from "./Strict.ts"
+import {
+  boundedList,
+  Disposition,
+  EnvironmentSlug,
+  ExpectedVersion,
+  IdempotencyKey,
+  Page,
+  PageSize,
+  Representation,
+  SecretKey,
+  SecretKind,
+  SecretText,
+  VersionNumber
+} from "./Values.ts"
+
+interface TextMembers {
+  readonly kind?: SecretKind
+  readonly value?: unknown
+  readonly source?: unknown
+}
+
+/** What kind, value and source may say together, as far as the shape goes (decisions 4 "Kind"). */
+const conflict = (body: TextMembers): Schema.FilterIssue | undefined => {
+  if (body.value !== undefined && body.source !== undefined) {
+    return { path: ["source"], message: "must not be given together with value" }
+  }
+  if (body.kind === "literal" && body.source !== undefined) {
+    return { path: ["source"], message: "must not be given when kind is literal" }
+  }
+  return undefined
+}
+
+export const CreateSecret = strict(
+  Schema.Struct({
+    projectId: ProjectId,
+    environment: EnvironmentSlug,
+    key: SecretKey,
+    kind: optional(SecretKind),
+    value: optional(SecretText),
+    source: optional(SecretText),
+    expectedVersion: optional(ExpectedVersion)
+  }).pipe(Schema.filter(conflict, { jsonSchema: {} }))
+).annotations({
+  identifier: "CreateSecret",
+  description:
+    "Secret as written. An explicit kind wins; without it, source makes a template, and so does a value that holds ${KEY} or $${. Neither value nor source: an empty literal."
+})
+export type CreateSecret = typeof CreateSecret.Type
+
+export const UpdateSecret = strict(
+  Schema.Struct({
+    kind: optional(SecretKind),
+    value: optional(SecretText),
+    source: optional(SecretText),
+    expectedVersion: optional(ExpectedVersion)
+  }).pipe(
+    Schema.filter(
+      (body) =>
+        body.kind === undefined && body.value === undefined && body.source === undefined
+          ? { path: ["value"], message: "must be given when there is neither kind nor source" }
+          : conflict(body),
+      { jsonSchema: {} }
+    )
+  )
+).annotations({
+  identifier: "UpdateSecret",
+  description: "At least one of kind, value and source. kind alone reinterprets the stored text."
+})
+export type UpdateSecret = typeof UpdateSecret.Type
+
+export const BulkEntry = strict(Schema.Struct({ key: SecretKey, value: SecretText })).annotations({
+  identifier: "BulkEntry"
+})
+
+const repeated = (values: ReadonlyArray<string>): number => {
+  const seen = new Set<string>()
+  return values.findIndex((value) => seen.size === seen.add(value).size)
+}
+
+export const CreateSecretsBulk = strict(
+  Schema.Struct({
+    projectId: ProjectId,
+    environment: EnvironmentSlug,
+    secrets: boundedList(BulkEntry, 1, 100).pipe(
+      Schema.filter(
+        (entries): Schema.FilterOutput => {
+          const at = repeated(entries.map((entry) => entry.key))
+          return at < 0 ? undefined : { path: [at, "key"], message: "must not repeat an earlier key" }
+        },
+        { jsonSchema: {} }
+      )
+    )
+  })
+).annotations({ identifier: "CreateSecretsBulk" })
+export type CreateSecretsBulk = typeof CreateSecretsBulk.Type
+
+export const DeleteSecretsBulk = strict(
+  Schema.Struct({
+    ids: boundedList(SecretId, 1, 100).pipe(
+      Schema.filter(
+        (ids): Schema.FilterOutput => {
+          const at = repeated(ids)
+          return at < 0 ? undefined : { path: [at], message: "must not repeat an earlier id" }
+        },
+        { jsonSchema: {} }
+      )
+    ),
+    projectId: ProjectId,
+    environment: EnvironmentSlug
+  })
+).annotations({ identifier: "DeleteSecretsBulk" })
+export type DeleteSecretsBulk = typeof DeleteSecretsBulk.Type
+
+export const RollbackSecret = strict(
+  Schema.Struct({ version: VersionNumber, expectedVersion: optional(ExpectedVersion) })
+).annotations({ identifier: "RollbackSecret" })
+export type RollbackSecret = typeof RollbackSecret.Type
+
+export const EnvironmentQuery = strict(Schema.Struct({ projectId: ProjectId, environment: EnvironmentSlug }))
+export type EnvironmentQuery = typeof EnvironmentQuery.Type
+
+export const PagedQuery = strict(
+  Schema.Struct({
+    projectId: ProjectId,
+    environment: EnvironmentSlug,
+    page: optional(Page),
+    pageSize: optional(PageSize),
+    representation: optional(Representation)
+  })
+)
+export type PagedQuery = typeof PagedQuery.Type
+
+export const ValueQuery = strict(
+  Schema.Struct({
+    projectId: ProjectId,
+    environment: EnvironmentSlug,
+    key: SecretKey,
+    representation: optional(Representation)
+  })
+)
+export type ValueQuery = typeof ValueQuery.Type
+
+export const DiffQuery = strict(
+  Schema.Struct({ projectId: ProjectId, sourceEnv: EnvironmentSlug, targetEnv: EnvironmentSlug })
+)
+export type DiffQuery = typeof DiffQuery.Type
+
+export const DeleteQuery = strict(Schema.Struct({ disposition: optional(Disposition) }))
+
+export const IdempotencyHeaders = Schema.Struct({ "idempotency-key": optional(IdempotencyKey) })
+export const SecretPath = Schema.Struct({ secretId: SecretId })

@@ -1,0 +1,23 @@
+/** Errors that several secret routes share. */
+import * as Schema from "effect/Schema"
+import * as Errors from "./Errors.ts"
+
+export const EnvironmentMissing = Schema.Union(Errors.ProjectNotFound, Errors.EnvironmentNotFound)
+export const MayNotRead = Schema.Union(Errors.Forbidden, Errors.ScopeMissing)
+export const MayNotWrite = Schema.Union(
+  Errors.Forbidden,
+  Errors.ScopeMissing,
+  Errors.ApiTokenReadOnly,
+  Errors.ApiTokenNotScopedToProtectedEnvironment
+)
+/** What the template rules and the sizes of the environment can say to any write (decisions 4 "Templates", "Limits"). */
+export const BreaksTheEnvironment = Schema.Union(
+  Errors.TemplateInvalid,
+  Errors.TemplateReferenceMissing,
+  Errors.TemplateTooDeep,
+  Errors.ValueTooLarge,
+  Errors.TemplateCycle,
+  Errors.PlanLimitReached,
+  Errors.IntegrityFailure
+)
+export const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)

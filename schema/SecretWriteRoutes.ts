@@ -1,0 +1,173 @@
+/** Routes that create, change, delete and restore secrets. */
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import { AnyCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { operation } from "./Operation.ts"
+import * as Example from "./SecretExamples.ts"
+import {
+  CreateSecret,
+  CreateSecretsBulk,
+  DeleteQuery,
+  DeleteSecretsBulk,
+  IdempotencyHeaders,
+  RollbackSecret,
+  SecretPath,
+  UpdateSecret
+} from "./SecretRequests.ts"
+import { BulkCreateResult, BulkDeleteResult, DeleteSecretResult, SecretRef } from "./SecretResponses.ts"
+import { BadBody, BreaksTheEnvironment, EnvironmentMissing, MayNotWrite } from "./SecretRouteErrors.ts"
+import { answers } from "./Wire.ts"
+
+export const create = HttpApiEndpoint.post("create", "/secrets")
+  .setPayload(CreateSecret)
+  .setHeaders(IdempotencyHeaders)
+  .addSuccess(answers(201, SecretRef))
+  .addError(EnvironmentMissing)
+  .addError(MayNotWrite)
+  .addError(BreaksTheEnvironment)
+  .addError(Errors.SecretAlreadyExists)
+  .addError(Errors.SecretVersionConflict)
+  .addError(Errors.IdempotencyKeyReused)
+  .addError(BadBody)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:write",
+      summary: "Create a secret",
+      description: "Fails rather than overwrites when the key already exists.",
+      request: {
+        projectId: Example.projectId,
+        environment: "development",
+        key: "DATABASE_URL",
+        source: "postgres://app:${DB_PASSWORD}@db.internal/app"
+      },
+      response: Example.secret
+    })
+  )
+
+export const createBulk = HttpApiEndpoint.post("createBulk", "/secrets/bulk")
+  .setPayload(CreateSecretsBulk)
+  .setHeaders(IdempotencyHeaders)
+  .addSuccess(answers(201, BulkCreateResult))
+  .addError(EnvironmentMissing)
+  .addError(MayNotWrite)
+  .addError(BreaksTheEnvironment)
+  .addError(Errors.IdempotencyKeyReused)
+  .addError(BadBody)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:write",
+      summary: "Create or update many secrets",
+      description: "Creates or updates 1 to 100 secrets in a single transaction: all or none.",
+      request: {
+        projectId: Example.projectId,
+        environment: "development",
+        secrets: [
+          { key: "DB_PASSWORD", value: "correct horse battery staple" },
+          { key: "DATABASE_URL", value: "postgres://app:${DB_PASSWORD}@db.internal/app" }
+        ]
+      },
+      response: { created: 1, updated: 0, unchanged: 0, items: [{ ...Example.secret, outcome: "created" }] }
+    })
+  )
+
+export const remove = HttpApiEndpoint.del("remove", "/secrets/:secretId")
+  .setPath(SecretPath)
+  .setUrlParams(DeleteQuery)
+  .addSuccess(answers(200, DeleteSecretResult))
+  .addError(Errors.SecretNotFound)
+  .addError(MayNotWrite)
+  .addError(Errors.SecretHasDependents)
+  .addError(Errors.PlanLimitReached)
+  .addError(Errors.IntegrityFailure)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:write",
+      summary: "Delete a secret",
+      description:
+        "A secret that others refer to is deleted only with a disposition: flatten keeps the current text of the others, cascade deletes them too. One transaction.",
+      response: { id: Example.secretId, key: "DB_PASSWORD", deleted: true, flattened: ["DATABASE_URL"], cascaded: [] }
+    })
+  )
+
+export const deleteBulk = HttpApiEndpoint.post("deleteBulk", "/secrets/delete-bulk")
+  .setPayload(DeleteSecretsBulk)
+  .setHeaders(IdempotencyHeaders)
+  .addSuccess(answers(201, BulkDeleteResult))
+  .addError(EnvironmentMissing)
+  .addError(MayNotWrite)
+  .addError(Errors.SecretNotFound)
+  .addError(Errors.SecretHasDependents)
+  .addError(Errors.IntegrityFailure)
+  .addError(Errors.IdempotencyKeyReused)
+  .addError(BadBody)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:write",
+      summary: "Delete many secrets",
+      description: "Deletes 1 to 100 secrets of one environment in a single transaction: all or none.",
+      request: { ids: [Example.secretId], projectId: Example.projectId, environment: "development" },
+      response: { deleted: 1, ids: [Example.secretId] }
+    })
+  )
+
+export const update = HttpApiEndpoint.patch("update", "/secrets/:secretId")
+  .setPath(SecretPath)
+  .setPayload(UpdateSecret)
+  .addSuccess(answers(200, SecretRef))
+  .addError(Errors.SecretNotFound)
+  .addError(MayNotWrite)
+  .addError(BreaksTheEnvironment)
+  .addError(Errors.SecretVersionConflict)
+  .addError(BadBody)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:write",
+      summary: "Update a secret",
+      description: "Writes a new version; an equal value of equal kind makes none.",
+      request: { value: "a better password", expectedVersion: 1 },
+      response: { ...Example.secret, key: "DB_PASSWORD", kind: "literal", version: 2 }
+    })
+  )
+
+export const rollback = HttpApiEndpoint.post("rollback", "/secrets/:secretId/rollback")
+  .setPath(SecretPath)
+  .setPayload(RollbackSecret)
+  .addSuccess(answers(200, SecretRef))
+  .addError(Errors.SecretNotFound)
+  .addError(Errors.SecretVersionNotFound)
+  .addError(MayNotWrite)
+  .addError(BreaksTheEnvironment)
+  .addError(Errors.SecretVersionConflict)
+  .addError(BadBody)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:write",
+      summary: "Roll a secret back",
+      description: "Writes the text of an earlier version as a new version, or keeps the current one when equal.",
+      request: { version: 1 },
+      response: { ...Example.secret, version: 3 }
+    })
+  )
+
+export const restore = HttpApiEndpoint.post("restore", "/secrets/:secretId/restore")
+  .setPath(SecretPath)
+  .addSuccess(answers(200, SecretRef))
+  .addError(Errors.SecretNotFound)
+  .addError(MayNotWrite)
+  .addError(BreaksTheEnvironment)
+  .addError(Errors.SecretAlreadyExists)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:write",
+      summary: "Restore a deleted secret",
+      description: "Brings a deleted secret back at its version, up to 30 days after it was deleted.",
+      response: Example.secret
+    })
+  )
