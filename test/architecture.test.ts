@@ -153,11 +153,7 @@ describe("imports", () => {
     const doors = source.filter(({ file }) => /^src\/(?:http|mcp|dashboard)\//.test(file))
     assert.isAbove(doors.length, 80)
     const wrong = doors.filter(({ ours }) => ours.includes("src/access/Access.ts")).map(({ file }) => file)
-    // The last one: `delete_secret` and `whoami` are still to be moved into their use cases.
-    assert.deepStrictEqual(
-      wrong.filter((file) => file !== "src/mcp/Tools.ts"),
-      []
-    )
+    assert.deepStrictEqual(wrong, [])
   })
 
   // `constructor` and `__proto__` are inputs: on an object they find something, in a Map they do not.
