@@ -1,4 +1,4 @@
-/** Answers of the secret routes (decisions 4 "Response bodies"). */
+/** Response bodies of the secret routes (decisions 4 "Response bodies"). */
 import * as Schema from "effect/Schema"
 import { ProjectIdOut, SecretIdOut } from "./Ids.ts"
 import { Timestamp } from "./Values.ts"

@@ -10,7 +10,7 @@ export const MayNotWrite = Schema.Union(
   Errors.ApiTokenReadOnly,
   Errors.ApiTokenNotScopedToProtectedEnvironment
 )
-/** What the template rules and the sizes of the environment can say to any write (decisions 4 "Templates", "Limits"). */
+/** A write breaks a template rule or a size limit of the environment (decisions 4 "Templates", "Limits"). */
 export const BreaksTheEnvironment = Schema.Union(
   Errors.TemplateInvalid,
   Errors.TemplateReferenceMissing,

@@ -1,6 +1,4 @@
-/**
- * The secret routes of interface 4, then the additions of decisions 4. The OpenAPI document lists them in this order.
- */
+/** The secret routes of interface 4, then the additions of decisions 4, in the order of the OpenAPI document. */
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Reads from "./SecretReadRoutes.ts"

@@ -1,4 +1,4 @@
-/** Where the value of a secret comes from, when a tool writes it: made or moved inside the server, or given. */
+/** The source of a value that a tool writes: the server generates, copies or composes the value, or the input holds it. */
 import * as Schema from "effect/Schema"
 import { integer } from "./McpToolParts.ts"
 import { optional } from "./Strict.ts"
@@ -28,7 +28,7 @@ export const CopyFrom = Schema.Struct({ environment: EnvironmentSlug, key: Secre
 })
 export type CopyFrom = typeof CopyFrom.Type
 
-/** Members of an input, of which exactly one is given. */
+/** Members of an input. Exactly one of them must be present. */
 export const valueSourceFields = {
   generate: optional(Generate),
   copyFrom: optional(CopyFrom),
@@ -50,14 +50,14 @@ export const valueSourceFields = {
 }
 const sources = ["generate", "copyFrom", "template", "value"] as const
 
-/** Where a value comes from: exactly one member. */
-export interface ValueSource {
+/** The decoded members. Exactly one is present, as `exactlyOneSource` checks. */
+export interface ValueSourceInput {
   readonly generate?: Generate
   readonly copyFrom?: CopyFrom
   readonly template?: { readonly source: SecretText }
   readonly value?: SecretText
 }
-export const exactlyOneSource = (given: ValueSource): Schema.FilterIssue | undefined => {
+export const exactlyOneSource = (given: ValueSourceInput): Schema.FilterIssue | undefined => {
   const [first, second] = sources.filter((name) => given[name] !== undefined)
   if (first === undefined) return { path: ["generate"], message: "must be given, or one of copyFrom, template, value" }
   return second === undefined

@@ -1,7 +1,7 @@
 /**
- * How the secrets of one environment build on each other (decisions 4): checks, expansion, dependents, flatten. Pure, over
- * plaintext in memory. Nothing recurses, and every size is known before anything is joined, so no input can make it slow
- * or large (security V8).
+ * Composition of the secrets of one environment (decisions 4): checks, expansion, dependents, flattening. All functions are
+ * pure and work on plaintext in memory. No function recurses, and sizes are computed before texts are joined, so no input
+ * makes a call slow or its result large (security V8).
  */
 import type { SecretKind } from "#schema/Values.ts"
 import type { TemplateInvalid } from "#schema/Errors.ts"
@@ -28,38 +28,38 @@ export type Changes = ReadonlyMap<string, Entry | null>
 
 export type Problem = TemplateReferenceMissing | TemplateCycle | TemplateTooDeep | ValueTooLarge | PlanLimitReached
 
-/** References on one path, from a template to the text at its end. */
+/** The most references that a path from a template down to a literal may have. */
 export const maxDepth = 10
 
-/** UTF-8 bytes of all values of an environment, as written and as expanded. */
+/** The most UTF-8 bytes that all values of an environment may have together, both as written and as expanded. */
 export const maxEnvironmentBytes = 16 * 1024 * 1024
 
 export const literal = (text: string): Entry => ({ kind: "literal", text })
 
-/** An entry from stored or submitted text. */
+/** Makes an entry from stored or submitted text. */
 export const entry = (kind: SecretKind, text: string, field?: string): Either.Either<Entry, TemplateInvalid> =>
   kind === "literal"
     ? Either.right(literal(text))
     : Either.map(Template.parse(text, field), (parts): Entry => ({ kind: "template", parts }))
 
-/** The text of an entry as it was written. */
+/** Returns the text of an entry as it was written. */
 export const sourceOf = (entry: Entry): string => (entry.kind === "literal" ? entry.text : Template.print(entry.parts))
 
-/** The keys an entry uses, each once, in the order of first use. */
+/** Returns the keys that an entry refers to, each once, in the order of first use. */
 export const referencesOf = (entry: Entry): ReadonlyArray<string> =>
   entry.kind === "literal" ? [] : Template.references(entry.parts)
 
 const sorted = (keys: Iterable<string>): Array<string> => [...keys].sort()
 
 interface Walk {
-  /** Every key reached; what a template uses stands before it (unless there is a cycle). */
+  /** All keys that the walk reached. Unless there is a cycle, a key comes after all keys that its template uses. */
   readonly order: ReadonlyArray<string>
   readonly uses: ReadonlyMap<string, ReadonlyArray<string>>
   readonly missing: ReadonlySet<string>
   readonly cycle: ReadonlyArray<string> | undefined
 }
 
-/** Depth-first from the roots, with the path on the heap. */
+/** Walks depth-first from the roots. The path is an array, so a deep environment cannot overflow the call stack. */
 const walk = (state: State, roots: Iterable<string>): Walk => {
   const order: Array<string> = []
   const uses = new Map<string, ReadonlyArray<string>>()
@@ -107,7 +107,7 @@ const startingAtSmallest = (cycle: ReadonlyArray<string>): ReadonlyArray<string>
   return [...cycle.slice(smallest), ...cycle.slice(0, smallest)]
 }
 
-/** Per key: the most references on a path down from it. */
+/** Returns, for each key, the most references on a path that starts at it. */
 const depthsDown = ({ order, uses }: Walk): ReadonlyMap<string, number> => {
   const depths = new Map<string, number>()
   for (const key of order) {
@@ -118,7 +118,7 @@ const depthsDown = ({ order, uses }: Walk): ReadonlyMap<string, number> => {
   return depths
 }
 
-/** Per key: the most references on a path that leads to it. */
+/** Returns, for each key, the most references on a path that ends at it. */
 const depthsUp = ({ order, uses }: Walk): ReadonlyMap<string, number> => {
   const depths = new Map<string, number>()
   for (let i = order.length - 1; i >= 0; i--) {
@@ -155,7 +155,7 @@ const sizeOfTemplate = (parts: Template.Parts, sizeOf: (key: string) => Size): S
   return { points, bytes, written }
 }
 
-/** Sizes bottom-up, one look at each part. */
+/** Computes sizes bottom-up and reads each part once. */
 const sizesOf = (state: State, order: ReadonlyArray<string>): ReadonlyMap<string, Size> => {
   const sizes = new Map<string, Size>()
   const sizeOf = (key: string) => sizes.get(key) ?? nothing
@@ -167,7 +167,7 @@ const sizesOf = (state: State, order: ReadonlyArray<string>): ReadonlyMap<string
   return sizes
 }
 
-/** Names the request member that a problem belongs to: the first of these keys that takes part in it. */
+/** Returns the request member for an error: the member of the first changed key that takes part in the problem. */
 type FieldFor = (takesPart: (key: string) => boolean) => { readonly field?: string }
 
 const noField: FieldFor = () => ({})
@@ -202,8 +202,9 @@ const problemOf = (state: State, found: Walk, fieldFor: FieldFor, besides = 0): 
 }
 
 /**
- * The first problem of an environment: missing references (all of them, sorted), then a cycle (its keys in order, from the
- * smallest on), then a path of more than 10 references, then a value of more than 65,536 code points, then more than 16 MiB.
+ * Returns the first problem of an environment. The order is: missing references (all of them, sorted), a cycle (its keys in
+ * order, starting at the smallest), a path of more than 10 references, a value of more than 65,536 code points, more than
+ * 16 MiB in total.
  */
 export const check = (state: State): Either.Either<void, Problem> => {
   const problem = problemOf(state, walk(state, sorted(state.keys())), noField)
@@ -220,9 +221,9 @@ export const apply = (state: State, changes: Changes): State => {
 }
 
 /**
- * `check` of the state after all changes. `fieldOf` maps a changed key to its request member: the error names the first
- * changed key, in the order of the request, that takes part in the problem. `besides`: bytes of literals that no template
- * uses and that the state therefore leaves out; they count for the size of the environment only.
+ * Checks the state after all changes, like `check`. `fieldOf` maps a changed key to its request member: the error names the
+ * first changed key, in the order of the request, that takes part in the problem. `besides` is the number of bytes of
+ * literals that no template uses: the state leaves them out, and they count only towards the size of the environment.
  */
 export const checkAfter = (
   state: State,
@@ -257,17 +258,17 @@ const resolveFrom = (state: State, roots: Iterable<string>): Either.Either<Reado
   return Either.right(values)
 }
 
-/** The expanded value of every key, sorted by key in byte order. */
+/** Returns the expanded value of every key, sorted by key in byte order. */
 export const resolve = (state: State): Either.Either<ReadonlyMap<string, string>, Problem> => {
   const keys = sorted(state.keys())
   return Either.map(resolveFrom(state, keys), (values) => new Map(keys.map((key) => [key, values.get(key) ?? ""])))
 }
 
-/** The expanded value of one key; looks only at what the key builds on. A key that is not there is a missing reference. */
+/** Returns the expanded value of one key; reads only the keys that it depends on. An absent key is a missing reference. */
 export const resolveOne = (state: State, key: string): Either.Either<string, Problem> =>
   Either.map(resolveFrom(state, [key]), (values) => values.get(key) ?? "")
 
-/** Keys outside `keys` whose templates use one of `keys` directly, sorted. */
+/** Returns the keys outside `keys` whose templates use one of `keys` directly, sorted. */
 export const dependentsOfAll = (state: State, keys: ReadonlySet<string>): ReadonlyArray<string> => {
   const found: Array<string> = []
   for (const [key, one] of state) {
@@ -278,10 +279,10 @@ export const dependentsOfAll = (state: State, keys: ReadonlySet<string>): Readon
   return found.sort()
 }
 
-/** Keys whose templates use `key` directly, sorted. */
+/** Returns the keys whose templates use `key` directly, sorted. */
 export const dependents = (state: State, key: string): ReadonlyArray<string> => dependentsOfAll(state, new Set([key]))
 
-/** Keys whose templates use `key`, directly or through others, sorted; without `key` itself. */
+/** Returns the keys whose templates use `key`, directly or through others, sorted and without `key` itself. */
 export const transitiveDependents = (state: State, key: string): ReadonlyArray<string> => {
   const usedBy = new Map<string, Array<string>>()
   for (const [user, one] of state) {
@@ -292,29 +293,30 @@ export const transitiveDependents = (state: State, key: string): ReadonlyArray<s
     }
   }
   const found = new Set([key])
-  // A Set hands out members added while it is iterated.
+  // The iteration of a Set also visits members that are added during the iteration.
   for (const used of found) for (const user of usedBy.get(used) ?? []) found.add(user)
   found.delete(key)
   return sorted(found)
 }
 
-export interface Rewritten {
+/** A secret that gets a new text because a key that it uses is deleted. */
+export interface Rewrite {
   readonly key: string
   readonly kind: SecretKind
-  /** Text of a literal, source of a template. */
+  /** The text of a literal or the source of a template. */
   readonly text: string
 }
 
 /**
- * The direct dependents of `key` as they must be rewritten before it is deleted, sorted: every value stays what it was.
- * A dependent keeps its other references, except one that the language cannot write (`Template.inline`) and except when
- * its escaped source would pass the length limit: then it becomes a literal of its expanded text, which always fits.
+ * Returns the rewrites of the direct dependents of `key`, sorted, that keep every expanded value the same when `key` is
+ * deleted. A dependent keeps its other references, except a reference that the language cannot write (`Template.inline`).
+ * A dependent whose escaped source would exceed the length limit becomes a literal of its expanded text, which always fits.
  */
-export const flatten = (state: State, key: string): Either.Either<ReadonlyArray<Rewritten>, Problem> => {
+export const flatten = (state: State, key: string): Either.Either<ReadonlyArray<Rewrite>, Problem> => {
   const users = dependents(state, key)
   return Either.map(resolveFrom(state, users), (values) => {
     const valueOf = (used: string) => values.get(used) ?? ""
-    return users.flatMap((user): ReadonlyArray<Rewritten> => {
+    return users.flatMap((user): ReadonlyArray<Rewrite> => {
       const one = state.get(user)
       if (one === undefined || one.kind === "literal") return []
       const parts = Template.inline(one.parts, key, valueOf)

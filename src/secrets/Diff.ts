@@ -1,4 +1,4 @@
-/** What differs between two resolved environments: key names only, never a value nor anything derived from one. */
+/** The difference of two resolved environments. It holds key names only, never values or data made from values. */
 
 export interface Difference {
   readonly added: ReadonlyArray<{ readonly key: string }>
@@ -6,7 +6,7 @@ export interface Difference {
   readonly changed: ReadonlyArray<{ readonly key: string }>
 }
 
-/** `added` is in the target only, `removed` in the source only; each sorted by key in byte order. */
+/** `added` are keys that only the target has, `removed` keys that only the source has. The lists are sorted in byte order. */
 export const diff = (source: ReadonlyMap<string, string>, target: ReadonlyMap<string, string>): Difference => {
   const listed = (keys: ReadonlyArray<string>) => [...keys].sort().map((key) => ({ key }))
   const sourceKeys = [...source.keys()]

@@ -1,4 +1,7 @@
-/** `Idempotency-Key` (decisions 4): the same key and body within 24 h gives the stored answer; a parallel twin waits. */
+/**
+ * `Idempotency-Key` (decisions 4): a second request with the same key and body within 24 h gets the stored answer. When
+ * both arrive at once, one waits for the other.
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -14,18 +17,18 @@ import { days } from "#src/Days.ts"
 import * as Rows from "#src/Rows.ts"
 
 const kept = days(1)
-/** Rows of one statement: a purge never holds up the requests. */
+/** Rows of one statement: a purge must not make requests wait. */
 const purgeBatch = 2_000
 
 export interface Idempotent {
-  /** The header's value; undefined = the request is not idempotent. */
+  /** The value of the header; undefined when the request has none. */
   readonly key: string | undefined
   readonly route: string
-  /** What makes two requests the same, in a fixed order. Its fingerprint is keyed, so that the row tells nothing of values. */
+  /** What two equal requests have in common, in a fixed order. Its keyed fingerprint reveals nothing about values. */
   readonly request: ReadonlyArray<unknown>
 }
 
-/** Texts leave their `Redacted` for the fingerprint alone. */
+/** Texts leave their `Redacted` only for the fingerprint. */
 const encoded = (request: ReadonlyArray<unknown>): string => JSON.stringify(request.map(revealed))
 const revealed = (part: unknown): unknown =>
   Redacted.isRedacted(part) ? Redacted.value(part) : Array.isArray(part) ? part.map(revealed) : part
@@ -54,7 +57,7 @@ const fingerprint = Effect.fnUntraced(function* (
       ? dataKeys.active(permit.target)
       : dataKeys.byId(permit.target, [keyId]).pipe(
           Effect.map((keys) => keys.get(keyId)),
-          // Another environment's key: the same idempotency key was used there, for another request then.
+          // The data key belongs to another environment: the idempotency key was used there, for another request.
           Effect.catchTag("INTEGRITY_FAILURE", () => Effect.succeed(undefined))
         )
   )
@@ -63,13 +66,13 @@ const fingerprint = Effect.fnUntraced(function* (
   return Buffer.concat([id, Envelope.mac(key.key, "idempotent request", Buffer.from(encoded(request)))])
 })
 
-/** The mac names the data key it was made under, so that a rotation within the 24 h changes nothing. */
+/** The MAC starts with the id of its data key, so that it can be checked after a rotation within the 24 h. */
 const keyIdOf = (mac: Uint8Array): string => {
   const hex = Buffer.from(mac.subarray(0, mac.length - macLength)).toString("hex")
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
 }
 
-/** The answer that was stored for the same request; undefined when this is its first time. */
+/** Returns the stored answer of the same request; undefined when there is none. */
 const storedAnswer = Effect.fnUntraced(function* (
   needs: Needs,
   permit: EnvironmentPermit<"secrets:write">,
@@ -91,8 +94,8 @@ const storedAnswer = Effect.fnUntraced(function* (
 })
 
 /**
- * Runs `effect` once for a key, inside the transaction that stores its answer. `effect` must only write through the
- * database: a second run with the same key gives the stored answer and leaves no trace.
+ * Runs `effect` once for a key, inside the transaction that stores its answer. `effect` must write only to the database: a
+ * second call with the same key returns the stored answer and writes nothing.
  */
 const once = <A, E, R>(
   needs: Needs,
@@ -105,7 +108,7 @@ const once = <A, E, R>(
   const work = Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const stored = yield* storedAnswer(needs, permit, idempotent, now)
-    // The route is part of the row's key, and with it the type of its answer.
+    // The route is part of the key of the row, and a route has one type of answer.
     if (stored !== undefined) return JSON.parse(stored) as A
     const answer = yield* effect
     const mac = yield* fingerprint(needs, permit, request)
@@ -122,7 +125,7 @@ const once = <A, E, R>(
   })
 }
 
-/** Removes what has expired; called by the schedule of `Maintenance`. */
+/** Removes expired rows; the schedule of `Maintenance` calls it. */
 const purge = ({ sql }: Needs) =>
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis

@@ -1,5 +1,7 @@
-/** Purges what nobody can reach any more (decisions 4: secrets 30 days after they or their environment were
- * deleted, idempotency keys after 24 h). */
+/**
+ * Purges rows that no request can reach any more (decisions 4: secrets 30 days after they or their environment were
+ * deleted, idempotency keys after 24 h).
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
 import * as Arr from "effect/Array"
@@ -11,10 +13,10 @@ import * as Housekeeping from "#src/Housekeeping.ts"
 import { Idempotency } from "./Idempotency.ts"
 import { purgeDelay } from "./SecretRows.ts"
 
-/** Rows of one turn: a purge never holds up the requests. */
+/** Rows of one transaction: a purge must not make requests wait. */
 const batch = 500
 
-interface Purged {
+interface PurgedRow {
   readonly key: string
   readonly environmentId: EnvironmentId
   readonly environment: string
@@ -28,10 +30,10 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
     const audit = yield* Audit
     const idempotency = yield* Idempotency
 
-    /** One turn: removes the secrets that `due` selects, with all versions, and records which. Answers how many. */
+    /** Removes the secrets that `due` selects with all their versions, batch by batch, and records their keys. */
     const remove = (due: (now: number) => Statement.Fragment) =>
       Effect.gen(function* () {
-        const purged = yield* sql<Purged>`
+        const purged = yield* sql<PurgedRow>`
           DELETE FROM secrets s USING environments e
           WHERE e.id = s.environment_id AND s.id IN (${due(yield* Clock.currentTimeMillis)})
           RETURNING s.key, s.environment_id, e.slug AS environment, e.project_id, e.team_id`
@@ -56,7 +58,7 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
         SELECT id FROM secrets WHERE deleted_at IS NOT NULL AND purge_at <= ${new Date(now)}
         ORDER BY purge_at LIMIT ${batch} FOR UPDATE SKIP LOCKED`
     )
-    /** What stood in an environment when it was deleted, by itself or with its project. */
+    /** Secrets whose environment was deleted, by itself or with its project. */
     const deletedEnvironments = remove(
       (now) => sql`
         SELECT s.id FROM secrets s JOIN environments e ON e.id = s.environment_id
@@ -64,7 +66,7 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
         LIMIT ${batch} FOR UPDATE OF s SKIP LOCKED`
     )
 
-    /** The keys of those environments, once they hold no secret: what a backup still has of them stays sealed. */
+    /** Removes the keys of deleted environments that have no secrets left, so that copies of their secrets in a backup stay sealed. */
     const keysOfDeleted = Effect.gen(function* () {
       const before = new Date((yield* Clock.currentTimeMillis) - purgeDelay)
       const emptied = yield* sql<{ readonly id: EnvironmentId }>`

@@ -1,6 +1,6 @@
 /**
- * Answers that hold values, kept per process as sealed bytes by (environment, revision, what was asked): a hit costs one
- * AEAD open and no query (architecture 4). Plaintext lives only for the time of one request.
+ * A cache, per process, of answers that hold values. It keeps sealed bytes by environment, revision and question: a hit
+ * costs one AEAD open and no query (architecture 4). Plaintext exists only while a request is served.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -10,14 +10,14 @@ import * as Option from "effect/Option"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 
-/** An answer as it was built: its value, and the names of the keys whose secrets it holds. */
+/** The result of a build: the value, and the keys of the secrets that it holds. */
 export interface Built<A> {
   readonly revision: number
   readonly keys: ReadonlyArray<string>
   readonly value: A
 }
 
-/** The same, ready for both borders: `http/` sends the bytes, everyone inside the process takes the value. */
+/** What `get` returns: `http/` sends the bytes, callers inside the process take the value. */
 export interface Answer<A> {
   readonly revision: number
   readonly keys: ReadonlyArray<string>
@@ -42,9 +42,9 @@ const encoded = <A>({ keys, revision, value }: Built<A>): Answer<A> => ({
   value: () => value
 })
 
-/** Sealed bytes of all snapshots together; the least recently used go first. */
+/** The most sealed bytes of all snapshots together. Above it, the least recently used are dropped. */
 const capacity = 64 * 1024 * 1024
-/** As long as a data key is held (security 3.1): a snapshot must not outlive what could decrypt its rows. */
+/** The time that a data key is kept in memory (security 3.1): a snapshot must not outlive the key of its rows. */
 const timeToLive = 300_000
 
 export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", {
@@ -74,7 +74,7 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
       }
       snapshots.delete(key)
       snapshots.set(key, entry)
-      // The bytes are what `encoded` made of an A: `key` names the question, and with it the type of its answer.
+      // `encoded` made the bytes from an A: `key` names the question, and the question has one type of answer.
       const value = () => JSON.parse(Buffer.from(opened.value).toString()) as A
       return { revision: entry.revision, keys: entry.keys, bytes: opened.value, value }
     }
@@ -98,8 +98,8 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
     }
 
     /**
-     * The answer to `what` at `revision` or newer. One build per question at a time; the rest wait for it. A build that
-     * finds a newer revision answers that one: it has read later than the caller's permit was issued.
+     * Returns the answer to the question `what` at `revision` or newer. Each question has one build at a time, and other
+     * callers wait for it. A build may return a newer revision, because it reads after the caller's permit was issued.
      */
     const get = <A, E, R>(
       environmentId: string,
@@ -112,9 +112,9 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
         const found = find<A>(key, yield* Clock.currentTimeMillis)
         Metrics.snapshotLookedUp(found !== undefined)
         if (found !== undefined) return found
-        // `key` names the question, and with it the types of its answer and of its failure.
+        // `key` names the question, and the question has one type of answer and one of failure.
         const other = pending.get(key) as Deferred.Deferred<Answer<A>, E> | undefined
-        // A builder that was interrupted (its client went away) leaves the question to the next that waits.
+        // When a build is interrupted (its client went away), the next caller that waits builds.
         if (other !== undefined) {
           const exit = yield* Effect.exit(Deferred.await(other))
           if (!Exit.isInterrupted(exit)) return yield* exit
@@ -132,7 +132,7 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
         )
       })
 
-    /** Drops what is held of an environment: it changed or is gone. */
+    /** Drops the snapshots of an environment that was changed or deleted. */
     const forget = (environmentId: string) =>
       Effect.sync(() => {
         for (const [key, entry] of snapshots) if (entry.environmentId === environmentId) drop(key, entry)

@@ -1,11 +1,11 @@
 /**
- * Writes whose values are made or moved inside the server: generated, copied as written, composed, opened from a sealed
- * file. The caller need not see them, and they pass through no conversation.
+ * Writes whose values the server can make or move itself: it generates, copies or composes them, or opens them from a
+ * sealed file. The caller need not see them, and no conversation has to hold them.
  */
 import * as Effect from "effect/Effect"
 import { SecretNotFound } from "#schema/Errors.ts"
 import type { ProjectId, SecretId } from "#schema/Ids.ts"
-import { charsets, type ValueSource as Origin } from "#schema/ValueSource.ts"
+import { charsets, type ValueSourceInput } from "#schema/ValueSource.ts"
 import type { OpenSealedValues } from "#schema/SealedApi.ts"
 import type { EnvironmentQuery } from "#schema/SecretRequests.ts"
 import type { Access, Location } from "#src/access/Access.ts"
@@ -25,8 +25,8 @@ export interface Needs extends WriteTransaction.Needs {
 type Sources = ReadonlyMap<string, ValueSource.ValueSource>
 
 /**
- * Secrets of an environment as sources of a copy, as they are written: a template stays one, and needs what it refers to in
- * the target too.
+ * Secrets of an environment as sources of a copy, as they are written: a template stays a template, and the target must
+ * have the secrets that it refers to.
  */
 const copies = Effect.fnUntraced(function* (
   needs: Needs,
@@ -40,10 +40,14 @@ const copies = Effect.fnUntraced(function* (
   return { permit, sources }
 })
 
-/** What these origins copy, by environment: each is asked for, read and recorded once, whatever the number of keys. */
-const copiesFor = Effect.fnUntraced(function* (needs: Needs, origins: ReadonlyArray<Origin>, into: WritePermit) {
+/** The secrets that these inputs copy, by environment. Each environment costs one check, one read and one audit entry. */
+const copiesFor = Effect.fnUntraced(function* (
+  needs: Needs,
+  inputs: ReadonlyArray<ValueSourceInput>,
+  into: WritePermit
+) {
   const wanted = new Map<string, Set<string>>()
-  for (const { copyFrom } of origins) {
+  for (const { copyFrom } of inputs) {
     if (copyFrom === undefined) continue
     wanted.set(copyFrom.environment, (wanted.get(copyFrom.environment) ?? new Set()).add(copyFrom.key))
   }
@@ -59,7 +63,7 @@ const copiesFor = Effect.fnUntraced(function* (needs: Needs, origins: ReadonlyAr
 
 const sourceOf = Effect.fnUntraced(function* (
   { crypto }: Needs,
-  { copyFrom, generate, template, value }: Origin,
+  { copyFrom, generate, template, value }: ValueSourceInput,
   copied: ReadonlyMap<string, Sources>,
   field: string
 ) {
@@ -75,8 +79,8 @@ const sourceOf = Effect.fnUntraced(function* (
   return ValueSource.requested(value === undefined ? {} : { value })
 })
 
-const fieldOf = (origin: Origin) =>
-  origin.template !== undefined ? "template.source" : origin.copyFrom !== undefined ? "copyFrom.key" : "value"
+const fieldOf = (input: ValueSourceInput) =>
+  input.template !== undefined ? "template.source" : input.copyFrom !== undefined ? "copyFrom.key" : "value"
 
 const asReference = (permit: WritePermit) => ({
   entries: WriteTransaction.byAction(permit),
@@ -84,7 +88,10 @@ const asReference = (permit: WritePermit) => ({
     Effect.map(WriteTransaction.onlySecret(outcome), ({ id, key, version }) => ({ id, key, version }))
 })
 
-export const createFrom = Effect.fnUntraced(function* (needs: Needs, at: Location & { readonly key: string } & Origin) {
+export const createFrom = Effect.fnUntraced(function* (
+  needs: Needs,
+  at: Location & { readonly key: string } & ValueSourceInput
+) {
   const permit = yield* needs.access.environment("secrets:write", at, { audit: "secret.create", keys: [at.key] })
   const source = yield* sourceOf(needs, at, yield* copiesFor(needs, [at], permit), "")
   return yield* WriteTransaction.write(
@@ -97,7 +104,7 @@ export const createFrom = Effect.fnUntraced(function* (needs: Needs, at: Locatio
 
 export const updateFrom = Effect.fnUntraced(function* (
   needs: Needs,
-  at: { readonly secretId: SecretId; readonly expectedVersion?: number } & Origin
+  at: { readonly secretId: SecretId; readonly expectedVersion?: number } & ValueSourceInput
 ) {
   const permit = yield* needs.access.environmentOfSecret("secrets:write", at.secretId, { audit: "secret.update" })
   const source = yield* sourceOf(needs, at, yield* copiesFor(needs, [at], permit), "")
@@ -117,7 +124,7 @@ interface ManySources {
   readonly overwrite: boolean
 }
 
-/** Writes all of them or none, and answers with the keys by what became of them. */
+/** Writes all of them or none, and returns the keys grouped by outcome. */
 const writeMany = (needs: Needs, permit: WritePermit, { field, overwrite, sources }: ManySources) =>
   WriteTransaction.write(
     needs,
@@ -149,7 +156,7 @@ const writeMany = (needs: Needs, permit: WritePermit, { field, overwrite, source
 
 export const upsert = Effect.fnUntraced(function* (
   needs: Needs,
-  at: Location & { readonly secrets: ReadonlyArray<{ readonly key: string } & Origin> }
+  at: Location & { readonly secrets: ReadonlyArray<{ readonly key: string } & ValueSourceInput> }
 ) {
   const keys = at.secrets.map(({ key }) => key)
   const permit = yield* needs.access.environment("secrets:write", at, { audit: "secret.create", keys })

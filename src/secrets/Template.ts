@@ -1,10 +1,10 @@
 /**
- * The `${KEY}` language (decisions 4): one scan from left to right, no regular expression, no recursion.
+ * The `${KEY}` language (decisions 4). The parser scans once from left to right, without regular expression or recursion.
  *
  *     source    = *( reference / escape / text )
  *     reference = "${" KEY "}"        KEY = [A-Z][A-Z0-9_]*, at most 255 characters
  *     escape    = "$${"               a plain "${"
- *     text      = any other character, a lone "$" too; "${" itself is no text
+ *     text      = any other character, also a lone "$"; "${" is never text
  */
 import type { SecretKind } from "#schema/Values.ts"
 import { TemplateInvalid } from "#schema/Errors.ts"
@@ -14,12 +14,12 @@ export interface Reference {
   readonly key: string
 }
 
-/** A string is text that means itself. */
+/** A string is literal text. */
 export type Part = string | Reference
 
 /**
- * A parsed template: no empty text, no two texts side by side, and no text ending in `$` right before a reference,
- * because the language has no way to write that (`$${` is the escape). Made by `parse` and `inline` only.
+ * A parsed template. It has no empty text, no two adjacent texts, and no text that ends in `$` directly before a reference,
+ * because the language cannot write that (`$${` is the escape). Only `parse` and `inline` make one.
  */
 export type Parts = ReadonlyArray<Part>
 
@@ -31,7 +31,7 @@ const digit9 = 57
 const underscore = 95
 const closing = 125
 
-/** Index of the `}` that ends the key starting at `from`, or -1 when no well-formed key stands there. */
+/** Returns the index of the `}` after the key that starts at `from`, or -1 when there is no well-formed key. */
 const endOfKey = (source: string, from: number): number => {
   const first = source.charCodeAt(from)
   if (!(first >= A && first <= Z)) return -1
@@ -46,8 +46,8 @@ const endOfKey = (source: string, from: number): number => {
 }
 
 /**
- * The kind of a value written without one: a template when it holds at least one well-formed `${KEY}` or one `$${`,
- * else a literal. A value that also holds a malformed `${` is a template, and `parse` refuses it.
+ * Returns the kind of a value that is written without a kind: a template when it holds at least one well-formed `${KEY}` or
+ * one `$${`, else a literal. A value that also holds a malformed `${` is a template, and `parse` refuses it.
  */
 export const kindOf = (value: string): SecretKind => {
   for (let at = value.indexOf("${"); at !== -1; at = value.indexOf("${", at + 2)) {
@@ -59,7 +59,7 @@ export const kindOf = (value: string): SecretKind => {
 /** Fails with `TEMPLATE_INVALID` at a `${` that is neither a reference nor part of an escape. */
 export const parse = (source: string, field?: string): Either.Either<Parts, TemplateInvalid> => {
   const parts: Array<Part> = []
-  // One object per key: 64 KiB of references to the same key stay small.
+  // References to one key share an object, so that 64 KiB of them need little memory.
   const known = new Map<string, Reference>()
   let text = ""
   let start = 0
@@ -88,34 +88,34 @@ export const parse = (source: string, field?: string): Either.Either<Parts, Temp
   return Either.right(parts)
 }
 
-/** The keys a template uses, each once, in the order of first use. */
+/** Returns the keys that a template refers to, each once, in the order of first use. */
 export const references = (parts: Parts): ReadonlyArray<string> => {
   const keys = new Set<string>()
   for (const part of parts) if (typeof part !== "string") keys.add(part.key)
   return [...keys]
 }
 
-/** Source of a template that means exactly `text`, whatever it holds: one more `$` before every `${`. */
+/** Returns the template source that expands to exactly `text`: it puts one more `$` before every `${`. */
 export const escape = (text: string): string => text.split("${").join("$${")
 
-/** UTF-8 bytes of `escape(text)`, without making it. */
+/** Returns the number of UTF-8 bytes of `escape(text)` without building that text. */
 export const escapedBytes = (text: string): number => {
   let bytes = Buffer.byteLength(text)
   for (let at = text.indexOf("${"); at !== -1; at = text.indexOf("${", at + 2)) bytes++
   return bytes
 }
 
-/** The source of a template: the inverse of `parse`. */
+/** Returns the source of a template; it is the inverse of `parse`. */
 export const print = (parts: Parts): string =>
   parts.map((part) => (typeof part === "string" ? escape(part) : "${" + part.key + "}")).join("")
 
-/** The text of a template, given the value of each key it uses. What a reference brings in is not scanned again. */
+/** Returns the expanded text, given the value of each key. Values are not scanned: a `${` in a value stays as it is. */
 export const expand = (parts: Parts, valueOf: (key: string) => string): string =>
   parts.map((part) => (typeof part === "string" ? part : valueOf(part.key))).join("")
 
 /**
- * The template with every reference to `key` replaced by its value. A reference that would then stand right behind a
- * `$` cannot be written in the language: it is replaced by its value too, so that the expanded text stays the same.
+ * Replaces every reference to `key` by its value. The language cannot write a reference directly after a `$`: a reference
+ * that would follow one is replaced by its value too, so that the expanded text stays the same.
  */
 export const inline = (parts: Parts, key: string, valueOf: (key: string) => string): Parts => {
   const result: Array<Part> = []
@@ -123,7 +123,7 @@ export const inline = (parts: Parts, key: string, valueOf: (key: string) => stri
   let endsInDollar = false
   const append = (piece: string) => {
     text += piece
-    // Asked of the piece: asking a growing text would copy it at every step.
+    // `endsWith` on the growing `text` would copy it at every step.
     if (piece !== "") endsInDollar = piece.endsWith("$")
   }
   for (const part of parts) {

@@ -10,7 +10,7 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
-import { GrantAlreadyDecided, GrantNotFound, SecretAlreadyExists, SecretNotFound } from "#schema/Errors.ts"
+import { GrantAlreadyDecided, GrantNotFound, SecretAlreadyExists } from "#schema/Errors.ts"
 import {
   EnvironmentIdOut,
   type ProjectId,
@@ -330,7 +330,3 @@ export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/Valu
     return methods(needs, { ask, outcome, states, show, provide, decline })
   })
 }) {}
-
-/** Errors of the page's rules that mean: this request cannot be answered any more. */
-export const gone = (error: { readonly _tag: string }): boolean =>
-  error._tag === GrantNotFound.code || error._tag === GrantAlreadyDecided.code || error._tag === SecretNotFound.code
