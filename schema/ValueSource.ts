@@ -1,4 +1,6 @@
-/** The source of a value that a tool writes: the server generates, copies or composes the value, or the input holds it. */
+/**
+ * The source of a value that a tool writes: the server generates, copies or composes the value, or the input holds it.
+ */
 import * as Schema from "effect/Schema"
 import { integer } from "./McpToolParts.ts"
 import { optional } from "./Strict.ts"

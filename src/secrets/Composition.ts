@@ -1,7 +1,7 @@
 /**
- * Composition of the secrets of one environment (decisions 4): checks, expansion, dependents, flattening. All functions are
- * pure and work on plaintext in memory. No function recurses, and sizes are computed before texts are joined, so no input
- * makes a call slow or its result large (security V8).
+ * Composition of the secrets of one environment (decisions 4): checks, expansion, dependents, flattening. All functions
+ * are pure and work on plaintext in memory. No function recurses, and sizes are computed before texts are joined, so no
+ * input makes a call slow or its result large (security V8).
  */
 import type { SecretKind } from "#schema/Values.ts"
 import type { TemplateInvalid } from "#schema/Errors.ts"
@@ -202,9 +202,9 @@ const problemOf = (state: State, found: Walk, fieldFor: FieldFor, besides = 0): 
 }
 
 /**
- * Returns the first problem of an environment. The order is: missing references (all of them, sorted), a cycle (its keys in
- * order, starting at the smallest), a path of more than 10 references, a value of more than 65,536 code points, more than
- * 16 MiB in total.
+ * Returns the first problem of an environment. The order is: missing references (all of them, sorted), a cycle (its
+ * keys in order, starting at the smallest), a path of more than 10 references, a value of more than 65,536 code points,
+ * more than 16 MiB in total.
  */
 export const check = (state: State): Either.Either<void, Problem> => {
   const problem = problemOf(state, walk(state, sorted(state.keys())), noField)
@@ -221,9 +221,10 @@ export const apply = (state: State, changes: Changes): State => {
 }
 
 /**
- * Checks the state after all changes, like `check`. `fieldOf` maps a changed key to its request member: the error names the
- * first changed key, in the order of the request, that takes part in the problem. `besides` is the number of bytes of
- * literals that no template uses: the state leaves them out, and they count only towards the size of the environment.
+ * Checks the state after all changes, like `check`. `fieldOf` maps a changed key to its request member: the error names
+ * the first changed key, in the order of the request, that takes part in the problem. `besides` is the number of bytes
+ * of literals that no template uses: the state leaves them out, and they count only towards the size of the
+ * environment.
  */
 export const checkAfter = (
   state: State,
@@ -264,7 +265,9 @@ export const resolve = (state: State): Either.Either<ReadonlyMap<string, string>
   return Either.map(resolveFrom(state, keys), (values) => new Map(keys.map((key) => [key, values.get(key) ?? ""])))
 }
 
-/** Returns the expanded value of one key; reads only the keys that it depends on. An absent key is a missing reference. */
+/**
+ * Returns the expanded value of one key; reads only the keys that it depends on. An absent key is a missing reference.
+ */
 export const resolveOne = (state: State, key: string): Either.Either<string, Problem> =>
   Either.map(resolveFrom(state, [key]), (values) => values.get(key) ?? "")
 
@@ -309,8 +312,9 @@ export interface Rewrite {
 
 /**
  * Returns the rewrites of the direct dependents of `key`, sorted, that keep every expanded value the same when `key` is
- * deleted. A dependent keeps its other references, except a reference that the language cannot write (`Template.inline`).
- * A dependent whose escaped source would exceed the length limit becomes a literal of its expanded text, which always fits.
+ * deleted. A dependent keeps its other references, except a reference that the language cannot write
+ * (`Template.inline`). A dependent whose escaped source would exceed the length limit becomes a literal of its expanded
+ * text, which always fits.
  */
 export const flatten = (state: State, key: string): Either.Either<ReadonlyArray<Rewrite>, Problem> => {
   const users = dependents(state, key)

@@ -6,7 +6,10 @@ export interface Difference {
   readonly changed: ReadonlyArray<{ readonly key: string }>
 }
 
-/** `added` are keys that only the target has, `removed` keys that only the source has. The lists are sorted in byte order. */
+/**
+ * `added` are keys that only the target has, `removed` keys that only the source has. The lists are sorted in byte
+ * order.
+ */
 export const diff = (source: ReadonlyMap<string, string>, target: ReadonlyMap<string, string>): Difference => {
   const listed = (keys: ReadonlyArray<string>) => [...keys].sort().map((key) => ({ key }))
   const sourceKeys = [...source.keys()]

@@ -94,8 +94,8 @@ const storedAnswer = Effect.fnUntraced(function* (
 })
 
 /**
- * Runs `effect` once for a key, inside the transaction that stores its answer. `effect` must write only to the database: a
- * second call with the same key returns the stored answer and writes nothing.
+ * Runs `effect` once for a key, inside the transaction that stores its answer. `effect` must write only to the
+ * database: a second call with the same key returns the stored answer and writes nothing.
  */
 const once = <A, E, R>(
   needs: Needs,

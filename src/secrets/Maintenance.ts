@@ -66,7 +66,10 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
         LIMIT ${batch} FOR UPDATE OF s SKIP LOCKED`
     )
 
-    /** Removes the keys of deleted environments that have no secrets left, so that copies of their secrets in a backup stay sealed. */
+    /**
+     * Removes the keys of deleted environments that have no secrets left, so that copies of their secrets in a backup
+     * stay sealed.
+     */
     const keysOfDeleted = Effect.gen(function* () {
       const before = new Date((yield* Clock.currentTimeMillis) - purgeDelay)
       const emptied = yield* sql<{ readonly id: EnvironmentId }>`

@@ -98,8 +98,9 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
     }
 
     /**
-     * Returns the answer to the question `what` at `revision` or newer. Each question has one build at a time, and other
-     * callers wait for it. A build may return a newer revision, because it reads after the caller's permit was issued.
+     * Returns the answer to the question `what` at `revision` or newer. Each question has one build at a time, and
+     * other callers wait for it. A build may return a newer revision, because it reads after the caller's permit was
+     * issued.
      */
     const get = <A, E, R>(
       environmentId: string,

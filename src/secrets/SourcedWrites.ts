@@ -40,7 +40,9 @@ const copies = Effect.fnUntraced(function* (
   return { permit, sources }
 })
 
-/** The secrets that these inputs copy, by environment. Each environment costs one check, one read and one audit entry. */
+/**
+ * The secrets that these inputs copy, by environment. Each environment costs one check, one read and one audit entry.
+ */
 const copiesFor = Effect.fnUntraced(function* (
   needs: Needs,
   inputs: ReadonlyArray<ValueSourceInput>,

@@ -1,5 +1,6 @@
 /**
- * The `${KEY}` language (decisions 4). The parser scans once from left to right, without regular expression or recursion.
+ * The `${KEY}` language (decisions 4). The parser scans once from left to right, without regular expression or
+ * recursion.
  *
  *     source    = *( reference / escape / text )
  *     reference = "${" KEY "}"        KEY = [A-Z][A-Z0-9_]*, at most 255 characters
@@ -18,8 +19,8 @@ export interface Reference {
 export type Part = string | Reference
 
 /**
- * A parsed template. It has no empty text, no two adjacent texts, and no text that ends in `$` directly before a reference,
- * because the language cannot write that (`$${` is the escape). Only `parse` and `inline` make one.
+ * A parsed template. It has no empty text, no two adjacent texts, and no text that ends in `$` directly before a
+ * reference, because the language cannot write that (`$${` is the escape). Only `parse` and `inline` make one.
  */
 export type Parts = ReadonlyArray<Part>
 
@@ -46,8 +47,9 @@ const endOfKey = (source: string, from: number): number => {
 }
 
 /**
- * Returns the kind of a value that is written without a kind: a template when it holds at least one well-formed `${KEY}` or
- * one `$${`, else a literal. A value that also holds a malformed `${` is a template, and `parse` refuses it.
+ * Returns the kind of a value that is written without a kind: a template when it holds at least one well-formed
+ * `${KEY}` or one `$${`, else a literal. A value that also holds a malformed `${` is a template, and `parse` refuses
+ * it.
  */
 export const kindOf = (value: string): SecretKind => {
   for (let at = value.indexOf("${"); at !== -1; at = value.indexOf("${", at + 2)) {
@@ -114,8 +116,8 @@ export const expand = (parts: Parts, valueOf: (key: string) => string): string =
   parts.map((part) => (typeof part === "string" ? part : valueOf(part.key))).join("")
 
 /**
- * Replaces every reference to `key` by its value. The language cannot write a reference directly after a `$`: a reference
- * that would follow one is replaced by its value too, so that the expanded text stays the same.
+ * Replaces every reference to `key` by its value. The language cannot write a reference directly after a `$`: a
+ * reference that would follow one is replaced by its value too, so that the expanded text stays the same.
  */
 export const inline = (parts: Parts, key: string, valueOf: (key: string) => string): Parts => {
   const result: Array<Part> = []
