@@ -1,12 +1,19 @@
 import { defineConfig } from "vitest/config"
+import { longTests } from "./test/longTests.ts"
 
+/**
+ * `npm test`. Files share the modules of their worker process (`isolate: false`): importing the server anew for every
+ * file took most of the time. So a test leaves no trace in a module or in `process.env`. Runs of minutes are in
+ * `test/longTests.ts`, for `npm run test:long`.
+ */
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
+    exclude: longTests,
     globalSetup: ["test/support/globalSetup.ts"],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     pool: "forks",
-    poolOptions: { forks: { maxForks: 3 } }
+    poolOptions: { forks: { maxForks: 2, isolate: false } }
   }
 })

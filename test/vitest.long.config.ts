@@ -1,0 +1,14 @@
+import { defineConfig } from "vitest/config"
+import { longTests } from "./longTests.ts"
+
+/** `npm run test:long`: each file in a process of its own, from the top of the repository. */
+export default defineConfig({
+  test: {
+    include: longTests,
+    globalSetup: ["test/support/globalSetup.ts"],
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    pool: "forks",
+    poolOptions: { forks: { maxForks: 2 } }
+  }
+})
