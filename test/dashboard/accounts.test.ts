@@ -22,7 +22,14 @@ layer(TestApp.layer, { excludeTestServices: true })("forms", (it) => {
       const session = (yield* World.session(team.owner)).text
       const path = `/app/teams/${team.id}/tokens/new`
       const create = (name: string, ...more: ReadonlyArray<readonly [string, string]>) =>
-        submit(path, session, [["name", name], ["accessLevel", "read"], ["lifetime", "30d"], ...more])
+        submit(path, session, [
+          ["name", name],
+          ["accessLevel", "read"],
+          ["lifetime", "30d"],
+          ["allProjects", "on"],
+          ["allEnvironments", "on"],
+          ...more
+        ])
       const page = yield* TestApp.get(path, { session })
       assert.match(page.text, /<input(?=[^>]*name="mcpUse")(?=[^>]*value="mcp")(?=[^>]*checked)[^>]*>/)
 
