@@ -11,6 +11,7 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     exclude: longTests,
     globalSetup: ["test/support/globalSetup.ts"],
+    setupFiles: ["test/support/testMethods.ts"],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     pool: "forks",

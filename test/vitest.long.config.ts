@@ -6,6 +6,7 @@ export default defineConfig({
   test: {
     include: longTests,
     globalSetup: ["test/support/globalSetup.ts"],
+    setupFiles: ["test/support/testMethods.ts"],
     testTimeout: 120_000,
     hookTimeout: 120_000,
     pool: "forks",
