@@ -286,7 +286,8 @@ describe("the Kubernetes manifests", () => {
           const env = Object.fromEntries(
             container.env.map(({ name, value }: { name: string; value: string }) => [name, value])
           )
-          const all = { ...env, ...(container.envFrom === undefined ? {} : configMap.data) }
+          const filledIn = { ...configMap.data, AMPOULE_TRUSTED_PROXIES: "10.0.3.7" }
+          const all = { ...env, ...(container.envFrom === undefined ? {} : filledIn) }
           checkNames(metadata.name, Object.keys(all))
           const vaultUrl = new URL(env["AMPOULE_VAULT_URL"])
           assert.strictEqual(vaultUrl.protocol, "tls:")
@@ -356,6 +357,37 @@ describe("the Kubernetes manifests", () => {
     assert.strictEqual(api.spec.replicas, 2)
     assert.strictEqual(vault.spec.replicas, 1)
     assert.strictEqual(vault.spec.strategy.type, "Recreate")
+  })
+
+  it.effect("start no server until somebody says which ingress it may believe", () =>
+    Effect.gen(function* () {
+      const [{ data }] = kind("ConfigMap")
+      const { message } = yield* Effect.flip(accepted({ AMPOULE_DATA_DIR: "/data", ...data }))
+      assert.include(message, "AMPOULE_TRUSTED_PROXIES")
+      assert.include(message, "IP addresses or blocks")
+    })
+  )
+
+  it("let only named namespaces reach the API, and let it reach nothing but the ports that it needs", () => {
+    const { spec } = kind("NetworkPolicy").find(({ metadata }) => metadata.name === "ampoule-api")
+    assert.deepStrictEqual(spec.policyTypes, ["Ingress", "Egress"])
+    const name = (namespace: string) => ({
+      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } }
+    })
+    assert.deepStrictEqual(spec.ingress, [
+      { from: [name("ingress-nginx")], ports: [{ port: 4400, protocol: "TCP" }] },
+      { from: [name("monitoring")], ports: [{ port: 9464, protocol: "TCP" }] }
+    ])
+    const ports: ReadonlyArray<number> = spec.egress.flatMap((rule: Document) =>
+      rule.ports.map(({ port }: { port: number }) => port)
+    )
+    assert.deepStrictEqual([...new Set(ports)], [53, 4410, 5432, 6379, 443])
+    for (const { ports: own, to } of spec.egress) {
+      const [{ port }] = own
+      if (port === 53) assert.deepStrictEqual(to, [name("kube-system")])
+      if (port === 4410)
+        assert.deepStrictEqual(to[0].podSelector.matchLabels["app.kubernetes.io/name"], "ampoule-vault")
+    }
   })
 
   it("reach the vault by the name of its Service, on its port", () => {
