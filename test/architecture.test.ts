@@ -226,6 +226,22 @@ describe("walls", () => {
     assert.deepStrictEqual(reaching, [])
   })
 
+  it("routes, pages and tools come to data through use cases: few of their files have SQL of their own", () => {
+    const outer = source.filter(({ file }) => /^src\/(?:mcp|http|dashboard)\//.test(file))
+    const withSql = outer.filter(({ packages }) => packages.some((name) => name.startsWith("@effect/sql")))
+    assert.deepStrictEqual(
+      withSql.map(({ file }) => file),
+      [
+        // Readiness asks whether the database answers.
+        "src/http/Discovery.ts",
+        // Streams notice that something changed by counters of the teams and environments that they follow.
+        "src/mcp/Changes.ts",
+        // The sessions of the protocol are rows, so that any process serves any of them.
+        "src/mcp/Sessions.ts"
+      ]
+    )
+  })
+
   it("a Redacted is opened where a secret is made, sealed, checked or handed out, and nowhere else", () => {
     const files = new Set([
       // The decoder of values and passwords.

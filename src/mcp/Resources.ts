@@ -1,12 +1,10 @@
 /** Addresses of resources and what they contain: names only. */
-import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { CurrentCaller } from "#schema/Caller.ts"
-import { type EnvironmentId, type ProjectId, uuidPattern } from "#schema/Ids.ts"
+import { type ProjectId, uuidPattern } from "#schema/Ids.ts"
 import { environmentResource, guide } from "#schema/McpPrompts.ts"
 import { type EnvironmentSlug, environmentSlugPattern } from "#schema/Values.ts"
-import * as Policy from "#src/access/Policy.ts"
-import type { TeamId } from "#schema/Ids.ts"
+import { Environments } from "#src/projects/Environments.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { missingScopes } from "./Credentials.ts"
 
@@ -40,16 +38,8 @@ export const templates = [
   }
 ]
 
-interface Listed {
-  readonly teamId: TeamId
-  readonly projectId: ProjectId
-  readonly environmentId: EnvironmentId
-  readonly slug: string
-  readonly projectName: string
-}
-
 export const make = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
+  const environments = yield* Environments
   const secrets = yield* SecretReads
 
   /** The guide, and the environments that the caller reaches. */
@@ -58,17 +48,12 @@ export const make = Effect.gen(function* () {
     const { mimeType, name, title, description, uri } = guide
     const first = { uri, name, title, description, mimeType }
     if (missingScopes(caller, ["projects:read", "secrets:read"]).length > 0) return [first]
-    const rows = yield* Effect.orDie(sql<Listed>`
-      SELECT e.team_id, e.project_id, e.id AS environment_id, e.slug, p.name AS project_name
-      FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
-      WHERE e.team_id = any(${caller.teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
-      ORDER BY e.project_id, e.id LIMIT 5000`)
-    const shown = rows.filter((row) => Policy.environmentVisible(caller, row)).slice(0, maxListed)
+    const reached = yield* environments.reached(maxListed)
     return [
       first,
-      ...shown.map((row) => ({
-        uri: environmentUri(row.projectId, row.slug),
-        name: `${row.projectName}/${row.slug}`,
+      ...reached.map(({ projectId, projectName, slug }) => ({
+        uri: environmentUri(projectId, slug),
+        name: `${projectName}/${slug}`,
         mimeType: environmentResource.mimeType
       }))
     ]

@@ -41,6 +41,14 @@ const EnvironmentRow = Schema.Struct(columns)
 type EnvironmentRow = typeof EnvironmentRow.Type
 const ProjectEnvironmentRow = Schema.Struct({ ...columns, teamId: TeamIdOut, projectId: ProjectIdOut })
 
+const ReachedEnvironmentRow = Schema.Struct({
+  id: EnvironmentIdOut,
+  slug: Schema.String,
+  teamId: TeamIdOut,
+  projectId: ProjectIdOut,
+  projectName: Schema.String
+})
+
 /** More than a page shows; a list of all is one project's alone. */
 const overviewLimit = 5_000
 
@@ -91,6 +99,20 @@ const byProject = Effect.fn("Environments.byProject")(function* ({ access, sql }
     else siblings.push(recordOf(row))
   }
   return environments
+})
+
+/** At most `limit` of the environments that the caller reaches, of all of the caller's teams, project by project. */
+const reached = Effect.fn("Environments.reached")(function* ({ access, sql }: Needs, limit: number) {
+  const { caller, teams } = yield* access.eachTeam("projects:read", { audit: "environment.list" })
+  const rows = yield* Rows.findAll(
+    ReachedEnvironmentRow,
+    sql`
+      SELECT e.id, e.slug, e.team_id, e.project_id, p.name AS project_name
+      FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+      WHERE e.team_id = any(${teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
+      ORDER BY e.project_id, e.id LIMIT ${overviewLimit}`
+  )
+  return rows.filter((row) => Policy.environmentVisible(caller, { ...row, environmentId: row.id })).slice(0, limit)
 })
 
 const create = Effect.fn("Environments.create")(function* (
@@ -186,6 +208,6 @@ export class Environments extends Effect.Service<Environments>()("projects/Envir
       crypto: yield* Crypto,
       audit: yield* Audit
     }
-    return methods(needs, { list, byProject, create, update, remove })
+    return methods(needs, { list, byProject, reached, create, update, remove })
   })
 }) {}
