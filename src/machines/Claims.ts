@@ -90,8 +90,14 @@ const ownerClaims = new Set([
   "owner"
 ])
 const idClaim = /(?:^|[^A-Za-z])(?:u|uu|o)?id$|[a-z](?:Id|Uid|Uuid|ID|UID|UUID)$/
-/** Of an issuer that we do not know, a rule must bind who runs the job: by name, or by a claim that is called an id. */
-const namesSomebody = (claim: string) => ownerClaims.has(claim) || idClaim.test(claim)
+/**
+ * Of an issuer that we do not know, a rule must bind who runs the job: by name, or by a claim that is called an id. How
+ * its `sub` is composed is not known either, so that the beginning of one, like that of an id, is somebody else's too.
+ */
+const namesSomebody = ([claim, pattern]: readonly [string, string]) =>
+  pattern.endsWith("*")
+    ? ownerClaims.has(claim) && claim !== "sub" && !idClaim.test(claim) && /\w/.test(pattern)
+    : ownerClaims.has(claim) || idClaim.test(claim)
 
 export type Weakness =
   | { readonly problem: "open-name"; readonly claim: string }
@@ -105,7 +111,7 @@ export const weaknessOf = (issuer: string, claims: Readonly<Record<string, strin
   if (open !== undefined) return { problem: "open-name", claim: open[0] }
   const host = URL.canParse(issuer) ? new URL(issuer).hostname.replace(/\.$/, "") : ""
   const owner = sharedIssuers.get(host)
-  if (owner === undefined) return [...bound.keys()].some(namesSomebody) ? undefined : { problem: "nobody-named" }
+  if (owner === undefined) return [...bound].some(namesSomebody) ? undefined : { problem: "nobody-named" }
   const owned =
     owner.exact.some((name) => bound.get(name)?.endsWith("*") === false) ||
     [...owner.path].some(([name, beginning]) => beginning.test(bound.get(name) ?? ""))

@@ -127,7 +127,10 @@ const tooWide = new Map([
     "anybody",
     "This issuer signs for all its customers: bind the owner of the job (its organization, repository or project, or sub with the full path)."
   ],
-  ["nobody-named", "No claim says whose job it is: bind sub, or a claim that is an id."]
+  [
+    "nobody-named",
+    "No claim says whose job it is: bind sub, or a claim that is an id, to its whole value, without an asterisk."
+  ]
 ])
 
 /** VALIDATION_FAILED for an issuer that the server may not call, or a rule that would let in strangers. */

@@ -85,12 +85,27 @@ describe("claims of a trust rule", () => {
   })
 
   it("of an issuer that we do not know name somebody", () => {
-    for (const claims of [{ ref: "main" }, { environment: "production", ref_protected: "true" }, { paid: "true" }]) {
+    for (const claims of [
+      { ref: "main" },
+      { environment: "production", ref_protected: "true" },
+      { paid: "true" },
+      // The beginning of an id, of a subject or of nothing is many people's.
+      { user_id: "1*" },
+      { projectId: "42/*" },
+      { oid: "*" },
+      { sub: "job/*" },
+      { sub: "*" },
+      { repository: "*" },
+      { repository: "/*" }
+    ] as ReadonlyArray<Record<string, string>>) {
       assert.strictEqual(weaknessOf("https://ci.example.com", claims)?.problem, "nobody-named", JSON.stringify(claims))
     }
     for (const claims of [
-      { sub: "job/*" },
+      { sub: "job/1" },
       { repository: "acme/shop" },
+      { repository: "acme/*" },
+      { sub: "repo:acme/*", repository_id: "42" },
+      { user_id: "1" },
       { project_id: "42" },
       { repositoryUuid: "{1}" },
       { oid: "1" },
