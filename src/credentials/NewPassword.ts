@@ -14,7 +14,9 @@ import { CredentialExpired, CredentialInvalid, CredentialRevoked, SignInFailed }
 import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import type { ChangePassword, ResetPassword } from "#schema/SessionApi.ts"
 import type { Audit } from "#src/access/Audit.ts"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
+import { addressBucket } from "#src/limits/AddressBucket.ts"
 import * as Attempts from "#src/limits/Attempts.ts"
 import { type RateLimiter, signInPolicy } from "#src/limits/RateLimiter.ts"
 import * as Rows from "#src/Rows.ts"
@@ -64,15 +66,27 @@ const setPassword = Effect.fnUntraced(function* (
 const wrongPassword = () => new SignInFailed({ field: "currentPassword", message: "The current password is wrong." })
 
 /**
- * Attempts of a signed-in person are their own: wrong passwords from elsewhere cannot keep them from changing theirs.
+ * Attempts count per session, and per person and address: neither wrong passwords at the sign-in, nor those of somebody
+ * who has a stolen session, keep the person from changing the password with another session.
  */
-const verifyCurrent = ({ limiter, passwords }: Needs, account: Accounts.AccountRow, current: Redacted.Redacted) =>
-  Attempts.attempt(
+const verifyCurrent = Effect.fnUntraced(function* (
+  { limiter, passwords }: Needs,
+  caller: Caller,
+  account: Accounts.AccountRow,
+  current: Redacted.Redacted
+) {
+  const { ip } = yield* RequestInfo
+  const buckets = [
+    `password-change:session:${caller.credentialId}`,
+    `password-change:${account.id}:${addressBucket(ip)}`
+  ]
+  return yield* Attempts.attempt(
     limiter,
-    { buckets: [`password-change:${account.id}`], policy: signInPolicy },
+    { buckets, policy: signInPolicy },
     Effect.filterOrFail(passwords.verify(account.passwordHash, current), ({ matches }) => matches, wrongPassword),
     Predicate.isTagged(SignInFailed.code)
   )
+})
 
 /** Answers the session that replaces the caller's. */
 export const changePassword = Effect.fn("Sessions.changePassword")(function* (
@@ -84,7 +98,7 @@ export const changePassword = Effect.fn("Sessions.changePassword")(function* (
   const account = caller.user === null ? undefined : yield* Accounts.find(needs, "id", caller.user.id)
   if (account === undefined) return yield* new SignInFailed()
   const teamIds = account.memberships.map((team) => team.id)
-  yield* Effect.tapErrorTag(verifyCurrent(needs, account, input.currentPassword), SignInFailed.code, (error) =>
+  yield* Effect.tapErrorTag(verifyCurrent(needs, caller, account, input.currentPassword), SignInFailed.code, (error) =>
     audit.record(
       ...inEachTeam(teamIds, { actor: caller, action: "password.change", outcome: "denied", reason: error._tag })
     )

@@ -506,6 +506,27 @@ layer(app, { excludeTestServices: true })("passwords over HTTP", (it) => {
     })
   )
 
+  it.effect("change while somebody with a stolen session guesses: wrong ones count where they are sent", () =>
+    Effect.gen(function* () {
+      const { person } = yield* owner
+      const from = (session: string, ip: string, currentPassword: string) =>
+        TestApp.post("/me/password", {
+          session,
+          json: { currentPassword, newPassword: nextPassword },
+          headers: { "x-forwarded-for": ip }
+        })
+      const wrong = "not the password"
+      const stolen = cookieOf(yield* signIn(person.email))
+      const own = cookieOf(yield* signIn(person.email))
+      for (let i = 0; i < 10; i++) assert.strictEqual((yield* from(stolen, "192.0.2.71", wrong)).status, 401)
+      // The session has no attempts left at any address, and the address none with any session.
+      assert.strictEqual((yield* from(stolen, "192.0.2.72", wrong)).status, 429)
+      assert.strictEqual((yield* from(cookieOf(yield* signIn(person.email)), "192.0.2.71", wrong)).status, 429)
+      const changed = yield* from(own, "192.0.2.73", password)
+      assert.strictEqual(changed.status, 200, changed.text)
+    })
+  )
+
   it.effect("do not change with a wrong current one, nor to a common one", () =>
     Effect.gen(function* () {
       const { person, team } = yield* owner
