@@ -8,6 +8,7 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { CreateSecret, CreateSecretsBulk, ValueQuery } from "#schema/SecretRequests.ts"
 import type { SecretListItem } from "#schema/SecretResponses.ts"
+import { isDangerous } from "#src/formats/DangerousNames.ts"
 import type { ParsedEntry } from "#src/formats/Entry.ts"
 import * as EnvFile from "#src/formats/EnvFile.ts"
 import * as Preview from "#src/formats/Preview.ts"
@@ -19,7 +20,7 @@ import * as Html from "./Html.ts"
 import { attempt, pageNumber, pageWith, query, wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { action, page, screen, to } from "./Routes.ts"
-import { AddSecret, PasteSecrets } from "./SecretForms.tsx"
+import { AddSecret, anyway, PasteSecrets } from "./SecretForms.tsx"
 import { pageSize, type SecretList, SecretsPage } from "./SecretListViews.tsx"
 import type { RevealedValue } from "./SecretValue.tsx"
 
@@ -100,16 +101,23 @@ const revealOne = environment(({ location }) =>
   })
 )
 
+const decodeAdd = Effect.fnUntraced(function* (form: Form.Form, { location }: AtEnvironment) {
+  const kind = form.filled("kind")
+  const input = yield* Form.decode(CreateSecret)({
+    ...location.query,
+    key: form.text("key").trim(),
+    value: form.text("value"),
+    ...(kind === undefined ? {} : { kind })
+  })
+  // Who may not write here at all is refused for that.
+  if (location.writes && isDangerous(input.key) && form.text(anyway) !== input.key) {
+    return yield* new ValidationFailed({ field: anyway, message: "A secret of this name is dangerous" })
+  }
+  return input
+})
+
 const add = action(environment, {
-  decode: (form, { location }) => {
-    const kind = form.filled("kind")
-    return Form.decode(CreateSecret)({
-      ...location.query,
-      key: form.text("key").trim(),
-      value: form.text("value"),
-      ...(kind === undefined ? {} : { kind })
-    })
-  },
+  decode: decodeAdd,
   run: (input) => Effect.flatMap(SecretWrites, (secrets) => secrets.create(input)),
   done: (_, { location }) => to(Paths.environment(location.path), "secret-created"),
   again: screen(

@@ -5,6 +5,7 @@ import { Ago, Badge, Callout, ProblemNote, TextArea, Until } from "./Components.
 import { Card } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
+import { DangerousNames } from "./SecretForms.tsx"
 import type { Visit } from "./Visit.ts"
 
 type ValueRequest = Effect.Effect.Success<ReturnType<ValueRequests["show"]>>
@@ -47,6 +48,7 @@ export const ProvidePage = ({
         <Until at={request.expiresAt.toISOString()} now={visit.now} />
       </dd>
     </dl>
+    <DangerousNames keys={[request.key]} />
     <Callout tone="warning">
       <p>Continue only if you are working with this agent right now and know why it needs the value.</p>
     </Callout>

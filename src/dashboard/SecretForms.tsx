@@ -1,7 +1,9 @@
 /** Adding one secret, and pasting many. */
 import type { AnyApiError } from "#schema/ApiError.ts"
+import { danger, isDangerous } from "#src/formats/DangerousNames.ts"
 import type * as Preview from "#src/formats/Preview.ts"
-import { Badge, Callout, ProblemNote, Select, TextArea, TextField } from "./Components.tsx"
+import type { ComponentChildren } from "preact"
+import { Badge, Callout, CheckBox, ProblemNote, Select, TextArea, TextField } from "./Components.tsx"
 import type { Location } from "./EnvironmentFrame.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
@@ -17,9 +19,44 @@ export const EnterAgain = () => (
   <span class="without-script">The server does not send values back to the page. Please enter it again.</span>
 )
 
+/** The names among these that decide which code a program runs or where its traffic goes, each with the reason. */
+export const DangerousNames = ({
+  children,
+  keys
+}: {
+  readonly children?: ComponentChildren
+  readonly keys: ReadonlyArray<string>
+}) => {
+  const dangerous = keys.filter(isDangerous)
+  return dangerous.length === 0 ? null : (
+    <Callout
+      tone="warning"
+      role="alert"
+      title={dangerous.length === 1 ? "This name is dangerous" : "These names are dangerous"}
+    >
+      <ul>
+        {dangerous.map((key) => (
+          <li>
+            <code>{key}</code> {danger(key)}.
+          </li>
+        ))}
+      </ul>
+      <p>
+        Programs act upon such a variable: with it, anyone who may write here can run code in them or redirect their
+        traffic. The command line does not pass it on unless it is told to.
+      </p>
+      {children}
+    </Callout>
+  )
+}
+
+/** The tick box's name, and its value: the key that it is for, so that another dangerous key needs another tick. */
+export const anyway = "anyway"
+
 export const AddSecret = ({ form, location, problem }: Attempt & { readonly location: Location }) => {
   const here = Paths.environment(location.path)
-  const atField = problem?.field === "key" || problem?.field === "value" || problem?.field === "kind"
+  const atField = ["key", "value", "kind", anyway].some((field) => problem?.field === field)
+  const key = form.text("key").trim()
   return (
     <form method="post" action={`${here}/add`} class="panel" id="add" data-keep>
       <h2>Add a secret</h2>
@@ -45,6 +82,13 @@ export const AddSecret = ({ form, location, problem }: Attempt & { readonly loca
         hint={problem === undefined ? "Write ${KEY} to use another secret of this environment." : <EnterAgain />}
         problem={problem}
       />
+      {problem?.field === anyway || form.has(anyway) ? (
+        <DangerousNames keys={[key]}>
+          <CheckBox name={anyway} value={key} checked={form.text(anyway) === key}>
+            Save it anyway
+          </CheckBox>
+        </DangerousNames>
+      ) : null}
       <div class="buttons">
         <button class="button button-primary">Add</button>
         <a class="button button-plain" href={here}>
@@ -73,6 +117,12 @@ const Keys = ({
         {keys.map((key) => (
           <li>
             <code>{key}</code>
+            {isDangerous(key) ? (
+              <>
+                {" "}
+                <Badge tone="amber">dangerous name</Badge>
+              </>
+            ) : null}
           </li>
         ))}
       </ul>
@@ -89,6 +139,7 @@ const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
     <>
       <Keys title="Will be created" keys={preview.create} tone="ok" />
       <Keys title="Will be updated if the value differs" keys={preview.update} tone="accent" />
+      <DangerousNames keys={[...preview.create, ...preview.update]} />
       {preview.invalidKeys.length === 0 ? null : (
         <Callout tone="danger" title="These names cannot be keys of secrets">
           <ul>

@@ -189,6 +189,51 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("page
     })
   )
 
+  it.effect("ask once more before they save a secret whose name can run code, and never repeat its value", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const viewer = yield* World.session(yield* World.member(project.team, "viewer"))
+      const development = place(project, "development")
+      const typed = { key: "LD_PRELOAD", value: "/tmp/typed-and-not-repeated.so" }
+      const asks = (answer: TestApp.Answer, key: string, sentence: string) => {
+        assert.strictEqual(answer.status, 400)
+        assert.include(answer.text, `<code>${key}</code> ${sentence}.`)
+        assert.match(answer.text, new RegExp(`name="anyway" value="${key}"(?! checked)`))
+        assert.include(answer.text, "Save it anyway")
+        assert.notInclude(answer.text, typed.value)
+      }
+      assert.notInclude((yield* TestApp.get(`${development}?panel=add`, { session: owner.text })).text, "anyway")
+      asks(yield* send(`${development}/add`, owner, typed), "LD_PRELOAD", "decides which libraries are loaded")
+      const other = { ...typed, key: "BASH_ENV", anyway: "LD_PRELOAD" }
+      asks(yield* send(`${development}/add`, owner, other), "BASH_ENV", "decides which programs a shell finds or runs")
+      assert.strictEqual(rows((yield* TestApp.get(development, { session: owner.text })).text), 0)
+
+      const refused = yield* send(`${development}/add`, owner, { ...typed, value: "${MISSING}", anyway: typed.key })
+      assert.match(refused.text, /name="anyway" value="LD_PRELOAD" checked/)
+      assert.strictEqual((yield* send(`${development}/add`, viewer, typed)).status, 403)
+      assert.strictEqual((yield* send(`${development}/add`, owner, { ...typed, anyway: typed.key })).status, 303)
+      assert.strictEqual(rows((yield* TestApp.get(development, { session: owner.text })).text), 1)
+      assert.strictEqual((yield* send(`${development}/add`, owner, { key: "API_KEY", value: "x" })).status, 303)
+    })
+  )
+
+  it.effect("mark the names that can run code in the preview of a pasted file", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const preview = (text: string) => send(`${place(project, "development")}/paste`, owner, { text, step: "preview" })
+      const { status, text } = yield* preview("API_KEY=x\nNODE_OPTIONS=--require=/tmp/typed.js")
+      assert.strictEqual(status, 200)
+      assert.match(text, /<code>NODE_OPTIONS<\/code> <span class="badge[^"]*">dangerous name/)
+      assert.strictEqual(text.split("dangerous name</span>").length, 2, "one mark")
+      assert.include(text, "decides which code Node.js, Bun or Deno loads")
+      assert.include(text, "Save 2 secrets")
+      assert.notInclude(text, "/tmp/typed.js")
+      assert.notInclude((yield* preview("API_KEY=x")).text, "dangerous name")
+    })
+  )
+
   it.effect("refuse a body that is too large, and one that is no form", () =>
     Effect.gen(function* () {
       const project = yield* World.project()
