@@ -221,7 +221,15 @@ export const table: ReadonlyArray<{
 )
 
 /** Our variables that belong to the command line, the client library and the tests. */
-const elsewhere = ["AMPOULE_URL", "AMPOULE_API_TOKEN", "AMPOULE_TOKEN", "AMPOULE_CONFIG_DIR"]
+const elsewhere = [
+  "AMPOULE_URL",
+  "AMPOULE_API_TOKEN",
+  "AMPOULE_API_TOKEN_FILE",
+  "AMPOULE_TOKEN",
+  "AMPOULE_TOKEN_FILE",
+  "AMPOULE_CONFIG_DIR",
+  "AMPOULE_PROXY"
+]
 
 /** Variables with our prefix that nothing reads: a typing error would otherwise start the wrong thing silently. */
 export const unknownVariables = (names: ReadonlyArray<string>): ReadonlyArray<string> => {

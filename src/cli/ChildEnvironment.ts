@@ -52,7 +52,8 @@ export interface Composition {
 }
 
 export const compose = ({ inherited, keepExisting, passCredentials, values }: Composition): Variables => {
-  const composed: Record<string, string> = {}
+  // Without a prototype, a variable called __proto__ is one like any other.
+  const composed: Record<string, string> = Object.create(null)
   for (const [name, value] of Object.entries(inherited)) {
     if (value !== undefined && (passCredentials || !isCredentialVariable(name))) composed[name] = value
   }

@@ -80,23 +80,34 @@ const ownerOf = ({ credential, url }: Connection): string =>
     .digest("base64url")
     .slice(0, 22)
 
+const decodeId = Schema.decodeUnknownOption(ProjectId)
+
+/** Ids by slug, by owner. */
+type KnownIds = ReadonlyMap<string, ReadonlyMap<string, string>>
+
 const readKnown = Effect.flatMap(knownFile, (file) => readJson(file, Known, what)).pipe(
-  Effect.map(Option.getOrElse((): typeof Known.Type => ({}))),
+  Effect.map((known): KnownIds => {
+    const owners = Object.entries(Option.getOrElse(known, () => ({})) satisfies typeof Known.Type)
+    return new Map(owners.map(([owner, ids]) => [owner, new Map(Object.entries(ids))]))
+  }),
   // What only saves a request must not stop a command.
-  Effect.orElseSucceed((): typeof Known.Type => ({}))
+  Effect.orElseSucceed((): KnownIds => new Map())
 )
-const writeKnown = Effect.fnUntraced(function* (connection: Connection, slugs: Readonly<Record<string, string>>) {
+const rememberedId = (known: KnownIds, connection: Connection, slug: string): Option.Option<ProjectId> =>
+  Option.flatMap(Option.fromNullable(known.get(ownerOf(connection))?.get(slug)), decodeId)
+const writeKnown = Effect.fnUntraced(function* (connection: Connection, ids: ReadonlyMap<string, string>) {
   const known = yield* readKnown
-  const others = Object.entries(known).filter(([owner]) => owner !== ownerOf(connection))
+  const owners = [
+    ...[...known].filter(([owner]) => owner !== ownerOf(connection)).slice(-19),
+    [ownerOf(connection), ids] as const
+  ]
   yield* makeFolder((yield* folders).cache, what)
   yield* writeWhole(
     yield* knownFile,
-    JSON.stringify(Object.fromEntries([...others.slice(-19), [ownerOf(connection), slugs]])),
+    JSON.stringify(Object.fromEntries(owners.map(([owner, ids]) => [owner, Object.fromEntries(ids)]))),
     what
   )
 }, Effect.ignore)
-
-const decodeId = Schema.decodeUnknownOption(ProjectId)
 
 // Written again like the body in `Inject.ts`: the whole contract is more than `run` is without it.
 const ProjectListBody: Schema.Schema<
@@ -119,7 +130,7 @@ const askServer = Effect.fnUntraced(function* (connection: Connection, name: str
   const id = matches.length === 1 ? decodeId(matches[0]?.id) : Option.none()
   if (Option.isSome(id)) {
     const unique = items.filter((item) => items.filter((other) => other.slug === item.slug).length === 1)
-    yield* writeKnown(connection, Object.fromEntries(unique.map((item) => [item.slug, item.id])))
+    yield* writeKnown(connection, new Map(unique.map((item) => [item.slug, item.id])))
     return id.value
   }
   if (matches.length > 1) {
@@ -143,7 +154,7 @@ export const withProject = Effect.fnUntraced(function* <A, E extends CliError, R
   const given = decodeId(name)
   if (Option.isSome(given)) return yield* use(given.value)
   const known = yield* readKnown
-  const remembered = Option.flatMap(Option.fromNullable(known[ownerOf(connection)]?.[name]), decodeId)
+  const remembered = rememberedId(known, connection, name)
   const fresh = Effect.flatMap(askServer(connection, name), use)
   if (Option.isNone(remembered)) return yield* fresh
   return yield* Effect.catchIf(
@@ -158,5 +169,5 @@ export const knownProject = Effect.fnUntraced(function* (connection: Connection,
   const given = decodeId(name)
   if (Option.isSome(given)) return given
   const known = yield* readKnown
-  return Option.flatMap(Option.fromNullable(known[ownerOf(connection)]?.[name]), decodeId)
+  return rememberedId(known, connection, name)
 })

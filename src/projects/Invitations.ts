@@ -268,8 +268,9 @@ const userWithEmail = ({ sql }: Needs, email: string) =>
 const missing = (field: string) => new ValidationFailed({ field, message: "This member is required." })
 
 /**
- * The person who accepts. Up to its last step this takes the same way, and the same time, whether the address has an
- * account or not: who holds a link, which any member of any team can make for any address, does not learn it here.
+ * The person who accepts. Every refusal before the last step is the same, and takes the same time, whether the address
+ * has an account or not. A complete attempt does tell: 401 for an address that has one; 200, which uses up the link and
+ * makes the account, for one that has none (docs/security.md).
  */
 const personFor = Effect.fnUntraced(function* (
   needs: Needs,

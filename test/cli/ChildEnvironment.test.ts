@@ -46,6 +46,22 @@ describe("the environment of a child", () => {
     assert.deepStrictEqual(names(true), Object.keys(inherited))
   })
 
+  it("carries variables that are called like members of objects, and no others", () => {
+    const composed = ChildEnvironment.compose({
+      inherited: JSON.parse('{"__proto__": "inherited", "PATH": "/bin"}'),
+      values: JSON.parse('{"constructor": "value", "toString": "value"}'),
+      keepExisting: true,
+      passCredentials: false
+    })
+    assert.deepStrictEqual(Object.entries(composed), [
+      ["__proto__", "inherited"],
+      ["PATH", "/bin"],
+      ["constructor", "value"],
+      ["toString", "value"]
+    ])
+    assert.isUndefined(composed.valueOf)
+  })
+
   it("knows what a Linux kernel carries: 128 KiB a string, a quarter of the stack together", () => {
     const limits = ChildEnvironment.systemLimits("linux", 8 * 1024 * 1024)
     const fits = "x".repeat(128 * 1024 - "KEY=".length - 1)

@@ -174,6 +174,10 @@ describe("the settings", () => {
       "AMPOULE_PORT",
       "AMPOULE_ROOT_KEY_FILE",
       "AMPOULE_TOKEN",
+      "AMPOULE_TOKEN_FILE",
+      "AMPOULE_API_TOKEN",
+      "AMPOULE_API_TOKEN_FILE",
+      "AMPOULE_PROXY",
       "AMPOULE_DATABSE_URL",
       "AMPOULE_PORT_FILE"
     ]
