@@ -23,10 +23,9 @@ export const deviceStartPolicy: Policy = [{ limit: 10, millis: 60_000 }]
 export const signInPolicy: Policy = [{ limit: 10, millis: 600_000 }]
 export const userCodePolicy: Policy = [{ limit: 10, millis: 600_000 }]
 /**
- * Guesses of one credential. A comparison of two environments takes one unit; a write takes one for each existing key
- * whose equality with the old value could show. REST, MCP and pages share it. It is taken after the shape of a request
- * was
- * checked: what is malformed compares nothing, answers 400 and is counted by the credential's own policy alone.
+ * Guesses of one credential: what a comparison of two environments and a write take of it is decided in
+ * `secrets/Guesses.ts`. REST, MCP and pages share it. It is taken after the shape of a request and the right to it were
+ * checked: what is refused before that compares nothing and is counted by the credential's own policy alone.
  */
 export const diffPolicy: Policy = [{ limit: 30, millis: 60_000 }]
 

@@ -1,11 +1,15 @@
-/** What a credential without a right to values could learn by writing, and how it is kept from it. */
+/** What a credential without a right to values could learn by writing and comparing, and how it is kept from it. */
+import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { RateLimited, TemplateCycle, TemplateReferenceMissing } from "#schema/Errors.ts"
+import { actorOf } from "#src/access/Audit.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { diffPolicy, type RateLimiter } from "#src/limits/RateLimiter.ts"
 import type * as Composition from "./Composition.ts"
+import { withDependents } from "./KeyGraph.ts"
 import { type Changes, isRestoration, type Written } from "./SecretChanges.ts"
+import * as SecretRows from "./SecretRows.ts"
 
 interface Writing {
   readonly permit: EnvironmentPermit<"secrets:write">
@@ -13,7 +17,16 @@ interface Writing {
   readonly limiter: RateLimiter
 }
 
-const readsValues = ({ permit }: Pick<Writing, "permit">) => Policy.mayHaveValues(permit.caller, permit.target)
+export type ComparePermit = EnvironmentPermit<"secrets:read">
+
+const readsValues = ({ permit }: { readonly permit: ComparePermit | Writing["permit"] }) =>
+  Policy.mayHaveValues(permit.caller, permit.target)
+
+/** The author of a version. It is marked when it may not have values: comparing what it wrote is a guess. */
+export const authorOf = (writing: Pick<Writing, "permit">) => ({
+  ...actorOf(writing.permit.caller),
+  ...(readsValues(writing) ? {} : { withoutValues: true })
+})
 
 /** What the caller is told: that a value was equal is told only to callers who may have it. */
 export const toldOutcome = (writing: Pick<Writing, "permit">, { outcome }: Written): Written["outcome"] =>
@@ -41,6 +54,52 @@ export const count = (writing: Writing, changes: Changes) => {
       })
   )
 }
+
+/**
+ * A comparison is one unit for callers who may have the values of both environments. For others it takes one for each
+ * key of both that could carry a guess: it, or something that it builds on, was written on either side by this caller or
+ * by any without a right to values (two of them could share the work). What others wrote cannot be steered, so the rest
+ * of the comparison is one unit. Returns the revisions that were counted.
+ */
+export const countCompared = Effect.fnUntraced(function* (
+  { limiter, sql }: { readonly limiter: RateLimiter; readonly sql: SqlClient.SqlClient },
+  source: ComparePermit,
+  target: ComparePermit
+) {
+  const bucket = `diff:${source.caller.credentialId}`
+  if (readsValues({ permit: source }) && readsValues({ permit: target })) {
+    yield* limiter.take(bucket, diffPolicy)
+    return undefined
+  }
+  const before = yield* originsOf(sql, source)
+  const after = yield* originsOf(sql, target)
+  const guesses = [...before.keys].filter(
+    (key) => after.keys.has(key) && (before.steered.has(key) || after.steered.has(key))
+  ).length
+  yield* Effect.catchTag(limiter.take(bucket, diffPolicy, Math.max(1, guesses)), "RATE_LIMITED", (refused) =>
+    guesses <= 1
+      ? refused
+      : new RateLimited({
+          retryAfterSeconds: refused.retryAfterSeconds,
+          message:
+            "A credential that may not read values can compare at most 30 keys per minute that such credentials wrote. Compare with a credential that may read values, or, with 30 such keys or fewer, try again after the interval named."
+        })
+  )
+  return { source: before.revision, target: after.revision }
+})
+
+const originsOf = (sql: SqlClient.SqlClient, permit: ComparePermit) =>
+  Effect.map(SecretRows.origins(sql, permit, actorOf(permit.caller)), (rows) => {
+    const graph = new Map<string, ReadonlyArray<string>>()
+    const written: Array<string> = []
+    for (const { key, refs, steered } of rows) {
+      if (key === null) continue
+      graph.set(key, refs ?? [])
+      if (steered) written.push(key)
+    }
+    const keys: ReadonlySet<string> = new Set(graph.keys())
+    return { revision: rows[0]?.revision, keys, steered: withDependents(graph, written) }
+  })
 
 /** Keys that a text names are part of it: they are told only to callers who sent it or may read it. */
 export const withoutNames = (writing: Writing, changes: Changes) => {

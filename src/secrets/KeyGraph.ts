@@ -17,6 +17,26 @@ export const isResolvable = (graph: KeyGraph, key: string): boolean => {
   return visit(key, new Set())
 }
 
+/** `keys` and every key that builds on one of them, directly or not. */
+export const withDependents = (graph: KeyGraph, keys: Iterable<string>): ReadonlySet<string> => {
+  const users = new Map<string, Array<string>>()
+  for (const [key, references] of graph) {
+    for (const to of references) {
+      const known = users.get(to)
+      if (known === undefined) users.set(to, [key])
+      else known.push(key)
+    }
+  }
+  const reached = new Set<string>()
+  const waiting = [...keys]
+  for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
+    if (reached.has(key)) continue
+    reached.add(key)
+    waiting.push(...(users.get(key) ?? []))
+  }
+  return reached
+}
+
 /** The cycles of a graph, each as its keys; a stored environment has none, since every write is checked. */
 export const cyclesOf = (graph: KeyGraph): ReadonlyArray<ReadonlyArray<string>> => {
   const cycles: Array<ReadonlyArray<string>> = []

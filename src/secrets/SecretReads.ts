@@ -5,8 +5,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
-import { CurrentCaller } from "#schema/Caller.ts"
-import { SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
+import { type RateLimited, SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
 import type { DiffQuery, EnvironmentQuery, PagedQuery, ValueQuery } from "#schema/SecretRequests.ts"
 import type { InjectedSecrets, SecretDiff, SecretWithValue, SecretWithValueList } from "#schema/SecretResponses.ts"
 import type { Representation } from "#schema/Values.ts"
@@ -14,11 +13,12 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
-import { diffPolicy, RateLimiter } from "#src/limits/RateLimiter.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { methods } from "#src/Methods.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Diff from "./Diff.ts"
+import * as Guesses from "./Guesses.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
 import { refOf } from "./SecretMetadata.ts"
 import * as SecretNames from "./SecretNames.ts"
@@ -153,17 +153,37 @@ const value = Effect.fnUntraced(function* (needs: Needs, query: ValueQuery, reas
   return yield* reveal(needs, permit, answer, reason)
 })
 
+/**
+ * The comparison is counted before a value is opened. If an environment changed in between, what was counted is not what
+ * was read: it is counted and read again.
+ */
+const compared = (
+  needs: Needs,
+  source: Guesses.ComparePermit,
+  target: Guesses.ComparePermit
+): Effect.Effect<Diff.Difference, Effect.Effect.Error<ReturnType<typeof readBoth>> | RateLimited> =>
+  Effect.gen(function* () {
+    const counted = yield* Guesses.countCompared(needs, source, target)
+    const [before, after] = yield* readBoth(needs, source, target)
+    if (counted !== undefined && (counted.source !== before.revision || counted.target !== after.revision)) {
+      return yield* compared(needs, source, target)
+    }
+    return Diff.diff(
+      yield* OpenSecrets.represent(before.secrets, "materialized"),
+      yield* OpenSecrets.represent(after.secrets, "materialized")
+    )
+  })
+
+const readBoth = (needs: Needs, source: Guesses.ComparePermit, target: Guesses.ComparePermit) =>
+  Effect.all([OpenSecrets.all(needs, source), OpenSecrets.all(needs, target)])
+
 /** Names of what differs. Both environments must be readable; values are compared here and go nowhere. */
 const diff = Effect.fnUntraced(function* (needs: Needs, { projectId, sourceEnv, targetEnv }: DiffQuery) {
-  const { access, audit, limiter } = needs
-  const caller = yield* CurrentCaller
-  yield* limiter.take(`diff:${caller.credentialId}`, diffPolicy)
+  const { access, audit } = needs
   const intent = { audit: "secret.diff" } as const
   const source = yield* access.environment("secrets:read", { projectId, environment: sourceEnv }, intent)
   const target = yield* access.environment("secrets:read", { projectId, environment: targetEnv }, intent)
-  const texts = (permit: EnvironmentPermit<"secrets:read">) =>
-    Effect.flatMap(OpenSecrets.all(needs, permit), ({ secrets }) => OpenSecrets.represent(secrets, "materialized"))
-  const difference = Diff.diff(yield* texts(source), yield* texts(target))
+  const difference = yield* compared(needs, source, target)
   const keys = [...difference.added, ...difference.removed, ...difference.changed].map((entry) => entry.key)
   yield* audit.record(source.event({ keys }), target.event({ keys }))
   const response: SecretDiff = { projectId, sourceEnv, targetEnv, ...difference }

@@ -31,6 +31,12 @@ const metadata = {
 }
 const NameRow = Schema.Struct({ id: SecretIdOut, key: Schema.String, kind: Kind, refs: Schema.Array(Schema.String) })
 const ListRow = Schema.Struct({ ...metadata, refs: Schema.Array(Schema.String), updatedBy: Author })
+const OriginRow = Schema.Struct({
+  revision: Schema.Number,
+  key: Schema.NullOr(Schema.String),
+  refs: Schema.NullOr(Schema.Array(Schema.String)),
+  steered: Schema.Boolean
+})
 const VersionRow = Schema.Struct({
   version: Schema.Number,
   kind: Kind,
@@ -139,6 +145,20 @@ export const names = (sql: Sql, { target }: ReadPermit) =>
       SELECT s.id, s.key, v.kind, v.refs FROM ${liveVersions(sql)}
       WHERE s.environment_id = ${target.environmentId} AND s.deleted_at IS NULL
       ORDER BY s.key LIMIT ${maxSecrets}`
+  )
+
+/**
+ * Of each live secret, whether its text was written by this author or by any caller without a right to values; one row
+ * without a key for an empty environment.
+ */
+export const origins = (sql: Sql, { target }: ReadPermit, author: { readonly type: string; readonly id: string }) =>
+  Rows.findAll(
+    OriginRow,
+    sql`
+      SELECT e.revision, s.key, v.refs, coalesce(v.created_by -> 'withoutValues' IS NOT NULL
+        OR (v.created_by ->> 'type' = ${author.type} AND v.created_by ->> 'id' = ${author.id}), false) AS steered
+      FROM environments e LEFT JOIN (${liveVersions(sql)}) ON s.environment_id = e.id AND s.deleted_at IS NULL
+      WHERE e.id = ${target.environmentId} AND e.deleted_at IS NULL`
   )
 
 export const isLive = (sql: Sql, { target }: ReadPermit, key: string) =>

@@ -17,7 +17,7 @@ import {
   type TemplateInvalid
 } from "#schema/Errors.ts"
 import { type SecretId, SecretIdOut } from "#schema/Ids.ts"
-import { actorOf, type Audit, type AuditEvent } from "#src/access/Audit.ts"
+import type { Audit, AuditEvent } from "#src/access/Audit.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import type { DataKeys } from "#src/crypto/DataKeys.ts"
@@ -240,7 +240,7 @@ const insert = Effect.fnUntraced(function* (
     }
   })
   yield* SecretRowChanges.upsertSecrets(sql, permit.target, versions, at)
-  const author = JSON.stringify(actorOf(permit.caller))
+  const author = JSON.stringify(Guesses.authorOf(transaction))
   const sealed = yield* seal(transaction, versions)
   yield* SecretRowChanges.insertVersions(sql, versions, { ...sealed, at, author })
   if (permit.target.plan === "developer") yield* SecretRowChanges.dropEarlierVersions(sql, versions)

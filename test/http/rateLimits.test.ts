@@ -236,6 +236,96 @@ describe("rate limits over HTTP", () => {
       })
     )
 
+    it.effect("of guesses count each key of a comparison that a credential without values could have steered", () =>
+      Effect.gen(function* () {
+        const { development, id, production, staging, team } = yield* World.project()
+        const environments = [development, staging, production]
+        const writer = (yield* World.token({ team, environments })).text
+        const blind = Effect.map(
+          World.grant({ person: team.owner, teams: [{ team, scopes: ["secrets:read", "secrets:write"] }] }),
+          ({ text }) => text
+        )
+        const bearer = yield* blind
+        const store = (bearer: string, environment: string, secrets: ReadonlyArray<{ key: string; value: string }>) =>
+          Effect.map(
+            TestApp.post("/secrets/bulk", { bearer, json: { projectId: id, environment, secrets } }),
+            ({ status }) => assert.strictEqual(status, 201)
+          )
+        const compare = (bearer: string, targetEnv = "production") =>
+          TestApp.get(`/secrets/diff?projectId=${id}&sourceEnv=development&targetEnv=${targetEnv}`, { bearer })
+        const keys = (from: number, to: number, value: (n: number) => string) =>
+          Array.from({ length: to - from }, (_, i) => ({ key: `P${from + i}`, value: value(from + i) }))
+        yield* store(writer, "production", [{ key: "PIN", value: "7" }])
+        const unchanged = Array.from({ length: 100 }, (_, i) => ({ key: `LITERAL_${i}`, value: "text of others" }))
+        const templates = Array.from({ length: 40 }, (_, i) => ({ key: `URL_${i}`, value: "${LITERAL_1}" }))
+        for (const environment of ["development", "production"]) {
+          yield* store(writer, environment, unchanged)
+          yield* store(writer, environment, templates)
+        }
+        // What others wrote is no guess, however much it is: literals and templates.
+        assert.strictEqual((yield* compare(bearer)).status, 200)
+        assert.strictEqual((yield* compare(bearer)).status, 200)
+
+        yield* store(
+          bearer,
+          "production",
+          keys(0, 29, () => "${PIN}")
+        )
+        yield* store(bearer, "development", keys(0, 29, String))
+        const refused = yield* compare(bearer)
+        assert.deepInclude(refused.json, { statusCode: 429, code: "RATE_LIMITED", retryAfterSeconds: 60 })
+        assert.match(refused.json.message, /at most 30 keys per minute.*Compare with a credential that may read values/)
+        assert.notInclude(JSON.stringify(refused.json), "P7")
+        // Refused whole: nothing was taken by it.
+        assert.strictEqual((yield* repeat(28, compare(bearer, "staging")))[27]?.status, 200)
+        assert.strictEqual((yield* compare(bearer, "staging")).status, 429)
+
+        // Another credential without values takes over what the first prepared: it is counted alike.
+        yield* store(
+          bearer,
+          "production",
+          keys(29, 31, () => "${PIN}")
+        )
+        yield* store(bearer, "development", keys(29, 31, String))
+        assert.match((yield* compare(yield* blind)).json.message, /at most 30 keys per minute/)
+        const reader = yield* compare(writer)
+        assert.strictEqual(reader.status, 200)
+        assert.notDeepInclude(reader.json.changed, { key: "P7" })
+      })
+    )
+
+    it.effect("of guesses count keys that build on what such a credential wrote, and what it flattened", () =>
+      Effect.gen(function* () {
+        const { development, id, staging, team } = yield* World.project()
+        const writer = (yield* World.token({ team, environments: [development, staging] })).text
+        const scopes = ["secrets:read", "secrets:write"] as const
+        const bearer = (yield* World.grant({ person: team.owner, teams: [{ team, scopes }] })).text
+        const store = (bearer: string, environment: string, secrets: ReadonlyArray<{ key: string; value: string }>) =>
+          TestApp.post("/secrets/bulk", { bearer, json: { projectId: id, environment, secrets } })
+        const compare = (targetEnv: string) =>
+          TestApp.get(`/secrets/diff?projectId=${id}&sourceEnv=development&targetEnv=${targetEnv}`, { bearer })
+        const many = (value: string) => Array.from({ length: 31 }, (_, i) => ({ key: `KEY_${i}`, value }))
+        yield* store(writer, "development", [{ key: "BASE", value: "a" }])
+        yield* store(writer, "development", many("${BASE}"))
+        yield* store(writer, "staging", many("b"))
+        assert.strictEqual((yield* compare("staging")).status, 200)
+        assert.strictEqual((yield* store(bearer, "development", [{ key: "BASE", value: "b" }])).status, 201)
+        assert.strictEqual((yield* compare("staging")).status, 429)
+
+        yield* MovableClock.advance(Duration.minutes(1))
+        yield* store(writer, "development", [{ key: "BASE", value: "c" }])
+        yield* store(writer, "staging", many("c"))
+        const { json } = yield* compare("staging")
+        assert.deepInclude(json, { changed: [] })
+        const listed = yield* TestApp.get(`/secrets?projectId=${id}&environment=development`, { bearer })
+        const base = listed.json.items.find((item: { key: string }) => item.key === "BASE")
+        assert.deepStrictEqual(Object.keys(base.updatedBy).sort(), ["id", "name", "type"])
+        const removed = yield* TestApp.del(`/secrets/${base.id}?disposition=flatten`, { bearer })
+        assert.strictEqual(removed.status, 200)
+        assert.strictEqual((yield* compare("staging")).status, 429)
+      })
+    )
+
     it.effect("are no way round: a stored text taken as a template names no key to a caller who may not read it", () =>
       Effect.gen(function* () {
         const { id, team } = yield* World.project()

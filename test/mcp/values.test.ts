@@ -103,6 +103,30 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
     })
   )
 
+  it.effect("guesses no more by comparing: each key that it wrote counts, what others wrote does not", () =>
+    Effect.gen(function* () {
+      const { at, project, store, use } = yield* scene(names)
+      const many = Array.from({ length: 100 }, (_, i) => `P_${i}`)
+      const compare = use("compare_environments", {
+        projectId: project.id,
+        sourceEnv: "development",
+        targetEnv: "production"
+      })
+      yield* store("production", { PIN: "42" })
+      yield* store("production", Object.fromEntries(many.map((key) => [`OTHER_${key}`, "a"])))
+      yield* store("development", Object.fromEntries(many.map((key) => [`OTHER_${key}`, "a"])))
+      assert.deepStrictEqual(yield* compare, { added: ["PIN"], removed: [], changed: [] })
+      const write = (environment: string, value: (i: number) => string) =>
+        use("bulk_upsert_secrets", { ...at(environment), secrets: many.map((key, i) => ({ key, value: value(i) })) })
+      assert.deepInclude(yield* write("production", () => "${PIN}"), { updated: [] })
+      assert.deepInclude(yield* write("development", String), { updated: [] })
+      const refused = yield* compare
+      assert.deepInclude(refused, { statusCode: 429, code: "RATE_LIMITED" })
+      assert.match(refused.message, /Compare with a credential that may read values/)
+      assert.notInclude(JSON.stringify(refused), "P_")
+    })
+  )
+
   it.effect("copies nothing: the source needs a right to values, and the refusal is on record", () =>
     Effect.gen(function* () {
       const { at, project, read, store, token, use } = yield* scene(names)
