@@ -8,7 +8,7 @@ import * as Option from "effect/Option"
 import type { Settings } from "#src/AppConfig.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
 import * as Signals from "#src/cli/Signals.ts"
-import { causeText } from "#src/http/CauseText.ts"
+import { causeText } from "#src/telemetry/CauseText.ts"
 
 /** Of programs that print a result: standard output is for the result alone. */
 export const logToStandardError = (settings: Settings) =>

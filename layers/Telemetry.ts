@@ -17,7 +17,7 @@ import { version } from "#schema/Api.ts"
 import type { Settings } from "#src/AppConfig.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
-import { causeText } from "#src/http/CauseText.ts"
+import { causeText } from "#src/telemetry/CauseText.ts"
 import * as Collectors from "#src/telemetry/Collectors.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 

@@ -15,6 +15,7 @@ import * as path from "node:path"
 import * as tls from "node:tls"
 import { VaultRpc } from "#schema/VaultRpc.ts"
 import { StartRefused } from "#src/AppConfig.ts"
+import { causeText } from "#src/telemetry/CauseText.ts"
 import * as Handlers from "#src/vault/Handlers.ts"
 import { type Certificates, print, readCertificates, VaultAddress } from "./VaultAddress.ts"
 
@@ -122,7 +123,7 @@ const make = (address: VaultAddress, certificates: Certificates | undefined) =>
               )
               run(
                 Effect.catchAllCause(Effect.flatMap(NodeSocket.fromDuplex(opened), handler), (cause) =>
-                  Effect.logDebug("a connection of the vault ended", cause)
+                  Effect.annotateLogs(Effect.logDebug("A connection of the vault ended"), "cause", causeText(cause))
                 )
               )
             }

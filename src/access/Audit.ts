@@ -358,6 +358,12 @@ const lastOwnHead = Effect.fnUntraced(function* ({ sql }: Needs, { stream }: Str
   return Streams.headOf(stream)
 })
 
+/** Whether this process wrote, or may have written, this entry as the last of a stream that it left. */
+const wrote = (_: Needs, { stream }: Streams.LeftStream, position: Streams.Position) =>
+  Effect.sync(() =>
+    stream.kind === "read" ? Streams.isOwnRead(stream, position) : Streams.isOwnWrite(stream, position)
+  )
+
 const toClose = ({ own }: Needs, now: number) => Effect.sync(() => own.left.filter(({ closeAt }) => closeAt <= now))
 const closed = ({ own }: Needs, left: Streams.LeftStream) =>
   Effect.sync(() => {
@@ -373,7 +379,7 @@ const leaveAltered = (needs: Needs, stream: string, what: string) =>
 const leaveClosed = (needs: Needs, streams: ReadonlyArray<string>) =>
   Effect.forEach(
     [needs.own.read, needs.own.write].filter(({ id }) => streams.includes(id)),
-    (stream) => leave(needs, stream, undefined),
+    (stream) => leave(needs, stream, 0),
     { discard: true }
   )
 
@@ -400,7 +406,7 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
     })
     const { own } = needs
     const seals = {
-      ...methods({ ...needs, commit }, { ownHeads, toClose, lastOwnHead, closed, leaveAltered, leaveClosed }),
+      ...methods({ ...needs, commit }, { ownHeads, toClose, lastOwnHead, wrote, closed, leaveAltered, leaveClosed }),
       alarm: needs.alarm,
       /** Waits until enough entries came to seal before the time. */
       due: needs.due.await,

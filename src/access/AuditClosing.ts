@@ -18,21 +18,29 @@ export interface Needs {
   readonly audit: Audit
   /** No other process uses the database, so that every stream of another process is one of a process that ended. */
   readonly alone: boolean
+  /** Open streams of others, as this process saw them at its looks. */
+  readonly watched: Watched
+}
+
+/** When the last look was, and since when each stream's `seenAt` has not moved, by this process's own clock. */
+export interface Watched {
+  at: number
+  streams: ReadonlyMap<string, { readonly seenAt: number; readonly since: number }>
 }
 
 const streamsAtATime = 50
+const watchedAtMost = 1_000
 /** Entries that are checked without a pause for other work. */
 const entriesAtATime = 100
 
-const EndedSearch = Schema.Struct({ seenBefore: Schema.DateFromSelf, except: Schema.Array(Schema.String) })
-const endedStreams = (sql: SqlClient.SqlClient) =>
+const openStreams = (sql: SqlClient.SqlClient) =>
   SqlSchema.findAll({
-    Request: EndedSearch,
+    Request: Schema.Array(Schema.String),
     Result: SealRows.SealRow,
-    execute: ({ except, seenBefore }) => sql`
+    execute: (except) => sql`
       SELECT ${SealRows.columns(sql)} FROM audit_seals
-      WHERE NOT final AND seen_at < ${seenBefore} AND stream <> ALL(${except}::uuid[])
-      ORDER BY seen_at LIMIT ${streamsAtATime}`
+      WHERE NOT final AND stream <> ALL(${except}::uuid[])
+      ORDER BY seen_at LIMIT ${watchedAtMost}`
   })
 
 const EntryRow = Schema.Struct({ seq: Schema.Int, hash: Bytes, body: Schema.String })
@@ -72,19 +80,39 @@ const closeOne = Effect.fnUntraced(function* (needs: Needs, row: SealRows.SealRo
 })
 
 /**
+ * Whether the process of a stream ended. `seen_at` is under no MAC, so the database's word alone is not enough: this
+ * process itself saw it unmoved all the time, and a process that runs moves it every minute.
+ */
+const watch = (watched: Watched, rows: ReadonlyArray<SealRows.SealRow>, now: number) => {
+  const before = now - watched.at <= 2 * Chain.heartbeatMillis ? watched.streams : new Map<string, never>()
+  const streams = new Map(
+    rows.map(({ seenAt, stream }) => {
+      const last = before.get(stream)
+      return [stream, last?.seenAt === seenAt.getTime() ? last : { seenAt: seenAt.getTime(), since: now }]
+    })
+  )
+  watched.at = now
+  watched.streams = streams
+  const longAgo = now - Chain.deadAfterMillis
+  return ({ seenAt, stream }: SealRows.SealRow) =>
+    seenAt.getTime() < longAgo && (streams.get(stream)?.since ?? now) <= longAgo
+}
+
+/**
  * Closes the streams of processes that ended without doing so: what they left unsealed is sealed, if it can be theirs.
  */
 export const closeEnded = Effect.fnUntraced(function* (needs: Needs) {
-  const { alone, audit, sql } = needs
-  const now = yield* Clock.currentTimeMillis
-  const seenBefore = new Date(alone ? now + Chain.heartbeatMillis : now - Chain.deadAfterMillis)
+  const { alone, audit, sql, watched } = needs
   const except = [
     ...(yield* audit.seals.streams),
     ...(yield* audit.seals.leftStreams),
     // An alarm stays one.
     ...audit.seals.alarm.raised
   ]
-  for (const row of yield* endedStreams(sql)({ seenBefore, except })) yield* closeOne(needs, row)
+  const rows = yield* openStreams(sql)(except)
+  const hasEnded = watch(watched, rows, yield* Clock.currentTimeMillis)
+  const ended = rows.filter((row) => alone || hasEnded(row))
+  for (const row of ended.slice(0, streamsAtATime)) yield* closeOne(needs, row)
 })
 
 const sealsOfOtherKeys = (sql: SqlClient.SqlClient) =>

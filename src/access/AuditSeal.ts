@@ -17,9 +17,11 @@ import type * as Checkpoint from "#src/audit/Checkpoint.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { methods } from "#src/Methods.ts"
+import { causeText } from "#src/telemetry/CauseText.ts"
 import { Audit } from "./Audit.ts"
 import * as AuditClosing from "./AuditClosing.ts"
 import * as SealRows from "./AuditSealRows.ts"
+import type { LeftStream } from "./AuditStreams.ts"
 import * as CheckpointFile from "./CheckpointFile.ts"
 
 const wallClock = Clock.make()
@@ -29,6 +31,8 @@ interface Needs extends AuditClosing.Needs {
   readonly file: CheckpointFile.Needs | undefined
   /** What this process sealed last, by stream. */
   readonly sealed: Map<string, Chain.Head>
+  /** What `seen_at` of each own stream can be: written last, or by a statement that failed since, by its answer. */
+  readonly seen: Map<string, ReadonlyArray<number>>
   readonly state: { seenAt: number; closedAt: number }
   /** One at a time each. */
   readonly sealing: Effect.Semaphore
@@ -36,6 +40,41 @@ interface Needs extends AuditClosing.Needs {
 }
 
 // --- the streams of this process ---
+
+/** Statements that failed one after the other. */
+const attempts = 100
+
+const mayBeSeen = ({ seen }: Needs, stream: string, at: number) =>
+  seen.set(stream, [...(seen.get(stream) ?? []), at].slice(-attempts))
+
+const forget = ({ sealed, seen }: Needs, stream: string) => {
+  sealed.delete(stream)
+  seen.delete(stream)
+}
+
+/** What the database says of own streams that only another writer of it can have made so; such a stream is left. */
+const contradicted = ({ sealed, seen }: Needs, stream: string, row: SealRows.SealRow | undefined) => {
+  if (row === undefined) {
+    return (sealed.get(stream)?.seq ?? 0) > 0 ? "the seal of a stream that is being written is gone" : undefined
+  }
+  const known = seen.get(stream)
+  return row.final || known === undefined || known.includes(row.seenAt.getTime())
+    ? undefined
+    : "somebody else wrote when the process of a stream was seen last"
+}
+
+/** Which of the own streams another process closed, and which were altered. */
+const inspectOwn = Effect.fnUntraced(function* (needs: Needs, streams: ReadonlyArray<string>) {
+  const rows = new Map((yield* SealRows.ofStreams(needs.sql)(streams)).map((row) => [row.stream, row]))
+  const altered: Array<string> = []
+  for (const stream of streams) {
+    const what = contradicted(needs, stream, rows.get(stream))
+    if (what === undefined) continue
+    altered.push(stream)
+    yield* needs.audit.seals.leaveAltered(stream, what)
+  }
+  return { altered, closed: streams.filter((stream) => rows.get(stream)?.final === true) }
+})
 
 /** Seals a head that this process knows to be its own. False: another process has closed the stream. */
 const sealOwn = Effect.fnUntraced(function* (needs: Needs, head: Chain.Head, final: boolean) {
@@ -50,9 +89,33 @@ const sealOwn = Effect.fnUntraced(function* (needs: Needs, head: Chain.Head, fin
     yield* SealRows.discard(sql, head.stream)
     return true
   }
-  if (!(yield* SealRows.put(needs, head, final, yield* Clock.currentTimeMillis))) return false
+  const now = yield* Clock.currentTimeMillis
+  mayBeSeen(needs, head.stream, now)
+  if (!(yield* SealRows.put(needs, head, final, now))) return false
   sealed.set(head.stream, head)
+  needs.seen.set(head.stream, [now])
   return true
+})
+
+/**
+ * Another process closed a stream of this one. If it sealed what this process did not write, that is an alarm, and the
+ * stream ends where this process says: `verify` names what follows.
+ */
+const overruleOthers = Effect.fnUntraced(function* (needs: Needs, left: LeftStream, head: Chain.Head) {
+  const { audit, sql, vault } = needs
+  const [row] = yield* SealRows.ofStreams(sql)([head.stream])
+  if (row === undefined || !row.final) return
+  // Again, since a statement that was under way may have been sealed too.
+  const own = yield* audit.seals.lastOwnHead(left)
+  const fits = row.seq < own.seq ? yield* SealRows.stands(sql, row) : yield* audit.seals.wrote(left, row)
+  if (fits) return
+  yield* audit.seals.alarm.raise(
+    head.stream,
+    "another process sealed entries that the process of the stream did not write"
+  )
+  // A seal that the vault did not make stays where it is: it does not verify.
+  if (!(yield* SealRows.genuine(vault, row))) return
+  yield* SealRows.overrule(needs, row, own, yield* Clock.currentTimeMillis)
 })
 
 /**
@@ -60,41 +123,60 @@ const sealOwn = Effect.fnUntraced(function* (needs: Needs, head: Chain.Head, fin
  * somebody else.
  */
 const closeLeft = Effect.fnUntraced(function* (needs: Needs, now: number) {
-  const { audit, sealed, sql } = needs
+  const { audit, sql } = needs
   for (const left of yield* audit.seals.toClose(now)) {
     const head = yield* audit.seals.lastOwnHead(left)
     if (head.seq === 0) yield* SealRows.discard(sql, head.stream)
-    else yield* SealRows.put(needs, head, true, yield* Clock.currentTimeMillis)
-    sealed.delete(head.stream)
+    const isOurs = head.seq > 0 && (yield* SealRows.put(needs, head, true, yield* Clock.currentTimeMillis))
+    if (!isOurs) yield* overruleOthers(needs, left, head)
+    forget(needs, head.stream)
     yield* audit.seals.closed(left)
   }
 })
 
 /** `look`: compare both streams with the database, also when nothing failed. */
 const sealAll = Effect.fnUntraced(function* (needs: Needs, final: boolean, look: boolean) {
-  const { audit, sealed, sql } = needs
+  const { audit } = needs
   yield* audit.seals.taken
   const heads = yield* audit.seals.ownHeads(look)
   const streams = heads.map(({ stream }) => stream)
   // One that slept for long may have been taken for dead, also when it has nothing new to seal.
-  const closed = yield* sql`SELECT 1 FROM audit_seals WHERE final AND stream = ANY(${streams}::uuid[])`
-  let open = closed.length === 0
-  for (const head of heads) open = (yield* sealOwn(needs, head, final)) && open
-  if (!open) {
-    yield* Effect.logWarning("The audit streams of this process were closed by another one; new ones are opened.")
-    yield* audit.seals.leaveClosed(streams)
-    for (const stream of streams) sealed.delete(stream)
+  const { altered, closed } = yield* inspectOwn(needs, streams)
+  const left = [...closed]
+  for (const head of heads) {
+    if (altered.includes(head.stream) || closed.includes(head.stream)) continue
+    if (!(yield* sealOwn(needs, head, final))) left.push(head.stream)
+  }
+  if (left.length > 0) {
+    yield* Effect.logWarning("An audit stream of this process was closed by another process; a new one is opened.")
+    yield* audit.seals.leaveClosed(left)
   }
   const now = yield* Clock.currentTimeMillis
   yield* closeLeft(needs, final ? Number.POSITIVE_INFINITY : now)
 })
 
-/** `complete`: the seals cover everything that this process had committed by now. */
-const sayAlive = Effect.fnUntraced(function* ({ audit, sql, state }: Needs, now: number, complete: boolean) {
-  const seen = new Date(now)
-  yield* sql`
-    UPDATE audit_seals SET seen_at = ${seen}, sealed_at = CASE WHEN ${complete}::boolean THEN ${seen} ELSE sealed_at END
-    WHERE NOT final AND stream = ANY(${[...(yield* audit.seals.streams)]}::uuid[])`
+/**
+ * `complete`: the seals cover everything that this process had committed by now. Only what this process wrote last is
+ * replaced.
+ */
+const sayAlive = Effect.fnUntraced(function* (needs: Needs, now: number, complete: boolean) {
+  const { audit, seen, sql, state } = needs
+  const time = new Date(now)
+  const streams = yield* audit.seals.streams
+  const known = streams.flatMap((stream) => (seen.get(stream) ?? []).map((at) => ({ stream, at })))
+  for (const { stream } of known) mayBeSeen(needs, stream, now)
+  const rows = yield* sql<{ readonly stream: string }>`
+    UPDATE audit_seals s
+    SET seen_at = ${time}, sealed_at = CASE WHEN ${complete}::boolean THEN ${time} ELSE s.sealed_at END
+    FROM unnest(
+      ${known.map(({ stream }) => stream)}::uuid[],
+      ${known.map(({ at }) => new Date(at).toISOString())}::timestamptz[]
+    ) AS own (stream, seen_at)
+    WHERE NOT s.final AND s.stream = own.stream AND s.seen_at = own.seen_at
+    RETURNING s.stream`
+  const written = new Set(rows.map(({ stream }) => stream))
+  for (const stream of written) seen.set(stream, [now])
+  if (known.some(({ stream }) => !written.has(stream))) yield* inspectOwn(needs, streams)
   yield* audit.seals.alive(now)
   state.seenAt = now
 })
@@ -138,7 +220,9 @@ const close = (needs: Needs, head: Chain.Head) =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => SealRows.put(needs, head, true, now))
 
 const quietly = <E>(work: Effect.Effect<void, E>) =>
-  Effect.catchAllCause(work, (cause) => Effect.logDebug("The audit trail was not sealed; tried again soon", cause))
+  Effect.catchAllCause(work, (cause) =>
+    Effect.annotateLogs(Effect.logDebug("The audit trail was not sealed; tried again soon"), "cause", causeText(cause))
+  )
 
 const pause = Effect.sleep(Chain.anchorMillis).pipe(Effect.withClock(wallClock))
 
@@ -175,7 +259,9 @@ export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {
       audit,
       alone: Option.isNone(config.databaseUrl),
       file: path === undefined ? undefined : yield* CheckpointFile.make({ path, fs, sql, vault, crypto, alarm }),
+      watched: { at: Number.NEGATIVE_INFINITY, streams: new Map() },
       sealed: new Map(),
+      seen: new Map(),
       state: { seenAt: 0, closedAt: 0 },
       sealing: yield* Effect.makeSemaphore(1),
       closing: yield* Effect.makeSemaphore(1)

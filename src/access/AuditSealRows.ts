@@ -38,6 +38,13 @@ export const sealedSince = (sql: SqlClient.SqlClient) =>
       SELECT ${columns(sql)} FROM audit_seals WHERE seq > 0 AND sealed_at >= ${since} ORDER BY stream`
   })
 
+export const ofStreams = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findAll({
+    Request: Schema.Array(Schema.String),
+    Result: SealRow,
+    execute: (streams) => sql`SELECT ${columns(sql)} FROM audit_seals WHERE stream = ANY(${streams}::uuid[])`
+  })
+
 /** False also when the root key that is named is not held. */
 export const genuine = (vault: Vault["Type"], { final, hash, mac, rootKeyId, seq, stream }: SealRow) =>
   inTime(vault.auditHeadMatches(Chain.sealText({ stream, seq, hash }, final), { mac, rootKeyId }))
@@ -59,6 +66,21 @@ export const put = Effect.fnUntraced(function* (
     WHERE NOT audit_seals.final AND audit_seals.seq <= excluded.seq
     RETURNING stream`
   return rows.length === 1
+})
+
+/** The last word of the process that wrote the stream, in the place of a final seal that another process made. */
+export const overrule = Effect.fnUntraced(function* (
+  { sql, vault }: { readonly sql: SqlClient.SqlClient; readonly vault: Vault["Type"] },
+  { hash, seq }: SealRow,
+  head: Chain.Head,
+  at: number
+) {
+  const { mac, rootKeyId } = yield* inTime(vault.macAuditHead(Chain.sealText(head, true)))
+  const now = new Date(at)
+  yield* sql`
+    UPDATE audit_seals SET seq = ${head.seq}, hash = ${head.hash}, root_key_id = ${rootKeyId}, mac = ${mac},
+      sealed_at = ${now}, seen_at = ${now}
+    WHERE stream = ${head.stream} AND final AND seq = ${seq} AND hash = ${hash}`
 })
 
 /** Of a stream without entries: nobody has to close it. */

@@ -1,11 +1,12 @@
 /**
  * Entries of a stream under no seal: what a process had no time to have sealed, or what a writer of the database added.
  *
- * What is found here by time only: entries that claim to be older than a seal that does not cover them, or younger than
- * their process. A writer of the database can add entries to a stream between the end of its process and the moment
- * when
- * another one closes it (5 minutes, or the next start), when they claim a time after the last seal. To a stream that is
- * being written or was closed nothing can be added.
+ * Such entries are judged by their times only: entries that claim to be older than a seal that does not cover them, or
+ * younger than their process. The times of a seal are under no MAC. A writer of the database can therefore add entries
+ * to a stream between the end of its process and the moment when another one closes it (5 minutes after that one saw the
+ * last sign of it, or the next start of an embedded database), when they claim a time after the last seal. A process
+ * that runs notices when the times of its own seals are changed, and takes the last word on what its streams hold, also
+ * after another process closed one (`src/access/AuditSeal.ts`).
  */
 import { deadAfterMillis, graceMillis, heartbeatMillis, tailMillis } from "./Chain.ts"
 

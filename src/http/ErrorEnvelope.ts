@@ -10,7 +10,7 @@ import * as Predicate from "effect/Predicate"
 import { type AnyApiError, bodyOf, isApiError, statusOf } from "#schema/ApiError.ts"
 import { DependencyUnavailable, InternalError, ValidationFailed } from "#schema/Errors.ts"
 import { DependencyDown, isDatabaseUnavailable } from "#src/access/Dependency.ts"
-import { causeText } from "./CauseText.ts"
+import { causeText } from "#src/telemetry/CauseText.ts"
 import type { Exchange } from "./RequestContext.ts"
 
 /** What an answer recommends when a dependency is down: recovery takes seconds. */
