@@ -90,7 +90,7 @@ export class ApiTokenReadOnly extends ApiError<ApiTokenReadOnly>()(
 export class ApiTokenNotScopedToProtectedEnvironment extends ApiError<ApiTokenNotScopedToProtectedEnvironment>()(
   "API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT",
   403,
-  "The environment is protected and the API token was not created naming it."
+  "This environment is protected, and the API token was not created for it by name."
 ) {}
 export class CredentialKindNotAccepted extends ApiError<CredentialKindNotAccepted>()(
   "CREDENTIAL_KIND_NOT_ACCEPTED",
@@ -147,7 +147,7 @@ export class SecretVersionConflict extends ApiError<SecretVersionConflict>()(
 export class SecretHasDependents extends ApiError<SecretHasDependents>()(
   "SECRET_HAS_DEPENDENTS",
   409,
-  "Other secrets refer to this one. Say flatten or cascade.",
+  "Other secrets use this one. Set disposition to flatten or cascade.",
   { dependents: keys("keys that refer to this one directly.") }
 ) {}
 export class TemplateCycle extends ApiError<TemplateCycle>()("TEMPLATE_CYCLE", 409, "The references form a cycle.", {
@@ -184,7 +184,7 @@ export class UnsupportedMediaType extends ApiError<UnsupportedMediaType>()(
 export class RateLimited extends ApiError<RateLimited>()(
   "RATE_LIMITED",
   429,
-  "Too many requests. Try again after the interval named.",
+  "Too many requests. Try again after the time in retryAfterSeconds.",
   { retryAfterSeconds: integer("the same number as Retry-After.") }
 ) {}
 

@@ -48,7 +48,7 @@ const users = Command.make(
       Options.optional
     ),
     limit: Options.integer("limit").pipe(
-      Options.withDescription("At most so many accounts, up to 1000; 100 unless said"),
+      Options.withDescription("Maximum number of accounts to list (1 to 1000, default 100)"),
       Options.withDefault(100)
     ),
     json: Shared.json
@@ -144,7 +144,7 @@ const removeUser = Command.make(
 )
 
 export const admin = Command.make("admin").pipe(
-  Command.withDescription("Help people to their accounts, on the server's machine: users, reset links, removal."),
+  Command.withDescription("Manage accounts on the server: list users, make reset links, remove accounts."),
   Command.withSubcommands([users, resetLink, removeUser])
 )
 export const adminHelp = Help.group(admin, Help.node(users), Help.node(resetLink), Help.node(removeUser))

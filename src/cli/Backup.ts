@@ -113,7 +113,7 @@ const create = Command.make(
     })
 ).pipe(
   Command.withDescription(
-    Shared.describe("Write a backup: everything but the root key, as one moment saw it, compressed and sealed.", {
+    Shared.describe("Write a backup: a consistent snapshot of everything but the root key, compressed and sealed.", {
       more: [
         "Servers on Postgres go on meanwhile; with the embedded database the server is stopped first.",
         "The root key is not in the backup. --with-root-key writes it to a second file."

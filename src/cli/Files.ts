@@ -46,7 +46,7 @@ export const exportCommand = Command.make(
         const printed = (yield* codecs).print(options.format, entries)
         if (Either.isLeft(printed)) {
           return yield* new CliFailure({
-            message: `${options.format} cannot carry ${printed.left.message}.`,
+            message: `${printed.left.key} cannot be written as ${options.format}: ${printed.left.reason}.`,
             hint: "Choose another --format: json carries everything."
           })
         }

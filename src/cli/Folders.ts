@@ -66,12 +66,12 @@ const whyNot = (error: unknown): string => {
       return "it is a folder"
     case "EACCES":
     case "EPERM":
-      return "you may not"
+      return "permission denied"
     case "EROFS":
       return "the file system is read-only"
     case "ENOSPC":
     case "EDQUOT":
-      return "there is no room left"
+      return "the disk is full"
     default:
       return reasonOf(error)
   }

@@ -128,7 +128,7 @@ const host = (): { readonly hostname?: string; readonly os?: string } => {
 const show = Effect.fnUntraced(function* (started: DeviceStartResponse, wantsBrowser: boolean) {
   const page = Browser.webPage(started.verificationUriComplete)
   if (page === undefined) {
-    return yield* new CliFailure({ message: "The server names a page that is no web page. It was not opened." })
+    return yield* new CliFailure({ message: "The server sent an address that is not a web page. It was not opened." })
   }
   yield* note(`Open  ${plain(page.href)}`)
   yield* note(`and approve the code  ${plain(started.userCode)}  there, if it is the one that the page shows.`)

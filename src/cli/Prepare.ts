@@ -30,7 +30,7 @@ export const explained = (keys: ReadonlyArray<string>): ReadonlyArray<string> =>
 
 const notAllowed = (dangerous: ReadonlyArray<string>) =>
   new CliFailure({
-    message: `Not passed on: ${names(dangerous)}. With such a secret, whoever may write it can run code as you.`,
+    message: `Not passed on: ${names(dangerous)}. Anyone who can write such a secret could run code as you.`,
     hint: [
       ...explained(dangerous),
       `To pass on what you mean to: ${options("--allow", dangerous)}. To leave out: ${options("--except", dangerous)}.`

@@ -141,7 +141,7 @@ const createOwner = Effect.fnUntraced(function* (instance: Instance, owner: Omit
 /** A session of the owner, for what the options ask besides. */
 const openSession = Effect.fnUntraced(function* (url: string, cookie: Option.Option<Redacted.Redacted>) {
   if (Option.isSome(cookie)) return yield* connect({ url, cookie: cookie.value })
-  return yield* new CliFailure({ message: "The instance is set up, but the server's answer opens no session." })
+  return yield* new CliFailure({ message: "The server is set up, but its answer did not include a session." })
 })
 
 const createProject = Effect.fnUntraced(function* (session: Connection, teamId: TeamId, name: string) {

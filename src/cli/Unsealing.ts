@@ -38,7 +38,7 @@ export const unseal = Command.make(
       )
       if (Either.isLeft(printed)) {
         return yield* new CliFailure({
-          message: `${options.format} cannot carry ${printed.left.message}.`,
+          message: `${printed.left.key} cannot be written as ${options.format}: ${printed.left.reason}.`,
           hint: "Choose another --format."
         })
       }

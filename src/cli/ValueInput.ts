@@ -35,7 +35,7 @@ export const read = Effect.fnUntraced(function* (key: string, options: ValueOpti
   // A failed command on the left side of a pipe sends nothing: that must not replace a value.
   if (text === "" && !options.allowEmpty) {
     return yield* new CliFailure({
-      message: `No value came for ${key}. Nothing was written.`,
+      message: `${Option.isSome(options.valueFile) ? "The file" : "Standard input"} was empty, so ${key} was not written.`,
       hint: "To write an empty value: --allow-empty."
     })
   }

@@ -51,7 +51,7 @@ const status = Command.make("status", { json: Shared.json }, (options) =>
 const newKey = Command.make("new-key", {}, () =>
   Effect.gen(function* () {
     const id = yield* (yield* vaultPrograms).newKey
-    yield* note(`${id} wraps from now on. \`ampoule vault rotate\` wraps again what older keys wrapped.`)
+    yield* note(`New keys are now wrapped with ${id}. \`ampoule vault rotate\` wraps again what older keys wrapped.`)
   })
 ).pipe(
   Command.withDescription(
@@ -134,7 +134,7 @@ const destroyKey = Command.make(
       yield* checked(id)
       const read = Option.isSome(release) ? Option.some(yield* readRelease(release.value)) : Option.none<string>()
       yield* (yield* vaultPrograms).destroyKey(id, read)
-      yield* note(`${id} is gone. Backups that it wrapped open no more.`)
+      yield* note(`${id} is deleted. Backups made under it can no longer be opened.`)
     })
 ).pipe(
   Command.withDescription(

@@ -24,7 +24,7 @@ export const tell = Effect.fnUntraced(function* (entries: ReadonlyArray<Entry>, 
     allow
   )
   if (dangerous.length > 0) {
-    yield* warn("whoever may write such a secret can run code as those who run the environment:")
+    yield* warn("anyone who can write such a secret could run code as those who run the environment:")
     for (const line of explained(dangerous)) yield* note(`  ${line}`)
     yield* note("  `ampoule run` passes it on only with --allow.")
   }

@@ -69,13 +69,13 @@ const insert = Effect.fnUntraced(function* (needs: Needs, token: TokenRows.NewTo
 })
 
 const levelForbids = () =>
-  new ValidationFailed({ field: "mcpScopes", message: "A token that reads only cannot hold secrets:write." })
+  new ValidationFailed({ field: "mcpScopes", message: "A read-only token cannot have the scope secrets:write." })
 
 /** What a body may not say, whatever the database holds; answers the token's lifetime. */
 const checkInput = Effect.fnUntraced(function* (plan: Manage["target"]["plan"], input: CreateApiToken) {
   const lifetime = input.lifetime ?? Plans.plans[plan].longestLifetime
   if (!Plans.lifetimeAllowed(plan, lifetime)) {
-    return yield* new ValidationFailed({ field: "lifetime", message: "The plan allows no such long lifetime." })
+    return yield* new ValidationFailed({ field: "lifetime", message: "Your plan does not allow a lifetime this long." })
   }
   for (const field of ["projects", "environments"] as const) {
     if (input[field]?.length === 0) {

@@ -2,7 +2,7 @@
 const notices = {
   "signed-out": "You are signed out.",
   "password-changed":
-    "Your password is changed. Your other sessions are signed out, and the API tokens that you created are revoked.",
+    "Your password is changed. Your other sessions are signed out. CLI logins, connected agents and the API tokens that you created no longer work.",
   "password-set": "Your new password is set. Sign in with it.",
   joined: "Welcome to the team.",
   "team-created": "The team is created.",

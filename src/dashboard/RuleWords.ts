@@ -68,7 +68,7 @@ export const trustedBearers = (rule: Trusted): string => {
   if (kind === "gitlab") {
     return rule.issuer === gitlabIssuer ? "Jobs of GitLab CI" : `Jobs of the GitLab at ${rule.issuer}`
   }
-  return `Bearers of a JWT that ${rule.issuer} signed`
+  return `Anyone with a JWT signed by ${rule.issuer}`
 }
 
 export interface Condition {

@@ -50,7 +50,7 @@ export const count = (writing: Writing, changes: Changes) => {
       new RateLimited({
         retryAfterSeconds,
         message:
-          "A credential that may not read values can write at most 30 existing keys per minute. Send fewer keys, or try again after the interval named."
+          "A credential that may not read values can write at most 30 existing keys per minute. Send fewer keys, or try again after the time in retryAfterSeconds."
       })
   )
 }

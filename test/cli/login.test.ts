@@ -251,7 +251,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule login without an 
       for (const uri of ["file:///etc/passwd", "javascript:alert(1)", "vscode://x", "-h", "ssh://evil"]) {
         const { ended } = yield* login([], started({ verificationUri: uri, verificationUriComplete: uri }))
         assert.strictEqual(ended.code, 1)
-        assert.include(ended.stderr, "no web page")
+        assert.include(ended.stderr, "The server sent an address that is not a web page. It was not opened.")
       }
       const { ended } = yield* login([{ status: 201, body: granted }], started({ userCode: "AB\u001b[2JCD\u202e" }))
       assert.strictEqual(ended.code, 0)
