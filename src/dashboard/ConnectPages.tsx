@@ -5,10 +5,10 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
-import type { AnyApiError } from "#schema/ApiError.ts"
+import { isApiError } from "#schema/ApiError.ts"
 import type { CallerTeam } from "#schema/Caller.ts"
+import { ValidationFailed } from "#schema/Errors.ts"
 import { EnvironmentId, ProjectId, TeamId, uuidPattern } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { Scope } from "#schema/Scopes.ts"
@@ -21,9 +21,20 @@ import { Ago, Badge, Callout, CheckBox, Command, Confirm, Empty, ProblemNote, Un
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Card, Layout } from "./Layout.tsx"
-import { withNotice } from "./Notices.ts"
-import { attempt, type Pages, param } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
+import {
+  action,
+  type AtPerson,
+  type Attempt,
+  button,
+  type Guard,
+  page,
+  person,
+  screen,
+  to,
+  withIds,
+  within
+} from "./Routes.ts"
 import type { Visit } from "./Visit.ts"
 
 /** Projects that the page offers for a restriction. */
@@ -53,6 +64,12 @@ const ConsentForm = Schema.Struct({
   environmentIds: Schema.NullOr(Schema.Array(EnvironmentId))
 })
 
+interface AtConsent extends AtPerson {
+  readonly uid: string
+  readonly client: ConsentRequest
+  readonly redirectOrigin: string
+}
+
 /** What the person can restrict the connection to. */
 interface Restrictable {
   readonly projects: ReadonlyArray<Project>
@@ -60,7 +77,7 @@ interface Restrictable {
 }
 
 /** What the person ticked; nothing is ticked before. */
-const isTicked = (form: Form.Form | undefined, name: string, value: string) => form?.all(name).includes(value) === true
+const isTicked = (form: Form.Form, name: string, value: string) => form.all(name).includes(value)
 
 const ClientFacts = ({ client }: { readonly client: ConsentRequest }) => (
   <>
@@ -99,7 +116,7 @@ const ScopeChoice = ({
   teams
 }: {
   readonly client: ConsentRequest
-  readonly form: Form.Form | undefined
+  readonly form: Form.Form
   readonly teams: ReadonlyArray<CallerTeam>
 }) => (
   <section class="part">
@@ -129,17 +146,14 @@ const RestrictionChoice = ({
   restrictable: { environments, projects },
   teams
 }: {
-  readonly form: Form.Form | undefined
+  readonly form: Form.Form
   readonly restrictable: Restrictable
   readonly teams: ReadonlyArray<CallerTeam>
 }) => {
   const teamName = ({ teamId }: Project) =>
     teams.length > 1 ? `${teams.find(({ id }) => id === teamId)?.name ?? ""} / ` : null
   return (
-    <details
-      class="disclosure section-small"
-      open={form?.has("projectIds") === true || form?.has("environmentIds") === true}
-    >
+    <details class="disclosure section-small" open={form.has("projectIds") || form.has("environmentIds")}>
       <summary>Only some projects or environments</summary>
       <p class="hint">
         None chosen: everything in the teams above, later projects and environments included. With projects and
@@ -187,13 +201,7 @@ const ConsentPage = ({
   problem,
   restrictable,
   visit
-}: {
-  readonly visit: Visit
-  readonly client: ConsentRequest
-  readonly restrictable: Restrictable
-  readonly form?: Form.Form | undefined
-  readonly problem?: AnyApiError | undefined
-}) => {
+}: AtConsent & Attempt & { readonly restrictable: Restrictable }) => {
   const { teams } = visit.caller
   return (
     <Card who={visit} title="Connect this program?" wide>
@@ -318,72 +326,80 @@ const ConnectionsPage = ({ items, visit }: { readonly visit: Visit; readonly ite
   </Layout>
 )
 
-export const routes = (pages: Pages["Type"]) =>
-  Effect.gen(function* () {
-    const consent = yield* Consent
-    const grants = yield* OAuthGrants
-    const projects = yield* Projects
-    const environments = yield* Environments
+const cookies = Effect.map(HttpServerRequest.HttpServerRequest, ({ headers }) => headers["cookie"])
 
-    const cookies = Effect.map(HttpServerRequest.HttpServerRequest, ({ headers }) => headers["cookie"])
+const request = withIds(person, Schema.Struct({ uid: Uid }))
 
-    const ask = Effect.fnUntraced(function* (visit: Visit, uid: string, form?: Form.Form, problem?: AnyApiError) {
-      const { client, redirectOrigin } = yield* consent.show(uid, yield* cookies)
-      const restrictable: Restrictable = {
-        projects: (yield* projects.list()).slice(0, maxOffered),
-        environments: yield* environments.byProject("all")
-      }
-      return Html.page(
-        <ConsentPage visit={visit} client={client} restrictable={restrictable} form={form} problem={problem} />,
-        // The browser follows the redirect of the form's response to the client, and the policy covers that too.
-        { formActions: [redirectOrigin], ...(problem === undefined ? {} : { status: 400 }) }
-      )
-    })
+const waiting = within(request, ({ uid }) =>
+  Effect.flatMap(Consent, (consent) => Effect.flatMap(cookies, (cookie) => consent.show(uid, cookie)))
+)
+/** The browser follows the redirect of the form's response to the client, and the policy of the form's page covers that. */
+const consent: Guard<AtConsent> = (handler) =>
+  waiting((at) => Effect.map(handler(at), (response) => Html.withFormActions(response, [at.redirectOrigin])))
 
-    const view = pages.person((visit) => Effect.flatMap(param("uid", Uid), (uid) => ask(visit, uid)))
+const ask = screen(
+  (at: AtConsent) =>
+    Effect.gen(function* () {
+      const projects = yield* Effect.flatMap(Projects, (projects) => projects.list())
+      const environments = yield* Effect.flatMap(Environments, (environments) => environments.byProject("all"))
+      const restrictable: Restrictable = { projects: projects.slice(0, maxOffered), environments }
+      return { ...at, restrictable }
+    }),
+  ConsentPage
+)
 
-    const approve = pages.person((visit) =>
-      Effect.gen(function* () {
-        const uid = yield* param("uid", Uid)
-        const form = yield* Form.read
-        const cookie = yield* cookies
-        const done = yield* attempt(
-          Effect.gen(function* () {
-            const decision = yield* Form.decode(ConsentForm)({
-              scopes: form.all("scopes"),
-              teamIds: form.all("teamIds"),
-              projectIds: form.has("projectIds") ? form.all("projectIds") : null,
-              environmentIds: form.has("environmentIds") ? form.all("environmentIds") : null
-            })
-            return yield* consent.approve(uid, cookie, decision)
-          })
-        )
-        return Either.isRight(done) ? Html.seeOther(done.right) : yield* ask(visit, uid, form, done.left)
-      })
-    )
+/** What is wrong with the choice is for the person to mend in the form. */
+const mendable: ReadonlyMap<string, string> = new Map([
+  ["TEAM_NOT_FOUND", "A team that you chose does not exist any more"],
+  ["PROJECT_NOT_FOUND", "A project that you chose does not exist in these teams"],
+  ["ENVIRONMENT_NOT_FOUND", "An environment that you chose does not exist in these teams"],
+  ["FORBIDDEN", "Your role in these teams does not allow what you chose"]
+])
+const asChoice = (error: unknown) => {
+  const message = isApiError(error) ? mendable.get(error._tag) : undefined
+  return message === undefined ? error : new ValidationFailed({ message })
+}
 
-    const deny = pages.person(() =>
-      Effect.gen(function* () {
-        const uid = yield* param("uid", Uid)
-        return Html.seeOther(yield* consent.deny(uid, yield* cookies))
-      })
-    )
+const approve = action(consent, {
+  decode: (form) =>
+    Form.decode(ConsentForm)({
+      scopes: form.all("scopes"),
+      teamIds: form.all("teamIds"),
+      projectIds: form.has("projectIds") ? form.all("projectIds") : null,
+      environmentIds: form.has("environmentIds") ? form.all("environmentIds") : null
+    }),
+  run: (decision, { uid }) =>
+    Effect.flatMap(Consent, (consent) =>
+      Effect.flatMap(cookies, (cookie) => consent.approve(uid, cookie, decision))
+    ).pipe(Effect.mapError(asChoice)),
+  done: (next) => Html.seeOther(next),
+  again: ask
+})
 
-    const list = pages.person((visit) =>
-      Effect.map(grants.list(), (items) => Html.page(<ConnectionsPage visit={visit} items={items} />))
-    )
-    const revoke = pages.person(() =>
-      Effect.gen(function* () {
-        yield* grants.revoke(yield* param("grantId", OAuthGrantId))
-        return Html.seeOther(withNotice(Paths.connections, "connection-revoked"))
-      })
-    )
+const deny = button(request, {
+  run: ({ uid }) =>
+    Effect.flatMap(Consent, (consent) => Effect.flatMap(cookies, (cookie) => consent.deny(uid, cookie))),
+  done: (next) => Html.seeOther(next)
+})
 
-    return HttpRouter.empty.pipe(
-      HttpRouter.get("/app/connect/:uid", view),
-      HttpRouter.post("/app/connect/:uid/approve", approve),
-      HttpRouter.post("/app/connect/:uid/deny", deny),
-      HttpRouter.get(Paths.connections, list),
-      HttpRouter.post("/app/connections/:grantId/revoke", revoke)
-    )
-  })
+const list = screen(
+  ({ visit }: AtPerson) =>
+    Effect.map(
+      Effect.flatMap(OAuthGrants, (grants) => grants.list()),
+      (items) => ({ items, visit })
+    ),
+  ConnectionsPage
+)
+
+const revoke = button(withIds(person, Schema.Struct({ grantId: OAuthGrantId })), {
+  run: ({ grantId }) => Effect.flatMap(OAuthGrants, (grants) => grants.revoke(grantId)),
+  done: () => to(Paths.connections, "connection-revoked")
+})
+
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get("/app/connect/:uid", page(consent, ask)),
+  HttpRouter.post("/app/connect/:uid/approve", approve),
+  HttpRouter.post("/app/connect/:uid/deny", deny),
+  HttpRouter.get(Paths.connections, page(person, list)),
+  HttpRouter.post("/app/connections/:grantId/revoke", revoke)
+)

@@ -38,6 +38,7 @@ const pages = HttpRouter.concatAll(
   RulePages.routes,
   WebhookPages.routes,
   AuditPages.routes,
+  ConnectPages.routes,
   DevicePages.routes,
   ProvidePages.routes
 ).pipe(
@@ -51,12 +52,11 @@ const pages = HttpRouter.concatAll(
 export const layer = HttpApiBuilder.Router.use((router) =>
   Effect.gen(function* () {
     const services = yield* Effect.context<Exclude<OpenNeeds, HttpRouter.HttpRouter.Provided>>()
-    const { assets, ...rest } = yield* Pages.Pages
-    const connect = yield* ConnectPages.routes({ assets, ...rest })
+    const { assets } = yield* Pages.Pages
     const files = HttpRouter.empty.pipe(
       HttpRouter.get(assets.style.href as `/${string}`, Effect.succeed(assets.style.response)),
       HttpRouter.get(assets.script.href as `/${string}`, Effect.succeed(assets.script.response))
     )
-    yield* router.concat(HttpRouter.concatAll(files, connect, HttpRouter.use(pages, Effect.provide(services))))
+    yield* router.concat(HttpRouter.concatAll(files, HttpRouter.use(pages, Effect.provide(services))))
   })
 ).pipe(Layer.provide(Pages.layer))

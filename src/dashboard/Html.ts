@@ -28,28 +28,23 @@ export const headers: Readonly<Record<string, string>> = {
   "cache-control": "no-store"
 }
 
-/**
- * `formActions`: where else a form of this page may lead, as origins; the browser checks redirects of a form too, which
- * matters for pages that hand over to another application.
- */
-export const page = (
-  node: VNode,
-  options: { readonly status?: number; readonly formActions?: ReadonlyArray<string> } = {}
-): HttpServerResponse.HttpServerResponse =>
+export const page = (node: VNode, options: { readonly status?: number } = {}): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.text(`<!doctype html>${render(node)}`, {
     status: options.status ?? 200,
     contentType: "text/html; charset=utf-8",
-    headers:
-      options.formActions === undefined
-        ? headers
-        : {
-            ...headers,
-            "content-security-policy": policy.replace(
-              "form-action 'self'",
-              ["form-action 'self'", ...options.formActions].join(" ")
-            )
-          }
+    headers
   })
+
+/**
+ * The page, with where else its forms may lead, as origins: the browser checks redirects of a form too, which matters for
+ * pages that hand over to another application.
+ */
+export const withFormActions = (page: HttpServerResponse.HttpServerResponse, origins: ReadonlyArray<string>) =>
+  HttpServerResponse.setHeader(
+    page,
+    "content-security-policy",
+    policy.replace("form-action 'self'", ["form-action 'self'", ...origins].join(" "))
+  )
 
 /** After a change: the browser fetches the next page with GET, so that a reload repeats nothing. */
 export const seeOther = (location: string): HttpServerResponse.HttpServerResponse =>

@@ -195,7 +195,6 @@ const make = Effect.gen(function* () {
   }
   return {
     assets: { script, style },
-    inTeam,
     anyone: <E, R>(handler: (who: Visitor) => Effect.Effect<Response, E, R>) => anyone(needs, handler),
     person: <E, R>(handler: (visit: Visit) => Effect.Effect<Response, E, R>) => person(needs, handler)
   }

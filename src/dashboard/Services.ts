@@ -8,6 +8,8 @@ import type { Sessions } from "#src/credentials/Sessions.ts"
 import type { Setup } from "#src/credentials/Setup.ts"
 import type { Tokens } from "#src/credentials/Tokens.ts"
 import type { Rules } from "#src/machines/Rules.ts"
+import type { Consent } from "#src/oauth/Consent.ts"
+import type { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
 import type { Environments } from "#src/projects/Environments.ts"
 import type { Invitations } from "#src/projects/Invitations.ts"
 import type { Members } from "#src/projects/Members.ts"
@@ -24,10 +26,12 @@ export type Services =
   | AuditTrail
   | Authenticate
   | CliGrants
+  | Consent
   | DeviceGrants
   | Environments
   | Invitations
   | Members
+  | OAuthGrants
   | Projects
   | Rules
   | SealingKeys
