@@ -59,9 +59,8 @@ const isAnswered = (address: string) =>
 
 /**
  * Holds the folder until the scope closes or the process ends, however it ends. Two locks: a name that the kernel
- * itself
- * frees (an abstract socket, or a named pipe), and a socket in the folder, which other containers on the same volume
- * see.
+ * itself frees (an abstract socket, or a named pipe), and a socket in the folder, which other containers on the same
+ * volume see.
  */
 export const lock = (real: string): Effect.Effect<void, StartRefused, Scope.Scope> =>
   Effect.gen(function* () {

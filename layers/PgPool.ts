@@ -92,8 +92,7 @@ const statementName = (text: string): string | undefined => {
 
 /**
  * After these the connection has to go: the server says it ends it (FATAL), or its prepared statements are stale
- * because
- * another process changed the schema.
+ * because another process changed the schema.
  */
 const spoilsConnection = (error: Error) =>
   ("severity" in error && (error.severity === "FATAL" || error.severity === "PANIC")) ||

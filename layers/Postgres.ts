@@ -31,8 +31,7 @@ export interface PostgresOptions {
 }
 
 // Under the 3 s within which a request must fail (docs/contract/outages.md), also for one that waits first and then
-// meets a database
-// that hangs.
+// meets a database that hangs.
 const DEADLINE_MILLIS = 2_500
 const CHECKOUT_MILLIS = 2_000
 const TOGETHER_MILLIS = 2_700

@@ -48,8 +48,7 @@ export const orFailure = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
 
 /**
  * Ends with success at the first SIGINT, SIGTERM or SIGHUP, when what ran has been closed in order; a second signal
- * ends
- * the process at once, unless `patient`.
+ * ends the process at once, unless `patient`.
  */
 export const untilSignal = <A, E, R>(run: Effect.Effect<A, E, R>, patient: boolean) =>
   Effect.gen(function* () {

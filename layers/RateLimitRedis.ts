@@ -100,8 +100,7 @@ export const connect = (url: Redacted.Redacted) => Redis.make({ url, probe: make
 /**
  * Every admitted request is counted in this process as well, so that an outage of Redis starts from what this process
  * knows, and its end does not forget what was admitted meanwhile. What this process alone has admitted is a part of
- * what
- * all have: while Redis is up, the own count refuses nothing that the shared one admits.
+ * what all have: while Redis is up, the own count refuses nothing that the shared one admits.
  */
 export const layer = (options: {
   readonly url: Redacted.Redacted

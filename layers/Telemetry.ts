@@ -54,8 +54,7 @@ const failed = (status: unknown) => typeof status === "number" && status >= 500
 
 /**
  * Only what is known to be harmless leaves (docs/architecture.md, S3), and only what belongs to a request: what the
- * service does
- * for many requests at once has no place in the trace of one.
+ * service does for many requests at once has no place in the trace of one.
  */
 const guarded = (inner: Tracer.Tracer): Tracer.Tracer =>
   Tracer.make({

@@ -3,9 +3,8 @@ import * as Effect from "effect/Effect"
 
 /**
  * The audit trail (docs/contract/audit.md). `body` is the canonical text that `hash` covers; the other columns repeat
- * parts of it
- * for look-up and are checked against it by the verifier. Entries outlive what they name, so nothing here is a foreign
- * key.
+ * parts of it for look-up and are checked against it by the verifier. Entries outlive what they name, so nothing here
+ * is a foreign key.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -3,8 +3,7 @@ import * as Effect from "effect/Effect"
 
 /**
  * The authorization server of `/mcp`. Tokens like every credential: a look-up id, a salt and a hash, each kind in a
- * table
- * of its own (docs/contract/credentials.md). Everything a grant gave dies with the grant's row being revoked.
+ * table of its own (docs/contract/credentials.md). Everything a grant gave dies with the grant's row being revoked.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -55,8 +55,7 @@ const marker = Symbol.for("ampoule/ApiError")
  * `class SecretNotFound extends ApiError<SecretNotFound>()("SECRET_NOT_FOUND", 404, "No such secret.") {}`
  *
  * The message is a fixed sentence, so that no error can repeat an input (docs/contract/errors.md). A caller may replace
- * it by
- * another fixed sentence, never by text that came from a request.
+ * it by another fixed sentence, never by text that came from a request.
  */
 export const ApiError =
   <Self = never>() =>

@@ -24,8 +24,7 @@ export interface Restrictions {
 
 /**
  * The environment that the request's query names, read in the statement that verified the credential
- * (docs/architecture.md, "The hot path").
- * Not checked yet: only `access/Access.ts` turns it into a Permit.
+ * (docs/architecture.md, "The hot path"). Not checked yet: only `access/Access.ts` turns it into a Permit.
  */
 export interface NamedEnvironment {
   readonly teamId: TeamId

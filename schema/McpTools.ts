@@ -1,7 +1,6 @@
 /**
  * The tools of `/mcp`: what each takes, returns and needs. One table for every protocol revision. Nothing here depends
- * on
- * who asks: texts are constants, so that no tenant's words reach a model as instructions.
+ * on who asks: texts are constants, so that no tenant's words reach a model as instructions.
  */
 import type * as Schema from "effect/Schema"
 import { auditTools, connectionTools } from "./McpConnectionTools.ts"

@@ -1,7 +1,6 @@
 /**
  * The authorization server's endpoints (RFC 6749, 7591, 7009): forms in, OAuth bodies out. Declared here, answered by
- * the
- * library behind them, described by `/.well-known/oauth-authorization-server` instead of the OpenAPI document.
+ * the library behind them, described by `/.well-known/oauth-authorization-server` instead of the OpenAPI document.
  */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"

@@ -23,7 +23,7 @@ interface TextMembers {
   readonly source?: unknown
 }
 
-/** Refuses combinations of kind, value and source that the contract excludes (decisions 4 "Kind"). */
+/** Refuses combinations of kind, value and source that the contract excludes (docs/contract/secrets.md, "Kind"). */
 const conflict = (body: TextMembers): Schema.FilterIssue | undefined => {
   if (body.value !== undefined && body.source !== undefined) {
     return { path: ["source"], message: "must not be given together with value" }

@@ -1,4 +1,4 @@
-/** Response bodies of the secret routes (decisions 4 "Response bodies"). */
+/** Response bodies of the secret routes (docs/contract/secrets.md, "Response bodies"). */
 import * as Schema from "effect/Schema"
 import { ProjectIdOut, SecretIdOut } from "./Ids.ts"
 import { Timestamp } from "./Values.ts"

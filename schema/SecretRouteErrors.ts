@@ -10,7 +10,9 @@ export const MayNotWrite = Schema.Union(
   Errors.ApiTokenReadOnly,
   Errors.ApiTokenNotScopedToProtectedEnvironment
 )
-/** A write breaks a template rule or a size limit of the environment (decisions 4 "Templates", "Limits"). */
+/**
+ * A write breaks a template rule or a size limit of the environment (docs/contract/secrets.md, "Templates", "Limits").
+ */
 export const BreaksTheEnvironment = Schema.Union(
   Errors.TemplateInvalid,
   Errors.TemplateReferenceMissing,

@@ -1,4 +1,7 @@
-/** The secret routes of interface 4, then the additions of decisions 4, in the order of the OpenAPI document. */
+/**
+ * The secret routes of docs/contract/endpoints.md, then the additions of docs/contract/secrets.md, in the order of the
+ * OpenAPI document.
+ */
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Reads from "./SecretReadRoutes.ts"

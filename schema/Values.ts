@@ -111,8 +111,8 @@ export type SecretText = typeof SecretText.Type
 
 /**
  * Control, bidi and zero-width characters: refused in every name a person or a model reads (docs/contract/errors.md).
- * Tags and the
- * variation selectors beside them (U+E0000 on) spell text that only a model sees; those of emoji (U+FE0F) stay.
+ * Tags and the variation selectors beside them (U+E0000 on) spell text that only a model sees; those of emoji (U+FE0F)
+ * stay.
  */
 const invisible =
   // eslint-disable-next-line no-control-regex

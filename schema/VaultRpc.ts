@@ -1,8 +1,7 @@
 /**
  * The protocol between the server and the vault process (docs/security.md, "Keys"). Keys go over it as bytes, never as
- * text; each call
- * carries the shared token in the header `x-vault-token`. What a vault refuses is a value, not an error: in a batch
- * the rest is answered.
+ * text; each call carries the shared token in the header `x-vault-token`. What a vault refuses is a value, not an
+ * error: in a batch the rest is answered.
  */
 import * as Rpc from "@effect/rpc/Rpc"
 import * as RpcGroup from "@effect/rpc/RpcGroup"

@@ -1,7 +1,6 @@
 /**
  * A service is a short `make` over module functions: each takes what the service needs as its first argument, has a
- * name
- * that a symbol list shows, and can be read alone. `methods` fills that first argument in.
+ * name that a symbol list shows, and can be read alone. `methods` fills that first argument in.
  *
  *     const rename = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, name: string) { … })
  *     const needs = { access: yield* Access, sql: yield* SqlClient.SqlClient }

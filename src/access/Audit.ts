@@ -25,8 +25,7 @@ import { RequestInfo, type RequestOrigin } from "./RequestInfo.ts"
 export interface AuditEvent {
   /**
    * Who acted: the caller, a named person before a session exists (sign-in), a machine by the token that it gets, or
-   * the
-   * service itself.
+   * the service itself.
    */
   readonly actor:
     | Caller

@@ -1,7 +1,6 @@
 /**
  * The file of signed checkpoints: which heads it already names, and what is added to it. Or standard output, one line
- * of
- * JSON each, for a log shipper to keep elsewhere.
+ * of JSON each, for a log shipper to keep elsewhere.
  */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"

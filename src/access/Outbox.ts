@@ -1,7 +1,6 @@
 /**
  * Changes on their way to webhooks: rows that commit with the change and its audit entry, or not at all. What is
- * written
- * here is sent by `src/webhooks/Dispatcher.ts`, by whatever process comes first.
+ * written here is sent by `src/webhooks/Dispatcher.ts`, by whatever process comes first.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { AuditAction } from "#schema/Audit.ts"

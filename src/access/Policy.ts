@@ -1,7 +1,7 @@
 /**
  * THE RULES of docs/contract/credentials.md and docs/contract/session-routes.md, one named value per sentence, in order
- * of evaluation; the first denial wins.
- * A rule is pure: (caller's standing in the target's team, target, action) to a denial or nothing.
+ * of evaluation; the first denial wins. A rule is pure: (caller's standing in the target's team, target, action) to a
+ * denial or nothing.
  */
 import type { Caller, CallerTeam } from "#schema/Caller.ts"
 import { ApiTokenNotScopedToProtectedEnvironment, ApiTokenReadOnly, Forbidden, ScopeMissing } from "#schema/Errors.ts"

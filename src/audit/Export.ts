@@ -134,8 +134,7 @@ const columns = [
 
 /**
  * A cell that begins like a formula is one to a spreadsheet: such a cell gets an apostrophe in front, also when blanks
- * or
- * quotes hide the beginning.
+ * or quotes hide the beginning.
  */
 export const cell = (value: string): string => {
   const safe = /^[\s"']*[=+\-@\uff0b\uff0d\uff1d\uff20]|^[\t\r\n]/.test(value) ? `'${value}` : value

@@ -3,10 +3,10 @@
  *
  * Such entries are judged by their times only: entries that claim to be older than a seal that does not cover them, or
  * younger than their process. The times of a seal are under no MAC. A writer of the database can therefore add entries
- * to a stream between the end of its process and the moment when another one closes it (5 minutes after that one saw the
- * last sign of it, or the next start of an embedded database), when they claim a time after the last seal. A process
- * that runs notices when the times of its own seals are changed, and takes the last word on what its streams hold, also
- * after another process closed one (`src/access/AuditSeal.ts`).
+ * to a stream between the end of its process and the moment when another one closes it (5 minutes after that one saw
+ * the last sign of it, or the next start of an embedded database), when they claim a time after the last seal. A
+ * process that runs notices when the times of its own seals are changed, and takes the last word on what its streams
+ * hold, also after another process closed one (`src/access/AuditSeal.ts`).
  */
 import { deadAfterMillis, graceMillis, heartbeatMillis, tailMillis } from "./Chain.ts"
 

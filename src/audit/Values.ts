@@ -1,7 +1,6 @@
 /**
  * Whether the secrets stand as the trail last left them. A box cannot be altered unnoticed, but a row could be pointed
- * at
- * an older, valid version of itself: the entry of the last write says which version it was.
+ * at an older, valid version of itself: the entry of the last write says which version it was.
  */
 
 export interface LiveValue {

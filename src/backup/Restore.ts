@@ -216,8 +216,7 @@ const restoreInTransaction = Effect.fnUntraced(function* <E, R>(options: Options
 
 /**
  * One transaction: a restore that is killed leaves the database empty, and can be run again. Every table is read back
- * and
- * compared with the digest in the backup before anything is committed.
+ * and compared with the digest in the backup before anything is committed.
  */
 export const restore = <E, R>(options: Options<E, R>) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(restoreInTransaction(options)))

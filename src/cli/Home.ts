@@ -1,7 +1,6 @@
 /**
  * Folders of this user: always absolute. With an empty or relative HOME (cron, containers) they would lie in the
- * working
- * folder, and a file that came with somebody's repository would count as the user's own.
+ * working folder, and a file that came with somebody's repository would count as the user's own.
  */
 import { homedir, userInfo } from "node:os"
 import { isAbsolute, join } from "node:path"

@@ -4,8 +4,7 @@
  * 9.3.6), so the proxy sees no credential; those to plain http in absolute form (RFC 9112 3.2.2).
  *
  * Not the EnvHttpProxyAgent of undici 7.30: it knows neither ALL_PROXY nor address blocks in NO_PROXY, needs a second
- * HTTP
- * client in the bundle (1.0 MB, and 45 ms of CPU to load where Node itself starts in 65), and its errors name no
+ * HTTP client in the bundle (1.0 MB, and 45 ms of CPU to load where Node itself starts in 65), and its errors name no
  * variable.
  */
 import * as Redacted from "effect/Redacted"

@@ -1,7 +1,7 @@
 /**
  * Masks known texts in a byte stream, across the borders of its chunks (docs/security.md, "Lessons from others"). All
- * texts are looked for at once
- * (Aho-Corasick); what could still become one is held back, everything else goes on at once.
+ * texts are looked for at once (Aho-Corasick); what could still become one is held back, everything else goes on at
+ * once.
  */
 import { Buffer } from "node:buffer"
 

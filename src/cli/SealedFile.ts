@@ -1,7 +1,6 @@
 /**
  * A sealed `.env` file as text (docs/contract/sealed-values.md): a header that says for which environment and key, then
- * one line for each
- * value, so that two people's changes merge line by line. Pure.
+ * one line for each value, so that two people's changes merge line by line. Pure.
  */
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -79,8 +78,7 @@ const nameOf = (at: string): string | undefined => /^(?:export )?([A-Za-z_][A-Za
 
 /**
  * The text with one entry replaced or added, and nothing else touched; the manifest stays last. Into a file in
- * alphabetical
- * order a new one goes where it belongs: two additions at the end would be a merge conflict each time.
+ * alphabetical order a new one goes where it belongs: two additions at the end would be a merge conflict each time.
  */
 export const put = (text: string, name: string, entry: string): string => {
   const lines = text.split("\n")

@@ -7,8 +7,7 @@ import { version } from "./Version.ts"
 
 /**
  * Compiled code is kept between two starts, by a Node that can (22.1). In a folder of this user's: the one for all
- * users
- * would let another one say what is run here. Not by processes that hold root keys and start once.
+ * users would let another one say what is run here. Not by processes that hold root keys and start once.
  */
 const keepCompiledCode = (command: string | undefined) => {
   if (command === "server" || command === "vault" || process.env["NODE_DISABLE_COMPILE_CACHE"] !== undefined) return

@@ -1,7 +1,6 @@
 /**
  * Credential text to `Caller`, in one batched statement that also reads the environment the request names. No validity
- * is
- * cached: revocation holds from the next request, on every process.
+ * is cached: revocation holds from the next request, on every process.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"

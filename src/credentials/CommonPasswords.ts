@@ -104,8 +104,7 @@ export const holds = (list: Buffer, length: number, wanted: Buffer): boolean => 
  * hundred million others has a fingerprint of these by chance.
  *
  * Made from the ten million passwords that Mark Burnett published, as the OWASP project SecLists ranks the first
- * million
- * of them (MIT license, copyright Daniel Miessler).
+ * million of them (MIT license, copyright Daniel Miessler).
  */
 export const fingerprintLength = 5
 

@@ -176,8 +176,8 @@ const SessionRow = Schema.Struct({ revokedAt: Schema.NullOr(Schema.DateFromSelf)
 
 /**
  * Part of the approval's transaction: the memberships and the session, locked to its end. A loss of a team or a new
- * password
- * comes before this and is seen, or after and takes the approval back. Memberships first, as where members change.
+ * password comes before this and is seen, or after and takes the approval back. Memberships first, as where members
+ * change.
  */
 const recheck = Effect.fnUntraced(function* (
   { sql }: Needs,

@@ -40,8 +40,7 @@ interface Needs {
 /**
  * Part of the caller's transaction: sets the hash and ends every link, session, token, grant, undelivered approval and
  * known device of the person. Sessions end before tokens and grants: what one of them is just creating is then seen by
- * the
- * later statement. Undefined = the password is not `expected` any more.
+ * the later statement. Undefined = the password is not `expected` any more.
  */
 const setPassword = Effect.fnUntraced(function* (
   { revocation, sql }: Needs,

@@ -1,8 +1,7 @@
 /**
  * What the operator of a server may do to accounts, where no other person can: for an owner who forgot the password,
- * and
- * for an address that another person took. The trail records it as done by the system, in every team that the person
- * belongs to.
+ * and for an address that another person took. The trail records it as done by the system, in every team that the
+ * person belongs to.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Data from "effect/Data"

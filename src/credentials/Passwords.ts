@@ -55,8 +55,7 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
 
     /**
      * PHC string of a password that `NewPassword` let through. Refuses the most common ones, naming `field`;
-     * RATE_LIMITED
-     * when too many wait for a hash.
+     * RATE_LIMITED when too many wait for a hash.
      */
     const hash = Effect.fn("Passwords.hash")(function* (password: Redacted.Redacted, field: string) {
       const text = canonical(password)

@@ -162,8 +162,7 @@ const remainingScopes = Effect.fnUntraced(function* (token: TokenRows.TokenRow, 
 
 /**
  * Renames, makes read-only, removes MCP scopes; all in one statement, so that no reader sees half of it. Narrowing is
- * never
- * refused: a token for `/mcp` alone that loses its last scope is accepted nowhere.
+ * never refused: a token for `/mcp` alone that loses its last scope is accepted nowhere.
  */
 const update = Effect.fn("Tokens.update")(function* (
   needs: Needs,

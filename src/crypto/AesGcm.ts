@@ -1,7 +1,7 @@
 /**
  * AES-256-GCM (NIST SP 800-38D) by OpenSSL, in the shape of XChaCha.ts: for who may use approved ciphers only. Its
- * nonce
- * has 12 bytes, too few to draw at random under one key; here key and nonce are both of one box, derived from its salt.
+ * nonce has 12 bytes, too few to draw at random under one key; here key and nonce are both of one box, derived from its
+ * salt.
  */
 import * as Option from "effect/Option"
 import { createCipheriv, createDecipheriv } from "node:crypto"

@@ -2,11 +2,9 @@
  * Data keys of environments, unwrapped by the vault and cached for a while as `KeyObject`s (docs/security.md).
  *
  * A key is dropped 300 s after the vault last unwrapped it, and within 30 s of its environment's deletion. While the
- * vault
- * is down it keeps serving, for 15 min at most (docs/contract/outages.md). Rows are read by the caller's own connection
- * and
- * only the vault's part is shared between callers: waiting for another request's query while holding a connection would
- * stop a pool of one for good.
+ * vault is down it keeps serving, for 15 min at most (docs/contract/outages.md). Rows are read by the caller's own
+ * connection and only the vault's part is shared between callers: waiting for another request's query while holding a
+ * connection would stop a pool of one for good.
  */
 import { IntegrityFailure } from "#schema/Errors.ts"
 import type { KeyContext } from "#schema/Vault.ts"

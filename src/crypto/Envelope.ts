@@ -8,13 +8,10 @@
  *   bytes 66-     ciphertext, then the 16-byte tag
  *
  * info = bytes 0-1 and the context (fields below); HKDF-SHA256(key, salt, info) gives 32 bytes of subkey, 24 (AES: 12)
- * of
- * nonce, 32 of commitment. info is also the AAD. The commitment is compared before anything is decrypted: neither
- * cipher
- * alone keeps one ciphertext from opening under two keys. Subkey and nonce repeat only when a 256-bit salt does, so
- * nothing is counted. The algorithm is in info: a box that says another one has another commitment.
- * Which data key sealed a box is a column of its row; the id is in the context, so pointing the row elsewhere is
- * refused.
+ * of nonce, 32 of commitment. info is also the AAD. The commitment is compared before anything is decrypted: neither
+ * cipher alone keeps one ciphertext from opening under two keys. Subkey and nonce repeat only when a 256-bit salt does,
+ * so nothing is counted. The algorithm is in info: a box that says another one has another commitment. Which data key
+ * sealed a box is a column of its row; the id is in the context, so pointing the row elsewhere is refused.
  */
 import { IntegrityFailure } from "#schema/Errors.ts"
 import * as Context from "effect/Context"
@@ -195,8 +192,7 @@ export const deriveKey = (key: KeyObject, at: BoxContext): KeyObject => {
 
 /**
  * HMAC-SHA256 under a key derived for `purpose`: a fingerprint that says nothing to who reads the database, such as
- * that
- * of a request body kept with its idempotency key. 32 bytes.
+ * that of a request body kept with its idempotency key. 32 bytes.
  */
 export const mac = (key: KeyObject, purpose: string, bytes: Uint8Array): Buffer =>
   createHmac("sha256", deriveKey(key, boxContext("ampoule mac v1", purpose)))

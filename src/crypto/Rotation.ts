@@ -1,8 +1,7 @@
 /**
  * Rotation while everything serves (docs/security.md): what root keys wrap is wrapped again by the current one
  * (`RewrapKeys.ts`), and what data keys seal is sealed again by a new generation (`ResealValues.ts`). Both go in
- * batches,
- * can be cut off anywhere and be started again, and at every moment each row names keys that open it.
+ * batches, can be cut off anywhere and be started again, and at every moment each row names keys that open it.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"

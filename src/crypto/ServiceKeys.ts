@@ -1,7 +1,6 @@
 /**
  * Keys that all processes of one service share: for signing what a client brings back, and for deriving credentials
- * that
- * can be made again. 256 bits each, in the database, wrapped by the vault.
+ * that can be made again. 256 bits each, in the database, wrapped by the vault.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"

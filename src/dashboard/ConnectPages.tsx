@@ -333,7 +333,9 @@ const request = withIds(person, Schema.Struct({ uid: Uid }))
 const waiting = within(request, ({ uid }) =>
   Effect.flatMap(Consent, (consent) => Effect.flatMap(cookies, (cookie) => consent.show(uid, cookie)))
 )
-/** The browser follows the redirect of the form's response to the client, and the policy of the form's page covers that. */
+/**
+ * The browser follows the redirect of the form's response to the client, and the policy of the form's page covers that.
+ */
 const consent: Guard<AtConsent> = (handler) =>
   waiting((at) => Effect.map(handler(at), (response) => Html.withFormActions(response, [at.redirectOrigin])))
 

@@ -36,8 +36,8 @@ export const page = (node: VNode, options: { readonly status?: number } = {}): H
   })
 
 /**
- * The page, with where else its forms may lead, as origins: the browser checks redirects of a form too, which matters for
- * pages that hand over to another application.
+ * The page, with where else its forms may lead, as origins: the browser checks redirects of a form too, which matters
+ * for pages that hand over to another application.
  */
 export const withFormActions = (page: HttpServerResponse.HttpServerResponse, origins: ReadonlyArray<string>) =>
   HttpServerResponse.setHeader(

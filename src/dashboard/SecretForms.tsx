@@ -184,8 +184,7 @@ const PasteButtons = ({ here, preview }: { readonly here: string; readonly previ
 
 /**
  * Two steps: a preview, then the change. What was pasted is never sent back to the page: the script keeps it in its
- * field
- * while the preview is fetched; without script it is pasted once more.
+ * field while the preview is fetched; without script it is pasted once more.
  */
 export const PasteSecrets = ({
   failure,

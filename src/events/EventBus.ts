@@ -6,8 +6,7 @@ import type * as Stream from "effect/Stream"
 
 /**
  * Topics are short, without secrets (`device:<request id>`). Delivery is best effort: a subscriber also looks for
- * itself
- * now and then. `subscribe` listens from the moment it returns until its scope closes.
+ * itself now and then. `subscribe` listens from the moment it returns until its scope closes.
  */
 export class EventBus extends Context.Tag("events/EventBus")<
   EventBus,

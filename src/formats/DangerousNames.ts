@@ -1,8 +1,7 @@
 /**
  * Variables that decide which code a program runs, or where its traffic goes: whoever may write a secret of such a name
  * can run code as whoever runs the environment. The list cannot be complete, since every program can read what it
- * likes;
- * it holds what common shells, loaders, languages, build tools and command-line programs act upon.
+ * likes; it holds what common shells, loaders, languages, build tools and command-line programs act upon.
  */
 
 /** Names of one reason. `prefixes` and `suffixes` name families; `credentials` of a family are no danger. */

@@ -121,8 +121,7 @@ const unquoted = (source: string, start: number): Value => {
 
 /**
  * The entries of a `.env` file in order. A key that stands twice is refused. A value with references (`${KEY}`) comes
- * back as
- * it stands, whatever its quotes.
+ * back as it stands, whatever its quotes.
  */
 export const parse: Parse = (text) => {
   const source = withoutByteOrderMark(text).replaceAll("\r\n", "\n").replaceAll("\r", "\n")
@@ -159,8 +158,7 @@ const special = /["$`\\]/
 
 /**
  * Whether every reader gives the value back. The others are in double quotes with escapes, which docker compose and we
- * read;
- * shells read them too unless there is a carriage return; npm dotenv leaves the backslashes in.
+ * read; shells read them too unless there is a carriage return; npm dotenv leaves the backslashes in.
  */
 export const isPortable = (value: string): boolean =>
   !value.includes("\r") && (!value.includes("'") || !special.test(value))

@@ -1,12 +1,10 @@
 /**
  * The credential of a request: 401, 429, 403 for its kind, 403 for a cross-site request, in that order. One check
- * serves
- * all credential sets of `schema/Authentication.ts`; they differ in the kinds they take.
+ * serves all credential sets of `schema/Authentication.ts`; they differ in the kinds they take.
  *
  * A credential of another kind is refused as such (403) only where some route takes it. The codes of an invitation, a
  * password reset or the setup belong into bodies: as a bearer they are 401 CREDENTIAL_INVALID, valid or not, and
- * nothing
- * here looks them up.
+ * nothing here looks them up.
  */
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Context from "effect/Context"

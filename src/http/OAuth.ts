@@ -1,7 +1,7 @@
 /**
  * The authorization server's endpoints. A request is cut to what they take, the library responds, and every failure has
- * the
- * shape of RFC 6749. Where there is no client to send the error to, a page shows it to the person (OAuth 2.1 4.1.2.1).
+ * the shape of RFC 6749. Where there is no client to send the error to, a page shows it to the person (OAuth 2.1
+ * 4.1.2.1).
  */
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"

@@ -1,8 +1,7 @@
 /**
  * Request bodies, bounded (docs/contract/errors.md). The platform's own reader has no clean answer to a chunked body
- * that grows past
- * its limit: it cuts the socket. This one stops keeping bytes and says 413; the rest passes by until the server's
- * request timeout.
+ * that grows past its limit: it cuts the socket. This one stops keeping bytes and says 413; the rest passes by until
+ * the server's request timeout.
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"

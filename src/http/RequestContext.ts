@@ -10,8 +10,7 @@ import type { Taken } from "#src/limits/RateLimiter.ts"
 
 /**
  * One per request. `HttpApiMiddleware` runs before a handler and cannot touch its answer (docs/architecture.md, H4), so
- * what
- * authentication finds out is written down here and read when the answer leaves.
+ * what authentication finds out is written down here and read when the answer leaves.
  */
 export class Exchange implements RequestOrigin {
   via: Via

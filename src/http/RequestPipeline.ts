@@ -67,8 +67,7 @@ type RequestContext = Context.Context<HttpServerRequest.HttpServerRequest>
 
 /**
  * What the route runs with: the scope of the request is in `context` too, which the platform's type leaves out. One
- * copy
- * of the map, written in place: `Context.add` copies it for each service, three times for every request.
+ * copy of the map, written in place: `Context.add` copies it for each service, three times for every request.
  */
 const contextOf = (context: RequestContext, request: HttpServerRequest.HttpServerRequest, exchange: Exchange) => {
   const services = new Map(context.unsafeMap)

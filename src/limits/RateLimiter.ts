@@ -41,8 +41,7 @@ export interface Taken {
 
 /**
  * Counts `units` (1 by default) of `bucket` at `now` (milliseconds) unless a window has no room for all of them. No
- * span of
- * a window's length ever admits more than its limit; a refused request does not count, not even in part.
+ * span of a window's length ever admits more than its limit; a refused request does not count, not even in part.
  */
 export class RateLimitStore extends Context.Tag("limits/RateLimitStore")<
   RateLimitStore,
@@ -60,8 +59,7 @@ export class RateLimits extends Context.Reference<RateLimits>()("limits/RateLimi
 
 /**
  * The decision over the times of admitted units, newest first; `admitted` holds at most the largest limit of them. More
- * units
- * than a window ever admits are refused, and no wait helps them: they are told the length of that window.
+ * units than a window ever admits are refused, and no wait helps them: they are told the length of that window.
  */
 export const decide = (policy: Policy, admitted: (n: number) => number | undefined, now: number, units = 1): Taken => {
   let wait = 0

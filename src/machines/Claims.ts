@@ -35,9 +35,8 @@ const organization = new Map([["sub", /^organization:[^:]+:/]])
 
 /**
  * Issuers that sign for the jobs of all their customers: what a rule must bind so that the jobs are those of one of
- * them.
- * The person who runs a job can often choose the parts of its `sub` (GitHub lets a repository do so), but cannot put
- * another owner's name after this first word.
+ * them. The person who runs a job can often choose the parts of its `sub` (GitHub lets a repository do so), but cannot
+ * put another owner's name after this first word.
  */
 const sharedIssuers: ReadonlyMap<string, OwnerClaims> = new Map([
   [

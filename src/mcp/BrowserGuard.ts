@@ -1,4 +1,6 @@
-/** Which pages may call the endpoint: the `Host` and `Origin` that a request can have, and the answers to preflights. */
+/**
+ * Which pages may call the endpoint: the `Host` and `Origin` that a request can have, and the answers to preflights.
+ */
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,6 @@
 /**
- * Tells open streams that a list or an environment changed. One look at the database serves all streams of this process;
- * a stream whose credential ended is closed.
+ * Tells open streams that a list or an environment changed. One look at the database serves all streams of this
+ * process; a stream whose credential ended is closed.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,6 @@
 /**
- * Who calls `/mcp`: an API token with MCP scopes, or an OAuth access token issued for this resource. Everything else gets
- * a challenge.
+ * Who calls `/mcp`: an API token with MCP scopes, or an OAuth access token issued for this resource. Everything else
+ * gets a challenge.
  */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"

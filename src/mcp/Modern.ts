@@ -31,7 +31,7 @@ import type { CallContext, ListedTool, Tool, ToolResult } from "./Tool.ts"
 
 /** Elements of a tool's input; counted again by the SDK (GHSA-f897-62hf-6gxq). */
 export const maxToolInputElements = 2_000
-/** A list of tools or prompts is good for five minutes, for this credential (mcp 4.2). */
+/** A list of tools or prompts is good for five minutes, for this credential (docs/contract/mcp.md). */
 const hint = { ttlMs: 300_000, cacheScope: "private" } as const
 const volatile = { ttlMs: 0, cacheScope: "private" } as const
 const cacheHints = {

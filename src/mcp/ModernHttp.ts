@@ -1,4 +1,6 @@
-/** Requests of the revision 2026-07-28: a POST each, whose response is JSON or, for `subscriptions/listen`, a stream. */
+/**
+ * Requests of the revision 2026-07-28: a POST each, whose response is JSON or, for `subscriptions/listen`, a stream.
+ */
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import type { ServerEvent } from "@modelcontextprotocol/server"
 import * as Deferred from "effect/Deferred"

@@ -13,7 +13,9 @@ import * as Tools from "./Tools.ts"
 
 type ToolTable = ReadonlyMap<string, Tool>
 
-/** An OAuth client sees all tools, since it can ask for more scopes. What an API token may call is fixed; it sees that. */
+/**
+ * An OAuth client sees all tools, since it can ask for more scopes. What an API token may call is fixed; it sees that.
+ */
 const isVisible = (caller: Caller, { scopes }: Tool): boolean => {
   if (caller.kind !== "api_token") return true
   const role = caller.teams[0]?.role ?? null

@@ -15,7 +15,9 @@ const prefix = "secrets://projects/"
 export const environmentUri = (projectId: string, environment: string) =>
   `${prefix}${projectId}/environments/${environment}`
 
-/** Undefined for anything that is not the address of an environment. No regular expression from outside, no templates. */
+/**
+ * Undefined for anything that is not the address of an environment. No regular expression from outside, no templates.
+ */
 export const parseEnvironmentUri = (
   uri: string
 ): { readonly projectId: ProjectId; readonly environment: EnvironmentSlug } | undefined => {

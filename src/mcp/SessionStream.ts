@@ -67,9 +67,9 @@ const listen = Effect.fnUntraced(function* (
 type Heard = Effect.Effect.Success<ReturnType<typeof listen>>
 
 /**
- * Completed elicitations, for as long as the session lives. Looks at the session again when it was ended or follows other
- * resources now, and when a person is done with a page, which may have been before this stream. A stream that is open
- * also keeps the session from becoming idle.
+ * Completed elicitations, for as long as the session lives. Looks at the session again when it was ended or follows
+ * other resources now, and when a person is done with a page, which may have been before this stream. A stream that is
+ * open also keeps the session from becoming idle.
  */
 const completions = (
   { sessions }: StreamNeeds,

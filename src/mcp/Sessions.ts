@@ -88,9 +88,9 @@ const makeRoom = Effect.fnUntraced(function* ({ sql }: Needs, principal: string,
 })
 
 /**
- * Always opens a session, because clients forget to end theirs. Where a limit is reached, the least recently used session
- * makes room: of the principal, of the team, or of the team that has the most. So a team keeps its sessions, however
- * many others are opened, while it has fewer than others.
+ * Always opens a session, because clients forget to end theirs. Where a limit is reached, the least recently used
+ * session makes room: of the principal, of the team, or of the team that has the most. So a team keeps its sessions,
+ * however many others are opened, while it has fewer than others.
  */
 const open = Effect.fn("Sessions.open")(
   function* (

@@ -1,7 +1,6 @@
 /**
  * Where an authorization may lead: https anywhere, http on this machine; nothing else (OAuth 2.1 8.4, RFC 8252 7.3).
- * Not
- * to schemes of an application's own (RFC 8252 7.1): any program can claim one, and MCP demands localhost or https.
+ * Not to schemes of an application's own (RFC 8252 7.1): any program can claim one, and MCP demands localhost or https.
  */
 
 const loopback = /^(http:\/\/(?:127\.0\.0\.1|\[::1\]|localhost))(?::(\d{1,5}))?(\/[^#]*)?$/

@@ -1,9 +1,8 @@
 /**
  * Requests to addresses that somebody else chose (issuers of CI, webhooks). The address is looked at when the
- * connection
- * is made, not before, so that a name cannot point elsewhere in between (DNS rebinding); nothing is redirected; size
- * and
- * time are bounded; what went wrong is said in one word, which tells nothing about the network behind the server.
+ * connection is made, not before, so that a name cannot point elsewhere in between (DNS rebinding); nothing is
+ * redirected; size and time are bounded; what went wrong is said in one word, which tells nothing about the network
+ * behind the server.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"

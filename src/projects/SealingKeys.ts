@@ -179,8 +179,7 @@ const openerOf = Effect.fnUntraced(function* ({ vault }: Needs, target: Environm
 
 /**
  * A public key leaves only when the vault vouches for it, once per process: a writer of the database could otherwise
- * have
- * secrets sealed to a key of their own.
+ * have secrets sealed to a key of their own.
  */
 const vouch = Effect.fnUntraced(function* (needs: Needs, target: EnvironmentTarget, row: KeyRow) {
   const { vouched } = needs

@@ -2,8 +2,7 @@
  * A leaf folder: the server and the command line both import `src/sealed`, which imports nothing of either.
  *
  * HPKE (RFC 9180) base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM (docs/contract/sealed-values.md).
- * Base mode, because
- * sealing must need the public key and nothing else.
+ * Base mode, because sealing must need the public key and nothing else.
  */
 import { Aes256Gcm, CipherSuite, DhkemX25519HkdfSha256, HkdfSha256 } from "@hpke/core"
 import * as Data from "effect/Data"

@@ -4,9 +4,8 @@
  *   sealed:v1:<keyId>:<base64url(enc ‖ ciphertext)>
  *
  * An entry opens only under its own name, in its own environment, by its own key. A dropped entry, and one replaced by
- * an
- * older one of the same name, are found by the manifest. Everybody who has the public key can seal a new value: that is
- * what a public key is for, and no part of this format forbids it.
+ * an older one of the same name, are found by the manifest. Everybody who has the public key can seal a new value: that
+ * is what a public key is for, and no part of this format forbids it.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"

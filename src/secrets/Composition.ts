@@ -1,7 +1,7 @@
 /**
- * Composition of the secrets of one environment (decisions 4): checks, expansion, dependents, flattening. All functions
- * are pure and work on plaintext in memory. No function recurses, and sizes are computed before texts are joined, so no
- * input makes a call slow or its result large (security V8).
+ * Composition of the secrets of one environment (docs/contract/secrets.md): checks, expansion, dependents, flattening.
+ * All functions are pure and work on plaintext in memory. No function recurses, and sizes are computed before texts are
+ * joined, so no input makes a call slow or its result large.
  */
 import type { SecretKind } from "#schema/Values.ts"
 import type { TemplateInvalid } from "#schema/Errors.ts"

@@ -33,9 +33,9 @@ export const toldOutcome = (writing: Pick<Writing, "permit">, { outcome }: Writt
   outcome === "unchanged" && !readsValues(writing) ? "updated" : outcome
 
 /**
- * Whether a new text equals the old one shows: by the outcome, and by a version that does not change. Without a right to
- * values that is a guess tested, so each such key takes one unit of the limit that comparisons have. A request with more
- * keys than the limit is refused whole; the message says to send fewer.
+ * Whether a new text equals the old one shows: by the outcome, and by a version that does not change. Without a right
+ * to values that is a guess tested, so each such key takes one unit of the limit that comparisons have. A request with
+ * more keys than the limit is refused whole; the message says to send fewer.
  */
 export const count = (writing: Writing, changes: Changes) => {
   const guesses = [...changes].filter(
@@ -57,9 +57,9 @@ export const count = (writing: Writing, changes: Changes) => {
 
 /**
  * A comparison is one unit for callers who may have the values of both environments. For others it takes one for each
- * key of both that could carry a guess: it, or something that it builds on, was written on either side by this caller or
- * by any without a right to values (two of them could share the work). What others wrote cannot be steered, so the rest
- * of the comparison is one unit. Returns the revisions that were counted.
+ * key of both that could carry a guess: it, or something that it builds on, was written on either side by this caller
+ * or by any without a right to values (two of them could share the work). What others wrote cannot be steered, so the
+ * rest of the comparison is one unit. Returns the revisions that were counted.
  */
 export const countCompared = Effect.fnUntraced(function* (
   { limiter, sql }: { readonly limiter: RateLimiter; readonly sql: SqlClient.SqlClient },

@@ -1,5 +1,5 @@
 /**
- * `Idempotency-Key` (decisions 4): a second request with the same key and body within 24 h gets the stored answer. When
+ * `Idempotency-Key` (docs/contract/secrets.md): a second request with the same key and body within 24 h gets the stored answer. When
  * both arrive at once, one waits for the other.
  */
 import * as SqlClient from "@effect/sql/SqlClient"

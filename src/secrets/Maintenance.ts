@@ -1,6 +1,6 @@
 /**
- * Purges rows that no request can reach any more (decisions 4: secrets 30 days after they or their environment were
- * deleted, idempotency keys after 24 h).
+ * Purges rows that no request can reach any more (docs/contract/secrets.md: secrets 30 days after they or their
+ * environment were deleted, idempotency keys after 24 h).
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"

@@ -16,8 +16,8 @@ import type { SealedRow } from "./SecretRows.ts"
 export const pieceBytes = 1_048_576
 
 /**
- * A stored box, or the key that sealed it, does not belong where it was found. The caller hears INTEGRITY_FAILURE. It is
- * recorded where no transaction is open any more: a denial is an entry of its own, over a connection of its own.
+ * A stored box, or the key that sealed it, does not belong where it was found. The caller hears INTEGRITY_FAILURE. It
+ * is recorded where no transaction is open any more: a denial is an entry of its own, over a connection of its own.
  */
 export class BoxAltered extends Data.TaggedError("BoxAltered")<{
   /** What did not open; empty: not known which. */

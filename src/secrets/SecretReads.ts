@@ -1,6 +1,6 @@
 /**
- * What can be read of secrets. Each use case asks `Access` itself and commits its audit entry before a value is returned.
- * It returns values; the answers that `http/` sends as bytes offer those too, as they are kept sealed.
+ * What can be read of secrets. Each use case asks `Access` itself and commits its audit entry before a value is
+ * returned. It returns values; the answers that `http/` sends as bytes offer those too, as they are kept sealed.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -154,8 +154,8 @@ const value = Effect.fnUntraced(function* (needs: Needs, query: ValueQuery, reas
 })
 
 /**
- * The comparison is counted before a value is opened. If an environment changed in between, what was counted is not what
- * was read: it is counted and read again.
+ * The comparison is counted before a value is opened. If an environment changed in between, what was counted is not
+ * what was read: it is counted and read again.
  */
 const compared = (
   needs: Needs,

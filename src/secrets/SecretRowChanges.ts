@@ -34,7 +34,9 @@ export const lockEnvironment = (sql: Sql, { environmentId }: EnvironmentTarget) 
     sql`SELECT revision FROM environments WHERE id = ${environmentId} AND deleted_at IS NULL FOR UPDATE`
   )
 
-/** Every live secret, without its box. Up to 5,000 rows under the lock: decoding them would hold it longer than reading. */
+/**
+ * Every live secret, without its box. Up to 5,000 rows under the lock: decoding them would hold it longer than reading.
+ */
 export const liveRows = (sql: Sql, { environmentId }: EnvironmentTarget) =>
   Effect.orDie(sql<LiveRow>`
     SELECT ${metadataColumns(sql)}, v.pinned, v.refs, octet_length(v.sealed) AS bytes

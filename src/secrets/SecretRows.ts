@@ -58,9 +58,12 @@ export const metadataColumns = (sql: Sql) => sql.literal(`s.id, s.key, v.kind, s
 export const sealedColumns = (sql: Sql) =>
   sql.literal(`s.id, s.key, v.kind, s.version, s.created_at, s.updated_at, v.data_key_id, v.sealed`)
 
-// --- hot: an injection reads up to 5,000 boxes by these three, and decoding each row would cost more than opening it ---
+// --- hot: an injection reads up to 5,000 boxes by these three, and decoding each row would cost more than opening it
+// ---
 
-/** Every live secret and the revision they have, from one statement; one row without a secret for an empty environment. */
+/**
+ * Every live secret and the revision they have, from one statement; one row without a secret for an empty environment.
+ */
 export const live = (sql: Sql, { target }: ReadPermit) =>
   Effect.orDie(sql<SealedRow & { readonly revision: number; readonly live: boolean }>`
     SELECT e.revision, s.id IS NOT NULL AS live, ${sealedColumns(sql)}

@@ -1,6 +1,7 @@
 /**
  * A cache, per process, of answers that hold values. It keeps sealed bytes by environment, revision and question: a hit
- * costs one AEAD open and no query (architecture 4). Plaintext exists only while a request is served.
+ * costs one AEAD open and no query (docs/architecture.md, "The hot path"). Plaintext exists only while a request is
+ * served.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -44,7 +45,10 @@ const encoded = <A>({ keys, revision, value }: Built<A>): Answer<A> => ({
 
 /** The most sealed bytes of all snapshots together. Above it, the least recently used are dropped. */
 const capacity = 64 * 1024 * 1024
-/** The time that a data key is kept in memory (security 3.1): a snapshot must not outlive the key of its rows. */
+/**
+ * The time that a data key is kept in memory (docs/security.md, "Keys"): a snapshot must not outlive the key of its
+ * rows.
+ */
 const timeToLive = 300_000
 
 export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", {

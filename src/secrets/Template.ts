@@ -1,6 +1,6 @@
 /**
- * The `${KEY}` language (decisions 4). The parser scans once from left to right, without regular expression or
- * recursion.
+ * The `${KEY}` language (docs/contract/secrets.md). The parser scans once from left to right, without regular
+ * expression or recursion.
  *
  *     source    = *( reference / escape / text )
  *     reference = "${" KEY "}"        KEY = [A-Z][A-Z0-9_]*, at most 255 characters

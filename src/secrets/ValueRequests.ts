@@ -152,8 +152,8 @@ const earlierRequest = (
   )
 
 /**
- * Asks, or finds what became of the same question of this credential. The asking credential must be allowed to write the
- * secret; the person who answers is checked again, with their own rights.
+ * Asks, or finds what became of the same question of this credential. The asking credential must be allowed to write
+ * the secret; the person who answers is checked again, with their own rights.
  */
 const ask = Effect.fn("ValueRequests.ask")(function* (needs: Needs, at: RequestedSecret) {
   const { access, audit, crypto, limiter, sql } = needs

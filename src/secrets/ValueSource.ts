@@ -13,8 +13,8 @@ export interface Write {
   readonly pinned: boolean
   readonly text: string
   /**
-   * The request (sent or copied), an earlier text of the same secret, or this server, which generated or expanded it. The
-   * last is no guess; the second was not seen by the caller.
+   * The request (sent or copied), an earlier text of the same secret, or this server, which generated or expanded it.
+   * The last is no guess; the second was not seen by the caller.
    */
   readonly from: "caller" | "stored" | "server"
 }
@@ -34,7 +34,9 @@ interface RequestedValue {
   readonly source?: SecretText
 }
 
-/** A value, a template, or the stored text taken as another kind. An explicit kind wins; see docs/contract/secrets.md. */
+/**
+ * A value, a template, or the stored text taken as another kind. An explicit kind wins; see docs/contract/secrets.md.
+ */
 export const requested =
   ({ kind, source, value }: RequestedValue): ValueSource =>
   (stored) => {

@@ -1,6 +1,6 @@
 /**
- * The one way to write secrets: one transaction under the lock of the environment that counts guesses, checks, writes the
- * rows and commits the audit entry. For the use cases of `SecretWrites.ts` and `SourcedWrites.ts` alone.
+ * The one way to write secrets: one transaction under the lock of the environment that counts guesses, checks, writes
+ * the rows and commits the audit entry. For the use cases of `SecretWrites.ts` and `SourcedWrites.ts` alone.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -126,7 +126,10 @@ export const earlierVersion = Effect.fnUntraced(function* (
 export const deletedSecret = ({ at, permit, sql }: Transaction, id: SecretId) =>
   SecretRows.deletedSecret(sql, permit, id, at)
 
-/** Entries name the versions and the revision that a writer of the database would have to fit as well to roll back unseen. */
+/**
+ * Entries name the versions and the revision that a writer of the database would have to fit as well to roll back
+ * unseen.
+ */
 export const record = ({ audit, live, revision, versions }: Transaction, events: ReadonlyArray<AuditEvent>) =>
   audit.append(
     ...events.map((event) =>

@@ -65,8 +65,7 @@ const chunk = 64 * 1024
 
 /**
  * Reads one file of the log, which has to go on after `before` when that is given. Answers where it ends; a last line
- * that
- * was cut off in a crash does not count.
+ * that was cut off in a crash does not count.
  */
 const verifyFile = Effect.fnUntraced(function* (file: string, before: Head | null) {
   const fs = yield* FileSystem.FileSystem

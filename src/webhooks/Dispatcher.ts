@@ -1,7 +1,6 @@
 /**
  * Sends the deliveries of the outbox (src/access/Outbox.ts): at least once, in no order. A delivery is leased before it
- * is
- * sent and settled afterwards; when a process dies in between, the lease ends and another process sends it again. A
+ * is sent and settled afterwards; when a process dies in between, the lease ends and another process sends it again. A
  * process that is stopped waits a moment for its requests to be answered, and releases the other leases at once.
  */
 import * as SqlClient from "@effect/sql/SqlClient"

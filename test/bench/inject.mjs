@@ -1,7 +1,7 @@
 // npm run bench: GET /secrets/inject of 50 secrets, with authentication, authorization and a committed audit entry,
 // against a bare server doing the same read (yardstick.mjs), side by side in one run. It prints ratios and judges
-// nothing.
-// On Postgres when AMPOULE_TEST_DATABASE_URL names one (.ci/with-postgres npm run bench), and on the embedded default.
+// nothing. On Postgres when AMPOULE_TEST_DATABASE_URL names one (.ci/with-postgres npm run bench), and on the embedded
+// default.
 import { spawn, spawnSync } from "node:child_process"
 import { createCipheriv, randomBytes, randomUUID } from "node:crypto"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"

@@ -1,9 +1,7 @@
 /**
  * What stands in memory (docs/security.md, C3): that of the running server and of its vault, searched for keys and
- * credentials.
- * Slow, and reads what a debugger would read (Linux, the same user): `npm run test:cores`. `AMPOULE_CORES_REPORT` names
- * a
- * file for the figures.
+ * credentials. Slow, and reads what a debugger would read (Linux, the same user): `npm run test:cores`.
+ * `AMPOULE_CORES_REPORT` names a file for the figures.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, describe, it } from "@effect/vitest"
@@ -170,8 +168,7 @@ describe.runIf(wanted)("memory of the running programs", () => {
             })
             const text = await response.text()
             assert.isBelow(response.status, 300, `${method} ${path}: ${text}`)
-            // Untyped: what is on the wire.
-            // eslint-disable-next-line typescript/no-explicit-any
+            // Untyped: what is on the wire. eslint-disable-next-line typescript/no-explicit-any
             return { headers: response.headers, json: JSON.parse(text) as any }
           })
 

@@ -1,7 +1,6 @@
 /**
  * The fuzzer (security page V10, 5.2): over every operation of both documents, by every kind of credential, requests
- * that
- * are valid, wrong in one place, or hostile. A healthy server refuses what is wrong, and never more than that.
+ * that are valid, wrong in one place, or hostile. A healthy server refuses what is wrong, and never more than that.
  */
 import { hash } from "@node-rs/argon2"
 import * as Effect from "effect/Effect"

@@ -49,8 +49,7 @@ const literals = () => {
 
 /**
  * More than linear, on texts that are never long. By file and literal, with the bound; a literal that is changed or
- * moved
- * has to be looked at again.
+ * moved has to be looked at again.
  */
 const bounded: Readonly<Record<string, string>> = {
   "src/cli/Cli.ts /\\s*\\n\\s*/g": "our own sentences",

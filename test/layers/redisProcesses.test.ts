@@ -134,8 +134,8 @@ describe.skipIf(!possible)("several hosts, one database, one Redis", () => {
         assert.strictEqual((yield* onA(TestApp.get("/me", { session }))).status, 401)
 
         // Ten tries in ten minutes, wherever they are made. One after the other: hashing many passwords at once starves
-        // this
-        // machine, and an answer of Redis that comes too late is counted in the process alone (races: redis.test.ts).
+        // this machine, and an answer of Redis that comes too late is counted in the process alone (races:
+        // redis.test.ts).
         const wrong = { json: { email: `${randomUUID()}@example.com`, password: "not the password" } }
         const tries = Array.from({ length: 16 }, (_, i) =>
           (i % 2 === 0 ? onA : onB)(TestApp.post("/auth/session", wrong))

@@ -1,7 +1,6 @@
 /**
  * An agent and its person, from nothing: 401, discovery, registration, sign-in and consent in a real browser, a tool
- * call,
- * one more scope, and a value that the person types and the agent never sees.
+ * call, one more scope, and a value that the person types and the agent never sees.
  */
 import { assert, layer } from "@effect/vitest"
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client"

@@ -1,9 +1,8 @@
 /**
  * Round robin over processes of 127.0.0.1, as a balancer in front of the service does it: a connection that cannot be
- * made
- * is tried at the next one, event streams are passed on as they come, `X-Forwarded-For` is the address of the client
- * and
- * nothing else. For tests an answer says in `x-upstream` who gave it, and a request can name its process there.
+ * made is tried at the next one, event streams are passed on as they come, `X-Forwarded-For` is the address of the
+ * client and nothing else. For tests an answer says in `x-upstream` who gave it, and a request can name its process
+ * there.
  */
 import * as Effect from "effect/Effect"
 import * as http from "node:http"

@@ -1,9 +1,7 @@
 /**
  * Ports for what a test starts at an address that has to be known before. They lie below the range from which the
- * system
- * takes ports by itself, so none is given away between the look and the use; each process looks from a place of its
- * own,
- * and never twice at the same port.
+ * system takes ports by itself, so none is given away between the look and the use; each process looks from a place of
+ * its own, and never twice at the same port.
  */
 import * as Effect from "effect/Effect"
 import { createServer } from "node:net"

@@ -1,7 +1,6 @@
 /**
  * A clock that says what a test wants, for the whole server: it stands still until it is moved. Sleeps are real, so
- * that
- * background work of the server does not run through 90 days of two-second steps, as it would on the TestClock.
+ * that background work of the server does not run through 90 days of two-second steps, as it would on the TestClock.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -43,8 +43,8 @@ const valueOf = (text: string, series: string) =>
       .at(-1)
   )
 /**
- * How much a series grew since `before`: the counters are those of the process, which other files of tests share. NaN when
- * the series is missing.
+ * How much a series grew since `before`: the counters are those of the process, which other files of tests share. NaN
+ * when the series is missing.
  */
 const growth = (before: string, text: string, series: string) =>
   valueOf(text, series) - (Number.isNaN(valueOf(before, series)) ? 0 : valueOf(before, series))
