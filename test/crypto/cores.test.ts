@@ -168,7 +168,8 @@ describe.runIf(wanted)("memory of the running programs", () => {
             })
             const text = await response.text()
             assert.isBelow(response.status, 300, `${method} ${path}: ${text}`)
-            // Untyped: what is on the wire. eslint-disable-next-line typescript/no-explicit-any
+            // Untyped: what is on the wire.
+            // eslint-disable-next-line typescript/no-explicit-any
             return { headers: response.headers, json: JSON.parse(text) as any }
           })
 
