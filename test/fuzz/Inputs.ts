@@ -496,7 +496,8 @@ export const make = (
       // A header loses its outer blanks on the way, a user code its dashes and blanks.
       if (parameter.in !== "header" && parameter.name !== "userCode") refusable = !parameter.accepts(value)
     }
-    // Leaves out what HTTP could not carry at all. eslint-disable-next-line no-control-regex
+    // Leaves out what HTTP could not carry at all.
+    // eslint-disable-next-line no-control-regex
     if (parameter.in === "header") {
       headers[parameter.name.toLowerCase()] =
         phase === "valid" ? text.replace(/[^\x20-\x7e]/g, "-") : text.replace(/[^\t\x20-\x7e\x80-\xff]/g, "?")
