@@ -6,7 +6,7 @@ import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import type { AuditEvent } from "./Audit.ts"
 import type { Action } from "./Policy.ts"
-import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Target.ts"
+import type { EnvironmentTarget, Target, TeamTarget } from "./Target.ts"
 
 /** What `caller` did to `target`, or was kept from doing. */
 export const eventOf = (
@@ -56,5 +56,4 @@ export class Permit<out A extends Action, out T extends Target> {
 }
 
 export type EnvironmentPermit<A extends Action> = Permit<A, EnvironmentTarget>
-export type ProjectPermit<A extends Action> = Permit<A, ProjectTarget>
 export type TeamPermit<A extends Action> = Permit<A, TeamTarget>

@@ -133,8 +133,8 @@ const columns = [
 ] as const
 
 /**
- * A cell that begins like a formula is one to a spreadsheet: such a cell gets an apostrophe in front, also when blanks
- * or quotes hide the beginning.
+ * One cell of a CSV file. A spreadsheet runs a cell that begins like a formula (OWASP, "CSV Injection"): such a cell gets
+ * an apostrophe in front, also when blanks or quotes hide the beginning. Full-width forms of the signs count as well.
  */
 export const cell = (value: string): string => {
   const safe = /^[\s"']*[=+\-@\uff0b\uff0d\uff1d\uff20]|^[\t\r\n]/.test(value) ? `'${value}` : value

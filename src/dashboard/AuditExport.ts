@@ -1,15 +1,7 @@
 /** The trail as a file: comma-separated for spreadsheets, JSON lines for programs. */
 import * as Stream from "effect/Stream"
 import type { AuditEntry } from "#schema/Audit.ts"
-
-/**
- * One cell. Spreadsheets run what begins like a formula, also in quotes; an apostrophe before it makes it text (OWASP,
- * "CSV Injection"). Full-width forms of the signs count as well.
- */
-export const cell = (text: string): string => {
-  const harmless = /^[\s]*[=+\-@＝＋－＠]|^[\t\r\n]/.test(text) ? `'${text}` : text
-  return `"${harmless.replaceAll('"', '""')}"`
-}
+import { cell } from "#src/audit/Export.ts"
 
 const columns: ReadonlyArray<readonly [string, (entry: AuditEntry) => string]> = [
   ["at", (entry) => entry.at],

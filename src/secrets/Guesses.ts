@@ -82,7 +82,7 @@ export const countCompared = Effect.fnUntraced(function* (
       : new RateLimited({
           retryAfterSeconds: refused.retryAfterSeconds,
           message:
-            "A credential that may not read values can compare at most 30 keys per minute that such credentials wrote. Compare with a credential that may read values, or, with 30 such keys or fewer, try again after the interval named."
+            "A credential that may not read values can compare at most 30 keys per minute that such credentials wrote. Compare with a credential that may read values, or, with 30 such keys or fewer, try again after the time in retryAfterSeconds."
         })
   )
   return { source: before.revision, target: after.revision }

@@ -1,6 +1,10 @@
 /** Parts of the dashboard that hold for all inputs. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
+import * as Stream from "effect/Stream"
+import type { AuditEntry } from "#schema/Audit.ts"
+import * as Export from "#src/audit/Export.ts"
 import * as AuditExport from "#src/dashboard/AuditExport.ts"
 import { layout } from "#src/dashboard/GraphLayout.ts"
 import { noticeOf } from "#src/dashboard/Notices.ts"
@@ -10,7 +14,7 @@ const parseCell = (text: string) => text.slice(1, -1).replaceAll('""', '"')
 
 describe("cells of an exported trail", () => {
   it.prop("are quoted whole, and never begin a formula", [FastCheck.string()], ([text]) => {
-    const cell = AuditExport.cell(text)
+    const cell = Export.cell(text)
     assert.match(cell, /^"(?:[^"]|"")*"$/)
     const read = parseCell(cell)
     assert.notMatch(read, /^\s*[=+\-@＝＋－＠]/)
@@ -19,10 +23,34 @@ describe("cells of an exported trail", () => {
   })
   it("neutralise what spreadsheets run", () => {
     for (const text of ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\r=1", "＝1"]) {
-      assert.strictEqual(parseCell(AuditExport.cell(text)), `'${text}`)
+      assert.strictEqual(parseCell(Export.cell(text)), `'${text}`)
     }
-    assert.strictEqual(AuditExport.cell('say "hi"'), '"say ""hi"""')
+    assert.strictEqual(Export.cell('say "hi"'), '"say ""hi"""')
   })
+  it.effect("are the same in the file that the dashboard hands out, also when quotes hide the formula", () =>
+    Effect.gen(function* () {
+      const userAgent = '"=1+1'
+      const id = "01a20365-1170-740a-b625-6c9b684283ac"
+      const entry: AuditEntry = {
+        id,
+        stream: id,
+        seq: 1,
+        at: "2026-11-22T08:00:00.000Z",
+        requestId: "r",
+        actor: { type: "user", id, name: "ada@example.com" },
+        action: "secret.read",
+        outcome: "allowed",
+        team: null,
+        keys: [],
+        ip: null,
+        userAgent,
+        via: "rest"
+      }
+      const file = yield* Stream.mkString(Stream.decodeText(AuditExport.csv(Stream.make(entry))))
+      assert.include(file, Export.cell(userAgent))
+      assert.include(file, `"'""=1+1"`)
+    })
+  )
 })
 
 /** Edges that form no circle: always from the smaller to the larger number. */
