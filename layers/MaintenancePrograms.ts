@@ -24,6 +24,7 @@ import * as Restore from "#src/backup/Restore.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
 import type { MaintenancePrograms, VerifyAsked } from "#src/cli/MaintenancePrograms.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Config from "./Config.ts"
 import * as KeptDatabase from "./KeptDatabase.ts"
@@ -53,6 +54,7 @@ const reading = onVault.pipe(
 /** Entries of these programs stand in a stream of their own, sealed when the program ends. */
 export const writing = AuditSeal.Default.pipe(
   Layer.provideMerge(Audit.Default),
+  Layer.provideMerge(ServiceKeys.Default),
   Layer.provideMerge(onVault),
   Layer.provideMerge(Crypto.Default),
   Layer.provideMerge(KeptDatabase.current),

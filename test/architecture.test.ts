@@ -247,6 +247,7 @@ describe("walls", () => {
       // The decoder of values and passwords.
       "schema/Values.ts",
       // Where a value is sealed, opened, decided on and expanded.
+      "src/access/AuditKey.ts",
       "src/crypto/RootKey.ts",
       "src/crypto/Vault.ts",
       "src/secrets/Idempotency.ts",

@@ -8,6 +8,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type { ParseError } from "effect/ParseResult"
 import * as Predicate from "effect/Predicate"
+import type { KeyObject } from "node:crypto"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
@@ -16,6 +17,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import * as AuditAlarm from "./AuditAlarm.ts"
+import * as AuditKey from "./AuditKey.ts"
 import * as SqlStreams from "./AuditStreamRows.ts"
 import * as Streams from "./AuditStreams.ts"
 import * as GroupCommit from "./GroupCommit.ts"
@@ -128,6 +130,7 @@ interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly crypto: Crypto
   readonly own: Streams.OwnStreams
+  readonly key: KeyObject
   readonly alarm: AuditAlarm.AuditAlarm
   /** Open when enough entries came to seal before the time. */
   readonly due: Effect.Latch
@@ -162,10 +165,11 @@ const link = (entries: ReadonlyArray<Entry>, stream: string, head: Streams.Posit
 }
 
 /** The hot statement of every read: typed here, since it returns no rows to decode. */
-const insert = (sql: SqlClient.SqlClient, stream: string, rows: ReturnType<typeof link>["rows"]) => sql`
+const insert = ({ key, sql }: Needs, stream: string, { head, rows }: ReturnType<typeof link>) => sql`
   INSERT INTO audit_entries
-    (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash)
-  SELECT ${stream}::uuid, * FROM unnest(
+    (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash, mac)
+  SELECT ${stream}::uuid, r.*, CASE WHEN r.seq = ${head.seq} THEN ${Chain.entryMac(key, head.hash)}::bytea END
+  FROM unnest(
     ${rows.map((r) => r.seq)}::bigint[],
     ${rows.map((r) => r.entry.id)}::uuid[],
     ${rows.map((r) => new Date(r.entry.at).toISOString())}::timestamptz[],
@@ -177,7 +181,7 @@ const insert = (sql: SqlClient.SqlClient, stream: string, rows: ReturnType<typeo
     ${rows.map((r) => r.entry.event.action)}::text[],
     ${rows.map((r) => r.body)}::text[],
     ${rows.map((r) => r.hash)}::bytea[]
-  )`
+  ) AS r (seq)`
 
 /** `closeAt`: when the stream that is left may be closed; undefined: it was closed by another process. */
 const leave = Effect.fnUntraced(function* (
@@ -224,7 +228,7 @@ const insertReads = (needs: Needs, stream: Streams.ReadStream, entries: Readonly
     const linked = link(entries, stream.id, stream.committed)
     const started = performance.now()
     Streams.attempt(stream, linked.head)
-    return Effect.onExit(insert(needs.sql, stream.id, linked.rows), (exit) =>
+    return Effect.onExit(insert(needs, stream.id, linked), (exit) =>
       Effect.sync(() => {
         if (Exit.isFailure(exit)) {
           stream.uncertain = true
@@ -311,7 +315,7 @@ const append = Effect.fnUntraced(function* (needs: Needs, ...events: ReadonlyArr
   const { head, stream } = yield* lockHead(needs, now, 1)
   const linked = link(entries, stream.id, head)
   Streams.written(stream, linked.head)
-  yield* insert(sql, stream.id, linked.rows)
+  yield* insert(needs, stream.id, linked)
   yield* SqlStreams.move(sql, stream.id, linked.head)
   grew(needs, linked.rows.length)
 }, Effect.orDie)
@@ -385,6 +389,7 @@ const leaveClosed = (needs: Needs, streams: ReadonlyArray<string>) =>
 export class Audit extends Effect.Service<Audit>()("access/Audit", {
   effect: Effect.gen(function* () {
     const crypto = yield* Crypto
+    const key = yield* AuditKey.shared
     const needs: Needs = {
       sql: yield* SqlClient.SqlClient,
       crypto,
@@ -394,6 +399,7 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
         left: [],
         aliveAt: undefined
       },
+      key,
       alarm: AuditAlarm.make(),
       due: Effect.unsafeMakeLatch(),
       unsealed: { count: 0 }
@@ -407,6 +413,7 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
     const seals = {
       ...methods({ ...needs, commit }, { ownHeads, toClose, lastOwnHead, wrote, closed, leaveAltered, leaveClosed }),
       alarm: needs.alarm,
+      proves: Chain.proves(key),
       /** Waits until enough entries came to seal before the time. */
       due: needs.due.await,
       taken: sealsTaken(needs),

@@ -43,13 +43,13 @@ const openStreams = (sql: SqlClient.SqlClient) =>
       ORDER BY seen_at LIMIT ${watchedAtMost}`
   })
 
-const EntryRow = Schema.Struct({ seq: Schema.Int, hash: Bytes, body: Schema.String })
+const EntryRow = Schema.Struct({ seq: Schema.Int, hash: Bytes, body: Schema.String, mac: Schema.NullOr(Bytes) })
 const entriesAfter = (sql: SqlClient.SqlClient, stream: string) =>
   SqlSchema.findAll({
     Request: Schema.Int,
     Result: EntryRow,
     execute: (seq) => sql`
-      SELECT seq, hash, body FROM audit_entries
+      SELECT seq, hash, body, mac FROM audit_entries
       WHERE stream = ${stream} AND seq > ${seq} ORDER BY seq LIMIT ${entriesAtATime}`
   })
 
@@ -59,7 +59,8 @@ const closeOne = Effect.fnUntraced(function* (needs: Needs, row: SealRows.SealRo
   if (!(yield* SealRows.genuine(vault, row)) || !(yield* SealRows.stands(sql, row))) {
     return yield* audit.seals.alarm.raise(row.stream, "the seal of a stream is wrong, or what it covers is gone")
   }
-  const verifier = new Verifier({ expected: [], cuts: [], starts: new Map([[row.stream, row]]) })
+  const { proves } = audit.seals
+  const verifier = new Verifier({ expected: [], cuts: [], starts: new Map([[row.stream, row]]), proves })
   let last: Chain.Head = row
   for (;;) {
     const entries = yield* entriesAfter(sql, row.stream)(last.seq)
@@ -72,7 +73,7 @@ const closeOne = Effect.fnUntraced(function* (needs: Needs, row: SealRows.SealRo
   const times = { sealedAt: row.sealedAt.getTime(), seenAt: row.seenAt.getTime() }
   const what = from === undefined || to === undefined ? undefined : implausible(times, { oldest: from, newest: to })
   if (problemCount > 0 || what !== undefined) {
-    const found = what === undefined ? "do not fit each other" : what
+    const found = what ?? "do not fit each other, or no server wrote them"
     return yield* audit.seals.alarm.raise(row.stream, `entries at the end of a stream ${found}`)
   }
   if (last.seq === 0) yield* SealRows.discard(sql, row.stream)

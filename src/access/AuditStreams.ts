@@ -63,20 +63,15 @@ const same = (a: Position, b: Position) => a.seq === b.seq && Chain.sameBytes(a.
 const textOf = ({ hash, seq }: Position) => `${seq} ${Buffer.from(hash).toString("base64")}`
 const genesis = (id: string): Position => ({ seq: 0, hash: Chain.genesis(id) })
 
-export const openRead = (id: string): ReadStream => ({
-  kind: "read",
-  id,
-  committed: genesis(id),
-  uncertain: false,
-  attempted: new Map()
-})
+export const openRead = (uuid: string): ReadStream => {
+  const id = Chain.withMacs(uuid)
+  return { kind: "read", id, committed: genesis(id), uncertain: false, attempted: new Map() }
+}
 
-export const openWrite = (id: string): WriteStream => ({
-  kind: "write",
-  id,
-  committed: genesis(id),
-  written: new Map()
-})
+export const openWrite = (uuid: string): WriteStream => {
+  const id = Chain.withMacs(uuid)
+  return { kind: "write", id, committed: genesis(id), written: new Map() }
+}
 
 export const headOf = (stream: ReadStream | WriteStream): Chain.Head => ({ stream: stream.id, ...stream.committed })
 

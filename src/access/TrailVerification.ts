@@ -14,6 +14,7 @@ import * as SignedNote from "#src/audit/SignedNote.ts"
 import * as Values from "#src/audit/Values.ts"
 import { type Columns, type Expected, type Report, Verifier } from "#src/audit/Verify.ts"
 import { inTime, type Vault } from "#src/crypto/Vault.ts"
+import * as AuditKey from "./AuditKey.ts"
 import * as SealRows from "./AuditSealRows.ts"
 import { Bytes } from "./AuditStreamRows.ts"
 
@@ -165,18 +166,19 @@ type WalkRow = Columns & {
   readonly hash: Buffer
   readonly body: string
   readonly at: Date
+  readonly mac: Buffer | null
 }
 
 /** Every entry of the database through the verifier, at `fetched` rows in memory. */
 const walk = Effect.fnUntraced(function* (options: InspectOptions, verifier: Verifier, writes: Values.LastWrites) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`DECLARE audit_walk NO SCROLL CURSOR FOR
-    SELECT stream, seq, hash, body, id, at, team_id, project_id, environment_id, environment, actor_id, action
+    SELECT stream, seq, hash, body, mac, id, at, team_id, project_id, environment_id, environment, actor_id, action
     FROM audit_entries ORDER BY stream, seq`
   for (let done = 0; ;) {
     const rows = yield* sql<WalkRow>`FETCH ${sql.literal(String(fetched))} FROM audit_walk`
-    for (const { at, body, hash, seq, stream, ...columns } of rows) {
-      verifier.add({ stream, seq, hash, body, columns: { ...columns, at: at.toISOString() } })
+    for (const { at, body, hash, mac, seq, stream, ...columns } of rows) {
+      verifier.add({ stream, seq, hash, body, mac, columns: { ...columns, at: at.toISOString() } })
       if (options.values && valueActions.has(columns["action"] ?? "")) {
         const write = decodeWrite(body)
         if (write._tag === "Some") writes.add({ ...write.value, at: at.getTime() })
@@ -223,8 +225,15 @@ export const inspect = Effect.fnUntraced(function* (
   const cuts = yield* readCuts(options, keys, problems)
   const { expected, seals } = yield* readExpected(options, reader, problems)
   const { alone, now, values, vault } = options
-  const sealed = vault === null ? {} : { sealed: { now, grace: Chain.graceMillis, alone } }
-  const verifier = new Verifier({ expected, cuts, ...sealed })
+  const sql = yield* SqlClient.SqlClient
+  const vouched =
+    vault === null
+      ? {}
+      : {
+          sealed: { now, grace: Chain.graceMillis, alone },
+          proves: yield* AuditKey.proves({ sql, vault })
+        }
+  const verifier = new Verifier({ expected, cuts, ...vouched })
   const writes = new Values.LastWrites()
   yield* walk(options, verifier, writes)
   const report = verifier.finish()

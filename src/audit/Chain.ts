@@ -3,7 +3,7 @@
  *
  * Entries form streams. Within one, each hash covers the text of its entry and the hash before (security page 3.9).
  */
-import { createHash } from "node:crypto"
+import { createHash, createHmac, type KeyObject, timingSafeEqual } from "node:crypto"
 
 /** Where a stream stands: its last entry's number and hash; number 0 and the genesis hash before the first. */
 export interface Head {
@@ -20,6 +20,30 @@ export const genesis = (stream: string): Buffer =>
 /** h_i = SHA-256(h_{i-1} || body): both ends are known lengths or the rest, so the join is injective. */
 export const chain = (previous: Uint8Array, body: string): Buffer =>
   createHash("sha256").update(previous).update(body).digest()
+
+/**
+ * The last entry of each statement carries a MAC of its hash, which covers the whole stream up to it, under a key that
+ * servers have and a writer of the database has not. So nobody else can put an entry at the end of a stream. The MAC is
+ * a column of the database: whoever has no key can do without it.
+ */
+export const entryMac = (key: KeyObject, hash: Uint8Array): Buffer =>
+  createHmac("sha256", key).update("ampoule audit entry v1").update(hash).digest()
+
+/** Whether a server wrote the entry with this hash. */
+export type Proves = (hash: Uint8Array, mac: Uint8Array | null) => boolean
+
+export const proves =
+  (key: KeyObject): Proves =>
+  (hash, mac) =>
+    mac?.length === 32 && timingSafeEqual(mac, entryMac(key, hash))
+
+/**
+ * Streams whose ends carry MACs have UUIDs of version 8 for ids. Streams of releases before have version 7; nobody can
+ * pass one for the other, since the vault's seal covers the id.
+ */
+const version = 14
+export const withMacs = (id: string): string => `${id.slice(0, version)}8${id.slice(version + 1)}`
+export const hasMacs = (stream: string): boolean => stream[version] === "8"
 
 export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0
 

@@ -1,12 +1,8 @@
 /**
  * Entries of a stream under no seal: what a process had no time to have sealed, or what a writer of the database added.
  *
- * Such entries are judged by their times only: entries that claim to be older than a seal that does not cover them, or
- * younger than their process. The times of a seal are under no MAC. A writer of the database can therefore add entries
- * to a stream between the end of its process and the moment when another one closes it (5 minutes after that one saw
- * the last sign of it, or the next start of an embedded database), when they claim a time after the last seal. A
- * process that runs notices when the times of its own seals are changed, and takes the last word on what its streams
- * hold, also after another process closed one (`src/access/AuditSeal.ts`).
+ * The last of them carries a server's MAC (`Chain.entryMac`). Streams of releases before have none, and are judged by
+ * their times only: entries that claim to be older than a seal that does not cover them, or younger than their process.
  */
 import { deadAfterMillis, graceMillis, heartbeatMillis, tailMillis } from "./Chain.ts"
 

@@ -1,5 +1,5 @@
 /** Whether a trail is what was written: links, numbers, names, and whatever vouches for its heads from outside. */
-import { chain, genesis, type Head, sameBytes, tailMillis } from "./Chain.ts"
+import { chain, genesis, hasMacs, type Head, type Proves, sameBytes, tailMillis } from "./Chain.ts"
 import type { Cut } from "./Checkpoint.ts"
 import { type Problem, Problems } from "./Problems.ts"
 import * as Tail from "./Tail.ts"
@@ -14,6 +14,8 @@ export interface Link {
   /** The text that the hash covers. */
   readonly body: string
   readonly columns?: Columns
+  /** In the database: `Chain.entryMac`, of the last entry of each statement. */
+  readonly mac?: Uint8Array | null
 }
 
 /** An entry that must be there with this hash. */
@@ -36,6 +38,8 @@ export interface Options {
   readonly openEnd?: boolean
   /** A part from a time on: a stream may be absent. */
   readonly openStart?: boolean
+  /** Set where the key of entries is at hand. */
+  readonly proves?: Proves
   /**
    * Set where seals are kept (the database): every entry must be under one, but for those younger than `grace`
    * milliseconds at `now`, and those that a process may have left. `alone`: no other process uses the database.
@@ -60,6 +64,7 @@ export interface Report {
 interface StreamState {
   seq: number
   hash: Uint8Array
+  mac: Uint8Array | null
   entries: number
   broken: boolean
   readonly waiting: Array<Expected>
@@ -148,6 +153,7 @@ export class Verifier {
     const state: StreamState = {
       seq: begin.seq,
       hash: begin.hash,
+      mac: null,
       entries: 0,
       broken: false,
       waiting: expected.filter((one) => one.seq > begin.seq).sort((a, b) => a.seq - b.seq),
@@ -164,7 +170,7 @@ export class Verifier {
     return state
   }
 
-  add({ body, columns, hash, seq, stream }: Link): void {
+  add({ body, columns, hash, mac = null, seq, stream }: Link): void {
     this.#entries++
     const state = this.#streams.get(stream) ?? this.#begin(stream)
     // One break is told once: what follows it hangs in the air.
@@ -189,6 +195,7 @@ export class Verifier {
     if (columns !== undefined) this.#compare(stream, seq, parsed, columns)
     state.seq = seq
     state.hash = computed
+    state.mac = mac
     state.entries++
     const at = Date.parse(textOf(parsed["at"]) ?? "")
     if (Number.isNaN(at)) return broken("has no time")
@@ -237,7 +244,7 @@ export class Verifier {
 
   /** A stream whose entries are all gone is met here. */
   finish(): Report {
-    const { openEnd = false, openStart = false, sealed } = this.#options
+    const { openEnd = false, openStart = false, proves = () => true, sealed } = this.#options
     for (const stream of this.#expected.keys()) {
       if (!this.#streams.has(stream) && !openStart) this.#begin(stream)
     }
@@ -253,6 +260,10 @@ export class Verifier {
           state.seq + 1,
           `is missing, with all up to ${ahead.seq}: ${ahead.source} vouches for ${ahead.seq} entries, and ${last}`
         )
+      }
+      if (hasMacs(stream) && state.entries > 0 && !proves(state.hash, state.mac)) {
+        this.#problem(stream, state.seq, "is the last of its stream, and no server wrote it")
+        continue
       }
       if (sealed === undefined || state.unsealed === 0) continue
       const what = this.#unsealedProblem(state, sealed)

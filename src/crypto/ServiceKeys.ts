@@ -13,7 +13,7 @@ import * as Rows from "#src/Rows.ts"
 import { Crypto } from "./Crypto.ts"
 import { inTime, Vault } from "./Vault.ts"
 
-export type ServiceKeyName = "oauth-cookies" | "oauth-refresh" | "mcp-request-state"
+export type ServiceKeyName = "audit-entries" | "oauth-cookies" | "oauth-refresh" | "mcp-request-state"
 
 const contextOf = (name: ServiceKeyName): KeyContext => ({
   purpose: "service-key",
@@ -25,15 +25,24 @@ const contextOf = (name: ServiceKeyName): KeyContext => ({
 
 const ServiceKeyRow = Schema.Struct({ rootKeyId: Schema.String, wrapped: Schema.Uint8ArrayFromSelf })
 
+/** Undefined: nobody has made it yet. */
+export const open = Effect.fnUntraced(function* (
+  { sql, vault }: { readonly sql: SqlClient.SqlClient; readonly vault: Vault["Type"] },
+  name: ServiceKeyName
+) {
+  const row = yield* Rows.findOne(
+    ServiceKeyRow,
+    sql`SELECT root_key_id, wrapped FROM service_keys WHERE name = ${name}`
+  )
+  return row === undefined ? undefined : yield* inTime(vault.unwrapBytes(contextOf(name), row.wrapped, row.rootKeyId))
+})
+
 export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKeys", {
   effect: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const vault = yield* Vault
     const crypto = yield* Crypto
     const held = new Map<ServiceKeyName, Redacted.Redacted<Uint8Array>>()
-
-    const stored = (name: ServiceKeyName) =>
-      Rows.findOne(ServiceKeyRow, sql`SELECT root_key_id, wrapped FROM service_keys WHERE name = ${name}`)
 
     const make = Effect.fnUntraced(function* (name: ServiceKeyName) {
       const bytes = yield* crypto.randomBytes(32)
@@ -50,10 +59,9 @@ export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKe
       function* (name: ServiceKeyName) {
         const known = held.get(name)
         if (known !== undefined) return known
-        if ((yield* stored(name)) === undefined) yield* make(name)
-        const row = yield* stored(name)
-        if (row === undefined) return yield* new IntegrityFailure()
-        const key = yield* inTime(vault.unwrapBytes(contextOf(name), row.wrapped, row.rootKeyId))
+        const needs = { sql, vault }
+        const key = (yield* open(needs, name)) ?? (yield* Effect.zipRight(make(name), open(needs, name)))
+        if (key === undefined) return yield* new IntegrityFailure()
         held.set(name, key)
         return key
       },

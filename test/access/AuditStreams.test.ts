@@ -66,7 +66,7 @@ describe("a stream that is left", () => {
     assert.isTrue(Streams.leave(own, read, "c", 30_000))
     assert.isFalse(Streams.leave(own, read, "d", 30_000))
     assert.isTrue(Streams.leave(own, write, "e", undefined))
-    assert.deepStrictEqual([own.read.id, own.write.id], ["c", "e"])
+    assert.deepStrictEqual([own.read.id, own.write.id], ["c", "e"].map(Chain.withMacs))
     assert.deepStrictEqual(own.left, [{ stream: read, closeAt: 30_000 }])
   })
 })

@@ -105,6 +105,8 @@ export const mortalProcess = Effect.gen(function* () {
   return {
     ...made,
     vaultIs: (state: "up" | "down") => Ref.set(down, state === "down"),
+    /** It ends as it should, and closes its streams. */
+    stop: Scope.close(scope, Exit.void),
     kill: Effect.zipRight(Ref.set(down, true), Scope.close(scope, Exit.void))
   }
 })

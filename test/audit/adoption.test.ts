@@ -64,6 +64,8 @@ const idle = Effect.gen(function* () {
   return { ...made, stream }
 })
 
+const notWritten = "is the last of its stream, and no server wrote it"
+
 /** What verification says of the stream. */
 const problemsOf = (stream: string) =>
   Effect.map(verify(), ({ problems }) => problems.filter((problem) => problem.stream === stream))
@@ -105,7 +107,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("an entry forge
         const entry = yield* forge(stream)
         const needs = { sql, vault: yield* Vault }
         assert.isTrue(yield* SealRows.put(needs, entry, true, yield* Clock.currentTimeMillis))
-        assert.deepStrictEqual(yield* problemsOf(stream), [])
+        assert.deepStrictEqual(yield* problemsOf(stream), [{ stream, seq: entry.seq, what: notWritten }])
         yield* seal.now
         yield* assertFound(entry)
         yield* kill
@@ -113,21 +115,27 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("an entry forge
       })
   )
 
-  it.effect("and sealed by another process while its own slept is an alarm when that wakes, and is named", () =>
-    Effect.gen(function* () {
-      const { audit, kill, seal, stream } = yield* idle
-      const entry = yield* forge(stream)
-      yield* minutesPass(6)
-      assert.deepStrictEqual(yield* sealOf(stream), { seq: 2, final: true })
-      assert.deepStrictEqual(yield* problemsOf(stream), [])
-      yield* record(audit, "secret.inject", ["WOKEN"])
-      assert.notInclude(yield* audit.seals.streams, stream)
-      yield* MovableClock.advance("31 seconds")
-      yield* seal.now
-      yield* assertFound(entry)
-      yield* kill
-      yield* forgetAlarms
-    })
+  it.effect(
+    "is not sealed by another process while its own sleeps, which raises the alarm; its own ends the stream before it",
+    () =>
+      Effect.gen(function* () {
+        const alarms = yield* TrailWorld.Alarms
+        const { audit, kill, seal, stream } = yield* idle
+        const entry = yield* forge(stream)
+        yield* minutesPass(6)
+        assert.deepStrictEqual(yield* sealOf(stream), { seq: 1, final: false })
+        assert.deepStrictEqual(yield* problemsOf(stream), [{ stream, seq: entry.seq, what: notWritten }])
+        assert.strictEqual(alarms.splice(0).length, 1)
+        yield* record(audit, "secret.inject", ["WOKEN"])
+        assert.notInclude(yield* audit.seals.streams, stream)
+        yield* MovableClock.advance("31 seconds")
+        yield* seal.now
+        assert.deepStrictEqual(yield* sealOf(stream), { seq: 1, final: true })
+        const [problem] = yield* problemsOf(stream)
+        assert.strictEqual(problem?.what, "was added after the stream was closed")
+        yield* kill
+        yield* forgetAlarms
+      })
   )
 })
 
@@ -158,6 +166,72 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a process that
       }
       assert.deepStrictEqual(yield* sealOf(stream), { seq: 1, final: false })
       assert.deepStrictEqual(alarms, [])
+    })
+  )
+})
+
+/** The row of a stream's seal, as a writer of the database can keep it and put it back. */
+const keptSeal = (stream: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`DROP TABLE IF EXISTS kept_seals`
+    yield* sql`CREATE TABLE kept_seals AS SELECT * FROM audit_seals WHERE stream = ${stream}`
+    return Effect.zipRight(
+      sql`DELETE FROM audit_seals WHERE stream = ${stream}`,
+      sql`INSERT INTO audit_seals SELECT * FROM kept_seals`
+    )
+  })
+
+/** The entry is named now and later, no process seals it, and one of them raises an alarm. */
+const assertRefused = ({ seq, stream }: Chain.Head, final: boolean) =>
+  Effect.gen(function* () {
+    const alarms = yield* TrailWorld.Alarms
+    for (let i = 0; i < 2; i++) {
+      assert.deepStrictEqual(yield* problemsOf(stream), [{ stream, seq, what: notWritten }])
+      yield* minutesPass(7)
+    }
+    if (final) return
+    assert.deepStrictEqual(yield* sealOf(stream), { seq: 1, final: false })
+    assert.strictEqual(alarms.length, 1, alarms.join("\n"))
+    assert.include(alarms[0], "The audit trail was altered")
+  })
+
+layer(app, { excludeTestServices: true, timeout: "60 seconds" })("an entry that no server wrote is named", (it) => {
+  it.effect("after a final seal over it was put back, which its process had corrected", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { kill, seal, stream } = yield* idle
+      const entry = yield* forge(stream)
+      const needs = { sql, vault: yield* Vault }
+      assert.isTrue(yield* SealRows.put(needs, entry, true, yield* Clock.currentTimeMillis))
+      const putBack = yield* keptSeal(stream)
+      yield* seal.now
+      assert.deepStrictEqual(yield* sealOf(stream), { seq: 1, final: true })
+      yield* putBack
+      yield* kill
+      yield* assertRefused(entry, true)
+      yield* forgetAlarms
+    })
+  )
+
+  it.effect("after it was added to a closed stream under an open seal of before", () =>
+    Effect.gen(function* () {
+      const { stop, stream } = yield* idle
+      const putBack = yield* keptSeal(stream)
+      yield* stop
+      assert.deepStrictEqual(yield* sealOf(stream), { seq: 1, final: true })
+      yield* putBack
+      yield* assertRefused(yield* forge(stream), false)
+      yield* forgetAlarms
+    })
+  )
+
+  it.effect("after it was added to the stream of a process that was killed", () =>
+    Effect.gen(function* () {
+      const { kill, stream } = yield* idle
+      yield* kill
+      yield* assertRefused(yield* forge(stream), false)
+      yield* forgetAlarms
     })
   )
 })

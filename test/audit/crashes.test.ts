@@ -5,8 +5,10 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { Audit } from "#src/access/Audit.ts"
+import * as AuditKey from "#src/access/AuditKey.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import * as Chain from "#src/audit/Chain.ts"
+import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { hardLimit } from "#src/crypto/DataKeys.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TrailWorld from "./TrailWorld.ts"
@@ -60,13 +62,16 @@ const forged = (last: Row, at: number, seq = last.seq + 1) => {
   const body = JSON.stringify({ ...JSON.parse(last.body), at: new Date(at).toISOString(), seq, keys: ["FORGED"] })
   return { stream: last.stream, seq, body, hash: Chain.chain(last.hash, body), at: new Date(at) }
 }
+/** With the MAC that servers give, as if their key had leaked: the rest is found without it. */
 const insert = ({ at, body, hash, seq, stream }: ReturnType<typeof forged>) =>
-  Effect.flatMap(
-    SqlClient.SqlClient,
-    (sql) => sql`
-      INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash)
-      VALUES (${stream}, ${seq}, ${JSON.parse(body).id}, ${at}, 'system', ${JSON.parse(body).action}, ${body}, ${hash})`
-  )
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const mac = Chain.entryMac(yield* AuditKey.shared, hash)
+    const { action, id } = JSON.parse(body)
+    yield* sql`
+      INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash, mac)
+      VALUES (${stream}, ${seq}, ${id}, ${at}, 'system', ${action}, ${body}, ${hash}, ${mac})`
+  })
 
 layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose process was killed", (it) => {
   it.effect("is not closed yet for five minutes, which is no alteration, and is closed then", () =>
@@ -192,7 +197,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
       const sql = yield* SqlClient.SqlClient
       const alarms = yield* TrailWorld.Alarms
       const attacks: ReadonlyArray<
-        (end: Row, killedAt: number) => Effect.Effect<unknown, unknown, SqlClient.SqlClient>
+        (end: Row, killedAt: number) => Effect.Effect<unknown, unknown, SqlClient.SqlClient | ServiceKeys>
       > = [
         // Of another time than the process can have written in.
         (end, killedAt) => insert(forged(end, killedAt - 3_600_000)),

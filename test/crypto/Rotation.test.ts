@@ -57,9 +57,10 @@ const vault = Layer.effect(
   })
 )
 
-const app = Layer.mergeAll(secretServices, Rotation.Default, ServiceKeys.Default).pipe(
+const app = Layer.mergeAll(secretServices, Rotation.Default).pipe(
   Layer.provideMerge(Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)),
-  Layer.provideMerge(Layer.mergeAll(Audit.Default, vault)),
+  Layer.provideMerge(Audit.Default),
+  Layer.provideMerge(Layer.provideMerge(ServiceKeys.Default, vault)),
   Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer)),
   Layer.provideMerge(Layer.sync(Keys, () => ({ held: RootKey.rootKeys(newKey()), left: Number.POSITIVE_INFINITY })))
 )

@@ -16,6 +16,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { type CipherName, ValueCipher } from "#src/crypto/Envelope.ts"
 import { Rotation } from "#src/crypto/Rotation.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import { secrets as fixtureSecrets, secretServices, world, type World } from "#test/support/Fixtures.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
@@ -30,7 +31,7 @@ const server = (cipher: CipherName) =>
       Layer.provideMerge(
         Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)
       ),
-      Layer.provideMerge(Audit.Default),
+      Layer.provideMerge(Layer.provideMerge(Audit.Default, ServiceKeys.Default)),
       Layer.provide(Layer.succeed(ValueCipher, cipher))
     )
   )

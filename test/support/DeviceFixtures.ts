@@ -4,6 +4,7 @@ import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
 import * as EventBusMemory from "#layers/EventBusMemory.ts"
 import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
+import * as VaultLocal from "#layers/VaultLocal.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
@@ -12,6 +13,7 @@ import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
@@ -51,7 +53,10 @@ const process = DeviceGrants.Default.pipe(
   )
 )
 
-export const deviceLayer = process.pipe(Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer)))
+export const deviceLayer = process.pipe(
+  Layer.provideMerge(Layer.provideMerge(ServiceKeys.Default, VaultLocal.layerMemory)),
+  Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer))
+)
 
 /** Another process of the same service: same database, its own everything else; no notification reaches it. */
 export const otherProcess = Layer.build(process)

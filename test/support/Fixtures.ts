@@ -10,6 +10,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
@@ -38,7 +39,8 @@ export const secretsLayer = Layer.merge(
   Maintenance.Default.pipe(Layer.provide(Idempotency.Default))
 ).pipe(
   Layer.provideMerge(Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)),
-  Layer.provideMerge(Layer.mergeAll(Audit.Default, VaultLocal.layerMemory)),
+  Layer.provideMerge(Audit.Default),
+  Layer.provideMerge(Layer.provideMerge(ServiceKeys.Default, VaultLocal.layerMemory)),
   Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer))
 )
 
