@@ -40,8 +40,13 @@ const recordOf = ({ createdAt, email, id, memberships, name }: UserAccount) => (
 const teamsOf = ({ memberships }: UserAccount): string =>
   memberships.map(({ active, role, teamName }) => `${teamName} (${role}${active ? "" : ", inactive"})`).join(", ")
 
-const users = Command.make(
+const users = Help.command(
   "users",
+  {
+    says: "List the accounts of this server and the teams that they belong to.",
+    more: [where],
+    examples: ["ampoule admin users", "ampoule admin users --search @example.com --json"]
+  },
   {
     search: Options.text("search").pipe(
       Options.withDescription("Only accounts whose e-mail address contains this text"),
@@ -53,42 +58,44 @@ const users = Command.make(
     ),
     json: Shared.json
   },
-  (options) =>
-    Effect.gen(function* () {
-      const { limit } = options
-      if (limit < 1 || limit > maxListed) return yield* usage(`--limit takes a number from 1 to ${maxListed}.`)
-      const programs = yield* adminPrograms
-      // One more than asked for shows whether there are more.
-      const accounts = yield* programs.users({
-        search: Option.getOrElse(options.search, () => ""),
-        limit: limit + 1
-      })
-      const listed = accounts.slice(0, limit)
-      if (options.json) return yield* json({ items: listed.map(recordOf), hasMore: accounts.length > limit })
-      yield* out(
-        table(
-          ["E-MAIL", "NAME", "SINCE", "TEAMS"],
-          listed.map((account) => [
-            account.email,
-            account.name,
-            account.createdAt.toISOString().slice(0, 10),
-            teamsOf(account)
-          ])
-        )
+  Effect.fnUntraced(function* (options) {
+    const { limit } = options
+    if (limit < 1 || limit > maxListed) return yield* usage(`--limit takes a number from 1 to ${maxListed}.`)
+    const programs = yield* adminPrograms
+    // One more than asked for shows whether there are more.
+    const accounts = yield* programs.users({
+      search: Option.getOrElse(options.search, () => ""),
+      limit: limit + 1
+    })
+    const listed = accounts.slice(0, limit)
+    if (options.json) return yield* json({ items: listed.map(recordOf), hasMore: accounts.length > limit })
+    yield* out(
+      table(
+        ["E-MAIL", "NAME", "SINCE", "TEAMS"],
+        listed.map((account) => [
+          account.email,
+          account.name,
+          account.createdAt.toISOString().slice(0, 10),
+          teamsOf(account)
+        ])
       )
-      if (accounts.length > limit) yield* note("There are more accounts: use --search, or a larger --limit.")
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("List the accounts of this server and the teams that they belong to.", {
-      more: [where],
-      examples: ["ampoule admin users", "ampoule admin users --search @example.com --json"]
-    })
-  )
+    )
+    if (accounts.length > limit) yield* note("There are more accounts: use --search, or a larger --limit.")
+  })
 )
 
-const resetLink = Command.make("reset-link", { json: Shared.json, email }, (options) =>
-  Effect.gen(function* () {
+const resetLink = Help.command(
+  "reset-link",
+  {
+    says: "Print a link with which a person sets a new password: for an owner who lost theirs.",
+    more: [
+      "Using the link ends the person's sessions, CLI logins and connected agents, and revokes the API tokens that they created.",
+      where
+    ],
+    examples: ["ampoule admin reset-link ada@example.com"]
+  },
+  { json: Shared.json, email },
+  Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
     const link = yield* programs.resetLink(yield* stored(options.email))
     const url = Redacted.value(link.url)
@@ -98,20 +105,18 @@ const resetLink = Command.make("reset-link", { json: Shared.json, email }, (opti
       `The link sets a new password, once, until ${link.expiresAt.toISOString()}. It opens the account: hand it to the person only.`
     )
   })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Print a link with which a person sets a new password: for an owner who lost theirs.", {
-      more: [
-        "Using the link ends the person's sessions, CLI logins and connected agents, and revokes the API tokens that they created.",
-        where
-      ],
-      examples: ["ampoule admin reset-link ada@example.com"]
-    })
-  )
 )
 
-const removeUser = Command.make(
+const removeUser = Help.command(
   "remove-user",
+  {
+    says: "Remove an account: for an e-mail address that another person took.",
+    more: [
+      "The person leaves all teams; sessions, CLI logins and connected agents end, and the API tokens that they created are revoked. Secrets and the audit trail stay. The address is free: who owns it can be invited.",
+      where
+    ],
+    examples: ["ampoule admin remove-user mallory@example.com", "ampoule admin remove-user cfo@example.com --yes"]
+  },
   {
     evenLastOwner: Options.boolean("even-last-owner").pipe(
       Options.withDescription("Also when a team is left without an active owner")
@@ -120,31 +125,22 @@ const removeUser = Command.make(
     json: Shared.json,
     email
   },
-  (options) =>
-    Effect.gen(function* () {
-      const programs = yield* adminPrograms
-      const address = yield* stored(options.email)
-      const question = `Remove the account of ${plain(address)} from this server, for good?`
-      if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
-      const removed = yield* programs.removeUser(address, { evenLastOwner: options.evenLastOwner })
-      if (options.json) return yield* json({ removed: recordOf(removed) })
-      const teams = removed.memberships.length === 0 ? "" : ` It belonged to ${plain(teamsOf(removed))}.`
-      yield* note(`The account of ${plain(removed.email)} is removed.${teams} The address can be invited anew.`)
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Remove an account: for an e-mail address that another person took.", {
-      more: [
-        "The person leaves all teams; sessions, CLI logins and connected agents end, and the API tokens that they created are revoked. Secrets and the audit trail stay. The address is free: who owns it can be invited.",
-        where
-      ],
-      examples: ["ampoule admin remove-user mallory@example.com", "ampoule admin remove-user cfo@example.com --yes"]
-    })
-  )
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const address = yield* stored(options.email)
+    const question = `Remove the account of ${plain(address)} from this server, for good?`
+    if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
+    const removed = yield* programs.removeUser(address, { evenLastOwner: options.evenLastOwner })
+    if (options.json) return yield* json({ removed: recordOf(removed) })
+    const teams = removed.memberships.length === 0 ? "" : ` It belonged to ${plain(teamsOf(removed))}.`
+    yield* note(`The account of ${plain(removed.email)} is removed.${teams} The address can be invited anew.`)
+  })
 )
 
-export const admin = Command.make("admin").pipe(
-  Command.withDescription("Manage accounts on the server: list users, make reset links, remove accounts."),
-  Command.withSubcommands([users, resetLink, removeUser])
+const below = [users, resetLink, removeUser] as const
+export const admin = Help.described(
+  Command.make("admin").pipe(Command.withSubcommands(below)),
+  { says: "Manage accounts on the server: list users, make reset links, remove accounts." },
+  below,
+  true
 )
-export const adminHelp = Help.group(admin, Help.node(users), Help.node(resetLink), Help.node(removeUser))

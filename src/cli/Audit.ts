@@ -92,8 +92,21 @@ const verifyTrail = (options: VerifyCommand) =>
     yield* print({ ...report, notes }, options.json)
   })
 
-const verify = Command.make(
+const verify = Help.command(
   "verify",
+  {
+    says: "Verify that the audit trail is what was written. Exit code 0: whole; 1: altered; 2: cannot tell.",
+    more: [
+      "With FILE offline, from an export alone, with --checkpoints and --public-key. Without FILE on the machine of the server, with its settings: seals of the vault, columns, checkpoints.",
+      "2 means that no checkpoint was found: an older copy of the database, or the deletion of a whole stream, would not be noticed. 0 also counts streams that are not closed yet, after a crash, and entries that wait for a seal; both are printed.",
+      "What is cut off before it has a seal is not noticed: 10 seconds or 1,000 entries of a stream, or everything since the vault went away."
+    ],
+    examples: [
+      "ampoule audit verify --values",
+      "ampoule audit verify --json | jq -r .result      # whole, altered or unknown",
+      "ampoule audit verify trail.jsonl --checkpoints audit-checkpoints --public-key audit.pub"
+    ]
+  },
   {
     checkpoints,
     publicKey,
@@ -107,24 +120,6 @@ const verify = Command.make(
     )
   },
   (options) => verifyTrail(options)
-).pipe(
-  Command.withDescription(
-    Shared.describe(
-      "Verify that the audit trail is what was written. Exit code 0: whole; 1: altered; 2: cannot tell.",
-      {
-        more: [
-          "With FILE offline, from an export alone, with --checkpoints and --public-key. Without FILE on the machine of the server, with its settings: seals of the vault, columns, checkpoints.",
-          "2 means that no checkpoint was found: an older copy of the database, or the deletion of a whole stream, would not be noticed. 0 also counts streams that are not closed yet, after a crash, and entries that wait for a seal; both are printed.",
-          "What is cut off before it has a seal is not noticed: 10 seconds or 1,000 entries of a stream, or everything since the vault went away."
-        ],
-        examples: [
-          "ampoule audit verify --values",
-          "ampoule audit verify --json | jq -r .result      # whole, altered or unknown",
-          "ampoule audit verify trail.jsonl --checkpoints audit-checkpoints --public-key audit.pub"
-        ]
-      }
-    )
-  )
 )
 
 // --- export ---
@@ -146,8 +141,16 @@ const written = (text: string): Effect.Effect<void> =>
     process.stdout.write(text, () => resume(Effect.void))
   })
 
-const exportCommand = Command.make(
+const exportCommand = Help.command(
   "export",
+  {
+    says: "Write the audit trail to standard output, whole or from a time to a time.",
+    more: ["Runs on the machine of the server, with its settings; people export their team's trail in the dashboard."],
+    examples: [
+      "ampoule audit export > trail.jsonl",
+      "ampoule audit export --since 2026-11-01 --until 2026-12-01 --format csv > november.csv"
+    ]
+  },
   {
     since: day("since", "From this day or time on"),
     until: day("until", "Before this day or time"),
@@ -156,40 +159,32 @@ const exportCommand = Command.make(
       Options.withDescription("jsonl can be verified; csv is for spreadsheets")
     )
   },
-  (options) =>
-    Effect.gen(function* () {
-      const since = yield* Effect.transposeOption(Option.map(options.since, (text) => instant("since", text)))
-      const until = yield* Effect.transposeOption(Option.map(options.until, (text) => instant("until", text)))
-      const programs = yield* maintenancePrograms
-      const entries = yield* programs
-        .auditExport({
-          since: Option.getOrNull(since),
-          until: Option.getOrNull(until),
-          format: options.format,
-          write: written,
-          progress: (entries) => (stdoutIsTerminal() ? Effect.void : progress(`${entries} entries exported`))
-        })
-        .pipe(Effect.ensuring(progressDone))
-      yield* note(`${plural(entries, "entry", "entries")} exported`)
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Write the audit trail to standard output, whole or from a time to a time.", {
-      more: [
-        "Runs on the machine of the server, with its settings; people export their team's trail in the dashboard."
-      ],
-      examples: [
-        "ampoule audit export > trail.jsonl",
-        "ampoule audit export --since 2026-11-01 --until 2026-12-01 --format csv > november.csv"
-      ]
-    })
-  )
+  Effect.fnUntraced(function* (options) {
+    const since = yield* Effect.transposeOption(Option.map(options.since, (text) => instant("since", text)))
+    const until = yield* Effect.transposeOption(Option.map(options.until, (text) => instant("until", text)))
+    const programs = yield* maintenancePrograms
+    const entries = yield* programs
+      .auditExport({
+        since: Option.getOrNull(since),
+        until: Option.getOrNull(until),
+        format: options.format,
+        write: written,
+        progress: (entries) => (stdoutIsTerminal() ? Effect.void : progress(`${entries} entries exported`))
+      })
+      .pipe(Effect.ensuring(progressDone))
+    yield* note(`${plural(entries, "entry", "entries")} exported`)
+  })
 )
 
 // --- cut ---
 
-const cut = Command.make(
+const cut = Help.command(
   "cut",
+  {
+    says: "Delete old audit entries. A signed note says where each stream goes on, so that the rest verifies.",
+    more: ["Verifies the trail and the secrets first, and cuts nothing when they do not verify."],
+    examples: ["ampoule audit cut --before 2025-11-21"]
+  },
   {
     before: Options.text("before").pipe(
       Options.withPseudoName("time"),
@@ -199,41 +194,37 @@ const cut = Command.make(
     publicKey,
     yes: Shared.yes
   },
-  (options) =>
-    Effect.gen(function* () {
-      const before = yield* instant("before", options.before)
-      const publicKeys = yield* keysOf(options.publicKey)
-      if (!options.yes && !(yield* Ask.confirm(`Delete all audit entries before ${before.toISOString()} for good?`))) {
-        return yield* new CliFailure({ message: "Nothing was cut." })
-      }
-      const programs = yield* maintenancePrograms
-      const removed = yield* programs
-        .auditCut({
-          before,
-          checkpoints: options.checkpoints,
-          publicKeys,
-          progress: entryProgress("verified"),
-          removed: entryProgress("removed")
-        })
-        .pipe(Effect.ensuring(progressDone))
-      yield* note(`${plural(removed, "entry", "entries")} removed; the trail goes on after signed cuts.`)
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe(
-      "Delete old audit entries. A signed note says where each stream goes on, so that the rest verifies.",
-      {
-        more: ["Verifies the trail and the secrets first, and cuts nothing when they do not verify."],
-        examples: ["ampoule audit cut --before 2025-11-21"]
-      }
-    )
-  )
+  Effect.fnUntraced(function* (options) {
+    const before = yield* instant("before", options.before)
+    const publicKeys = yield* keysOf(options.publicKey)
+    if (!options.yes && !(yield* Ask.confirm(`Delete all audit entries before ${before.toISOString()} for good?`))) {
+      return yield* new CliFailure({ message: "Nothing was cut." })
+    }
+    const programs = yield* maintenancePrograms
+    const removed = yield* programs
+      .auditCut({
+        before,
+        checkpoints: options.checkpoints,
+        publicKeys,
+        progress: entryProgress("verified"),
+        removed: entryProgress("removed")
+      })
+      .pipe(Effect.ensuring(progressDone))
+    yield* note(`${plural(removed, "entry", "entries")} removed; the trail goes on after signed cuts.`)
+  })
 )
 
 // --- accept-restore ---
 
-const accept = Command.make("accept-restore", { checkpoints, publicKey, yes: Shared.yes }, (options) =>
-  Effect.gen(function* () {
+const accept = Help.command(
+  "accept-restore",
+  {
+    says: "Record that an older database was restored on purpose, so that the trail verifies again.",
+    more: ["Run it once after restoring a backup beside newer checkpoints. What was lost stays on record."],
+    examples: ["ampoule audit accept-restore"]
+  },
+  { checkpoints, publicKey, yes: Shared.yes },
+  Effect.fnUntraced(function* (options) {
     const publicKeys = yield* keysOf(options.publicKey)
     const programs = yield* maintenancePrograms
     const done = yield* programs
@@ -263,40 +254,28 @@ const accept = Command.make("accept-restore", { checkpoints, publicKey, yes: Sha
       ...(stdinIsTerminal() ? {} : { hint: "There is no terminal to ask at: say --yes." })
     })
   })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Record that an older database was restored on purpose, so that the trail verifies again.", {
-      more: ["Run it once after restoring a backup beside newer checkpoints. What was lost stays on record."],
-      examples: ["ampoule audit accept-restore"]
-    })
-  )
 )
 
 // --- public-key ---
 
-const publicKeyCommand = Command.make("public-key", {}, () =>
-  Effect.gen(function* () {
+const publicKeyCommand = Help.command(
+  "public-key",
+  {
+    says: "Print the public keys of the signed checkpoints, one per root key.",
+    more: ["Keep them where verification happens; after a rotation of the root key there is one more."],
+    examples: ["ampoule audit public-key > audit.pub"]
+  },
+  {},
+  Effect.fnUntraced(function* () {
     const programs = yield* maintenancePrograms
     for (const key of yield* programs.auditKeys) yield* out(`${SignedNote.printKey(key)}\n`)
   })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Print the public keys of the signed checkpoints, one per root key.", {
-      more: ["Keep them where verification happens; after a rotation of the root key there is one more."],
-      examples: ["ampoule audit public-key > audit.pub"]
-    })
-  )
 )
 
-export const audit = Command.make("audit").pipe(
-  Command.withDescription("Verify, export and cut the audit trail."),
-  Command.withSubcommands([verify, exportCommand, cut, accept, publicKeyCommand])
-)
-export const auditHelp = Help.group(
-  audit,
-  Help.node(verify),
-  Help.node(exportCommand),
-  Help.node(cut),
-  Help.node(accept),
-  Help.node(publicKeyCommand)
+const below = [verify, exportCommand, cut, accept, publicKeyCommand] as const
+export const audit = Help.described(
+  Command.make("audit").pipe(Command.withSubcommands(below)),
+  { says: "Verify, export and cut the audit trail." },
+  below,
+  true
 )

@@ -41,32 +41,40 @@ const rows = (what: string, count: number) => progress(`${what}: ${count}`)
 
 // --- backup ---
 
-const keygen = Command.make(
+const keygen = Help.command(
   "keygen",
+  {
+    says: "Make an identity that opens backups, and print the recipient that they are sealed to.",
+    examples: ["ampoule backup keygen backup-identity"]
+  },
   { file: Args.text({ name: "FILE" }).pipe(Args.withDescription("Where the identity goes; must not be there yet")) },
-  ({ file }) =>
-    Effect.gen(function* () {
-      const fs = yield* FileSystem.FileSystem
-      const seed = yield* Effect.sync(() => randomBytes(Hpke.keyLength))
-      const pair = yield* Hpke.deriveKeyPair(Redacted.make<Uint8Array>(seed))
-      seed.fill(0)
-      const text = Redacted.value(RecipientKey.printIdentity(pair))
-      yield* fs
-        .writeFileString(file, text, { flag: "wx", mode: 0o600 })
-        .pipe(Effect.mapError(() => new CliFailure({ message: `${file} is there already, or cannot be written.` })))
-      yield* out(`${RecipientKey.printRecipient(pair.publicKey)}\n`)
-      yield* note(`The identity is in ${file}: keep it away from the server, and keep a copy.`)
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Make an identity that opens backups, and print the recipient that they are sealed to.", {
-      examples: ["ampoule backup keygen backup-identity"]
-    })
-  )
+  Effect.fnUntraced(function* ({ file }) {
+    const fs = yield* FileSystem.FileSystem
+    const seed = yield* Effect.sync(() => randomBytes(Hpke.keyLength))
+    const pair = yield* Hpke.deriveKeyPair(Redacted.make<Uint8Array>(seed))
+    seed.fill(0)
+    const text = Redacted.value(RecipientKey.printIdentity(pair))
+    yield* fs
+      .writeFileString(file, text, { flag: "wx", mode: 0o600 })
+      .pipe(Effect.mapError(() => new CliFailure({ message: `${file} is there already, or cannot be written.` })))
+    yield* out(`${RecipientKey.printRecipient(pair.publicKey)}\n`)
+    yield* note(`The identity is in ${file}: keep it away from the server, and keep a copy.`)
+  })
 )
 
-const create = Command.make(
+const create = Help.command(
   "create",
+  {
+    says: "Write a backup: a consistent snapshot of everything but the root key, compressed and sealed.",
+    more: [
+      "Servers on Postgres go on meanwhile; with the embedded database the server is stopped first.",
+      "The root key is not in the backup. --with-root-key writes it to a second file."
+    ],
+    examples: [
+      "ampoule backup keygen backup-identity",
+      "ampoule backup 2026-11-21.backup --recipient ampoule-recipient-…"
+    ]
+  },
   {
     recipient: Options.text("recipient").pipe(
       Options.withPseudoName("key"),
@@ -84,59 +92,57 @@ const create = Command.make(
     json: Shared.json,
     file: Args.text({ name: "FILE" }).pipe(Args.withDescription("Where the backup goes; must not be there yet"))
   },
-  (options) =>
-    Effect.gen(function* () {
-      const { file } = options
-      const recipients = yield* recipientsOf(options.recipient, "recipient")
-      if (recipients.length === 0) {
-        return yield* usage(
-          "Who can open the backup? Say --recipient.",
-          "`ampoule backup keygen FILE` makes an identity and prints its recipient."
-        )
-      }
-      const own = yield* recipientsOf(options.rootKeyRecipient, "root-key-recipient")
-      if (own.length > 0 && !options.withRootKey) return yield* usage("--root-key-recipient goes with --with-root-key.")
-      const rootKey = options.withRootKey
-        ? { file: `${file}.root-key`, recipients: own.length > 0 ? own : recipients }
-        : null
-      const programs = yield* maintenancePrograms
-      const { bytes, ...made } = yield* programs
-        .backup({ file, recipients, rootKey, progress: rows })
-        .pipe(Effect.ensuring(progressDone))
-      if (options.json) return yield* json({ file, bytes, ...made, rootKeyFile: rootKey?.file ?? null })
-      yield* note(`${made.rows} rows of ${made.tables} tables, ${bytes} bytes, in ${file}`)
-      yield* note(
-        rootKey === null
-          ? `The root key is not in it (${made.rootKeyIds.join(", ")}): without a copy of it the backup cannot be read.`
-          : `The root key is in ${rootKey.file}, sealed by itself: keep it apart from the backup.`
+  Effect.fnUntraced(function* (options) {
+    const { file } = options
+    const recipients = yield* recipientsOf(options.recipient, "recipient")
+    if (recipients.length === 0) {
+      return yield* usage(
+        "Who can open the backup? Say --recipient.",
+        "`ampoule backup keygen FILE` makes an identity and prints its recipient."
       )
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Write a backup: a consistent snapshot of everything but the root key, compressed and sealed.", {
-      more: [
-        "Servers on Postgres go on meanwhile; with the embedded database the server is stopped first.",
-        "The root key is not in the backup. --with-root-key writes it to a second file."
-      ],
-      examples: [
-        "ampoule backup keygen backup-identity",
-        "ampoule backup 2026-11-21.backup --recipient ampoule-recipient-…"
-      ]
-    })
-  )
+    }
+    const own = yield* recipientsOf(options.rootKeyRecipient, "root-key-recipient")
+    if (own.length > 0 && !options.withRootKey) return yield* usage("--root-key-recipient goes with --with-root-key.")
+    const rootKey = options.withRootKey
+      ? { file: `${file}.root-key`, recipients: own.length > 0 ? own : recipients }
+      : null
+    const programs = yield* maintenancePrograms
+    const { bytes, ...made } = yield* programs
+      .backup({ file, recipients, rootKey, progress: rows })
+      .pipe(Effect.ensuring(progressDone))
+    if (options.json) return yield* json({ file, bytes, ...made, rootKeyFile: rootKey?.file ?? null })
+    yield* note(`${made.rows} rows of ${made.tables} tables, ${bytes} bytes, in ${file}`)
+    yield* note(
+      rootKey === null
+        ? `The root key is not in it (${made.rootKeyIds.join(", ")}): without a copy of it the backup cannot be read.`
+        : `The root key is in ${rootKey.file}, sealed by itself: keep it apart from the backup.`
+    )
+  })
 )
 
-export const backup = Command.make("backup").pipe(
-  Command.withDescription("Write a backup: `ampoule backup FILE` is `ampoule backup create FILE`."),
-  Command.withSubcommands([create, keygen])
+const below = [create, keygen] as const
+export const backup = Help.described(
+  Command.make("backup").pipe(Command.withSubcommands(below)),
+  { says: "Write a backup: `ampoule backup FILE` is `ampoule backup create FILE`." },
+  below,
+  true
 )
-export const backupHelp = Help.group(backup, Help.node(create), Help.node(keygen))
 export const backupWords: ReadonlyArray<string> = ["create", "keygen"]
 
 // --- restore ---
 
-export const restore = Command.make(
+export const restore = Help.command(
   "restore",
+  {
+    says: "Bring a backup back into an empty database: all of it or nothing.",
+    more: [
+      "Into the database of the settings, embedded or Postgres, wherever the backup came from. What is killed half-way leaves the database empty and can be run again."
+    ],
+    examples: [
+      "ampoule restore 2026-11-21.backup --identity backup-identity",
+      "AMPOULE_DATABASE_URL=postgres://… ampoule restore 2026-11-21.backup --identity backup-identity --root-key 2026-11-21.backup.root-key"
+    ]
+  },
   {
     identity: Options.text("identity").pipe(
       Options.withPseudoName("file"),
@@ -150,51 +156,38 @@ export const restore = Command.make(
     json: Shared.json,
     file: Args.text({ name: "FILE" })
   },
-  (options) =>
-    Effect.gen(function* () {
-      const identity = yield* identityOf(options.identity)
-      const programs = yield* maintenancePrograms
-      const restored = yield* programs
-        .restore({
-          file: options.file,
-          identity: Redacted.value(identity),
-          rootKeyFile: Option.getOrNull(options.rootKey),
-          progress: rows
-        })
-        .pipe(Effect.ensuring(progressDone))
-      if (options.json) yield* json(restored)
-      else {
-        yield* note(
-          `${restored.rows} rows of ${restored.tables} tables, as of ${restored.createdAt}; compared, and equal.`
-        )
-        yield* note(`${restored.entries} entries of the audit trail are linked as they were.`)
-        yield* restored.opened === null
-          ? restored.rootKeyIds.length === 0
-            ? note("Nothing in it is sealed with a root key yet.")
-            : note(
-                `Nothing in it can be read yet: that needs root key ${restored.rootKeyIds.join(", ")}, in the data folder or AMPOULE_ROOT_KEY.`
-              )
+  Effect.fnUntraced(function* (options) {
+    const identity = yield* identityOf(options.identity)
+    const programs = yield* maintenancePrograms
+    const restored = yield* programs
+      .restore({
+        file: options.file,
+        identity: Redacted.value(identity),
+        rootKeyFile: Option.getOrNull(options.rootKey),
+        progress: rows
+      })
+      .pipe(Effect.ensuring(progressDone))
+    if (options.json) yield* json(restored)
+    else {
+      yield* note(
+        `${restored.rows} rows of ${restored.tables} tables, as of ${restored.createdAt}; compared, and equal.`
+      )
+      yield* note(`${restored.entries} entries of the audit trail are linked as they were.`)
+      yield* restored.opened === null
+        ? restored.rootKeyIds.length === 0
+          ? note("Nothing in it is sealed with a root key yet.")
           : note(
-              `${restored.opened.dataKeys} data keys open, and a value of each that holds one (${restored.opened.values}).`
+              `Nothing in it can be read yet: that needs root key ${restored.rootKeyIds.join(", ")}, in the data folder or AMPOULE_ROOT_KEY.`
             )
-        yield* note("Beside newer checkpoints of the trail, run `ampoule audit accept-restore` once.")
-      }
-      if (restored.problems.length > 0) {
-        return yield* new CliFailure({
-          message: `The database was restored, but does not verify. ${restored.problems.join(" ")}`
-        })
-      }
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Bring a backup back into an empty database: all of it or nothing.", {
-      more: [
-        "Into the database of the settings, embedded or Postgres, wherever the backup came from. What is killed half-way leaves the database empty and can be run again."
-      ],
-      examples: [
-        "ampoule restore 2026-11-21.backup --identity backup-identity",
-        "AMPOULE_DATABASE_URL=postgres://… ampoule restore 2026-11-21.backup --identity backup-identity --root-key 2026-11-21.backup.root-key"
-      ]
-    })
-  )
+        : note(
+            `${restored.opened.dataKeys} data keys open, and a value of each that holds one (${restored.opened.values}).`
+          )
+      yield* note("Beside newer checkpoints of the trail, run `ampoule audit accept-restore` once.")
+    }
+    if (restored.problems.length > 0) {
+      return yield* new CliFailure({
+        message: `The database was restored, but does not verify. ${restored.problems.join(" ")}`
+      })
+    }
+  })
 )

@@ -15,9 +15,9 @@ import { version } from "./Version.ts"
 
 /** `run` precedes many programs at each of their starts: it does not load the other commands. */
 const runAlone = (): typeof tree => {
-  const root = Command.make("ampoule").pipe(Command.withSubcommands([run]))
+  const root = Help.described(Command.make("ampoule").pipe(Command.withSubcommands([run])), { says: "" }, [run])
   return {
-    help: Help.node(root, Help.node(run)),
+    help: root.node,
     rewrite: (words) => words,
     parse: Command.run(root, { name: "Ampoule", version, executable: "ampoule" })
   }

@@ -1,5 +1,4 @@
 /** `ampoule doctor`: each part that has to work for the others, one line each. */
-import * as Command from "@effect/cli/Command"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -11,6 +10,7 @@ import * as Credential from "./Credential.ts"
 import { CredentialStores } from "./CredentialStore.ts"
 import { type CliError, describe } from "./Failure.ts"
 import * as Logins from "./Logins.ts"
+import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, out, plain } from "./Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
@@ -143,8 +143,15 @@ const targetFinding = Effect.gen(function* () {
 
 const marks = { ok: "ok     ", warning: "warning", failed: "FAILED " } as const
 
-export const doctor = Command.make("doctor", { ...Shared.connection, json: Shared.json }, (options) =>
-  Effect.gen(function* () {
+export const doctor = Help.command(
+  "doctor",
+  {
+    says: "Look at each part: address, proxy, server, clock, credential, keychain, versions.",
+    more: ["Ends with 1 when a part has failed."],
+    examples: ["ampoule doctor", "ampoule doctor --json"]
+  },
+  { ...Shared.connection, json: Shared.json },
+  Effect.fnUntraced(function* (options) {
     const logins = yield* Logins.read
     const address = yield* Effect.either(
       Credential.address(options.url, Option.contains(options.credential, "env") ? Option.none() : logins)
@@ -175,11 +182,4 @@ export const doctor = Command.make("doctor", { ...Shared.connection, json: Share
     if (options.json) return yield* json(findings)
     for (const { check, state, text } of findings) yield* out(`${marks[state]}  ${check.padEnd(11)} ${text}\n`)
   })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Look at each part: address, proxy, server, clock, credential, keychain, versions.", {
-      more: ["Ends with 1 when a part has failed."],
-      examples: ["ampoule doctor", "ampoule doctor --json"]
-    })
-  )
 )

@@ -1,6 +1,5 @@
 /** `ampoule secrets import` and `export`: files of other programs, in and out. */
 import * as Args from "@effect/cli/Args"
-import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -15,6 +14,7 @@ import { CliFailure, usage } from "./Failure.ts"
 import { inject } from "./Inject.ts"
 import { readNamed } from "./Folders.ts"
 import { codecs, formats, readFormats } from "./Formats.ts"
+import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, value, warn } from "./Output.ts"
 import { listAll, type Location, within } from "./Reach.ts"
@@ -26,8 +26,17 @@ const options = { ...Shared.connection, ...Shared.target } as const
 
 // --- export ---
 
-export const exportCommand = Command.make(
+export const exportCommand = Help.command(
   "export",
+  {
+    says: "Print an environment with its values, in a format that other programs read.",
+    more: ["A format that cannot carry a value refuses and names its key; nothing is printed then."],
+    examples: [
+      "ampoule secrets export --format json --project shop --env development",
+      "docker run --env-file <(ampoule secrets export --format docker) image",
+      'eval "$(ampoule secrets export --format shell)"'
+    ]
+  },
   {
     ...options,
     format: Options.choice("format", formats).pipe(
@@ -37,8 +46,9 @@ export const exportCommand = Command.make(
     source: Options.boolean("source").pipe(Options.withDescription("The texts as written, references not expanded"))
   },
   (options) =>
-    within(options, ({ environment, projectId, session }) =>
-      Effect.gen(function* () {
+    within(
+      options,
+      Effect.fnUntraced(function* ({ environment, projectId, session }) {
         const representation = options.source ? "source" : "materialized"
         const resolved = yield* inject(session, { projectId, environment, representation })
         const values = Option.match(resolved, { onNone: () => ({}), onSome: (found) => found.values })
@@ -54,17 +64,6 @@ export const exportCommand = Command.make(
         yield* value(printed.right, { raw: false })
       })
     )
-).pipe(
-  Command.withDescription(
-    Shared.describe("Print an environment with its values, in a format that other programs read.", {
-      more: ["A format that cannot carry a value refuses and names its key; nothing is printed then."],
-      examples: [
-        "ampoule secrets export --format json --project shop --env development",
-        "docker run --env-file <(ampoule secrets export --format docker) image",
-        'eval "$(ampoule secrets export --format shell)"'
-      ]
-    })
-  )
 )
 
 // --- import ---
@@ -217,8 +216,24 @@ const writeAll = Effect.fnUntraced(function* (
   return totals
 })
 
-export const importCommand = Command.make(
+export const importCommand = Help.command(
   "import",
+  {
+    says: "Write the entries of a file: dotenv, JSON, YAML, CSV, shell, docker env-file, and what other secret managers print.",
+    more: [
+      "Shows the keys and asks first. Up to 100 entries are written together or not at all; more go in several steps.",
+      "Keys that are known to change which code runs (PATH, NODE_OPTIONS, ...) are pointed out; with --yes they need --allow. The list of such keys cannot be complete.",
+      "Also reads the JSON of: doppler secrets, infisical export, vault kv get, aws secretsmanager and ssm, gcloud secrets, kubectl get secret. Encrypted files (dotenvx, SOPS) are refused: decrypt them on the way in."
+    ],
+    examples: [
+      "ampoule secrets import .env --project shop --env development",
+      "doppler secrets --json | ampoule secrets import - --yes",
+      "infisical export --format=json | ampoule secrets import - --yes",
+      "vault kv get -format=json secret/shop | ampoule secrets import - --upper-case --yes",
+      "dotenvx decrypt --stdout | ampoule secrets import - --yes",
+      "ampoule secrets import backup.yaml --dry-run"
+    ]
+  },
   {
     ...options,
     yes: Shared.yes,
@@ -233,82 +248,57 @@ export const importCommand = Command.make(
     dryRun: Options.boolean("dry-run").pipe(Options.withDescription("Show what would be done, and stop")),
     file: Args.text({ name: "FILE" }).pipe(Args.withDescription("File to read; - is standard input"))
   },
-  (options) =>
-    Effect.gen(function* () {
-      yield* Target.target(options)
-      const { detect, read } = yield* codecs
-      const text = yield* readFile(options.file)
-      const format = Option.getOrElse(options.format, () => detect(options.file, text))
-      const name = options.file === Ask.standardInputName ? "standard input" : plain(options.file)
-      const parsed = read(format, text)
-      if (Either.isLeft(parsed)) {
-        return yield* new CliFailure({
-          message: `${name} as ${format}: ${parsed.left.message}.`,
-          ...(Option.isSome(options.format)
-            ? {}
-            : { hint: `--format says which format it is, if it is not ${format}.` })
-        })
-      }
-      const { entries, origin } = parsed.right
-      if (entries.length === 0) return yield* new CliFailure({ message: `${name} holds no entries.` })
-      if (entries.length > mostSecrets) yield* tooMany(0, entries.length)
-      const meant = entries.map((entry) => ({
-        ...entry,
-        key: options.upperCase ? upperCase(entry.key) : entry.key,
-        value: options.literal ? literally(entry.value) : entry.value
-      }))
-      yield* unlikeEachOther(entries, meant)
-      yield* checked(meant)
-      const readAs = origin === undefined ? format : `${format} of \`${origin}\``
-      if (!options.json)
-        yield* note(`${name}: ${readAs}, ${meant.length === 1 ? "1 entry" : `${meant.length} entries`}`)
+  Effect.fnUntraced(function* (options) {
+    yield* Target.target(options)
+    const { detect, read } = yield* codecs
+    const text = yield* readFile(options.file)
+    const format = Option.getOrElse(options.format, () => detect(options.file, text))
+    const name = options.file === Ask.standardInputName ? "standard input" : plain(options.file)
+    const parsed = read(format, text)
+    if (Either.isLeft(parsed)) {
+      return yield* new CliFailure({
+        message: `${name} as ${format}: ${parsed.left.message}.`,
+        ...(Option.isSome(options.format) ? {} : { hint: `--format says which format it is, if it is not ${format}.` })
+      })
+    }
+    const { entries, origin } = parsed.right
+    if (entries.length === 0) return yield* new CliFailure({ message: `${name} holds no entries.` })
+    if (entries.length > mostSecrets) yield* tooMany(0, entries.length)
+    const meant = entries.map((entry) => ({
+      ...entry,
+      key: options.upperCase ? upperCase(entry.key) : entry.key,
+      value: options.literal ? literally(entry.value) : entry.value
+    }))
+    yield* unlikeEachOther(entries, meant)
+    yield* checked(meant)
+    const readAs = origin === undefined ? format : `${format} of \`${origin}\``
+    if (!options.json) yield* note(`${name}: ${readAs}, ${meant.length === 1 ? "1 entry" : `${meant.length} entries`}`)
 
-      yield* within(options, ({ session, ...location }) =>
-        Effect.gen(function* () {
-          const existing = yield* listAll(session, location)
-          const { create, update } = preview(meant, new Set(existing.map((item) => item.key)))
-          if (existing.length + create.length > mostSecrets) {
-            yield* tooMany(existing.length, create.length)
-          }
-          if (!options.json) {
-            for (const key of create) yield* note(`+ ${key}`)
-            for (const key of update) yield* note(`~ ${key}`)
-            yield* note(
-              `${create.length} new, ${update.length} there already (unchanged ones stay as they are), in ${location.environment}`
-            )
-          }
-          const dangerous = yield* WriteRisks.tell(meant, options.allow)
-          if (options.dryRun)
-            return options.json ? yield* json({ format, origin, create, update, dangerous }) : undefined
-          yield* WriteRisks.refuseUnasked(dangerous, !options.yes && stdinIsTerminal())
-          if (!options.yes && !(yield* Ask.confirm(`Write ${meant.length} to ${location.environment}?`))) {
-            return yield* new CliFailure({ message: "Nothing was written." })
-          }
-          const totals = yield* writeAll(session, location, meant)
-          if (options.json) return yield* json(totals)
-          yield* note(`${totals.created} created, ${totals.updated} updated, ${totals.unchanged} unchanged`)
-        })
-      )
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe(
-      "Write the entries of a file: dotenv, JSON, YAML, CSV, shell, docker env-file, and what other secret managers print.",
-      {
-        more: [
-          "Shows the keys and asks first. Up to 100 entries are written together or not at all; more go in several steps.",
-          "Keys that are known to change which code runs (PATH, NODE_OPTIONS, ...) are pointed out; with --yes they need --allow. The list of such keys cannot be complete.",
-          "Also reads the JSON of: doppler secrets, infisical export, vault kv get, aws secretsmanager and ssm, gcloud secrets, kubectl get secret. Encrypted files (dotenvx, SOPS) are refused: decrypt them on the way in."
-        ],
-        examples: [
-          "ampoule secrets import .env --project shop --env development",
-          "doppler secrets --json | ampoule secrets import - --yes",
-          "infisical export --format=json | ampoule secrets import - --yes",
-          "vault kv get -format=json secret/shop | ampoule secrets import - --upper-case --yes",
-          "dotenvx decrypt --stdout | ampoule secrets import - --yes",
-          "ampoule secrets import backup.yaml --dry-run"
-        ]
-      }
+    yield* within(
+      options,
+      Effect.fnUntraced(function* ({ session, ...location }) {
+        const existing = yield* listAll(session, location)
+        const { create, update } = preview(meant, new Set(existing.map((item) => item.key)))
+        if (existing.length + create.length > mostSecrets) {
+          yield* tooMany(existing.length, create.length)
+        }
+        if (!options.json) {
+          for (const key of create) yield* note(`+ ${key}`)
+          for (const key of update) yield* note(`~ ${key}`)
+          yield* note(
+            `${create.length} new, ${update.length} there already (unchanged ones stay as they are), in ${location.environment}`
+          )
+        }
+        const dangerous = yield* WriteRisks.tell(meant, options.allow)
+        if (options.dryRun) return options.json ? yield* json({ format, origin, create, update, dangerous }) : undefined
+        yield* WriteRisks.refuseUnasked(dangerous, !options.yes && stdinIsTerminal())
+        if (!options.yes && !(yield* Ask.confirm(`Write ${meant.length} to ${location.environment}?`))) {
+          return yield* new CliFailure({ message: "Nothing was written." })
+        }
+        const totals = yield* writeAll(session, location, meant)
+        if (options.json) return yield* json(totals)
+        yield* note(`${totals.created} created, ${totals.updated} updated, ${totals.unchanged} unchanged`)
+      })
     )
-  )
+  })
 )

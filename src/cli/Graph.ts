@@ -1,16 +1,20 @@
 /** `ampoule graph`: which secrets are composed of which. */
-import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import { call } from "./Client.ts"
 import * as GraphPicture from "./GraphPicture.ts"
+import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain } from "./Output.ts"
 import { within } from "./Reach.ts"
 import { secrets } from "./Routes.ts"
 
-export const graph = Command.make(
+export const graph = Help.command(
   "graph",
+  {
+    says: "Show which secrets are composed of which; keys only.",
+    examples: ["ampoule graph", "ampoule graph --format svg > composition.svg", "ampoule graph --format mermaid"]
+  },
   {
     ...Shared.connection,
     ...Shared.target,
@@ -21,8 +25,9 @@ export const graph = Command.make(
     )
   },
   (options) =>
-    within(options, ({ session, ...place }) =>
-      Effect.gen(function* () {
+    within(
+      options,
+      Effect.fnUntraced(function* ({ session, ...place }) {
         const client = yield* secrets(session)
         const answer = yield* call(session, client.composition({ urlParams: place }))
         if (options.json) return yield* json(answer)
@@ -37,10 +42,4 @@ export const graph = Command.make(
         if (options.format === "text" && alone > 0) yield* note(`${alone} more have no reference.`)
       })
     )
-).pipe(
-  Command.withDescription(
-    Shared.describe("Show which secrets are composed of which; keys only.", {
-      examples: ["ampoule graph", "ampoule graph --format svg > composition.svg", "ampoule graph --format mermaid"]
-    })
-  )
 )

@@ -8,10 +8,12 @@
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as Command from "@effect/cli/Command"
 import * as HelpDoc from "@effect/cli/HelpDoc"
-import type * as Span from "@effect/cli/HelpDoc/Span"
+import * as Span from "@effect/cli/HelpDoc/Span"
+import type * as Effect from "effect/Effect"
+import type * as Types from "effect/Types"
 import { withoutColour } from "./Output.ts"
 
-/** One command as the help shows it. The library's own tree does not let its grandchildren be read. */
+/** One command as the help shows it. */
 export interface Node {
   readonly name: string
   readonly help: () => HelpDoc.HelpDoc
@@ -20,20 +22,43 @@ export interface Node {
   readonly isGroup: boolean
 }
 
-export const node = <Name extends string, R, E, A>(
-  command: Command.Command<Name, R, E, A>,
-  ...below: ReadonlyArray<Node>
-): Node => ({
-  name: [...Command.getNames(command)][0] ?? "",
-  help: () => Command.getHelp(command, CliConfig.make({ showBuiltIns: false })),
-  below,
-  isGroup: false
-})
+/** What a command says of itself: a sentence, further paragraphs, and lines that can be pasted. */
+interface Manual {
+  readonly says: string
+  readonly more?: ReadonlyArray<string>
+  readonly examples?: ReadonlyArray<string>
+}
 
-export const group = <Name extends string, R, E, A>(
+const docOf = ({ examples = [], more = [], says }: Manual): HelpDoc.HelpDoc =>
+  HelpDoc.blocks([
+    ...[says, ...more].map((text) => HelpDoc.p(text)),
+    ...(examples.length === 0 ? [] : [HelpDoc.p("Examples:")]),
+    ...examples.map((line) => HelpDoc.p(Span.code(`  ${line}`)))
+  ])
+
+/** A command and its node of the help: the library's own tree does not let its grandchildren be read. */
+export const described = <Name extends string, R, E, A>(
   command: Command.Command<Name, R, E, A>,
-  ...below: ReadonlyArray<Node>
-): Node => ({ ...node(command, ...below), isGroup: true })
+  manual: Manual,
+  below: ReadonlyArray<{ readonly node: Node }> = [],
+  isGroup = false
+) => {
+  const described = Command.withDescription(command, docOf(manual))
+  const node: Node = {
+    name: [...Command.getNames(command)][0] ?? "",
+    help: () => Command.getHelp(described, CliConfig.make({ showBuiltIns: false })),
+    below: below.map(({ node }) => node),
+    isGroup
+  }
+  return Object.assign(described, { node })
+}
+
+export const command = <Name extends string, const Config extends Command.Command.Config, R, E>(
+  name: Name,
+  manual: Manual,
+  config: Config,
+  handler: (options: Types.Simplify<Command.Command.ParseConfig<Config>>) => Effect.Effect<void, E, R>
+) => described(Command.make(name, config, handler), manual)
 
 export interface Found {
   /** Words from the program's name on. */

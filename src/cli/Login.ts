@@ -1,7 +1,6 @@
 /**
  * `ampoule login` and `logout`: device authorization (RFC 8628 in the shape of docs/contract/device-authorization.md).
  */
-import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
@@ -27,6 +26,7 @@ import { CredentialStores, type Protection } from "./CredentialStore.ts"
 import { CliFailure } from "./Failure.ts"
 import * as Logins from "./Logins.ts"
 import * as OfflineCache from "./OfflineCache.ts"
+import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, plain, stderrIsTerminal, warn } from "./Output.ts"
 
@@ -152,8 +152,20 @@ const revoke = (url: string, credential: Redacted.Redacted) =>
     )
   )
 
-export const login = Command.make(
+export const login = Help.command(
   "login",
+  {
+    says: "Log in: approve this command line in the browser, here or on another device.",
+    more: [
+      "The credential goes to the system's keychain. Where none is (containers, servers): --plaintext-local.",
+      "A stored login takes precedence over AMPOULE_API_TOKEN."
+    ],
+    examples: [
+      "ampoule login",
+      "ampoule login --url https://ampoule.example.com",
+      "ampoule login --machine --plaintext-local --no-browser"
+    ]
+  },
   {
     url: Shared.url,
     json: Shared.json,
@@ -167,125 +179,107 @@ export const login = Command.make(
       Options.withDescription("Do not open a browser; print the address only")
     )
   },
-  (options) =>
-    Effect.gen(function* () {
-      const logins = yield* Logins.read
-      const { url } = yield* Credential.address(options.url, logins)
-      if (isInTheClear(url)) yield* warn(`${url} is not https: others on the network can read the credential.`)
-      const protection: Protection = options.plaintext ? "plaintext_local" : "os_keychain"
-      const stores = yield* CredentialStores
-      const store = stores[protection]
-      const before = yield* store.read(url)
-      // Before anybody is asked to approve what then cannot be kept: a locked keychain answers a read, and refuses a
-      // write.
-      if (protection === "os_keychain") {
-        yield* Effect.zipRight(store.write(`${url}#trial`, Redacted.make("trial")), store.forget(`${url}#trial`))
-      }
-      const installationId = Option.flatMap(logins, ({ installationId }) => decodeInstallation(installationId)).pipe(
-        Option.getOrElse(() => decodeNewInstallation(randomUUID()))
-      )
+  Effect.fnUntraced(function* (options) {
+    const logins = yield* Logins.read
+    const { url } = yield* Credential.address(options.url, logins)
+    if (isInTheClear(url)) yield* warn(`${url} is not https: others on the network can read the credential.`)
+    const protection: Protection = options.plaintext ? "plaintext_local" : "os_keychain"
+    const stores = yield* CredentialStores
+    const store = stores[protection]
+    const before = yield* store.read(url)
+    // Before anybody is asked to approve what then cannot be kept: a locked keychain answers a read, and refuses a
+    // write.
+    if (protection === "os_keychain") {
+      yield* Effect.zipRight(store.write(`${url}#trial`, Redacted.make("trial")), store.forget(`${url}#trial`))
+    }
+    const installationId = Option.flatMap(logins, ({ installationId }) => decodeInstallation(installationId)).pipe(
+      Option.getOrElse(() => decodeNewInstallation(randomUUID()))
+    )
 
-      const connection = yield* connect({ url })
-      const client = yield* device(connection)
-      const started = yield* call(
-        connection,
-        client.start({
-          payload: {
-            credentialProtection: protection,
-            installationId,
-            host: host(),
-            ...(options.machine ? { machineCredential: "grant" as const } : {})
-          }
-        })
-      )
-      yield* show(started, !options.noBrowser && Browser.hasScreen() && stderrIsTerminal())
-      const { answer, credential } = yield* wait(connection, started)
+    const connection = yield* connect({ url })
+    const client = yield* device(connection)
+    const started = yield* call(
+      connection,
+      client.start({
+        payload: {
+          credentialProtection: protection,
+          installationId,
+          host: host(),
+          ...(options.machine ? { machineCredential: "grant" as const } : {})
+        }
+      })
+    )
+    yield* show(started, !options.noBrowser && Browser.hasScreen() && stderrIsTerminal())
+    const { answer, credential } = yield* wait(connection, started)
 
-      const record: Logins.Login = {
-        url,
-        protection,
-        grantId: answer.grantId ?? "",
-        email: answer.user?.email ?? "",
-        machine: answer.status === "granted-machine",
-        expiresAt: answer.expiresAt ?? ""
-      }
-      yield* Effect.zipRight(store.write(url, credential), Logins.remember(logins, installationId, record)).pipe(
-        // What cannot be kept must not live on unseen.
-        Effect.tapError(() => Effect.ignore(revoke(url, credential)))
-      )
-      const former = Logins.find(logins, url)
-      const replaced =
-        Option.isSome(former) && former.value.protection !== protection
-          ? yield* Effect.orElseSucceed(stores[former.value.protection].read(url), () => Option.none())
-          : before
-      if (Option.isSome(replaced)) yield* Effect.ignore(revoke(url, replaced.value))
-      if (Option.isSome(former) && former.value.protection !== protection) {
-        yield* Effect.ignore(stores[former.value.protection].forget(url))
-      }
+    const record: Logins.Login = {
+      url,
+      protection,
+      grantId: answer.grantId ?? "",
+      email: answer.user?.email ?? "",
+      machine: answer.status === "granted-machine",
+      expiresAt: answer.expiresAt ?? ""
+    }
+    yield* Effect.zipRight(store.write(url, credential), Logins.remember(logins, installationId, record)).pipe(
+      // What cannot be kept must not live on unseen.
+      Effect.tapError(() => Effect.ignore(revoke(url, credential)))
+    )
+    const former = Logins.find(logins, url)
+    const replaced =
+      Option.isSome(former) && former.value.protection !== protection
+        ? yield* Effect.orElseSucceed(stores[former.value.protection].read(url), () => Option.none())
+        : before
+    if (Option.isSome(replaced)) yield* Effect.ignore(revoke(url, replaced.value))
+    if (Option.isSome(former) && former.value.protection !== protection) {
+      yield* Effect.ignore(stores[former.value.protection].forget(url))
+    }
 
-      if (options.json)
-        return yield* json({ ...record, teams: answer.teams ?? [], restrictions: answer.restrictions ?? null })
-      yield* note(
-        `Logged in to ${url} as ${plain(record.email)}${record.machine ? " (unattended)" : ""}, until ${plain(record.expiresAt)}.`
-      )
-      for (const team of answer.teams ?? []) yield* note(`  ${plain(team.name)}: ${team.scopes.map(plain).join(" ")}`)
-      if (options.machine && !record.machine) yield* note("Unattended use was not granted.")
-      const shadowed = yield* Credential.environmentCredential
-      if (Option.isSome(shadowed)) {
-        yield* warn(`this login takes precedence over ${shadowed.value.name}; --credential env uses the variable.`)
-      }
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Log in: approve this command line in the browser, here or on another device.", {
-      more: [
-        "The credential goes to the system's keychain. Where none is (containers, servers): --plaintext-local.",
-        "A stored login takes precedence over AMPOULE_API_TOKEN."
-      ],
-      examples: [
-        "ampoule login",
-        "ampoule login --url https://ampoule.example.com",
-        "ampoule login --machine --plaintext-local --no-browser"
-      ]
-    })
-  )
+    if (options.json)
+      return yield* json({ ...record, teams: answer.teams ?? [], restrictions: answer.restrictions ?? null })
+    yield* note(
+      `Logged in to ${url} as ${plain(record.email)}${record.machine ? " (unattended)" : ""}, until ${plain(record.expiresAt)}.`
+    )
+    for (const team of answer.teams ?? []) yield* note(`  ${plain(team.name)}: ${team.scopes.map(plain).join(" ")}`)
+    if (options.machine && !record.machine) yield* note("Unattended use was not granted.")
+    const shadowed = yield* Credential.environmentCredential
+    if (Option.isSome(shadowed)) {
+      yield* warn(`this login takes precedence over ${shadowed.value.name}; --credential env uses the variable.`)
+    }
+  })
 )
 
-export const logout = Command.make(
+export const logout = Help.command(
   "logout",
+  {
+    says: "Revoke the login and forget it, with the offline copies that were made.",
+    examples: ["ampoule logout", "ampoule logout --url https://ampoule.example.com"]
+  },
   {
     url: Shared.url,
     local: Options.boolean("local").pipe(
       Options.withDescription("Forget the login here even if the server does not answer; it stays valid there")
     )
   },
-  (options) =>
-    Effect.gen(function* () {
-      const logins = yield* Logins.read
-      const { url } = yield* Credential.address(options.url, logins)
-      const login = Logins.find(logins, url)
-      if (Option.isNone(logins) || Option.isNone(login)) {
-        return yield* new CliFailure({ message: `There is no login for ${url}.` })
-      }
-      const store = (yield* CredentialStores)[login.value.protection]
-      const credential = yield* options.local
-        ? Effect.orElseSucceed(store.read(url), () => Option.none())
-        : store.read(url)
-      if (Option.isSome(credential)) {
-        const told = revoke(url, credential.value)
-        yield* options.local
-          ? Effect.catchAll(told, () => warn("the server did not answer: revoke the login in its dashboard."))
-          : told
-      }
-      yield* options.local ? Effect.ignore(store.forget(url)) : store.forget(url)
-      yield* Logins.forget(logins.value, url)
-      yield* OfflineCache.dropAll
-      yield* note(`Logged out of ${url}.`)
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Revoke the login and forget it, with the offline copies that were made.", {
-      examples: ["ampoule logout", "ampoule logout --url https://ampoule.example.com"]
-    })
-  )
+  Effect.fnUntraced(function* (options) {
+    const logins = yield* Logins.read
+    const { url } = yield* Credential.address(options.url, logins)
+    const login = Logins.find(logins, url)
+    if (Option.isNone(logins) || Option.isNone(login)) {
+      return yield* new CliFailure({ message: `There is no login for ${url}.` })
+    }
+    const store = (yield* CredentialStores)[login.value.protection]
+    const credential = yield* options.local
+      ? Effect.orElseSucceed(store.read(url), () => Option.none())
+      : store.read(url)
+    if (Option.isSome(credential)) {
+      const told = revoke(url, credential.value)
+      yield* options.local
+        ? Effect.catchAll(told, () => warn("the server did not answer: revoke the login in its dashboard."))
+        : told
+    }
+    yield* options.local ? Effect.ignore(store.forget(url)) : store.forget(url)
+    yield* Logins.forget(logins.value, url)
+    yield* OfflineCache.dropAll
+    yield* note(`Logged out of ${url}.`)
+  })
 )

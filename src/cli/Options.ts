@@ -1,9 +1,5 @@
-/** Options that several commands share, and how help texts are put together. */
-import * as HelpDoc from "@effect/cli/HelpDoc"
-import * as Span from "@effect/cli/HelpDoc/Span"
+/** Options that several commands share. */
 import * as Options from "@effect/cli/Options"
-import * as Effect from "effect/Effect"
-import { version } from "./Version.ts"
 
 export const project = Options.text("project").pipe(
   Options.withAlias("p"),
@@ -45,17 +41,3 @@ export const yes = Options.boolean("yes").pipe(Options.withAlias("y"), Options.w
 
 export const connection = { url, credential } as const
 export const target = { project, environment } as const
-
-/** Description of a command: one sentence, further paragraphs, and lines that can be pasted. */
-export const describe = (
-  sentence: string,
-  options: { readonly more?: ReadonlyArray<string>; readonly examples: ReadonlyArray<string> }
-): HelpDoc.HelpDoc =>
-  HelpDoc.blocks([
-    HelpDoc.p(sentence),
-    ...(options.more ?? []).map((text) => HelpDoc.p(text)),
-    HelpDoc.p("Examples:"),
-    ...options.examples.map((line) => HelpDoc.p(Span.code(`  ${line}`)))
-  ])
-
-export const release = Effect.succeed(version)

@@ -25,12 +25,16 @@ const list = Effect.fnUntraced(function* (options: Credential.ConnectionOptions 
   )
 })
 
-const listCommand = Command.make("list", { ...Shared.connection, json: Shared.json }, list).pipe(
-  Command.withDescription(Shared.describe("List projects.", { examples: ["ampoule projects list --json"] }))
+const listCommand = Help.command(
+  "list",
+  { says: "List projects.", examples: ["ampoule projects list --json"] },
+  { ...Shared.connection, json: Shared.json },
+  list
 )
 
-const environments = Command.make(
+const environments = Help.command(
   "environments",
+  { says: "List the environments of a project.", examples: ["ampoule projects environments shop"] },
   {
     ...Shared.connection,
     json: Shared.json,
@@ -40,35 +44,30 @@ const environments = Command.make(
       Args.optional
     )
   },
-  (options) =>
-    Effect.gen(function* () {
-      const name = yield* Target.project(Option.orElse(options.name, () => options.project))
-      const session = yield* Credential.open(options)
-      const client = yield* projectsClient(session)
-      const { items } = yield* Target.withProject(session, name, (projectId) =>
-        call(session, client.listEnvironments({ path: { projectId } }))
+  Effect.fnUntraced(function* (options) {
+    const name = yield* Target.project(Option.orElse(options.name, () => options.project))
+    const session = yield* Credential.open(options)
+    const client = yield* projectsClient(session)
+    const { items } = yield* Target.withProject(session, name, (projectId) =>
+      call(session, client.listEnvironments({ path: { projectId } }))
+    )
+    if (options.json) return yield* json(items)
+    if (items.length === 0) return yield* note("This credential reaches no environment of the project.")
+    yield* out(
+      table(
+        ["SLUG", "NAME", "PROTECTED", "ID"],
+        items.map((item) => [item.slug, item.name, item.protected ? "yes" : "no", item.id])
       )
-      if (options.json) return yield* json(items)
-      if (items.length === 0) return yield* note("This credential reaches no environment of the project.")
-      yield* out(
-        table(
-          ["SLUG", "NAME", "PROTECTED", "ID"],
-          items.map((item) => [item.slug, item.name, item.protected ? "yes" : "no", item.id])
-        )
-      )
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("List the environments of a project.", { examples: ["ampoule projects environments shop"] })
-  )
+    )
+  })
 )
 
-export const projects = Command.make("projects", { ...Shared.connection, json: Shared.json }, list).pipe(
-  Command.withDescription(
-    Shared.describe("List the projects that the credential sees.", {
-      examples: ["ampoule projects", "ampoule projects environments shop"]
-    })
-  ),
-  Command.withSubcommands([listCommand, environments])
+const below = [listCommand, environments] as const
+export const projects = Help.described(
+  Command.make("projects", { ...Shared.connection, json: Shared.json }, list).pipe(Command.withSubcommands(below)),
+  {
+    says: "List the projects that the credential sees.",
+    examples: ["ampoule projects", "ampoule projects environments shop"]
+  },
+  below
 )
-export const projectsHelp = Help.node(projects, Help.node(listCommand), Help.node(environments))

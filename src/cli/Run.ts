@@ -1,5 +1,4 @@
 /** `ampoule run`: a process with the environment, and nothing written to disk. */
-import * as Command from "@effect/cli/Command"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -8,7 +7,7 @@ import * as Credential from "./Credential.ts"
 import { fetchEnvironment, openSealed } from "./EnvironmentSource.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import type { Resolved } from "./Inject.ts"
-import * as Shared from "./Options.ts"
+import * as Help from "./Help.ts"
 import { options, type RunOptions } from "./RunOptions.ts"
 import { supervise } from "./Supervisor.ts"
 import * as Target from "./Target.ts"
@@ -73,22 +72,24 @@ export const handler = Effect.fnUntraced(
   )
 )
 
-export const run = Command.make("run", options, handler).pipe(
-  Command.withDescription(
-    Shared.describe("Run a command with the environment's secrets as variables; nothing is written to disk.", {
-      more: [
-        "Ends with the exit code of the command: 128+N when signal N ended it, 126 when it is not executable, 127 when it is not found. 125: ampoule itself failed before the command ran.",
-        "A secret whose name is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, HTTPS_PROXY, ...) is passed on only with --allow. The list of such names cannot be complete: whoever may write an environment should be trusted by whoever runs it.",
-        "The command does not inherit the credentials of Ampoule itself (AMPOULE_API_TOKEN, AMPOULE_DATABASE_URL, ...)."
-      ],
-      examples: [
-        "ampoule run --project shop --env development -- node app.js",
-        "ampoule run --only 'DATABASE_*' -- ./migrate.sh",
-        "ampoule run --allow HTTPS_PROXY -- npm test",
-        "ampoule run --watch --offline -- npm start",
-        "ampoule run --redact -- make test",
-        "ampoule run --sealed .env.sealed -- node app.js"
-      ]
-    })
-  )
+export const run = Help.command(
+  "run",
+  {
+    says: "Run a command with the environment's secrets as variables; nothing is written to disk.",
+    more: [
+      "Ends with the exit code of the command: 128+N when signal N ended it, 126 when it is not executable, 127 when it is not found. 125: ampoule itself failed before the command ran.",
+      "A secret whose name is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, HTTPS_PROXY, ...) is passed on only with --allow. The list of such names cannot be complete: whoever may write an environment should be trusted by whoever runs it.",
+      "The command does not inherit the credentials of Ampoule itself (AMPOULE_API_TOKEN, AMPOULE_DATABASE_URL, ...)."
+    ],
+    examples: [
+      "ampoule run --project shop --env development -- node app.js",
+      "ampoule run --only 'DATABASE_*' -- ./migrate.sh",
+      "ampoule run --allow HTTPS_PROXY -- npm test",
+      "ampoule run --watch --offline -- npm start",
+      "ampoule run --redact -- make test",
+      "ampoule run --sealed .env.sealed -- node app.js"
+    ]
+  },
+  options,
+  handler
 )

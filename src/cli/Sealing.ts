@@ -56,8 +56,12 @@ const keyFor = Effect.fnUntraced(function* (
 
 // --- seal ---
 
-const set = Command.make(
+const set = Help.command(
   "set",
+  {
+    says: "Seal one value into the file; nothing else in it changes. Works offline once the key was fetched.",
+    examples: ["ampoule seal set STRIPE_KEY", "pbpaste | ampoule seal set STRIPE_KEY --file config/.env.sealed"]
+  },
   {
     ...Shared.connection,
     ...Shared.target,
@@ -68,83 +72,71 @@ const set = Command.make(
     key: Args.text({ name: "KEY" }).pipe(Args.withDescription("Name of the variable")),
     more: Args.text({ name: Help.notAnArgument }).pipe(Args.repeated)
   },
-  (options) =>
-    Effect.gen(function* () {
-      if (options.more.length > 0 || options.key.includes("=")) {
-        return yield* usage(
-          "The value is not taken from the command line: other users and the shell's history can see it there.",
-          "Type it when asked, pipe it in, or say --value-from-file. A value given this way should be replaced."
-        )
-      }
-      const name = yield* parseKey(options.key)
-      const fs = yield* FileSystem.FileSystem
-      const exists = yield* Effect.orElseSucceed(fs.exists(options.file), () => false)
-      const current = exists ? yield* readSealed(options.file) : undefined
-      const key = yield* keyFor(current, options)
-      const value = Redacted.make(yield* ValueInput.read(name, { ...options, keepNewline: false }))
-      const one = yield* SealingKeys.sealAll(key, [[name, value]], false)
-      const entry = one.get(name) ?? ""
-      const start = current?.text ?? SealedFile.print(key.environmentId, key.keyId, new Map())
-      let text = SealedFile.put(start, name, entry)
-      const entries = new Map([...(current?.entries ?? []), [name, entry]])
-      if (entries.size > mostEntries + 1) return yield* tooMany
-      if (entries.has(SealedEnv.manifestName)) {
-        const to = yield* SealingKeys.recipient(key)
-        const manifest = yield* SealedEnv.sealManifest(to, entries).pipe(
-          Effect.mapError(() => new CliFailure({ message: "The sealing key is not a key." }))
-        )
-        text = SealedFile.put(text, SealedEnv.manifestName, manifest)
-      }
-      yield* writeWhole(options.file, text, "the sealed file", { keepMode: true })
-      yield* note(`${name}: sealed with ${key.keyId} in ${options.file}`)
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe(
-      "Seal one value into the file; nothing else in it changes. Works offline once the key was fetched.",
-      {
-        examples: ["ampoule seal set STRIPE_KEY", "pbpaste | ampoule seal set STRIPE_KEY --file config/.env.sealed"]
-      }
-    )
-  )
+  Effect.fnUntraced(function* (options) {
+    if (options.more.length > 0 || options.key.includes("=")) {
+      return yield* usage(
+        "The value is not taken from the command line: other users and the shell's history can see it there.",
+        "Type it when asked, pipe it in, or say --value-from-file. A value given this way should be replaced."
+      )
+    }
+    const name = yield* parseKey(options.key)
+    const fs = yield* FileSystem.FileSystem
+    const exists = yield* Effect.orElseSucceed(fs.exists(options.file), () => false)
+    const current = exists ? yield* readSealed(options.file) : undefined
+    const key = yield* keyFor(current, options)
+    const value = Redacted.make(yield* ValueInput.read(name, { ...options, keepNewline: false }))
+    const one = yield* SealingKeys.sealAll(key, [[name, value]], false)
+    const entry = one.get(name) ?? ""
+    const start = current?.text ?? SealedFile.print(key.environmentId, key.keyId, new Map())
+    let text = SealedFile.put(start, name, entry)
+    const entries = new Map([...(current?.entries ?? []), [name, entry]])
+    if (entries.size > mostEntries + 1) return yield* tooMany
+    if (entries.has(SealedEnv.manifestName)) {
+      const to = yield* SealingKeys.recipient(key)
+      const manifest = yield* SealedEnv.sealManifest(to, entries).pipe(
+        Effect.mapError(() => new CliFailure({ message: "The sealing key is not a key." }))
+      )
+      text = SealedFile.put(text, SealedEnv.manifestName, manifest)
+    }
+    yield* writeWhole(options.file, text, "the sealed file", { keepMode: true })
+    yield* note(`${name}: sealed with ${key.keyId} in ${options.file}`)
+  })
 )
 
-const manifest = Command.make(
+const manifest = Help.command(
   "manifest",
+  {
+    says: "Seal the list of a file's entries, or seal it again: after a merge, or a line taken out by hand.",
+    more: ["Look at what changed first: from then on the entries that are there are the ones that are meant."],
+    examples: ["ampoule seal manifest", "ampoule seal manifest --offline config/.env.sealed"]
+  },
   {
     ...Shared.connection,
     ...Shared.target,
     offline,
     file: fileArgument
   },
-  (options) =>
-    Effect.gen(function* () {
-      const current = yield* readSealed(options.file)
-      const key = yield* keyFor(current, options)
-      const to = yield* SealingKeys.recipient(key)
-      const entries = new Map([...current.entries].filter(([name]) => name !== SealedEnv.manifestName))
-      const sealed = yield* SealedEnv.sealManifest(to, entries).pipe(
-        Effect.mapError(() => new CliFailure({ message: "The sealing key is not a key." }))
-      )
-      yield* writeWhole(options.file, SealedFile.put(current.text, SealedEnv.manifestName, sealed), "the sealed file", {
-        keepMode: true
-      })
-      yield* note(`${options.file}: the list of its ${entries.size} entries is sealed with ${key.keyId}`)
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe(
-      "Seal the list of a file's entries, or seal it again: after a merge, or a line taken out by hand.",
-      {
-        more: ["Look at what changed first: from then on the entries that are there are the ones that are meant."],
-        examples: ["ampoule seal manifest", "ampoule seal manifest --offline config/.env.sealed"]
-      }
+  Effect.fnUntraced(function* (options) {
+    const current = yield* readSealed(options.file)
+    const key = yield* keyFor(current, options)
+    const to = yield* SealingKeys.recipient(key)
+    const entries = new Map([...current.entries].filter(([name]) => name !== SealedEnv.manifestName))
+    const sealed = yield* SealedEnv.sealManifest(to, entries).pipe(
+      Effect.mapError(() => new CliFailure({ message: "The sealing key is not a key." }))
     )
-  )
+    yield* writeWhole(options.file, SealedFile.put(current.text, SealedEnv.manifestName, sealed), "the sealed file", {
+      keepMode: true
+    })
+    yield* note(`${options.file}: the list of its ${entries.size} entries is sealed with ${key.keyId}`)
+  })
 )
 
-const check = Command.make(
+const check = Help.command(
   "check",
+  {
+    says: "For CI and pre-commit hooks: ends with 1 when a value is not sealed, or sealed with an old key.",
+    examples: ["ampoule seal check", "ampoule seal check --offline config/*.env.sealed"]
+  },
   {
     ...Shared.connection,
     json: Shared.json,
@@ -153,46 +145,49 @@ const check = Command.make(
     ),
     files: Args.text({ name: "FILE" }).pipe(Args.withDescription(`Files to check; else ${defaultFile}`), Args.repeated)
   },
-  (options) =>
-    Effect.gen(function* () {
-      const files = options.files.length === 0 ? [defaultFile] : options.files
-      const problems: Array<{ readonly file: string; readonly line: number; readonly reason: string }> = []
-      const session = options.offline ? Option.none() : Option.some(yield* Credential.open(options))
-      for (const file of files) {
-        const read = SealedFile.read(yield* readText(file))
-        if (Either.isLeft(read)) {
-          for (const fault of read.left) problems.push({ file, ...fault })
-          continue
-        }
-        const environment = Option.flatMap(Option.fromNullable(read.right.environmentId), decodeEnvironmentId)
-        if (Option.isNone(environment)) {
-          problems.push({ file, line: 0, reason: "the header names no environment" })
-        } else if (Option.isSome(session)) {
-          const key = yield* SealingKeys.fetch(session.value, environment.value)
-          if (key.keyId !== read.right.keyId) {
-            problems.push({ file, line: 0, reason: `sealed with ${read.right.keyId}; the active key is ${key.keyId}` })
-          }
+  Effect.fnUntraced(function* (options) {
+    const files = options.files.length === 0 ? [defaultFile] : options.files
+    const problems: Array<{ readonly file: string; readonly line: number; readonly reason: string }> = []
+    const session = options.offline ? Option.none() : Option.some(yield* Credential.open(options))
+    for (const file of files) {
+      const read = SealedFile.read(yield* readText(file))
+      if (Either.isLeft(read)) {
+        for (const fault of read.left) problems.push({ file, ...fault })
+        continue
+      }
+      const environment = Option.flatMap(Option.fromNullable(read.right.environmentId), decodeEnvironmentId)
+      if (Option.isNone(environment)) {
+        problems.push({ file, line: 0, reason: "the header names no environment" })
+      } else if (Option.isSome(session)) {
+        const key = yield* SealingKeys.fetch(session.value, environment.value)
+        if (key.keyId !== read.right.keyId) {
+          problems.push({ file, line: 0, reason: `sealed with ${read.right.keyId}; the active key is ${key.keyId}` })
         }
       }
-      if (problems.length > 0) {
-        yield* Effect.sync(() => {
-          process.exitCode = 1
-        })
-      }
-      if (options.json) return yield* json(problems)
-      for (const { file, ...fault } of problems) for (const line of faultLines(file, [fault])) yield* out(`${line}\n`)
-      if (problems.length === 0) yield* note(`${files.length === 1 ? files[0] : `${files.length} files`}: sealed`)
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("For CI and pre-commit hooks: ends with 1 when a value is not sealed, or sealed with an old key.", {
-      examples: ["ampoule seal check", "ampoule seal check --offline config/*.env.sealed"]
-    })
-  )
+    }
+    if (problems.length > 0) {
+      yield* Effect.sync(() => {
+        process.exitCode = 1
+      })
+    }
+    if (options.json) return yield* json(problems)
+    for (const { file, ...fault } of problems) for (const line of faultLines(file, [fault])) yield* out(`${line}\n`)
+    if (problems.length === 0) yield* note(`${files.length === 1 ? files[0] : `${files.length} files`}: sealed`)
+  })
 )
 
-const sealFile = Command.make(
+const sealFile = Help.command(
   "file",
+  {
+    says: "Seal a plain .env file: the sealed one goes to standard output. Needs the public key alone.",
+    more: [
+      "Not protected against: anyone who has the public key can seal a new value. Review changes of the file as you review code."
+    ],
+    examples: [
+      "ampoule seal .env > .env.sealed",
+      "ampoule seal --manifest --project shop --env production .env > .env.sealed"
+    ]
+  },
   {
     ...Shared.connection,
     ...Shared.target,
@@ -208,48 +203,36 @@ const sealFile = Command.make(
     ),
     file: Args.text({ name: "FILE" }).pipe(Args.withDescription("Plain file to seal; - is standard input"))
   },
-  (options) =>
-    Effect.gen(function* () {
-      const { detect, parse } = yield* codecs
-      const text = options.file === Ask.standardInputName ? yield* Ask.standardInput : yield* readText(options.file)
-      const format = Option.getOrElse(options.format, () => detect(options.file, text))
-      const parsed = parse(format, text)
-      const named = options.file === Ask.standardInputName ? "Standard input" : plain(options.file)
-      if (Either.isLeft(parsed)) {
-        return yield* new CliFailure({ message: `${named} as ${format}: ${parsed.left.message}.` })
-      }
-      if (parsed.right.length === 0) return yield* new CliFailure({ message: `${named} holds no entries.` })
-      if (parsed.right.length > mostEntries) return yield* tooMany
-      for (const { key } of parsed.right) yield* parseKey(key)
-      const key = yield* SealingKeys.active(options, options.offline)
-      const entries = yield* SealingKeys.sealAll(
-        key,
-        parsed.right.map((entry) => [entry.key, Redacted.make(entry.value)] as const),
-        options.manifest
-      )
-      yield* out(SealedFile.print(key.environmentId, key.keyId, entries))
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Seal a plain .env file: the sealed one goes to standard output. Needs the public key alone.", {
-      more: [
-        "Not protected against: anyone who has the public key can seal a new value. Review changes of the file as you review code."
-      ],
-      examples: [
-        "ampoule seal .env > .env.sealed",
-        "ampoule seal --manifest --project shop --env production .env > .env.sealed"
-      ]
-    })
-  )
+  Effect.fnUntraced(function* (options) {
+    const { detect, parse } = yield* codecs
+    const text = options.file === Ask.standardInputName ? yield* Ask.standardInput : yield* readText(options.file)
+    const format = Option.getOrElse(options.format, () => detect(options.file, text))
+    const parsed = parse(format, text)
+    const named = options.file === Ask.standardInputName ? "Standard input" : plain(options.file)
+    if (Either.isLeft(parsed)) {
+      return yield* new CliFailure({ message: `${named} as ${format}: ${parsed.left.message}.` })
+    }
+    if (parsed.right.length === 0) return yield* new CliFailure({ message: `${named} holds no entries.` })
+    if (parsed.right.length > mostEntries) return yield* tooMany
+    for (const { key } of parsed.right) yield* parseKey(key)
+    const key = yield* SealingKeys.active(options, options.offline)
+    const entries = yield* SealingKeys.sealAll(
+      key,
+      parsed.right.map((entry) => [entry.key, Redacted.make(entry.value)] as const),
+      options.manifest
+    )
+    yield* out(SealedFile.print(key.environmentId, key.keyId, entries))
+  })
 )
 
-export const seal = Command.make("seal").pipe(
-  Command.withDescription(
-    Shared.describe("Seal values into a .env file that can be committed: `seal FILE`, `seal set KEY`, `seal check`.", {
-      examples: ["ampoule seal .env > .env.sealed", "ampoule seal set STRIPE_KEY", "ampoule seal check"]
-    })
-  ),
-  Command.withSubcommands([sealFile, set, manifest, check])
+const below = [sealFile, set, manifest, check] as const
+export const seal = Help.described(
+  Command.make("seal").pipe(Command.withSubcommands(below)),
+  {
+    says: "Seal values into a .env file that can be committed: `seal FILE`, `seal set KEY`, `seal check`.",
+    examples: ["ampoule seal .env > .env.sealed", "ampoule seal set STRIPE_KEY", "ampoule seal check"]
+  },
+  below,
+  true
 )
-export const sealHelp = Help.group(seal, Help.node(sealFile), Help.node(set), Help.node(manifest), Help.node(check))
 export const sealWords: ReadonlyArray<string> = ["file", "set", "manifest", "check"]

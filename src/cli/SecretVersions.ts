@@ -1,6 +1,5 @@
 /** `ampoule secrets diff`, `history`, `rollback`, `deleted` and `restore`. */
 import * as Args from "@effect/cli/Args"
-import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -8,6 +7,7 @@ import type { SecretKey } from "#schema/Values.ts"
 import { call, type Connection } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
+import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain, table } from "./Output.ts"
 import { findDeleted, findLive, idOf, listAll, noSuchKey, parseKey, type Location, within } from "./Reach.ts"
@@ -15,8 +15,12 @@ import { secrets as secretsClient } from "./Routes.ts"
 import { checkedVersion, expectedVersion, keyArgument, options } from "./SecretOptions.ts"
 import * as Target from "./Target.ts"
 
-export const diff = Command.make(
+export const diff = Help.command(
   "diff",
+  {
+    says: "Compare two environments by key; values are compared inside the server and never sent.",
+    examples: ["ampoule secrets diff development production", "ampoule secrets diff staging production --exit-code"]
+  },
   {
     ...Shared.connection,
     project: Shared.project,
@@ -25,37 +29,30 @@ export const diff = Command.make(
     source: Args.text({ name: "SOURCE" }).pipe(Args.withDescription("Environment to compare from")),
     target: Args.text({ name: "TARGET" }).pipe(Args.withDescription("Environment to compare to"))
   },
-  (options) =>
-    Effect.gen(function* () {
-      const [sourceEnv, targetEnv] = [yield* Target.slug(options.source), yield* Target.slug(options.target)]
-      const name = yield* Target.project(options.project)
-      const session = yield* Credential.open(options)
-      const client = yield* secretsClient(session)
-      const result = yield* Target.withProject(session, name, (projectId) =>
-        call(session, client.diff({ urlParams: { projectId, sourceEnv, targetEnv } }))
-      )
-      const count = result.added.length + result.removed.length + result.changed.length
-      if (options.exitCode && count > 0) {
-        yield* Effect.sync(() => {
-          process.exitCode = 1
-        })
-      }
-      if (options.json) return yield* json(result)
-      if (count === 0) return yield* note(`${sourceEnv} and ${targetEnv} have the same keys and values.`)
-      const lines = [
-        ...result.added.map(({ key }) => ["+", key] as const),
-        ...result.removed.map(({ key }) => ["-", key] as const),
-        ...result.changed.map(({ key }) => ["~", key] as const)
-      ].sort(([, a], [, b]) => (a < b ? -1 : 1))
-      yield* out(lines.map(([mark, key]) => `${mark} ${plain(key)}\n`).join(""))
-      yield* note(`+ only in ${targetEnv}   - only in ${sourceEnv}   ~ values differ`)
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Compare two environments by key; values are compared inside the server and never sent.", {
-      examples: ["ampoule secrets diff development production", "ampoule secrets diff staging production --exit-code"]
-    })
-  )
+  Effect.fnUntraced(function* (options) {
+    const [sourceEnv, targetEnv] = [yield* Target.slug(options.source), yield* Target.slug(options.target)]
+    const name = yield* Target.project(options.project)
+    const session = yield* Credential.open(options)
+    const client = yield* secretsClient(session)
+    const result = yield* Target.withProject(session, name, (projectId) =>
+      call(session, client.diff({ urlParams: { projectId, sourceEnv, targetEnv } }))
+    )
+    const count = result.added.length + result.removed.length + result.changed.length
+    if (options.exitCode && count > 0) {
+      yield* Effect.sync(() => {
+        process.exitCode = 1
+      })
+    }
+    if (options.json) return yield* json(result)
+    if (count === 0) return yield* note(`${sourceEnv} and ${targetEnv} have the same keys and values.`)
+    const lines = [
+      ...result.added.map(({ key }) => ["+", key] as const),
+      ...result.removed.map(({ key }) => ["-", key] as const),
+      ...result.changed.map(({ key }) => ["~", key] as const)
+    ].sort(([, a], [, b]) => (a < b ? -1 : 1))
+    yield* out(lines.map(([mark, key]) => `${mark} ${plain(key)}\n`).join(""))
+    yield* note(`+ only in ${targetEnv}   - only in ${sourceEnv}   ~ values differ`)
+  })
 )
 
 /** A live secret, or else the last deleted one of that key. */
@@ -66,37 +63,43 @@ const anyId = Effect.fnUntraced(function* (session: Connection, location: Locati
   return yield* idOf(session, item.id)
 })
 
-export const history = Command.make("history", { ...options, json: Shared.json, key: keyArgument }, (options) =>
-  within(options, ({ session, ...location }) =>
-    Effect.gen(function* () {
-      const key = yield* parseKey(options.key)
-      const client = yield* secretsClient(session)
-      const secretId = yield* anyId(session, location, key)
-      const { items } = yield* call(session, client.versions({ path: { secretId } }))
-      if (options.json) return yield* json(items)
-      yield* out(
-        table(
-          ["VERSION", "KIND", "CREATED", "BY"],
-          items.map((item) => [
-            `${item.version}${item.deleted ? " (deleted)" : ""}`,
-            item.kind,
-            item.createdAt,
-            item.createdBy.name ?? item.createdBy.type
-          ])
+export const history = Help.command(
+  "history",
+  {
+    says: "Show the versions of a secret, newest first, without values; also of a deleted one.",
+    examples: ["ampoule secrets history DATABASE_URL"]
+  },
+  { ...options, json: Shared.json, key: keyArgument },
+  (options) =>
+    within(
+      options,
+      Effect.fnUntraced(function* ({ session, ...location }) {
+        const key = yield* parseKey(options.key)
+        const client = yield* secretsClient(session)
+        const secretId = yield* anyId(session, location, key)
+        const { items } = yield* call(session, client.versions({ path: { secretId } }))
+        if (options.json) return yield* json(items)
+        yield* out(
+          table(
+            ["VERSION", "KIND", "CREATED", "BY"],
+            items.map((item) => [
+              `${item.version}${item.deleted ? " (deleted)" : ""}`,
+              item.kind,
+              item.createdAt,
+              item.createdBy.name ?? item.createdBy.type
+            ])
+          )
         )
-      )
-    })
-  )
-).pipe(
-  Command.withDescription(
-    Shared.describe("Show the versions of a secret, newest first, without values; also of a deleted one.", {
-      examples: ["ampoule secrets history DATABASE_URL"]
-    })
-  )
+      })
+    )
 )
 
-export const rollback = Command.make(
+export const rollback = Help.command(
   "rollback",
+  {
+    says: "Write the text of an earlier version as a new version.",
+    examples: ["ampoule secrets rollback DATABASE_URL 3"]
+  },
   {
     ...options,
     json: Shared.json,
@@ -105,8 +108,9 @@ export const rollback = Command.make(
     version: Args.integer({ name: "VERSION" }).pipe(Args.withDescription("Version whose text is written again"))
   },
   (options) =>
-    within(options, ({ session, ...location }) =>
-      Effect.gen(function* () {
+    within(
+      options,
+      Effect.fnUntraced(function* ({ session, ...location }) {
         const key = yield* parseKey(options.key)
         const expected = yield* checkedVersion(options.expectedVersion)
         if (options.version < 1) return yield* usage("Versions count from 1.")
@@ -123,37 +127,33 @@ export const rollback = Command.make(
         )
       })
     )
-).pipe(
-  Command.withDescription(
-    Shared.describe("Write the text of an earlier version as a new version.", {
-      examples: ["ampoule secrets rollback DATABASE_URL 3"]
-    })
-  )
 )
 
-export const deleted = Command.make("deleted", { ...options, json: Shared.json }, (options) =>
-  within(options, ({ session, ...location }) =>
-    Effect.gen(function* () {
-      const client = yield* secretsClient(session)
-      const { items } = yield* call(session, client.listDeleted({ urlParams: location }))
-      if (options.json) return yield* json(items)
-      if (items.length === 0) return yield* note("No deleted secrets.")
-      yield* out(
-        table(
-          ["KEY", "VERSION", "DELETED", "GONE FOR GOOD", "ID"],
-          items.map((item) => [item.key, String(item.version), item.deletedAt, item.purgeAt, item.id])
+export const deleted = Help.command(
+  "deleted",
+  { says: "List deleted secrets that can still be restored.", examples: ["ampoule secrets deleted"] },
+  { ...options, json: Shared.json },
+  (options) =>
+    within(
+      options,
+      Effect.fnUntraced(function* ({ session, ...location }) {
+        const client = yield* secretsClient(session)
+        const { items } = yield* call(session, client.listDeleted({ urlParams: location }))
+        if (options.json) return yield* json(items)
+        if (items.length === 0) return yield* note("No deleted secrets.")
+        yield* out(
+          table(
+            ["KEY", "VERSION", "DELETED", "GONE FOR GOOD", "ID"],
+            items.map((item) => [item.key, String(item.version), item.deletedAt, item.purgeAt, item.id])
+          )
         )
-      )
-    })
-  )
-).pipe(
-  Command.withDescription(
-    Shared.describe("List deleted secrets that can still be restored.", { examples: ["ampoule secrets deleted"] })
-  )
+      })
+    )
 )
 
-export const restore = Command.make(
+export const restore = Help.command(
   "restore",
+  { says: "Bring a deleted secret back.", examples: ["ampoule secrets restore OLD_TOKEN"] },
   {
     ...options,
     json: Shared.json,
@@ -164,8 +164,9 @@ export const restore = Command.make(
     key: keyArgument
   },
   (options) =>
-    within(options, ({ session, ...location }) =>
-      Effect.gen(function* () {
+    within(
+      options,
+      Effect.fnUntraced(function* ({ session, ...location }) {
         const key = yield* parseKey(options.key)
         const client = yield* secretsClient(session)
         const candidates = yield* findDeleted(session, location, key)
@@ -181,8 +182,4 @@ export const restore = Command.make(
         yield* note(`${key}: restored at version ${result.version}`)
       })
     )
-).pipe(
-  Command.withDescription(
-    Shared.describe("Bring a deleted secret back.", { examples: ["ampoule secrets restore OLD_TOKEN"] })
-  )
 )

@@ -1,6 +1,5 @@
 /** `ampoule secrets set` and `unset`. */
 import * as Args from "@effect/cli/Args"
-import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -76,8 +75,23 @@ const setOptions = {
   more: Args.text({ name: Help.notAnArgument }).pipe(Args.repeated)
 } as const
 
-export const set = Command.make("set", setOptions, (options) =>
-  Effect.gen(function* () {
+export const set = Help.command(
+  "set",
+  {
+    says: "Create or update one secret. The value is typed unseen, or comes from standard input or a file.",
+    more: [
+      "One line end at the end of standard input is removed; a file is used as it is.",
+      "A key that is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, ...) has to be confirmed, or named by --allow. The list of such keys cannot be complete."
+    ],
+    examples: [
+      "ampoule secrets set DATABASE_PASSWORD",
+      "openssl rand -base64 32 | ampoule secrets set SIGNING_KEY",
+      "ampoule secrets set TLS_KEY --value-from-file key.pem",
+      "echo 'postgres://app:${DATABASE_PASSWORD}@db/app' | ampoule secrets set DATABASE_URL"
+    ]
+  },
+  setOptions,
+  Effect.fnUntraced(function* (options) {
     if (options.more.length > 0 || options.key.includes("=")) {
       return yield* usage(
         "The value is not taken from the command line: other users and the shell's history can see it there.",
@@ -99,25 +113,14 @@ export const set = Command.make("set", setOptions, (options) =>
     if (options.json) return yield* json(result)
     yield* note(`${key}: ${plain(result?.outcome ?? "written")}, version ${result?.version ?? "unknown"}`)
   })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Create or update one secret. The value is typed unseen, or comes from standard input or a file.", {
-      more: [
-        "One line end at the end of standard input is removed; a file is used as it is.",
-        "A key that is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, ...) has to be confirmed, or named by --allow. The list of such keys cannot be complete."
-      ],
-      examples: [
-        "ampoule secrets set DATABASE_PASSWORD",
-        "openssl rand -base64 32 | ampoule secrets set SIGNING_KEY",
-        "ampoule secrets set TLS_KEY --value-from-file key.pem",
-        "echo 'postgres://app:${DATABASE_PASSWORD}@db/app' | ampoule secrets set DATABASE_URL"
-      ]
-    })
-  )
 )
 
-export const unset = Command.make(
+export const unset = Help.command(
   "unset",
+  {
+    says: "Delete secrets: several at once all or none.",
+    examples: ["ampoule secrets unset OLD_TOKEN", "ampoule secrets unset DB_PASSWORD --disposition flatten"]
+  },
   {
     ...options,
     json: Shared.json,
@@ -128,8 +131,9 @@ export const unset = Command.make(
     keys: Args.text({ name: "KEY" }).pipe(Args.withDescription("Keys to delete"), Args.atLeast(1))
   },
   (options) =>
-    within(options, ({ session, ...location }) =>
-      Effect.gen(function* () {
+    within(
+      options,
+      Effect.fnUntraced(function* ({ session, ...location }) {
         const keys = yield* Effect.forEach([...new Set(options.keys)], (key) => parseKey(key))
         const client = yield* secretsClient(session)
         const live = yield* listAll(session, location)
@@ -162,10 +166,4 @@ export const unset = Command.make(
         yield* note(`${result.deleted} deleted. \`ampoule secrets restore KEY\` brings each back within 30 days.`)
       })
     )
-).pipe(
-  Command.withDescription(
-    Shared.describe("Delete secrets: several at once all or none.", {
-      examples: ["ampoule secrets unset OLD_TOKEN", "ampoule secrets unset DB_PASSWORD --disposition flatten"]
-    })
-  )
 )

@@ -13,36 +13,46 @@ import { keyArgument, options } from "./SecretOptions.ts"
 import { deleted, diff, history, restore, rollback } from "./SecretVersions.ts"
 import { set, unset } from "./SecretWrites.ts"
 
-const list = Command.make("list", { ...options, json: Shared.json }, (options) =>
-  within(options, ({ session, ...place }) =>
-    Effect.gen(function* () {
-      const items = yield* listAll(session, place)
-      if (options.json) return yield* json(items)
-      if (items.length === 0) return yield* note("No secrets.")
-      yield* out(
-        table(
-          ["KEY", "KIND", "VERSION", "UPDATED", "BY"],
-          items.map((item) => [
-            item.key,
-            item.references.length === 0 ? item.kind : `${item.kind} (${item.references.join(", ")})`,
-            String(item.version),
-            item.updatedAt,
-            item.updatedBy.name ?? item.updatedBy.type
-          ])
+const list = Help.command(
+  "list",
+  {
+    says: "List keys and metadata; never a value.",
+    examples: ["ampoule secrets list --project shop --env development", "ampoule secrets list --json"]
+  },
+  { ...options, json: Shared.json },
+  (options) =>
+    within(
+      options,
+      Effect.fnUntraced(function* ({ session, ...place }) {
+        const items = yield* listAll(session, place)
+        if (options.json) return yield* json(items)
+        if (items.length === 0) return yield* note("No secrets.")
+        yield* out(
+          table(
+            ["KEY", "KIND", "VERSION", "UPDATED", "BY"],
+            items.map((item) => [
+              item.key,
+              item.references.length === 0 ? item.kind : `${item.kind} (${item.references.join(", ")})`,
+              String(item.version),
+              item.updatedAt,
+              item.updatedBy.name ?? item.updatedBy.type
+            ])
+          )
         )
-      )
-    })
-  )
-).pipe(
-  Command.withDescription(
-    Shared.describe("List keys and metadata; never a value.", {
-      examples: ["ampoule secrets list --project shop --env development", "ampoule secrets list --json"]
-    })
-  )
+      })
+    )
 )
 
-const get = Command.make(
+const get = Help.command(
   "get",
+  {
+    says: "Print one value; without a line end when standard output is not a terminal.",
+    more: [
+      "Prefer `ampoule run`: a value that is printed is easily kept by a shell, a log or a clipboard.",
+      "On a terminal, control characters are made visible. A file or a pipe gets the value as it is."
+    ],
+    examples: ["ampoule secrets get DATABASE_URL", 'psql "$(ampoule secrets get DATABASE_URL)"']
+  },
   {
     ...options,
     json: Shared.json,
@@ -53,8 +63,9 @@ const get = Command.make(
     key: keyArgument
   },
   (options) =>
-    within(options, ({ environment, projectId, session }) =>
-      Effect.gen(function* () {
+    within(
+      options,
+      Effect.fnUntraced(function* ({ environment, projectId, session }) {
         const key = yield* parseKey(options.key)
         const client = yield* secretsClient(session)
         const secret = yield* call(
@@ -67,45 +78,12 @@ const get = Command.make(
         yield* value(secret.value, options)
       })
     )
-).pipe(
-  Command.withDescription(
-    Shared.describe("Print one value; without a line end when standard output is not a terminal.", {
-      more: [
-        "Prefer `ampoule run`: a value that is printed is easily kept by a shell, a log or a clipboard.",
-        "On a terminal, control characters are made visible. A file or a pipe gets the value as it is."
-      ],
-      examples: ["ampoule secrets get DATABASE_URL", 'psql "$(ampoule secrets get DATABASE_URL)"']
-    })
-  )
 )
 
-export const secrets = Command.make("secrets").pipe(
-  Command.withDescription("Read and write the secrets of an environment."),
-  Command.withSubcommands([
-    list,
-    get,
-    set,
-    unset,
-    importCommand,
-    exportCommand,
-    diff,
-    history,
-    rollback,
-    deleted,
-    restore
-  ])
-)
-export const secretsHelp = Help.group(
-  secrets,
-  Help.node(list),
-  Help.node(get),
-  Help.node(set),
-  Help.node(unset),
-  Help.node(importCommand),
-  Help.node(exportCommand),
-  Help.node(diff),
-  Help.node(history),
-  Help.node(rollback),
-  Help.node(deleted),
-  Help.node(restore)
+const below = [list, get, set, unset, importCommand, exportCommand, diff, history, rollback, deleted, restore] as const
+export const secrets = Help.described(
+  Command.make("secrets").pipe(Command.withSubcommands(below)),
+  { says: "Read and write the secrets of an environment." },
+  below,
+  true
 )

@@ -21,6 +21,7 @@ import { address, fromVariable } from "./Credential.ts"
 import { variable } from "./Environment.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import { decodeUtf8, readIfThere } from "./Folders.ts"
+import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, stdoutIsTerminal } from "./Output.ts"
 import { serverPrograms } from "./ServerSide.ts"
@@ -207,19 +208,18 @@ const runSetup = Effect.fnUntraced(function* (options: SetupOptions) {
   }
 }, Effect.scoped)
 
-export const setup = Command.make("setup", options, runSetup).pipe(
-  Command.withDescription(
-    Shared.describe(
-      "Set a new instance up from the command line: the first owner, their team, and what --project and --token ask for.",
-      {
-        more: [
-          "Uses the running server; when none is given and none runs here, it opens the configured database itself. The setup code is read from AMPOULE_SETUP_CODE or the data folder."
-        ],
-        examples: [
-          "ampoule setup --email ada@example.com --name Ada --team Platform",
-          'export AMPOULE_API_TOKEN="$(ampoule setup --email ada@example.com --name Ada --team Platform --generate-password --project demo --token)"'
-        ]
-      }
-    )
-  )
+export const setup = Help.command(
+  "setup",
+  {
+    says: "Set a new instance up from the command line: the first owner, their team, and what --project and --token ask for.",
+    more: [
+      "Uses the running server; when none is given and none runs here, it opens the configured database itself. The setup code is read from AMPOULE_SETUP_CODE or the data folder."
+    ],
+    examples: [
+      "ampoule setup --email ada@example.com --name Ada --team Platform",
+      'export AMPOULE_API_TOKEN="$(ampoule setup --email ada@example.com --name Ada --team Platform --generate-password --project demo --token)"'
+    ]
+  },
+  options,
+  runSetup
 )

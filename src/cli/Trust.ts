@@ -1,14 +1,23 @@
 /** `ampoule trust`: a person vouches for the project file of a folder. */
-import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { CliFailure } from "./Failure.ts"
+import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, plain } from "./Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
 
-export const trust = Command.make("trust", { json: Shared.json }, (options) =>
-  Effect.gen(function* () {
+export const trust = Help.command(
+  "trust",
+  {
+    says: "Trust the .ampoule.json of this folder, or of the nearest folder above, as it is now.",
+    more: [
+      "Such a file often comes with a repository, and chooses which secrets its programs get. Until you trust it, it chooses no environment: commands ask at a terminal, and end with an error elsewhere. After a change it has to be trusted again. --env SLUG needs no trust."
+    ],
+    examples: ["ampoule trust", "ampoule trust && ampoule run -- npm test"]
+  },
+  { json: Shared.json },
+  Effect.fnUntraced(function* (options) {
     const file = yield* ProjectFile.find({ foreign: true })
     if (Option.isNone(file)) {
       return yield* new CliFailure({
@@ -27,13 +36,4 @@ export const trust = Command.make("trust", { json: Shared.json }, (options) =>
     }
     yield* note(`${plain(path)} is trusted as it is now: ${ProjectFile.description(file.value)}.`)
   })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Trust the .ampoule.json of this folder, or of the nearest folder above, as it is now.", {
-      more: [
-        "Such a file often comes with a repository, and chooses which secrets its programs get. Until you trust it, it chooses no environment: commands ask at a terminal, and end with an error elsewhere. After a change it has to be trusted again. --env SLUG needs no trust."
-      ],
-      examples: ["ampoule trust", "ampoule trust && ampoule run -- npm test"]
-    })
-  )
 )

@@ -1,5 +1,4 @@
 /** `ampoule unseal` and `reseal`: what needs the server, because it needs the private key. */
-import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -10,13 +9,18 @@ import { CliFailure } from "./Failure.ts"
 import { writeWhole } from "./Folders.ts"
 import { codecs, formats } from "./Formats.ts"
 import { fileArgument, openOnServer, readSealed } from "./OpenSealed.ts"
+import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { note, plain, stdoutIsTerminal, value, warn } from "./Output.ts"
 import * as SealedFile from "./SealedFile.ts"
 import * as SealingKeys from "./SealingKeys.ts"
 
-export const unseal = Command.make(
+export const unseal = Help.command(
   "unseal",
+  {
+    says: "Open a sealed file on the server and print its values. Refused as a whole if any entry was altered.",
+    examples: ["ampoule unseal", "ampoule unseal --format json config/.env.sealed"]
+  },
   {
     ...Shared.connection,
     ...Shared.target,
@@ -26,73 +30,58 @@ export const unseal = Command.make(
     ),
     file: fileArgument
   },
-  (options) =>
-    Effect.gen(function* () {
-      const file = yield* readSealed(options.file)
-      const session = yield* Credential.open(options)
-      const { activeKey, values } = yield* openOnServer(session, file, options)
-      const ordered = [...file.entries.keys()].filter((name) => Object.hasOwn(values, name))
-      const printed = (yield* codecs).print(
-        options.format,
-        ordered.map((key) => ({ key, value: values[key] ?? "" }))
-      )
-      if (Either.isLeft(printed)) {
-        return yield* new CliFailure({
-          message: `${printed.left.key} cannot be written as ${options.format}: ${printed.left.reason}.`,
-          hint: "Choose another --format."
-        })
-      }
-      if (activeKey !== undefined)
-        yield* warn(
-          `sealed with an old key: \`ampoule reseal ${options.file}\` brings it to ${plain(activeKey.keyId)}.`
-        )
-      if (stdoutIsTerminal())
-        yield* warn("the values are on this terminal now; `ampoule run --sealed` passes them on unseen.")
-      yield* value(printed.right, { raw: false })
-    })
-).pipe(
-  Command.withDescription(
-    Shared.describe(
-      "Open a sealed file on the server and print its values. Refused as a whole if any entry was altered.",
-      {
-        examples: ["ampoule unseal", "ampoule unseal --format json config/.env.sealed"]
-      }
+  Effect.fnUntraced(function* (options) {
+    const file = yield* readSealed(options.file)
+    const session = yield* Credential.open(options)
+    const { activeKey, values } = yield* openOnServer(session, file, options)
+    const ordered = [...file.entries.keys()].filter((name) => Object.hasOwn(values, name))
+    const printed = (yield* codecs).print(
+      options.format,
+      ordered.map((key) => ({ key, value: values[key] ?? "" }))
     )
-  )
+    if (Either.isLeft(printed)) {
+      return yield* new CliFailure({
+        message: `${printed.left.key} cannot be written as ${options.format}: ${printed.left.reason}.`,
+        hint: "Choose another --format."
+      })
+    }
+    if (activeKey !== undefined)
+      yield* warn(`sealed with an old key: \`ampoule reseal ${options.file}\` brings it to ${plain(activeKey.keyId)}.`)
+    if (stdoutIsTerminal())
+      yield* warn("the values are on this terminal now; `ampoule run --sealed` passes them on unseen.")
+    yield* value(printed.right, { raw: false })
+  })
 )
 
-export const reseal = Command.make(
+export const reseal = Help.command(
   "reseal",
+  {
+    says: "Seal a file again with the active key of its environment, after the key was rotated.",
+    examples: ["ampoule reseal", "ampoule reseal config/.env.sealed"]
+  },
   {
     ...Shared.connection,
     ...Shared.target,
     force: Options.boolean("force").pipe(Options.withDescription("Also when the file has the active key already")),
     file: fileArgument
   },
-  (options) =>
-    Effect.gen(function* () {
-      const file = yield* readSealed(options.file)
-      const session = yield* Credential.open(options)
-      const { activeKey, envId, values } = yield* openOnServer(session, file, options)
-      if (activeKey === undefined && !options.force)
-        return yield* note(`${options.file} has the active key, ${file.keyId}.`)
-      const key = yield* SealingKeys.fetch(session, envId)
-      const entries = yield* SealingKeys.sealAll(
-        key,
-        [...file.entries.keys()]
-          .filter((name) => Object.hasOwn(values, name))
-          .map((name) => [name, Redacted.make(values[name] ?? "")] as const),
-        file.entries.has(SealedEnv.manifestName)
-      )
-      yield* writeWhole(options.file, SealedFile.print(envId, key.keyId, entries), "the sealed file", {
-        keepMode: true
-      })
-      yield* note(`${options.file}: ${entries.size} entries sealed with ${key.keyId} (before: ${file.keyId})`)
+  Effect.fnUntraced(function* (options) {
+    const file = yield* readSealed(options.file)
+    const session = yield* Credential.open(options)
+    const { activeKey, envId, values } = yield* openOnServer(session, file, options)
+    if (activeKey === undefined && !options.force)
+      return yield* note(`${options.file} has the active key, ${file.keyId}.`)
+    const key = yield* SealingKeys.fetch(session, envId)
+    const entries = yield* SealingKeys.sealAll(
+      key,
+      [...file.entries.keys()]
+        .filter((name) => Object.hasOwn(values, name))
+        .map((name) => [name, Redacted.make(values[name] ?? "")] as const),
+      file.entries.has(SealedEnv.manifestName)
+    )
+    yield* writeWhole(options.file, SealedFile.print(envId, key.keyId, entries), "the sealed file", {
+      keepMode: true
     })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Seal a file again with the active key of its environment, after the key was rotated.", {
-      examples: ["ampoule reseal", "ampoule reseal config/.env.sealed"]
-    })
-  )
+    yield* note(`${options.file}: ${entries.size} entries sealed with ${key.keyId} (before: ${file.keyId})`)
+  })
 )

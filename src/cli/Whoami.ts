@@ -1,10 +1,10 @@
 /** `ampoule whoami`: which credential is used, why, and what it may do. */
-import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { VerifyAuthResponse } from "#schema/IdentityApi.ts"
 import { call } from "./Client.ts"
 import * as Credential from "./Credential.ts"
+import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, out, plain } from "./Output.ts"
 import { identity } from "./Routes.ts"
@@ -39,8 +39,14 @@ const lines = (session: Credential.Session, who: VerifyAuthResponse): ReadonlyAr
   ]
 }
 
-export const whoami = Command.make("whoami", { ...Shared.connection, json: Shared.json }, (options) =>
-  Effect.gen(function* () {
+export const whoami = Help.command(
+  "whoami",
+  {
+    says: "Show which credential is used and why, and what it may do.",
+    examples: ["ampoule whoami", "ampoule whoami --credential env", "ampoule whoami --json"]
+  },
+  { ...Shared.connection, json: Shared.json },
+  Effect.fnUntraced(function* (options) {
     const session = yield* Credential.open(options)
     const client = yield* identity(session)
     const who = yield* call(session, client.verify())
@@ -57,10 +63,4 @@ export const whoami = Command.make("whoami", { ...Shared.connection, json: Share
         .join("")
     )
   })
-).pipe(
-  Command.withDescription(
-    Shared.describe("Show which credential is used and why, and what it may do.", {
-      examples: ["ampoule whoami", "ampoule whoami --credential env", "ampoule whoami --json"]
-    })
-  )
 )
