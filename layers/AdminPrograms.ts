@@ -1,10 +1,10 @@
-/** The programs that help people to their accounts (`src/cli/AdminPrograms.ts`): settings of the server, no server. */
+/** The programs that help people to their accounts (`src/cli/ServerSide.ts`): settings of the server, no server. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Audit } from "#src/access/Audit.ts"
 import { AppConfig } from "#src/AppConfig.ts"
-import type { AdminPrograms } from "#src/cli/AdminPrograms.ts"
+import type { AdminPrograms } from "#src/cli/ServerSide.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
 import * as Operator from "#src/credentials/Operator.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"

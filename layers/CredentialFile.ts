@@ -7,17 +7,16 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { CredentialStore } from "#src/cli/CredentialStore.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
-import { folders, makeFolder, readJson, writeWhole } from "#src/cli/Folders.ts"
+import { folders, jsonFile } from "#src/cli/Folders.ts"
 
 const Credentials = Schema.Record({ key: Schema.String, value: Schema.String })
-const what = "the credentials file"
+const stored = jsonFile("config", "credentials.json", Credentials, "the credentials file")
 
 export const make: Effect.Effect<CredentialStore, never, FileSystem.FileSystem | Path.Path> = Effect.gen(function* () {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const places = yield* folders
   const context = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
-  const file = path.join(places.config, "credentials.json")
+  const file = path.join((yield* folders).config, "credentials.json")
 
   // As ssh does with keys: a credential that others may have read is not used as if nothing were the matter.
   const refuseOpenMode = Effect.gen(function* () {
@@ -29,15 +28,11 @@ export const make: Effect.Effect<CredentialStore, never, FileSystem.FileSystem |
       })
     }
   })
-  const all = Effect.zipRight(refuseOpenMode, readJson(file, Credentials, what)).pipe(
+  const all = Effect.zipRight(refuseOpenMode, stored.read).pipe(
     Effect.map(Option.getOrElse((): typeof Credentials.Type => ({}))),
     Effect.provide(context)
   )
-  const write = (credentials: typeof Credentials.Type) =>
-    makeFolder(places.config, what).pipe(
-      Effect.zipRight(writeWhole(file, `${JSON.stringify(credentials)}\n`, what)),
-      Effect.provide(context)
-    )
+  const write = (credentials: typeof Credentials.Type) => Effect.provide(stored.write(credentials), context)
   return {
     read: (url) => Effect.map(all, (known) => Option.map(Option.fromNullable(known[url]), Redacted.make)),
     write: (url, credential) => Effect.flatMap(all, (known) => write({ ...known, [url]: Redacted.value(credential) })),

@@ -1,4 +1,4 @@
-/** The programs that maintain a database (`src/cli/MaintenancePrograms.ts`): settings of the server, no server. */
+/** The programs that maintain a database (`src/cli/ServerSide.ts`): settings of the server, no server. */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -22,7 +22,7 @@ import * as Archive from "#src/backup/Archive.ts"
 import * as Backup from "#src/backup/Backup.ts"
 import * as Restore from "#src/backup/Restore.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
-import type { MaintenancePrograms, VerifyAsked } from "#src/cli/MaintenancePrograms.ts"
+import type { MaintenancePrograms, VerifyAsked } from "#src/cli/ServerSide.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { Vault } from "#src/crypto/Vault.ts"

@@ -1,5 +1,5 @@
 /**
- * The programs of the server side, run by the command line (`src/cli/ServerPrograms.ts`): from settings to a server
+ * The programs of the server side, run by the command line (`src/cli/ServerSide.ts`): from settings to a server
  * that serves.
  */
 import * as NodeContext from "@effect/platform-node/NodeContext"
@@ -15,7 +15,7 @@ import cluster, { type Worker } from "node:cluster"
 import { version } from "#schema/Api.ts"
 import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
-import type { OwnServer } from "#src/cli/ServerPrograms.ts"
+import type { OwnServer } from "#src/cli/ServerSide.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { ValueCipher } from "#src/crypto/Envelope.ts"

@@ -1,4 +1,4 @@
-/** The vault process and the programs of rotation (`src/cli/VaultPrograms.ts`). */
+/** The vault process and the programs of rotation (`src/cli/ServerSide.ts`). */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Clock from "effect/Clock"
@@ -14,7 +14,7 @@ import { vaultKeys } from "#src/access/TrailVerification.ts"
 import { signed } from "#src/access/CheckpointFile.ts"
 import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
-import type { VaultPrograms } from "#src/cli/VaultPrograms.ts"
+import type { VaultPrograms } from "#src/cli/ServerSide.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { ValueCipher } from "#src/crypto/Envelope.ts"

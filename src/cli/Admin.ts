@@ -7,7 +7,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { Email } from "#schema/Values.ts"
-import type { UserAccount } from "./AdminPrograms.ts"
+import type { UserAccount } from "./ServerSide.ts"
 import * as Ask from "./Ask.ts"
 import { usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
@@ -20,11 +20,7 @@ const maxListed = 1_000
 const email = Args.text({ name: "EMAIL" }).pipe(Args.withDescription("E-mail address of the account"))
 const decodeEmail = Schema.decodeUnknownOption(Email)
 /** As the server stores it. */
-const stored = (address: string) =>
-  Option.match(decodeEmail(address), {
-    onNone: () => Effect.fail(usage("EMAIL takes an e-mail address.")),
-    onSome: Effect.succeed
-  })
+const stored = (address: string) => Effect.mapError(decodeEmail(address), () => usage("EMAIL takes an e-mail address."))
 
 const where =
   "It runs on the server's machine, with the server's settings; with the embedded database the server is stopped first. The audit trail records it as done by the system."
@@ -69,17 +65,12 @@ const users = Help.command(
     })
     const listed = accounts.slice(0, limit)
     if (options.json) return yield* json({ items: listed.map(recordOf), hasMore: accounts.length > limit })
-    yield* out(
-      table(
-        ["E-MAIL", "NAME", "SINCE", "TEAMS"],
-        listed.map((account) => [
-          account.email,
-          account.name,
-          account.createdAt.toISOString().slice(0, 10),
-          teamsOf(account)
-        ])
-      )
-    )
+    yield* table(listed, [
+      ["E-MAIL", (account) => account.email],
+      ["NAME", (account) => account.name],
+      ["SINCE", (account) => account.createdAt.toISOString().slice(0, 10)],
+      ["TEAMS", (account) => teamsOf(account)]
+    ])
     if (accounts.length > limit) yield* note("There are more accounts: use --search, or a larger --limit.")
   })
 )

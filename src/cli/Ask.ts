@@ -1,9 +1,8 @@
 /** Questions to the person at the terminal, and text from standard input. Questions go to standard error. */
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { CliFailure, usage } from "./Failure.ts"
-import { decodeUtf8 } from "./Folders.ts"
+import { decodeUtf8, readNamed } from "./Folders.ts"
 import { stdinIsTerminal } from "./Output.ts"
 import * as Signals from "./Signals.ts"
 
@@ -14,14 +13,14 @@ const readAll = Effect.async<Uint8Array, CliFailure>((resume) => {
   process.stdin.once("error", () => resume(Effect.fail(new CliFailure({ message: "Standard input cannot be read." }))))
 })
 
-export const text = (bytes: Uint8Array, what: string): Effect.Effect<string, CliFailure> =>
-  Option.match(decodeUtf8(bytes), {
-    onNone: () =>
-      Effect.fail(
-        new CliFailure({ message: `${what} is not UTF-8 text.`, hint: "Encode binary data, for instance as base64." })
-      ),
-    onSome: Effect.succeed
-  })
+const text = (bytes: Uint8Array, what: string): Effect.Effect<string, CliFailure> =>
+  Effect.mapError(
+    decodeUtf8(bytes),
+    () => new CliFailure({ message: `${what} is not UTF-8 text.`, hint: "Encode binary data, for instance as base64." })
+  )
+
+/** The text of a file that somebody named. `what`: the file in a sentence, if not by its name. */
+export const fileText = (file: string, what = file) => Effect.flatMap(readNamed(file), (bytes) => text(bytes, what))
 
 /** What `-` becomes before the parser, which takes it for the beginning of an option. */
 export const standardInputName = "<stdin>"
@@ -31,10 +30,13 @@ export const standardInput: Effect.Effect<string, CliFailure> = Effect.flatMap(r
   text(bytes, "Standard input")
 )
 
+/** The text of a file, or of standard input where `-` stands for the file. */
+export const input = (file: string) => (file === standardInputName ? standardInput : fileText(file))
+
 /** `echo` and here-documents end what they send with a line end that nobody means. */
 export const withoutFinalNewline = (s: string): string => s.replace(/\r?\n$/, "")
 
-export type Pressed = "line" | "interrupt" | "end" | undefined
+type Pressed = "line" | "interrupt" | "end" | undefined
 
 /**
  * What keys make of a line that is typed unseen. Arrow keys and their like leave no trace in it, and what is pasted may

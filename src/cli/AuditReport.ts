@@ -4,7 +4,7 @@ import type * as Checkpoint from "#src/audit/Checkpoint.ts"
 import type { Problem } from "#src/audit/Problems.ts"
 import type { Report } from "#src/audit/Verify.ts"
 import { CliFailure } from "./Failure.ts"
-import { json, out, plain } from "./Output.ts"
+import { exitWith, json, out, plain } from "./Output.ts"
 
 export interface VerifyReport extends Report {
   readonly cuts: ReadonlyArray<Checkpoint.Cut>
@@ -91,9 +91,5 @@ export const print = Effect.fnUntraced(function* (report: VerifyReport, wantsJso
       yield* out("No alteration was found, but without a checkpoint the trail may be incomplete.\n")
   }
   if (result === "altered") return yield* new CliFailure({ message: "The audit trail does not verify." })
-  if (result === "unknown") {
-    yield* Effect.sync(() => {
-      process.exitCode = 2
-    })
-  }
+  if (result === "unknown") yield* exitWith(2)
 })

@@ -9,6 +9,7 @@ import * as Redacted from "effect/Redacted"
 import { randomBytes } from "node:crypto"
 import * as Hpke from "#src/sealed/Hpke.ts"
 import * as RecipientKey from "#src/sealed/RecipientKey.ts"
+import * as Ask from "./Ask.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
@@ -27,10 +28,7 @@ const recipientsOf = Effect.fnUntraced(function* (given: ReadonlyArray<string>, 
 })
 
 const identityOf = Effect.fnUntraced(function* (file: string) {
-  const fs = yield* FileSystem.FileSystem
-  const text = yield* fs
-    .readFileString(file)
-    .pipe(Effect.mapError(() => new CliFailure({ message: `Cannot read ${file}.` })))
+  const text = yield* Ask.fileText(file)
   return yield* Effect.mapError(
     RecipientKey.parseIdentity(Redacted.make(text)),
     () => new CliFailure({ message: `${file} holds no identity, or a damaged one.` })

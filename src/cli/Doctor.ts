@@ -12,7 +12,7 @@ import { type CliError, describe } from "./Failure.ts"
 import * as Logins from "./Logins.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, out, plain } from "./Output.ts"
+import { exitWith, json, out, plain } from "./Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
 import * as Proxy from "./Proxy.ts"
 import { identity } from "./Routes.ts"
@@ -174,11 +174,7 @@ export const doctor = Help.command(
       findings.push(yield* keychain(url, Logins.find(logins, url)))
     }
     findings.push(yield* targetFinding)
-    if (findings.some(({ state }) => state === "failed")) {
-      yield* Effect.sync(() => {
-        process.exitCode = 1
-      })
-    }
+    if (findings.some(({ state }) => state === "failed")) yield* exitWith(1)
     if (options.json) return yield* json(findings)
     for (const { check, state, text } of findings) yield* out(`${marks[state]}  ${check.padEnd(11)} ${text}\n`)
   })

@@ -11,18 +11,15 @@ import { BulkEntry } from "#schema/SecretRequests.ts"
 import * as Ask from "./Ask.ts"
 import { call, type Connection } from "./Client.ts"
 import { CliFailure, usage } from "./Failure.ts"
-import { inject } from "./Inject.ts"
-import { readNamed } from "./Folders.ts"
+import { inject } from "./EnvironmentSource.ts"
 import { codecs, formats, readFormats } from "./Formats.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, value, warn } from "./Output.ts"
-import { listAll, type Location, within } from "./Reach.ts"
+import { listAll, type Location, onEnvironment, within } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
 import * as WriteRisks from "./WriteRisks.ts"
-
-const options = { ...Shared.connection, ...Shared.target } as const
 
 // --- export ---
 
@@ -38,32 +35,30 @@ export const exportCommand = Help.command(
     ]
   },
   {
-    ...options,
+    ...Shared.inEnvironment,
     format: Options.choice("format", formats).pipe(
       Options.withDescription("Format of the output"),
       Options.withDefault("dotenv" as const)
     ),
     source: Options.boolean("source").pipe(Options.withDescription("The texts as written, references not expanded"))
   },
-  (options) =>
-    within(
-      options,
-      Effect.fnUntraced(function* ({ environment, projectId, session }) {
-        const representation = options.source ? "source" : "materialized"
-        const resolved = yield* inject(session, { projectId, environment, representation })
-        const values = Option.match(resolved, { onNone: () => ({}), onSome: (found) => found.values })
-        const entries = Object.entries(values).map(([key, value]) => ({ key, value }))
-        const printed = (yield* codecs).print(options.format, entries)
-        if (Either.isLeft(printed)) {
-          return yield* new CliFailure({
-            message: `${printed.left.key} cannot be written as ${options.format}: ${printed.left.reason}.`,
-            hint: "Choose another --format: json carries everything."
-          })
-        }
-        if (stdoutIsTerminal()) yield* warn("the values are on this terminal now; `ampoule run` passes them on unseen.")
-        yield* value(printed.right, { raw: false })
-      })
-    )
+  onEnvironment(
+    Effect.fnUntraced(function* ({ environment, projectId, session }, options) {
+      const representation = options.source ? "source" : "materialized"
+      const resolved = yield* inject(session, { projectId, environment, representation })
+      const values = Option.match(resolved, { onNone: () => ({}), onSome: (found) => found.values })
+      const entries = Object.entries(values).map(([key, value]) => ({ key, value }))
+      const printed = (yield* codecs).print(options.format, entries)
+      if (Either.isLeft(printed)) {
+        return yield* new CliFailure({
+          message: `${printed.left.key} cannot be written as ${options.format}: ${printed.left.reason}.`,
+          hint: "Choose another --format: json carries everything."
+        })
+      }
+      if (stdoutIsTerminal()) yield* warn("the values are on this terminal now; `ampoule run` passes them on unseen.")
+      yield* value(printed.right, { raw: false })
+    })
+  )
 )
 
 // --- import ---
@@ -152,15 +147,6 @@ const unlikeEachOther = Effect.fnUntraced(function* (
   }
 })
 
-const readFile = Effect.fnUntraced(function* (file: string) {
-  if (file === Ask.standardInputName) {
-    if (stdinIsTerminal()) return yield* usage("Nothing is piped in.", "Name a file, or pipe one in.")
-    return yield* Ask.standardInput
-  }
-  const bytes = yield* readNamed(file)
-  return yield* Ask.text(bytes, file)
-})
-
 const decodeEntry = Schema.decodeUnknownOption(BulkEntry)
 
 const checked = Effect.fnUntraced(function* (entries: ReadonlyArray<ParsedEntry>) {
@@ -180,10 +166,7 @@ const checked = Effect.fnUntraced(function* (entries: ReadonlyArray<ParsedEntry>
     })
   }
   return yield* Effect.forEach(entries, ({ key, line, value }) =>
-    Option.match(decodeEntry({ key, value }), {
-      onNone: () => Effect.fail(new CliFailure({ message: `line ${line}: not a secret.` })),
-      onSome: Effect.succeed
-    })
+    Effect.mapError(decodeEntry({ key, value }), () => new CliFailure({ message: `line ${line}: not a secret.` }))
   )
 })
 
@@ -235,7 +218,7 @@ export const importCommand = Help.command(
     ]
   },
   {
-    ...options,
+    ...Shared.inEnvironment,
     yes: Shared.yes,
     json: Shared.json,
     format: Options.choice("format", readFormats).pipe(
@@ -251,7 +234,10 @@ export const importCommand = Help.command(
   Effect.fnUntraced(function* (options) {
     yield* Target.target(options)
     const { detect, read } = yield* codecs
-    const text = yield* readFile(options.file)
+    if (options.file === Ask.standardInputName && stdinIsTerminal()) {
+      return yield* usage("Nothing is piped in.", "Name a file, or pipe one in.")
+    }
+    const text = yield* Ask.input(options.file)
     const format = Option.getOrElse(options.format, () => detect(options.file, text))
     const name = options.file === Ask.standardInputName ? "standard input" : plain(options.file)
     const parsed = read(format, text)

@@ -112,9 +112,17 @@ export const decodeUtf8 = Option.liftThrowable((bytes: Uint8Array) =>
 )
 
 /** A small JSON file of our own. A damaged one counts as absent: nothing in it cannot be had again. */
-export const readJson = Effect.fnUntraced(function* <A, I>(file: string, schema: Schema.Schema<A, I>, what: string) {
-  const bytes = yield* readIfThere(file, what)
-  return Option.flatMap(bytes, (b) =>
-    Option.flatMap(decodeUtf8(b), (text) => Schema.decodeUnknownOption(Schema.parseJson(schema))(text))
-  )
-})
+export const jsonFile = <A, I>(folder: keyof Folders, name: string, schema: Schema.Schema<A, I>, what: string) => {
+  const place = Effect.zipWith(folders, Path.Path, (all, path) => path.join(all[folder], name))
+  const decode = Schema.decodeUnknownOption(Schema.parseJson(schema))
+  return {
+    read: Effect.map(
+      Effect.flatMap(place, (file) => readIfThere(file, what)),
+      (bytes) => Option.flatMap(Option.flatMap(bytes, decodeUtf8), (text) => decode(text))
+    ),
+    write: Effect.fnUntraced(function* (content: I) {
+      yield* makeFolder((yield* folders)[folder], what)
+      yield* writeWhole(yield* place, `${JSON.stringify(content, null, 2)}\n`, what)
+    })
+  }
+}

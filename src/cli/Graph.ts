@@ -6,7 +6,7 @@ import * as GraphPicture from "./GraphPicture.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain } from "./Output.ts"
-import { within } from "./Reach.ts"
+import { onEnvironment } from "./Reach.ts"
 import { secrets } from "./Routes.ts"
 
 export const graph = Help.command(
@@ -16,30 +16,27 @@ export const graph = Help.command(
     examples: ["ampoule graph", "ampoule graph --format svg > composition.svg", "ampoule graph --format mermaid"]
   },
   {
-    ...Shared.connection,
-    ...Shared.target,
+    ...Shared.inEnvironment,
     json: Shared.json,
     format: Options.choice("format", ["text", "mermaid", "svg"]).pipe(
       Options.withDefault("text" as const),
       Options.withDescription("Format of the graph on standard output")
     )
   },
-  (options) =>
-    within(
-      options,
-      Effect.fnUntraced(function* ({ session, ...place }) {
-        const client = yield* secrets(session)
-        const answer = yield* call(session, client.composition({ urlParams: place }))
-        if (options.json) return yield* json(answer)
-        // Names come from the server: in a picture for a terminal or a browser they must be names and nothing else.
-        const graph = {
-          nodes: answer.nodes.map(({ key, kind }) => ({ key: plain(key), kind })),
-          edges: answer.edges.map(({ from, to }) => ({ from: plain(from), to: plain(to) }))
-        }
-        if (graph.edges.length === 0) return yield* note("No secret refers to another.")
-        yield* out(GraphPicture[options.format](graph))
-        const alone = graph.nodes.length - new Set(graph.edges.flatMap(({ from, to }) => [from, to])).size
-        if (options.format === "text" && alone > 0) yield* note(`${alone} more have no reference.`)
-      })
-    )
+  onEnvironment(
+    Effect.fnUntraced(function* ({ session, ...place }, options) {
+      const client = yield* secrets(session)
+      const answer = yield* call(session, client.composition({ urlParams: place }))
+      if (options.json) return yield* json(answer)
+      // Names come from the server: in a picture for a terminal or a browser they must be names and nothing else.
+      const graph = {
+        nodes: answer.nodes.map(({ key, kind }) => ({ key: plain(key), kind })),
+        edges: answer.edges.map(({ from, to }) => ({ from: plain(from), to: plain(to) }))
+      }
+      if (graph.edges.length === 0) return yield* note("No secret refers to another.")
+      yield* out(GraphPicture[options.format](graph))
+      const alone = graph.nodes.length - new Set(graph.edges.flatMap(({ from, to }) => [from, to])).size
+      if (options.format === "text" && alone > 0) yield* note(`${alone} more have no reference.`)
+    })
+  )
 )

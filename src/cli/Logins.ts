@@ -1,10 +1,8 @@
 /** Which servers this user is logged in to, without the credentials: asked before the keychain is. */
-import * as Path from "@effect/platform/Path"
-import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { Protection } from "./CredentialStore.ts"
-import { folders, makeFolder, readJson, writeWhole } from "./Folders.ts"
+import { jsonFile } from "./Folders.ts"
 
 const Login = Schema.Struct({
   url: Schema.String,
@@ -25,21 +23,11 @@ const Logins = Schema.Struct({
 })
 export type Logins = typeof Logins.Type
 
-const what = "the login records"
-const file = Effect.gen(function* () {
-  const path = yield* Path.Path
-  return path.join((yield* folders).config, "logins.json")
-})
-
-export const read = Effect.flatMap(file, (path) => readJson(path, Logins, what))
+const { read, write } = jsonFile("config", "logins.json", Logins, "the login records")
+export { read }
 
 export const find = (logins: Option.Option<Logins>, url: string): Option.Option<Login> =>
   Option.flatMap(logins, (all) => Option.fromNullable(all.logins.find((login) => login.url === url)))
-
-const write = Effect.fnUntraced(function* (logins: Logins) {
-  yield* makeFolder((yield* folders).config, what)
-  yield* writeWhole(yield* file, `${JSON.stringify(logins, null, 2)}\n`, what)
-})
 
 export const remember = (known: Option.Option<Logins>, installationId: string, login: Login) =>
   write({

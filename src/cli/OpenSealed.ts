@@ -10,7 +10,6 @@ import * as Ask from "./Ask.ts"
 import * as Capabilities from "./Capabilities.ts"
 import { call, type Connection } from "./Client.ts"
 import { CliFailure } from "./Failure.ts"
-import { readNamed } from "./Folders.ts"
 import { plain } from "./Output.ts"
 import * as SealedFile from "./SealedFile.ts"
 import * as SealingKeys from "./SealingKeys.ts"
@@ -23,16 +22,11 @@ export const fileArgument = Args.text({ name: "FILE" }).pipe(
   Args.withDefault(defaultFile)
 )
 
-export const readText = Effect.fnUntraced(function* (file: string) {
-  const bytes = yield* readNamed(file)
-  return yield* Ask.text(bytes, file)
-})
-
 export const faultLines = (file: string, faults: ReadonlyArray<SealedFile.Fault>): ReadonlyArray<string> =>
   faults.map(({ line, reason }) => `${file}${line === 0 ? "" : `:${line}`}: ${plain(reason)}`)
 
 export const readSealed = Effect.fnUntraced(function* (file: string) {
-  const text = yield* readText(file)
+  const text = yield* Ask.fileText(file)
   const read = SealedFile.read(text)
   if (Either.isRight(read)) return { text, ...read.right }
   return yield* new CliFailure({

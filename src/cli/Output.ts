@@ -13,6 +13,12 @@ export const note = (text: string): Effect.Effect<void> =>
 
 export const warn = (text: string): Effect.Effect<void> => note(`ampoule: ${text}`)
 
+/** How this command ends, when it is not by a failure that has its own. */
+export const exitWith = (code: number): Effect.Effect<void> =>
+  Effect.sync(() => {
+    process.exitCode = code
+  })
+
 export const stdoutIsTerminal = (): boolean => process.stdout.isTTY === true
 export const stderrIsTerminal = (): boolean => process.stderr.isTTY === true
 export const stdinIsTerminal = (): boolean => process.stdin.isTTY === true
@@ -49,17 +55,27 @@ const escapes = /\u001b\[[0-9;]*m/g
 export const withoutColour = (text: string): string => text.replace(escapes, "")
 export const wantsColour = (): boolean => stdoutIsTerminal() && (process.env["NO_COLOR"] ?? "") === ""
 
-/** Columns padded to their widest cell; a header only for people. */
-export const table = (header: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>): string => {
-  const all = [header, ...rows].map((row) => row.map(plain))
-  const widths = header.map((_, i) => all.reduce((widest, row) => Math.max(widest, [...(row[i] ?? "")].length), 0))
+type Columns<A> = ReadonlyArray<readonly [title: string, cell: (item: A) => string]>
+
+/** Columns padded to their widest cell. */
+export const table = <A>(items: ReadonlyArray<A>, columns: Columns<A>): Effect.Effect<void> => {
+  const all = [columns.map(([title]) => title), ...items.map((item) => columns.map(([, cell]) => plain(cell(item))))]
+  const widths = columns.map((_, i) => all.reduce((widest, row) => Math.max(widest, [...(row[i] ?? "")].length), 0))
   const line = (row: ReadonlyArray<string>) =>
     row
       .map((cell, i) => (i === row.length - 1 ? cell : cell + " ".repeat(widths[i]! - [...cell].length)))
       .join("  ")
       .trimEnd()
-  return all.map((row) => `${line(row)}\n`).join("")
+  return out(all.map((row) => `${line(row)}\n`).join(""))
 }
+
+/** A list as JSON, as the sentence that nothing is in it, or as a table. */
+export const list = <A>(
+  options: { readonly json: boolean },
+  items: ReadonlyArray<A>,
+  none: string,
+  columns: Columns<A>
+): Effect.Effect<void> => (options.json ? json(items) : items.length === 0 ? note(none) : table(items, columns))
 
 /** Progress of long work: one line on standard error that overwrites itself, only on a terminal. */
 export const progress = (text: string): Effect.Effect<void> =>

@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import { createHash } from "node:crypto"
 import * as Ask from "./Ask.ts"
 import { CliFailure, usage } from "./Failure.ts"
-import { decodeUtf8, folders, makeFolder, readIfThere, readJson, writeWhole } from "./Folders.ts"
+import { decodeUtf8, jsonFile, readIfThere } from "./Folders.ts"
 import { plain, stderrIsTerminal, stdinIsTerminal, warn } from "./Output.ts"
 
 export const fileName = ".ampoule.json"
@@ -32,28 +32,23 @@ export interface ProjectFile {
 // --- trust ---
 
 const Trusted = Schema.Struct({ digests: Schema.Array(Schema.String) })
-const what = "the list of trusted files"
 /** The oldest are forgotten, and asked about again. */
 const mostTrusted = 1_000
 
-const trustedFile = Effect.gen(function* () {
-  const path = yield* Path.Path
-  return path.join((yield* folders).config, "trusted.json")
-})
+const trustedFile = jsonFile("config", "trusted.json", Trusted, "the list of trusted files")
 
 const digestOf = (path: string, content: Uint8Array): string =>
   createHash("sha256").update(`${path}\0`).update(content).digest("base64url")
 
-const readTrusted = Effect.flatMap(trustedFile, (file) => readJson(file, Trusted, what)).pipe(
-  Effect.map(Option.match({ onNone: (): ReadonlyArray<string> => [], onSome: ({ digests }) => digests }))
+const readTrusted = Effect.map(
+  trustedFile.read,
+  Option.match({ onNone: (): ReadonlyArray<string> => [], onSome: ({ digests }) => digests })
 )
 
 export const isTrusted = (digest: string) => Effect.map(readTrusted, (digests) => digests.includes(digest))
 
 export const trust = Effect.fnUntraced(function* ({ digest }: ProjectFile) {
-  const digests = [...new Set([...(yield* readTrusted), digest])].slice(-mostTrusted)
-  yield* makeFolder((yield* folders).config, what)
-  yield* writeWhole(yield* trustedFile, JSON.stringify({ digests } satisfies typeof Trusted.Type), what)
+  yield* trustedFile.write({ digests: [...new Set([...(yield* readTrusted), digest])].slice(-mostTrusted) })
 })
 
 // --- the file ---

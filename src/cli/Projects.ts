@@ -7,7 +7,7 @@ import { call } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out, table } from "./Output.ts"
+import { list as printList } from "./Output.ts"
 import { projects as projectsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
 
@@ -15,14 +15,12 @@ const list = Effect.fnUntraced(function* (options: Credential.ConnectionOptions 
   const session = yield* Credential.open(options)
   const client = yield* projectsClient(session)
   const { items } = yield* call(session, client.list())
-  if (options.json) return yield* json(items)
-  if (items.length === 0) return yield* note("This credential sees no projects.")
-  yield* out(
-    table(
-      ["SLUG", "NAME", "ID", "TEAM"],
-      items.map((item) => [item.slug, item.name, item.id, item.teamId])
-    )
-  )
+  yield* printList(options, items, "This credential sees no projects.", [
+    ["SLUG", (item) => item.slug],
+    ["NAME", (item) => item.name],
+    ["ID", (item) => item.id],
+    ["TEAM", (item) => item.teamId]
+  ])
 })
 
 const listCommand = Help.command(
@@ -51,14 +49,12 @@ const environments = Help.command(
     const { items } = yield* Target.withProject(session, name, (projectId) =>
       call(session, client.listEnvironments({ path: { projectId } }))
     )
-    if (options.json) return yield* json(items)
-    if (items.length === 0) return yield* note("This credential reaches no environment of the project.")
-    yield* out(
-      table(
-        ["SLUG", "NAME", "PROTECTED", "ID"],
-        items.map((item) => [item.slug, item.name, item.protected ? "yes" : "no", item.id])
-      )
-    )
+    yield* printList(options, items, "This credential reaches no environment of the project.", [
+      ["SLUG", (item) => item.slug],
+      ["NAME", (item) => item.name],
+      ["PROTECTED", (item) => (item.protected ? "yes" : "no")],
+      ["ID", (item) => item.id]
+    ])
   })
 )
 

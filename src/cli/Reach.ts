@@ -1,6 +1,5 @@
 /** What commands on an environment share: the connection and the target, the list of keys, one secret by its key. */
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { type ProjectId, SecretId } from "#schema/Ids.ts"
 import type { SecretListItem } from "#schema/SecretResponses.ts"
@@ -21,19 +20,17 @@ export interface Location {
 
 const decodeKey = Schema.decodeUnknownOption(SecretKey)
 export const parseKey = (text: string): Effect.Effect<SecretKey, CliFailure> =>
-  Option.match(decodeKey(text), {
-    // The text is not repeated: it may be a value at the wrong place.
-    onNone: () =>
-      Effect.fail(
-        usage("That is not a secret key.", "Keys are A-Z, 0-9 and _, starting with a letter, like DATABASE_URL.")
-      ),
-    onSome: Effect.succeed
-  })
+  // The text is not repeated: it may be a value at the wrong place.
+  Effect.mapError(decodeKey(text), () =>
+    usage("That is not a secret key.", "Keys are A-Z, 0-9 and _, starting with a letter, like DATABASE_URL.")
+  )
+
+type Reached = Location & { readonly session: Credential.Session }
 
 /** The connection, the target, and a way to run with its project id. */
 export const within = <A, E extends CliError, R>(
   options: EnvironmentOptions,
-  use: (at: Location & { readonly session: Credential.Session }) => Effect.Effect<A, E, R>
+  use: (at: Reached) => Effect.Effect<A, E, R>
 ) =>
   Effect.gen(function* () {
     const target = yield* Target.target(options)
@@ -42,6 +39,14 @@ export const within = <A, E extends CliError, R>(
       use({ session, projectId, environment: target.environment })
     )
   })
+
+/** A handler of a command that is about one environment from its beginning to its end. */
+export const onEnvironment =
+  <Options extends EnvironmentOptions, A, E extends CliError, R>(
+    use: (at: Reached, options: Options) => Effect.Effect<A, E, R>
+  ) =>
+  (options: Options) =>
+    within(options, (at) => use(at, options))
 
 const largestPage = 500
 

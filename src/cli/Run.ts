@@ -4,12 +4,12 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Credential from "./Credential.ts"
-import { fetchEnvironment, openSealed } from "./EnvironmentSource.ts"
+import { fetchEnvironment, openSealed, type Resolved } from "./EnvironmentSource.ts"
 import { CliFailure, usage } from "./Failure.ts"
-import type { Resolved } from "./Inject.ts"
 import * as Help from "./Help.ts"
 import { options, type RunOptions } from "./RunOptions.ts"
 import { supervise } from "./Supervisor.ts"
+import { exitWith } from "./Output.ts"
 import * as Target from "./Target.ts"
 
 /** What follows the first `--` of the command line, untouched. None: there is no `--`. */
@@ -61,9 +61,7 @@ export const handler = Effect.fnUntraced(
     if (ended._tag === "NotStarted") {
       return yield* new CliFailure({ message: `${program}: ${ended.reason}.`, exitCode: ended.code })
     }
-    yield* Effect.sync(() => {
-      process.exitCode = ended.code
-    })
+    yield* exitWith(ended.code)
   },
   Effect.tapError((error) =>
     Effect.sync(() => {

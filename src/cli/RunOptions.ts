@@ -1,13 +1,12 @@
 /** The options of `ampoule run`. */
+import type * as Command from "@effect/cli/Command"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
 import * as ValidationError from "@effect/cli/ValidationError"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import type { ConnectionOptions } from "./Credential.ts"
 import * as Shared from "./Options.ts"
-import type { TargetOptions } from "./Target.ts"
 
 const secondsPerUnit = new Map([
   ["s", 1],
@@ -28,17 +27,14 @@ const duration = (name: string, fallback: string) =>
     Options.withPseudoName("duration"),
     Options.withDefault(fallback),
     Options.mapEffect((text) =>
-      Option.match(parseDuration(text), {
-        onNone: () =>
-          Effect.fail(ValidationError.invalidValue(HelpDoc.p(`--${name} takes a time like 30s, 15m, 24h or 7d`))),
-        onSome: (parsed) => Effect.succeed(parsed)
-      })
+      Effect.mapError(parseDuration(text), () =>
+        ValidationError.invalidValue(HelpDoc.p(`--${name} takes a time like 30s, 15m, 24h or 7d`))
+      )
     )
   )
 
 export const options = {
-  ...Shared.connection,
-  ...Shared.target,
+  ...Shared.inEnvironment,
   only: Options.text("only").pipe(
     Options.withPseudoName("key"),
     Options.withDescription("Pass only this key; * stands for any text; may be repeated"),
@@ -80,17 +76,4 @@ export const options = {
   )
 } as const
 
-export interface RunOptions extends ConnectionOptions, TargetOptions {
-  readonly only: ReadonlyArray<string>
-  readonly except: ReadonlyArray<string>
-  readonly prefix: Option.Option<string>
-  readonly allow: ReadonlyArray<string>
-  readonly keepExisting: boolean
-  readonly passCredentials: boolean
-  readonly watch: boolean
-  readonly interval: Duration.Duration
-  readonly offline: boolean
-  readonly offlineAge: Duration.Duration
-  readonly sealed: Option.Option<string>
-  readonly redact: boolean
-}
+export type RunOptions = Command.Command.ParseConfig<typeof options>

@@ -10,13 +10,13 @@ import * as Redacted from "effect/Redacted"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Ask from "./Ask.ts"
 import * as Credential from "./Credential.ts"
-import { CliFailure, usage } from "./Failure.ts"
+import { CliFailure } from "./Failure.ts"
 import { writeWhole } from "./Folders.ts"
 import { codecs, readFormats } from "./Formats.ts"
 import * as Help from "./Help.ts"
-import { decodeEnvironmentId, defaultFile, faultLines, fileArgument, readSealed, readText } from "./OpenSealed.ts"
+import { decodeEnvironmentId, defaultFile, faultLines, fileArgument, readSealed } from "./OpenSealed.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out, plain } from "./Output.ts"
+import { exitWith, json, note, out, plain } from "./Output.ts"
 import { type EnvironmentOptions, parseKey } from "./Reach.ts"
 import * as SealedFile from "./SealedFile.ts"
 import * as SealingKeys from "./SealingKeys.ts"
@@ -44,8 +44,8 @@ const keyFor = Effect.fnUntraced(function* (
 ) {
   const environment = Option.flatMap(Option.fromNullable(current?.environmentId), decodeEnvironmentId)
   const key = yield* Option.match(environment, {
-    onNone: () => SealingKeys.active(options, options.offline),
-    onSome: (id) => SealingKeys.ofFile(options, id, options.offline)
+    onNone: () => SealingKeys.active(options),
+    onSome: (id) => SealingKeys.ofFile(options, id)
   })
   if (current === undefined || current.keyId === key.keyId) return key
   return yield* new CliFailure({
@@ -63,22 +63,16 @@ const set = Help.command(
     examples: ["ampoule seal set STRIPE_KEY", "pbpaste | ampoule seal set STRIPE_KEY --file config/.env.sealed"]
   },
   {
-    ...Shared.connection,
-    ...Shared.target,
+    ...Shared.inEnvironment,
     offline,
     file: fileOption,
     valueFile: ValueInput.valueFile,
     allowEmpty: ValueInput.allowEmpty,
     key: Args.text({ name: "KEY" }).pipe(Args.withDescription("Name of the variable")),
-    more: Args.text({ name: Help.notAnArgument }).pipe(Args.repeated)
+    more: ValueInput.more
   },
   Effect.fnUntraced(function* (options) {
-    if (options.more.length > 0 || options.key.includes("=")) {
-      return yield* usage(
-        "The value is not taken from the command line: other users and the shell's history can see it there.",
-        "Type it when asked, pipe it in, or say --value-from-file. A value given this way should be replaced."
-      )
-    }
+    yield* ValueInput.refuseArgument(options)
     const name = yield* parseKey(options.key)
     const fs = yield* FileSystem.FileSystem
     const exists = yield* Effect.orElseSucceed(fs.exists(options.file), () => false)
@@ -92,11 +86,7 @@ const set = Help.command(
     const entries = new Map([...(current?.entries ?? []), [name, entry]])
     if (entries.size > mostEntries + 1) return yield* tooMany
     if (entries.has(SealedEnv.manifestName)) {
-      const to = yield* SealingKeys.recipient(key)
-      const manifest = yield* SealedEnv.sealManifest(to, entries).pipe(
-        Effect.mapError(() => new CliFailure({ message: "The sealing key is not a key." }))
-      )
-      text = SealedFile.put(text, SealedEnv.manifestName, manifest)
+      text = SealedFile.put(text, SealedEnv.manifestName, yield* SealingKeys.sealManifest(key, entries))
     }
     yield* writeWhole(options.file, text, "the sealed file", { keepMode: true })
     yield* note(`${name}: sealed with ${key.keyId} in ${options.file}`)
@@ -111,19 +101,15 @@ const manifest = Help.command(
     examples: ["ampoule seal manifest", "ampoule seal manifest --offline config/.env.sealed"]
   },
   {
-    ...Shared.connection,
-    ...Shared.target,
+    ...Shared.inEnvironment,
     offline,
     file: fileArgument
   },
   Effect.fnUntraced(function* (options) {
     const current = yield* readSealed(options.file)
     const key = yield* keyFor(current, options)
-    const to = yield* SealingKeys.recipient(key)
     const entries = new Map([...current.entries].filter(([name]) => name !== SealedEnv.manifestName))
-    const sealed = yield* SealedEnv.sealManifest(to, entries).pipe(
-      Effect.mapError(() => new CliFailure({ message: "The sealing key is not a key." }))
-    )
+    const sealed = yield* SealingKeys.sealManifest(key, entries)
     yield* writeWhole(options.file, SealedFile.put(current.text, SealedEnv.manifestName, sealed), "the sealed file", {
       keepMode: true
     })
@@ -150,7 +136,7 @@ const check = Help.command(
     const problems: Array<{ readonly file: string; readonly line: number; readonly reason: string }> = []
     const session = options.offline ? Option.none() : Option.some(yield* Credential.open(options))
     for (const file of files) {
-      const read = SealedFile.read(yield* readText(file))
+      const read = SealedFile.read(yield* Ask.fileText(file))
       if (Either.isLeft(read)) {
         for (const fault of read.left) problems.push({ file, ...fault })
         continue
@@ -165,11 +151,7 @@ const check = Help.command(
         }
       }
     }
-    if (problems.length > 0) {
-      yield* Effect.sync(() => {
-        process.exitCode = 1
-      })
-    }
+    if (problems.length > 0) yield* exitWith(1)
     if (options.json) return yield* json(problems)
     for (const { file, ...fault } of problems) for (const line of faultLines(file, [fault])) yield* out(`${line}\n`)
     if (problems.length === 0) yield* note(`${files.length === 1 ? files[0] : `${files.length} files`}: sealed`)
@@ -189,8 +171,7 @@ const sealFile = Help.command(
     ]
   },
   {
-    ...Shared.connection,
-    ...Shared.target,
+    ...Shared.inEnvironment,
     offline,
     format: Options.choice("format", readFormats).pipe(
       Options.withDescription("Format of the plain file; else recognised by its name and content"),
@@ -205,7 +186,7 @@ const sealFile = Help.command(
   },
   Effect.fnUntraced(function* (options) {
     const { detect, parse } = yield* codecs
-    const text = options.file === Ask.standardInputName ? yield* Ask.standardInput : yield* readText(options.file)
+    const text = yield* Ask.input(options.file)
     const format = Option.getOrElse(options.format, () => detect(options.file, text))
     const parsed = parse(format, text)
     const named = options.file === Ask.standardInputName ? "Standard input" : plain(options.file)
@@ -215,7 +196,7 @@ const sealFile = Help.command(
     if (parsed.right.length === 0) return yield* new CliFailure({ message: `${named} holds no entries.` })
     if (parsed.right.length > mostEntries) return yield* tooMany
     for (const { key } of parsed.right) yield* parseKey(key)
-    const key = yield* SealingKeys.active(options, options.offline)
+    const key = yield* SealingKeys.active(options)
     const entries = yield* SealingKeys.sealAll(
       key,
       parsed.right.map((entry) => [entry.key, Redacted.make(entry.value)] as const),

@@ -1,7 +1,6 @@
 /** Public keys of environments: from the server, and kept, so that sealing works without it later. */
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
-import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
@@ -13,7 +12,7 @@ import * as Capabilities from "./Capabilities.ts"
 import { call, type Connection } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import { type CliError, CliFailure, describe, UnexpectedAnswer } from "./Failure.ts"
-import { folders, makeFolder, readJson, writeWhole } from "./Folders.ts"
+import { jsonFile } from "./Folders.ts"
 import * as Logins from "./Logins.ts"
 import { note } from "./Output.ts"
 import type { EnvironmentOptions } from "./Reach.ts"
@@ -26,22 +25,14 @@ export const sealed = ({ http }: Connection) => HttpApiClient.group(sealedApi, {
 const Key = Schema.Struct({ environmentId: Schema.String, keyId: Schema.String, publicKey: Schema.String })
 export type Key = typeof Key.Type
 const Kept = Schema.Record({ key: Schema.String, value: Key })
-const what = "the list of sealing keys"
+const file = jsonFile("cache", "sealing-keys.json", Kept, "the list of sealing keys")
 
-const file = Effect.gen(function* () {
-  const path = yield* Path.Path
-  return path.join((yield* folders).cache, "sealing-keys.json")
-})
-const readKept = Effect.flatMap(file, (path) => readJson(path, Kept, what)).pipe(
+const readKept = file.read.pipe(
   Effect.map(Option.getOrElse((): typeof Kept.Type => ({}))),
   Effect.orElseSucceed((): typeof Kept.Type => ({}))
 )
-const keep = Effect.fnUntraced(function* (names: ReadonlyArray<string>, key: Key) {
-  const kept = yield* readKept
-  yield* makeFolder((yield* folders).cache, what)
-  const added = Object.fromEntries(names.map((name) => [name, key]))
-  yield* writeWhole(yield* file, JSON.stringify({ ...kept, ...added }), what)
-}, Effect.ignore)
+const keep = (name: string, key: Key) =>
+  Effect.ignore(Effect.flatMap(readKept, (kept) => file.write({ ...kept, [name]: key })))
 
 const nameOf = (url: string, target: Target.Target) => `${url} ${target.project} ${target.environment}`
 const idName = (url: string, environmentId: string) => `${url} ${environmentId}`
@@ -78,77 +69,80 @@ export const fetch = Effect.fnUntraced(function* (session: Connection, envId: En
     })
   }
   const key: Key = { environmentId: envId, keyId: answer.keyId, publicKey: answer.publicKey }
-  yield* keep([idName(session.url, envId)], key)
+  yield* keep(idName(session.url, envId), key)
   return key
 })
 
-const unreachable = (error: CliError): boolean => error._tag === "ServerUnreachable"
-
-/** The active key of the environment that the options name; without the server the one that was fetched last. */
-export const active = Effect.fnUntraced(function* (options: EnvironmentOptions, offline: boolean) {
-  const target = yield* Target.target(options)
+/** The key from the server; when that does not answer, or is not to be asked, the one that was fetched last. */
+const currentOr = Effect.fnUntraced(function* <R>(
+  name: (url: string) => string,
+  options: Credential.ConnectionOptions & { readonly offline: boolean },
+  of: string,
+  online: Effect.Effect<Key, CliError, R>
+) {
   const { url } = yield* Credential.address(options.url, yield* Logins.read)
-  const kept = Option.fromNullable((yield* readKept)[nameOf(url, target)])
-  if (offline) {
+  const kept = Option.fromNullable((yield* readKept)[name(url)])
+  if (options.offline) {
     return yield* Effect.mapError(
       kept,
       () =>
         new CliFailure({
-          message: "The sealing key of this environment was not fetched yet.",
+          message: `The sealing key of ${of} was not fetched yet.`,
           hint: "Run this once without --offline."
         })
     )
   }
-  const online = Effect.gen(function* () {
-    const session = yield* Credential.open(options)
-    const key = yield* fetch(session, yield* environmentId(session, target))
-    yield* keep([nameOf(session.url, target)], key)
-    return key
-  })
-  return yield* Effect.catchIf(online, unreachable, (error) =>
+  return yield* Effect.catchTag(online, "ServerUnreachable", (error) =>
     Option.match(kept, {
       onNone: () => Effect.fail(error),
       onSome: (key) => Effect.as(note(`${describe(error).message} Using ${key.keyId}, fetched earlier.`), key)
     })
   )
+})
+
+/** The active key of the environment that the options name. */
+export const active = Effect.fnUntraced(function* (options: EnvironmentOptions & { readonly offline: boolean }) {
+  const target = yield* Target.target(options)
+  const online = Effect.gen(function* () {
+    const session = yield* Credential.open(options)
+    const key = yield* fetch(session, yield* environmentId(session, target))
+    yield* keep(nameOf(session.url, target), key)
+    return key
+  })
+  return yield* currentOr((url) => nameOf(url, target), options, "this environment", online)
 })
 
 /**
  * The key of a file's own environment. The file itself is not asked for it: what is in a repository can be anyone's
  * key.
  */
-export const ofFile = Effect.fnUntraced(function* (
-  options: Credential.ConnectionOptions,
-  environment: EnvironmentId,
-  offline: boolean
-) {
-  const { url } = yield* Credential.address(options.url, yield* Logins.read)
-  const kept = Option.fromNullable((yield* readKept)[idName(url, environment)])
-  if (offline) {
-    return yield* Effect.mapError(
-      kept,
-      () =>
-        new CliFailure({
-          message: "The sealing key of this file's environment was not fetched yet.",
-          hint: "Run this once without --offline."
-        })
-    )
-  }
-  const online = Effect.flatMap(Credential.open(options), (session) => fetch(session, environment))
-  return yield* Effect.catchIf(online, unreachable, (error) =>
-    Option.match(kept, {
-      onNone: () => Effect.fail(error),
-      onSome: (key) => Effect.as(note(`${describe(error).message} Using ${key.keyId}, fetched earlier.`), key)
-    })
+export const ofFile = (
+  options: Credential.ConnectionOptions & { readonly offline: boolean },
+  environment: EnvironmentId
+) =>
+  currentOr(
+    (url) => idName(url, environment),
+    options,
+    "this file's environment",
+    Effect.flatMap(Credential.open(options), (session) => fetch(session, environment))
   )
-})
 
-export const recipient = (key: Key): Effect.Effect<SealedEnv.Recipient, CliFailure> =>
+const recipient = (key: Key): Effect.Effect<SealedEnv.Recipient, CliFailure> =>
   Effect.flatMap(SealedEnv.parsePublicKey(key.publicKey), (raw) => SealedEnv.recipient(key.environmentId, raw)).pipe(
     Effect.mapError(
       () => new CliFailure({ message: "The sealing key is damaged.", hint: "Fetch it again: run without --offline." })
     )
   )
+
+const notAKey = () => new CliFailure({ message: "The server's sealing key is not a key." })
+
+/** The list of a file's entries, sealed as its last entry. */
+export const sealManifest = Effect.fnUntraced(
+  function* (key: Key, entries: ReadonlyMap<string, string>) {
+    return yield* SealedEnv.sealManifest(yield* recipient(key), entries)
+  },
+  Effect.catchTag("SealingKeyInvalid", notAKey)
+)
 
 export const sealAll = Effect.fnUntraced(
   function* (
@@ -162,5 +156,5 @@ export const sealAll = Effect.fnUntraced(
     if (withManifest) entries.set(SealedEnv.manifestName, yield* SealedEnv.sealManifest(to, entries))
     return entries
   },
-  Effect.catchTag("SealingKeyInvalid", () => new CliFailure({ message: "The server's sealing key is not a key." }))
+  Effect.catchTag("SealingKeyInvalid", notAKey)
 )

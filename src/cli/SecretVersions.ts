@@ -9,10 +9,9 @@ import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out, plain, table } from "./Output.ts"
-import { findDeleted, findLive, idOf, listAll, noSuchKey, parseKey, type Location, within } from "./Reach.ts"
+import { exitWith, json, list, note, out, plain } from "./Output.ts"
+import { findDeleted, findLive, idOf, listAll, noSuchKey, parseKey, type Location, onEnvironment } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
-import { checkedVersion, expectedVersion, keyArgument, options } from "./SecretOptions.ts"
 import * as Target from "./Target.ts"
 
 export const diff = Help.command(
@@ -38,11 +37,7 @@ export const diff = Help.command(
       call(session, client.diff({ urlParams: { projectId, sourceEnv, targetEnv } }))
     )
     const count = result.added.length + result.removed.length + result.changed.length
-    if (options.exitCode && count > 0) {
-      yield* Effect.sync(() => {
-        process.exitCode = 1
-      })
-    }
+    if (options.exitCode && count > 0) yield* exitWith(1)
     if (options.json) return yield* json(result)
     if (count === 0) return yield* note(`${sourceEnv} and ${targetEnv} have the same keys and values.`)
     const lines = [
@@ -69,29 +64,21 @@ export const history = Help.command(
     says: "Show the versions of a secret, newest first, without values; also of a deleted one.",
     examples: ["ampoule secrets history DATABASE_URL"]
   },
-  { ...options, json: Shared.json, key: keyArgument },
-  (options) =>
-    within(
-      options,
-      Effect.fnUntraced(function* ({ session, ...location }) {
-        const key = yield* parseKey(options.key)
-        const client = yield* secretsClient(session)
-        const secretId = yield* anyId(session, location, key)
-        const { items } = yield* call(session, client.versions({ path: { secretId } }))
-        if (options.json) return yield* json(items)
-        yield* out(
-          table(
-            ["VERSION", "KIND", "CREATED", "BY"],
-            items.map((item) => [
-              `${item.version}${item.deleted ? " (deleted)" : ""}`,
-              item.kind,
-              item.createdAt,
-              item.createdBy.name ?? item.createdBy.type
-            ])
-          )
-        )
-      })
-    )
+  { ...Shared.inEnvironment, json: Shared.json, key: Shared.keyArgument },
+  onEnvironment(
+    Effect.fnUntraced(function* ({ session, ...location }, options) {
+      const key = yield* parseKey(options.key)
+      const client = yield* secretsClient(session)
+      const secretId = yield* anyId(session, location, key)
+      const { items } = yield* call(session, client.versions({ path: { secretId } }))
+      yield* list(options, items, "No versions.", [
+        ["VERSION", (item) => `${item.version}${item.deleted ? " (deleted)" : ""}`],
+        ["KIND", (item) => item.kind],
+        ["CREATED", (item) => item.createdAt],
+        ["BY", (item) => item.createdBy.name ?? item.createdBy.type]
+      ])
+    })
+  )
 )
 
 export const rollback = Help.command(
@@ -101,85 +88,78 @@ export const rollback = Help.command(
     examples: ["ampoule secrets rollback DATABASE_URL 3"]
   },
   {
-    ...options,
+    ...Shared.inEnvironment,
     json: Shared.json,
-    expectedVersion,
-    key: keyArgument,
+    expectedVersion: Shared.expectedVersion,
+    key: Shared.keyArgument,
     version: Args.integer({ name: "VERSION" }).pipe(Args.withDescription("Version whose text is written again"))
   },
-  (options) =>
-    within(
-      options,
-      Effect.fnUntraced(function* ({ session, ...location }) {
-        const key = yield* parseKey(options.key)
-        const expected = yield* checkedVersion(options.expectedVersion)
-        if (options.version < 1) return yield* usage("Versions count from 1.")
-        const client = yield* secretsClient(session)
-        const live = yield* findLive(session, location, key)
-        const secretId = yield* idOf(session, live.id)
-        const payload = { version: options.version, ...(expected === undefined ? {} : { expectedVersion: expected }) }
-        const result = yield* call(session, client.rollback({ path: { secretId }, payload }))
-        if (options.json) return yield* json(result)
-        yield* note(
-          result.version === live.version
-            ? `${key}: unchanged, version ${result.version} says the same already`
-            : `${key}: version ${result.version} now says what version ${options.version} said`
-        )
-      })
-    )
+  onEnvironment(
+    Effect.fnUntraced(function* ({ session, ...location }, options) {
+      const key = yield* parseKey(options.key)
+      const expected = yield* Shared.checkedVersion(options.expectedVersion)
+      if (options.version < 1) return yield* usage("Versions count from 1.")
+      const client = yield* secretsClient(session)
+      const live = yield* findLive(session, location, key)
+      const secretId = yield* idOf(session, live.id)
+      const payload = { version: options.version, ...(expected === undefined ? {} : { expectedVersion: expected }) }
+      const result = yield* call(session, client.rollback({ path: { secretId }, payload }))
+      if (options.json) return yield* json(result)
+      yield* note(
+        result.version === live.version
+          ? `${key}: unchanged, version ${result.version} says the same already`
+          : `${key}: version ${result.version} now says what version ${options.version} said`
+      )
+    })
+  )
 )
 
 export const deleted = Help.command(
   "deleted",
   { says: "List deleted secrets that can still be restored.", examples: ["ampoule secrets deleted"] },
-  { ...options, json: Shared.json },
-  (options) =>
-    within(
-      options,
-      Effect.fnUntraced(function* ({ session, ...location }) {
-        const client = yield* secretsClient(session)
-        const { items } = yield* call(session, client.listDeleted({ urlParams: location }))
-        if (options.json) return yield* json(items)
-        if (items.length === 0) return yield* note("No deleted secrets.")
-        yield* out(
-          table(
-            ["KEY", "VERSION", "DELETED", "GONE FOR GOOD", "ID"],
-            items.map((item) => [item.key, String(item.version), item.deletedAt, item.purgeAt, item.id])
-          )
-        )
-      })
-    )
+  { ...Shared.inEnvironment, json: Shared.json },
+  onEnvironment(
+    Effect.fnUntraced(function* ({ session, ...location }, options) {
+      const client = yield* secretsClient(session)
+      const { items } = yield* call(session, client.listDeleted({ urlParams: location }))
+      yield* list(options, items, "No deleted secrets.", [
+        ["KEY", (item) => item.key],
+        ["VERSION", (item) => String(item.version)],
+        ["DELETED", (item) => item.deletedAt],
+        ["GONE FOR GOOD", (item) => item.purgeAt],
+        ["ID", (item) => item.id]
+      ])
+    })
+  )
 )
 
 export const restore = Help.command(
   "restore",
   { says: "Bring a deleted secret back.", examples: ["ampoule secrets restore OLD_TOKEN"] },
   {
-    ...options,
+    ...Shared.inEnvironment,
     json: Shared.json,
     id: Options.text("id").pipe(
       Options.withDescription("Which of several deleted secrets of this key; else the last deleted"),
       Options.optional
     ),
-    key: keyArgument
+    key: Shared.keyArgument
   },
-  (options) =>
-    within(
-      options,
-      Effect.fnUntraced(function* ({ session, ...location }) {
-        const key = yield* parseKey(options.key)
-        const client = yield* secretsClient(session)
-        const candidates = yield* findDeleted(session, location, key)
-        const wanted = candidates.find((item) => Option.isNone(options.id) || item.id === options.id.value)
-        if (wanted === undefined) {
-          return yield* new CliFailure({
-            message: `There is no deleted secret ${key} to restore.`,
-            hint: "`ampoule secrets deleted` lists those there are."
-          })
-        }
-        const result = yield* call(session, client.restore({ path: { secretId: yield* idOf(session, wanted.id) } }))
-        if (options.json) return yield* json(result)
-        yield* note(`${key}: restored at version ${result.version}`)
-      })
-    )
+  onEnvironment(
+    Effect.fnUntraced(function* ({ session, ...location }, options) {
+      const key = yield* parseKey(options.key)
+      const client = yield* secretsClient(session)
+      const candidates = yield* findDeleted(session, location, key)
+      const wanted = candidates.find((item) => Option.isNone(options.id) || item.id === options.id.value)
+      if (wanted === undefined) {
+        return yield* new CliFailure({
+          message: `There is no deleted secret ${key} to restore.`,
+          hint: "`ampoule secrets deleted` lists those there are."
+        })
+      }
+      const result = yield* call(session, client.restore({ path: { secretId: yield* idOf(session, wanted.id) } }))
+      if (options.json) return yield* json(result)
+      yield* note(`${key}: restored at version ${result.version}`)
+    })
+  )
 )

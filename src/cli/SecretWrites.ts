@@ -11,19 +11,13 @@ import { usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, plain } from "./Output.ts"
-import { findLive, idOf, listAll, type Location, noSuchKey, parseKey, within } from "./Reach.ts"
+import { findLive, idOf, listAll, type Location, noSuchKey, parseKey, onEnvironment, within } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
-import { checkedVersion, expectedVersion, keyArgument, options } from "./SecretOptions.ts"
 import * as Target from "./Target.ts"
 import * as ValueInput from "./ValueInput.ts"
 import * as WriteRisks from "./WriteRisks.ts"
 
 const decodeText = Schema.decodeUnknownOption(SecretText)
-const checkedText = (text: string) =>
-  Option.match(decodeText(text), {
-    onNone: () => Effect.fail(usage("The value is too long: at most 65536 characters.")),
-    onSome: Effect.succeed
-  })
 
 interface SetRequest {
   readonly key: SecretKey
@@ -57,22 +51,21 @@ const createOrUpdate = Effect.fnUntraced(function* (session: Connection, locatio
 })
 
 const setOptions = {
-  ...options,
+  ...Shared.inEnvironment,
   json: Shared.json,
   kind: Options.choice("kind", ["literal", "template"]).pipe(
     Options.withDescription("literal: ${KEY} is text; template: ${KEY} is expanded; else the text decides"),
     Options.optional
   ),
-  expectedVersion,
+  expectedVersion: Shared.expectedVersion,
   valueFile: ValueInput.valueFile,
   keepNewline: Options.boolean("keep-newline").pipe(
     Options.withDescription("Keep a line end at the end of standard input (else one is removed)")
   ),
   allowEmpty: ValueInput.allowEmpty,
   allow: Shared.allow,
-  key: keyArgument,
-  // Named so that a value at this place gets a sentence of its own instead of being quoted as an unknown argument.
-  more: Args.text({ name: Help.notAnArgument }).pipe(Args.repeated)
+  key: Shared.keyArgument,
+  more: ValueInput.more
 } as const
 
 export const set = Help.command(
@@ -92,20 +85,17 @@ export const set = Help.command(
   },
   setOptions,
   Effect.fnUntraced(function* (options) {
-    if (options.more.length > 0 || options.key.includes("=")) {
-      return yield* usage(
-        "The value is not taken from the command line: other users and the shell's history can see it there.",
-        "Type it when asked, pipe it in, or say --value-from-file. A value given this way should be replaced."
-      )
-    }
+    yield* ValueInput.refuseArgument(options)
     const key = yield* parseKey(options.key)
-    const expectedVersion = yield* checkedVersion(options.expectedVersion)
+    const expectedVersion = yield* Shared.checkedVersion(options.expectedVersion)
     const kind = Option.getOrUndefined(options.kind)
     yield* Target.target(options)
     // Before a person types something that then cannot be sent.
     if (Option.isNone(yield* Credential.choose(options))) return yield* Credential.noCredential
     const text = yield* ValueInput.read(key, options)
-    const value = yield* checkedText(text)
+    const value = yield* Effect.mapError(decodeText(text), () =>
+      usage("The value is too long: at most 65536 characters.")
+    )
     yield* WriteRisks.confirm([{ key, value: text }], options.allow)
     const request = { key, value, kind, expectedVersion }
     const write = kind === undefined && expectedVersion === undefined ? upsert : createOrUpdate
@@ -122,7 +112,7 @@ export const unset = Help.command(
     examples: ["ampoule secrets unset OLD_TOKEN", "ampoule secrets unset DB_PASSWORD --disposition flatten"]
   },
   {
-    ...options,
+    ...Shared.inEnvironment,
     json: Shared.json,
     disposition: Options.choice("disposition", ["flatten", "cascade"]).pipe(
       Options.withDescription("Secrets that refer to it: flatten keeps their text, cascade deletes them too"),
@@ -130,40 +120,36 @@ export const unset = Help.command(
     ),
     keys: Args.text({ name: "KEY" }).pipe(Args.withDescription("Keys to delete"), Args.atLeast(1))
   },
-  (options) =>
-    within(
-      options,
-      Effect.fnUntraced(function* ({ session, ...location }) {
-        const keys = yield* Effect.forEach([...new Set(options.keys)], (key) => parseKey(key))
-        const client = yield* secretsClient(session)
-        const live = yield* listAll(session, location)
-        const found = yield* Effect.forEach(
-          keys,
-          Effect.fnUntraced(function* (key) {
-            const item = live.find((candidate) => candidate.key === key)
-            return item === undefined ? yield* noSuchKey(key) : yield* idOf(session, item.id)
-          })
+  onEnvironment(
+    Effect.fnUntraced(function* ({ session, ...location }, options) {
+      const keys = yield* Effect.forEach([...new Set(options.keys)], (key) => parseKey(key))
+      const client = yield* secretsClient(session)
+      const live = yield* listAll(session, location)
+      const found = yield* Effect.forEach(
+        keys,
+        Effect.fnUntraced(function* (key) {
+          const item = live.find((candidate) => candidate.key === key)
+          return item === undefined ? yield* noSuchKey(key) : yield* idOf(session, item.id)
+        })
+      )
+      const disposition = Option.getOrUndefined(options.disposition)
+      const [only] = found
+      if (only !== undefined && found.length === 1) {
+        const result = yield* call(
+          session,
+          client.remove({ path: { secretId: only }, urlParams: disposition === undefined ? {} : { disposition } })
         )
-        const disposition = Option.getOrUndefined(options.disposition)
-        const [only] = found
-        if (only !== undefined && found.length === 1) {
-          const result = yield* call(
-            session,
-            client.remove({ path: { secretId: only }, urlParams: disposition === undefined ? {} : { disposition } })
-          )
-          if (options.json) return yield* json(result)
-          yield* note(
-            `${result.key}: deleted. \`ampoule secrets restore ${result.key}\` brings it back within 30 days.`
-          )
-          if (result.flattened.length > 0) yield* note(`flattened: ${result.flattened.map(plain).join(", ")}`)
-          if (result.cascaded.length > 0) yield* note(`deleted too: ${result.cascaded.map(plain).join(", ")}`)
-          return
-        }
-        if (disposition !== undefined) return yield* usage("--disposition works with one key at a time.")
-        if (found.length > 100) return yield* usage("At most 100 keys at a time.")
-        const result = yield* call(session, client.deleteBulk({ payload: { ids: found, ...location }, headers: {} }))
         if (options.json) return yield* json(result)
-        yield* note(`${result.deleted} deleted. \`ampoule secrets restore KEY\` brings each back within 30 days.`)
-      })
-    )
+        yield* note(`${result.key}: deleted. \`ampoule secrets restore ${result.key}\` brings it back within 30 days.`)
+        if (result.flattened.length > 0) yield* note(`flattened: ${result.flattened.map(plain).join(", ")}`)
+        if (result.cascaded.length > 0) yield* note(`deleted too: ${result.cascaded.map(plain).join(", ")}`)
+        return
+      }
+      if (disposition !== undefined) return yield* usage("--disposition works with one key at a time.")
+      if (found.length > 100) return yield* usage("At most 100 keys at a time.")
+      const result = yield* call(session, client.deleteBulk({ payload: { ids: found, ...location }, headers: {} }))
+      if (options.json) return yield* json(result)
+      yield* note(`${result.deleted} deleted. \`ampoule secrets restore KEY\` brings each back within 30 days.`)
+    })
+  )
 )

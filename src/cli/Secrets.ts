@@ -6,10 +6,9 @@ import { call } from "./Client.ts"
 import { exportCommand, importCommand } from "./Files.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out, table, value } from "./Output.ts"
-import { listAll, parseKey, within } from "./Reach.ts"
+import { json, list as printList, value } from "./Output.ts"
+import { listAll, parseKey, onEnvironment } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
-import { keyArgument, options } from "./SecretOptions.ts"
 import { deleted, diff, history, restore, rollback } from "./SecretVersions.ts"
 import { set, unset } from "./SecretWrites.ts"
 
@@ -19,28 +18,19 @@ const list = Help.command(
     says: "List keys and metadata; never a value.",
     examples: ["ampoule secrets list --project shop --env development", "ampoule secrets list --json"]
   },
-  { ...options, json: Shared.json },
-  (options) =>
-    within(
-      options,
-      Effect.fnUntraced(function* ({ session, ...place }) {
-        const items = yield* listAll(session, place)
-        if (options.json) return yield* json(items)
-        if (items.length === 0) return yield* note("No secrets.")
-        yield* out(
-          table(
-            ["KEY", "KIND", "VERSION", "UPDATED", "BY"],
-            items.map((item) => [
-              item.key,
-              item.references.length === 0 ? item.kind : `${item.kind} (${item.references.join(", ")})`,
-              String(item.version),
-              item.updatedAt,
-              item.updatedBy.name ?? item.updatedBy.type
-            ])
-          )
-        )
-      })
-    )
+  { ...Shared.inEnvironment, json: Shared.json },
+  onEnvironment(
+    Effect.fnUntraced(function* ({ session, ...place }, options) {
+      const items = yield* listAll(session, place)
+      yield* printList(options, items, "No secrets.", [
+        ["KEY", (item) => item.key],
+        ["KIND", (item) => (item.references.length === 0 ? item.kind : `${item.kind} (${item.references.join(", ")})`)],
+        ["VERSION", (item) => String(item.version)],
+        ["UPDATED", (item) => item.updatedAt],
+        ["BY", (item) => item.updatedBy.name ?? item.updatedBy.type]
+      ])
+    })
+  )
 )
 
 const get = Help.command(
@@ -54,30 +44,28 @@ const get = Help.command(
     examples: ["ampoule secrets get DATABASE_URL", 'psql "$(ampoule secrets get DATABASE_URL)"']
   },
   {
-    ...options,
+    ...Shared.inEnvironment,
     json: Shared.json,
     source: Options.boolean("source").pipe(Options.withDescription("The text as written, references not expanded")),
     raw: Options.boolean("raw").pipe(
       Options.withDescription("On a terminal too, print control characters as they are")
     ),
-    key: keyArgument
+    key: Shared.keyArgument
   },
-  (options) =>
-    within(
-      options,
-      Effect.fnUntraced(function* ({ environment, projectId, session }) {
-        const key = yield* parseKey(options.key)
-        const client = yield* secretsClient(session)
-        const secret = yield* call(
-          session,
-          client.readValue({
-            urlParams: { projectId, environment, key, ...(options.source ? { representation: "source" as const } : {}) }
-          })
-        )
-        if (options.json) return yield* json(secret)
-        yield* value(secret.value, options)
-      })
-    )
+  onEnvironment(
+    Effect.fnUntraced(function* ({ environment, projectId, session }, options) {
+      const key = yield* parseKey(options.key)
+      const client = yield* secretsClient(session)
+      const secret = yield* call(
+        session,
+        client.readValue({
+          urlParams: { projectId, environment, key, ...(options.source ? { representation: "source" as const } : {}) }
+        })
+      )
+      if (options.json) return yield* json(secret)
+      yield* value(secret.value, options)
+    })
+  )
 )
 
 const below = [list, get, set, unset, importCommand, exportCommand, diff, history, rollback, deleted, restore] as const

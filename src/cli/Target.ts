@@ -1,6 +1,5 @@
 /** Which project and environment: the options, then the project file (`ProjectFile.ts`). */
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
-import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -11,7 +10,7 @@ import type { Project } from "#schema/ProjectsApi.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
 import { type Connection, readBody } from "./Client.ts"
 import { type CliError, CliFailure, usage } from "./Failure.ts"
-import { folders, makeFolder, readJson, writeWhole } from "./Folders.ts"
+import { jsonFile } from "./Folders.ts"
 import { plain } from "./Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
 
@@ -28,13 +27,9 @@ export interface Target {
 
 const decodeSlug = Schema.decodeUnknownOption(EnvironmentSlug)
 export const slug = (text: string): Effect.Effect<EnvironmentSlug, CliFailure> =>
-  Option.match(decodeSlug(text), {
-    onNone: () =>
-      Effect.fail(
-        usage(`"${plain(text)}" is not an environment.`, "Environments are slugs like development or pr-12.")
-      ),
-    onSome: Effect.succeed
-  })
+  Effect.mapError(decodeSlug(text), () =>
+    usage(`"${plain(text)}" is not an environment.`, "Environments are slugs like development or pr-12.")
+  )
 
 const whichProject = usage("Which project?", `Say --project ID-OR-SLUG, or put "project" into ${ProjectFile.fileName}.`)
 const whichEnvironment = usage(
@@ -68,11 +63,7 @@ export const target = Effect.fnUntraced(function* (options: TargetOptions) {
 // --- slug to id: remembered, so that `run` is one request ---
 
 const Known = Schema.Record({ key: Schema.String, value: Schema.Record({ key: Schema.String, value: Schema.String }) })
-const what = "the list of project ids"
-const knownFile = Effect.gen(function* () {
-  const path = yield* Path.Path
-  return path.join((yield* folders).cache, "projects.json")
-})
+const knownFile = jsonFile("cache", "projects.json", Known, "the list of project ids")
 /** One-way: the file tells neither the credential nor whose it is. */
 const ownerOf = ({ credential, url }: Connection): string =>
   createHash("sha256")
@@ -85,7 +76,7 @@ const decodeId = Schema.decodeUnknownOption(ProjectId)
 /** Ids by slug, by owner. */
 type KnownIds = ReadonlyMap<string, ReadonlyMap<string, string>>
 
-const readKnown = Effect.flatMap(knownFile, (file) => readJson(file, Known, what)).pipe(
+const readKnown = knownFile.read.pipe(
   Effect.map((known): KnownIds => {
     const owners = Object.entries(Option.getOrElse(known, () => ({})) satisfies typeof Known.Type)
     return new Map(owners.map(([owner, ids]) => [owner, new Map(Object.entries(ids))]))
@@ -101,15 +92,10 @@ const writeKnown = Effect.fnUntraced(function* (connection: Connection, ids: Rea
     ...[...known].filter(([owner]) => owner !== ownerOf(connection)).slice(-19),
     [ownerOf(connection), ids] as const
   ]
-  yield* makeFolder((yield* folders).cache, what)
-  yield* writeWhole(
-    yield* knownFile,
-    JSON.stringify(Object.fromEntries(owners.map(([owner, ids]) => [owner, Object.fromEntries(ids)]))),
-    what
-  )
+  yield* knownFile.write(Object.fromEntries(owners.map(([owner, ids]) => [owner, Object.fromEntries(ids)])))
 }, Effect.ignore)
 
-// Written again like the body in `Inject.ts`: the whole contract is more than `run` is without it.
+// Written again like the body in `EnvironmentSource.ts`: the whole contract is more than `run` is without it.
 const ProjectListBody: Schema.Schema<
   { readonly items: ReadonlyArray<Pick<Project, "id" | "slug" | "teamId">> },
   string

@@ -22,8 +22,7 @@ export const unseal = Help.command(
     examples: ["ampoule unseal", "ampoule unseal --format json config/.env.sealed"]
   },
   {
-    ...Shared.connection,
-    ...Shared.target,
+    ...Shared.inEnvironment,
     format: Options.choice("format", formats).pipe(
       Options.withDefault("dotenv" as const),
       Options.withDescription("Format of the output")
@@ -60,8 +59,7 @@ export const reseal = Help.command(
     examples: ["ampoule reseal", "ampoule reseal config/.env.sealed"]
   },
   {
-    ...Shared.connection,
-    ...Shared.target,
+    ...Shared.inEnvironment,
     force: Options.boolean("force").pipe(Options.withDescription("Also when the file has the active key already")),
     file: fileArgument
   },

@@ -1,11 +1,12 @@
 /** One value from a person, a pipe or a file. Never from the command line, which other users can see. */
+import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Ask from "./Ask.ts"
-import { CliFailure } from "./Failure.ts"
-import { readNamed } from "./Folders.ts"
+import { CliFailure, usage } from "./Failure.ts"
+import * as Help from "./Help.ts"
 import { stdinIsTerminal } from "./Output.ts"
 
 export const valueFile = Options.text("value-from-file").pipe(
@@ -17,6 +18,19 @@ export const allowEmpty = Options.boolean("allow-empty").pipe(
   Options.withDescription("Write an empty value (else no input is an error, and nothing is written)")
 )
 
+/** Named so that a value at this place gets a sentence of its own instead of being quoted as an unknown argument. */
+export const more = Args.text({ name: Help.notAnArgument }).pipe(Args.repeated)
+
+export const refuseArgument = ({ key, more }: { readonly key: string; readonly more: ReadonlyArray<string> }) =>
+  more.length === 0 && !key.includes("=")
+    ? Effect.void
+    : Effect.fail(
+        usage(
+          "The value is not taken from the command line: other users and the shell's history can see it there.",
+          "Type it when asked, pipe it in, or say --value-from-file. A value given this way should be replaced."
+        )
+      )
+
 interface ValueOptions {
   readonly valueFile: Option.Option<string>
   readonly keepNewline: boolean
@@ -24,7 +38,7 @@ interface ValueOptions {
 }
 
 const readText = Effect.fnUntraced(function* (key: string, { keepNewline, valueFile }: ValueOptions) {
-  if (Option.isSome(valueFile)) return yield* Ask.text(yield* readNamed(valueFile.value), "The file")
+  if (Option.isSome(valueFile)) return yield* Ask.fileText(valueFile.value, "The file")
   if (stdinIsTerminal()) return Redacted.value(yield* Ask.hidden(`Value of ${key} (not shown): `))
   const piped = yield* Ask.standardInput
   return keepNewline ? piped : Ask.withoutFinalNewline(piped)

@@ -2,7 +2,6 @@
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import * as FileSystem from "@effect/platform/FileSystem"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -39,12 +38,11 @@ const status = Help.command(
   Effect.fnUntraced(function* (options) {
     const keys = yield* (yield* vaultPrograms).status
     if (options.json) return yield* json({ rootKeys: keys })
-    yield* out(
-      table(
-        ["ROOT KEY", "USE", "ROWS"],
-        keys.map(({ current, held, id, rows }) => [id, current ? "wraps" : held ? "unwraps" : "NOT HELD", String(rows)])
-      )
-    )
+    yield* table(keys, [
+      ["ROOT KEY", ({ id }) => id],
+      ["USE", ({ current, held }) => (current ? "wraps" : held ? "unwraps" : "NOT HELD")],
+      ["ROWS", ({ rows }) => String(rows)]
+    ])
   })
 )
 
@@ -108,14 +106,6 @@ const releaseKey = Help.command(
   })
 )
 
-/** A release is some 200 bytes. */
-const readRelease = (file: string) =>
-  file === Ask.standardInputName
-    ? Ask.standardInput
-    : Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(file)).pipe(
-        Effect.mapError(() => new CliFailure({ message: `Cannot read ${file}.` }))
-      )
-
 const destroyKey = Help.command(
   "destroy-key",
   {
@@ -135,7 +125,7 @@ const destroyKey = Help.command(
   },
   Effect.fnUntraced(function* ({ id, release }) {
     yield* checked(id)
-    const read = Option.isSome(release) ? Option.some(yield* readRelease(release.value)) : Option.none<string>()
+    const read = Option.isSome(release) ? Option.some(yield* Ask.input(release.value)) : Option.none<string>()
     yield* (yield* vaultPrograms).destroyKey(id, read)
     yield* note(`${id} is deleted. Backups made under it can no longer be opened.`)
   })
