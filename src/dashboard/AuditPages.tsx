@@ -5,14 +5,13 @@ import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
 import type { AuditEntry } from "#schema/Audit.ts"
 import { type AuditPage, AuditQuery } from "#schema/AuditApi.ts"
-import { AuditTrail } from "#src/access/AuditTrail.ts"
-import { Projects } from "#src/projects/Projects.ts"
 import * as AuditExport from "./AuditExport.ts"
 import { AuditTrailPage, filtersOf } from "./AuditViews.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { pageWith, query } from "./Pages.ts"
 import { type AtTeam, team } from "./Routes.ts"
+import * as UseCases from "./UseCases.ts"
 
 const nothing: AuditPage = { items: [], nextCursor: null }
 
@@ -20,8 +19,9 @@ const nothing: AuditPage = { items: [], nextCursor: null }
 const entries = Effect.fnUntraced(function* ({ teamId }: AtTeam, query: Form.Form) {
   const cursor = query.filled("cursor")
   const filters = { ...filtersOf(query), ...(cursor === undefined ? {} : { cursor }) }
-  const trail = yield* AuditTrail
-  return yield* Effect.flatMap(Form.decode(AuditQuery)(filters), (input) => trail.list(teamId, input)).pipe(
+  return yield* Effect.flatMap(Form.decode(AuditQuery)(filters), (input) =>
+    UseCases.auditTrail.list(teamId, input)
+  ).pipe(
     Effect.map((page) => ({ page, problem: undefined })),
     Effect.catchTag("VALIDATION_FAILED", (problem) => Effect.succeed({ page: nothing, problem }))
   )
@@ -31,7 +31,7 @@ const view = team((at) =>
   Effect.gen(function* () {
     const filter = yield* query
     const { page, problem } = yield* entries(at, filter)
-    const all = yield* Effect.flatMap(Projects, (projects) => projects.list())
+    const all = yield* UseCases.projects.list()
     const projects = all.filter((project) => project.teamId === at.teamId)
     return pageWith(
       <AuditTrailPage visit={at.visit} query={filter} page={page} projects={projects} problem={problem} />,
@@ -48,7 +48,7 @@ const file = (
   team(({ teamId, visit }) =>
     Effect.gen(function* () {
       const input = yield* Form.decode(AuditQuery)(filtersOf(yield* query))
-      const entries = yield* Effect.flatMap(AuditTrail, (trail) => trail.exportEntries(teamId, input))
+      const entries = yield* UseCases.auditTrail.exportEntries(teamId, input)
       const day = new Date(visit.now).toISOString().slice(0, 10)
       return HttpServerResponse.stream(encode(entries), {
         contentType,

@@ -7,10 +7,8 @@ import { ChangePassword, ResetPassword, Setup as SetupRequest, SignIn } from "#s
 import { AcceptInvitation } from "#schema/TeamsApi.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
-import { Sessions } from "#src/credentials/Sessions.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import * as SessionCookie from "#src/http/SessionCookie.ts"
-import { Invitations } from "#src/projects/Invitations.ts"
 import { AccountPage, InvitePage, ResetPage, SetupPage, SignInPage } from "./AuthViews.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
@@ -18,6 +16,7 @@ import { query } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { action, anyone, button, page, person, plain, screen, show, to, within } from "./Routes.ts"
 import type { Visitor } from "./Visit.ts"
+import * as UseCases from "./UseCases.ts"
 
 const cookie = Effect.zipWith(AppConfig, Authenticate, SessionCookie.make)
 
@@ -69,7 +68,7 @@ const completeSetup = action(sameSite, {
     }),
   run: (input) =>
     Effect.gen(function* () {
-      const { session } = yield* Effect.flatMap(Setup, (setup) => setup.complete(input))
+      const { session } = yield* UseCases.setup.complete(input)
       yield* (yield* cookie).set(session)
     }),
   done: () => Html.seeOther(Paths.start),
@@ -102,8 +101,7 @@ const signIn = action(sameSite, {
   run: ({ input }) =>
     Effect.gen(function* () {
       const { presented, set } = yield* cookie
-      const sessions = yield* Sessions
-      yield* set((yield* sessions.signIn(input, yield* presented)).session)
+      yield* set((yield* UseCases.sessions.signIn(input, yield* presented)).session)
     }),
   done: (_, __, { next }) => continueAt(next),
   again: signInForm
@@ -111,7 +109,7 @@ const signIn = action(sameSite, {
 const signOut = button(person, {
   run: ({ visit }) =>
     Effect.gen(function* () {
-      yield* Effect.flatMap(Sessions, (sessions) => sessions.end(visit.caller))
+      yield* UseCases.sessions.end(visit.caller)
       yield* (yield* cookie).clear
     }),
   done: () => to(Paths.signIn, "signed-out")
@@ -123,7 +121,7 @@ const inviteForm = (code: string) =>
   screen(
     ({ who }: AtVisitor) =>
       Effect.gen(function* () {
-        const invitation = yield* Effect.flatMap(Invitations, (invitations) => invitations.preview(Redacted.make(code)))
+        const invitation = yield* UseCases.invitations.preview(Redacted.make(code))
         const signedIn = yield* (yield* cookie).signedIn
         return { who, code, invitation, signedInAs: signedIn?.user?.email ?? null }
       }),
@@ -141,7 +139,7 @@ const acceptInvitation = action(sameSite, {
     }),
   run: ({ input, signedIn }) =>
     Effect.gen(function* () {
-      const { session } = yield* Effect.flatMap(Invitations, (invitations) => invitations.accept(input, signedIn))
+      const { session } = yield* UseCases.invitations.accept(input, signedIn)
       if (Option.isSome(session)) yield* (yield* cookie).set(session.value)
     }),
   done: () => to(Paths.home, "joined"),
@@ -156,7 +154,7 @@ const resetForm = screen(
 )
 const reset = action(sameSite, {
   decode: (form) => Form.decode(ResetPassword)({ code: form.text("code"), newPassword: form.text("newPassword") }),
-  run: (input) => Effect.flatMap(Sessions, (sessions) => sessions.resetPassword(input)),
+  run: (input) => UseCases.sessions.resetPassword(input),
   done: () => to(Paths.signIn, "password-set"),
   again: resetForm
 })
@@ -170,7 +168,7 @@ const changePassword = action(person, {
     }),
   run: (input, { visit }) =>
     Effect.gen(function* () {
-      const session = yield* Effect.flatMap(Sessions, (sessions) => sessions.changePassword(visit.caller, input))
+      const session = yield* UseCases.sessions.changePassword(visit.caller, input)
       yield* (yield* cookie).set(session)
     }),
   done: () => to(Paths.account, "password-changed"),

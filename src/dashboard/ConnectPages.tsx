@@ -13,10 +13,8 @@ import { EnvironmentId, ProjectId, TeamId, uuidPattern } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { Scope } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
-import { Consent, type ConsentRequest } from "#src/oauth/Consent.ts"
-import { type OAuthGrant, OAuthGrants } from "#src/oauth/OAuthGrants.ts"
-import { Environments } from "#src/projects/Environments.ts"
-import { Projects } from "#src/projects/Projects.ts"
+import type { ConsentRequest } from "#src/oauth/Consent.ts"
+import type { OAuthGrant } from "#src/oauth/OAuthGrants.ts"
 import { Ago, Badge, Callout, CheckBox, Command, Confirm, Empty, ProblemNote, Until } from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
@@ -36,6 +34,7 @@ import {
   within
 } from "./Routes.ts"
 import type { Visit } from "./Visit.ts"
+import * as UseCases from "./UseCases.ts"
 
 /** Projects that the page offers for a restriction. */
 const maxOffered = 100
@@ -330,9 +329,7 @@ const cookies = Effect.map(HttpServerRequest.HttpServerRequest, ({ headers }) =>
 
 const request = withIds(person, Schema.Struct({ uid: Uid }))
 
-const waiting = within(request, ({ uid }) =>
-  Effect.flatMap(Consent, (consent) => Effect.flatMap(cookies, (cookie) => consent.show(uid, cookie)))
-)
+const waiting = within(request, ({ uid }) => Effect.flatMap(cookies, (cookie) => UseCases.consent.show(uid, cookie)))
 /**
  * The browser follows the redirect of the form's response to the client, and the policy of the form's page covers that.
  */
@@ -342,8 +339,8 @@ const consent: Guard<AtConsent> = (handler) =>
 const ask = screen(
   (at: AtConsent) =>
     Effect.gen(function* () {
-      const projects = yield* Effect.flatMap(Projects, (projects) => projects.list())
-      const environments = yield* Effect.flatMap(Environments, (environments) => environments.byProject("all"))
+      const projects = yield* UseCases.projects.list()
+      const environments = yield* UseCases.environments.byProject("all")
       const restrictable: Restrictable = { projects: projects.slice(0, maxOffered), environments }
       return { ...at, restrictable }
     }),
@@ -371,30 +368,25 @@ const approve = action(consent, {
       environmentIds: form.has("environmentIds") ? form.all("environmentIds") : null
     }),
   run: (decision, { uid }) =>
-    Effect.flatMap(Consent, (consent) =>
-      Effect.flatMap(cookies, (cookie) => consent.approve(uid, cookie, decision))
-    ).pipe(Effect.mapError(asChoice)),
+    Effect.flatMap(cookies, (cookie) => UseCases.consent.approve(uid, cookie, decision)).pipe(
+      Effect.mapError(asChoice)
+    ),
   done: (next) => Html.seeOther(next),
   again: ask
 })
 
 const deny = button(request, {
-  run: ({ uid }) =>
-    Effect.flatMap(Consent, (consent) => Effect.flatMap(cookies, (cookie) => consent.deny(uid, cookie))),
+  run: ({ uid }) => Effect.flatMap(cookies, (cookie) => UseCases.consent.deny(uid, cookie)),
   done: (next) => Html.seeOther(next)
 })
 
 const list = screen(
-  ({ visit }: AtPerson) =>
-    Effect.map(
-      Effect.flatMap(OAuthGrants, (grants) => grants.list()),
-      (items) => ({ items, visit })
-    ),
+  ({ visit }: AtPerson) => Effect.map(UseCases.oauthGrants.list(), (items) => ({ items, visit })),
   ConnectionsPage
 )
 
 const revoke = button(withIds(person, Schema.Struct({ grantId: OAuthGrantId })), {
-  run: ({ grantId }) => Effect.flatMap(OAuthGrants, (grants) => grants.revoke(grantId)),
+  run: ({ grantId }) => UseCases.oauthGrants.revoke(grantId),
   done: () => to(Paths.connections, "connection-revoked")
 })
 

@@ -8,10 +8,6 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { ApproveDevice } from "#schema/DeviceApi.ts"
 import { GrantId } from "#schema/Ids.ts"
 import { UserCode } from "#schema/Values.ts"
-import { CliGrants } from "#src/credentials/CliGrants.ts"
-import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
-import { Environments } from "#src/projects/Environments.ts"
-import { Projects } from "#src/projects/Projects.ts"
 import { GrantsPage, type Names, namesOf } from "./CliLoginViews.tsx"
 import { DecidedPage, DecidePage, EnterCode, outcomeOf, type Restrictable } from "./DeviceViews.tsx"
 import * as Form from "./Form.ts"
@@ -20,18 +16,18 @@ import { attempt, pageWith, query, wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { type AtPerson, button, page, person, screen, to, withIds } from "./Routes.ts"
 import type { Visit } from "./Visit.ts"
+import * as UseCases from "./UseCases.ts"
 
 const restrictable = Effect.gen(function* () {
-  const projects = yield* Effect.flatMap(Projects, (projects) => projects.list())
-  const environments = yield* Effect.flatMap(Environments, (environments) => environments.byProject("all"))
+  const projects = yield* UseCases.projects.list()
+  const environments = yield* UseCases.environments.byProject("all")
   const found: Restrictable = { projects, environments }
   return found
 })
 
 /** The person who approved the request sees its progress; anybody else sees only that it is decided. */
 const decidedPage = Effect.fnUntraced(function* (visit: Visit, code: string, state: string) {
-  const device = yield* DeviceGrants
-  const own = yield* attempt(device.progress(code))
+  const own = yield* attempt(UseCases.deviceGrants.progress(code))
   return Either.isRight(own) ? (
     <DecidedPage visit={visit} state={outcomeOf(own.right)} code={code} />
   ) : (
@@ -41,8 +37,7 @@ const decidedPage = Effect.fnUntraced(function* (visit: Visit, code: string, sta
 
 /** The request that a code names, or the form for another code. */
 const requestPage = Effect.fnUntraced(function* (visit: Visit, typed: string, form?: Form.Form, problem?: AnyApiError) {
-  const device = yield* DeviceGrants
-  const shown = yield* attempt(Effect.flatMap(Form.decode(UserCode)(typed), (code) => device.show(code)))
+  const shown = yield* attempt(Effect.flatMap(Form.decode(UserCode)(typed), (code) => UseCases.deviceGrants.show(code)))
   if (Either.isLeft(shown)) {
     return pageWith(<EnterCode visit={visit} code={typed} problem={shown.left} />, shown.left)
   }
@@ -75,13 +70,12 @@ const decisionOf = (form: Form.Form) =>
 
 const approve = person(({ visit }) =>
   Effect.gen(function* () {
-    const device = yield* DeviceGrants
     const form = yield* Form.read
     const typed = form.text("code")
     const approved = yield* attempt(
       Effect.gen(function* () {
         const decision = yield* decisionOf(form)
-        return yield* device.approve(yield* Form.decode(UserCode)(typed), decision)
+        return yield* UseCases.deviceGrants.approve(yield* Form.decode(UserCode)(typed), decision)
       })
     )
     return Either.isRight(approved)
@@ -92,10 +86,11 @@ const approve = person(({ visit }) =>
 
 const deny = person(({ visit }) =>
   Effect.gen(function* () {
-    const device = yield* DeviceGrants
     const form = yield* Form.read
     const typed = form.text("code")
-    const denied = yield* attempt(Effect.flatMap(Form.decode(UserCode)(typed), (code) => device.deny(code)))
+    const denied = yield* attempt(
+      Effect.flatMap(Form.decode(UserCode)(typed), (code) => UseCases.deviceGrants.deny(code))
+    )
     return Either.isRight(denied)
       ? Html.page(<DecidedPage visit={visit} state={denied.right.status} />)
       : yield* requestPage(visit, typed, form, denied.left)
@@ -104,9 +99,8 @@ const deny = person(({ visit }) =>
 
 const progress = person(({ visit }) =>
   Effect.gen(function* () {
-    const device = yield* DeviceGrants
     const code = yield* Form.decode(UserCode)((yield* Form.read).text("code"))
-    const state = outcomeOf(yield* device.progress(code))
+    const state = outcomeOf(yield* UseCases.deviceGrants.progress(code))
     return (yield* wantsJson)
       ? HttpServerResponse.unsafeJson({ value: state }, { headers: Html.headers })
       : Html.page(<DecidedPage visit={visit} state={state} code={code} />)
@@ -117,7 +111,7 @@ const noNames: Names = new Map()
 const grants = screen(
   ({ visit }: AtPerson) =>
     Effect.gen(function* () {
-      const items = yield* Effect.flatMap(CliGrants, (grants) => grants.list())
+      const items = yield* UseCases.cliGrants.list()
       const restricted = items.some(({ restrictions: { environmentIds, projectIds } }) => environmentIds ?? projectIds)
       return { visit, items, names: restricted ? namesOf(yield* restrictable) : noNames }
     }),
@@ -125,7 +119,7 @@ const grants = screen(
 )
 
 const revoke = button(withIds(person, Schema.Struct({ grantId: GrantId })), {
-  run: ({ grantId }) => Effect.flatMap(CliGrants, (grants) => grants.revokeOwn(grantId)),
+  run: ({ grantId }) => UseCases.cliGrants.revokeOwn(grantId),
   done: () => to(Paths.grants, "grant-revoked")
 })
 

@@ -5,8 +5,6 @@ import { EnvironmentNotFound } from "#schema/Errors.ts"
 import { ProjectId } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
-import { Environments } from "#src/projects/Environments.ts"
-import { Projects } from "#src/projects/Projects.ts"
 import { Protected } from "./Components.tsx"
 import { Layout } from "./Layout.tsx"
 import { inTeam, param } from "./Pages.ts"
@@ -14,6 +12,7 @@ import * as Paths from "./Paths.ts"
 import { EnvironmentPill } from "./ProjectViews.tsx"
 import { type Guard, person, within } from "./Routes.ts"
 import { may, type Visit } from "./Visit.ts"
+import * as UseCases from "./UseCases.ts"
 
 export interface Location {
   readonly visit: Visit
@@ -34,8 +33,8 @@ export interface AtEnvironment {
 const locate = Effect.fnUntraced(function* (visit: Visit) {
   const projectId = yield* param("projectId", ProjectId)
   const slug = yield* param("slug", EnvironmentSlug)
-  const project = yield* Effect.flatMap(Projects, (projects) => projects.get(projectId))
-  const { items } = yield* Effect.flatMap(Environments, (environments) => environments.list(projectId))
+  const project = yield* UseCases.projects.get(projectId)
+  const { items } = yield* UseCases.environments.list(projectId)
   const environment = items.find((one) => one.slug === slug)
   if (environment === undefined) return yield* new EnvironmentNotFound()
   const here = inTeam(visit, project.teamId)

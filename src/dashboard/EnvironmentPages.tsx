@@ -12,8 +12,6 @@ import { isDangerous } from "#src/formats/DangerousNames.ts"
 import type { ParsedEntry } from "#src/formats/Entry.ts"
 import * as EnvFile from "#src/formats/EnvFile.ts"
 import * as Preview from "#src/formats/Preview.ts"
-import { SecretReads } from "#src/secrets/SecretReads.ts"
-import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { type AtEnvironment, environment, type Location } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
@@ -23,14 +21,14 @@ import { action, page, screen, to } from "./Routes.ts"
 import { AddSecret, anyway, PasteSecrets } from "./SecretForms.tsx"
 import { pageSize, type SecretList, SecretsPage } from "./SecretListViews.tsx"
 import type { RevealedValue } from "./SecretValue.tsx"
+import * as UseCases from "./UseCases.ts"
 
 const apiPage = 500
 
 const allSecrets = Effect.fnUntraced(function* (location: Location) {
-  const secrets = yield* SecretReads
   const items: Array<SecretListItem> = []
   for (let page = 1; ; page++) {
-    const answer = yield* secrets.list({ ...location.query, page, pageSize: apiPage })
+    const answer = yield* UseCases.secretReads.list({ ...location.query, page, pageSize: apiPage })
     items.push(...answer.items)
     if (!answer.hasMore) return items
   }
@@ -45,8 +43,7 @@ const listOf = Effect.fnUntraced(function* (location: Location) {
     const list: SecretList = { items: all.filter(({ key }) => key.includes(words)), page, total: all.length, words }
     return list
   }
-  const secrets = yield* SecretReads
-  const { items, total } = yield* secrets.list({ ...location.query, page, pageSize })
+  const { items, total } = yield* UseCases.secretReads.list({ ...location.query, page, pageSize })
   const list: SecretList = { items, page, total, words }
   return list
 })
@@ -74,13 +71,12 @@ const view = page(
 
 /** The value that a form asks for, read through the use case that records it. */
 export const reveal = Effect.fnUntraced(function* (location: Location, form: Form.Form) {
-  const secrets = yield* SecretReads
   const input = yield* Form.decode(ValueQuery)({
     ...location.query,
     key: form.text("key"),
     representation: form.filled("representation") ?? "materialized"
   })
-  const secret = (yield* secrets.value(input)).value()
+  const secret = (yield* UseCases.secretReads.value(input)).value()
   const revealed: RevealedValue = {
     key: input.key,
     text: secret.value,
@@ -118,7 +114,7 @@ const decodeAdd = Effect.fnUntraced(function* (form: Form.Form, { location }: At
 
 const add = action(environment, {
   decode: decodeAdd,
-  run: (input) => Effect.flatMap(SecretWrites, (secrets) => secrets.create(input)),
+  run: (input) => UseCases.secretWrites.create(input),
   done: (_, { location }) => to(Paths.environment(location.path), "secret-created"),
   again: screen(
     ({ location }: AtEnvironment) => Effect.map(listOf(location), (list) => ({ list })),
@@ -133,9 +129,8 @@ const withPaste = (location: Location, panel: VNode, problem: AnyApiError | unde
 
 const writeAll = (location: Location, entries: ReadonlyArray<ParsedEntry>) =>
   Effect.gen(function* () {
-    const secrets = yield* SecretWrites
     const input = { ...location.query, secrets: entries.map(({ key, value }) => ({ key, value })) }
-    return yield* secrets.createBulk(yield* Form.decode(CreateSecretsBulk)(input))
+    return yield* UseCases.secretWrites.createBulk(yield* Form.decode(CreateSecretsBulk)(input))
   })
 
 const paste = environment(({ location }) =>

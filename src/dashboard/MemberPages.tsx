@@ -5,8 +5,6 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { UserId, uuidPattern } from "#schema/Ids.ts"
 import { Invite, UpdateMember } from "#schema/TeamsApi.ts"
-import { Invitations } from "#src/projects/Invitations.ts"
-import { Members } from "#src/projects/Members.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { InvitationLink, MembersPage, PasswordLink } from "./MemberViews.tsx"
@@ -14,6 +12,7 @@ import { query } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { action, type AtTeam, button, page, screen, team, to, withIds } from "./Routes.ts"
 import { may } from "./Visit.ts"
+import * as UseCases from "./UseCases.ts"
 
 const InvitationId = Schema.String.pipe(Schema.filter((s) => uuidPattern.test(s)))
 
@@ -22,10 +21,8 @@ const invitation = withIds(team, Schema.Struct({ invitationId: InvitationId }))
 
 const load = ({ teamId, visit }: AtTeam) =>
   Effect.all({
-    members: Effect.flatMap(Members, (members) => members.list(teamId)),
-    invitations: may(visit, "members:manage")
-      ? Effect.flatMap(Invitations, (invitations) => invitations.list(teamId))
-      : Effect.succeed([])
+    members: UseCases.members.list(teamId),
+    invitations: may(visit, "members:manage") ? UseCases.invitations.list(teamId) : Effect.succeed([])
   })
 
 const list = screen(
@@ -35,36 +32,35 @@ const list = screen(
 
 const invite = action(team, {
   decode: (form) => Form.decode(Invite)({ email: form.text("email"), role: form.text("role") }),
-  run: (input, { teamId }) => Effect.flatMap(Invitations, (invitations) => invitations.invite(teamId, input)),
+  run: (input, { teamId }) => UseCases.invitations.invite(teamId, input),
   done: (invitation, { visit }, { email }) =>
     Html.page(<InvitationLink visit={visit} email={email} invitation={invitation} />),
   again: screen(load, (shown) => <MembersPage {...shown} inviting />)
 })
 
 const withdraw = button(invitation, {
-  run: ({ invitationId, teamId }) =>
-    Effect.flatMap(Invitations, (invitations) => invitations.withdraw(teamId, invitationId)),
+  run: ({ invitationId, teamId }) => UseCases.invitations.withdraw(teamId, invitationId),
   done: (_, { teamId }) => to(Paths.members(teamId), "invitation-withdrawn")
 })
 
 const update = action(member, {
   decode: (form) => Form.decode(UpdateMember)({ role: form.text("role"), active: form.has("active") }),
-  run: (input, { teamId, userId }) => Effect.flatMap(Members, (members) => members.update(teamId, userId, input)),
+  run: (input, { teamId, userId }) => UseCases.members.update(teamId, userId, input),
   done: (_, { teamId }) => to(Paths.members(teamId), "member-changed")
 })
 
 const remove = button(member, {
-  run: ({ teamId, userId }) => Effect.flatMap(Members, (members) => members.remove(teamId, userId)),
+  run: ({ teamId, userId }) => UseCases.members.remove(teamId, userId),
   done: (_, { teamId }) => to(Paths.members(teamId), "member-removed")
 })
 
 const reset = button(member, {
-  run: ({ teamId, userId }) => Effect.flatMap(Members, (members) => members.passwordResetLink(teamId, userId)),
+  run: ({ teamId, userId }) => UseCases.members.passwordResetLink(teamId, userId),
   done: (link, { visit }) => Html.page(<PasswordLink visit={visit} link={Redacted.value(link)} />)
 })
 
 const leave = button(team, {
-  run: ({ teamId }) => Effect.flatMap(Members, (members) => members.leave(teamId)),
+  run: ({ teamId }) => UseCases.members.leave(teamId),
   done: () => to(Paths.home, "team-left")
 })
 

@@ -5,9 +5,6 @@ import * as Schema from "effect/Schema"
 import { EnvironmentId, ProjectId } from "#schema/Ids.ts"
 import { CreateEnvironment, CreateProject, UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { ProjectEnvironment } from "#schema/ProjectsApi.ts"
-import { Sessions } from "#src/credentials/Sessions.ts"
-import { Environments } from "#src/projects/Environments.ts"
-import { Projects } from "#src/projects/Projects.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { inTeam, pageNumber, query } from "./Pages.ts"
@@ -15,16 +12,15 @@ import * as Paths from "./Paths.ts"
 import { type Editing, ProjectSettingsPage } from "./ProjectSettings.tsx"
 import { ProjectsPage } from "./ProjectViews.tsx"
 import { action, type AtPerson, button, page, person, screen, show, team, to, withIds } from "./Routes.ts"
+import * as UseCases from "./UseCases.ts"
 
 const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
   const params = yield* query
   const id = visit.team?.id
-  const projects = (yield* Effect.flatMap(Projects, (projects) => projects.list())).filter(
-    ({ teamId }) => teamId === id
-  )
+  const projects = (yield* UseCases.projects.list()).filter(({ teamId }) => teamId === id)
   const environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>> = id === undefined
     ? new Map()
-    : yield* Effect.flatMap(Environments, (environments) => environments.byProject(id))
+    : yield* UseCases.environments.byProject(id)
   return {
     projects,
     environments,
@@ -42,13 +38,13 @@ const create = action(team, {
     const slug = form.filled("slug")
     return Form.decode(CreateProject)({ name: form.text("name"), ...(slug === undefined ? {} : { slug }) })
   },
-  run: (input, { teamId }) => Effect.flatMap(Projects, (projects) => projects.create(teamId, input)),
+  run: (input, { teamId }) => UseCases.projects.create(teamId, input),
   done: ({ id }) => to(Paths.environment({ projectId: id, slug: "development" }), "project-created"),
   again: screen(overview, (shown) => <ProjectsPage {...shown} creating />)
 })
 
 const choose = button(team, {
-  run: ({ teamId, visit }) => Effect.flatMap(Sessions, (sessions) => sessions.chooseTeam(visit.caller, teamId)),
+  run: ({ teamId, visit }) => UseCases.sessions.chooseTeam(visit.caller, teamId),
   done: () => Html.seeOther(Paths.home)
 })
 
@@ -61,8 +57,8 @@ const environment = withIds(project, Schema.Struct({ environmentId: EnvironmentI
 /** A project and its environments, as far as the person sees them. */
 const load = ({ projectId, visit }: AtProject) =>
   Effect.gen(function* () {
-    const project = yield* Effect.flatMap(Projects, (projects) => projects.get(projectId))
-    const { items } = yield* Effect.flatMap(Environments, (environments) => environments.list(projectId))
+    const project = yield* UseCases.projects.get(projectId)
+    const { items } = yield* UseCases.environments.list(projectId)
     return { project, environments: items, visit: inTeam(visit, project.teamId) }
   })
 const settings = (editing?: Editing) => screen(load, (shown) => <ProjectSettingsPage {...shown} editing={editing} />)
@@ -77,13 +73,13 @@ const enter = project((at) =>
 
 const update = action(project, {
   decode: (form) => Form.decode(UpdateProject)({ name: form.text("name"), slug: form.text("slug") }),
-  run: (input, { projectId }) => Effect.flatMap(Projects, (projects) => projects.update(projectId, input)),
+  run: (input, { projectId }) => UseCases.projects.update(projectId, input),
   done: (_, { projectId }) => to(Paths.projectSettings(projectId), "project-changed"),
   again: settings("project")
 })
 
 const remove = button(project, {
-  run: ({ projectId }) => Effect.flatMap(Projects, (projects) => projects.remove(projectId)),
+  run: ({ projectId }) => UseCases.projects.remove(projectId),
   done: () => to(Paths.home, "project-deleted")
 })
 
@@ -96,20 +92,19 @@ const addEnvironment = action(project, {
       protected: form.has("protected")
     })
   },
-  run: (input, { projectId }) => Effect.flatMap(Environments, (environments) => environments.create(projectId, input)),
+  run: (input, { projectId }) => UseCases.environments.create(projectId, input),
   done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-created"),
   again: settings("environment")
 })
 
 const updateEnvironment = action(environment, {
   decode: (form) => Form.decode(UpdateEnvironment)({ name: form.text("name"), protected: form.has("protected") }),
-  run: (input, { environmentId }) =>
-    Effect.flatMap(Environments, (environments) => environments.update(environmentId, input)),
+  run: (input, { environmentId }) => UseCases.environments.update(environmentId, input),
   done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-changed")
 })
 
 const removeEnvironment = button(environment, {
-  run: ({ environmentId }) => Effect.flatMap(Environments, (environments) => environments.remove(environmentId)),
+  run: ({ environmentId }) => UseCases.environments.remove(environmentId),
   done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-deleted")
 })
 

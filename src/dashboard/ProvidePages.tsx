@@ -3,11 +3,11 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { SecretText } from "#schema/Values.ts"
-import { ValueRequests } from "#src/secrets/ValueRequests.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { DonePage, ProvidePage } from "./ProvideViews.tsx"
 import { action, type AtPerson, button, page, person, screen, withIds } from "./Routes.ts"
+import * as UseCases from "./UseCases.ts"
 
 const Code = Schema.String.pipe(Schema.pattern(/^[0-9A-Za-z]{24}$/))
 interface AtRequest extends AtPerson {
@@ -16,24 +16,20 @@ interface AtRequest extends AtPerson {
 const request = withIds(person, Schema.Struct({ code: Code }))
 
 const details = screen(
-  ({ code }: AtRequest) =>
-    Effect.map(
-      Effect.flatMap(ValueRequests, (requests) => requests.show(code)),
-      (request) => ({ request })
-    ),
+  ({ code }: AtRequest) => Effect.map(UseCases.valueRequests.show(code), (request) => ({ request })),
   ProvidePage
 )
 
 /** A request that ended meanwhile has no page to show again: its error becomes the problem page. */
 const store = action(request, {
   decode: (form) => Form.decode(SecretText)(form.text("value")),
-  run: (value, { code }) => Effect.flatMap(ValueRequests, (requests) => requests.provide(code, value)),
+  run: (value, { code }) => UseCases.valueRequests.provide(code, value),
   done: (_, { visit }) => Html.page(<DonePage visit={visit} stored />),
   again: details
 })
 
 const decline = button(request, {
-  run: ({ code }) => Effect.flatMap(ValueRequests, (requests) => requests.decline(code)),
+  run: ({ code }) => UseCases.valueRequests.decline(code),
   done: (_, { visit }) => Html.page(<DonePage visit={visit} stored={false} />)
 })
 

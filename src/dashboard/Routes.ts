@@ -16,7 +16,7 @@ import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { withNotice } from "./Notices.ts"
 import { Pages, pageWith, param, type Response } from "./Pages.ts"
-import type { Services } from "./Services.ts"
+import type { Services } from "./UseCases.ts"
 import type { Visit, Visitor } from "./Visit.ts"
 
 /** What a handler may use without a session, and with one. */

@@ -5,7 +5,6 @@ import * as Schema from "effect/Schema"
 import { GrantNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { RuleId } from "#schema/Ids.ts"
 import { CreateMachineRule } from "#schema/MachineIdentityApi.ts"
-import { Rules } from "#src/machines/Rules.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { query } from "./Pages.ts"
@@ -15,13 +14,14 @@ import { NewRulePage } from "./RuleForm.tsx"
 import { RulePage, RulesPage, type RuleTerms } from "./RuleViews.tsx"
 import * as Words from "./RuleWords.ts"
 import { accessOf, restrictable } from "./TokenAccess.tsx"
+import * as UseCases from "./UseCases.ts"
 
 interface AtRule extends AtTeam {
   readonly ruleId: RuleId
 }
 const rule = withIds(team, Schema.Struct({ ruleId: RuleId }))
 
-const rulesOf = (teamId: AtTeam["teamId"]) => Effect.flatMap(Rules, (rules) => rules.list(teamId))
+const rulesOf = (teamId: AtTeam["teamId"]) => UseCases.rules.list(teamId)
 
 const list = screen(({ teamId }: AtTeam) => Effect.map(rulesOf(teamId), (items) => ({ items })), RulesPage)
 
@@ -29,7 +29,7 @@ const newRule = (preview?: RuleTerms) =>
   screen(
     ({ teamId }: AtTeam) =>
       Effect.gen(function* () {
-        yield* Effect.flatMap(Rules, (rules) => rules.mayCreate(teamId))
+        yield* UseCases.rules.mayCreate(teamId)
         return { restrictable: yield* restrictable(teamId), inQuery: (yield* query).text("kind") }
       }),
     ({ inQuery, ...shown }) => {
@@ -59,7 +59,7 @@ const decodeRule = Effect.fnUntraced(function* (form: Form.Form) {
 })
 
 const preview = Effect.fnUntraced(function* (at: AtTeam, form: Form.Form, input: CreateMachineRule) {
-  yield* Effect.flatMap(Rules, (rules) => rules.check(at.teamId, input))
+  yield* UseCases.rules.check(at.teamId, input)
   const { accessLevel = "read", audience = at.visit.ui.baseUrl, claims, issuer, lifetimeSeconds = 900 } = input
   const terms: RuleTerms = { issuer, audience, claims, accessLevel, lifetimeSeconds }
   return Html.page(yield* newRule(terms)(at, { form, problem: undefined }))
@@ -70,10 +70,7 @@ const create = action(team, {
   run: ({ form, input }, at) =>
     form.text("step") === "preview"
       ? preview(at, form, input)
-      : Effect.map(
-          Effect.flatMap(Rules, (rules) => rules.create(at.teamId, input)),
-          ({ id }) => to(Paths.rule(at.teamId, id), "rule-created")
-        ),
+      : Effect.map(UseCases.rules.create(at.teamId, input), ({ id }) => to(Paths.rule(at.teamId, id), "rule-created")),
   done: (response) => response,
   again: newRule()
 })
@@ -91,7 +88,7 @@ const details = screen(
 )
 
 const remove = button(rule, {
-  run: ({ ruleId, teamId }) => Effect.flatMap(Rules, (rules) => rules.remove(teamId, ruleId)),
+  run: ({ ruleId, teamId }) => UseCases.rules.remove(teamId, ruleId),
   done: (_, { teamId }) => to(Paths.rules(teamId), "rule-deleted")
 })
 

@@ -6,8 +6,6 @@ import { SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { SecretId } from "#schema/Ids.ts"
 import { RollbackSecret, UpdateSecret } from "#schema/SecretRequests.ts"
 import { Disposition } from "#schema/Values.ts"
-import { SecretReads } from "#src/secrets/SecretReads.ts"
-import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { type AtEnvironment, environment } from "./EnvironmentFrame.tsx"
 import { asJson, reveal } from "./EnvironmentPages.tsx"
 import * as Form from "./Form.ts"
@@ -16,6 +14,7 @@ import { wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { action, button, page, screen, to, untouched, withIds } from "./Routes.ts"
 import { DeletedPage, type Editing, SecretPage } from "./SecretViews.tsx"
+import * as UseCases from "./UseCases.ts"
 
 interface AtSecret extends AtEnvironment {
   readonly secretId: SecretId
@@ -24,11 +23,10 @@ const secret = withIds(environment, Schema.Struct({ secretId: SecretId }))
 
 /** The environment in the path and the secret must belong together. */
 const load = Effect.fnUntraced(function* ({ location, secretId }: AtSecret) {
-  const secrets = yield* SecretReads
-  const graph = yield* secrets.composition(location.query)
+  const graph = yield* UseCases.secretReads.composition(location.query)
   const node = graph.nodes.find(({ id }) => id === secretId)
   if (node === undefined) return yield* new SecretNotFound()
-  const { items } = yield* secrets.versions(secretId)
+  const { items } = yield* UseCases.secretReads.versions(secretId)
   const [current] = items
   if (current === undefined) return yield* new SecretNotFound()
   return { location, node, graph, versions: items, currentVersion: current.version }
@@ -66,7 +64,7 @@ const decodeEdit = Effect.fnUntraced(function* (form: Form.Form) {
 
 const edit = action(secret, {
   decode: decodeEdit,
-  run: (input, { secretId }) => Effect.flatMap(SecretWrites, (secrets) => secrets.update(secretId, input)),
+  run: (input, { secretId }) => UseCases.secretWrites.update(secretId, input),
   done: (_, { location, secretId }) => to(Paths.secret(location.path, secretId), "secret-changed"),
   again: details("edit")
 })
@@ -77,25 +75,22 @@ const rollback = action(secret, {
       version: Number(form.text("version")),
       expectedVersion: Number(form.text("expectedVersion"))
     }),
-  run: (input, { secretId }) => Effect.flatMap(SecretWrites, (secrets) => secrets.rollback(secretId, input)),
+  run: (input, { secretId }) => UseCases.secretWrites.rollback(secretId, input),
   done: (_, { location, secretId }) => to(Paths.secret(location.path, secretId), "secret-rolled-back"),
   again: details("rollback")
 })
 
 const remove = action(secret, {
   decode: (form) => Form.decode(Schema.UndefinedOr(Disposition))(form.filled("disposition")),
-  run: (disposition, { secretId }) => Effect.flatMap(SecretWrites, (secrets) => secrets.remove(secretId, disposition)),
+  run: (disposition, { secretId }) => UseCases.secretWrites.remove(secretId, disposition),
   done: (_, { location }) => to(Paths.environment(location.path), "secret-deleted"),
   again: details("delete")
 })
 
-const deleted = screen(
-  ({ location }: AtEnvironment) => Effect.flatMap(SecretReads, (secrets) => secrets.deleted(location.query)),
-  DeletedPage
-)
+const deleted = screen(({ location }: AtEnvironment) => UseCases.secretReads.deleted(location.query), DeletedPage)
 
 const restore = button(secret, {
-  run: ({ secretId }) => Effect.flatMap(SecretWrites, (secrets) => secrets.restore(secretId)),
+  run: ({ secretId }) => UseCases.secretWrites.restore(secretId),
   done: (_, { location, secretId }) => to(Paths.secret(location.path, secretId), "secret-restored"),
   again: deleted
 })

@@ -3,22 +3,13 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { CreateTeam, UpdateTeam } from "#schema/TeamsApi.ts"
-import { Sessions } from "#src/credentials/Sessions.ts"
-import { Projects } from "#src/projects/Projects.ts"
-import { Teams } from "#src/projects/Teams.ts"
 import * as Form from "./Form.ts"
 import * as Paths from "./Paths.ts"
 import { action, type AtPerson, type AtTeam, page, person, plain, screen, team, to } from "./Routes.ts"
 import { NewTeamPage, StartPage, TeamSettingsPage } from "./TeamViews.tsx"
+import * as UseCases from "./UseCases.ts"
 
-const settings = screen(
-  ({ teamId }: AtTeam) =>
-    Effect.as(
-      Effect.flatMap(Teams, (teams) => teams.get(teamId)),
-      {}
-    ),
-  TeamSettingsPage
-)
+const settings = screen(({ teamId }: AtTeam) => Effect.as(UseCases.teams.get(teamId), {}), TeamSettingsPage)
 
 const decodeTeam = Effect.fnUntraced(function* (form: Form.Form, { visit }: AtTeam) {
   const plan = form.filled("plan")
@@ -34,7 +25,7 @@ const decodeTeam = Effect.fnUntraced(function* (form: Form.Form, { visit }: AtTe
 
 const update = action(team, {
   decode: decodeTeam,
-  run: (input, { teamId }) => Effect.flatMap(Teams, (teams) => teams.update(teamId, input)),
+  run: (input, { teamId }) => UseCases.teams.update(teamId, input),
   done: (_, { teamId }) => to(Paths.settings(teamId), "team-changed"),
   again: settings
 })
@@ -45,11 +36,11 @@ const create = action(person, {
   decode: (form) => Form.decode(CreateTeam)({ name: form.text("name") }),
   run: ({ name }, { visit: { caller } }) =>
     Effect.gen(function* () {
-      const { id } = yield* Effect.flatMap(Teams, (teams) => teams.create(name))
+      const { id } = yield* UseCases.teams.create(name)
       // The caller of this request does not know the new team yet.
       const created = { id, name, role: "owner", plan: "developer", scopes: null } as const
       const owner = { ...caller, teams: [...caller.teams, created] }
-      yield* Effect.flatMap(Sessions, (sessions) => sessions.chooseTeam(owner, id))
+      yield* UseCases.sessions.chooseTeam(owner, id)
     }),
   done: () => to(Paths.home, "team-created"),
   again: newTeam
@@ -57,12 +48,9 @@ const create = action(person, {
 
 const start = screen(
   ({ visit }: AtPerson) =>
-    Effect.map(
-      Effect.flatMap(Projects, (projects) => projects.list()),
-      (all) => ({
-        slug: all.find((project) => project.teamId === visit.team?.id)?.slug
-      })
-    ),
+    Effect.map(UseCases.projects.list(), (all) => ({
+      slug: all.find((project) => project.teamId === visit.team?.id)?.slug
+    })),
   StartPage
 )
 

@@ -5,11 +5,10 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
 import type { TeamId } from "#schema/Ids.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
-import { Environments } from "#src/projects/Environments.ts"
-import { Projects } from "#src/projects/Projects.ts"
 import { Badge, CheckBox } from "./Components.tsx"
 import type * as Form from "./Form.ts"
 import * as Problem from "./Problem.ts"
+import * as UseCases from "./UseCases.ts"
 
 /** Names of the boxes that choose everything. */
 const everything = { projects: "allProjects", environments: "allEnvironments" } as const
@@ -51,8 +50,8 @@ export interface Restrictable {
 
 /** What a token of a team can be restricted to. */
 export const restrictable = Effect.fnUntraced(function* (teamId: TeamId) {
-  const projects = yield* Effect.flatMap(Projects, (projects) => projects.list())
-  const environments = yield* Effect.flatMap(Environments, (environments) => environments.byProject(teamId))
+  const projects = yield* UseCases.projects.list()
+  const environments = yield* UseCases.environments.byProject(teamId)
   const slugs = new Map<string, boolean>()
   for (const ofProject of environments.values()) {
     for (const one of ofProject) slugs.set(one.slug, one.protected || slugs.get(one.slug) === true)

@@ -4,7 +4,6 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { CreateApiToken, UpdateApiToken } from "#schema/ApiTokensApi.ts"
 import { TokenId } from "#schema/Ids.ts"
-import { Tokens } from "#src/credentials/Tokens.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import * as Paths from "./Paths.ts"
@@ -12,6 +11,7 @@ import { action, type AtTeam, button, page, screen, team, to, withIds } from "./
 import { accessOf, chosen, restrictable } from "./TokenAccess.tsx"
 import { mcpOnlyIn, NewTokenPage } from "./TokenForm.tsx"
 import { TokenOnce, TokenPage, TokensPage } from "./TokenViews.tsx"
+import * as UseCases from "./UseCases.ts"
 
 interface AtToken extends AtTeam {
   readonly tokenId: TokenId
@@ -19,18 +19,14 @@ interface AtToken extends AtTeam {
 const token = withIds(team, Schema.Struct({ tokenId: TokenId }))
 
 const list = screen(
-  ({ teamId }: AtTeam) =>
-    Effect.map(
-      Effect.flatMap(Tokens, (tokens) => tokens.list(teamId)),
-      (items) => ({ items })
-    ),
+  ({ teamId }: AtTeam) => Effect.map(UseCases.tokens.list(teamId), (items) => ({ items })),
   TokensPage
 )
 
 const newToken = screen(
   ({ teamId }: AtTeam) =>
     Effect.gen(function* () {
-      yield* Effect.flatMap(Tokens, (tokens) => tokens.mayCreate(teamId))
+      yield* UseCases.tokens.mayCreate(teamId)
       return { restrictable: yield* restrictable(teamId) }
     }),
   NewTokenPage
@@ -47,12 +43,12 @@ const create = action(team, {
         mcpOnly: mcpOnlyIn(form)
       })
     ),
-  run: (input, { teamId }) => Effect.flatMap(Tokens, (tokens) => tokens.create(teamId, input)),
+  run: (input, { teamId }) => UseCases.tokens.create(teamId, input),
   done: (created, { visit }) => Html.page(<TokenOnce visit={visit} token={created} replaced={false} />),
   again: newToken
 })
 
-const load = ({ teamId, tokenId }: AtToken) => Effect.flatMap(Tokens, (tokens) => tokens.get(teamId, tokenId))
+const load = ({ teamId, tokenId }: AtToken) => UseCases.tokens.get(teamId, tokenId)
 const details = screen((at: AtToken) => Effect.map(load(at), (token) => ({ token })), TokenPage)
 
 const update = action(token, {
@@ -63,29 +59,28 @@ const update = action(token, {
         ...(mcpScopes.length === 0 ? {} : { mcpScopes: form.all("mcpScopes") })
       })
     ),
-  run: (input, { teamId, tokenId }) => Effect.flatMap(Tokens, (tokens) => tokens.update(teamId, tokenId, input)),
+  run: (input, { teamId, tokenId }) => UseCases.tokens.update(teamId, tokenId, input),
   done: (_, { teamId, tokenId }) => to(Paths.token(teamId, tokenId), "token-changed"),
   again: details
 })
 
 const readOnly = button(token, {
-  run: ({ teamId, tokenId }) =>
-    Effect.flatMap(Tokens, (tokens) => tokens.update(teamId, tokenId, { accessLevel: "read" })),
+  run: ({ teamId, tokenId }) => UseCases.tokens.update(teamId, tokenId, { accessLevel: "read" }),
   done: (_, { teamId, tokenId }) => to(Paths.token(teamId, tokenId), "token-read-only")
 })
 
 const rotate = button(token, {
-  run: ({ teamId, tokenId }) => Effect.flatMap(Tokens, (tokens) => tokens.rotate(teamId, tokenId)),
+  run: ({ teamId, tokenId }) => UseCases.tokens.rotate(teamId, tokenId),
   done: (rotated, { visit }) => Html.page(<TokenOnce visit={visit} token={rotated} replaced />)
 })
 
 const revoke = button(token, {
-  run: ({ teamId, tokenId }) => Effect.flatMap(Tokens, (tokens) => tokens.revoke(teamId, tokenId)),
+  run: ({ teamId, tokenId }) => UseCases.tokens.revoke(teamId, tokenId),
   done: (_, { teamId }) => to(Paths.tokens(teamId), "token-revoked")
 })
 
 const remove = button(token, {
-  run: ({ teamId, tokenId }) => Effect.flatMap(Tokens, (tokens) => tokens.remove(teamId, tokenId)),
+  run: ({ teamId, tokenId }) => UseCases.tokens.remove(teamId, tokenId),
   done: (_, { teamId }) => to(Paths.tokens(teamId), "token-deleted")
 })
 

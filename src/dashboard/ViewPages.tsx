@@ -5,22 +5,16 @@ import * as Schema from "effect/Schema"
 import { ProjectId } from "#schema/Ids.ts"
 import { DiffQuery } from "#schema/SecretRequests.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
-import { Environments } from "#src/projects/Environments.ts"
-import { Projects } from "#src/projects/Projects.ts"
-import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { ComparePage } from "./CompareViews.tsx"
 import { type AtEnvironment, environment } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
 import { GraphPage } from "./GraphViews.tsx"
 import { inTeam, query } from "./Pages.ts"
 import { type AtPerson, page, person, screen, withIds } from "./Routes.ts"
+import * as UseCases from "./UseCases.ts"
 
 const references = screen(
-  ({ location }: AtEnvironment) =>
-    Effect.map(
-      Effect.flatMap(SecretReads, (secrets) => secrets.composition(location.query)),
-      (graph) => ({ graph })
-    ),
+  ({ location }: AtEnvironment) => Effect.map(UseCases.secretReads.composition(location.query), (graph) => ({ graph })),
   GraphPage
 )
 
@@ -30,15 +24,14 @@ interface AtProject extends AtPerson {
 const project = withIds(person, Schema.Struct({ projectId: ProjectId }))
 
 const comparison = Effect.fnUntraced(function* ({ projectId, visit }: AtProject) {
-  const project = yield* Effect.flatMap(Projects, (projects) => projects.get(projectId))
-  const { items } = yield* Effect.flatMap(Environments, (environments) => environments.list(projectId))
+  const project = yield* UseCases.projects.get(projectId)
+  const { items } = yield* UseCases.environments.list(projectId)
   const params = yield* query
   const from = params.text("from") || (items[0]?.slug ?? "")
   const to = params.text("to")
   const both = to !== "" && from !== to
-  const secrets = yield* SecretReads
   const diff = both
-    ? yield* secrets.diff(yield* Form.decode(DiffQuery)({ projectId, sourceEnv: from, targetEnv: to }))
+    ? yield* UseCases.secretReads.diff(yield* Form.decode(DiffQuery)({ projectId, sourceEnv: from, targetEnv: to }))
     : null
   return {
     visit: inTeam(visit, project.teamId),

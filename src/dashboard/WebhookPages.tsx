@@ -5,13 +5,13 @@ import * as Schema from "effect/Schema"
 import { RouteNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { WebhookId } from "#schema/Ids.ts"
 import { CreateWebhook, UpdateWebhook } from "#schema/WebhooksApi.ts"
-import { Webhooks } from "#src/webhooks/Webhooks.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import * as Paths from "./Paths.ts"
 import { action, type AtTeam, button, page, screen, team, to, withIds } from "./Routes.ts"
 import { chosen } from "./TokenAccess.tsx"
 import { NewWebhookPage, SecretOnce, WebhookPage, WebhooksPage } from "./WebhookViews.tsx"
+import * as UseCases from "./UseCases.ts"
 
 interface AtWebhook extends AtTeam {
   readonly webhookId: WebhookId
@@ -19,29 +19,17 @@ interface AtWebhook extends AtTeam {
 const webhook = withIds(team, Schema.Struct({ webhookId: WebhookId }))
 
 const all = screen(
-  ({ teamId }: AtTeam) =>
-    Effect.map(
-      Effect.flatMap(Webhooks, (webhooks) => webhooks.list(teamId)),
-      (items) => ({ items })
-    ),
+  ({ teamId }: AtTeam) => Effect.map(UseCases.webhooks.list(teamId), (items) => ({ items })),
   WebhooksPage
 )
 
 const load = Effect.fnUntraced(function* ({ teamId, webhookId }: AtWebhook) {
-  const webhooks = yield* Webhooks
-  const found = (yield* webhooks.list(teamId)).find(({ id }) => id === webhookId)
+  const found = (yield* UseCases.webhooks.list(teamId)).find(({ id }) => id === webhookId)
   if (found === undefined) return yield* new RouteNotFound({ message: "No such webhook." })
-  return { webhook: found, deliveries: yield* webhooks.deliveries(teamId, webhookId) }
+  return { webhook: found, deliveries: yield* UseCases.webhooks.deliveries(teamId, webhookId) }
 })
 
-const newWebhook = screen(
-  ({ teamId }: AtTeam) =>
-    Effect.as(
-      Effect.flatMap(Webhooks, (webhooks) => webhooks.mayCreate(teamId)),
-      {}
-    ),
-  NewWebhookPage
-)
+const newWebhook = screen(({ teamId }: AtTeam) => Effect.as(UseCases.webhooks.mayCreate(teamId), {}), NewWebhookPage)
 
 /** All events are a choice of their own: a form without any choice is refused. */
 const decodeNew = Effect.fnUntraced(function* (form: Form.Form) {
@@ -57,7 +45,7 @@ const decodeNew = Effect.fnUntraced(function* (form: Form.Form) {
 
 const create = action(team, {
   decode: decodeNew,
-  run: (input, { teamId }) => Effect.flatMap(Webhooks, (webhooks) => webhooks.create(teamId, input)),
+  run: (input, { teamId }) => UseCases.webhooks.create(teamId, input),
   done: (created, { visit }) => Html.page(<SecretOnce visit={visit} webhook={created} replaced={false} />),
   again: newWebhook
 })
@@ -74,32 +62,30 @@ const update = action(webhook, {
         ...(events === null ? chosen(form, "events") : { events: form.all("events") })
       })
     ),
-  run: (input, { teamId, webhookId }) =>
-    Effect.flatMap(Webhooks, (webhooks) => webhooks.update(teamId, webhookId, input)),
+  run: (input, { teamId, webhookId }) => UseCases.webhooks.update(teamId, webhookId, input),
   done: (_, { teamId, webhookId }) => to(Paths.webhook(teamId, webhookId), "webhook-changed"),
   again: details
 })
 
 const enable = (enabled: boolean) =>
   button(webhook, {
-    run: ({ teamId, webhookId }) =>
-      Effect.flatMap(Webhooks, (webhooks) => webhooks.update(teamId, webhookId, { enabled })),
+    run: ({ teamId, webhookId }) => UseCases.webhooks.update(teamId, webhookId, { enabled }),
     done: (_, { teamId, webhookId }) =>
       to(Paths.webhook(teamId, webhookId), enabled ? "webhook-enabled" : "webhook-disabled")
   })
 
 const rotate = button(webhook, {
-  run: ({ teamId, webhookId }) => Effect.flatMap(Webhooks, (webhooks) => webhooks.rotate(teamId, webhookId)),
+  run: ({ teamId, webhookId }) => UseCases.webhooks.rotate(teamId, webhookId),
   done: (rotated, { visit }) => Html.page(<SecretOnce visit={visit} webhook={rotated} replaced />)
 })
 
 const test = button(webhook, {
-  run: ({ teamId, webhookId }) => Effect.flatMap(Webhooks, (webhooks) => webhooks.test(teamId, webhookId)),
+  run: ({ teamId, webhookId }) => UseCases.webhooks.test(teamId, webhookId),
   done: (_, { teamId, webhookId }) => to(Paths.webhook(teamId, webhookId), "webhook-tested")
 })
 
 const remove = button(webhook, {
-  run: ({ teamId, webhookId }) => Effect.flatMap(Webhooks, (webhooks) => webhooks.remove(teamId, webhookId)),
+  run: ({ teamId, webhookId }) => UseCases.webhooks.remove(teamId, webhookId),
   done: (_, { teamId }) => to(Paths.webhooks(teamId), "webhook-deleted")
 })
 

@@ -1,0 +1,66 @@
+/** The use cases that pages call: `UseCases.tokens.list(teamId)` is one, with its service among its needs. */
+import * as Effect from "effect/Effect"
+import { AuditTrail } from "#src/access/AuditTrail.ts"
+import type { AppConfig } from "#src/AppConfig.ts"
+import type { Authenticate } from "#src/credentials/Authenticate.ts"
+import { CliGrants } from "#src/credentials/CliGrants.ts"
+import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import { Sessions } from "#src/credentials/Sessions.ts"
+import { Setup } from "#src/credentials/Setup.ts"
+import { Tokens } from "#src/credentials/Tokens.ts"
+import { Rules } from "#src/machines/Rules.ts"
+import { Consent } from "#src/oauth/Consent.ts"
+import { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
+import { Environments } from "#src/projects/Environments.ts"
+import { Invitations } from "#src/projects/Invitations.ts"
+import { Members } from "#src/projects/Members.ts"
+import { Projects } from "#src/projects/Projects.ts"
+import { SealingKeys } from "#src/projects/SealingKeys.ts"
+import { Teams } from "#src/projects/Teams.ts"
+import { SecretReads } from "#src/secrets/SecretReads.ts"
+import { SecretWrites } from "#src/secrets/SecretWrites.ts"
+import { ValueRequests } from "#src/secrets/ValueRequests.ts"
+import { Webhooks } from "#src/webhooks/Webhooks.ts"
+
+export type Services =
+  | AppConfig
+  | AuditTrail
+  | Authenticate
+  | CliGrants
+  | Consent
+  | DeviceGrants
+  | Environments
+  | Invitations
+  | Members
+  | OAuthGrants
+  | Projects
+  | Rules
+  | SealingKeys
+  | SecretReads
+  | SecretWrites
+  | Sessions
+  | Setup
+  | Teams
+  | Tokens
+  | ValueRequests
+  | Webhooks
+
+export const auditTrail = Effect.serviceFunctions(AuditTrail)
+export const cliGrants = Effect.serviceFunctions(CliGrants)
+export const deviceGrants = Effect.serviceFunctions(DeviceGrants)
+export const sessions = Effect.serviceFunctions(Sessions)
+export const setup = Effect.serviceFunctions(Setup)
+export const tokens = Effect.serviceFunctions(Tokens)
+export const rules = Effect.serviceFunctions(Rules)
+export const consent = Effect.serviceFunctions(Consent)
+export const oauthGrants = Effect.serviceFunctions(OAuthGrants)
+export const environments = Effect.serviceFunctions(Environments)
+export const invitations = Effect.serviceFunctions(Invitations)
+export const members = Effect.serviceFunctions(Members)
+export const projects = Effect.serviceFunctions(Projects)
+export const sealingKeys = Effect.serviceFunctions(SealingKeys)
+export const teams = Effect.serviceFunctions(Teams)
+export const secretReads = Effect.serviceFunctions(SecretReads)
+export const secretWrites = Effect.serviceFunctions(SecretWrites)
+export const valueRequests = Effect.serviceFunctions(ValueRequests)
+export const webhooks = Effect.serviceFunctions(Webhooks)
