@@ -4,7 +4,7 @@ import { type AuditEntry, auditActions } from "#schema/Audit.ts"
 import type { AuditPage } from "#schema/AuditApi.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import { exportLimit } from "#src/access/AuditTrail.ts"
-import { Ago, Badge, Empty, ProblemNote, Select, Table, TextField } from "./Components.tsx"
+import { Ago, Badge, Empty, LinkButton, ProblemNote, Select, Table, TextField } from "./Components.tsx"
 import type * as Form from "./Form.ts"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -102,11 +102,7 @@ const FilterForm = ({ here, ...shown }: Pick<Shown, "problem" | "projects" | "qu
         <FilterFields {...shown} />
         <div class="buttons">
           <button class="button button-primary">Filter</button>
-          {filtered ? (
-            <a class="button button-plain" href={here}>
-              Clear the filter
-            </a>
-          ) : null}
+          {filtered ? <LinkButton href={here}>Clear the filter</LinkButton> : null}
           <span class="hint">An export has at most {exportLimit.toLocaleString("en")} of the entries that match.</span>
         </div>
       </details>

@@ -1,6 +1,6 @@
 /** Pages that open or change a session: set-up, sign-in, an invitation, a new password. */
 import type { AnyApiError } from "#schema/ApiError.ts"
-import { ProblemNote, TextField } from "./Components.tsx"
+import { LinkButton, ProblemNote, Submit, TextField } from "./Components.tsx"
 import { Card, Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
@@ -77,9 +77,7 @@ export const SetupPage = ({ code, form, problem, who }: Shown & { readonly code:
         hint="Projects, tokens and members belong to a team. You can rename it later."
         problem={problem}
       />
-      <div class="buttons">
-        <button class="button button-primary">Set up</button>
-      </div>
+      <Submit>Set up</Submit>
     </form>
   </Card>
 )
@@ -109,9 +107,7 @@ export const SignInPage = ({ form, next, problem, who }: Shown & { readonly next
         autocomplete="current-password"
         focus={form.text("email") !== ""}
       />
-      <div class="buttons">
-        <button class="button button-primary">Sign in</button>
-      </div>
+      <Submit>Sign in</Submit>
     </form>
     <p class="card-foot">Forgot your password? Ask an owner or admin of your team for a link to set a new one.</p>
   </Card>
@@ -124,9 +120,7 @@ interface Invitation {
 }
 
 const SignInToJoin = ({ code }: { readonly code: string }) => (
-  <a class="button button-plain" href={`${Paths.signIn}?next=${encodeURIComponent(`/invite?code=${code}`)}`}>
-    Sign in
-  </a>
+  <LinkButton href={`${Paths.signIn}?next=${encodeURIComponent(`/invite?code=${code}`)}`}>Sign in</LinkButton>
 )
 
 const NewAccountFields = ({ form, problem }: Attempt) => (
@@ -212,9 +206,7 @@ export const ResetPage = ({ code, problem, who }: Shown & { readonly code: strin
         hint={passwordHintAfter(problem)}
         problem={problem}
       />
-      <div class="buttons">
-        <button class="button button-primary">Set the password</button>
-      </div>
+      <Submit>Set the password</Submit>
     </form>
   </Card>
 )
@@ -248,9 +240,7 @@ export const AccountPage = ({ problem, visit }: Attempt & { readonly visit: Visi
       <p class="hint">
         This ends your other sessions, CLI logins and connected agents, and revokes the API tokens that you created.
       </p>
-      <div class="buttons">
-        <button class="button button-primary">Change the password</button>
-      </div>
+      <Submit>Change the password</Submit>
     </form>
   </Layout>
 )

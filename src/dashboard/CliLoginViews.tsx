@@ -1,6 +1,6 @@
 /** The logins of command lines that act for a person. */
 import type { CliGrant } from "#schema/DeviceApi.ts"
-import { Ago, Badge, Command, Confirm, Empty, Until } from "./Components.tsx"
+import { Ago, Badge, Command, Confirm, Empty, Fact, Until } from "./Components.tsx"
 import type { Restrictable } from "./DeviceViews.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -33,12 +33,10 @@ const GrantFacts = ({
   const { environmentIds, projectIds } = grant.restrictions
   return (
     <dl class="facts facts-small">
-      <dt>Since</dt>
-      <dd>
+      <Fact name="Since">
         <Ago at={grant.createdAt} now={now} />, expires <Until at={grant.expiresAt} now={now} />
-      </dd>
-      <dt>Last use</dt>
-      <dd>
+      </Fact>
+      <Fact name="Last use">
         {grant.lastUsedAt === null ? (
           "never"
         ) : (
@@ -47,23 +45,12 @@ const GrantFacts = ({
             {grant.lastUsedIp === null ? "" : ` from ${grant.lastUsedIp}`}
           </>
         )}
-      </dd>
-      {projectIds === null ? null : (
-        <>
-          <dt>Projects</dt>
-          <dd>{listOf(names, projectIds)}</dd>
-        </>
-      )}
-      {environmentIds === null ? null : (
-        <>
-          <dt>Environments</dt>
-          <dd>{listOf(names, environmentIds)}</dd>
-        </>
-      )}
+      </Fact>
+      {projectIds === null ? null : <Fact name="Projects" is={listOf(names, projectIds)} />}
+      {environmentIds === null ? null : <Fact name="Environments" is={listOf(names, environmentIds)} />}
       {grant.teams.map((team) => (
         <>
-          <dt>{team.name}</dt>
-          <dd>
+          <Fact name={team.name}>
             <ul class="keys">
               {team.scopes.map((scope) => (
                 <li>
@@ -71,7 +58,7 @@ const GrantFacts = ({
                 </li>
               ))}
             </ul>
-          </dd>
+          </Fact>
         </>
       ))}
     </dl>

@@ -1,7 +1,7 @@
 /** How two environments of a project differ. */
 import type { ProjectId } from "#schema/Ids.ts"
 import type { SecretDiff } from "#schema/SecretResponses.ts"
-import { Badge, Empty, KeyName, Select, Table } from "./Components.tsx"
+import { Badge, Empty, KeyName, Select, Submit, Table } from "./Components.tsx"
 import { EnvironmentTabs } from "./EnvironmentFrame.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -94,9 +94,7 @@ export const ComparePage = (comparison: Comparison) => {
       <form method="get" action={Paths.compare(project.id)} class="inline panel">
         <Select name="from" label="From" choices={choices} value={from} />
         <Select name="to" label="To" choices={choices} value={to} />
-        <div class="buttons">
-          <button class="button button-primary">Compare</button>
-        </div>
+        <Submit>Compare</Submit>
       </form>
       <section class="section" aria-label="Differences">
         {diff === null ? (

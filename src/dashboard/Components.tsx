@@ -275,6 +275,29 @@ export const CheckBox = ({
   </label>
 )
 
+/** What ends a form: its button, and the way back without it. */
+export const Submit = ({ cancel, children }: { readonly cancel?: string; readonly children: ComponentChildren }) => (
+  <div class="buttons">
+    <button class="button button-primary">{children}</button>
+    {cancel === undefined ? null : <LinkButton href={cancel}>Cancel</LinkButton>}
+  </div>
+)
+
+interface LinkProps {
+  readonly href: string
+  readonly children: ComponentChildren
+}
+export const LinkButton = ({ children, href, primary = false }: LinkProps & { readonly primary?: boolean }) => (
+  <a class={`button button-${primary ? "primary" : "plain"}`} href={href}>
+    {children}
+  </a>
+)
+export const AddButton = ({ children, href }: LinkProps) => (
+  <LinkButton href={href} primary>
+    <Icons.Plus /> {children}
+  </LinkButton>
+)
+
 /** A form of one button. */
 export const Act = ({
   action,
@@ -399,6 +422,25 @@ export const Pager = ({
       {page * size < total ? <a href={link(page + 1)}>Next</a> : <span />}
     </nav>
   )
+
+/** One line of a `dl.facts`. `is` for one value, children for a sentence. */
+export const Fact = ({
+  children,
+  is,
+  name
+}: {
+  readonly name: string
+  readonly is?: ComponentChildren
+  readonly children?: ComponentChildren
+}) => (
+  <>
+    <dt>{name}</dt>
+    <dd>
+      {is}
+      {children}
+    </dd>
+  </>
+)
 
 /** A table that keeps its own width to itself; on a phone, rows become cards (see the stylesheet). */
 export const Table = ({

@@ -15,7 +15,7 @@ import { Scope } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { ConsentRequest } from "#src/oauth/Consent.ts"
 import type { OAuthGrant } from "#src/oauth/OAuthGrants.ts"
-import { Ago, Badge, Callout, CheckBox, Command, Confirm, Empty, ProblemNote, Until } from "./Components.tsx"
+import { Ago, Badge, Callout, CheckBox, Command, Confirm, Empty, Fact, ProblemNote, Until } from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Card, Layout } from "./Layout.tsx"
@@ -85,19 +85,11 @@ const ClientFacts = ({ client }: { readonly client: ConsentRequest }) => (
       on your behalf.
     </p>
     <dl class="facts section-small">
-      <dt>Returns to</dt>
-      <dd>
+      <Fact name="Returns to">
         <code>{client.redirectHost}</code>
         {client.onThisMachine ? " on your own machine" : ""}
-      </dd>
-      {client.documentedAt === null ? null : (
-        <>
-          <dt>Published at</dt>
-          <dd>
-            <code>{client.documentedAt}</code>
-          </dd>
-        </>
-      )}
+      </Fact>
+      {client.documentedAt === null ? null : <Fact name="Published at" is={<code>{client.documentedAt}</code>} />}
     </dl>
     {client.onThisMachine ? (
       <Callout tone="warning">
@@ -254,38 +246,26 @@ const Connection = ({ grant, visit }: { readonly grant: OAuthGrant; readonly vis
       </span>
     </div>
     <dl class="facts facts-small">
-      <dt>Returns to</dt>
-      <dd>
-        <code>{grant.redirectHost}</code>
-      </dd>
-      <dt>Since</dt>
-      <dd>
+      <Fact name="Returns to" is={<code>{grant.redirectHost}</code>} />
+      <Fact name="Since">
         <Ago at={grant.createdAt.toISOString()} now={visit.now} />, expires{" "}
         <Until at={grant.expiresAt.toISOString()} now={visit.now} />
-      </dd>
-      <dt>Last use</dt>
-      <dd>{grant.lastUsedAt === null ? "never" : <Ago at={grant.lastUsedAt.toISOString()} now={visit.now} />}</dd>
-      <dt>Teams</dt>
-      <dd>
+      </Fact>
+      <Fact
+        name="Last use"
+        is={grant.lastUsedAt === null ? "never" : <Ago at={grant.lastUsedAt.toISOString()} now={visit.now} />}
+      />
+      <Fact name="Teams">
         {listOf(
           grant.teams.map(({ name }) => name),
           "none any more, because your membership changed"
         )}
-      </dd>
-      {grant.projects === null ? null : (
-        <>
-          <dt>Projects</dt>
-          <dd>{listOf(grant.projects, "none any more")}</dd>
-        </>
-      )}
+      </Fact>
+      {grant.projects === null ? null : <Fact name="Projects" is={listOf(grant.projects, "none any more")} />}
       {grant.environments === null ? null : (
-        <>
-          <dt>Environments</dt>
-          <dd>{listOf(grant.environments, "none any more")}</dd>
-        </>
+        <Fact name="Environments" is={listOf(grant.environments, "none any more")} />
       )}
-      <dt>May</dt>
-      <dd>
+      <Fact name="May">
         <ul class="keys">
           {grant.scopes.map((scope) => (
             <li>
@@ -293,7 +273,7 @@ const Connection = ({ grant, visit }: { readonly grant: OAuthGrant; readonly vis
             </li>
           ))}
         </ul>
-      </dd>
+      </Fact>
     </dl>
     <Confirm action={`${Paths.connections}/${grant.id}/revoke`} label="Revoke" verb="Revoke this connection">
       <p>It stops working with its next request. To connect again, the program has to ask you again.</p>

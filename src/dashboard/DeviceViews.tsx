@@ -6,7 +6,7 @@ import type { ProjectId } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { cliScopes, preselectedScopes } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
-import { Ago, Badge, CheckBox, ProblemNote, TextField, Until } from "./Components.tsx"
+import { Ago, Badge, CheckBox, Fact, LinkButton, ProblemNote, Submit, TextField, Until } from "./Components.tsx"
 import type * as Form from "./Form.ts"
 import { Card } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -42,9 +42,7 @@ export const EnterCode = ({
         focus
         hint="Eight letters, like BCDF-GHJK. Enter a code only if you started the login yourself."
       />
-      <div class="buttons">
-        <button class="button button-primary">Continue</button>
-      </div>
+      <Submit>Continue</Submit>
     </form>
   </Card>
 )
@@ -56,23 +54,17 @@ const Host = ({ host }: Pick<DeviceRequest, "host">) => {
 
 const RequestFacts = ({ now, request }: { readonly request: DeviceRequest; readonly now: number }) => (
   <dl class="facts section-small">
-    <dt>Requested</dt>
-    <dd>
+    <Fact name="Requested">
       <Ago at={request.createdAt} now={now} />,{" "}
       <span data-expires={String(Math.max(0, Date.parse(request.expiresAt) - now))}>
         expires <Until at={request.expiresAt} now={now} />
       </span>
-    </dd>
-    <dt>From the address</dt>
-    <dd>
-      <code>{request.ip}</code>
-    </dd>
-    <dt>Claimed by the device</dt>
-    <dd>
+    </Fact>
+    <Fact name="From the address" is={<code>{request.ip}</code>} />
+    <Fact name="Claimed by the device">
       <Host host={request.host} /> <Badge tone="amber">not verified</Badge>
-    </dd>
-    <dt>Stores the login</dt>
-    <dd>
+    </Fact>
+    <Fact name="Stores the login">
       {request.credentialProtection === "os_keychain" ? (
         <>
           in the keychain of its system <Badge tone="amber">not verified</Badge>
@@ -82,7 +74,7 @@ const RequestFacts = ({ now, request }: { readonly request: DeviceRequest; reado
           as plain text in a file <Badge tone="amber">less safe</Badge>
         </>
       )}
-    </dd>
+    </Fact>
   </dl>
 )
 
@@ -287,9 +279,7 @@ export const DecidedPage = ({
       </form>
     ) : null}
     <p>
-      <a class="button button-plain" href={Paths.grants}>
-        Your CLI logins
-      </a>
+      <LinkButton href={Paths.grants}>Your CLI logins</LinkButton>
     </p>
   </Card>
 )

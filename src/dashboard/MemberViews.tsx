@@ -5,20 +5,22 @@ import type { Invitation, Member } from "#schema/TeamsApi.ts"
 import type { OpenInvitation } from "#src/projects/Invitations.ts"
 import {
   Act,
+  AddButton,
   Ago,
   Badge,
   Callout,
   CheckBox,
   Confirm,
-  exact,
+  LinkButton,
   Once,
   ProblemNote,
   Select,
+  Submit,
   Table,
   TextField,
-  Until
+  Until,
+  exact
 } from "./Components.tsx"
-import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt, TeamVisit } from "./Routes.ts"
@@ -63,12 +65,7 @@ const InvitePanel = ({ form, problem, visit }: Attempt & { readonly visit: TeamV
       <p class="hint section-small">
         You get a link to send to the person yourself. It works once and expires after a week.
       </p>
-      <div class="buttons">
-        <button class="button button-primary">Create the link</button>
-        <a class="button button-plain" href={at}>
-          Cancel
-        </a>
-      </div>
+      <Submit cancel={at}>Create the link</Submit>
     </form>
   )
 }
@@ -138,9 +135,7 @@ const MemberPanel = ({ member, visit }: { readonly visit: TeamVisit; readonly me
             Active
           </CheckBox>
           <p class="hint">Changing the role revokes the API tokens that the person created.</p>
-          <div class="buttons">
-            <button class="button button-primary">Save</button>
-          </div>
+          <Submit>Save</Submit>
         </form>
         <Act action={`${here}/reset`}>Create a password link</Act>
         {member.userId === visit.user.id ? null : (
@@ -194,9 +189,7 @@ export const MembersPage = ({
       lead={`${members.length} ${members.length === 1 ? "person" : "people"} in ${team.name}.`}
       actions={
         manages && !inviting ? (
-          <a class="button button-primary" href={`${Paths.members(team.id)}?panel=invite`}>
-            <Icons.Plus /> Invite a person
-          </a>
+          <AddButton href={`${Paths.members(team.id)}?panel=invite`}>Invite a person</AddButton>
         ) : undefined
       }
     >
@@ -236,9 +229,7 @@ const LinkPage = ({
         <Once label="The link: this is the only time it is shown" text={link} />
         <Callout>{children}</Callout>
         <p>
-          <a class="button button-plain" href={members}>
-            Back to the members
-          </a>
+          <LinkButton href={members}>Back to the members</LinkButton>
         </p>
       </div>
     </Layout>

@@ -1,6 +1,6 @@
 /** The settings of one project and of its environments. */
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
-import { CheckBox, Confirm, ProblemNote, Protected, Table, TextField } from "./Components.tsx"
+import { CheckBox, Confirm, ProblemNote, Protected, Submit, Table, TextField } from "./Components.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
@@ -42,9 +42,7 @@ const EnvironmentPanel = ({
         >
           Protected
         </CheckBox>
-        <div class="buttons">
-          <button class="button button-primary">Save</button>
-        </div>
+        <Submit>Save</Submit>
       </form>
       <Confirm
         action={`${settings}/environments/${environment.id}/delete`}
@@ -107,9 +105,7 @@ const NewEnvironment = ({ form, problem, settings }: Partial<Attempt> & { readon
     <CheckBox name="protected" checked={form?.has("protected") === true}>
       Protected
     </CheckBox>
-    <div class="buttons">
-      <button class="button button-primary">Add the environment</button>
-    </div>
+    <Submit>Add the environment</Submit>
   </form>
 )
 
@@ -137,9 +133,7 @@ const ProjectForm = ({
       value={form === undefined ? project.slug : form.text("slug")}
       problem={problem}
     />
-    <div class="buttons">
-      <button class="button button-primary">Save</button>
-    </div>
+    <Submit>Save</Submit>
   </form>
 )
 

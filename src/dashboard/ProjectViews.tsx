@@ -1,7 +1,7 @@
 /** The list of projects, one click away from any environment. */
 import type { ProjectId } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
-import { Empty, Pager, ProblemNote, TextField } from "./Components.tsx"
+import { AddButton, Empty, LinkButton, Pager, ProblemNote, Submit, TextField } from "./Components.tsx"
 import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -83,12 +83,7 @@ const NewProject = ({ form, problem, visit }: Attempt & { readonly visit: Visit 
         The project starts with the environments development, staging and production; production is protected. You can
         change them later.
       </p>
-      <div class="buttons">
-        <button class="button button-primary">Create the project</button>
-        <a class="button button-plain" href={Paths.home}>
-          Cancel
-        </a>
-      </div>
+      <Submit cancel={Paths.home}>Create the project</Submit>
     </form>
   )
 
@@ -97,12 +92,10 @@ const NoProjects = ({ manages }: { readonly manages: boolean }) => (
     <p>A project holds environments, and each environment holds secrets.</p>
     {manages ? (
       <div class="buttons">
-        <a class="button button-primary" href={`${Paths.home}?panel=new`}>
+        <LinkButton href={`${Paths.home}?panel=new`} primary>
           Create the first project
-        </a>
-        <a class="button button-plain" href={Paths.start}>
-          Getting started
-        </a>
+        </LinkButton>
+        <LinkButton href={Paths.start}>Getting started</LinkButton>
       </div>
     ) : (
       <p>An owner or admin of the team can create one.</p>
@@ -169,13 +162,7 @@ export const ProjectsPage = ({
       visit={visit}
       section="projects"
       title="Projects"
-      actions={
-        manages && !creating ? (
-          <a class="button button-primary" href={`${Paths.home}?panel=new`}>
-            <Icons.Plus /> New project
-          </a>
-        ) : undefined
-      }
+      actions={manages && !creating ? <AddButton href={`${Paths.home}?panel=new`}>New project</AddButton> : undefined}
     >
       {creating ? (
         <div class="stack">

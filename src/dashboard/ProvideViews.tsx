@@ -1,7 +1,7 @@
 /** The one-time page where a person types a value that an agent requested. The agent never sees the value. */
 import type * as Effect from "effect/Effect"
 import type { ValueRequests } from "#src/secrets/ValueRequests.ts"
-import { Ago, Badge, Callout, ProblemNote, TextArea, Until } from "./Components.tsx"
+import { Ago, Badge, Callout, Fact, ProblemNote, TextArea, Until } from "./Components.tsx"
 import { Card } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
@@ -24,29 +24,20 @@ export const ProvidePage = ({
       An agent asks for a value that it will not see. Ampoule stores what you type here and sends it nowhere else.
     </p>
     <dl class="facts section-small">
-      <dt>Key</dt>
-      <dd>
+      <Fact name="Key">
         <code>{request.key}</code> {request.replace ? <Badge tone="amber">replaces the current value</Badge> : null}
-      </dd>
-      <dt>Where</dt>
-      <dd>
+      </Fact>
+      <Fact name="Where">
         {request.projectName} / {request.environment}
-      </dd>
-      <dt>Requested by</dt>
-      <dd>
+      </Fact>
+      <Fact name="Requested by">
         {request.askedBy.name ?? "an agent"} <Badge tone="amber">name not verified</Badge>
-      </dd>
-      {request.note === null ? null : (
-        <>
-          <dt>Its reason</dt>
-          <dd>{request.note}</dd>
-        </>
-      )}
-      <dt>Requested</dt>
-      <dd>
+      </Fact>
+      {request.note === null ? null : <Fact name="Its reason" is={request.note} />}
+      <Fact name="Requested">
         <Ago at={request.createdAt.toISOString()} now={visit.now} />, expires{" "}
         <Until at={request.expiresAt.toISOString()} now={visit.now} />
-      </dd>
+      </Fact>
     </dl>
     <DangerousNames keys={[request.key]} />
     <Callout tone="warning">

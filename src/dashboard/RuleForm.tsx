@@ -1,7 +1,7 @@
 /** The form that creates a trust rule, with a preview of the rule in words. */
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
-import { Callout, CheckBox, ProblemNote, Select, TextArea, TextField } from "./Components.tsx"
+import { Callout, CheckBox, LinkButton, ProblemNote, Select, TextArea, TextField } from "./Components.tsx"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
 import type { Attempt, TeamVisit } from "./Routes.ts"
@@ -277,9 +277,7 @@ export const NewRulePage = ({
           <button class="button button-plain" name="step" value="preview">
             Preview the rule
           </button>
-          <a class="button button-plain" href={at}>
-            Cancel
-          </a>
+          <LinkButton href={at}>Cancel</LinkButton>
         </div>
       </form>
     </SettingsFrame>

@@ -1,8 +1,7 @@
 /** Trust rules in words: which jobs of a CI they trust, and what those get. */
 import type { TeamId } from "#schema/Ids.ts"
 import type { MachineRule } from "#schema/MachineIdentityApi.ts"
-import { Ago, Badge, Callout, Command, Confirm, Empty, Table } from "./Components.tsx"
-import * as Icons from "./Icons.tsx"
+import { AddButton, Ago, Badge, Callout, Command, Confirm, Empty, Fact, Table } from "./Components.tsx"
 import * as Paths from "./Paths.ts"
 import type { TeamVisit } from "./Routes.ts"
 import * as Words from "./RuleWords.ts"
@@ -66,11 +65,7 @@ export const RulesPage = ({
   readonly items: ReadonlyArray<MachineRule>
 }) => {
   const at = Paths.rules(visit.team.id)
-  const add = (
-    <a class="button button-primary" href={`${at}/new`}>
-      <Icons.Plus /> New trust rule
-    </a>
-  )
+  const add = <AddButton href={`${at}/new`}>New trust rule</AddButton>
   return (
     <SettingsFrame
       visit={visit}
@@ -116,26 +111,14 @@ export const RulesPage = ({
 const Facts = ({ now, rule }: { readonly rule: MachineRule; readonly now: number }) => (
   <section class="panel" aria-label="Facts">
     <dl class="facts">
-      <dt>Access to</dt>
-      <dd>
-        <AccessSummary of={rule} />
-      </dd>
-      <dt>Tokens last</dt>
-      <dd>{minutes(rule.lifetimeSeconds)}</dd>
-      <dt>Last use</dt>
-      <dd>{rule.lastUsedAt === null ? "never" : <Ago at={rule.lastUsedAt} now={now} />}</dd>
-      <dt>Created</dt>
-      <dd>
+      <Fact name="Access to" is={<AccessSummary of={rule} />} />
+      <Fact name="Tokens last" is={minutes(rule.lifetimeSeconds)} />
+      <Fact name="Last use" is={rule.lastUsedAt === null ? "never" : <Ago at={rule.lastUsedAt} now={now} />} />
+      <Fact name="Created">
         <Ago at={rule.createdAt} now={now} /> by {rule.createdBy.email}
-      </dd>
-      <dt>Issuer</dt>
-      <dd>
-        <code>{rule.issuer}</code>
-      </dd>
-      <dt>Id</dt>
-      <dd>
-        <code>{rule.id}</code>
-      </dd>
+      </Fact>
+      <Fact name="Issuer" is={<code>{rule.issuer}</code>} />
+      <Fact name="Id" is={<code>{rule.id}</code>} />
     </dl>
   </section>
 )

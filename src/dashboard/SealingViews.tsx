@@ -1,6 +1,6 @@
 /** The keypair that seals files of an environment: what to commit, and how the key changes. */
 import type { EnvironmentKeypair } from "#schema/SealedApi.ts"
-import { Ago, Badge, Callout, Command, Confirm, Table } from "./Components.tsx"
+import { Ago, Badge, Callout, Command, Confirm, Fact, Table } from "./Components.tsx"
 import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Paths from "./Paths.ts"
 import { may } from "./Visit.ts"
@@ -21,22 +21,10 @@ const PublicKey = ({ active }: { readonly active: EnvironmentKeypair }) => (
     <h2>Public key</h2>
     <p class="hint">Anyone who has it can seal values for this environment. Only this server can open them.</p>
     <dl class="facts section-small">
-      <dt>Key</dt>
-      <dd>
-        <code>{active.keyId}</code>
-      </dd>
-      <dt>Public half</dt>
-      <dd>
-        <code>{active.publicKey}</code>
-      </dd>
-      <dt>Environment</dt>
-      <dd>
-        <code>{active.environmentId}</code>
-      </dd>
-      <dt>Algorithm</dt>
-      <dd>
-        <code>{active.algorithm}</code>
-      </dd>
+      <Fact name="Key" is={<code>{active.keyId}</code>} />
+      <Fact name="Public half" is={<code>{active.publicKey}</code>} />
+      <Fact name="Environment" is={<code>{active.environmentId}</code>} />
+      <Fact name="Algorithm" is={<code>{active.algorithm}</code>} />
     </dl>
   </section>
 )

@@ -3,7 +3,17 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { danger, isDangerous } from "#src/formats/DangerousNames.ts"
 import type * as Preview from "#src/formats/Preview.ts"
 import type { ComponentChildren } from "preact"
-import { Badge, Callout, CheckBox, ProblemNote, Select, TextArea, TextField } from "./Components.tsx"
+import {
+  Badge,
+  Callout,
+  CheckBox,
+  LinkButton,
+  ProblemNote,
+  Select,
+  Submit,
+  TextArea,
+  TextField
+} from "./Components.tsx"
 import type { Location } from "./EnvironmentFrame.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
@@ -89,12 +99,7 @@ export const AddSecret = ({ form, location, problem }: Attempt & { readonly loca
           </CheckBox>
         </DangerousNames>
       ) : null}
-      <div class="buttons">
-        <button class="button button-primary">Add</button>
-        <a class="button button-plain" href={here}>
-          Cancel
-        </a>
-      </div>
+      <Submit cancel={here}>Add</Submit>
     </form>
   )
 }
@@ -175,9 +180,7 @@ const PasteButtons = ({ here, preview }: { readonly here: string; readonly previ
       <button class={`button ${applies ? "button-plain" : "button-primary"}`} name="step" value="preview">
         {preview === undefined ? "Preview the changes" : "Preview again"}
       </button>
-      <a class="button button-plain" href={here}>
-        Cancel
-      </a>
+      <LinkButton href={here}>Cancel</LinkButton>
     </div>
   )
 }

@@ -1,7 +1,7 @@
 /** The secrets of an environment as a list. */
 import type { ComponentChildren } from "preact"
 import type { SecretListItem } from "#schema/SecretResponses.ts"
-import { Ago, Command, Empty, KeyName, Pager, Table } from "./Components.tsx"
+import { AddButton, Ago, Command, Empty, KeyName, Pager, Table } from "./Components.tsx"
 import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Icons from "./Icons.tsx"
 import * as Paths from "./Paths.ts"
@@ -72,9 +72,7 @@ const AddButtons = ({ here }: { readonly here: string }) => (
     <a class="button button-plain" href={`${here}?panel=paste`}>
       <Icons.Paste /> Paste .env
     </a>
-    <a class="button button-primary" href={`${here}?panel=add`}>
-      <Icons.Plus /> Add secret
-    </a>
+    <AddButton href={`${here}?panel=add`}>Add secret</AddButton>
   </>
 )
 

@@ -8,9 +8,11 @@ import {
   Badge,
   CheckBox,
   Empty,
+  Fact,
   KeyName,
   ProblemNote,
   Select,
+  Submit,
   Table,
   TextArea,
   Until
@@ -129,9 +131,7 @@ const EditPanel = (shown: Shown) => {
           value={problem === undefined ? "" : attempt.form.text("kind")}
           problem={problem}
         />
-        <div class="buttons">
-          <button class="button button-primary">Save a new version</button>
-        </div>
+        <Submit>Save a new version</Submit>
       </form>
     </section>
   )
@@ -146,10 +146,8 @@ const ReferencesPanel = (shown: Shown) => {
     <section class="panel" aria-labelledby="references">
       <h2 id="references">References</h2>
       <dl class="facts">
-        <dt>Uses</dt>
-        <dd>{links(uses)}</dd>
-        <dt>Used by</dt>
-        <dd>{links(users)}</dd>
+        <Fact name="Uses" is={links(uses)} />
+        <Fact name="Used by" is={links(users)} />
       </dl>
     </section>
   )

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact"
 import type { Plan } from "#schema/Scopes.ts"
 import * as Plans from "#src/limits/Plans.ts"
-import { Badge, Callout, CheckBox, Command, ProblemNote, TextField } from "./Components.tsx"
+import { Badge, Callout, CheckBox, Command, Fact, ProblemNote, Submit, TextField } from "./Components.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
@@ -68,18 +68,13 @@ export const TeamSettingsPage = ({ form, problem, visit }: Attempt & { readonly 
             problem={problem}
           />
           <PlanFields visit={visit} form={form} problem={problem} />
-          <div class="buttons">
-            <button class="button button-primary">Save</button>
-          </div>
+          <Submit>Save</Submit>
         </form>
       ) : (
         <dl class="facts panel narrow">
-          <dt>Name</dt>
-          <dd>{team.name}</dd>
-          <dt>Plan</dt>
-          <dd>{planNames[team.plan]}</dd>
-          <dt>Your role</dt>
-          <dd>{team.role}</dd>
+          <Fact name="Name" is={team.name} />
+          <Fact name="Plan" is={planNames[team.plan]} />
+          <Fact name="Your role" is={team.role} />
         </dl>
       )}
       <section class="section">
@@ -111,12 +106,7 @@ const NewTeamForm = ({ form, problem, visit }: Attempt & { readonly visit: Visit
     <form method="post" action={Paths.newTeam} class="panel narrow">
       {problem?.field === "name" ? null : <ProblemNote problem={problem} />}
       <TextField name="name" label="Name" value={form.text("name")} focus problem={problem} />
-      <div class="buttons">
-        <button class="button button-primary">Create the team</button>
-        <a class="button button-plain" href={Paths.home}>
-          Cancel
-        </a>
-      </div>
+      <Submit cancel={Paths.home}>Create the team</Submit>
     </form>
   </Layout>
 )

@@ -2,7 +2,7 @@
 import { Lifetime } from "#schema/ApiTokensApi.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 import * as Plans from "#src/limits/Plans.ts"
-import { CheckBox, ProblemNote, Select, TextField } from "./Components.tsx"
+import { CheckBox, ProblemNote, Select, Submit, TextField } from "./Components.tsx"
 import type * as Form from "./Form.ts"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -122,12 +122,7 @@ export const NewTokenPage = ({
           problem={problem}
         />
         <McpFields form={form} problem={scopesProblem} />
-        <div class="buttons">
-          <button class="button button-primary">Create the token</button>
-          <a class="button button-plain" href={Paths.tokens(id)}>
-            Cancel
-          </a>
-        </div>
+        <Submit cancel={Paths.tokens(id)}>Create the token</Submit>
       </form>
     </Layout>
   )

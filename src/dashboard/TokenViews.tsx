@@ -3,20 +3,23 @@ import type { ApiToken, ApiTokenWithValue } from "#schema/ApiTokensApi.ts"
 import { allScopes } from "#schema/Scopes.ts"
 import {
   Act,
+  AddButton,
   Ago,
   Badge,
   Callout,
   Command,
   Confirm,
   Empty,
-  exact,
+  Fact,
+  LinkButton,
   Once,
   ProblemNote,
+  Submit,
   Table,
   TextField,
-  Until
+  Until,
+  exact
 } from "./Components.tsx"
-import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt, TeamVisit } from "./Routes.ts"
@@ -68,11 +71,7 @@ export const TokensPage = ({
   readonly items: ReadonlyArray<ApiToken>
 }) => {
   const { team } = visit
-  const add = (
-    <a class="button button-primary" href={`${Paths.tokens(team.id)}/new`}>
-      <Icons.Plus /> New token
-    </a>
-  )
+  const add = <AddButton href={`${Paths.tokens(team.id)}/new`}>New token</AddButton>
   return (
     <Layout
       visit={visit}
@@ -137,9 +136,7 @@ export const TokenOnce = ({
         </>
       )}
       <p>
-        <a class="button button-plain" href={Paths.tokens(token.teamId)}>
-          I have saved it
-        </a>
+        <LinkButton href={Paths.tokens(token.teamId)}>I have saved it</LinkButton>
       </p>
     </div>
   </Layout>
@@ -183,27 +180,16 @@ const LastUse = ({ now, token }: { readonly token: ApiToken; readonly now: numbe
 const Facts = ({ now, token }: { readonly token: ApiToken; readonly now: number }) => (
   <section class="panel" aria-label="Facts">
     <dl class="facts">
-      <dt>Access to</dt>
-      <dd>
-        <AccessSummary of={token} />
-      </dd>
-      <dt>MCP scopes</dt>
-      <dd>
-        <McpScopes token={token} />
-      </dd>
-      <dt>Created</dt>
-      <dd>
+      <Fact name="Access to" is={<AccessSummary of={token} />} />
+      <Fact name="MCP scopes" is={<McpScopes token={token} />} />
+      <Fact name="Created">
         <Ago at={token.createdAt} now={now} /> by {token.createdBy.email}
-      </dd>
-      <dt>Expires</dt>
-      <dd>
+      </Fact>
+      <Fact name="Expires">
         <Expiry token={token} now={now} />
         {token.expiresAt === null ? null : <span class="hint"> {exact(token.expiresAt)}</span>}
-      </dd>
-      <dt>Last use</dt>
-      <dd>
-        <LastUse token={token} now={now} />
-      </dd>
+      </Fact>
+      <Fact name="Last use" is={<LastUse token={token} now={now} />} />
     </dl>
   </section>
 )
@@ -229,9 +215,7 @@ const EditForm = ({ form, problem, token }: Attempt & { readonly token: ApiToken
         />
       </fieldset>
     )}
-    <div class="buttons">
-      <button class="button button-primary">Save</button>
-    </div>
+    <Submit>Save</Submit>
   </form>
 )
 

@@ -3,20 +3,22 @@ import type { TeamId } from "#schema/Ids.ts"
 import { type Webhook, type WebhookDelivery, WebhookEvent, type WebhookWithSecret } from "#schema/WebhooksApi.ts"
 import {
   Act,
+  AddButton,
   Ago,
   Badge,
   CheckBox,
   Confirm,
   Empty,
-  exact,
+  LinkButton,
   Once,
   ProblemNote,
+  Submit,
   Table,
   TextField,
-  Until
+  Until,
+  exact
 } from "./Components.tsx"
 import * as Form from "./Form.ts"
-import * as Icons from "./Icons.tsx"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
 import { picked } from "./TokenAccess.tsx"
@@ -64,11 +66,7 @@ export const WebhooksPage = ({
   readonly visit: TeamVisit
   readonly items: ReadonlyArray<Webhook>
 }) => {
-  const add = (
-    <a class="button button-primary" href={`${Paths.webhooks(visit.team.id)}/new`}>
-      <Icons.Plus /> New webhook
-    </a>
-  )
+  const add = <AddButton href={`${Paths.webhooks(visit.team.id)}/new`}>New webhook</AddButton>
   return (
     <SettingsFrame
       visit={visit}
@@ -164,12 +162,7 @@ export const NewWebhookPage = ({ form, problem, visit }: Attempt & { readonly vi
     <SettingsFrame visit={visit} view="webhooks" title="New webhook" crumbs={crumbs(visit.team.id)}>
       <form method="post" action={`${at}/new`} class="panel narrow">
         <Fields form={form} problem={problem} focus offersAll />
-        <div class="buttons">
-          <button class="button button-primary">Create the webhook</button>
-          <a class="button button-plain" href={at}>
-            Cancel
-          </a>
-        </div>
+        <Submit cancel={at}>Create the webhook</Submit>
       </form>
     </SettingsFrame>
   )
@@ -204,9 +197,7 @@ export const SecretOnce = ({
         <code>t</code> older than five minutes.
       </p>
       <p>
-        <a class="button button-plain" href={Paths.webhook(webhook.teamId, webhook.id)}>
-          I have saved it
-        </a>
+        <LinkButton href={Paths.webhook(webhook.teamId, webhook.id)}>I have saved it</LinkButton>
       </p>
     </div>
   </SettingsFrame>
@@ -374,9 +365,7 @@ export const WebhookPage = ({
                 : "Choose at least one. To get all events, including later kinds, create a new webhook."
             }
           />
-          <div class="buttons">
-            <button class="button button-primary">Save</button>
-          </div>
+          <Submit>Save</Submit>
         </form>
         <SecretAndDelete here={here} />
       </div>
