@@ -1,6 +1,6 @@
 /** The logins of command lines that act for a person. */
 import type { CliGrant } from "#schema/DeviceApi.ts"
-import { Ago, Badge, Command, Confirm, Empty, Fact, Until } from "./Components.tsx"
+import { Ago, Badge, Command, Confirm, Empty, Fact, Keys, Until } from "./Components.tsx"
 import type { Restrictable } from "./DeviceViews.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -51,13 +51,7 @@ const GrantFacts = ({
       {grant.teams.map((team) => (
         <>
           <Fact name={team.name}>
-            <ul class="keys">
-              {team.scopes.map((scope) => (
-                <li>
-                  <code>{scope}</code>
-                </li>
-              ))}
-            </ul>
+            <Keys of={team.scopes} />
           </Fact>
         </>
       ))}

@@ -79,6 +79,16 @@ export const Callout = ({
   </div>
 )
 
+export const Keys = ({ of }: { readonly of: ReadonlyArray<string> }) => (
+  <ul class="keys">
+    {of.map((key) => (
+      <li>
+        <code>{key}</code>
+      </li>
+    ))}
+  </ul>
+)
+
 export const ProblemNote = ({ problem }: { readonly problem: AnyApiError | undefined }) => {
   if (problem === undefined) return null
   const { detail, title } = Problem.explain(problem)
@@ -86,15 +96,7 @@ export const ProblemNote = ({ problem }: { readonly problem: AnyApiError | undef
   return (
     <Callout tone="danger" title={title} role="alert">
       {detail === "" ? null : <p>{detail}</p>}
-      {keys.length === 0 ? null : (
-        <ul class="keys">
-          {keys.map((key) => (
-            <li>
-              <code>{key}</code>
-            </li>
-          ))}
-        </ul>
-      )}
+      {keys.length === 0 ? null : <Keys of={keys} />}
     </Callout>
   )
 }
@@ -112,9 +114,20 @@ interface FieldProps {
   readonly id?: string
 }
 
-const described = (id: string, hint: unknown, error: string | undefined): string | undefined => {
+/** What a field's control and the frame around it have in common. */
+const field = ({ hint, id: own, label, member, name, problem }: FieldProps) => {
+  const id = own ?? `f-${name}`
+  const error = Problem.about(problem, member ?? name)
   const ids = [...(hint === undefined ? [] : [`${id}-hint`]), ...(error === undefined ? [] : [`${id}-error`])]
-  return ids.length === 0 ? undefined : ids.join(" ")
+  return {
+    frame: { id, label, hint, error },
+    control: {
+      id,
+      name,
+      "aria-invalid": error === undefined ? undefined : ("true" as const),
+      "aria-describedby": ids.length === 0 ? undefined : ids.join(" ")
+    }
+  }
 }
 
 const FieldFrame = ({
@@ -123,13 +136,7 @@ const FieldFrame = ({
   hint,
   id,
   label
-}: {
-  readonly id: string
-  readonly label: string
-  readonly hint?: ComponentChildren
-  readonly error: string | undefined
-  readonly children: ComponentChildren
-}) => (
+}: ReturnType<typeof field>["frame"] & { readonly children: ComponentChildren }) => (
   <div class={error === undefined ? "field" : "field field-wrong"}>
     <label for={id}>{label}</label>
     {children}
@@ -146,6 +153,12 @@ const FieldFrame = ({
   </div>
 )
 
+interface TextProps extends FieldProps {
+  readonly value?: string | undefined
+  readonly focus?: boolean
+  readonly optional?: boolean
+}
+
 export const TextField = ({
   autocomplete = "off",
   focus = false,
@@ -153,22 +166,17 @@ export const TextField = ({
   optional = false,
   type = "text",
   value,
-  ...field
-}: FieldProps & {
-  readonly value?: string | undefined
-  readonly type?: "text" | "email" | "password" | "search" | "datetime-local"
+  ...props
+}: TextProps & {
+  readonly type?: "text" | "email" | "password" | "datetime-local"
   readonly autocomplete?: string
-  readonly focus?: boolean
   readonly mono?: boolean
-  readonly optional?: boolean
 }) => {
-  const id = field.id ?? `f-${field.name}`
-  const error = Problem.about(field.problem, field.member ?? field.name)
+  const { control, frame } = field(props)
   return (
-    <FieldFrame id={id} label={field.label} hint={field.hint} error={error}>
+    <FieldFrame {...frame}>
       <input
-        id={id}
-        name={field.name}
+        {...control}
         type={type}
         class={mono ? "mono" : undefined}
         value={value}
@@ -177,8 +185,6 @@ export const TextField = ({
         autofocus={focus}
         autocapitalize="off"
         spellcheck={false}
-        aria-invalid={error === undefined ? undefined : "true"}
-        aria-describedby={described(id, field.hint, error)}
       />
     </FieldFrame>
   )
@@ -190,21 +196,13 @@ export const TextArea = ({
   focus = false,
   optional = false,
   placeholder,
-  ...field
-}: FieldProps & {
-  readonly rows?: number
-  readonly value?: string | undefined
-  readonly focus?: boolean
-  readonly optional?: boolean
-  readonly placeholder?: string
-}) => {
-  const id = field.id ?? `f-${field.name}`
-  const error = Problem.about(field.problem, field.member ?? field.name)
+  ...props
+}: TextProps & { readonly rows?: number; readonly placeholder?: string }) => {
+  const { control, frame } = field(props)
   return (
-    <FieldFrame id={id} label={field.label} hint={field.hint} error={error}>
+    <FieldFrame {...frame}>
       <textarea
-        id={id}
-        name={field.name}
+        {...control}
         rows={rows}
         class="mono"
         required={!optional}
@@ -213,8 +211,6 @@ export const TextArea = ({
         autocapitalize="off"
         spellcheck={false}
         placeholder={placeholder}
-        aria-invalid={error === undefined ? undefined : "true"}
-        aria-describedby={described(id, field.hint, error)}
         // The first line break after the tag is not part of the text (HTML, 4.10.11).
         value={value === undefined ? undefined : value.startsWith("\n") ? `\n${value}` : value}
       />
@@ -222,25 +218,18 @@ export const TextArea = ({
   )
 }
 
-export interface Choice {
-  readonly value: string
-  readonly label: string
-}
 export const Select = ({
   choices,
   value,
-  ...field
-}: FieldProps & { readonly choices: ReadonlyArray<Choice>; readonly value?: string | undefined }) => {
-  const id = field.id ?? `f-${field.name}`
-  const error = Problem.about(field.problem, field.member ?? field.name)
+  ...props
+}: FieldProps & {
+  readonly choices: ReadonlyArray<{ readonly value: string; readonly label: string }>
+  readonly value?: string | undefined
+}) => {
+  const { control, frame } = field(props)
   return (
-    <FieldFrame id={id} label={field.label} hint={field.hint} error={error}>
-      <select
-        id={id}
-        name={field.name}
-        aria-invalid={error === undefined ? undefined : "true"}
-        aria-describedby={described(id, field.hint, error)}
-      >
+    <FieldFrame {...frame}>
+      <select {...control}>
         {choices.map((choice) => (
           <option value={choice.value} selected={choice.value === value}>
             {choice.label}
@@ -308,7 +297,7 @@ export const Act = ({
   readonly action: string
   readonly children: ComponentChildren
   readonly fields?: Readonly<Record<string, string>>
-  readonly kind?: "plain" | "primary" | "danger" | "quiet"
+  readonly kind?: "plain" | "quiet"
 }) => (
   <form method="post" action={action} class="act">
     {Object.entries(fields).map(([name, value]) => (
@@ -322,10 +311,8 @@ export const Act = ({
 export const Confirm = ({
   action,
   children,
-  fields = {},
   label,
   of,
-  open = false,
   quiet = false,
   tone = "danger",
   verb
@@ -338,19 +325,14 @@ export const Confirm = ({
   readonly quiet?: boolean
   readonly verb: string
   readonly children: ComponentChildren
-  readonly fields?: Readonly<Record<string, string>>
-  readonly open?: boolean
   readonly tone?: "danger" | "plain"
 }) => (
-  <details class="confirm" open={open}>
+  <details class="confirm">
     <summary class={`button ${tone === "plain" ? "button-plain" : quiet ? "button-quiet" : "button-danger-quiet"}`}>
       {label}
       {of === undefined ? null : <span class="hidden"> {of}</span>}
     </summary>
     <form method="post" action={action} class={`confirm-panel confirm-${tone}`}>
-      {Object.entries(fields).map(([name, value]) => (
-        <input type="hidden" name={name} value={value} />
-      ))}
       {children}
       <button class={`button ${tone === "danger" ? "button-danger" : "button-primary"}`}>{verb}</button>
     </form>

@@ -15,7 +15,19 @@ import { Scope } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { ConsentRequest } from "#src/oauth/Consent.ts"
 import type { OAuthGrant } from "#src/oauth/OAuthGrants.ts"
-import { Ago, Badge, Callout, CheckBox, Command, Confirm, Empty, Fact, ProblemNote, Until } from "./Components.tsx"
+import {
+  Ago,
+  Badge,
+  Callout,
+  CheckBox,
+  Command,
+  Confirm,
+  Empty,
+  Fact,
+  Keys,
+  ProblemNote,
+  Until
+} from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Card, Layout } from "./Layout.tsx"
@@ -265,15 +277,7 @@ const Connection = ({ grant, visit }: { readonly grant: OAuthGrant; readonly vis
       {grant.environments === null ? null : (
         <Fact name="Environments" is={listOf(grant.environments, "none any more")} />
       )}
-      <Fact name="May">
-        <ul class="keys">
-          {grant.scopes.map((scope) => (
-            <li>
-              <code>{scope}</code>
-            </li>
-          ))}
-        </ul>
-      </Fact>
+      <Fact name="May" is={<Keys of={grant.scopes} />} />
     </dl>
     <Confirm action={`${Paths.connections}/${grant.id}/revoke`} label="Revoke" verb="Revoke this connection">
       <p>It stops working with its next request. To connect again, the program has to ask you again.</p>

@@ -11,6 +11,7 @@ import {
   Confirm,
   Empty,
   Fact,
+  Keys,
   LinkButton,
   Once,
   ProblemNote,
@@ -145,17 +146,7 @@ export const TokenOnce = ({
 /** What the scopes limit, and what they do not. */
 const McpScopes = ({ token }: { readonly token: ApiToken }) => (
   <>
-    {token.mcpScopes.length === 0 ? (
-      <span class="hint">none</span>
-    ) : (
-      <ul class="keys">
-        {token.mcpScopes.map((scope) => (
-          <li>
-            <code>{scope}</code>
-          </li>
-        ))}
-      </ul>
-    )}
+    {token.mcpScopes.length === 0 ? <span class="hint">none</span> : <Keys of={token.mcpScopes} />}
     {token.mcpOnly ? (
       <p class="hint">The token works at /mcp only, so these scopes limit everything that it can do.</p>
     ) : token.mcpScopes.length === 0 ? null : (

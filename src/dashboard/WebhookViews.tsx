@@ -9,6 +9,7 @@ import {
   CheckBox,
   Confirm,
   Empty,
+  Keys,
   LinkButton,
   Once,
   ProblemNote,
@@ -45,19 +46,7 @@ const Enabled = ({ webhook }: { readonly webhook: Webhook }) =>
   webhook.enabled ? <Badge tone="ok">on</Badge> : <Badge>off</Badge>
 
 const Events = ({ events }: Pick<Webhook, "events">) =>
-  events === null ? (
-    <>all events</>
-  ) : events.length > 3 ? (
-    <>{events.length} events</>
-  ) : (
-    <ul class="keys">
-      {events.map((event) => (
-        <li>
-          <code>{event}</code>
-        </li>
-      ))}
-    </ul>
-  )
+  events === null ? <>all events</> : events.length > 3 ? <>{events.length} events</> : <Keys of={events} />
 
 export const WebhooksPage = ({
   items,
