@@ -9,7 +9,7 @@ import { Protected } from "./Components.tsx"
 import { Layout } from "./Layout.tsx"
 import { inTeam, param } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
-import { EnvironmentPill } from "./ProjectViews.tsx"
+import * as Icons from "./Icons.tsx"
 import { type Guard, person, within } from "./Routes.ts"
 import { may, type Visit } from "./Visit.ts"
 import * as UseCases from "./UseCases.ts"
@@ -55,6 +55,26 @@ const locate = Effect.fnUntraced(function* (visit: Visit) {
 /** For pages of one environment; an environment that is not visible does not exist. */
 export const environment: Guard<AtEnvironment> = within(person, ({ visit }) =>
   Effect.map(locate(visit), (location) => ({ location }))
+)
+
+export const EnvironmentPill = ({
+  current = false,
+  environment,
+  projectId
+}: {
+  readonly environment: ProjectEnvironment
+  readonly projectId: ProjectId
+  readonly current?: boolean
+}) => (
+  <a
+    class="pill"
+    href={Paths.environment({ projectId, slug: environment.slug })}
+    aria-current={current ? "page" : undefined}
+  >
+    {environment.protected ? <Icons.Lock /> : null}
+    {environment.name}
+    {environment.protected ? <span class="hidden">(protected)</span> : null}
+  </a>
 )
 
 export type View = "secrets" | "graph" | "deleted" | "compare" | "sealing"

@@ -1,8 +1,10 @@
 /** The frame of every page. */
 import type { ComponentChildren } from "preact"
+import type { AnyApiError } from "#schema/ApiError.ts"
 import * as Icons from "./Icons.tsx"
 import { noticeOf } from "./Notices.ts"
 import * as Paths from "./Paths.ts"
+import * as Problem from "./Problem.ts"
 import { isVisit, may, mayCreateTeam, type Ui, type Visit, type Visitor } from "./Visit.ts"
 
 const Document = ({
@@ -250,3 +252,67 @@ export const Card = ({
     </main>
   </Document>
 )
+
+/** A page that could not be shown, or a change that was refused and has no form to show it. */
+export const ProblemPage = ({ problem, visit }: { readonly visit: Visitor; readonly problem: AnyApiError }) => {
+  const { detail, title } = Problem.explain(problem)
+  return (
+    <Card who={visit} title={title} lead={detail === "" ? undefined : detail}>
+      <p>
+        <a class="button button-plain" href={Paths.home}>
+          {visit.caller === null ? "Go to the sign-in page" : "Go to your projects"}
+        </a>
+      </p>
+    </Card>
+  )
+}
+
+type SettingsView = "team" | "ci" | "webhooks"
+
+export const SettingsFrame = ({
+  actions,
+  children,
+  crumbs,
+  lead,
+  title,
+  view,
+  visit
+}: {
+  readonly visit: Visit
+  readonly view: SettingsView
+  readonly title: string
+  readonly lead?: ComponentChildren
+  readonly actions?: ComponentChildren
+  /** With crumbs it is a page below a tab, which leads back by them. */
+  readonly crumbs?: ReadonlyArray<Crumb>
+  readonly children: ComponentChildren
+}) => {
+  const { team } = visit
+  if (team === null) return null
+  const tab = (name: SettingsView, href: string, label: string) => (
+    <a href={href} aria-current={view === name ? "page" : undefined}>
+      {label}
+    </a>
+  )
+  return (
+    <Layout
+      visit={visit}
+      section="settings"
+      title={title}
+      lead={lead}
+      actions={actions}
+      {...(crumbs === undefined ? {} : { crumbs })}
+      tabs={
+        crumbs === undefined && may(visit, "tokens:manage") ? (
+          <nav class="tabs" aria-label="Parts of the settings">
+            {tab("team", Paths.settings(team.id), "Team")}
+            {tab("ci", Paths.rules(team.id), "CI identities")}
+            {tab("webhooks", Paths.webhooks(team.id), "Webhooks")}
+          </nav>
+        ) : undefined
+      }
+    >
+      {children}
+    </Layout>
+  )
+}

@@ -3,16 +3,267 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import type { ComponentChildren } from "preact"
 import { UserId, uuidPattern } from "#schema/Ids.ts"
-import { Invite, UpdateMember } from "#schema/TeamsApi.ts"
+import { Role } from "#schema/Scopes.ts"
+import { type Invitation, Invite, type Member, UpdateMember } from "#schema/TeamsApi.ts"
+import type { OpenInvitation } from "#src/projects/Invitations.ts"
+import {
+  Act,
+  AddButton,
+  Ago,
+  Badge,
+  Callout,
+  CheckBox,
+  Confirm,
+  exact,
+  LinkButton,
+  Once,
+  ProblemNote,
+  Select,
+  Submit,
+  Table,
+  TextField,
+  Until
+} from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
-import { InvitationLink, MembersPage, PasswordLink } from "./MemberViews.tsx"
+import { Layout } from "./Layout.tsx"
 import { query } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
-import { action, type AtTeam, button, page, screen, team, to, withIds } from "./Routes.ts"
-import { may } from "./Visit.ts"
+import { action, type AtTeam, type Attempt, button, page, screen, team, type TeamVisit, to, withIds } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
+import { may } from "./Visit.ts"
+
+const roleWords: Readonly<Record<Role, string>> = {
+  owner: "Owner: everything, including owners and the plan",
+  admin: "Admin: protected environments, projects, tokens, members",
+  member: "Member: reads values, writes unprotected environments",
+  viewer: "Viewer: names and metadata, no values"
+}
+
+/** Roles that the acting person may give to others and take from them. */
+const rolesFor = (visit: TeamVisit) =>
+  Role.literals
+    .filter((one) => visit.team.role === "owner" || one !== "owner")
+    .map((value) => ({ value, label: roleWords[value] }))
+
+const InvitePanel = ({ form, problem, visit }: Attempt & { readonly visit: TeamVisit }) => {
+  const at = Paths.members(visit.team.id)
+  return (
+    <form method="post" action={`${at}/invite`} class="panel">
+      <h2>Invite a person</h2>
+      {problem?.field === "email" ? null : <ProblemNote problem={problem} />}
+      <div class="fields">
+        <TextField
+          name="email"
+          label="E-mail address"
+          type="email"
+          value={form.text("email")}
+          focus
+          problem={problem}
+        />
+        <Select
+          name="role"
+          label="Role"
+          choices={rolesFor(visit).reverse()}
+          value={form.filled("role") ?? "member"}
+          problem={problem}
+        />
+      </div>
+      <p class="hint section-small">
+        You get a link to send to the person yourself. It works once and expires after a week.
+      </p>
+      <Submit cancel={at}>Create the link</Submit>
+    </form>
+  )
+}
+
+const OpenInvitations = ({
+  invitations,
+  visit
+}: {
+  readonly visit: TeamVisit
+  readonly invitations: ReadonlyArray<OpenInvitation>
+}) => (
+  <section class="section">
+    <h2>Open invitations</h2>
+    {invitations.length === 0 ? (
+      <p class="hint">There are no open invitations.</p>
+    ) : (
+      <Table label="Open invitations" head={["Person", "Role", "Invited by", "Expires", ""]}>
+        {invitations.map((one) => (
+          <tr>
+            <th scope="row">{one.email}</th>
+            <td data-label="Role">{one.role}</td>
+            <td data-label="Invited by" class="hint">
+              {one.invitedBy}, <Ago at={one.createdAt} now={visit.now} />
+            </td>
+            <td data-label="Expires" class="hint">
+              <Until at={one.expiresAt} now={visit.now} />
+            </td>
+            <td class="end">
+              {one.role === "owner" && visit.team.role !== "owner" ? (
+                <span class="hint">only an owner can withdraw it</span>
+              ) : (
+                <Confirm
+                  action={`${Paths.members(visit.team.id)}/invitations/${one.id}/withdraw`}
+                  label="Withdraw"
+                  of={`the invitation of ${one.email}`}
+                  quiet
+                  verb="Withdraw the invitation"
+                >
+                  <p>
+                    The link for <strong>{one.email}</strong> stops working at once. You can create another one.
+                  </p>
+                </Confirm>
+              )}
+            </td>
+          </tr>
+        ))}
+      </Table>
+    )}
+  </section>
+)
+
+const MemberPanel = ({ member, visit }: { readonly visit: TeamVisit; readonly member: Member }) => {
+  const here = `${Paths.members(visit.team.id)}/${member.userId}`
+  return (
+    <details>
+      <summary class="button button-quiet">
+        Edit<span class="hidden"> {member.name}</span>
+      </summary>
+      <div class="stack panel row-panel">
+        <form method="post" action={here}>
+          <Select id={`role-${member.userId}`} name="role" label="Role" choices={rolesFor(visit)} value={member.role} />
+          <CheckBox
+            name="active"
+            checked={member.active}
+            hint="If you switch this off, the person loses access to this team at once. Tokens that they created work for 7 more days."
+          >
+            Active
+          </CheckBox>
+          <p class="hint">Changing the role revokes the API tokens that the person created.</p>
+          <Submit>Save</Submit>
+        </form>
+        <Act action={`${here}/reset`}>Create a password link</Act>
+        {member.userId === visit.user.id ? null : (
+          <Confirm action={`${here}/remove`} label="Remove" verb={`Remove ${member.name}`}>
+            <p>The person loses access to the team at once, and the API tokens that they created are revoked.</p>
+          </Confirm>
+        )}
+      </div>
+    </details>
+  )
+}
+
+const MemberRow = ({ member, visit }: { readonly visit: TeamVisit; readonly member: Member }) => (
+  <tr>
+    <th scope="row">
+      {member.name} {member.userId === visit.user.id ? <Badge>you</Badge> : null}
+      <span class="refs hint">{member.email}</span>
+    </th>
+    <td data-label="Role">{member.role}</td>
+    <td data-label="State">
+      {member.active ? <Badge tone="ok">active</Badge> : <Badge tone="danger">deactivated</Badge>}
+    </td>
+    <td class="end">
+      {may(visit, "members:manage") && (visit.team.role === "owner" || member.role !== "owner") ? (
+        <MemberPanel visit={visit} member={member} />
+      ) : null}
+    </td>
+  </tr>
+)
+
+const MembersPage = ({
+  form,
+  invitations,
+  inviting,
+  members,
+  problem,
+  visit
+}: Attempt & {
+  readonly visit: TeamVisit
+  readonly members: ReadonlyArray<Member>
+  readonly invitations: ReadonlyArray<OpenInvitation>
+  readonly inviting: boolean
+}) => {
+  const { team } = visit
+  const manages = may(visit, "members:manage")
+  return (
+    <Layout
+      visit={visit}
+      section="members"
+      title="Members"
+      lead={`${members.length} ${members.length === 1 ? "person" : "people"} in ${team.name}.`}
+      actions={
+        manages && !inviting ? (
+          <AddButton href={`${Paths.members(team.id)}?panel=invite`}>Invite a person</AddButton>
+        ) : undefined
+      }
+    >
+      {manages && inviting ? <InvitePanel visit={visit} form={form} problem={problem} /> : null}
+      <section class={inviting ? "section" : undefined} aria-label="People">
+        <Table label="Members" head={["Person", "Role", "State", ""]}>
+          {members.map((member) => (
+            <MemberRow visit={visit} member={member} />
+          ))}
+        </Table>
+      </section>
+      {manages ? <OpenInvitations visit={visit} invitations={invitations} /> : null}
+      <section class="section">
+        <Confirm action={`${Paths.team(team.id)}/leave`} label="Leave the team" verb={`Leave ${team.name}`}>
+          <p>You lose access to the team at once, and the API tokens that you created in it are revoked.</p>
+        </Confirm>
+      </section>
+    </Layout>
+  )
+}
+
+const LinkPage = ({
+  children,
+  link,
+  title,
+  visit
+}: {
+  readonly visit: TeamVisit
+  readonly title: string
+  readonly link: string
+  readonly children: ComponentChildren
+}) => {
+  const members = Paths.members(visit.team.id)
+  return (
+    <Layout visit={visit} section="members" title={title} crumbs={[{ href: members, label: "Members" }]}>
+      <div class="narrow stack">
+        <Once label="The link: this is the only time it is shown" text={link} />
+        <Callout>{children}</Callout>
+        <p>
+          <LinkButton href={members}>Back to the members</LinkButton>
+        </p>
+      </div>
+    </Layout>
+  )
+}
+
+const InvitationLink = ({
+  email,
+  invitation,
+  visit
+}: {
+  readonly visit: TeamVisit
+  readonly email: string
+  readonly invitation: Invitation
+}) => (
+  <LinkPage visit={visit} title="The invitation link is ready" link={invitation.inviteUrl}>
+    Send it to {email}. It works once, until {exact(invitation.expiresAt)}.
+  </LinkPage>
+)
+
+const PasswordLink = ({ link, visit }: { readonly visit: TeamVisit; readonly link: string }) => (
+  <LinkPage visit={visit} title="The password link is ready" link={link}>
+    Anyone with this link can take over the account: send it only to the person. Earlier links no longer work.
+  </LinkPage>
+)
 
 const InvitationId = Schema.String.pipe(Schema.filter((s) => uuidPattern.test(s)))
 

@@ -31,7 +31,7 @@ import * as Assets from "./Assets.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import * as Paths from "./Paths.ts"
-import { ProblemPage } from "./ProblemPage.tsx"
+import { ProblemPage } from "./Layout.tsx"
 import type { Ui, Visit, Visitor } from "./Visit.ts"
 
 export type Response = HttpServerResponse.HttpServerResponse

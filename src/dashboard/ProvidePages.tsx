@@ -3,11 +3,84 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { SecretText } from "#schema/Values.ts"
+import type { ValueRequests } from "#src/secrets/ValueRequests.ts"
+import { Ago, Badge, Callout, Fact, ProblemNote, TextArea, Until } from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
-import { DonePage, ProvidePage } from "./ProvideViews.tsx"
-import { action, type AtPerson, button, page, person, screen, withIds } from "./Routes.ts"
+import { Card } from "./Layout.tsx"
+import * as Paths from "./Paths.ts"
+import { action, type AtPerson, type Attempt, button, page, person, screen, withIds } from "./Routes.ts"
+import { DangerousNames } from "./SecretForms.tsx"
 import * as UseCases from "./UseCases.ts"
+import type { Visit } from "./Visit.ts"
+
+type ValueRequest = Effect.Effect.Success<ReturnType<ValueRequests["show"]>>
+
+const ProvidePage = ({
+  problem,
+  request,
+  visit
+}: Attempt & {
+  readonly visit: Visit
+  readonly request: ValueRequest
+}) => (
+  <Card who={visit} title={request.replace ? "Replace a value?" : "Provide a value?"} wide>
+    <ProblemNote problem={problem} />
+    <p class="lead">
+      An agent asks for a value that it will not see. Ampoule stores what you type here and sends it nowhere else.
+    </p>
+    <dl class="facts section-small">
+      <Fact name="Key">
+        <code>{request.key}</code> {request.replace ? <Badge tone="amber">replaces the current value</Badge> : null}
+      </Fact>
+      <Fact name="Where">
+        {request.projectName} / {request.environment}
+      </Fact>
+      <Fact name="Requested by">
+        {request.askedBy.name ?? "an agent"} <Badge tone="amber">name not verified</Badge>
+      </Fact>
+      {request.note === null ? null : <Fact name="Its reason" is={request.note} />}
+      <Fact name="Requested">
+        <Ago at={request.createdAt.toISOString()} now={visit.now} />, expires{" "}
+        <Until at={request.expiresAt.toISOString()} now={visit.now} />
+      </Fact>
+    </dl>
+    <DangerousNames keys={[request.key]} />
+    <Callout tone="warning">
+      <p>Continue only if you are working with this agent right now and know why it needs the value.</p>
+    </Callout>
+    <form method="post" action={`${Paths.provide(request.code)}/store`}>
+      <TextArea name="value" label="Value" rows={4} focus problem={problem} hint="Stored exactly as typed." />
+      <div class="buttons">
+        <button class="button button-primary" data-decides>
+          Store the value
+        </button>
+        <button
+          class="button button-danger-quiet"
+          formaction={`${Paths.provide(request.code)}/decline`}
+          formnovalidate
+          data-decides
+        >
+          Decline
+        </button>
+      </div>
+    </form>
+  </Card>
+)
+
+const DonePage = ({ stored, visit }: { readonly visit: Visit; readonly stored: boolean }) => (
+  <Card
+    who={visit}
+    title={stored ? "The value is stored" : "The request is declined"}
+    lead={
+      stored
+        ? "You can close this page. If the agent does not continue by itself, tell it that you are done."
+        : "You can close this page. The agent learns that you declined."
+    }
+  >
+    {null}
+  </Card>
+)
 
 const Code = Schema.String.pipe(Schema.pattern(/^[0-9A-Za-z]{24}$/))
 interface AtRequest extends AtPerson {

@@ -7,7 +7,7 @@ import * as Problem from "./Problem.ts"
 import type { Attempt, TeamVisit } from "./Routes.ts"
 import { crumbs, minutes, type RuleTerms, TrustedJobs } from "./RuleViews.tsx"
 import * as Words from "./RuleWords.ts"
-import { SettingsFrame } from "./SettingsFrame.tsx"
+import { SettingsFrame } from "./Layout.tsx"
 import { AccessFields, type Restrictable } from "./TokenAccess.tsx"
 
 const lifetimes = [300, 900, 1800, 3600]

@@ -5,7 +5,7 @@ import { AddButton, Ago, Badge, Callout, Command, Confirm, Empty, Fact, Table } 
 import * as Paths from "./Paths.ts"
 import type { TeamVisit } from "./Routes.ts"
 import * as Words from "./RuleWords.ts"
-import { SettingsFrame } from "./SettingsFrame.tsx"
+import { SettingsFrame } from "./Layout.tsx"
 import { AccessLevelBadge, AccessSummary } from "./TokenAccess.tsx"
 
 export const minutes = (seconds: number) => `${Math.round(seconds / 60)} minutes`

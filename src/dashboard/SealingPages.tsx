@@ -2,12 +2,111 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { EnvironmentKeypair } from "#schema/SealedApi.ts"
 import { SealingKeyId } from "#schema/Values.ts"
-import { type AtEnvironment, environment } from "./EnvironmentFrame.tsx"
+import { Ago, Badge, Callout, Command, Confirm, Fact, Table } from "./Components.tsx"
+import { type AtEnvironment, environment, EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Paths from "./Paths.ts"
 import { button, page, screen, to, withIds } from "./Routes.ts"
-import { SealingPage } from "./SealingViews.tsx"
 import * as UseCases from "./UseCases.ts"
+import { may } from "./Visit.ts"
+
+type SealingKey = EnvironmentKeypair & { readonly state: "active" | "open_only" | "retired" }
+
+const State = ({ state }: { readonly state: SealingKey["state"] }) =>
+  state === "active" ? (
+    <Badge tone="ok">active</Badge>
+  ) : state === "open_only" ? (
+    <Badge tone="amber">opens only</Badge>
+  ) : (
+    <Badge>retired</Badge>
+  )
+
+const PublicKey = ({ active }: { readonly active: EnvironmentKeypair }) => (
+  <section class="panel">
+    <h2>Public key</h2>
+    <p class="hint">Anyone who has it can seal values for this environment. Only this server can open them.</p>
+    <dl class="facts section-small">
+      <Fact name="Key" is={<code>{active.keyId}</code>} />
+      <Fact name="Public half" is={<code>{active.publicKey}</code>} />
+      <Fact name="Environment" is={<code>{active.environmentId}</code>} />
+      <Fact name="Algorithm" is={<code>{active.algorithm}</code>} />
+    </dl>
+  </section>
+)
+
+const Usage = ({ location: { environment, project } }: { readonly location: Location }) => (
+  <section class="panel">
+    <h2>Usage</h2>
+    <p>Seal a .env file, commit it, and run a program with it:</p>
+    <div class="stack section-small">
+      <Command>{`ampoule seal --project ${project.slug} --env ${environment.slug} .env > .env.sealed`}</Command>
+      <Command>{"ampoule run --sealed .env.sealed -- npm start"}</Command>
+    </div>
+    <p class="hint section-small">
+      A sealed value does not show who sealed it: review changes to sealed files as you review code.
+    </p>
+  </section>
+)
+
+const Keys = ({ keys, location }: { readonly location: Location; readonly keys: ReadonlyArray<SealingKey> }) => {
+  const here = `${Paths.environment(location.path)}/sealing`
+  const manages = may(location.visit, "sealing-keys:manage")
+  return (
+    <section class="section">
+      <h2>Keys</h2>
+      <Table label="Keys" head={["Key", "State", "Since", ""]}>
+        {keys.map((key) => (
+          <tr>
+            <th scope="row">
+              <code>{key.keyId}</code>
+            </th>
+            <td data-label="State">
+              <State state={key.state} />
+            </td>
+            <td data-label="Since">
+              <Ago at={key.createdAt} now={location.visit.now} />
+            </td>
+            <td class="end">
+              {manages && key.state === "open_only" ? (
+                <Confirm action={`${here}/${key.keyId}/retire`} label="Retire" verb={`Retire ${key.keyId}`}>
+                  <p>Files that are still sealed with this key can no longer be opened. Seal them again first.</p>
+                </Confirm>
+              ) : null}
+            </td>
+          </tr>
+        ))}
+      </Table>
+      {manages ? (
+        <div class="section">
+          <Confirm action={`${here}/rotate`} label="Rotate the key" tone="plain" verb="Create a new key">
+            <p>New values are sealed with the new key. The current key still opens files until you retire it.</p>
+          </Confirm>
+        </div>
+      ) : (
+        <Callout>Owners and admins can rotate and retire keys.</Callout>
+      )}
+    </section>
+  )
+}
+
+const SealingPage = ({
+  active,
+  keys,
+  location
+}: {
+  readonly location: Location
+  readonly active: EnvironmentKeypair
+  readonly keys: ReadonlyArray<SealingKey>
+}) => (
+  <EnvironmentFrame location={location} view="sealing" title="Sealed files">
+    <div class="columns">
+      <PublicKey active={active} />
+      <Usage location={location} />
+    </div>
+    <Keys location={location} keys={keys} />
+  </EnvironmentFrame>
+)
 
 const key = withIds(environment, Schema.Struct({ keyId: SealingKeyId }))
 

@@ -2,19 +2,333 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { AnyApiError } from "#schema/ApiError.ts"
 import { SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { SecretId } from "#schema/Ids.ts"
 import { RollbackSecret, UpdateSecret } from "#schema/SecretRequests.ts"
+import type { DeletedSecretList, SecretCompositionGraph, SecretVersionList } from "#schema/SecretResponses.ts"
 import { Disposition } from "#schema/Values.ts"
-import { type AtEnvironment, environment } from "./EnvironmentFrame.tsx"
+import {
+  Act,
+  Ago,
+  Badge,
+  CheckBox,
+  Empty,
+  Fact,
+  KeyName,
+  ProblemNote,
+  Select,
+  Submit,
+  Table,
+  TextArea,
+  Until
+} from "./Components.tsx"
+import { type AtEnvironment, environment, EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import { asJson, reveal } from "./EnvironmentPages.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
+import { Layout } from "./Layout.tsx"
 import { wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
-import { action, button, page, screen, to, untouched, withIds } from "./Routes.ts"
-import { DeletedPage, type Editing, SecretPage } from "./SecretViews.tsx"
+import { action, type Attempt, button, page, screen, to, untouched, withIds } from "./Routes.ts"
+import { EnterAgain, kinds } from "./SecretForms.tsx"
+import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
 import * as UseCases from "./UseCases.ts"
+
+type Versions = SecretVersionList["items"]
+
+interface SecretDetails {
+  readonly location: Location
+  readonly node: SecretCompositionGraph["nodes"][number]
+  readonly graph: SecretCompositionGraph
+  readonly versions: Versions
+  readonly currentVersion: number
+}
+/** Which form of the page was refused. */
+type Editing = "edit" | "rollback" | "delete"
+
+interface Shown extends SecretDetails {
+  readonly revealed?: RevealedValue | undefined
+  readonly editing?: Editing | undefined
+  readonly attempt: Attempt
+}
+
+const here = ({ location, node }: SecretDetails) => Paths.secret(location.path, node.id)
+const usedBy = ({ graph, node }: SecretDetails) =>
+  graph.edges.filter(({ to }) => to === node.key).map(({ from }) => from)
+const problemOf = ({ attempt, editing }: Shown, form: Editing): AnyApiError | undefined =>
+  editing === form ? attempt.problem : undefined
+
+const KeyLinks = ({ graph, keys, location }: SecretDetails & { readonly keys: ReadonlyArray<string> }) => {
+  const idOf = (key: string): SecretId | undefined => graph.nodes.find((node) => node.key === key)?.id
+  return (
+    <ul class="keys">
+      {keys.map((key) => {
+        const id = idOf(key)
+        return (
+          <li>
+            {id === undefined ? (
+              <code>{key}</code>
+            ) : (
+              <a href={Paths.secret(location.path, id)}>
+                <code>{key}</code>
+              </a>
+            )}
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
+
+const ValuePanel = (shown: Shown) => {
+  const { location, node, revealed } = shown
+  return (
+    <section class="panel" aria-label="Value">
+      <h2>{node.kind === "template" ? "Value, references expanded" : "Value"}</h2>
+      {location.readsValues ? (
+        <SecretValue
+          action={`${here(shown)}/reveal`}
+          secretKey={node.key}
+          revealed={revealed?.representation === "materialized" ? revealed : undefined}
+        />
+      ) : (
+        <p class="hint">Your role in this team can read names, but not values.</p>
+      )}
+    </section>
+  )
+}
+
+const EditPanel = (shown: Shown) => {
+  const { attempt, currentVersion, node, revealed } = shown
+  const problem = problemOf(shown, "edit")
+  return (
+    <section class="panel" aria-labelledby="edit">
+      <h2 id="edit">Edit</h2>
+      {/* The text as written is a value too, so it comes through a recorded reveal. */}
+      <form method="post" action={`${here(shown)}/reveal`} data-source-form class="buttons-top">
+        <input type="hidden" name="key" value={node.key} />
+        <input type="hidden" name="representation" value="source" />
+        <button class="button button-plain without-script">Show the current text in the field</button>
+        <button type="button" class="button button-plain needs-script" data-load-into="f-value">
+          Load the current text
+        </button>
+      </form>
+      <form method="post" action={`${here(shown)}/edit`} id="edit-form" data-keep>
+        {problem?.field === "value" || problem?.field === "kind" ? null : <ProblemNote problem={problem} />}
+        <input type="hidden" name="expectedVersion" value={String(currentVersion)} />
+        <TextArea
+          name="value"
+          label="New text"
+          rows={4}
+          optional
+          value={revealed?.representation === "source" ? revealed.text : undefined}
+          hint={
+            problem === undefined ? (
+              "Saving replaces the text and creates a new version. The earlier version stays in the history."
+            ) : (
+              <EnterAgain />
+            )
+          }
+          problem={problem}
+        />
+        <CheckBox name="empty" checked={problem !== undefined && attempt.form.has("empty")}>
+          Save an empty text
+        </CheckBox>
+        <Select
+          name="kind"
+          label="Kind"
+          choices={kinds}
+          value={problem === undefined ? "" : attempt.form.text("kind")}
+          problem={problem}
+        />
+        <Submit>Save a new version</Submit>
+      </form>
+    </section>
+  )
+}
+
+const ReferencesPanel = (shown: Shown) => {
+  const uses = shown.graph.edges.filter(({ from }) => from === shown.node.key).map(({ to }) => to)
+  const users = usedBy(shown)
+  const links = (keys: ReadonlyArray<string>) =>
+    keys.length === 0 ? <span class="hint">nothing</span> : <KeyLinks {...shown} keys={keys} />
+  return (
+    <section class="panel" aria-labelledby="references">
+      <h2 id="references">References</h2>
+      <dl class="facts">
+        <Fact name="Uses" is={links(uses)} />
+        <Fact name="Used by" is={links(users)} />
+      </dl>
+    </section>
+  )
+}
+
+const HistoryPanel = (shown: Shown) => {
+  const { currentVersion, location, versions } = shown
+  return (
+    <section class="panel" aria-labelledby="history">
+      <h2 id="history">History</h2>
+      <ProblemNote problem={problemOf(shown, "rollback")} />
+      <ol class="history">
+        {versions.map((version) => (
+          <li>
+            <div>
+              <strong>v{version.version}</strong>{" "}
+              {version.version === currentVersion ? <Badge tone="ok">current</Badge> : null}{" "}
+              {version.kind === "template" ? <Badge tone="accent">template</Badge> : null}{" "}
+              {version.deleted ? <Badge tone="danger">deleted</Badge> : null}
+              <span class="refs hint">
+                <Ago at={version.createdAt} now={location.visit.now} /> by{" "}
+                {version.createdBy.name ?? version.createdBy.type}
+              </span>
+            </div>
+            {location.writes && version.version !== currentVersion && !version.deleted ? (
+              <Act
+                action={`${here(shown)}/rollback`}
+                fields={{ version: String(version.version), expectedVersion: String(currentVersion) }}
+                kind="quiet"
+              >
+                Roll back<span class="hidden"> to version {version.version}</span>
+              </Act>
+            ) : null}
+          </li>
+        ))}
+      </ol>
+      {location.visit.team?.plan === "developer" ? (
+        <p class="hint">The Developer plan keeps only the current version.</p>
+      ) : null}
+    </section>
+  )
+}
+
+const DeletePanel = (shown: Shown) => {
+  const { attempt, node } = shown
+  const users = usedBy(shown)
+  const cascades = shown.editing === "delete" && attempt.form.text("disposition") === "cascade"
+  return (
+    <section class="section panel panel-danger" aria-labelledby="delete">
+      <h2 id="delete">Delete</h2>
+      <ProblemNote problem={problemOf(shown, "delete")} />
+      <details class="confirm" open={shown.editing === "delete"}>
+        <summary class="button button-danger-quiet">Delete this secret</summary>
+        <form method="post" action={`${here(shown)}/delete`} class="confirm-panel">
+          {users.length === 0 ? (
+            <p>No other secret uses it. You can restore it for 30 days.</p>
+          ) : (
+            <>
+              <p>{users.length === 1 ? "One secret uses it:" : `${users.length} secrets use it:`}</p>
+              <KeyLinks {...shown} keys={users} />
+              <fieldset>
+                <legend>What happens to the secrets that use it?</legend>
+                <CheckBox
+                  type="radio"
+                  name="disposition"
+                  value="flatten"
+                  checked={!cascades}
+                  hint="The current value of this secret replaces the reference in each of them."
+                >
+                  Keep them, with their current text
+                </CheckBox>
+                <CheckBox
+                  type="radio"
+                  name="disposition"
+                  value="cascade"
+                  checked={cascades}
+                  hint="This also deletes the secrets that use them in turn."
+                >
+                  Delete them too
+                </CheckBox>
+              </fieldset>
+            </>
+          )}
+          <button class="button button-danger">Delete {node.key}</button>
+        </form>
+      </details>
+    </section>
+  )
+}
+
+const SecretPage = (shown: Shown) => {
+  const { currentVersion, location, node } = shown
+  return (
+    <Layout
+      visit={location.visit}
+      section="projects"
+      title={node.key}
+      heading={
+        <span class="key">
+          <KeyName name={node.key} />
+        </span>
+      }
+      lead={
+        <span class="badges">
+          {node.kind === "template" ? <Badge tone="accent">template</Badge> : <Badge>plain text</Badge>}
+          <Badge>version {currentVersion}</Badge>
+          {location.environment.protected ? <Badge tone="amber">protected environment</Badge> : null}
+        </span>
+      }
+      crumbs={[
+        { href: Paths.home, label: "Projects" },
+        { href: Paths.project(location.project.id), label: location.project.name },
+        { href: Paths.environment(location.path), label: location.environment.name }
+      ]}
+    >
+      <div class="columns" data-secret>
+        <div>
+          <ValuePanel {...shown} />
+          {location.writes ? <EditPanel {...shown} /> : null}
+        </div>
+        <div>
+          <ReferencesPanel {...shown} />
+          <HistoryPanel {...shown} />
+        </div>
+      </div>
+      {location.writes ? <DeletePanel {...shown} /> : null}
+    </Layout>
+  )
+}
+
+const DeletedPage = ({
+  items,
+  location,
+  problem
+}: Attempt & { readonly location: Location; readonly items: DeletedSecretList["items"] }) => (
+  <EnvironmentFrame location={location} view="deleted" title="Deleted secrets">
+    <ProblemNote problem={problem} />
+    {items.length === 0 ? (
+      <Empty title="No deleted secrets">
+        <p>Deleted secrets are listed here for 30 days. You can restore them until then.</p>
+      </Empty>
+    ) : (
+      <Table label="Deleted secrets" head={["Key", "Deleted", "Removed for good", ""]}>
+        {items.map((item) => (
+          <tr>
+            <th scope="row">
+              <span class="key">
+                <KeyName name={item.key} />
+              </span>{" "}
+              <span class="hint">v{item.version}</span>
+            </th>
+            <td data-label="Deleted">
+              <Ago at={item.deletedAt} now={location.visit.now} />
+            </td>
+            <td data-label="Removed for good">
+              <Until at={item.purgeAt} now={location.visit.now} />
+            </td>
+            <td class="end">
+              {location.writes ? (
+                <Act action={`${Paths.environment(location.path)}/deleted/${item.id}/restore`}>
+                  Restore<span class="hidden"> {item.key}</span>
+                </Act>
+              ) : null}
+            </td>
+          </tr>
+        ))}
+      </Table>
+    )}
+  </EnvironmentFrame>
+)
 
 interface AtSecret extends AtEnvironment {
   readonly secretId: SecretId

@@ -1,13 +1,216 @@
 /** The team itself: its name and plan, another team, and how to begin. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
+import type { ComponentChildren } from "preact"
 import { ValidationFailed } from "#schema/Errors.ts"
+import type { Plan } from "#schema/Scopes.ts"
 import { CreateTeam, UpdateTeam } from "#schema/TeamsApi.ts"
+import * as Plans from "#src/limits/Plans.ts"
+import { Badge, Callout, CheckBox, Command, Fact, ProblemNote, Submit, TextField } from "./Components.tsx"
 import * as Form from "./Form.ts"
+import { Layout, SettingsFrame } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
-import { action, type AtPerson, type AtTeam, page, person, plain, screen, team, to } from "./Routes.ts"
-import { NewTeamPage, StartPage, TeamSettingsPage } from "./TeamViews.tsx"
+import * as Problem from "./Problem.ts"
+import {
+  action,
+  type AtPerson,
+  type AtTeam,
+  type Attempt,
+  page,
+  person,
+  plain,
+  screen,
+  team,
+  type TeamVisit,
+  to
+} from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
+import { may, mayCreateTeam, type Visit } from "./Visit.ts"
+
+const planNames: Readonly<Record<Plan, string>> = { developer: "Developer", team: "Team" }
+const planWords = (plan: Plan, current: Plan) => {
+  const { activeTokens, longestLifetime, versions } = Plans.plans[plan]
+  const kept = versions
+    ? "Keeps all versions of each secret"
+    : `Keeps only the current version of each secret${plan === current ? "" : "; earlier versions are deleted at once"}`
+  return `${kept}. Tokens last up to ${
+    longestLifetime === "1y" ? "a year" : `${Number.parseInt(longestLifetime, 10)} days`
+  }. ${activeTokens.toLocaleString("en")} active tokens.`
+}
+
+const PlanFields = ({ form, problem, visit }: Attempt & { readonly visit: TeamVisit }) => {
+  const { plan } = visit.team
+  const chosen = form.filled("plan") ?? plan
+  const error = Problem.about(problem, "plan")
+  return (
+    <fieldset class="part plan-fields">
+      <legend>Plan</legend>
+      {may(visit, "plan:manage") ? (
+        (["developer", "team"] as const).map((one) => (
+          <CheckBox type="radio" name="plan" value={one} checked={chosen === one} hint={planWords(one, plan)}>
+            {planNames[one]}
+          </CheckBox>
+        ))
+      ) : (
+        <p>
+          {planNames[plan]} <span class="hint">Only an owner can change the plan.</span>
+        </p>
+      )}
+      {may(visit, "plan:manage") && Plans.plans[plan].versions ? (
+        <div class="delete-versions">
+          <CheckBox
+            name="deleteVersions"
+            hint="Needed to change to the Developer plan. You cannot undo it: changing back does not restore them."
+          >
+            Delete all earlier versions of all secrets of this team
+          </CheckBox>
+        </div>
+      ) : null}
+      {error === undefined ? null : <p class="error">{error}</p>}
+    </fieldset>
+  )
+}
+
+const TeamSettingsPage = ({ form, problem, visit }: Attempt & { readonly visit: TeamVisit }) => {
+  const { team } = visit
+  return (
+    <SettingsFrame visit={visit} view="team" title="Team settings">
+      {may(visit, "team:manage") ? (
+        <form method="post" action={Paths.settings(team.id)} class="panel narrow">
+          {problem?.field === "name" || problem?.field === "plan" ? null : <ProblemNote problem={problem} />}
+          <TextField
+            name="name"
+            label="Name"
+            value={problem === undefined ? team.name : form.text("name")}
+            problem={problem}
+          />
+          <PlanFields visit={visit} form={form} problem={problem} />
+          <Submit>Save</Submit>
+        </form>
+      ) : (
+        <dl class="facts panel narrow">
+          <Fact name="Name" is={team.name} />
+          <Fact name="Plan" is={planNames[team.plan]} />
+          <Fact name="Your role" is={team.role} />
+        </dl>
+      )}
+      <section class="section">
+        <h2>Team id</h2>
+        <p>
+          <code>{team.id}</code>
+        </p>
+      </section>
+    </SettingsFrame>
+  )
+}
+
+const NoNewTeam = ({ visit }: { readonly visit: Visit }) => (
+  <Layout visit={visit} section="none" title={visit.team === null ? "No team" : "New team"}>
+    <Callout>
+      {visit.team === null ? "You belong to no team. Ask an owner of a team for an invitation. " : null}
+      On this server only owners of a team can create another one.
+    </Callout>
+  </Layout>
+)
+
+const NewTeamForm = ({ form, problem, visit }: Attempt & { readonly visit: Visit }) => (
+  <Layout
+    visit={visit}
+    section="none"
+    title="New team"
+    lead="You become the owner of the team. It starts on the Developer plan."
+  >
+    <form method="post" action={Paths.newTeam} class="panel narrow">
+      {problem?.field === "name" ? null : <ProblemNote problem={problem} />}
+      <TextField name="name" label="Name" value={form.text("name")} focus problem={problem} />
+      <Submit cancel={Paths.home}>Create the team</Submit>
+    </form>
+  </Layout>
+)
+
+const NewTeamPage = (props: Attempt & { readonly visit: Visit }) =>
+  mayCreateTeam(props.visit) ? <NewTeamForm {...props} /> : <NoNewTeam visit={props.visit} />
+
+const Step = ({ children, title }: { readonly title: ComponentChildren; readonly children: ComponentChildren }) => (
+  <li>
+    <div>
+      <h2>{title}</h2>
+      {children}
+    </div>
+  </li>
+)
+
+const FirstSecrets = ({ slug }: { readonly slug: string | undefined }) => (
+  <Step title="Put secrets into a project">
+    <p>
+      {slug === undefined ? (
+        <>
+          <a href={`${Paths.home}?panel=new`}>Create a project</a>, then add secrets to its development environment, or
+          paste the .env file that you have.
+        </>
+      ) : (
+        <>
+          You have the project <strong>{slug}</strong>. <a href={Paths.home}>Open it</a> and add secrets, or paste the
+          .env file that you have.
+        </>
+      )}
+    </p>
+  </Step>
+)
+
+const Deploy = ({ project, visit }: { readonly visit: Visit; readonly project: string }) => (
+  <Step title="Deploy">
+    <p>
+      {visit.team !== null && may(visit, "tokens:manage") ? (
+        <>
+          <a href={`${Paths.tokens(visit.team.id)}/new`}>Create an API token</a> for your deployment
+        </>
+      ) : (
+        <>Ask an owner or admin for an API token for your deployment</>
+      )}
+      , set it as <code>AMPOULE_API_TOKEN</code>, and run the same command.
+    </p>
+    <Command>{`AMPOULE_URL=${visit.ui.baseUrl} ampoule run --project ${project} --env production -- node server.js`}</Command>
+  </Step>
+)
+
+const StartPage = ({ slug, visit }: { readonly visit: Visit; readonly slug: string | undefined }) => {
+  const project = slug ?? "my-project"
+  return (
+    <Layout
+      visit={visit}
+      section="start"
+      title="Getting started"
+      lead="Six steps to a program that runs with its secrets."
+    >
+      <ol class="steps narrow panel">
+        <FirstSecrets slug={slug} />
+        <Step title="Log in from your terminal">
+          <p>The terminal shows a code. You approve it here.</p>
+          <Command>{`ampoule login --url ${visit.ui.baseUrl}`}</Command>
+        </Step>
+        <Step title="Run your program">
+          <p>The secrets are in the environment of that process, and nowhere on disk.</p>
+          <Command>{`ampoule run --project ${project} --env development -- npm start`}</Command>
+        </Step>
+        <Step title="Import an existing .env file">
+          <Command>{`ampoule secrets import .env --project ${project} --env development`}</Command>
+        </Step>
+        <Deploy visit={visit} project={project} />
+        <Step
+          title={
+            <>
+              Connect an AI agent (optional) <Badge>MCP</Badge>
+            </>
+          }
+        >
+          <p>Agents connect to this address. You choose what each one may do.</p>
+          <Command>{`${visit.ui.baseUrl}/mcp`}</Command>
+        </Step>
+      </ol>
+    </Layout>
+  )
+}
 
 const settings = screen(({ teamId }: AtTeam) => Effect.as(UseCases.teams.get(teamId), {}), TeamSettingsPage)
 

@@ -24,7 +24,7 @@ import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
 import { picked } from "./TokenAccess.tsx"
 import type { Attempt, TeamVisit } from "./Routes.ts"
-import { SettingsFrame } from "./SettingsFrame.tsx"
+import { SettingsFrame } from "./Layout.tsx"
 
 const eventWords: Readonly<Record<WebhookEvent, string>> = {
   "secret.created": "a secret was added",
