@@ -1,5 +1,4 @@
 /** `ampoule admin`: what only the operator can do for people and their accounts. Runs where the server runs. */
-import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
@@ -17,7 +16,7 @@ import { adminPrograms } from "./ServerSide.ts"
 
 const maxListed = 1_000
 
-const email = Args.text({ name: "EMAIL" }).pipe(Args.withDescription("E-mail address of the account"))
+const email = Shared.argument("EMAIL", "E-mail address of the account")
 const decodeEmail = Schema.decodeUnknownOption(Email)
 /** As the server stores it. */
 const stored = (address: string) => Effect.mapError(decodeEmail(address), () => usage("EMAIL takes an e-mail address."))
@@ -44,10 +43,7 @@ const users = Help.command(
     examples: ["ampoule admin users", "ampoule admin users --search @example.com --json"]
   },
   {
-    search: Options.text("search").pipe(
-      Options.withDescription("Only accounts whose e-mail address contains this text"),
-      Options.optional
-    ),
+    search: Options.optional(Shared.text("search", "text", "Only accounts whose e-mail address contains this text")),
     limit: Options.integer("limit").pipe(
       Options.withDescription("Maximum number of accounts to list (1 to 1000, default 100)"),
       Options.withDefault(100)
@@ -109,9 +105,7 @@ const removeUser = Help.command(
     examples: ["ampoule admin remove-user mallory@example.com", "ampoule admin remove-user cfo@example.com --yes"]
   },
   {
-    evenLastOwner: Options.boolean("even-last-owner").pipe(
-      Options.withDescription("Also when a team is left without an active owner")
-    ),
+    evenLastOwner: Shared.flag("even-last-owner", "Also when a team is left without an active owner"),
     yes: Shared.yes,
     json: Shared.json,
     email

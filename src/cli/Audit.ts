@@ -17,15 +17,15 @@ import * as Shared from "./Options.ts"
 import { note, out, progress, progressDone, stdinIsTerminal, stdoutIsTerminal } from "./Output.ts"
 import { maintenancePrograms } from "./ServerSide.ts"
 
-const checkpoints = Options.text("checkpoints").pipe(
-  Options.withPseudoName("file"),
-  Options.withDescription("File of signed checkpoints; may be repeated. Else the one of the settings"),
-  Options.repeated
+const checkpoints = Options.repeated(
+  Shared.text("checkpoints", "file", "File of signed checkpoints; may be repeated. Else the one of the settings")
 )
-const publicKey = Options.text("public-key").pipe(
-  Options.withPseudoName("key-or-file"),
-  Options.withDescription("Key of the checkpoints, as `ampoule audit public-key` prints it, or a file of such lines"),
-  Options.repeated
+const publicKey = Options.repeated(
+  Shared.text(
+    "public-key",
+    "key-or-file",
+    "Key of the checkpoints, as `ampoule audit public-key` prints it, or a file of such lines"
+  )
 )
 
 const keysOf = Effect.fnUntraced(function* (given: ReadonlyArray<string>) {
@@ -110,9 +110,7 @@ const verify = Help.command(
   {
     checkpoints,
     publicKey,
-    values: Options.boolean("values").pipe(
-      Options.withDescription("Also compare every secret with its last write on record (not with FILE)")
-    ),
+    values: Shared.flag("values", "Also compare every secret with its last write on record (not with FILE)"),
     json: Shared.json,
     file: Args.text({ name: "FILE" }).pipe(
       Args.withDescription("An exported trail, verified offline; without it the database of the settings"),
@@ -124,8 +122,7 @@ const verify = Help.command(
 
 // --- export ---
 
-const day = (name: string, sentence: string) =>
-  Options.text(name).pipe(Options.withPseudoName("time"), Options.withDescription(sentence), Options.optional)
+const day = (name: string, sentence: string) => Options.optional(Shared.text(name, "time", sentence))
 
 const instant = (name: string, text: string): Effect.Effect<Date, CliFailure> => {
   const shape = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
@@ -186,10 +183,7 @@ const cut = Help.command(
     examples: ["ampoule audit cut --before 2025-11-21"]
   },
   {
-    before: Options.text("before").pipe(
-      Options.withPseudoName("time"),
-      Options.withDescription("Entries older than this day or time go")
-    ),
+    before: Shared.text("before", "time", "Entries older than this day or time go"),
     checkpoints,
     publicKey,
     yes: Shared.yes

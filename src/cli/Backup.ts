@@ -45,7 +45,7 @@ const keygen = Help.command(
     says: "Make an identity that opens backups, and print the recipient that they are sealed to.",
     examples: ["ampoule backup keygen backup-identity"]
   },
-  { file: Args.text({ name: "FILE" }).pipe(Args.withDescription("Where the identity goes; must not be there yet")) },
+  { file: Shared.argument("FILE", "Where the identity goes; must not be there yet") },
   Effect.fnUntraced(function* ({ file }) {
     const fs = yield* FileSystem.FileSystem
     const seed = yield* Effect.sync(() => randomBytes(Hpke.keyLength))
@@ -74,21 +74,15 @@ const create = Help.command(
     ]
   },
   {
-    recipient: Options.text("recipient").pipe(
-      Options.withPseudoName("key"),
-      Options.withDescription("Who can open it: ampoule-recipient-…; may be repeated"),
-      Options.repeated
+    recipient: Options.repeated(
+      Shared.text("recipient", "key", "Who can open it: ampoule-recipient-…; may be repeated")
     ),
-    withRootKey: Options.boolean("with-root-key").pipe(
-      Options.withDescription("Also write FILE.root-key: the root key, sealed by itself")
-    ),
-    rootKeyRecipient: Options.text("root-key-recipient").pipe(
-      Options.withPseudoName("key"),
-      Options.withDescription("Who can open that; else the recipients of the backup"),
-      Options.repeated
+    withRootKey: Shared.flag("with-root-key", "Also write FILE.root-key: the root key, sealed by itself"),
+    rootKeyRecipient: Options.repeated(
+      Shared.text("root-key-recipient", "key", "Who can open that; else the recipients of the backup")
     ),
     json: Shared.json,
-    file: Args.text({ name: "FILE" }).pipe(Args.withDescription("Where the backup goes; must not be there yet"))
+    file: Shared.argument("FILE", "Where the backup goes; must not be there yet")
   },
   Effect.fnUntraced(function* (options) {
     const { file } = options
@@ -142,14 +136,9 @@ export const restore = Help.command(
     ]
   },
   {
-    identity: Options.text("identity").pipe(
-      Options.withPseudoName("file"),
-      Options.withDescription("Identity that opens the backup, as `ampoule backup keygen` wrote it")
-    ),
-    rootKey: Options.text("root-key").pipe(
-      Options.withPseudoName("file"),
-      Options.withDescription("FILE.root-key of a backup made --with-root-key: put into the data folder"),
-      Options.optional
+    identity: Shared.text("identity", "file", "Identity that opens the backup, as `ampoule backup keygen` wrote it"),
+    rootKey: Options.optional(
+      Shared.text("root-key", "file", "FILE.root-key of a backup made --with-root-key: put into the data folder")
     ),
     json: Shared.json,
     file: Args.text({ name: "FILE" })

@@ -1,5 +1,4 @@
 /** `ampoule secrets import` and `export`: files of other programs, in and out. */
-import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -40,7 +39,7 @@ export const exportCommand = Help.command(
       Options.withDescription("Format of the output"),
       Options.withDefault("dotenv" as const)
     ),
-    source: Options.boolean("source").pipe(Options.withDescription("The texts as written, references not expanded"))
+    source: Shared.flag("source", "The texts as written, references not expanded")
   },
   onEnvironment(
     Effect.fnUntraced(function* ({ environment, projectId, session }, options) {
@@ -225,11 +224,11 @@ export const importCommand = Help.command(
       Options.withDescription("Format of the file; else recognised by its name and content"),
       Options.optional
     ),
-    upperCase: Options.boolean("upper-case").pipe(Options.withDescription("Write names like db-url as DB_URL")),
-    literal: Options.boolean("literal").pipe(Options.withDescription("Take ${KEY} as text, not as a reference")),
+    upperCase: Shared.flag("upper-case", "Write names like db-url as DB_URL"),
+    literal: Shared.flag("literal", "Take ${KEY} as text, not as a reference"),
     allow: Shared.allow,
-    dryRun: Options.boolean("dry-run").pipe(Options.withDescription("Show what would be done, and stop")),
-    file: Args.text({ name: "FILE" }).pipe(Args.withDescription("File to read; - is standard input"))
+    dryRun: Shared.flag("dry-run", "Show what would be done, and stop"),
+    file: Shared.argument("FILE", "File to read; - is standard input")
   },
   Effect.fnUntraced(function* (options) {
     yield* Target.target(options)

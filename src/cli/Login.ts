@@ -1,7 +1,6 @@
 /**
  * `ampoule login` and `logout`: device authorization (RFC 8628 in the shape of docs/contract/device-authorization.md).
  */
-import * as Options from "@effect/cli/Options"
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
@@ -169,15 +168,12 @@ export const login = Help.command(
   {
     url: Shared.url,
     json: Shared.json,
-    plaintext: Options.boolean("plaintext-local").pipe(
-      Options.withDescription("Keep the credential in a file that only you can read, instead of the system's keychain")
+    plaintext: Shared.flag(
+      "plaintext-local",
+      "Keep the credential in a file that only you can read, instead of the system's keychain"
     ),
-    machine: Options.boolean("machine").pipe(
-      Options.withDescription("Ask for unattended use (a server, an agent); who approves decides")
-    ),
-    noBrowser: Options.boolean("no-browser").pipe(
-      Options.withDescription("Do not open a browser; print the address only")
-    )
+    machine: Shared.flag("machine", "Ask for unattended use (a server, an agent); who approves decides"),
+    noBrowser: Shared.flag("no-browser", "Do not open a browser; print the address only")
   },
   Effect.fnUntraced(function* (options) {
     const logins = yield* Logins.read
@@ -256,9 +252,7 @@ export const logout = Help.command(
   },
   {
     url: Shared.url,
-    local: Options.boolean("local").pipe(
-      Options.withDescription("Forget the login here even if the server does not answer; it stays valid there")
-    )
+    local: Shared.flag("local", "Forget the login here even if the server does not answer; it stays valid there")
   },
   Effect.fnUntraced(function* (options) {
     const logins = yield* Logins.read

@@ -5,6 +5,16 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { usage } from "./Failure.ts"
 
+/** An option with a text. `of`: the word that stands for the text in the help. */
+export const text = (name: string, of: string, description: string) =>
+  Options.text(name).pipe(Options.withPseudoName(of), Options.withDescription(description))
+
+export const flag = (name: string, description: string) =>
+  Options.boolean(name).pipe(Options.withDescription(description))
+
+export const argument = (name: string, description: string) =>
+  Args.text({ name }).pipe(Args.withDescription(description))
+
 export const project = Options.text("project").pipe(
   Options.withAlias("p"),
   Options.withPseudoName("id-or-slug"),
@@ -20,10 +30,8 @@ export const environment = Options.text("env").pipe(
   Options.optional
 )
 
-export const url = Options.text("url").pipe(
-  Options.withPseudoName("address"),
-  Options.withDescription("Server; else AMPOULE_URL, else the server of the last login, else http://127.0.0.1:4400"),
-  Options.optional
+export const url = Options.optional(
+  text("url", "address", "Server; else AMPOULE_URL, else the server of the last login, else http://127.0.0.1:4400")
 )
 
 export const credential = Options.choice("credential", ["env", "stored"]).pipe(
@@ -31,14 +39,14 @@ export const credential = Options.choice("credential", ["env", "stored"]).pipe(
   Options.optional
 )
 
-export const json = Options.boolean("json").pipe(Options.withDescription("Print JSON"))
+export const json = flag("json", "Print JSON")
 
-export const allow = Options.text("allow").pipe(
-  Options.withPseudoName("key"),
-  Options.withDescription(
+export const allow = Options.repeated(
+  text(
+    "allow",
+    "key",
     "Accept this key although it can change which code runs (PATH, NODE_OPTIONS, ...); * stands for any text; may be repeated"
-  ),
-  Options.repeated
+  )
 )
 
 export const yes = Options.boolean("yes").pipe(Options.withAlias("y"), Options.withDescription("Do not ask"))
@@ -47,7 +55,7 @@ export const connection = { url, credential } as const
 export const target = { project, environment } as const
 export const inEnvironment = { ...connection, ...target } as const
 
-export const keyArgument = Args.text({ name: "KEY" }).pipe(Args.withDescription("Key of the secret, like DATABASE_URL"))
+export const keyArgument = argument("KEY", "Key of the secret, like DATABASE_URL")
 
 export const expectedVersion = Options.integer("expected-version").pipe(
   Options.withDescription("Refuse unless the secret is at this version; 0 = it must not be there"),

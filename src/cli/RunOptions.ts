@@ -35,45 +35,29 @@ const duration = (name: string, fallback: string) =>
 
 export const options = {
   ...Shared.inEnvironment,
-  only: Options.text("only").pipe(
-    Options.withPseudoName("key"),
-    Options.withDescription("Pass only this key; * stands for any text; may be repeated"),
-    Options.repeated
+  only: Options.repeated(Shared.text("only", "key", "Pass only this key; * stands for any text; may be repeated")),
+  except: Options.repeated(
+    Shared.text("except", "key", "Do not pass this key; * stands for any text; may be repeated")
   ),
-  except: Options.text("except").pipe(
-    Options.withPseudoName("key"),
-    Options.withDescription("Do not pass this key; * stands for any text; may be repeated"),
-    Options.repeated
-  ),
-  prefix: Options.text("prefix").pipe(
-    Options.withDescription("Pass only keys that begin with this text"),
-    Options.optional
-  ),
+  prefix: Options.optional(Shared.text("prefix", "text", "Pass only keys that begin with this text")),
   allow: Shared.allow,
-  keepExisting: Options.boolean("no-override").pipe(
-    Options.withDescription("A variable that is set already keeps its value (else the secret wins)")
+  keepExisting: Shared.flag("no-override", "A variable that is set already keeps its value (else the secret wins)"),
+  passCredentials: Shared.flag(
+    "pass-credentials",
+    "Let the command see AMPOULE_API_TOKEN and the other credentials of Ampoule"
   ),
-  passCredentials: Options.boolean("pass-credentials").pipe(
-    Options.withDescription("Let the command see AMPOULE_API_TOKEN and the other credentials of Ampoule")
-  ),
-  watch: Options.boolean("watch").pipe(
-    Options.withDescription("Restart the command when the environment changes; it runs on while the server is away")
-  ),
+  watch: Shared.flag("watch", "Restart the command when the environment changes; it runs on while the server is away"),
   interval: duration("watch-interval", "15s").pipe(Options.withDescription("How often --watch asks (15s)")),
-  offline: Options.boolean("offline").pipe(
-    Options.withDescription("Keep an encrypted copy, and use it when the server does not answer")
-  ),
+  offline: Shared.flag("offline", "Keep an encrypted copy, and use it when the server does not answer"),
   offlineAge: duration("offline-max-age", "24h").pipe(Options.withDescription("Oldest copy that --offline uses (24h)")),
-  sealed: Options.text("sealed").pipe(
-    Options.withPseudoName("file"),
-    Options.withDescription(
+  sealed: Options.optional(
+    Shared.text(
+      "sealed",
+      "file",
       "Pass the values of a sealed file, opened on the server, instead of the environment's secrets"
-    ),
-    Options.optional
+    )
   ),
-  redact: Options.boolean("redact").pipe(
-    Options.withDescription("Mask the values in the output of the command (its output is then no terminal)")
-  )
+  redact: Shared.flag("redact", "Mask the values in the output of the command (its output is then no terminal)")
 } as const
 
 export type RunOptions = Command.Command.ParseConfig<typeof options>

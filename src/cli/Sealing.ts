@@ -24,9 +24,7 @@ import * as ValueInput from "./ValueInput.ts"
 
 const mostEntries = 500
 
-const offline = Options.boolean("offline").pipe(
-  Options.withDescription("Use the public key that was fetched last, without asking the server")
-)
+const offline = Shared.flag("offline", "Use the public key that was fetched last, without asking the server")
 const fileOption = Options.text("file").pipe(
   Options.withPseudoName("file"),
   Options.withDefault(defaultFile),
@@ -68,7 +66,7 @@ const set = Help.command(
     file: fileOption,
     valueFile: ValueInput.valueFile,
     allowEmpty: ValueInput.allowEmpty,
-    key: Args.text({ name: "KEY" }).pipe(Args.withDescription("Name of the variable")),
+    key: Shared.argument("KEY", "Name of the variable"),
     more: ValueInput.more
   },
   Effect.fnUntraced(function* (options) {
@@ -126,9 +124,7 @@ const check = Help.command(
   {
     ...Shared.connection,
     json: Shared.json,
-    offline: Options.boolean("offline").pipe(
-      Options.withDescription("Look at the files alone; do not ask whether their key is still the active one")
-    ),
+    offline: Shared.flag("offline", "Look at the files alone; do not ask whether their key is still the active one"),
     files: Args.text({ name: "FILE" }).pipe(Args.withDescription(`Files to check; else ${defaultFile}`), Args.repeated)
   },
   Effect.fnUntraced(function* (options) {
@@ -177,12 +173,11 @@ const sealFile = Help.command(
       Options.withDescription("Format of the plain file; else recognised by its name and content"),
       Options.optional
     ),
-    manifest: Options.boolean("manifest").pipe(
-      Options.withDescription(
-        "Also seal the list of entries: a dropped or an older one is noticed when the file is opened"
-      )
+    manifest: Shared.flag(
+      "manifest",
+      "Also seal the list of entries: a dropped or an older one is noticed when the file is opened"
     ),
-    file: Args.text({ name: "FILE" }).pipe(Args.withDescription("Plain file to seal; - is standard input"))
+    file: Shared.argument("FILE", "Plain file to seal; - is standard input")
   },
   Effect.fnUntraced(function* (options) {
     const { detect, parse } = yield* codecs

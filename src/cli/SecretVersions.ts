@@ -24,9 +24,9 @@ export const diff = Help.command(
     ...Shared.connection,
     project: Shared.project,
     json: Shared.json,
-    exitCode: Options.boolean("exit-code").pipe(Options.withDescription("End with 1 when they differ")),
-    source: Args.text({ name: "SOURCE" }).pipe(Args.withDescription("Environment to compare from")),
-    target: Args.text({ name: "TARGET" }).pipe(Args.withDescription("Environment to compare to"))
+    exitCode: Shared.flag("exit-code", "End with 1 when they differ"),
+    source: Shared.argument("SOURCE", "Environment to compare from"),
+    target: Shared.argument("TARGET", "Environment to compare to")
   },
   Effect.fnUntraced(function* (options) {
     const [sourceEnv, targetEnv] = [yield* Target.slug(options.source), yield* Target.slug(options.target)]
@@ -139,9 +139,8 @@ export const restore = Help.command(
   {
     ...Shared.inEnvironment,
     json: Shared.json,
-    id: Options.text("id").pipe(
-      Options.withDescription("Which of several deleted secrets of this key; else the last deleted"),
-      Options.optional
+    id: Options.optional(
+      Shared.text("id", "text", "Which of several deleted secrets of this key; else the last deleted")
     ),
     key: Shared.keyArgument
   },

@@ -59,9 +59,7 @@ const setOptions = {
   ),
   expectedVersion: Shared.expectedVersion,
   valueFile: ValueInput.valueFile,
-  keepNewline: Options.boolean("keep-newline").pipe(
-    Options.withDescription("Keep a line end at the end of standard input (else one is removed)")
-  ),
+  keepNewline: Shared.flag("keep-newline", "Keep a line end at the end of standard input (else one is removed)"),
   allowEmpty: ValueInput.allowEmpty,
   allow: Shared.allow,
   key: Shared.keyArgument,

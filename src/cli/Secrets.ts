@@ -1,6 +1,5 @@
 /** `ampoule secrets …`: one command per route, values only where they are asked for. */
 import * as Command from "@effect/cli/Command"
-import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import { call } from "./Client.ts"
 import { exportCommand, importCommand } from "./Files.ts"
@@ -46,10 +45,8 @@ const get = Help.command(
   {
     ...Shared.inEnvironment,
     json: Shared.json,
-    source: Options.boolean("source").pipe(Options.withDescription("The text as written, references not expanded")),
-    raw: Options.boolean("raw").pipe(
-      Options.withDescription("On a terminal too, print control characters as they are")
-    ),
+    source: Shared.flag("source", "The text as written, references not expanded"),
+    raw: Shared.flag("raw", "On a terminal too, print control characters as they are"),
     key: Shared.keyArgument
   },
   onEnvironment(

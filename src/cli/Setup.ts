@@ -34,19 +34,17 @@ const tokensApi = HttpApi.make("ampoule").add(ApiTokensApi)
 const options = {
   url: Shared.url,
   json: Shared.json,
-  email: Options.text("email").pipe(Options.withDescription("E-mail address of the owner")),
-  name: Options.text("name").pipe(Options.withDescription("Name of the owner")),
-  team: Options.text("team").pipe(Options.withDescription("Name of the first team")),
-  generatePassword: Options.boolean("generate-password").pipe(
-    Options.withDescription("Make a password and print it once (else it is asked for, or read from standard input)")
+  email: Shared.text("email", "text", "E-mail address of the owner"),
+  name: Shared.text("name", "text", "Name of the owner"),
+  team: Shared.text("team", "text", "Name of the first team"),
+  generatePassword: Shared.flag(
+    "generate-password",
+    "Make a password and print it once (else it is asked for, or read from standard input)"
   ),
-  project: Options.text("project").pipe(
-    Options.withDescription("Also create a project of this name, with development, staging and production"),
-    Options.optional
+  project: Options.optional(
+    Shared.text("project", "text", "Also create a project of this name, with development, staging and production")
   ),
-  token: Options.boolean("token").pipe(
-    Options.withDescription("Also create an API token and print it, alone, on standard output")
-  ),
+  token: Shared.flag("token", "Also create an API token and print it, alone, on standard output"),
   tokenName: Options.text("token-name").pipe(Options.withDefault("setup"), Options.withDescription("Its name")),
   access: Options.choice("access", ["read", "write"]).pipe(
     Options.withDefault("write" as const),

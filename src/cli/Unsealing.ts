@@ -60,7 +60,7 @@ export const reseal = Help.command(
   },
   {
     ...Shared.inEnvironment,
-    force: Options.boolean("force").pipe(Options.withDescription("Also when the file has the active key already")),
+    force: Shared.flag("force", "Also when the file has the active key already"),
     file: fileArgument
   },
   Effect.fnUntraced(function* (options) {

@@ -8,14 +8,14 @@ import * as Ask from "./Ask.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import { stdinIsTerminal } from "./Output.ts"
+import * as Shared from "./Options.ts"
 
-export const valueFile = Options.text("value-from-file").pipe(
-  Options.withPseudoName("file"),
-  Options.withDescription("Take the value from a file, exactly as it is"),
-  Options.optional
+export const valueFile = Options.optional(
+  Shared.text("value-from-file", "file", "Take the value from a file, exactly as it is")
 )
-export const allowEmpty = Options.boolean("allow-empty").pipe(
-  Options.withDescription("Write an empty value (else no input is an error, and nothing is written)")
+export const allowEmpty = Shared.flag(
+  "allow-empty",
+  "Write an empty value (else no input is an error, and nothing is written)"
 )
 
 /** Named so that a value at this place gets a sentence of its own instead of being quoted as an unknown argument. */

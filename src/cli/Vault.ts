@@ -116,10 +116,8 @@ const destroyKey = Help.command(
     examples: ["ampoule vault destroy-key rk_5f0c2a9d", "ampoule vault destroy-key rk_5f0c2a9d --release release"]
   },
   {
-    release: Options.text("release").pipe(
-      Options.withPseudoName("file"),
-      Options.withDescription("What `release-key` printed where a server runs; - reads standard input"),
-      Options.optional
+    release: Options.optional(
+      Shared.text("release", "file", "What `release-key` printed where a server runs; - reads standard input")
     ),
     id: rootKeyId
   },
@@ -131,12 +129,7 @@ const destroyKey = Help.command(
   })
 )
 
-const uuid = (name: string) =>
-  Options.text(name).pipe(
-    Options.withPseudoName("uuid"),
-    Options.withDescription(`Of this ${name} only`),
-    Options.optional
-  )
+const uuid = (name: string) => Options.optional(Shared.text(name, "uuid", `Of this ${name} only`))
 
 const isUuid = (text: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 
@@ -153,11 +146,7 @@ const rotateDataKeys = Help.command(
   {
     environment: uuid("environment"),
     project: uuid("project"),
-    before: Options.text("before").pipe(
-      Options.withPseudoName("time"),
-      Options.withDescription("Keys made since then stay (default: now)"),
-      Options.optional
-    ),
+    before: Options.optional(Shared.text("before", "time", "Keys made since then stay (default: now)")),
     json: Shared.json
   },
   Effect.fnUntraced(function* (options) {
