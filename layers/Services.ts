@@ -10,7 +10,7 @@ import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
-import { EndedCredentials } from "#src/credentials/EndedCredentials.ts"
+import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import { Identity } from "#src/credentials/Identity.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
@@ -61,7 +61,7 @@ const access = Layer.mergeAll(AuditSeal.Default, AuditTrail.Default, RateLimiter
 const credentials = Layer.mergeAll(
   Authenticate.Default,
   DeviceGrants.Default,
-  EndedCredentials.Default,
+  EndedCredentials.layer,
   Identity.Default,
   Setup.Default,
   Tokens.Default

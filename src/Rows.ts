@@ -2,10 +2,14 @@
  * Rows of cold queries, decoded by their schema. A statement that fails, and a row that is not as its schema says, are
  * defects: no caller can act on either.
  */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import type { SqlError } from "@effect/sql/SqlError"
 import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import type { YieldWrap } from "effect/Utils"
 
 type Statement<E, R> = Effect.Effect<ReadonlyArray<unknown>, E, R>
 
@@ -32,3 +36,26 @@ export const exists = <E, R>(statement: Statement<E, R>) =>
 export const run = <E, R>(statement: Statement<E, R>) => Effect.asVoid(Effect.orDie(statement))
 
 export const CountRow = Schema.Struct({ n: Schema.Number })
+
+/** How many rows a statement counts as `n`. */
+export const count = <E, R>(statement: Statement<E, R>) => Effect.map(single(CountRow, statement), ({ n }) => n)
+
+/** A point in time, as answers write it. */
+export const Iso = Schema.transform(Schema.DateFromSelf, Schema.String, {
+  strict: true,
+  decode: (date) => date.toISOString(),
+  encode: (text) => new Date(text)
+})
+
+/** One `yield*` of a generator of effects. */
+export type Step = YieldWrap<Effect.Effect<unknown, unknown, unknown>>
+
+/** All that `work` does, or nothing of it; the database's own failures are defects. */
+export const transaction = <S extends Step, A>(sql: SqlClient.SqlClient, work: () => Generator<S, A, never>) =>
+  dieOfSql(sql.withTransaction(Effect.gen(work)))
+
+const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError>, R> =>
+  Effect.catchAll(self, (error) =>
+    // The check excludes it; the compiler does not narrow a type parameter.
+    Predicate.isTagged(error, "SqlError") ? Effect.die(error) : Effect.fail(error as Exclude<E, SqlError>)
+  )

@@ -253,16 +253,13 @@ describe("walls", () => {
       "src/secrets/Idempotency.ts",
       "src/secrets/ValueSource.ts",
       // Where credentials are made, checked and handed out.
-      "src/credentials/DeviceDelivery.ts",
+      "src/credentials/Accounts.ts",
       "src/credentials/DeviceGrants.ts",
       "src/credentials/DeviceRequests.ts",
-      "src/credentials/Issue.ts",
-      "src/credentials/KnownDevices.ts",
       "src/credentials/NewPassword.ts",
       "src/credentials/Passwords.ts",
-      "src/credentials/ResetLink.ts",
-      "src/credentials/Sessions.ts",
       "src/credentials/Setup.ts",
+      "src/credentials/TokenText.ts",
       "src/credentials/Tokens.ts",
       // The session's cookie, the links of invitations and resets: where they are handed out.
       "src/dashboard/MemberPages.tsx",
@@ -277,7 +274,7 @@ describe("walls", () => {
       "src/sealed/SealedEnv.ts",
       "src/vault/Handlers.ts",
       "src/vault/KeyFile.ts",
-      "src/webhooks/Signature.ts",
+      "src/webhooks/WebhookSecrets.ts",
       // Keys of the authorization server and of request states; bearers, which a stream checks again and again.
       "src/mcp/Changes.ts",
       "src/mcp/Credentials.ts",

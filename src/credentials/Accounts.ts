@@ -1,17 +1,18 @@
-/** A person's account, and the session that opens it in a browser. */
+/** A person's account, the session that opens it in a browser, and the browsers that it knows. */
 import type * as SqlClient from "@effect/sql/SqlClient"
-import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type * as Redacted from "effect/Redacted"
+import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { type TeamId, TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import { Plan, Role } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import type { AuditEvent } from "#src/access/Audit.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
+import { days } from "#src/Days.ts"
 import * as Rows from "#src/Rows.ts"
-import { issue } from "./Issue.ts"
-import * as KnownDevices from "./KnownDevices.ts"
 import { sessionLife } from "./Liveness.ts"
+import * as TokenText from "./TokenText.ts"
 
 export interface Needs {
   readonly sql: SqlClient.SqlClient
@@ -43,6 +44,70 @@ export const find = ({ sql }: Needs, column: "email" | "id", value: string) =>
       FROM users u WHERE ${sql(column)} = ${value}`
   )
 
+/** An event that concerns a person, not a team: one entry in the trail of each of their teams, or one in none. */
+export const inEachTeam = (
+  teams: ReadonlyArray<{ readonly id: TeamId }>,
+  event: Omit<AuditEvent, "teamId">
+): ReadonlyArray<AuditEvent> =>
+  teams.length === 0 ? [{ ...event, teamId: null }] : teams.map(({ id }) => ({ ...event, teamId: id }))
+
+// Browsers that signed in to an account before. Each has attempts of its own to sign in, so that wrong passwords from
+// elsewhere cannot lock the person out. The cookie opens nothing; it ends 90 days after the last sign-in, and with the
+// password that it signed in with.
+
+export interface KnownDevice {
+  readonly id: string
+  readonly text: Redacted.Redacted
+}
+
+export const deviceLife = days(90)
+/** The oldest of one account make room: signing in again and again does not fill the table. */
+const devicesPerPerson = 32
+
+const devicePattern = /^([0-9A-Za-z]{16})\.([0-9A-Za-z]{43})$/
+const DeviceRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })
+
+/** The device that a browser presents, when it signed in to the account with this address before. */
+export const findDevice = Effect.fnUntraced(function* ({ sql }: Needs, text: Redacted.Redacted | null, email: string) {
+  const match = text === null ? null : devicePattern.exec(Redacted.value(text))
+  if (text === null || match === null) return null
+  const [, lookupId, secret] = match
+  const row = yield* Rows.findOne(
+    DeviceRow,
+    sql`
+      SELECT d.id, d.salt, d.hash FROM known_devices d JOIN users u ON u.id = d.user_id
+      WHERE d.lookup_id = ${lookupId} AND u.email = ${email} AND d.expires_at > ${yield* DateTime.nowAsDate}`
+  )
+  if (!TokenText.verify(row, secret)) return null
+  const device: KnownDevice = { id: row.id, text }
+  return device
+})
+
+/** Part of the transaction that opens a session. Answers what the browser keeps. */
+const rememberDevice = Effect.fnUntraced(function* ({ crypto, sql }: Needs, userId: UserId, known: KnownDevice | null) {
+  const now = yield* DateTime.nowAsDate
+  const expiresAt = new Date(now.getTime() + deviceLife)
+  const renewed =
+    known !== null &&
+    (yield* Rows.exists(sql`
+      UPDATE known_devices SET expires_at = ${expiresAt} WHERE id = ${known.id} AND user_id = ${userId} RETURNING id`))
+  if (renewed) return known.text
+  const lookupId = yield* crypto.lookupId
+  const secret = Redacted.value(yield* crypto.credentialSecret)
+  const salt = yield* crypto.randomBytes(16)
+  yield* Rows.run(sql`
+    INSERT INTO known_devices (id, lookup_id, salt, hash, user_id, created_at, expires_at)
+    VALUES (${yield* crypto.uuid}, ${lookupId}, ${salt}, ${TokenText.hash(salt, secret)}, ${userId}, ${now}, ${expiresAt})`)
+  yield* Rows.run(sql`
+    DELETE FROM known_devices WHERE user_id = ${userId} AND id NOT IN (
+      SELECT id FROM known_devices WHERE user_id = ${userId} ORDER BY expires_at DESC, id DESC LIMIT ${devicesPerPerson})`)
+  return Redacted.make(`${lookupId}.${secret}`)
+})
+
+/** A new password makes every device a stranger: one of them may be the thief's. */
+export const forgetDevices = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
+  Rows.run(sql`DELETE FROM known_devices WHERE user_id = ${userId}`)
+
 /** A fresh session: the texts of the two cookies that the browser keeps. */
 export interface OpenedSession {
   readonly text: Redacted.Redacted
@@ -55,12 +120,12 @@ export const openSession = Effect.fnUntraced(function* (
   needs: Needs,
   userId: UserId,
   activeTeamId: TeamId | null,
-  known: KnownDevices.KnownDevice | null = null
+  known: KnownDevice | null = null
 ) {
   const { crypto, sql } = needs
-  const now = yield* Clock.currentTimeMillis
+  const now = yield* DateTime.nowAsDate
   const { ip, userAgent } = yield* RequestInfo
-  const { proof, text } = yield* issue(crypto, "ss")
+  const { proof, text } = yield* TokenText.issue(crypto, "ss")
   yield* Rows.run(
     sql`INSERT INTO sessions ${sql.insert({
       id: yield* crypto.uuid,
@@ -69,14 +134,14 @@ export const openSession = Effect.fnUntraced(function* (
       hash: proof.hash,
       user_id: userId,
       active_team_id: activeTeamId,
-      created_at: new Date(now),
-      expires_at: new Date(now + sessionLife),
-      last_used_at: new Date(now),
+      created_at: now,
+      expires_at: new Date(now.getTime() + sessionLife),
+      last_used_at: now,
       last_used_ip: ip,
       last_used_user_agent: userAgent?.slice(0, maxUserAgent) ?? null
     })}`
   )
-  const opened: OpenedSession = { text, device: yield* KnownDevices.remember(needs, userId, known) }
+  const opened: OpenedSession = { text, device: yield* rememberDevice(needs, userId, known) }
   return opened
 })
 
@@ -97,4 +162,16 @@ export const lastActiveTeam = ({ sql }: Needs, userId: UserId) =>
       sql`SELECT active_team_id FROM sessions WHERE user_id = ${userId} ORDER BY created_at DESC LIMIT 1`
     ),
     (row) => row?.activeTeamId ?? null
+  )
+
+const SessionEndRow = Schema.Struct({ revokedAt: Schema.NullOr(Schema.DateFromSelf) })
+
+/**
+ * Whether the session ended, locked to the end of the caller's transaction: a new password comes before this and is seen,
+ * or after it and takes back what the session does now.
+ */
+export const hasEnded = ({ sql }: Pick<Needs, "sql">, sessionId: string) =>
+  Effect.map(
+    Rows.findOne(SessionEndRow, sql`SELECT revoked_at FROM sessions WHERE id = ${sessionId} FOR SHARE`),
+    (row) => row !== undefined && row.revokedAt !== null
   )

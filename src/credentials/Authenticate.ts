@@ -6,27 +6,169 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type { Caller, NamedEnvironment } from "#schema/Caller.ts"
+import type { Caller, CallerTeam, NamedEnvironment } from "#schema/Caller.ts"
 import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema/Errors.ts"
-import type { Role } from "#schema/Scopes.ts"
+import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
+import type { AccessLevel, Plan, Role, Scope } from "#schema/Scopes.ts"
 import * as GroupCommit from "#src/access/GroupCommit.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
-import type {
-  AccessRow,
-  CredentialRow,
-  GrantRow,
-  Lookup,
-  Named,
-  PersonRow,
-  SessionRow,
-  TokenRow
-} from "./CredentialRows.ts"
-import * as CredentialRows from "./CredentialRows.ts"
 import { LastUse, type UsedTable } from "./LastUse.ts"
 import * as Liveness from "./Liveness.ts"
 import * as TokenText from "./TokenText.ts"
 
-export type { Named } from "./CredentialRows.ts"
+// One statement for each kind, over all credentials that are presented at the same moment, with the environment that
+// each request names. Every request waits for one of them: rows are typed at the statement, since decoding them with a
+// schema would cost more than the rest of the check.
+
+/** The environment a request's query names, when both members are well formed. */
+export interface Named {
+  readonly projectId: ProjectId
+  readonly environment: string
+}
+interface Lookup {
+  readonly id: string
+  readonly named: Named | undefined
+}
+
+interface CredentialRow {
+  readonly id: string | null
+  readonly salt: Buffer
+  readonly hash: Buffer
+  readonly createdAt: Date
+  readonly lastUsedAt: Date | null
+  readonly revokedAt: Date | null
+  readonly eTeamId: TeamId | null
+  readonly eProjectId: ProjectId
+  readonly eId: EnvironmentId
+  readonly eSlug: string
+  readonly eProtected: boolean
+  readonly eRevision: number
+  readonly ePlan: Plan
+}
+interface TokenRow extends CredentialRow {
+  readonly expiresAt: Date | null
+  readonly name: string
+  readonly teamId: TeamId
+  readonly teamName: string
+  readonly plan: Plan
+  readonly accessLevel: AccessLevel
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+  readonly mcpScopes: ReadonlyArray<Scope>
+  readonly mcpOnly: boolean
+  readonly creatorActive: boolean | null
+  readonly creatorDeactivatedAt: Date | null
+  readonly creatorRole: Role | null
+}
+interface PersonRow extends CredentialRow {
+  readonly expiresAt: Date
+  readonly userId: UserId
+  readonly email: string
+  readonly userName: string
+}
+interface SessionRow extends PersonRow {
+  readonly lastUsedAt: Date
+  readonly teams: ReadonlyArray<{
+    readonly id: TeamId
+    readonly name: string
+    readonly plan: Plan
+    readonly role: Role
+  }>
+}
+interface AccessRow extends PersonRow {
+  readonly audience: string
+  readonly scopes: ReadonlyArray<Scope>
+  readonly clientId: string
+  readonly clientName: string
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+  readonly teams: ReadonlyArray<Omit<CallerTeam, "scopes">>
+}
+interface GrantRow extends PersonRow {
+  readonly machine: boolean
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+  readonly teams: ReadonlyArray<CallerTeam>
+}
+
+/** The look-ups of a batch, in their order. */
+const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => sql`
+  unnest(
+    ${batch.map((l) => l.id)}::text[],
+    ${batch.map((l) => l.named?.projectId ?? null)}::uuid[],
+    ${batch.map((l) => l.named?.environment ?? null)}::text[]
+  ) WITH ORDINALITY AS q (lookup_id, project_id, slug, n)`
+const namedColumns = `
+  e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
+  e.revision AS e_revision, et.plan AS e_plan`
+const namedJoin = `
+  LEFT JOIN projects ep ON ep.id = q.project_id AND ep.deleted_at IS NULL
+  LEFT JOIN environments e ON e.project_id = ep.id AND e.slug = q.slug AND e.deleted_at IS NULL
+  LEFT JOIN teams et ON et.id = e.team_id`
+
+const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
+  sql<TokenRow>`
+  SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.name, c.team_id,
+    t.name AS team_name, t.plan, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only,
+    m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role, ${sql.literal(namedColumns)}
+  FROM ${lookups(sql, batch)}
+  LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id
+  LEFT JOIN teams t ON t.id = c.team_id
+  LEFT JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
+  ${sql.literal(namedJoin)}
+  ORDER BY q.n`
+
+const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
+  sql<SessionRow>`
+  SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at,
+    u.id AS user_id, u.email, u.name AS user_name,
+    (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role)
+        ORDER BY t.id), '[]'::json)
+      FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
+    ${sql.literal(namedColumns)}
+  FROM ${lookups(sql, batch)}
+  LEFT JOIN sessions c ON c.lookup_id = q.lookup_id
+  LEFT JOIN users u ON u.id = c.user_id
+  ${sql.literal(namedJoin)}
+  ORDER BY q.n`
+
+const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
+  sql<GrantRow>`
+  SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.machine,
+    c.project_ids, c.environment_ids, u.id AS user_id, u.email, u.name AS user_name,
+    (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
+        'scopes', g.scopes) ORDER BY t.id), '[]'::json)
+      FROM cli_grant_teams g
+      JOIN teams t ON t.id = g.team_id
+      JOIN memberships m ON m.team_id = g.team_id AND m.user_id = u.id AND m.active
+      WHERE g.grant_id = c.id) AS teams,
+    ${sql.literal(namedColumns)}
+  FROM ${lookups(sql, batch)}
+  LEFT JOIN cli_grants c ON c.lookup_id = q.lookup_id
+  LEFT JOIN users u ON u.id = c.user_id
+  ${sql.literal(namedJoin)}
+  ORDER BY q.n`
+
+// A person's standing in a team carries a grant only as it was when they gave it: a change of role, leaving, being
+// removed or deactivated takes the team from the grant, also when it is undone later.
+const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
+  sql<AccessRow>`
+  SELECT g.id, c.salt, c.hash, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
+    c.audience, c.scopes, g.client_id, g.client_name, g.project_ids, g.environment_ids,
+    u.id AS user_id, u.email, u.name AS user_name,
+    (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role)
+        ORDER BY t.id), '[]'::json)
+      FROM oauth_grant_teams o
+      JOIN teams t ON t.id = o.team_id
+      JOIN memberships m ON m.team_id = o.team_id AND m.user_id = u.id AND m.active AND m.updated_at <= g.created_at
+      WHERE o.grant_id = g.id) AS teams,
+    ${sql.literal(namedColumns)}
+  FROM ${lookups(sql, batch)}
+  LEFT JOIN oauth_access_tokens c ON c.lookup_id = q.lookup_id
+  LEFT JOIN oauth_grants g ON g.id = c.grant_id
+  LEFT JOIN users u ON u.id = g.user_id
+  ${sql.literal(namedJoin)}
+  ORDER BY q.n`
 
 export interface Verified {
   readonly caller: Caller
@@ -53,6 +195,8 @@ const namedOf = (row: CredentialRow): NamedEnvironment | null =>
         plan: row.ePlan
       }
 
+/** What most credentials are not. */
+const plain = { creatorRole: null, mcpOnly: false, audience: null, clientId: null }
 const unrestricted = { projectIds: null, environmentIds: null } as const
 
 /** What every credential's caller has from its row. */
@@ -66,10 +210,9 @@ const personOf = (row: PersonRow) => ({ id: row.userId, email: row.email, name: 
 
 const ofToken = (row: TokenRow, id: string, now: number): Verified => ({
   life: Liveness.ofToken(row, now),
+  ...plain,
   creatorRole: row.creatorActive === true ? row.creatorRole : null,
   mcpOnly: row.mcpOnly,
-  audience: null,
-  clientId: null,
   caller: {
     ...common(row),
     kind: "api_token",
@@ -86,10 +229,7 @@ const ofToken = (row: TokenRow, id: string, now: number): Verified => ({
 
 const ofSession = (row: SessionRow, id: string, now: number): Verified => ({
   life: Liveness.ofSession(row, now),
-  creatorRole: null,
-  mcpOnly: false,
-  audience: null,
-  clientId: null,
+  ...plain,
   caller: {
     ...common(row),
     kind: "session",
@@ -106,10 +246,7 @@ const ofSession = (row: SessionRow, id: string, now: number): Verified => ({
 
 const ofGrant = (row: GrantRow, id: string, now: number): Verified => ({
   life: Liveness.ofGrant({ ...row, teams: row.teams.length }, now),
-  creatorRole: null,
-  mcpOnly: false,
-  audience: null,
-  clientId: null,
+  ...plain,
   caller: {
     ...common(row),
     kind: "cli_grant",
@@ -126,7 +263,7 @@ const ofGrant = (row: GrantRow, id: string, now: number): Verified => ({
 
 const ofAccess = (row: AccessRow, id: string, now: number): Verified => ({
   life: Liveness.ofAccessToken({ ...row, teams: row.teams.length }, now),
-  creatorRole: null,
+  ...plain,
   mcpOnly: true,
   audience: row.audience,
   clientId: row.clientId,
@@ -180,10 +317,10 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
   effect: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const lastUse = yield* LastUse
-    const verifyToken = verifier(yield* batched(CredentialRows.tokens(sql)), ofToken)
-    const verifySession = verifier(yield* batched(CredentialRows.sessions(sql)), ofSession)
-    const verifyGrant = verifier(yield* batched(CredentialRows.grants(sql)), ofGrant)
-    const verifyAccess = verifier(yield* batched(CredentialRows.accessTokens(sql)), ofAccess)
+    const verifyToken = verifier(yield* batched(tokenRows(sql)), ofToken)
+    const verifySession = verifier(yield* batched(sessionRows(sql)), ofSession)
+    const verifyGrant = verifier(yield* batched(grantRows(sql)), ofGrant)
+    const verifyAccess = verifier(yield* batched(accessTokenRows(sql)), ofAccess)
 
     /** Text, or what was parsed of it, to a credential in any state of life; does not count as a use. */
     const verify = Effect.fnUntraced(function* (presented: string | TokenText.TokenText | undefined, named?: Named) {

@@ -2,7 +2,6 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { CurrentCaller, type Restrictions } from "#schema/Caller.ts"
 import { type CliGrant, CredentialProtection } from "#schema/DeviceApi.ts"
@@ -13,7 +12,6 @@ import {
   GrantIdOut,
   InstallationId,
   ProjectIdOut,
-  type TeamId,
   TeamIdOut,
   type UserId
 } from "#schema/Ids.ts"
@@ -22,31 +20,19 @@ import { Audit } from "#src/access/Audit.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
-import { issue } from "./Issue.ts"
+import { inEachTeam } from "./Accounts.ts"
 import * as Liveness from "./Liveness.ts"
-import { inEachTeam } from "./TeamTrails.ts"
-
-export interface GrantTeam {
-  readonly id: TeamId
-  readonly name: string
-  readonly scopes: ReadonlyArray<Scope>
-}
+import * as TokenText from "./TokenText.ts"
 
 export interface NewGrant extends Restrictions {
   readonly userId: UserId
   readonly machine: boolean
   /** At least one. */
-  readonly teams: ReadonlyArray<GrantTeam>
+  readonly teams: ReadonlyArray<typeof GrantTeamRow.Type>
   readonly hostname: string | null
   readonly os: string | null
   readonly installationId: InstallationId | null
   readonly credentialProtection: "os_keychain" | "plaintext_local"
-}
-
-export interface MintedGrant {
-  readonly id: GrantId
-  readonly text: Redacted.Redacted
-  readonly expiresAt: Date
 }
 
 const GrantTeamRow = Schema.Struct({ id: TeamIdOut, name: Schema.String, scopes: Schema.Array(Scope) })
@@ -81,11 +67,8 @@ export const hostOf = (row: { readonly hostname: string | null; readonly os: str
 
 const maxListed = 500
 
-interface Needs {
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly audit: Audit
-}
+const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
+type Needs = Effect.Effect.Success<typeof services>
 
 const teamsOf = `
   (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'scopes', g.scopes) ORDER BY t.id), '[]'::json)
@@ -98,7 +81,7 @@ const teamsOf = `
 const mint = Effect.fnUntraced(function* ({ crypto, sql }: Needs, grant: NewGrant) {
   const now = yield* Clock.currentTimeMillis
   const id = GrantIdOut.make(yield* crypto.uuid)
-  const { proof, text } = yield* issue(crypto, "cg")
+  const { proof, text } = yield* TokenText.issue(crypto, "cg")
   const expiresAt = new Date(now + Liveness.grantLife)
   yield* Rows.run(sql`
     INSERT INTO cli_grants (id, lookup_id, salt, hash, user_id, machine, project_ids, environment_ids, hostname, os,
@@ -110,8 +93,7 @@ const mint = Effect.fnUntraced(function* ({ crypto, sql }: Needs, grant: NewGran
     INSERT INTO cli_grant_teams (grant_id, team_id, scopes)
     SELECT ${id}::uuid, (t->>'id')::uuid, array(SELECT jsonb_array_elements_text(t->'scopes'))
     FROM jsonb_array_elements(${JSON.stringify(grant.teams)}::jsonb) AS t`)
-  const minted: MintedGrant = { id, text, expiresAt }
-  return minted
+  return { id, text, expiresAt }
 })
 
 const recordOf = (row: GrantRow): CliGrant => ({
@@ -148,47 +130,36 @@ const list = Effect.fn("CliGrants.list")(function* ({ sql }: Needs) {
 
 const RevokedRow = Schema.Struct({ hostname: Schema.NullOr(Schema.String), teams: Schema.Array(GrantTeamRow) })
 
-const revoke = Effect.fnUntraced(function* ({ audit, sql }: Needs, id: string, userId: UserId | null) {
+/** Whether there was a live grant of the caller's to revoke. */
+const revoke = function* ({ audit, sql }: Needs, id: string) {
   const caller = yield* CurrentCaller
   const now = yield* Clock.currentTimeMillis
   const revoked = yield* Rows.findOne(
     RevokedRow,
     sql`
       UPDATE cli_grants c SET revoked_at = ${new Date(now)}
-      WHERE c.id = ${id} AND c.user_id = ${userId} AND c.revoked_at IS NULL
+      WHERE c.id = ${id} AND c.user_id = ${caller.user?.id ?? null} AND c.revoked_at IS NULL
       RETURNING c.hostname, ${sql.literal(teamsOf)}`
   )
   if (revoked === undefined) return false
+  const target = { type: "cli_grant", id, name: revoked.hostname ?? "" } as const
   yield* audit.append(
-    ...inEachTeam(
-      revoked.teams.map((team) => team.id),
-      {
-        actor: caller,
-        action: "grant.revoke",
-        outcome: "allowed",
-        target: { type: "cli_grant", id, name: revoked.hostname ?? "" }
-      }
-    )
+    ...inEachTeam(revoked.teams, { actor: caller, action: "grant.revoke", outcome: "allowed", target })
   )
   return true
-})
+}
 
 /** A grant of the signed-in person; GRANT_NOT_FOUND for another's, an unknown and a revoked one. */
 const revokeOwn = Effect.fn("CliGrants.revokeOwn")(function* (needs: Needs, id: GrantId) {
-  const { user } = yield* CurrentCaller
-  const revoked = yield* Effect.orDie(needs.sql.withTransaction(revoke(needs, id, user?.id ?? null)))
-  if (!revoked) return yield* new GrantNotFound()
+  if (!(yield* Rows.transaction(needs.sql, () => revoke(needs, id)))) return yield* new GrantNotFound()
 })
 
 /** The presented grant ends itself. Two at once both succeed: the grant is revoked either way. */
 const logout = Effect.fn("CliGrants.logout")(function* (needs: Needs) {
-  const { credentialId, user } = yield* CurrentCaller
-  yield* Effect.orDie(needs.sql.withTransaction(revoke(needs, credentialId, user?.id ?? null)))
+  const { credentialId } = yield* CurrentCaller
+  yield* Rows.transaction(needs.sql, () => revoke(needs, credentialId))
 })
 
 export class CliGrants extends Effect.Service<CliGrants>()("credentials/CliGrants", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = { sql: yield* SqlClient.SqlClient, crypto: yield* Crypto, audit: yield* Audit }
-    return methods(needs, { mint, list, revokeOwn, logout })
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { mint, list, revokeOwn, logout }))
 }) {}

@@ -5,7 +5,7 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import { type Caller, CurrentCaller } from "#schema/Caller.ts"
+import { type Caller, CurrentCaller, type Restrictions } from "#schema/Caller.ts"
 import type { ApproveDevice, DeviceRequest } from "#schema/DeviceApi.ts"
 import {
   EnvironmentNotFound,
@@ -16,7 +16,7 @@ import {
   TeamNotFound,
   ValidationFailed
 } from "#schema/Errors.ts"
-import { type EnvironmentId, type ProjectId, type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
+import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
 import { Role, type Scope } from "#schema/Scopes.ts"
 import type { Audit } from "#src/access/Audit.ts"
 import * as Policy from "#src/access/Policy.ts"
@@ -26,10 +26,10 @@ import { addressBucket } from "#src/limits/AddressBucket.ts"
 import * as Attempts from "#src/limits/Attempts.ts"
 import { type RateLimiter, userCodePolicy } from "#src/limits/RateLimiter.ts"
 import * as Rows from "#src/Rows.ts"
+import * as Accounts from "./Accounts.ts"
 import { hostOf } from "./CliGrants.ts"
-import * as DeviceEvents from "./DeviceEvents.ts"
 import * as DeviceRequests from "./DeviceRequests.ts"
-import { inEachTeam } from "./TeamTrails.ts"
+import { beyondTeams } from "./TokenRows.ts"
 import * as UserCode from "./UserCode.ts"
 
 interface Needs {
@@ -96,44 +96,14 @@ export const progress = Effect.fn("DeviceGrants.progress")(function* (needs: Nee
   return DeviceRequests.stateOf(row, yield* Clock.currentTimeMillis)
 })
 
-/** Fails unless the person sees all of these: live, and in a team of theirs. */
-const seesRestrictions = Effect.fnUntraced(function* (
-  { sql }: Needs,
-  teams: ReadonlyArray<TeamId>,
-  projectIds: ReadonlyArray<ProjectId> | null,
-  environmentIds: ReadonlyArray<EnvironmentId> | null
-) {
-  if (projectIds !== null) {
-    const { n } = yield* Rows.single(
-      Rows.CountRow,
-      sql`
-        SELECT count(*) AS n FROM projects
-        WHERE id = any(${projectIds}::uuid[]) AND team_id = any(${teams}::uuid[]) AND deleted_at IS NULL`
-    )
-    if (n < projectIds.length) return yield* new ProjectNotFound()
-  }
-  if (environmentIds !== null) {
-    const { n } = yield* Rows.single(
-      Rows.CountRow,
-      sql`
-        SELECT count(*) AS n FROM environments e
-        JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
-        WHERE e.id = any(${environmentIds}::uuid[]) AND e.team_id = any(${teams}::uuid[]) AND e.deleted_at IS NULL`
-    )
-    if (n < environmentIds.length) return yield* new EnvironmentNotFound()
-  }
-})
-
 interface TeamScopes {
   readonly teamId: TeamId
   readonly scopes: ReadonlyArray<Scope>
 }
 
-interface Approval {
+interface Approval extends Restrictions {
   readonly status: "approved"
   readonly teams: ReadonlyArray<TeamScopes>
-  readonly projectIds: ReadonlyArray<ProjectId> | null
-  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
   readonly machine: boolean
 }
 
@@ -172,7 +142,6 @@ const checkRoles = Effect.fnUntraced(function* (roles: ReadonlyMap<TeamId, Role>
 })
 
 const MembershipRow = Schema.Struct({ teamId: TeamIdOut, role: Role })
-const SessionRow = Schema.Struct({ revokedAt: Schema.NullOr(Schema.DateFromSelf) })
 
 /**
  * Part of the approval's transaction: the memberships and the session, locked to its end. A loss of a team or a new
@@ -193,11 +162,7 @@ const recheck = Effect.fnUntraced(function* (
       ORDER BY team_id FOR SHARE`
   )
   yield* checkRoles(new Map(memberships.map(({ role, teamId }) => [teamId, role])), teams)
-  const session = yield* Rows.findOne(
-    SessionRow,
-    sql`SELECT revoked_at FROM sessions WHERE id = ${caller.credentialId} FOR SHARE`
-  )
-  if (session !== undefined && session.revokedAt !== null) return yield* new Forbidden()
+  if (yield* Accounts.hasEnded({ sql }, caller.credentialId)) return yield* new Forbidden()
 })
 
 const signedIn = Effect.flatMap(CurrentCaller, (caller) =>
@@ -224,21 +189,22 @@ export const approve = Effect.fn("DeviceGrants.approve")(function* (needs: Needs
   const event = { actor: caller, action: "device.approve", target: targetOf(row) } as const
   const own = new Map(caller.teams.map(({ id, role }) => [id, role ?? "viewer"]))
   if (!approval.teams.every(({ teamId }) => own.has(teamId))) return yield* new TeamNotFound()
-  yield* seesRestrictions(needs, [...own.keys()], approval.projectIds, approval.environmentIds)
+  const beyond = yield* beyondTeams(needs, [...own.keys()], approval)
+  if (beyond !== undefined) return yield* beyond === "projects" ? new ProjectNotFound() : new EnvironmentNotFound()
   yield* checkRoles(own, approval.teams).pipe(
     Effect.zipRight(
-      Effect.gen(function* () {
+      Rows.transaction(sql, function* () {
         yield* recheck(needs, caller, user.id, approval.teams)
         yield* decide(needs, row, user.id, approval)
-        const teamIds = approval.teams.map(({ teamId }) => teamId)
-        yield* audit.append(...inEachTeam(teamIds, { ...event, outcome: "allowed" }))
-      }).pipe(sql.withTransaction, Effect.catchTag("SqlError", Effect.die))
+        const teams = approval.teams.map(({ teamId }) => ({ id: teamId }))
+        yield* audit.append(...Accounts.inEachTeam(teams, { ...event, outcome: "allowed" }))
+      })
     ),
     Effect.catchTag("AboveRole", ({ teamId }) =>
       Effect.zipRight(audit.record({ ...event, outcome: "denied", reason: Forbidden.code, teamId }), new Forbidden())
     )
   )
-  yield* DeviceEvents.announce(needs, row.id)
+  yield* DeviceRequests.announce(needs, row.id)
   return { status: "approved" as const }
 })
 
@@ -246,7 +212,7 @@ export const deny = Effect.fn("DeviceGrants.deny")(function* (needs: Needs, type
   const { audit, sql } = needs
   const { caller, user } = yield* signedIn
   const { row } = yield* entered(needs, typed)
-  yield* Effect.gen(function* () {
+  yield* Rows.transaction(sql, function* () {
     yield* decide(needs, row, user.id, { status: "denied" })
     yield* audit.append({
       actor: caller,
@@ -255,7 +221,7 @@ export const deny = Effect.fn("DeviceGrants.deny")(function* (needs: Needs, type
       teamId: null,
       target: targetOf(row)
     })
-  }).pipe(sql.withTransaction, Effect.catchTag("SqlError", Effect.die))
-  yield* DeviceEvents.announce(needs, row.id)
+  })
+  yield* DeviceRequests.announce(needs, row.id)
   return { status: "denied" as const }
 })

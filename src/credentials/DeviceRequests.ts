@@ -1,19 +1,29 @@
-/** Requests of device authorization (RFC 8628): their rows, their states, their start and their end. */
+/**
+ * Requests of device authorization (RFC 8628): their rows, their states, their start, and the event stream of a device
+ * code: `connected`, then the decision.
+ */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
-import { CredentialProtection, type DeviceStart, type DeviceStartResponse } from "#schema/DeviceApi.ts"
-import { CredentialExpired, CredentialInvalid } from "#schema/Errors.ts"
+import * as Stream from "effect/Stream"
+import {
+  CredentialProtection,
+  type DeviceEvent,
+  type DeviceStart,
+  type DeviceStartResponse
+} from "#schema/DeviceApi.ts"
+import { CredentialExpired, CredentialInvalid, RateLimited } from "#schema/Errors.ts"
 import { EnvironmentIdOut, InstallationId, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import { Scope } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
-import { days } from "#src/Days.ts"
+import type { EventBus } from "#src/events/EventBus.ts"
 import * as Rows from "#src/Rows.ts"
-import { issue, ProofRow } from "./Issue.ts"
 import * as TokenText from "./TokenText.ts"
 import * as UserCode from "./UserCode.ts"
 
@@ -23,9 +33,6 @@ interface Needs {
 
 export const lifetimeSeconds = 600
 export const pollIntervalSeconds = 5
-
-const purgeAfter = days(1)
-const purgeBatch = 1_000
 
 const Time = Schema.NullOr(Schema.DateFromSelf)
 
@@ -76,18 +83,16 @@ export const stateOf = (row: Pick<RequestRow, "status" | "deliveredAt" | "expire
   return row.expiresAt.getTime() <= now ? "expired" : row.status
 }
 
-const RequestProofRow = Schema.Struct({ id: Schema.String, ...ProofRow.fields })
+const RequestProofRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })
 
 /** Id of the request whose code this is; undefined for anything else. */
-export const idOf = Effect.fnUntraced(function* ({ sql }: Needs, deviceCode: Redacted.Redacted) {
-  const token = TokenText.parse(Redacted.value(deviceCode))
-  if (token?.kind !== "dc") return undefined
-  const row = yield* Rows.findOne(
-    RequestProofRow,
-    sql`SELECT id, salt, hash FROM device_requests WHERE lookup_id = ${token.id}`
+export const idOf = ({ sql }: Needs, deviceCode: Redacted.Redacted) =>
+  Effect.map(
+    TokenText.prove("dc", deviceCode, (id) =>
+      Rows.findOne(RequestProofRow, sql`SELECT id, salt, hash FROM device_requests WHERE lookup_id = ${id}`)
+    ),
+    (row) => row?.id
   )
-  return TokenText.verify(row, token.secret) ? row?.id : undefined
-})
 
 /** The request of a code that can still lead to something; a consumed code is as unknown as one never issued. */
 export const live = Effect.fnUntraced(function* (needs: Needs, deviceCode: Redacted.Redacted) {
@@ -108,7 +113,7 @@ export const start = Effect.fn("DeviceGrants.start")(function* (
   const { ip } = yield* RequestInfo
   const now = yield* Clock.currentTimeMillis
   const id = yield* crypto.uuid
-  const { proof, text } = yield* issue(crypto, "dc")
+  const { proof, text } = yield* TokenText.issue(crypto, "dc")
   const insert = Effect.gen(function* () {
     const userCode = yield* crypto.randomText(UserCode.alphabet, UserCode.length)
     const isFree = yield* Rows.exists(sql`
@@ -137,13 +142,87 @@ export const start = Effect.fn("DeviceGrants.start")(function* (
   return started
 })
 
-/** Forgets requests a day after their codes expired: until then a late poll still learns what became of it. */
-export const purge = ({ sql }: Needs) =>
-  Effect.gen(function* () {
-    const before = new Date((yield* Clock.currentTimeMillis) - purgeAfter)
-    const purged = yield* sql`
-      DELETE FROM device_requests WHERE id IN
-        (SELECT id FROM device_requests WHERE expires_at < ${before} ORDER BY expires_at LIMIT ${purgeBatch})
-      RETURNING id`
-    return purged.length
-  }).pipe(Effect.repeat({ while: (purged) => purged === purgeBatch }))
+/** What an open stream sends: an event, or a comment. */
+export type DeviceSignal = DeviceEvent | "heartbeat"
+
+/** Comments that keep proxies from closing a silent stream. */
+const heartbeat = Duration.seconds(15)
+/** How often an open stream looks for itself, should a notification get lost on its way from another process. */
+const backstop = Duration.seconds(10)
+
+/** Open streams of one code, and of all in one process; a device that finds no room polls. */
+export const maxStreamsEach = 4
+const maxStreams = 1_000
+
+/** Streams that are open in this process, by request: anybody can have a code, and each stream costs look-ups. */
+export const openStreams = () => {
+  const byRequest = new Map<string, number>()
+  let total = 0
+  const isFull = (id: string) => total >= maxStreams || (byRequest.get(id) ?? 0) >= maxStreamsEach
+  const take = (id: string): boolean => {
+    if (isFull(id)) return false
+    byRequest.set(id, (byRequest.get(id) ?? 0) + 1)
+    total++
+    return true
+  }
+  const release = (id: string): void => {
+    const others = (byRequest.get(id) ?? 1) - 1
+    if (others === 0) byRequest.delete(id)
+    else byRequest.set(id, others)
+    total--
+  }
+  return { isFull, take, release }
+}
+
+interface StreamNeeds {
+  readonly sql: SqlClient.SqlClient
+  readonly bus: typeof EventBus.Service
+  readonly streams: ReturnType<typeof openStreams>
+}
+
+const topic = (id: string) => `device:${id}`
+
+/** The decision is made whether or not this reaches the stream, which also looks for itself. */
+export const announce = ({ bus }: Pick<StreamNeeds, "bus">, id: string) =>
+  Effect.catchAllDefect(bus.publish(topic(id)), () => Effect.void)
+
+const decisionOf = (needs: StreamNeeds, id: string) =>
+  Effect.map(byId(needs, id), (row): Option.Option<DeviceEvent> =>
+    row === undefined || row.status === "pending"
+      ? Option.none()
+      : Option.some({ event: row.status, ...(row.decidedByEmail === null ? {} : { email: row.decidedByEmail }) })
+  )
+
+/** Listening starts before the first look, so that no decision falls between the two. */
+const decision = (needs: StreamNeeds, id: string, left: Duration.Duration) =>
+  Stream.unwrapScoped(
+    Effect.map(needs.bus.subscribe(topic(id)), (notified) =>
+      Stream.merge(notified, Stream.fromSchedule(Schedule.spaced(backstop))).pipe(
+        Stream.mapEffect(() => decisionOf(needs, id)),
+        (later) => Stream.concat(Stream.fromEffect(decisionOf(needs, id)), later),
+        Stream.filterMap((decided) => decided),
+        Stream.take(1),
+        Stream.interruptAfter(left)
+      )
+    )
+  )
+
+/** `connected`, then the decision, comments in between. Ends after the decision, and silently when the code expires. */
+export const events = Effect.fn("DeviceGrants.events")(function* (needs: StreamNeeds, deviceCode: Redacted.Redacted) {
+  const { streams } = needs
+  const { expiresAt, id } = yield* live(needs, deviceCode)
+  if (streams.isFull(id)) return yield* new RateLimited({ retryAfterSeconds: pollIntervalSeconds })
+  const left = Duration.millis(Math.max(0, expiresAt.getTime() - (yield* Clock.currentTimeMillis)))
+  const comments = Stream.as(Stream.fromSchedule(Schedule.spaced(heartbeat)), "heartbeat" as const)
+  const connected: DeviceEvent = { event: "connected" }
+  const signals: Stream.Stream<DeviceSignal> = Stream.concat(
+    Stream.make(connected),
+    Stream.merge(decision(needs, id, left), comments, { haltStrategy: "left" })
+  )
+  // Counted when it begins, so that an answer that the client never reads holds nothing.
+  const taken = Effect.acquireRelease(
+    Effect.sync(() => streams.take(id)),
+    (isTaken) => Effect.sync(() => (isTaken ? streams.release(id) : undefined))
+  )
+  return Stream.unwrapScoped(Effect.map(taken, (isTaken) => (isTaken ? signals : Stream.empty)))
+})

@@ -1,58 +1,74 @@
 /**
- * Forgets credentials that ended long ago, so that their tables do not grow for ever:
+ * Forgets what ended long ago, so that its tables do not grow for ever:
  *
- * | what                     | ends, used or not                    | forgotten      |
- * |--------------------------|--------------------------------------|----------------|
- * | sessions                 | 7 days after sign-in                 | 30 days later  |
- * | invitations              | 7 days after they were made          | 30 days later  |
- * | password reset links     | a day after they were made           | 30 days later  |
- * | CLI grants               | 180 days after their delivery        | 30 days later  |
- * | known devices            | 90 days after the last sign-in       | 30 days later  |
+ * | what                           | ends, used or not                    | forgotten      |
+ * |--------------------------------|--------------------------------------|----------------|
+ * | sessions                       | 7 days after sign-in                 | 30 days later  |
+ * | invitations                    | 7 days after they were made          | 30 days later  |
+ * | password reset links           | a day after they were made           | 30 days later  |
+ * | CLI grants                     | 180 days after their delivery        | 30 days later  |
+ * | known devices                  | 90 days after the last sign-in       | 30 days later  |
+ * | device requests                | 10 minutes after their start         | a day later    |
+ * | OAuth codes and tokens         | as `src/oauth/Configuration.ts` says | a day later    |
+ * | OAuth grants                   | 30 days after the consent, or before | 30 days later  |
+ * | OAuth requests                 | when nobody decided in time          | at once        |
+ * | OAuth clients                  | without a grant and 90 days unused, or a day after they came and went | at once |
+ * | tokens of machines             | as their trust rule says             | a day later    |
+ * | assertions of machines         | with the JWT                         | at once        |
  *
  * What was revoked or used before its end stays as long as it would have without that: until it is forgotten, the
  * refusal says what became of it (CREDENTIAL_EXPIRED, CREDENTIAL_REVOKED); from then on it is as unknown as any other
  * text (CREDENTIAL_INVALID). The trail keeps its entries.
  *
- * Elsewhere: device requests a day after their end (`DeviceGrants`), OAuth codes and tokens a day, consents 30 days
- * (`src/oauth/Purge.ts`), tokens and assertions of machines (`src/machines/Exchange.ts`), idempotency keys after 24
- * hours and deleted secrets after 30 days (`src/secrets/Maintenance.ts`). API tokens that a person made stay: a revoked
- * one is answered 200 by `DELETE /me/token` however often, and an expired one is its team's to delete.
+ * Elsewhere: idempotency keys after 24 hours and deleted secrets after 30 days (`src/secrets/Maintenance.ts`). API tokens
+ * that a person made stay: a revoked one is answered 200 by `DELETE /me/token` however often, and an expired one is its
+ * team's to delete.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import { days } from "#src/Days.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 
-const tables = ["sessions", "invitations", "password_resets", "cli_grants", "known_devices"] as const
-
-/** Milliseconds. */
-const kept = days(30)
 /** Rows of one statement: a purge never holds up the requests. */
 export const batch = 500
 
-export class EndedCredentials extends Effect.Service<EndedCredentials>()("credentials/EndedCredentials", {
-  scoped: Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
+/** Passes over what someone is changing right now: it is there the next time. */
+const deleteDue = (sql: SqlClient.SqlClient, table: string, due: Statement.Fragment) =>
+  sql`
+    DELETE FROM ${sql(table)} WHERE ctid = any(array(
+      SELECT ctid FROM ${sql(table)} WHERE ${due} LIMIT ${batch} FOR UPDATE SKIP LOCKED))
+    RETURNING 1`.pipe(Effect.repeat({ while: (rows) => rows.length === batch }))
 
-    /** Passes over what someone is changing right now: it is there the next time. */
-    const forget = Effect.fnUntraced(function* (table: (typeof tables)[number]) {
-      const before = new Date((yield* Clock.currentTimeMillis) - kept)
-      const forgotten = yield* sql`
-        DELETE FROM ${sql(table)} WHERE id IN (
-          SELECT id FROM ${sql(table)} WHERE expires_at < ${before}
-          ORDER BY expires_at LIMIT ${batch} FOR UPDATE SKIP LOCKED)
-        RETURNING id`
-      return forgotten.length
-    })
+export const purge = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+  const now = yield* Clock.currentTimeMillis
+  const before = (n: number) => new Date(now - days(n))
+  const ended = (n: number) => sql`expires_at < ${before(n)}`
+  const due: ReadonlyArray<readonly [table: string, due: Statement.Fragment]> = [
+    ["sessions", ended(30)],
+    ["invitations", ended(30)],
+    ["password_resets", ended(30)],
+    ["cli_grants", ended(30)],
+    ["known_devices", ended(30)],
+    ["device_requests", ended(1)],
+    ["oauth_interactions", ended(0)],
+    ["oauth_codes", ended(1)],
+    ["oauth_access_tokens", ended(1)],
+    ["oauth_refresh_tokens", ended(1)],
+    ["oauth_grants", sql`${ended(30)} OR revoked_at < ${before(30)}`],
+    [
+      "oauth_clients",
+      sql`NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id AND g.revoked_at IS NULL)
+        AND (last_used_at < ${before(90)} OR (last_used_at = created_at AND created_at < ${before(1)}))`
+    ],
+    ["machine_assertions", ended(0)],
+    ["api_tokens", sql`rule_id IS NOT NULL AND ${ended(1)}`]
+  ]
+  for (const [table, condition] of due) yield* deleteDue(sql, table, condition)
+})
 
-    const purge = Effect.forEach(
-      tables,
-      (table) => Effect.repeat(forget(table), { while: (forgotten) => forgotten === batch }),
-      { discard: true }
-    )
-    yield* Housekeeping.every("1 hour", purge)
-
-    return { purge: Effect.orDie(purge) } as const
-  })
-}) {}
+export const layer = Layer.scopedDiscard(
+  Effect.flatMap(SqlClient.SqlClient, (sql) => Housekeeping.every("1 hour", purge(sql), "purge of credentials"))
+)

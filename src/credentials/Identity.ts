@@ -7,10 +7,8 @@ import { Access } from "#src/access/Access.ts"
 import { methods } from "#src/Methods.ts"
 import { Sessions } from "./Sessions.ts"
 
-interface Needs {
-  readonly access: Access
-  readonly sessions: Sessions
-}
+const services = Effect.all({ access: Access, sessions: Sessions })
+type Needs = Effect.Effect.Success<typeof services>
 
 /** The caller, if it may know itself. */
 const callerWithIdentity = ({ access }: Needs) => access.allTeams("identity:read", { audit: "identity.read" })
@@ -64,8 +62,5 @@ const grant = Effect.fnUntraced(function* (needs: Needs) {
 })
 
 export class Identity extends Effect.Service<Identity>()("credentials/Identity", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = { access: yield* Access, sessions: yield* Sessions }
-    return methods(needs, { caller: callerWithIdentity, verify, me, grant })
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { caller: callerWithIdentity, verify, me, grant }))
 }) {}

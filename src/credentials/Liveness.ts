@@ -17,25 +17,32 @@ export const sessionLife = days(7)
 const reached = (date: Date | null, now: number): boolean => date !== null && date.getTime() <= now
 const since = (date: Date, span: number, now: number): boolean => date.getTime() + span <= now
 
+interface CreatedRow {
+  readonly revokedAt: Date | null
+  /** Null: the creator is not in the team any more. */
+  readonly creatorActive: boolean | null
+  readonly creatorDeactivatedAt: Date | null
+}
+
+/** A trust rule works as long as a token of its creator would, but does not expire. */
+export const ofRule = (row: CreatedRow, now: number): Life => {
+  if (row.revokedAt !== null || row.creatorActive === null) return "revoked"
+  if (row.creatorActive) return "live"
+  return row.creatorDeactivatedAt === null || since(row.creatorDeactivatedAt, creatorGrace, now) ? "expired" : "live"
+}
+
 export const ofToken = (
-  row: {
+  row: CreatedRow & {
     readonly createdAt: Date
     readonly expiresAt: Date | null
     readonly lastUsedAt: Date | null
-    readonly revokedAt: Date | null
-    /** Null: the creator is not in the team any more. */
-    readonly creatorActive: boolean | null
-    readonly creatorDeactivatedAt: Date | null
   },
   now: number
 ): Life => {
-  if (row.revokedAt !== null || row.creatorActive === null) return "revoked"
-  if (reached(row.expiresAt, now)) return "expired"
-  if (row.expiresAt === null && since(row.lastUsedAt ?? row.createdAt, idleLimit, now)) return "expired"
-  if (!row.creatorActive && (row.creatorDeactivatedAt === null || since(row.creatorDeactivatedAt, creatorGrace, now))) {
-    return "expired"
-  }
-  return "live"
+  const life = ofRule(row, now)
+  if (life !== "live") return life
+  if (row.expiresAt === null) return since(row.lastUsedAt ?? row.createdAt, idleLimit, now) ? "expired" : "live"
+  return reached(row.expiresAt, now) ? "expired" : "live"
 }
 
 export const ofGrant = (

@@ -1,5 +1,5 @@
 /**
- * A new password, by the current one or by a reset link. A person who knew the old one, or sat at a session, may have
+ * A new password, by the current one or by a reset link, which opens the whole account. A person who knew the old one, or sat at a session, may have
  * made credentials with it: everything that acts for the person ends, on every process, with the next request.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
@@ -16,16 +16,14 @@ import type { ChangePassword, ResetPassword } from "#schema/SessionApi.ts"
 import type { Audit } from "#src/access/Audit.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
+import { days } from "#src/Days.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
 import * as Attempts from "#src/limits/Attempts.ts"
 import { type RateLimiter, signInPolicy } from "#src/limits/RateLimiter.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Accounts from "./Accounts.ts"
-import { ProofRow } from "./Issue.ts"
-import * as KnownDevices from "./KnownDevices.ts"
 import type { Passwords } from "./Passwords.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
-import { inEachTeam } from "./TeamTrails.ts"
 import * as TokenText from "./TokenText.ts"
 
 interface Needs {
@@ -58,7 +56,7 @@ const setPassword = Effect.fnUntraced(function* (
   yield* revocation.sessionsOf(userId)
   const revoked = yield* revocation.tokensOf(userId, null)
   yield* revocation.grantsOf(userId)
-  yield* KnownDevices.forget({ sql }, userId)
+  yield* Accounts.forgetDevices({ sql }, userId)
   return revoked
 })
 
@@ -96,54 +94,74 @@ export const changePassword = Effect.fn("Sessions.changePassword")(function* (
   const { audit, passwords, sql } = needs
   const account = caller.user === null ? undefined : yield* Accounts.find(needs, "id", caller.user.id)
   if (account === undefined) return yield* new SignInFailed()
-  const teamIds = account.memberships.map((team) => team.id)
   yield* Effect.tapErrorTag(verifyCurrent(needs, caller, account, input.currentPassword), SignInFailed.code, (error) =>
     audit.record(
-      ...inEachTeam(teamIds, { actor: caller, action: "password.change", outcome: "denied", reason: error._tag })
+      ...Accounts.inEachTeam(account.memberships, {
+        actor: caller,
+        action: "password.change",
+        outcome: "denied",
+        reason: error._tag
+      })
     )
   )
   const phc = yield* passwords.hash(input.newPassword, "newPassword")
-  return yield* sql
-    .withTransaction(
-      Effect.gen(function* () {
-        const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
-        const revoked = yield* setPassword(needs, account.id, phc, account.passwordHash)
-        // Another change won: what was checked above is not the current password any more.
-        if (revoked === undefined) return yield* new SignInFailed()
-        const session = yield* Accounts.openSession(needs, account.id, activeTeam)
-        yield* audit.append(
-          ...inEachTeam(teamIds, { actor: caller, action: "password.change", outcome: "allowed" }),
-          ...revocationEvents(caller, revoked)
-        )
-        return session
-      })
+  return yield* Rows.transaction(sql, function* () {
+    const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
+    const revoked = yield* setPassword(needs, account.id, phc, account.passwordHash)
+    // Another change won: what was checked above is not the current password any more.
+    if (revoked === undefined) return yield* new SignInFailed()
+    const session = yield* Accounts.openSession(needs, account.id, activeTeam)
+    yield* audit.append(
+      ...Accounts.inEachTeam(account.memberships, { actor: caller, action: "password.change", outcome: "allowed" }),
+      ...revocationEvents(caller, revoked)
     )
-    .pipe(Effect.catchTag("SqlError", Effect.die))
+    return session
+  })
+})
+
+/** Short, since the link opens an account. */
+const linkLife = days(1)
+
+/** Part of the caller's transaction; earlier links of the person stop working. `createdBy`: null = the operator. */
+export const createLink = Effect.fnUntraced(function* (
+  { baseUrl, crypto, revocation, sql }: Pick<Needs, "sql" | "crypto" | "revocation"> & { readonly baseUrl: string },
+  link: { readonly userId: UserId; readonly createdBy: UserId | null }
+) {
+  const now = yield* DateTime.nowAsDate
+  const expiresAt = new Date(now.getTime() + linkLife)
+  const { proof, text } = yield* TokenText.issue(crypto, "pr")
+  yield* revocation.resetLinksOf(link.userId)
+  yield* Rows.run(sql`
+    INSERT INTO password_resets (id, lookup_id, salt, hash, user_id, created_by, created_at, expires_at)
+    VALUES (${yield* crypto.uuid}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${link.userId}, ${link.createdBy},
+      ${now}, ${expiresAt})`)
+  return { url: Redacted.make(`${baseUrl}/reset?code=${Redacted.value(text)}`), expiresAt }
 })
 
 const ResetRow = Schema.Struct({
   id: Schema.String,
-  ...ProofRow.fields,
+  ...TokenText.ProofRow.fields,
   userId: UserIdOut,
   /** Null: the operator made the link on the server. */
   createdBy: Schema.NullOr(UserIdOut),
   email: Schema.String,
   expiresAt: Schema.DateFromSelf,
   usedAt: Schema.NullOr(Schema.DateFromSelf),
-  teamIds: Schema.Array(TeamIdOut)
+  teams: Schema.Array(Schema.Struct({ id: TeamIdOut }))
 })
 
 const openReset = Effect.fnUntraced(function* ({ sql }: Needs, code: Redacted.Redacted) {
-  const token = TokenText.parse(Redacted.value(code))
-  if (token?.kind !== "pr") return yield* new CredentialInvalid()
-  const reset = yield* Rows.findOne(
-    ResetRow,
-    sql`
+  const reset = yield* TokenText.prove("pr", code, (id) =>
+    Rows.findOne(
+      ResetRow,
+      sql`
       SELECT r.id, r.salt, r.hash, r.user_id, r.created_by, u.email, r.expires_at, r.used_at,
-        array(SELECT m.team_id FROM memberships m WHERE m.user_id = r.user_id ORDER BY 1) AS team_ids
-      FROM password_resets r JOIN users u ON u.id = r.user_id WHERE r.lookup_id = ${token.id}`
+        (SELECT coalesce(json_agg(json_build_object('id', m.team_id) ORDER BY m.team_id), '[]'::json)
+          FROM memberships m WHERE m.user_id = r.user_id) AS teams
+      FROM password_resets r JOIN users u ON u.id = r.user_id WHERE r.lookup_id = ${id}`
+    )
   )
-  if (!TokenText.verify(reset, token.secret) || reset === undefined) return yield* new CredentialInvalid()
+  if (reset === undefined) return yield* new CredentialInvalid()
   if (reset.usedAt !== null) return yield* new CredentialRevoked()
   if (reset.expiresAt.getTime() <= (yield* Clock.currentTimeMillis)) return yield* new CredentialExpired()
   return reset
@@ -153,25 +171,21 @@ export const resetPassword = Effect.fn("Sessions.resetPassword")(function* (need
   const { audit, passwords, revocation, sql } = needs
   const reset = yield* openReset(needs, input.code)
   const phc = yield* passwords.hash(input.newPassword, "newPassword")
-  yield* sql
-    .withTransaction(
-      Effect.gen(function* () {
-        const now = yield* DateTime.nowAsDate
-        const used = yield* Rows.exists(sql`
+  yield* Rows.transaction(sql, function* () {
+    const now = yield* DateTime.nowAsDate
+    const used = yield* Rows.exists(sql`
           UPDATE password_resets SET used_at = ${now} WHERE id = ${reset.id} AND used_at IS NULL RETURNING id`)
-        if (!used) return yield* new CredentialRevoked()
-        // The person may have risen, or joined another team, since: a link made for a member opens no owner.
-        if (reset.createdBy !== null && !(yield* revocation.manages(reset.createdBy, reset.userId))) {
-          return yield* new CredentialRevoked()
-        }
-        const revoked = yield* setPassword(needs, reset.userId, phc, null)
-        if (revoked === undefined) return yield* new CredentialRevoked()
-        const actor = { userId: reset.userId, email: reset.email }
-        yield* audit.append(
-          ...inEachTeam(reset.teamIds, { actor, action: "password.reset", outcome: "allowed" }),
-          ...revocationEvents(actor, revoked)
-        )
-      })
+    if (!used) return yield* new CredentialRevoked()
+    // The person may have risen, or joined another team, since: a link made for a member opens no owner.
+    if (reset.createdBy !== null && !(yield* revocation.manages(reset.createdBy, reset.userId))) {
+      return yield* new CredentialRevoked()
+    }
+    const revoked = yield* setPassword(needs, reset.userId, phc, null)
+    if (revoked === undefined) return yield* new CredentialRevoked()
+    const actor = { userId: reset.userId, email: reset.email }
+    yield* audit.append(
+      ...Accounts.inEachTeam(reset.teams, { actor, action: "password.reset", outcome: "allowed" }),
+      ...revocationEvents(actor, revoked)
     )
-    .pipe(Effect.catchTag("SqlError", Effect.die))
+  })
 })

@@ -13,10 +13,9 @@ import { Role } from "#schema/Scopes.ts"
 import type { Audit } from "#src/access/Audit.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
-import * as KnownDevices from "./KnownDevices.ts"
-import * as ResetLink from "./ResetLink.ts"
+import { forgetDevices, inEachTeam } from "./Accounts.ts"
+import * as NewPassword from "./NewPassword.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
-import { inEachTeam } from "./TeamTrails.ts"
 
 export interface Needs {
   readonly sql: SqlClient.SqlClient
@@ -85,16 +84,16 @@ const about = (account: Account) =>
     target: { type: "user", id: account.id, name: account.email }
   }) as const
 
-const teamIdsOf = (account: Account) => account.memberships.map((membership) => membership.teamId)
+const teamsOf = (account: Account) => account.memberships.map(({ teamId }) => ({ id: teamId }))
 
 /** A link that sets the person's password, for a day. */
 export const resetLink = Effect.fn("Operator.resetLink")((needs: Needs, email: string) =>
-  Effect.gen(function* () {
+  Rows.transaction(needs.sql, function* () {
     const account = yield* lock(needs, email)
-    const link = yield* ResetLink.create(needs, { userId: account.id, createdBy: null })
-    yield* needs.audit.append(...inEachTeam(teamIdsOf(account), { ...about(account), action: "password.reset_link" }))
+    const link = yield* NewPassword.createLink(needs, { userId: account.id, createdBy: null })
+    yield* needs.audit.append(...inEachTeam(teamsOf(account), { ...about(account), action: "password.reset_link" }))
     return link
-  }).pipe(needs.sql.withTransaction, Effect.catchTag("SqlError", Effect.die))
+  })
 )
 
 const TeamNameRow = Schema.Struct({ name: Schema.String })
@@ -122,7 +121,7 @@ const end = Effect.fnUntraced(function* ({ revocation, sql }: Needs, account: Ac
   yield* revocation.sessionsOf(id)
   const revoked = yield* revocation.tokensOf(id, null)
   yield* revocation.grantsOf(id)
-  yield* KnownDevices.forget({ sql }, id)
+  yield* forgetDevices({ sql }, id)
   yield* Rows.run(sql`
     UPDATE users SET email = ${`${id}${removedDomain}`}, name = 'Removed', password_hash = '',
       updated_at = ${yield* DateTime.nowAsDate}
@@ -133,15 +132,15 @@ const end = Effect.fnUntraced(function* ({ revocation, sql }: Needs, account: Ac
 /** `evenLastOwner`: also when a team is left without an active owner. */
 export const removeUser = Effect.fn("Operator.removeUser")(
   (needs: Needs, email: string, options: { readonly evenLastOwner: boolean }) =>
-    Effect.gen(function* () {
+    Rows.transaction(needs.sql, function* () {
       const account = yield* lock(needs, email)
       const teams = yield* teamsWithoutAnotherOwner(needs, account.id)
       if (teams.length > 0 && !options.evenLastOwner) return yield* new LastOwner({ teams })
       const revoked = yield* end(needs, account)
       yield* needs.audit.append(
-        ...inEachTeam(teamIdsOf(account), { ...about(account), action: "member.remove" }),
+        ...inEachTeam(teamsOf(account), { ...about(account), action: "member.remove" }),
         ...revocationEvents("system", revoked)
       )
       return account
-    }).pipe(needs.sql.withTransaction, Effect.catchTag("SqlError", Effect.die))
+    })
 )

@@ -4,7 +4,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
-import * as Redacted from "effect/Redacted"
+import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import { SignInFailed } from "#schema/Errors.ts"
@@ -20,12 +20,9 @@ import { RateLimiter, signInPolicy } from "#src/limits/RateLimiter.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Accounts from "./Accounts.ts"
-import { ProofRow } from "./Issue.ts"
-import * as KnownDevices from "./KnownDevices.ts"
 import * as NewPassword from "./NewPassword.ts"
 import { Passwords } from "./Passwords.ts"
 import { Revocation } from "./Revocation.ts"
-import { inEachTeam } from "./TeamTrails.ts"
 import * as TokenText from "./TokenText.ts"
 
 export type { OpenedSession } from "./Accounts.ts"
@@ -36,32 +33,33 @@ export interface PresentedCookies {
   readonly device: Redacted.Redacted | null
 }
 
-interface Needs extends Accounts.Needs {
-  readonly passwords: Passwords
-  readonly limiter: RateLimiter
-  readonly audit: Audit
-  readonly revocation: Revocation
-}
+const services = Effect.all({
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  passwords: Passwords,
+  limiter: RateLimiter,
+  audit: Audit,
+  revocation: Revocation
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 /** Where a wrong password counts: 10 per 10 minutes for a known device; for all others, per address and per e-mail. */
-const signInBuckets = Effect.fnUntraced(function* (email: string, device: KnownDevices.KnownDevice | null) {
+const signInBuckets = Effect.fnUntraced(function* (email: string, device: Accounts.KnownDevice | null) {
   if (device !== null) return [`sign-in:device:${device.id}`]
   const { ip } = yield* RequestInfo
   return [`sign-in:${addressBucket(ip)}`, `sign-in:email:${sha256(email).toString("base64url")}`]
 })
 
-const SessionProofRow = Schema.Struct({ id: Schema.String, ...ProofRow.fields })
+const SessionProofRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })
 
 const endText = Effect.fnUntraced(function* ({ sql }: Needs, text: Redacted.Redacted | null, now: Date) {
-  const token = text === null ? undefined : TokenText.parse(Redacted.value(text))
-  if (token?.kind !== "ss") return
-  const row = yield* Rows.findOne(
-    SessionProofRow,
-    sql`SELECT id, salt, hash FROM sessions WHERE lookup_id = ${token.id} AND revoked_at IS NULL`
+  const row = yield* TokenText.prove("ss", text, (id) =>
+    Rows.findOne(
+      SessionProofRow,
+      sql`SELECT id, salt, hash FROM sessions WHERE lookup_id = ${id} AND revoked_at IS NULL`
+    )
   )
-  if (row !== undefined && TokenText.verify(row, token.secret)) {
-    yield* Rows.run(sql`UPDATE sessions SET revoked_at = ${now} WHERE id = ${row.id}`)
-  }
+  if (row !== undefined) yield* Rows.run(sql`UPDATE sessions SET revoked_at = ${now} WHERE id = ${row.id}`)
 })
 
 /** None: the password that was checked is not the person's any more. */
@@ -69,9 +67,9 @@ const openChecked = (
   needs: Needs,
   account: Accounts.AccountRow,
   renewedHash: string | undefined,
-  presented: { readonly session: Redacted.Redacted | null; readonly device: KnownDevices.KnownDevice | null }
+  presented: { readonly session: Redacted.Redacted | null; readonly device: Accounts.KnownDevice | null }
 ) =>
-  Effect.gen(function* () {
+  Rows.transaction(needs.sql, function* () {
     const { audit, sql } = needs
     // Locked to the end: a change of the password comes before this and is seen, or after and ends the session.
     const isCurrent = yield* Rows.exists(sql`
@@ -87,19 +85,20 @@ const openChecked = (
     const session = yield* Accounts.openSession(needs, account.id, active?.id ?? null, presented.device)
     const person: Person = { id: account.id, email: account.email, name: account.name }
     yield* audit.append(
-      ...inEachTeam(
-        teams.map((team) => team.id),
-        { actor: { userId: account.id, email: account.email }, action: "session.create", outcome: "allowed" }
-      )
+      ...Accounts.inEachTeam(teams, {
+        actor: { userId: account.id, email: account.email },
+        action: "session.create",
+        outcome: "allowed"
+      })
     )
     return Option.some({ user: person, teams, session })
-  }).pipe(needs.sql.withTransaction, Effect.orDie)
+  })
 
 /** One look at the person and their password. None: the password changed while it was checked. */
 const checked = Effect.fnUntraced(function* (
   needs: Needs,
   input: SignIn,
-  presented: { readonly session: Redacted.Redacted | null; readonly device: KnownDevices.KnownDevice | null }
+  presented: { readonly session: Redacted.Redacted | null; readonly device: Accounts.KnownDevice | null }
 ) {
   const { audit, passwords } = needs
   const account = yield* Accounts.find(needs, "email", input.email)
@@ -110,7 +109,7 @@ const checked = Effect.fnUntraced(function* (
   if (account === undefined || !matches || shutOut) {
     // An unknown address leaves an entry too, so that neither time nor work shows who has an account.
     yield* audit.record(
-      ...inEachTeam(account?.memberships.map((team) => team.id) ?? [], {
+      ...Accounts.inEachTeam(account?.memberships ?? [], {
         actor: account === undefined ? "system" : { userId: account.id, email: account.email },
         action: "session.create",
         outcome: "denied",
@@ -125,7 +124,7 @@ const checked = Effect.fnUntraced(function* (
 
 /** The session that the browser still presents ends (session fixation). */
 const signIn = Effect.fn("Sessions.signIn")(function* (needs: Needs, input: SignIn, presented: PresentedCookies) {
-  const device = yield* KnownDevices.find(needs, presented.device, input.email)
+  const device = yield* Accounts.findDevice(needs, presented.device, input.email)
   // The second look is for the same password under a new hash: two sign-ins at once that both renewed it.
   const work = Effect.repeat(checked(needs, input, { session: presented.session, device }), {
     until: Option.isSome,
@@ -140,18 +139,15 @@ const signIn = Effect.fn("Sessions.signIn")(function* (needs: Needs, input: Sign
 
 /** Sign out: the caller's own session, from the next request on every process. */
 const end = Effect.fn("Sessions.end")(({ audit, sql }: Needs, caller: Caller) =>
-  Effect.gen(function* () {
+  Rows.transaction(sql, function* () {
     const now = yield* DateTime.nowAsDate
     const ended = yield* Rows.exists(sql`
       UPDATE sessions SET revoked_at = ${now} WHERE id = ${caller.credentialId} AND revoked_at IS NULL RETURNING id`)
     if (!ended) return
     yield* audit.append(
-      ...inEachTeam(
-        caller.teams.map((team) => team.id),
-        { actor: caller, action: "session.end", outcome: "allowed" }
-      )
+      ...Accounts.inEachTeam(caller.teams, { actor: caller, action: "session.end", outcome: "allowed" })
     )
-  }).pipe(sql.withTransaction, Effect.orDie)
+  })
 )
 
 /** The team that the dashboard works in; the first one when the chosen one is gone. */
@@ -169,16 +165,8 @@ const chooseTeam = Effect.fn("Sessions.chooseTeam")(function* ({ sql }: Needs, c
 })
 
 export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      passwords: yield* Passwords,
-      limiter: yield* RateLimiter,
-      audit: yield* Audit,
-      revocation: yield* Revocation
-    }
-    return methods(needs, {
+  effect: Effect.map(services, (needs) =>
+    methods(needs, {
       open: Accounts.openSession,
       signIn,
       end,
@@ -187,5 +175,5 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
       changePassword: NewPassword.changePassword,
       resetPassword: NewPassword.resetPassword
     })
-  })
+  )
 }) {}

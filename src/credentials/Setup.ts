@@ -13,16 +13,15 @@ import type { Person } from "#schema/IdentityApi.ts"
 import { TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import type { Setup as SetupRequest, SetupResult } from "#schema/SessionApi.ts"
 import { Audit } from "#src/access/Audit.ts"
-import { AppConfig, type Settings } from "#src/AppConfig.ts"
+import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Accounts from "./Accounts.ts"
-import { issue, ProofRow } from "./Issue.ts"
 import { Passwords } from "./Passwords.ts"
 import * as TokenText from "./TokenText.ts"
 
-const CodeRow = Schema.Struct({ lookupId: Schema.String, ...ProofRow.fields })
+const CodeRow = Schema.Struct({ lookupId: Schema.String, ...TokenText.ProofRow.fields })
 type CodeRow = typeof CodeRow.Type
 
 /** The row of `AMPOULE_SETUP_CODE`, which may be any text; generated codes have a look-up id of their own. */
@@ -32,14 +31,15 @@ const lock = 97_109_113
 /** Starts whose code was not used yet (several processes, lost files): all of theirs work, up to this many. */
 const keepCodes = 16
 
-interface Needs {
-  readonly sql: SqlClient.SqlClient
-  readonly fs: FileSystem.FileSystem
-  readonly crypto: Crypto
-  readonly config: Settings
-  readonly passwords: Passwords
-  readonly audit: Audit
-}
+const services = Effect.all({
+  sql: SqlClient.SqlClient,
+  fs: FileSystem.FileSystem,
+  crypto: Crypto,
+  config: AppConfig,
+  passwords: Passwords,
+  audit: Audit
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 const fileOf = ({ config }: Needs) => `${config.dataDir}/setup-url`
 
@@ -92,7 +92,7 @@ const fromFile = Effect.fnUntraced(function* (needs: Needs) {
 })
 
 const generated = Effect.fnUntraced(function* (needs: Needs) {
-  const { proof, text } = yield* issue(needs.crypto, "su")
+  const { proof, text } = yield* TokenText.issue(needs.crypto, "su")
   yield* keep(needs, proof)
   return text
 })
@@ -108,7 +108,7 @@ const writeFile = Effect.fnUntraced(function* (needs: Needs, url: Redacted.Redac
 
 /** None: the instance is set up. */
 const codeOf = (needs: Needs) =>
-  Effect.gen(function* () {
+  Rows.transaction(needs.sql, function* () {
     const { config, sql } = needs
     yield* Rows.run(sql`SELECT pg_advisory_xact_lock(${lock}::bigint)`)
     if (yield* isDone(needs)) return Option.none<Redacted.Redacted>()
@@ -116,7 +116,7 @@ const codeOf = (needs: Needs) =>
     yield* Rows.run(sql`DELETE FROM setup_codes WHERE lookup_id = ${presetId}`)
     const earlier = yield* fromFile(needs)
     return Option.isSome(earlier) ? earlier : Option.some(yield* generated(needs))
-  }).pipe(needs.sql.withTransaction)
+  })
 
 /**
  * Call at every start. None: the instance is set up. Some: the address to print, which the file `setup-url` of the
@@ -158,7 +158,7 @@ const insertOwner = Effect.fnUntraced(function* ({ crypto, sql }: Needs, input: 
 const createOwner = Effect.fnUntraced(function* (needs: Needs, input: FirstOwner, code: Redacted.Redacted | null) {
   const { audit, fs, passwords, sql } = needs
   const phc = yield* passwords.hash(input.password, "password")
-  const result = yield* Effect.gen(function* () {
+  const result = yield* Rows.transaction(sql, function* () {
     yield* Rows.run(sql`SELECT pg_advisory_xact_lock(${lock}::bigint)`)
     if (yield* isDone(needs)) return yield* new SetupAlreadyDone()
     if (code !== null && !(yield* isValid(needs, code))) return yield* new CredentialInvalid()
@@ -174,7 +174,7 @@ const createOwner = Effect.fnUntraced(function* (needs: Needs, input: FirstOwner
       team: { id: teamId, name: input.teamName, role: "owner", plan: "team" }
     }
     return { ...answer, session }
-  }).pipe(sql.withTransaction, Effect.catchTag("SqlError", Effect.die))
+  })
   yield* Effect.ignore(fs.remove(fileOf(needs)))
   return result
 })
@@ -196,19 +196,9 @@ const firstOwner = Effect.fn("Setup.firstOwner")((needs: Needs, input: FirstOwne
 )
 
 export class Setup extends Effect.Service<Setup>()("credentials/Setup", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      sql: yield* SqlClient.SqlClient,
-      fs: yield* FileSystem.FileSystem,
-      crypto: yield* Crypto,
-      config: yield* AppConfig,
-      passwords: yield* Passwords,
-      audit: yield* Audit
-    }
-    return {
-      ...methods(needs, { complete, firstOwner }),
-      prepare: prepare(needs),
-      isDone: isDone(needs)
-    } as const
-  })
+  effect: Effect.map(services, (needs) => ({
+    ...methods(needs, { complete, firstOwner }),
+    prepare: prepare(needs),
+    isDone: isDone(needs)
+  }))
 }) {}

@@ -1,9 +1,11 @@
-/** API tokens as the database holds them, and the records that people see of them. */
+/** API tokens as the database holds them, what they reach, and the records that people see of them. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ApiToken } from "#schema/ApiTokensApi.ts"
+import type { Restrictions } from "#schema/Caller.ts"
+import { ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
 import {
   type EnvironmentId,
   EnvironmentIdOut,
@@ -20,9 +22,8 @@ import {
 import { AccessLevel, Scope } from "#schema/Scopes.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
-import { issue } from "./Issue.ts"
 import * as Liveness from "./Liveness.ts"
-import { reachOf } from "./TokenReach.ts"
+import * as TokenText from "./TokenText.ts"
 
 interface Needs {
   readonly sql: SqlClient.SqlClient
@@ -86,22 +87,118 @@ const reread = ({ sql }: Needs, id: TokenId) =>
 
 /** Tokens that still work, as `Liveness.ofToken` sees them. Those of machines are counted on their own. */
 export const countActive = ({ sql }: Needs, teamId: TeamId, now: number) =>
-  Effect.map(
-    Rows.single(
-      Rows.CountRow,
-      sql`
-        SELECT count(*) AS n
-        FROM api_tokens c JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
-        WHERE c.team_id = ${teamId} AND c.revoked_at IS NULL AND c.rule_id IS NULL
-          AND (c.expires_at > ${new Date(now)}
-            OR c.expires_at IS NULL
-              AND coalesce(c.last_used_at, c.created_at) > ${new Date(now - Liveness.idleLimit)})
-          AND (m.active OR m.deactivated_at > ${new Date(now - Liveness.creatorGrace)})`
-    ),
-    ({ n }) => n
-  )
+  Rows.count(sql`
+    SELECT count(*) AS n
+    FROM api_tokens c JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
+    WHERE c.team_id = ${teamId} AND c.revoked_at IS NULL AND c.rule_id IS NULL
+      AND (c.expires_at > ${new Date(now)}
+        OR c.expires_at IS NULL AND coalesce(c.last_used_at, c.created_at) > ${new Date(now - Liveness.idleLimit)})
+      AND (m.active OR m.deactivated_at > ${new Date(now - Liveness.creatorGrace)})`)
 
-const iso = (date: Date | null): string | null => date?.toISOString() ?? null
+const ProjectRow = Schema.Struct({ id: ProjectIdOut, name: Schema.String })
+const EnvironmentRow = Schema.Struct({ id: EnvironmentIdOut, slug: Schema.String, projectId: ProjectIdOut })
+
+export const unique = <A>(items: ReadonlyArray<A>): ReadonlyArray<A> => [...new Set(items)]
+
+const named = <K, V>(ids: ReadonlyArray<K> | null, by: ReadonlyMap<K, V>): ReadonlyArray<V> | null =>
+  ids === null ? null : ids.flatMap((id) => by.get(id) ?? [])
+
+/** What each row reaches, by name; what was deleted since is not reached and not shown. */
+export const reachOf = Effect.fnUntraced(function* ({ sql }: Needs, rows: ReadonlyArray<Restrictions>) {
+  const projectIds = unique(rows.flatMap((row) => row.projectIds ?? []))
+  const environmentIds = unique(rows.flatMap((row) => row.environmentIds ?? []))
+  const projects =
+    projectIds.length === 0
+      ? []
+      : yield* Rows.findAll(
+          ProjectRow,
+          sql`SELECT id, name FROM projects WHERE id = any(${projectIds}::uuid[]) AND deleted_at IS NULL`
+        )
+  const environments =
+    environmentIds.length === 0
+      ? []
+      : yield* Rows.findAll(
+          EnvironmentRow,
+          sql`
+            SELECT e.id, e.slug, e.project_id
+            FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+            WHERE e.id = any(${environmentIds}::uuid[]) AND e.deleted_at IS NULL`
+        )
+  const projectBy = new Map(projects.map((project) => [project.id, project]))
+  const environmentBy = new Map(environments.map((environment) => [environment.id, environment]))
+  return rows.map((row) => ({
+    projects: named(row.projectIds, projectBy),
+    environments: named(row.environmentIds, environmentBy)
+  }))
+})
+
+/** Null when no projects are requested: all of the team, also later ones. */
+export const projectsOf = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  teamId: TeamId,
+  requested: ReadonlyArray<ProjectId> | undefined
+) {
+  if (requested === undefined) return null
+  const ids = unique(requested)
+  const rows = yield* Rows.findAll(
+    ProjectRow,
+    sql`SELECT id, name FROM projects WHERE team_id = ${teamId} AND id = any(${ids}::uuid[]) AND deleted_at IS NULL`
+  )
+  const existing = new Set(rows.map((row) => row.id))
+  const missing = requested.findIndex((id) => !existing.has(id))
+  if (missing >= 0) return yield* new ProjectNotFound({ field: `projects.${missing}` })
+  return ids
+})
+
+/** The environments that have the requested slugs now; later ones of the same slug are not reached. */
+export const environmentsOf = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  teamId: TeamId,
+  projectIds: ReadonlyArray<ProjectId> | null,
+  requested: ReadonlyArray<string> | undefined
+) {
+  if (requested === undefined) return null
+  const rows = yield* Rows.findAll(
+    EnvironmentRow,
+    sql`
+      SELECT e.id, e.slug, e.project_id
+      FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+      WHERE e.team_id = ${teamId} AND e.slug = any(${unique(requested)}::text[]) AND e.deleted_at IS NULL
+        AND (${projectIds}::uuid[] IS NULL OR e.project_id = any(${projectIds}::uuid[]))
+      ORDER BY e.project_id, e.id`
+  )
+  const existing = new Set(rows.map((row) => row.slug))
+  const missing = requested.findIndex((slug) => !existing.has(slug))
+  if (missing >= 0) {
+    return yield* new ValidationFailed({
+      field: `environments.${missing}`,
+      message: "No project of the token has an environment with this slug."
+    })
+  }
+  return rows.map((row) => row.id)
+})
+
+/** Which of the two lists is empty, or names what is deleted or belongs to none of these teams; undefined: neither. */
+export const beyondTeams = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  teamIds: ReadonlyArray<TeamId>,
+  { environmentIds, projectIds }: Restrictions
+) {
+  const lacks = (ids: ReadonlyArray<string>, n: number) => ids.length === 0 || n < new Set(ids).size
+  if (projectIds !== null) {
+    const n = yield* Rows.count(sql`
+      SELECT count(*) AS n FROM projects
+      WHERE id = any(${projectIds}::uuid[]) AND team_id = any(${teamIds}::uuid[]) AND deleted_at IS NULL`)
+    if (lacks(projectIds, n)) return "projects"
+  }
+  if (environmentIds !== null) {
+    const n = yield* Rows.count(sql`
+      SELECT count(*) AS n FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+      WHERE e.id = any(${environmentIds}::uuid[]) AND e.team_id = any(${teamIds}::uuid[]) AND e.deleted_at IS NULL`)
+    if (lacks(environmentIds, n)) return "environments"
+  }
+  return undefined
+})
 
 export const records = Effect.fnUntraced(function* (needs: Needs, rows: ReadonlyArray<TokenRow>) {
   const reaches = yield* reachOf(needs, rows)
@@ -116,8 +213,8 @@ export const records = Effect.fnUntraced(function* (needs: Needs, rows: Readonly
     mcpOnly: row.mcpOnly,
     createdBy: { id: row.createdBy, email: row.email },
     createdAt: row.createdAt.toISOString(),
-    expiresAt: iso(row.expiresAt),
-    lastUsedAt: iso(row.lastUsedAt),
+    expiresAt: row.expiresAt?.toISOString() ?? null,
+    lastUsedAt: row.lastUsedAt?.toISOString() ?? null,
     lastUsedIp: row.lastUsedIp,
     lastUsedUserAgent: row.lastUsedUserAgent
   }))
@@ -151,7 +248,7 @@ export const mint = Effect.fnUntraced(function* (
 ) {
   const now = yield* DateTime.nowAsDate
   const id = TokenIdOut.make(yield* crypto.uuid)
-  const { proof, text } = yield* issue(crypto, "at")
+  const { proof, text } = yield* TokenText.issue(crypto, "at")
   yield* Rows.run(sql`
     INSERT INTO api_tokens (id, lookup_id, salt, hash, team_id, name, access_level, project_ids, environment_ids,
       mcp_scopes, mcp_only, created_by, created_at, expires_at, rule_id)

@@ -1,6 +1,13 @@
-/** `amp_<kind>_<id><_><secret><crc>`: text of every bearer credential (docs/contract/credentials.md). Pure. */
+/**
+ * `amp_<kind>_<id><_><secret><crc>`: text of every bearer credential (docs/contract/credentials.md), and the columns that
+ * prove one later.
+ */
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { crc32 } from "node:zlib"
+import type { Crypto } from "#src/crypto/Crypto.ts"
 
 /**
  * at API token, cg CLI grant, dc device code, oa / or / oc OAuth access / refresh / code, ss session, su setup, iv
@@ -59,8 +66,35 @@ export const hash = (salt: Uint8Array, secret: string): Buffer =>
 const dummySalt = Buffer.alloc(16)
 const dummyHash = Buffer.alloc(32)
 
+/** The columns that prove a presented secret. */
+export const ProofRow = Schema.Struct({ salt: Schema.Uint8ArrayFromSelf, hash: Schema.Uint8ArrayFromSelf })
+
 /** Constant-time; an unknown row costs the same as a wrong secret. */
-export const verify = (
-  row: { readonly salt: Uint8Array; readonly hash: Uint8Array } | undefined,
-  secret: string
-): boolean => timingSafeEqual(hash(row?.salt ?? dummySalt, secret), row?.hash ?? dummyHash) && row !== undefined
+export const verify = <Row extends typeof ProofRow.Type>(row: Row | undefined, secret: string): row is Row =>
+  timingSafeEqual(hash(row?.salt ?? dummySalt, secret), row?.hash ?? dummyHash) && row !== undefined
+
+/** The row that a text of this kind proves; `find` looks it up by the text's id. Undefined for anything else. */
+export const prove = <Row extends typeof ProofRow.Type, E, R>(
+  kind: TokenKind,
+  text: string | Redacted.Redacted | null,
+  find: (lookupId: string) => Effect.Effect<Row | undefined, E, R>
+) => {
+  const token = text === null ? undefined : parse(typeof text === "string" ? text : Redacted.value(text))
+  return token?.kind === kind
+    ? Effect.map(find(token.id), (row) => (verify(row, token.secret) ? row : undefined))
+    : Effect.succeed(undefined)
+}
+
+/**
+ * A new credential. `text` goes to its holder once and is stored nowhere; `proof` is what the kind's table keeps: columns
+ * `lookup_id`, `salt` (16 bytes), `hash` (32 bytes).
+ */
+export const issue = Effect.fnUntraced(function* (crypto: Crypto, kind: TokenKind) {
+  const id = yield* crypto.lookupId
+  const secret = Redacted.value(yield* crypto.credentialSecret)
+  const salt = yield* crypto.randomBytes(16)
+  return {
+    text: Redacted.make(print({ kind, id, secret })),
+    proof: { lookupId: id, salt, hash: hash(salt, secret) }
+  }
+})

@@ -19,17 +19,12 @@ import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Liveness from "./Liveness.ts"
-import * as TokenReach from "./TokenReach.ts"
 import * as TokenRows from "./TokenRows.ts"
 
 type Manage = TeamPermit<"tokens:manage">
 
-interface Needs {
-  readonly access: Access
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly audit: Audit
-}
+const services = Effect.all({ access: Access, sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
+type Needs = Effect.Effect.Success<typeof services>
 
 const manage = ({ access }: Needs, teamId: TeamId, audit: AuditAction) =>
   access.team("tokens:manage", teamId, { audit })
@@ -94,31 +89,27 @@ const create = Effect.fn("Tokens.create")(function* (needs: Needs, teamId: TeamI
   const permit = yield* manage(needs, teamId, "token.create")
   const { plan } = permit.target
   const lifetime = yield* checkInput(plan, input)
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const user = yield* stillManages(needs, permit)
-      const projectIds = yield* TokenReach.projectsOf(needs, teamId, input.projects)
-      const environmentIds = yield* TokenReach.environmentsOf(needs, teamId, projectIds, input.environments)
-      const now = yield* Clock.currentTimeMillis
-      const active = yield* TokenRows.countActive(needs, teamId, now)
-      if (active >= Plans.plans[plan].activeTokens) return yield* new PlanLimitReached()
-      const created = yield* insert(needs, {
-        teamId,
-        name: input.name,
-        accessLevel: input.accessLevel ?? "read",
-        projectIds,
-        environmentIds,
-        mcpScopes: TokenReach.unique(input.mcpScopes ?? []),
-        mcpOnly: input.mcpOnly ?? false,
-        createdBy: user.id,
-        expiresAt: new Date(now + lifetime)
-      })
-      yield* needs.audit.append(event(permit, "token.create", created))
-      return created
+  return yield* change(needs, permit.event(), function* () {
+    const user = yield* stillManages(needs, permit)
+    const projectIds = yield* TokenRows.projectsOf(needs, teamId, input.projects)
+    const environmentIds = yield* TokenRows.environmentsOf(needs, teamId, projectIds, input.environments)
+    const now = yield* Clock.currentTimeMillis
+    const active = yield* TokenRows.countActive(needs, teamId, now)
+    if (active >= Plans.plans[plan].activeTokens) return yield* new PlanLimitReached()
+    const created = yield* insert(needs, {
+      teamId,
+      name: input.name,
+      accessLevel: input.accessLevel ?? "read",
+      projectIds,
+      environmentIds,
+      mcpScopes: TokenRows.unique(input.mcpScopes ?? []),
+      mcpOnly: input.mcpOnly ?? false,
+      createdBy: user.id,
+      expiresAt: new Date(now + lifetime)
     })
-  )
+    yield* needs.audit.append(event(permit, "token.create", created))
+    return created
+  })
 })
 
 /** Fails unless the caller may create tokens in the team: for the form, before anything is filled in. */
@@ -150,7 +141,7 @@ const get = Effect.fn("Tokens.get")(function* (needs: Needs, teamId: TeamId, tok
 /** The scopes that the token keeps: they can be removed, and the level removes one. */
 const remainingScopes = Effect.fnUntraced(function* (token: TokenRows.TokenRow, input: UpdateApiToken) {
   const accessLevel = input.accessLevel ?? token.accessLevel
-  const requested = input.mcpScopes === undefined ? undefined : TokenReach.unique(input.mcpScopes)
+  const requested = input.mcpScopes === undefined ? undefined : TokenRows.unique(input.mcpScopes)
   if (requested !== undefined) {
     if (accessLevel === "read" && requested.includes("secrets:write")) return yield* levelForbids()
     if (requested.some((scope) => !token.mcpScopes.includes(scope))) {
@@ -171,43 +162,35 @@ const update = Effect.fn("Tokens.update")(function* (
   input: UpdateApiToken
 ) {
   const permit = yield* manage(needs, teamId, "token.update")
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const token = yield* lockLive(needs, permit, tokenId)
-      const accessLevel = input.accessLevel ?? token.accessLevel
-      const mcpScopes = yield* remainingScopes(token, input)
-      yield* Rows.run(needs.sql`
+  return yield* change(needs, permit.event(), function* () {
+    const token = yield* lockLive(needs, permit, tokenId)
+    const accessLevel = input.accessLevel ?? token.accessLevel
+    const mcpScopes = yield* remainingScopes(token, input)
+    yield* Rows.run(needs.sql`
         UPDATE api_tokens
         SET name = ${input.name ?? token.name}, access_level = ${accessLevel}, mcp_scopes = ${mcpScopes}::text[]
         WHERE id = ${token.id}`)
-      const record = yield* TokenRows.record(needs, token.id)
-      yield* needs.audit.append(
-        ...(accessLevel === token.accessLevel ? [] : [event(permit, "token.make_read_only", record)]),
-        ...(input.name === undefined && input.mcpScopes === undefined ? [] : [event(permit, "token.update", record)])
-      )
-      return record
-    })
-  )
+    const record = yield* TokenRows.record(needs, token.id)
+    yield* needs.audit.append(
+      ...(accessLevel === token.accessLevel ? [] : [event(permit, "token.make_read_only", record)]),
+      ...(input.name === undefined && input.mcpScopes === undefined ? [] : [event(permit, "token.update", record)])
+    )
+    return record
+  })
 })
 
 /** "Keeps name, scope, access level, MCP scopes and expiry date; the person who rotates becomes its creator." */
 const rotate = Effect.fn("Tokens.rotate")(function* (needs: Needs, teamId: TeamId, tokenId: TokenId) {
   const permit = yield* manage(needs, teamId, "token.rotate")
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const user = yield* stillManages(needs, permit)
-      const token = yield* lockLive(needs, permit, tokenId)
-      const now = yield* DateTime.nowAsDate
-      yield* Rows.run(needs.sql`UPDATE api_tokens SET revoked_at = ${now} WHERE id = ${token.id}`)
-      const created = yield* insert(needs, { ...token, createdBy: user.id })
-      yield* needs.audit.append(event(permit, "token.rotate", token), event(permit, "token.create", created))
-      return created
-    })
-  )
+  return yield* change(needs, permit.event(), function* () {
+    const user = yield* stillManages(needs, permit)
+    const token = yield* lockLive(needs, permit, tokenId)
+    const now = yield* DateTime.nowAsDate
+    yield* Rows.run(needs.sql`UPDATE api_tokens SET revoked_at = ${now} WHERE id = ${token.id}`)
+    const created = yield* insert(needs, { ...token, createdBy: user.id })
+    yield* needs.audit.append(event(permit, "token.rotate", token), event(permit, "token.create", created))
+    return created
+  })
 })
 
 const RevokedRow = Schema.Struct({
@@ -220,48 +203,40 @@ const RevokedRow = Schema.Struct({
 /** Permanent. A token that is revoked already stays so. */
 const revoke = Effect.fn("Tokens.revoke")(function* (needs: Needs, teamId: TeamId, tokenId: TokenId) {
   const permit = yield* manage(needs, teamId, "token.revoke")
-  yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const { audit, sql } = needs
-      const token = yield* Rows.findOne(
-        RevokedRow,
-        sql`
+  yield* change(needs, permit.event(), function* () {
+    const { audit, sql } = needs
+    const token = yield* Rows.findOne(
+      RevokedRow,
+      sql`
           SELECT id, name, team_id, revoked_at FROM api_tokens
           WHERE id = ${tokenId} AND team_id = ${teamId} FOR UPDATE`
-      )
-      if (token === undefined) return yield* new TokenNotFound()
-      if (token.revokedAt !== null) return
-      yield* Rows.run(sql`UPDATE api_tokens SET revoked_at = ${yield* DateTime.nowAsDate} WHERE id = ${tokenId}`)
-      yield* audit.append(event(permit, "token.revoke", token))
-    })
-  )
+    )
+    if (token === undefined) return yield* new TokenNotFound()
+    if (token.revokedAt !== null) return
+    yield* Rows.run(sql`UPDATE api_tokens SET revoked_at = ${yield* DateTime.nowAsDate} WHERE id = ${tokenId}`)
+    yield* audit.append(event(permit, "token.revoke", token))
+  })
 })
 
 /** Removed from the records; the audit trail still names it. */
 const remove = Effect.fn("Tokens.remove")(function* (needs: Needs, teamId: TeamId, tokenId: TokenId) {
   const permit = yield* manage(needs, teamId, "token.delete")
-  yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const { audit, sql } = needs
-      const token = yield* Rows.findOne(
-        RevokedRow,
-        sql`
+  yield* change(needs, permit.event(), function* () {
+    const { audit, sql } = needs
+    const token = yield* Rows.findOne(
+      RevokedRow,
+      sql`
           DELETE FROM api_tokens WHERE id = ${tokenId} AND team_id = ${teamId}
           RETURNING id, name, team_id, revoked_at`
-      )
-      if (token === undefined) return yield* new TokenNotFound()
-      yield* audit.append(event(permit, "token.delete", token))
-    })
-  )
+    )
+    if (token === undefined) return yield* new TokenNotFound()
+    yield* audit.append(event(permit, "token.delete", token))
+  })
 })
 
 /** `DELETE /me/token`: the presented token ends itself; one that is revoked already stays so. */
 const revokeOwn = Effect.fn("Tokens.revokeOwn")(({ audit, sql }: Needs, caller: Caller) =>
-  Effect.gen(function* () {
+  Rows.transaction(sql, function* () {
     const token = yield* Rows.findOne(
       RevokedRow,
       sql`
@@ -277,18 +252,12 @@ const revokeOwn = Effect.fn("Tokens.revokeOwn")(({ audit, sql }: Needs, caller: 
       teamId,
       target: { type: "api_token", id, name }
     })
-  }).pipe(sql.withTransaction, Effect.orDie)
+  })
 )
 
 export class Tokens extends Effect.Service<Tokens>()("credentials/Tokens", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      access: yield* Access,
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      audit: yield* Audit
-    }
-    return methods(needs, {
+  effect: Effect.map(services, (needs) =>
+    methods(needs, {
       create,
       mayCreate,
       list,
@@ -300,10 +269,10 @@ export class Tokens extends Effect.Service<Tokens>()("credentials/Tokens", {
       revokeOwn,
       // What trust rules need, which make tokens later: the same checks, the same reach, the same row.
       stillManages,
-      projectsOf: TokenReach.projectsOf,
-      environmentsOf: TokenReach.environmentsOf,
-      reachOf: TokenReach.reachOf,
+      projectsOf: TokenRows.projectsOf,
+      environmentsOf: TokenRows.environmentsOf,
+      reachOf: TokenRows.reachOf,
       mint: TokenRows.mint
     })
-  })
+  )
 }) {}

@@ -7,7 +7,7 @@ import { ServerApi } from "#schema/Api.ts"
 import { PresentedDeviceCode } from "#schema/Authentication.ts"
 import { DeviceEvent } from "#schema/DeviceApi.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
-import type { DeviceSignal } from "#src/credentials/DeviceEvents.ts"
+import type { DeviceSignal } from "#src/credentials/DeviceRequests.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import { Shutdown } from "./Shutdown.ts"
 

@@ -8,16 +8,14 @@ import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import type { RuleId } from "#schema/Ids.ts"
-import { type AccessLevel, Plan } from "#schema/Scopes.ts"
+import type { AccessLevel } from "#schema/Scopes.ts"
 import { codePoints, isPlainName } from "#schema/Values.ts"
-import { days } from "#src/Days.ts"
 import { Audit, type AuditEvent } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import * as Liveness from "#src/credentials/Liveness.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
-import * as Housekeeping from "#src/Housekeeping.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { type Policy, RateLimiter } from "#src/limits/RateLimiter.ts"
@@ -25,7 +23,7 @@ import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import { firstMismatch } from "./Claims.ts"
 import { Issuers, leeway, peek } from "./Issuers.ts"
-import { isInForce, ruleColumns } from "./Rules.ts"
+import { columns, RuleRow } from "./Rules.ts"
 
 /**
  * "unacceptable": the token, for this rule; one answer for every reason, also for a rule that does not exist. The audit
@@ -51,19 +49,14 @@ const perRule: Policy = [
 /** Anybody can write a JWT that claims to be for a rule: the trail gets at most so many of them. */
 const recordedDenials: Policy = [{ limit: 10, millis: 60_000 }]
 
-/** Expired tokens of machines stay this long, so that they are told apart from unknown ones. */
-const keptAfterExpiry = days(1)
-
-interface Needs {
-  readonly sql: SqlClient.SqlClient
-  readonly audit: Audit
-  readonly tokens: Tokens
-  readonly issuers: Issuers
-  readonly limiter: RateLimiter
-}
-
-const RuleRow = Schema.Struct({ ...ruleColumns, plan: Plan })
-type RuleRow = typeof RuleRow.Type
+const services = Effect.all({
+  sql: SqlClient.SqlClient,
+  audit: Audit,
+  tokens: Tokens,
+  issuers: Issuers,
+  limiter: RateLimiter
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 const maxName = 100
 /** A subject is text of an issuer: what a name may not hold is shown as a question mark. */
@@ -80,15 +73,6 @@ const digestOf = (jwt: string): Buffer =>
   createHash("sha256")
     .update(jwt.slice(0, jwt.lastIndexOf(".")))
     .digest()
-
-const columns = (sql: SqlClient.SqlClient) =>
-  sql.literal(`
-    r.id, r.team_id, t.plan, r.name, r.issuer, r.audience, r.claims, r.access_level, r.project_ids, r.environment_ids,
-    r.lifetime_seconds, r.created_by, r.revoked_at, m.active AS creator_active,
-    m.deactivated_at AS creator_deactivated_at
-    FROM machine_rules r
-    JOIN teams t ON t.id = r.team_id
-    LEFT JOIN memberships m ON m.team_id = r.team_id AND m.user_id = r.created_by`)
 
 const eventOf = (rule: RuleRow): AuditEvent => ({
   actor: "system",
@@ -112,12 +96,9 @@ interface VerifiedJwt {
 }
 
 const activeTokensOf = ({ sql }: Needs, { teamId }: RuleRow, now: Date) =>
-  Rows.single(
-    Rows.CountRow,
-    sql`
-      SELECT count(*)::int AS n FROM api_tokens
-      WHERE team_id = ${teamId} AND rule_id IS NOT NULL AND revoked_at IS NULL AND expires_at > ${now}`
-  )
+  Rows.count(sql`
+    SELECT count(*) AS n FROM api_tokens
+    WHERE team_id = ${teamId} AND rule_id IS NOT NULL AND revoked_at IS NULL AND expires_at > ${now}`)
 
 /** Whether the JWT is presented for the first time. */
 const useUp = ({ sql }: Needs, jwt: VerifiedJwt) =>
@@ -127,14 +108,14 @@ const useUp = ({ sql }: Needs, jwt: VerifiedJwt) =>
     ON CONFLICT (digest) DO NOTHING RETURNING 1 AS one`)
 
 /** One transaction: the JWT is used up, the token exists and the entry says so, or none of it. */
-const mint = Effect.fnUntraced(function* (needs: Needs, verified: RuleRow, accessLevel: AccessLevel, jwt: VerifiedJwt) {
+const mint = function* (needs: Needs, verified: RuleRow, accessLevel: AccessLevel, jwt: VerifiedJwt) {
   const { audit, sql, tokens } = needs
   // Held until the token exists: a change that stops the rule finds its token, or comes before it.
   const rule = yield* Rows.findOne(RuleRow, sql`SELECT ${columns(sql)} WHERE r.id = ${verified.id} FOR SHARE OF r`)
   const now = yield* Clock.currentTimeMillis
-  if (rule === undefined || !isInForce(rule, now)) return "RULE_STOPPED" as const
-  const { n } = yield* activeTokensOf(needs, rule, new Date(now))
-  if (n >= Plans.plans[rule.plan].activeTokens) return "PLAN_LIMIT_REACHED" as const
+  if (rule === undefined || Liveness.ofRule(rule, now) !== "live") return "RULE_STOPPED" as const
+  const active = yield* activeTokensOf(needs, rule, new Date(now))
+  if (active >= Plans.plans[rule.plan].activeTokens) return "PLAN_LIMIT_REACHED" as const
   if (!(yield* useUp(needs, jwt))) return "JWT_REPLAYED" as const
   const name = tokenName(rule.name, jwt.subject)
   const { id, text } = yield* tokens.mint({
@@ -150,7 +131,7 @@ const mint = Effect.fnUntraced(function* (needs: Needs, verified: RuleRow, acces
   })
   yield* audit.append({ ...eventOf(rule), actor: { tokenId: id, name } })
   return { text, expiresIn: rule.lifetimeSeconds, accessLevel }
-})
+}
 
 /** When a rule was last used, to the minute; on its own, since exchanges of one rule share it. */
 const recordUse = ({ sql }: Needs, id: RuleId) =>
@@ -172,7 +153,8 @@ const exchange = Effect.fn("Exchange.exchange")(function* (needs: Needs, { jwt, 
   // Nothing is fetched, and nothing is recorded, for a JWT that was never meant for this rule.
   if (rule === undefined) return yield* unacceptable
   if (claimed.value.issuer !== rule.issuer || claimed.value.audience !== rule.audience) return yield* unacceptable
-  if (!isInForce(rule, yield* Clock.currentTimeMillis)) return yield* denied(needs, rule, "RULE_STOPPED")
+  if (Liveness.ofRule(rule, yield* Clock.currentTimeMillis) !== "live")
+    return yield* denied(needs, rule, "RULE_STOPPED")
   const { endsAt, payload, subject } = yield* Effect.catchTag(issuers.verify(rule, jwt), "JwtRefused", ({ reason }) =>
     denied(needs, rule, reason)
   )
@@ -180,34 +162,13 @@ const exchange = Effect.fn("Exchange.exchange")(function* (needs: Needs, { jwt, 
   if (mismatch !== undefined) return yield* denied(needs, rule, `CLAIM_MISMATCH ${mismatch}`)
   if (scope === "write" && rule.accessLevel === "read") return yield* new ExchangeRefused({ reason: "scope" })
   yield* limiter.take(`machine-rule:${rule.id}`, perRule)
-  const minted = yield* change(
-    needs,
-    eventOf(rule),
-    mint(needs, rule, scope ?? rule.accessLevel, { text: jwt, subject, endsAt })
-  )
+  const granted = scope ?? rule.accessLevel
+  const minted = yield* change(needs, eventOf(rule), () => mint(needs, rule, granted, { text: jwt, subject, endsAt }))
   if (typeof minted === "string") return yield* denied(needs, rule, minted)
   yield* recordUse(needs, rule.id)
   return minted
 })
 
-/** JWTs that could not be presented any more, and tokens that ended. */
-const deleteEnded = Effect.fnUntraced(function* ({ sql }: Needs) {
-  const now = yield* Clock.currentTimeMillis
-  yield* sql`DELETE FROM machine_assertions WHERE expires_at < ${new Date(now)}`
-  yield* sql`
-    DELETE FROM api_tokens WHERE rule_id IS NOT NULL AND expires_at < ${new Date(now - keptAfterExpiry)}`
-})
-
 export class Exchange extends Effect.Service<Exchange>()("machines/Exchange", {
-  scoped: Effect.gen(function* () {
-    const needs: Needs = {
-      sql: yield* SqlClient.SqlClient,
-      audit: yield* Audit,
-      tokens: yield* Tokens,
-      issuers: yield* Issuers,
-      limiter: yield* RateLimiter
-    }
-    yield* Housekeeping.every("5 minutes", deleteEnded(needs), "purge of machine tokens")
-    return { ...methods(needs, { exchange }), purge: Effect.orDie(deleteEnded(needs)) }
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { exchange }))
 }) {}

@@ -19,12 +19,12 @@ import {
   UserIdOut
 } from "#schema/Ids.ts"
 import type { CreateMachineRule, MachineRule } from "#schema/MachineIdentityApi.ts"
-import { AccessLevel } from "#schema/Scopes.ts"
+import { AccessLevel, Plan } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import { AppConfig } from "#src/AppConfig.ts"
-import { creatorGrace } from "#src/credentials/Liveness.ts"
+import * as Liveness from "#src/credentials/Liveness.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
@@ -32,31 +32,25 @@ import { Outbound } from "#src/outbound/Outbound.ts"
 import * as Rows from "#src/Rows.ts"
 import { weaknessOf } from "./Claims.ts"
 
-interface Needs {
-  readonly access: Access
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly audit: Audit
-  readonly tokens: Tokens
-  readonly outbound: Outbound
-  readonly baseUrl: string
-}
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  audit: Audit,
+  tokens: Tokens,
+  outbound: Outbound,
+  baseUrl: Effect.map(AppConfig, (config) => config.baseUrl)
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 /** An abuse limit; a list shows all. */
-export const rulesPerTeam = 200
+const rulesPerTeam = 200
 const defaultLifetime = 900
 
 const Time = Schema.NullOr(Schema.DateFromSelf)
 
-/** Columns that say whether a rule is in force. */
-export const stateColumns = {
-  revokedAt: Time,
-  /** Null: the creator is not in the team any more. */
-  creatorActive: Schema.NullOr(Schema.Boolean),
-  creatorDeactivatedAt: Time
-}
-/** Columns that say which jobs a rule lets in, and what they get. */
-export const ruleColumns = {
+/** Which jobs a rule lets in, what they get, and whether it is in force. */
+export const RuleRow = Schema.Struct({
   id: RuleIdOut,
   teamId: TeamIdOut,
   name: Schema.String,
@@ -68,38 +62,28 @@ export const ruleColumns = {
   environmentIds: Schema.NullOr(Schema.Array(EnvironmentIdOut)),
   lifetimeSeconds: Schema.Number,
   createdBy: UserIdOut,
-  ...stateColumns
-}
-const RuleRow = Schema.Struct({
-  ...ruleColumns,
   email: Schema.String,
-  createdAt: Schema.DateFromSelf,
-  lastUsedAt: Time
+  plan: Plan,
+  createdAt: Rows.Iso,
+  lastUsedAt: Schema.NullOr(Rows.Iso),
+  revokedAt: Time,
+  /** Null: the creator is not in the team any more. */
+  creatorActive: Schema.NullOr(Schema.Boolean),
+  creatorDeactivatedAt: Time
 })
-type RuleRow = typeof RuleRow.Type
+export type RuleRow = typeof RuleRow.Type
 const RevokedTokenRow = Schema.Struct({ id: TokenIdOut, name: Schema.String })
 const RuleNameRow = Schema.Struct({ name: Schema.String })
 
-/**
- * A rule is in force as long as a token of its creator would be (docs/contract/credentials.md), but does not expire.
- */
-export const isInForce = (
-  rule: Pick<RuleRow, "revokedAt" | "creatorActive" | "creatorDeactivatedAt">,
-  now: number
-): boolean =>
-  rule.revokedAt === null &&
-  (rule.creatorActive === true ||
-    (rule.creatorActive === false &&
-      rule.creatorDeactivatedAt !== null &&
-      rule.creatorDeactivatedAt.getTime() + creatorGrace > now))
-
-const columns = (sql: SqlClient.SqlClient) =>
+/** Of `machine_rules r`. */
+export const columns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
     r.id, r.team_id, r.name, r.issuer, r.audience, r.claims, r.access_level, r.project_ids, r.environment_ids,
-    r.lifetime_seconds, r.created_by, u.email, r.created_at, r.last_used_at, r.revoked_at,
+    r.lifetime_seconds, r.created_by, u.email, t.plan, r.created_at, r.last_used_at, r.revoked_at,
     m.active AS creator_active, m.deactivated_at AS creator_deactivated_at
     FROM machine_rules r
     JOIN users u ON u.id = r.created_by
+    JOIN teams t ON t.id = r.team_id
     LEFT JOIN memberships m ON m.team_id = r.team_id AND m.user_id = r.created_by`)
 
 const recordsOf = Effect.fnUntraced(function* ({ tokens }: Needs, rows: ReadonlyArray<RuleRow>) {
@@ -115,10 +99,10 @@ const recordsOf = Effect.fnUntraced(function* ({ tokens }: Needs, rows: Readonly
     accessLevel: row.accessLevel,
     ...reaches[i],
     lifetimeSeconds: row.lifetimeSeconds,
-    state: isInForce(row, now) ? "active" : "stopped",
+    state: Liveness.ofRule(row, now) === "live" ? "active" : "stopped",
     createdBy: { id: row.createdBy, email: row.email },
-    createdAt: row.createdAt.toISOString(),
-    lastUsedAt: row.lastUsedAt?.toISOString() ?? null
+    createdAt: row.createdAt,
+    lastUsedAt: row.lastUsedAt
   }))
 })
 
@@ -175,32 +159,25 @@ const create = Effect.fn("Rules.create")(function* (needs: Needs, teamId: TeamId
   const { access, audit, baseUrl, crypto, sql, tokens } = needs
   const permit = yield* access.team("tokens:manage", teamId, { audit: "machine.rule_create" })
   yield* validate(needs, input)
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const user = yield* tokens.stillManages(permit)
-      const projectIds = yield* tokens.projectsOf(teamId, input.projects)
-      const environmentIds = yield* tokens.environmentsOf(teamId, projectIds, input.environments)
-      const { n } = yield* Rows.single(
-        Rows.CountRow,
-        sql`SELECT count(*)::int AS n FROM machine_rules WHERE team_id = ${teamId}`
-      )
-      if (n >= rulesPerTeam) return yield* new PlanLimitReached()
-      const id = RuleIdOut.make(yield* crypto.uuid)
-      yield* Rows.run(sql`
+  return yield* change(needs, permit.event(), function* () {
+    const user = yield* tokens.stillManages(permit)
+    const projectIds = yield* tokens.projectsOf(teamId, input.projects)
+    const environmentIds = yield* tokens.environmentsOf(teamId, projectIds, input.environments)
+    const n = yield* Rows.count(sql`SELECT count(*) AS n FROM machine_rules WHERE team_id = ${teamId}`)
+    if (n >= rulesPerTeam) return yield* new PlanLimitReached()
+    const id = RuleIdOut.make(yield* crypto.uuid)
+    yield* Rows.run(sql`
         INSERT INTO machine_rules (id, team_id, name, issuer, audience, claims, access_level, project_ids,
           environment_ids, lifetime_seconds, created_by, created_at)
         VALUES (${id}, ${teamId}, ${input.name}, ${input.issuer}, ${input.audience ?? baseUrl},
           ${JSON.stringify(input.claims)}::jsonb, ${input.accessLevel ?? "read"}, ${projectIds}::uuid[],
           ${environmentIds}::uuid[], ${input.lifetimeSeconds ?? defaultLifetime}, ${user.id},
           ${yield* DateTime.nowAsDate})`)
-      yield* audit.append(permit.event({ target: { type: "machine_rule", id, name: input.name } }))
-      const rule = yield* Rows.single(RuleRow, sql`SELECT ${columns(sql)} WHERE r.id = ${id}`)
-      const [record] = yield* recordsOf(needs, [rule])
-      return record
-    })
-  )
+    yield* audit.append(permit.event({ target: { type: "machine_rule", id, name: input.name } }))
+    const rule = yield* Rows.single(RuleRow, sql`SELECT ${columns(sql)} WHERE r.id = ${id}`)
+    const [record] = yield* recordsOf(needs, [rule])
+    return record
+  })
 })
 
 const list = Effect.fn("Rules.list")(function* (needs: Needs, teamId: TeamId) {
@@ -217,46 +194,29 @@ const list = Effect.fn("Rules.list")(function* (needs: Needs, teamId: TeamId) {
 const remove = Effect.fn("Rules.remove")(function* (needs: Needs, teamId: TeamId, ruleId: RuleId) {
   const { access, audit, sql, tokens } = needs
   const permit = yield* access.team("tokens:manage", teamId, { audit: "machine.rule_delete" })
-  yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      yield* tokens.stillManages(permit)
-      const rule = yield* Rows.findOne(
-        RuleNameRow,
-        sql`DELETE FROM machine_rules WHERE id = ${ruleId} AND team_id = ${teamId} RETURNING name`
-      )
-      if (rule === undefined) return yield* new GrantNotFound({ message: "No such trust rule." })
-      const now = yield* DateTime.nowAsDate
-      // An exchange holds its rule until its token is there: none comes after this.
-      const revoked = yield* Rows.findAll(
-        RevokedTokenRow,
-        sql`
+  yield* change(needs, permit.event(), function* () {
+    yield* tokens.stillManages(permit)
+    const rule = yield* Rows.findOne(
+      RuleNameRow,
+      sql`DELETE FROM machine_rules WHERE id = ${ruleId} AND team_id = ${teamId} RETURNING name`
+    )
+    if (rule === undefined) return yield* new GrantNotFound({ message: "No such trust rule." })
+    const now = yield* DateTime.nowAsDate
+    // An exchange holds its rule until its token is there: none comes after this.
+    const revoked = yield* Rows.findAll(
+      RevokedTokenRow,
+      sql`
           UPDATE api_tokens SET revoked_at = ${now}
           WHERE rule_id = ${ruleId} AND revoked_at IS NULL AND expires_at > ${now}
           RETURNING id, name`
-      )
-      yield* audit.append(
-        permit.event({ target: { type: "machine_rule", id: ruleId, name: rule.name } }),
-        ...revoked.map(({ id, name }) =>
-          permit.event({ audit: "token.revoke", target: { type: "api_token", id, name } })
-        )
-      )
-    })
-  )
+    )
+    yield* audit.append(
+      permit.event({ target: { type: "machine_rule", id: ruleId, name: rule.name } }),
+      ...revoked.map(({ id, name }) => permit.event({ audit: "token.revoke", target: { type: "api_token", id, name } }))
+    )
+  })
 })
 
 export class Rules extends Effect.Service<Rules>()("machines/Rules", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      access: yield* Access,
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      audit: yield* Audit,
-      tokens: yield* Tokens,
-      outbound: yield* Outbound,
-      baseUrl: (yield* AppConfig).baseUrl
-    }
-    return methods(needs, { mayCreate, check, create, list, remove })
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { mayCreate, check, create, list, remove }))
 }) {}

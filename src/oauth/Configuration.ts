@@ -4,13 +4,13 @@ import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto"
 import type { Configuration, JWK } from "oidc-provider"
 import { allScopes } from "#schema/Scopes.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
-import * as ClientMetadata from "./ClientMetadata.ts"
+import * as Clients from "./Clients.ts"
 import type { Library } from "./Library.ts"
 import type { MetadataFetch } from "./MetadataFetch.ts"
 import { grantSeconds } from "./OAuthGrants.ts"
 
-export const accessSeconds = 900
-export const codeSeconds = 60
+const accessSeconds = 900
+const codeSeconds = 60
 /** From the client's request to the person's decision. */
 const interactionSeconds = 1_800
 
@@ -71,7 +71,7 @@ const features = ({ library: { errors }, resource }: ConfigurationNeeds): NonNul
     enabled: true,
     ack: "draft-02",
     allowClient: (_ctx, client) =>
-      ClientMetadata.problemOf({ client_name: client.clientName, redirect_uris: client.redirectUris }) === undefined,
+      Clients.problemOf({ client_name: client.clientName, redirect_uris: client.redirectUris }) === undefined,
     cacheDuration: { min: 60, max: 86_400 }
   },
   devInteractions: { enabled: false },
@@ -116,7 +116,7 @@ export const make = (needs: ConfigurationNeeds): Configuration => ({
   expiresWithSession: () => false,
   features: features(needs),
   fetch: async (url, options) =>
-    ClientMetadata.cutDocument(await needs.fetchDocument(String(url), options?.signal ?? undefined)),
+    Clients.cutDocument(await needs.fetchDocument(String(url), options?.signal ?? undefined)),
   findAccount: (_ctx, accountId) => ({ accountId, claims: () => Promise.resolve({ sub: accountId }) }),
   interactions: { policy: alwaysConsent(needs.library), url: (_ctx, { uid }) => `/app/connect/${uid}` },
   issueRefreshToken: (_ctx, client) => Promise.resolve(client.grantTypeAllowed("refresh_token")),

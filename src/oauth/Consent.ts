@@ -2,16 +2,16 @@
 import * as Effect from "effect/Effect"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import type { InteractionResults } from "oidc-provider"
-import { CurrentCaller } from "#schema/Caller.ts"
+import { CurrentCaller, type Restrictions } from "#schema/Caller.ts"
 import { GrantNotFound } from "#schema/Errors.ts"
-import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
+import type { TeamId } from "#schema/Ids.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { methods } from "#src/Methods.ts"
+import * as Clients from "./Clients.ts"
 import * as Dispatch from "./Dispatch.ts"
 import { OAuthGrants } from "./OAuthGrants.ts"
 import { AuthorizationServer } from "./Provider.ts"
-import * as Redirects from "./Redirects.ts"
 
 /** A client's request that waits for a person's decision. */
 export interface ConsentRequest {
@@ -26,11 +26,9 @@ export interface ConsentRequest {
   readonly scopes: ReadonlyArray<Scope>
 }
 
-export interface ConsentDecision {
+export interface ConsentDecision extends Restrictions {
   readonly scopes: ReadonlyArray<Scope>
   readonly teamIds: ReadonlyArray<TeamId>
-  readonly projectIds: ReadonlyArray<ProjectId> | null
-  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
 }
 
 const uidPattern = /^[\w-]{20,64}$/
@@ -38,11 +36,8 @@ const uidPattern = /^[\w-]{20,64}$/
 /** Whether a cookie belongs to the interaction; the library gets no other. */
 export const isInteractionCookie = (name: string): boolean => /^ampoule_oauth(?:_resume)?(?:\.sig)?$/.test(name)
 
-interface Needs {
-  readonly server: AuthorizationServer
-  readonly grants: OAuthGrants
-  readonly audit: Audit
-}
+const services = Effect.all({ server: AuthorizationServer, grants: OAuthGrants, audit: Audit })
+type Needs = Effect.Effect.Success<typeof services>
 
 /** What the library reads: the page's request, with the cookies of the interaction and no others. */
 const libraryPair = (
@@ -79,8 +74,8 @@ const details = Effect.fnUntraced(function* ({ server }: Needs, uid: string, coo
     uid,
     clientId,
     clientName: registered.clientName ?? "Unnamed client",
-    redirectHost: Redirects.hostOf(redirectUri),
-    onThisMachine: Redirects.isLoopback(redirectUri),
+    redirectHost: Clients.hostOf(redirectUri),
+    onThisMachine: Clients.isLoopback(redirectUri),
     documentedAt: clientId.startsWith("https://") ? clientId : null,
     scopes: allScopes.filter((one) => requested.includes(one))
   }
@@ -129,12 +124,5 @@ const deny = Effect.fn("Consent.deny")(function* (needs: Needs, uid: string, coo
 })
 
 export class Consent extends Effect.Service<Consent>()("oauth/Consent", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      server: yield* AuthorizationServer,
-      grants: yield* OAuthGrants,
-      audit: yield* Audit
-    }
-    return methods(needs, { show, approve, deny })
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { show, approve, deny }))
 }) {}

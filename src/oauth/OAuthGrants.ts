@@ -4,7 +4,7 @@ import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { type Caller, CurrentCaller } from "#schema/Caller.ts"
+import { type Caller, CurrentCaller, type Restrictions } from "#schema/Caller.ts"
 import {
   EnvironmentNotFound,
   Forbidden,
@@ -13,22 +13,23 @@ import {
   TeamNotFound,
   ValidationFailed
 } from "#schema/Errors.ts"
-import { type EnvironmentId, type ProjectId, type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
+import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
 import { Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/access/Audit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { AppConfig } from "#src/AppConfig.ts"
+import { hasEnded } from "#src/credentials/Accounts.ts"
+import { beyondTeams } from "#src/credentials/TokenRows.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
-import * as Housekeeping from "#src/Housekeeping.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
-import * as GrantRows from "./GrantRows.ts"
-import { purge } from "./Purge.ts"
+import * as Store from "./Store.ts"
 
 /** A grant, and with it its family of refresh tokens, lives this long at most. */
 export const grantSeconds = 30 * 86_400
 
-export interface NewOAuthGrant {
+/** `projectIds` and `environmentIds`: null = all of the teams'. With both, what is in both. */
+export interface NewOAuthGrant extends Restrictions {
   readonly clientId: string
   readonly clientName: string
   readonly redirectHost: string
@@ -36,10 +37,6 @@ export interface NewOAuthGrant {
   readonly requestedScopes: ReadonlyArray<Scope>
   readonly scopes: ReadonlyArray<Scope>
   readonly teamIds: ReadonlyArray<TeamId>
-  /** Null: all projects of the teams. */
-  readonly projectIds: ReadonlyArray<ProjectId> | null
-  /** Null: all environments of the projects. With both, what is in both. */
-  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
 }
 
 const OAuthGrantRow = Schema.Struct({
@@ -58,12 +55,13 @@ const OAuthGrantRow = Schema.Struct({
 })
 export type OAuthGrant = typeof OAuthGrantRow.Type
 
-const SessionRow = Schema.Struct({ revokedAt: Schema.NullOr(Schema.DateFromSelf) })
-
-interface Needs extends GrantRows.GrantNeeds {
-  readonly crypto: Crypto
-  readonly resource: string
-}
+const services = Effect.all({
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  audit: Audit,
+  resource: Effect.map(AppConfig, ({ baseUrl }) => `${baseUrl}/mcp`)
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 const signedIn = Effect.flatMap(CurrentCaller, ({ user }) =>
   user === null ? Effect.dieMessage("a connection belongs to a person") : Effect.succeed(user)
@@ -101,29 +99,6 @@ const checkScopes = Effect.fnUntraced(function* (
   return granted
 })
 
-/** Projects and environments that restrict the grant exist and belong to its teams. */
-const checkRestrictions = Effect.fnUntraced(function* (
-  { sql }: Pick<Needs, "sql">,
-  { environmentIds, projectIds, teamIds }: NewOAuthGrant
-) {
-  if (projectIds !== null) {
-    const rows = yield* sql`
-      SELECT id FROM projects
-      WHERE id = any(${projectIds}::uuid[]) AND team_id = any(${teamIds}::uuid[]) AND deleted_at IS NULL`
-    if (projectIds.length === 0 || rows.length < new Set(projectIds).size) {
-      return yield* new ProjectNotFound({ field: "projects" })
-    }
-  }
-  if (environmentIds !== null) {
-    const rows = yield* sql`
-      SELECT e.id FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
-      WHERE e.id = any(${environmentIds}::uuid[]) AND e.team_id = any(${teamIds}::uuid[]) AND e.deleted_at IS NULL`
-    if (environmentIds.length === 0 || rows.length < new Set(environmentIds).size) {
-      return yield* new EnvironmentNotFound({ field: "environments" })
-    }
-  }
-})
-
 /**
  * The row of a grant, in the shape of the library's Grant model: what was granted, and what was requested and refused.
  */
@@ -149,40 +124,33 @@ const payloadOf = (
   }
 }
 
-const give = Effect.fn("OAuthGrants.give")(
-  function* (needs: Needs, grant: NewOAuthGrant) {
-    const { audit, crypto, resource, sql } = needs
-    const caller = yield* CurrentCaller
-    const user = yield* signedIn
-    const scopes = yield* checkScopes(needs, caller, grant)
-    yield* checkRestrictions(needs, grant)
-    const id = yield* crypto.uuid
-    const now = yield* Clock.currentTimeMillis
-    const payload = payloadOf(grant, { userId: user.id, resource, scopes, now })
-    yield* sql.withTransaction(
-      Effect.gen(function* () {
-        // Locked to the end: a new password either comes before this and is seen, or after it and revokes the grant.
-        const session = yield* Rows.findOne(
-          SessionRow,
-          sql`SELECT revoked_at FROM sessions WHERE id = ${caller.credentialId} FOR SHARE`
-        )
-        if (session !== undefined && session.revokedAt !== null) return yield* new Forbidden()
-        yield* sql`
+const give = Effect.fn("OAuthGrants.give")(function* (needs: Needs, grant: NewOAuthGrant) {
+  const { audit, crypto, resource, sql } = needs
+  const caller = yield* CurrentCaller
+  const user = yield* signedIn
+  const scopes = yield* checkScopes(needs, caller, grant)
+  const beyond = yield* beyondTeams(needs, grant.teamIds, grant)
+  if (beyond === "projects") return yield* new ProjectNotFound({ field: "projects" })
+  if (beyond === "environments") return yield* new EnvironmentNotFound({ field: "environments" })
+  const id = yield* crypto.uuid
+  const now = yield* Clock.currentTimeMillis
+  const payload = payloadOf(grant, { userId: user.id, resource, scopes, now })
+  yield* Rows.transaction(sql, function* () {
+    // Locked to the end: a new password either comes before this and is seen, or after it and revokes the grant.
+    if (yield* hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
+    yield* sql`
           INSERT INTO oauth_grants (id, user_id, client_id, client_name, redirect_host, scopes, project_ids,
             environment_ids, payload, created_at, expires_at)
           VALUES (${id}, ${user.id}, ${grant.clientId}, ${grant.clientName}, ${grant.redirectHost},
             ${scopes}::text[], ${grant.projectIds}::uuid[], ${grant.environmentIds}::uuid[],
             ${JSON.stringify(payload)}::jsonb, ${new Date(now)}, ${new Date(now + grantSeconds * 1_000)})`
-        yield* sql`
+    yield* sql`
           INSERT INTO oauth_grant_teams (grant_id, team_id)
           SELECT ${id}::uuid, t FROM unnest(${[...new Set(grant.teamIds)]}::uuid[]) AS t`
-        yield* audit.append(...(yield* GrantRows.events(needs, id, "oauth.consent")))
-      })
-    )
-    return { grantId: id, userId: user.id }
-  },
-  Effect.catchTag("SqlError", Effect.die)
-)
+    yield* audit.append(...(yield* Store.events(needs, id, "oauth.consent")))
+  })
+  return { grantId: id, userId: user.id }
+})
 
 /** Grants of the signed-in person that are in force, newest first. */
 const list = Effect.fn("OAuthGrants.list")(function* ({ sql }: Needs) {
@@ -194,7 +162,7 @@ const list = Effect.fn("OAuthGrants.list")(function* ({ sql }: Needs) {
       SELECT g.id, g.client_name, g.redirect_host, g.scopes, g.created_at, g.expires_at, g.last_used_at,
         (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name) ORDER BY t.name), '[]'::json)
           FROM oauth_grant_teams o JOIN teams t ON t.id = o.team_id
-          JOIN memberships m ON m.team_id = t.id AND ${sql.literal(GrantRows.membershipUnchanged)}
+          JOIN memberships m ON m.team_id = t.id AND ${sql.literal(Store.membershipUnchanged)}
           WHERE o.grant_id = g.id) AS teams,
         CASE WHEN g.project_ids IS NULL THEN NULL ELSE array(
           SELECT p.name FROM projects p WHERE p.id = any(g.project_ids) AND p.deleted_at IS NULL ORDER BY p.name
@@ -213,22 +181,12 @@ const list = Effect.fn("OAuthGrants.list")(function* ({ sql }: Needs) {
 /** Revokes a grant of the signed-in person; everything that it gave is void from the next request on. */
 const revoke = Effect.fn("OAuthGrants.revoke")(function* (needs: Needs, grantId: string) {
   const { id } = yield* signedIn
-  const found = yield* Rows.exists(needs.sql`
+  const isOwn = yield* Rows.exists(needs.sql`
     SELECT id FROM oauth_grants WHERE id = ${grantId}::uuid AND user_id = ${id} AND revoked_at IS NULL`)
-  if (!found) return yield* new GrantNotFound()
-  yield* Effect.orDie(GrantRows.revoke(needs, grantId))
+  if (!isOwn) return yield* new GrantNotFound()
+  yield* Store.revoke(needs, grantId)
 })
 
 export class OAuthGrants extends Effect.Service<OAuthGrants>()("oauth/OAuthGrants", {
-  scoped: Effect.gen(function* () {
-    const { baseUrl } = yield* AppConfig
-    const needs: Needs = {
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      audit: yield* Audit,
-      resource: `${baseUrl}/mcp`
-    }
-    yield* Housekeeping.every("1 hour", purge(needs))
-    return methods(needs, { give, list, revoke, purge: (given: Needs) => Effect.orDie(purge(given)) })
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { give, list, revoke }))
 }) {}

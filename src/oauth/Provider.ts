@@ -7,11 +7,10 @@ import type { Provider } from "oidc-provider"
 import { AppConfig } from "#src/AppConfig.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
-import * as ClientSecrets from "./ClientSecrets.ts"
+import * as Clients from "./Clients.ts"
 import * as Configuration from "./Configuration.ts"
 import { load, quietly } from "./Library.ts"
 import { MetadataFetch } from "./MetadataFetch.ts"
-import * as Redirects from "./Redirects.ts"
 import * as Storage from "./Storage.ts"
 import { refreshText } from "./TokenStores.ts"
 
@@ -36,10 +35,10 @@ const useOurFormat = (provider: Provider, refreshKey: Redacted.Redacted<Uint8Arr
 const useOurClientChecks = (provider: Provider) => {
   Object.assign(provider.Client.prototype, {
     redirectUriAllowed(this: { readonly redirectUris: ReadonlyArray<string> }, given: string) {
-      return Redirects.isRegistered(this.redirectUris, given)
+      return Clients.isRegistered(this.redirectUris, given)
     },
     compareClientSecret(this: { readonly clientSecret?: string }, given: string) {
-      return ClientSecrets.matches(this.clientSecret, given)
+      return Clients.secretMatches(this.clientSecret, given)
     }
   })
 }

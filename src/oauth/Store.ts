@@ -1,10 +1,16 @@
-/** What the library asks of one kind of record, and how its payloads are read and written. */
+/**
+ * What the library asks of one kind of record, how its payloads are read and written, and what both it and the consent page
+ * do with a grant.
+ */
 import type * as SqlClient from "@effect/sql/SqlClient"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { AdapterPayload } from "oidc-provider"
-import type { Audit } from "#src/access/Audit.ts"
+import { TeamIdOut, UserIdOut } from "#schema/Ids.ts"
+import type { Audit, AuditEvent } from "#src/access/Audit.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Rows from "#src/Rows.ts"
 import type { Library } from "./Library.ts"
 
 export interface Store {
@@ -52,3 +58,48 @@ export const expiryOf = (payload: AdapterPayload, now: Date): Date =>
 
 /** Text for the database. The id is the credential itself, so it is left out. */
 export const withoutId = (payload: AdapterPayload): string => JSON.stringify({ ...payload, jti: undefined })
+
+/**
+ * A membership carries a grant only while it is unchanged since the consent: see the statement for access tokens in
+ * `src/credentials/Authenticate.ts`.
+ */
+export const membershipUnchanged = "m.user_id = g.user_id AND m.active AND m.updated_at <= g.created_at"
+
+const GrantTeamRow = Schema.Struct({
+  userId: UserIdOut,
+  email: Schema.String,
+  clientName: Schema.String,
+  teamId: Schema.NullOr(TeamIdOut)
+})
+
+/** One audit entry for each team that the grant reaches. */
+export const events = Effect.fnUntraced(function* (
+  { sql }: Pick<StoreNeeds, "sql">,
+  grantId: string,
+  action: AuditEvent["action"]
+) {
+  const rows = yield* Rows.findAll(
+    GrantTeamRow,
+    sql`
+      SELECT g.user_id, u.email, g.client_name, o.team_id
+      FROM oauth_grants g JOIN users u ON u.id = g.user_id LEFT JOIN oauth_grant_teams o ON o.grant_id = g.id
+      WHERE g.id = ${grantId}`
+  )
+  return rows.map((row): AuditEvent => ({
+    actor: { userId: row.userId, email: row.email },
+    action,
+    outcome: "allowed",
+    teamId: row.teamId,
+    target: { type: "oauth_grant", id: grantId, name: row.clientName }
+  }))
+})
+
+/** Everything that the grant gave is void from the next request on, on every process. */
+export const revoke = Effect.fnUntraced(function* ({ audit, sql }: Pick<StoreNeeds, "sql" | "audit">, grantId: string) {
+  const at = yield* DateTime.nowAsDate
+  yield* Rows.transaction(sql, function* () {
+    const isFirst = yield* Rows.exists(sql`
+      UPDATE oauth_grants SET revoked_at = ${at} WHERE id = ${grantId} AND revoked_at IS NULL RETURNING id`)
+    if (isFirst) yield* audit.append(...(yield* events({ sql }, grantId, "oauth.revoke")))
+  })
+})

@@ -4,14 +4,12 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { createHmac } from "node:crypto"
-import { ProofRow } from "#src/credentials/Issue.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import * as Rows from "#src/Rows.ts"
-import * as GrantRows from "./GrantRows.ts"
-import { empty, expiryOf, Payload, type Store, type StoreNeeds, textOf, withoutId } from "./Store.ts"
+import { empty, events, expiryOf, Payload, type Store, type StoreNeeds, textOf, withoutId } from "./Store.ts"
 
 /** A client that lost the answer to a refresh may repeat it within this time (RFC 9700 4.14.2). */
-export const retryMillis = 30_000
+const retryMillis = 30_000
 
 /**
  * Text of the refresh token at a position of its family. It is the same each time it is made, so that a lost answer can
@@ -23,7 +21,7 @@ export const refreshText = (key: Redacted.Redacted<Uint8Array>, grantId: string,
   return TokenText.print(TokenText.make("or", bytes("id").subarray(0, 12), bytes("secret")))
 }
 
-const TokenRow = Schema.Struct({ ...ProofRow.fields, payload: Payload })
+const TokenRow = Schema.Struct({ ...TokenText.ProofRow.fields, payload: Payload })
 const CodeRow = Schema.Struct({ ...TokenRow.fields, consumedAt: Schema.NullOr(Schema.DateFromSelf) })
 const RefreshRow = Schema.Struct({ ...CodeRow.fields, again: Schema.NullOr(Schema.Boolean) })
 
@@ -33,11 +31,6 @@ const proofOf = Effect.fnUntraced(function* ({ crypto }: StoreNeeds, text: strin
   const salt = yield* crypto.randomBytes(16)
   return { lookupId: token.id, salt, hash: TokenText.hash(salt, token.secret) }
 })
-
-const verified = <Row extends typeof TokenRow.Type>(text: string, row: Row | undefined): Row | undefined => {
-  const token = TokenText.parse(text)
-  return token !== undefined && TokenText.verify(row, token.secret) ? row : undefined
-}
 
 const lookupId = (kind: TokenText.TokenKind, text: string): string | undefined => {
   const token = TokenText.parse(text)
@@ -60,13 +53,9 @@ export const codes = (needs: StoreNeeds): Store => {
           ${expiryOf(payload, now)})`
     }),
     find: Effect.fnUntraced(function* (text) {
-      const id = lookupId("oc", text)
-      if (id === undefined) return undefined
-      const stored = yield* Rows.findOne(
-        CodeRow,
-        sql`SELECT salt, hash, payload, consumed_at FROM oauth_codes WHERE lookup_id = ${id}`
+      const row = yield* TokenText.prove("oc", text, (id) =>
+        Rows.findOne(CodeRow, sql`SELECT salt, hash, payload, consumed_at FROM oauth_codes WHERE lookup_id = ${id}`)
       )
-      const row = verified(text, stored)
       return row === undefined ? undefined : { ...row.payload, ...consumption(row.consumedAt), jti: text }
     }),
     /** Of parallel redemptions one succeeds. */
@@ -92,27 +81,21 @@ export const accessTokens = (needs: StoreNeeds): Store => {
       const now = yield* DateTime.nowAsDate
       const grantId = textOf(payload, "grantId")
       const isRenewal = textOf(payload, "gty").includes("refresh_token")
-      yield* sql.withTransaction(
-        Effect.gen(function* () {
-          yield* sql`
+      yield* Rows.transaction(sql, function* () {
+        yield* sql`
             INSERT INTO oauth_access_tokens
               (lookup_id, salt, hash, grant_id, audience, scopes, payload, created_at, expires_at)
             VALUES (${lookupId}, ${salt}, ${hash}, ${grantId}::uuid, ${textOf(payload, "aud")},
               ${textOf(payload, "scope").split(" ").filter(Boolean)}::text[], ${withoutId(payload)}::jsonb,
               ${now}, ${expiryOf(payload, now)})`
-          yield* sql`UPDATE oauth_clients SET last_used_at = ${now} WHERE id = ${textOf(payload, "clientId")}`
-          yield* audit.append(...(yield* GrantRows.events(needs, grantId, isRenewal ? "oauth.refresh" : "oauth.issue")))
-        })
-      )
+        yield* sql`UPDATE oauth_clients SET last_used_at = ${now} WHERE id = ${textOf(payload, "clientId")}`
+        yield* audit.append(...(yield* events(needs, grantId, isRenewal ? "oauth.refresh" : "oauth.issue")))
+      })
     }),
     find: Effect.fnUntraced(function* (text) {
-      const id = lookupId("oa", text)
-      if (id === undefined) return undefined
-      const stored = yield* Rows.findOne(
-        TokenRow,
-        sql`SELECT salt, hash, payload FROM oauth_access_tokens WHERE lookup_id = ${id}`
+      const row = yield* TokenText.prove("oa", text, (id) =>
+        Rows.findOne(TokenRow, sql`SELECT salt, hash, payload FROM oauth_access_tokens WHERE lookup_id = ${id}`)
       )
-      const row = verified(text, stored)
       return row === undefined ? undefined : { ...row.payload, jti: text }
     }),
     destroy: (text) => sql`DELETE FROM oauth_access_tokens WHERE lookup_id = ${lookupId("oa", text) ?? ""}`,
@@ -141,16 +124,15 @@ export const refreshTokens = (needs: StoreNeeds): Store => {
         ON CONFLICT (lookup_id) DO NOTHING`
     }),
     find: Effect.fnUntraced(function* (text) {
-      const id = lookupId("or", text)
-      if (id === undefined) return undefined
       const now = yield* DateTime.nowAsDate
-      const stored = yield* Rows.findOne(
-        RefreshRow,
-        sql`
-          SELECT r.salt, r.hash, r.payload, r.consumed_at, ${retryable(needs, now)} AS again
-          FROM oauth_refresh_tokens r WHERE r.lookup_id = ${id}`
+      const row = yield* TokenText.prove("or", text, (id) =>
+        Rows.findOne(
+          RefreshRow,
+          sql`
+            SELECT r.salt, r.hash, r.payload, r.consumed_at, ${retryable(needs, now)} AS again
+            FROM oauth_refresh_tokens r WHERE r.lookup_id = ${id}`
+        )
       )
-      const row = verified(text, stored)
       if (row === undefined) return undefined
       return { ...row.payload, ...consumption(row.again === true ? null : row.consumedAt), jti: text }
     }),

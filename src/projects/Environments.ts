@@ -23,22 +23,17 @@ import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 
-interface Needs {
-  readonly access: Access
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly audit: Audit
-}
+const services = Effect.all({ access: Access, sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
+type Needs = Effect.Effect.Success<typeof services>
 
 const columns = {
   id: EnvironmentIdOut,
   slug: Schema.String,
   name: Schema.String,
   protected: Schema.Boolean,
-  createdAt: Schema.DateFromSelf
+  createdAt: Rows.Iso
 }
 const EnvironmentRow = Schema.Struct(columns)
-type EnvironmentRow = typeof EnvironmentRow.Type
 const ProjectEnvironmentRow = Schema.Struct({ ...columns, teamId: TeamIdOut, projectId: ProjectIdOut })
 
 const ReachedEnvironmentRow = Schema.Struct({
@@ -52,14 +47,6 @@ const ReachedEnvironmentRow = Schema.Struct({
 /** More than a page shows; a list of all is one project's alone. */
 const overviewLimit = 5_000
 
-const recordOf = (row: EnvironmentRow): ProjectEnvironment => ({
-  id: row.id,
-  slug: row.slug,
-  name: row.name,
-  protected: row.protected,
-  createdAt: row.createdAt.toISOString()
-})
-
 /** The environments that the caller reaches, oldest first. */
 const list = Effect.fn("Environments.list")(function* ({ access, sql }: Needs, projectId: ProjectId) {
   const permit = yield* access.project("projects:read", projectId, { audit: "environment.list" })
@@ -72,9 +59,7 @@ const list = Effect.fn("Environments.list")(function* ({ access, sql }: Needs, p
   )
   const response: ProjectEnvironmentList = {
     projectId,
-    items: rows
-      .filter(({ id }) => Policy.environmentVisible(permit.caller, { teamId, projectId, environmentId: id }))
-      .map(recordOf)
+    items: rows.filter(({ id }) => Policy.environmentVisible(permit.caller, { teamId, projectId, environmentId: id }))
   }
   return response
 })
@@ -92,11 +77,11 @@ const byProject = Effect.fn("Environments.byProject")(function* ({ access, sql }
       ORDER BY e.id LIMIT ${overviewLimit}`
   )
   const environments = new Map<ProjectId, Array<ProjectEnvironment>>()
-  for (const row of rows) {
-    if (!Policy.environmentVisible(caller, { ...row, environmentId: row.id })) continue
-    const siblings = environments.get(row.projectId)
-    if (siblings === undefined) environments.set(row.projectId, [recordOf(row)])
-    else siblings.push(recordOf(row))
+  for (const { projectId, teamId, ...environment } of rows) {
+    if (!Policy.environmentVisible(caller, { teamId, projectId, environmentId: environment.id })) continue
+    const siblings = environments.get(projectId)
+    if (siblings === undefined) environments.set(projectId, [environment])
+    else siblings.push(environment)
   }
   return environments
 })
@@ -123,33 +108,28 @@ const create = Effect.fn("Environments.create")(function* (
   const { access, audit, crypto, sql } = needs
   const permit = yield* access.project("environments:manage", projectId, { audit: "environment.create" })
   const id = EnvironmentIdOut.make(yield* crypto.uuid)
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const now = yield* DateTime.nowAsDate
-      const project = yield* Rows.exists(sql`
+  return yield* change(needs, permit.event(), function* () {
+    const now = yield* DateTime.nowAsDate
+    const project = yield* Rows.exists(sql`
         SELECT id FROM projects WHERE id = ${projectId} AND deleted_at IS NULL FOR NO KEY UPDATE`)
-      if (!project) return yield* new ProjectNotFound()
-      const { n } = yield* Rows.single(
-        Rows.CountRow,
-        sql`SELECT count(*)::int AS n FROM environments WHERE project_id = ${projectId} AND deleted_at IS NULL`
-      )
-      if (n >= Plans.environmentsPerProject) return yield* new PlanLimitReached()
-      const row = yield* Rows.findOne(
-        EnvironmentRow,
-        sql`
+    if (!project) return yield* new ProjectNotFound()
+    const n = yield* Rows.count(
+      sql`SELECT count(*) AS n FROM environments WHERE project_id = ${projectId} AND deleted_at IS NULL`
+    )
+    if (n >= Plans.environmentsPerProject) return yield* new PlanLimitReached()
+    const row = yield* Rows.findOne(
+      EnvironmentRow,
+      sql`
           INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
           VALUES (${id}, ${permit.target.teamId}, ${projectId}, ${input.slug}, ${input.name ?? input.slug},
             ${input.protected ?? false}, ${now}, ${now})
           ON CONFLICT (project_id, slug) WHERE deleted_at IS NULL DO NOTHING
           RETURNING id, slug, name, protected, created_at`
-      )
-      if (row === undefined) return yield* new NameTaken({ field: "slug" })
-      yield* audit.append({ ...permit.event(), environmentId: id, environment: input.slug })
-      return recordOf(row)
-    })
-  )
+    )
+    if (row === undefined) return yield* new NameTaken({ field: "slug" })
+    yield* audit.append({ ...permit.event(), environmentId: id, environment: input.slug })
+    return row
+  })
 })
 
 const update = Effect.fn("Environments.update")(function* (
@@ -160,25 +140,21 @@ const update = Effect.fn("Environments.update")(function* (
   const { access, audit, sql } = needs
   const intent = { audit: "environment.update" } as const
   const permit = yield* access.environmentWithId("environments:manage", environmentId, intent)
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const { name = null, protected: isProtected = null } = input
-      const row = yield* Rows.findOne(
-        EnvironmentRow,
-        sql`
+  return yield* change(needs, permit.event(), function* () {
+    const { name = null, protected: isProtected = null } = input
+    const row = yield* Rows.findOne(
+      EnvironmentRow,
+      sql`
           UPDATE environments
           SET name = coalesce(${name}, name), protected = coalesce(${isProtected}, protected),
             updated_at = ${yield* DateTime.nowAsDate}
           WHERE id = ${environmentId} AND deleted_at IS NULL
           RETURNING id, slug, name, protected, created_at`
-      )
-      if (row === undefined) return yield* new EnvironmentNotFound()
-      yield* audit.append(permit.event())
-      return recordOf(row)
-    })
-  )
+    )
+    if (row === undefined) return yield* new EnvironmentNotFound()
+    yield* audit.append(permit.event())
+    return row
+  })
 })
 
 /** With its secrets, which nobody reaches any more; a later environment of the same slug is another one. */
@@ -186,28 +162,16 @@ const remove = Effect.fn("Environments.remove")(function* (needs: Needs, environ
   const { access, audit, sql } = needs
   const intent = { audit: "environment.delete" } as const
   const permit = yield* access.environmentWithId("environments:manage", environmentId, intent)
-  yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const now = yield* DateTime.nowAsDate
-      const removed = yield* Rows.exists(sql`
+  yield* change(needs, permit.event(), function* () {
+    const now = yield* DateTime.nowAsDate
+    const removed = yield* Rows.exists(sql`
         UPDATE environments SET deleted_at = ${now}, updated_at = ${now}
         WHERE id = ${environmentId} AND deleted_at IS NULL RETURNING id`)
-      if (!removed) return yield* new EnvironmentNotFound()
-      yield* audit.append(permit.event())
-    })
-  )
+    if (!removed) return yield* new EnvironmentNotFound()
+    yield* audit.append(permit.event())
+  })
 })
 
 export class Environments extends Effect.Service<Environments>()("projects/Environments", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      access: yield* Access,
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      audit: yield* Audit
-    }
-    return methods(needs, { list, byProject, reached, create, update, remove })
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { list, byProject, reached, create, update, remove }))
 }) {}

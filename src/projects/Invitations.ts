@@ -30,7 +30,6 @@ import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import { AppConfig } from "#src/AppConfig.ts"
-import { issue } from "#src/credentials/Issue.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { type OpenedSession, Sessions } from "#src/credentials/Sessions.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
@@ -40,22 +39,22 @@ import { days } from "#src/Days.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 
-interface Needs {
-  readonly access: Access
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly baseUrl: string
-  readonly audit: Audit
-  readonly passwords: Passwords
-  readonly sessions: Sessions
-}
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  baseUrl: Effect.map(AppConfig, (config) => config.baseUrl),
+  audit: Audit,
+  passwords: Passwords,
+  sessions: Sessions
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 const invitationLife = days(7)
 
 const InvitationRow = Schema.Struct({
   id: Schema.String,
-  salt: Schema.Uint8ArrayFromSelf,
-  hash: Schema.Uint8ArrayFromSelf,
+  ...TokenText.ProofRow.fields,
   teamId: TeamIdOut,
   email: Schema.String,
   role: Role,
@@ -65,23 +64,16 @@ const InvitationRow = Schema.Struct({
 })
 type InvitationRow = typeof InvitationRow.Type
 
-const OpenInvitationRow = Schema.Struct({
+/** An invitation that was neither accepted nor taken back, and has not expired. The link itself is stored nowhere. */
+const OpenInvitation = Schema.Struct({
   id: Schema.String,
   email: Schema.String,
   role: Role,
   invitedBy: Schema.String,
-  createdAt: Schema.DateFromSelf,
-  expiresAt: Schema.DateFromSelf
+  createdAt: Rows.Iso,
+  expiresAt: Rows.Iso
 })
-/** An invitation that was neither accepted nor taken back, and has not expired. The link itself is stored nowhere. */
-export interface OpenInvitation {
-  readonly id: string
-  readonly email: string
-  readonly role: Role
-  readonly invitedBy: string
-  readonly createdAt: string
-  readonly expiresAt: string
-}
+export type OpenInvitation = typeof OpenInvitation.Type
 
 const RoleRow = Schema.Struct({ role: Role })
 const RecipientRow = Schema.Struct({ email: Schema.String, role: Role })
@@ -137,8 +129,8 @@ const checkInvite = Effect.fnUntraced(function* (
     PlacesRow,
     sql`
       SELECT
-        (SELECT count(*)::int FROM memberships WHERE team_id = ${teamId}) AS members,
-        (SELECT count(*)::int FROM invitations WHERE team_id = ${teamId} AND accepted_at IS NULL
+        (SELECT count(*) FROM memberships WHERE team_id = ${teamId}) AS members,
+        (SELECT count(*) FROM invitations WHERE team_id = ${teamId} AND accepted_at IS NULL
           AND revoked_at IS NULL AND expires_at > ${now}) AS open,
         EXISTS (SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id
           WHERE m.team_id = ${teamId} AND u.email = ${email}) AS is_member`
@@ -153,48 +145,44 @@ const invite = Effect.fn("Invitations.invite")(function* (needs: Needs, teamId: 
   const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.invite" })
   const { user } = permit.caller
   if (user === null) return yield* new Forbidden()
-  return yield* change(
-    needs,
-    eventAbout(permit, "", input.email),
-    Effect.gen(function* () {
-      const now = yield* DateTime.nowAsDate
-      yield* checkInvite(needs, permit, input, now)
-      yield* Rows.run(sql`
+  return yield* change(needs, eventAbout(permit, "", input.email), function* () {
+    const now = yield* DateTime.nowAsDate
+    yield* checkInvite(needs, permit, input, now)
+    yield* Rows.run(sql`
         UPDATE invitations SET revoked_at = ${now}
         WHERE team_id = ${teamId} AND email = ${input.email} AND accepted_at IS NULL AND revoked_at IS NULL`)
-      const id = yield* crypto.uuid
-      const { proof, text } = yield* issue(crypto, "iv")
-      const expiresAt = new Date(now.getTime() + invitationLife)
-      yield* Rows.run(
-        sql`INSERT INTO invitations ${sql.insert({
-          id,
-          lookup_id: proof.lookupId,
-          salt: proof.salt,
-          hash: proof.hash,
-          team_id: teamId,
-          email: input.email,
-          role: input.role,
-          invited_by: user.id,
-          created_at: now,
-          expires_at: expiresAt
-        })}`
-      )
-      yield* audit.append(eventAbout(permit, id, input.email))
-      const invitation: Invitation = {
+    const id = yield* crypto.uuid
+    const { proof, text } = yield* TokenText.issue(crypto, "iv")
+    const expiresAt = new Date(now.getTime() + invitationLife)
+    yield* Rows.run(
+      sql`INSERT INTO invitations ${sql.insert({
         id,
-        inviteUrl: `${baseUrl}/invite?code=${Redacted.value(text)}`,
-        expiresAt: expiresAt.toISOString()
-      }
-      return invitation
-    })
-  )
+        lookup_id: proof.lookupId,
+        salt: proof.salt,
+        hash: proof.hash,
+        team_id: teamId,
+        email: input.email,
+        role: input.role,
+        invited_by: user.id,
+        created_at: now,
+        expires_at: expiresAt
+      })}`
+    )
+    yield* audit.append(eventAbout(permit, id, input.email))
+    const invitation: Invitation = {
+      id,
+      inviteUrl: `${baseUrl}/invite?code=${Redacted.value(text)}`,
+      expiresAt: expiresAt.toISOString()
+    }
+    return invitation
+  })
 })
 
 /** Open invitations, newest first. */
 const list = Effect.fn("Invitations.list")(function* ({ access, sql }: Needs, teamId: TeamId) {
   yield* access.team("members:manage", teamId, { audit: "member.list" })
-  const rows = yield* Rows.findAll(
-    OpenInvitationRow,
+  return yield* Rows.findAll(
+    OpenInvitation,
     sql`
       SELECT i.id, i.email, i.role, u.email AS invited_by, i.created_at, i.expires_at
       FROM invitations i JOIN users u ON u.id = i.invited_by
@@ -202,11 +190,6 @@ const list = Effect.fn("Invitations.list")(function* ({ access, sql }: Needs, te
         AND i.expires_at > ${yield* DateTime.nowAsDate}
       ORDER BY i.id DESC LIMIT ${Plans.membersPerTeam}`
   )
-  return rows.map((row): OpenInvitation => ({
-    ...row,
-    createdAt: row.createdAt.toISOString(),
-    expiresAt: row.expiresAt.toISOString()
-  }))
 })
 
 /**
@@ -216,39 +199,35 @@ const list = Effect.fn("Invitations.list")(function* ({ access, sql }: Needs, te
 const withdraw = Effect.fn("Invitations.withdraw")(function* (needs: Needs, teamId: TeamId, id: string) {
   const { access, audit, sql } = needs
   const permit = yield* access.team("members:manage", teamId, { audit: "member.invite_withdraw" })
-  yield* change(
-    needs,
-    eventAbout(permit, id, ""),
-    Effect.gen(function* () {
-      const acting = yield* lockedRoleOf(needs, permit)
-      const invitation = yield* Rows.findOne(
-        RecipientRow,
-        sql`
+  yield* change(needs, eventAbout(permit, id, ""), function* () {
+    const acting = yield* lockedRoleOf(needs, permit)
+    const invitation = yield* Rows.findOne(
+      RecipientRow,
+      sql`
           SELECT email, role FROM invitations
           WHERE id = ${id} AND team_id = ${teamId} AND accepted_at IS NULL AND revoked_at IS NULL
             AND expires_at > ${yield* DateTime.nowAsDate}`
-      )
-      if (invitation === undefined) {
-        return yield* new GrantNotFound({ message: "This invitation is not open any more." })
-      }
-      if (!mayInvite(acting, invitation.role)) return yield* new Forbidden()
-      yield* Rows.run(sql`DELETE FROM invitations WHERE id = ${id}`)
-      yield* audit.append(eventAbout(permit, id, invitation.email))
-    })
-  )
+    )
+    if (invitation === undefined) {
+      return yield* new GrantNotFound({ message: "This invitation is not open any more." })
+    }
+    if (!mayInvite(acting, invitation.role)) return yield* new Forbidden()
+    yield* Rows.run(sql`DELETE FROM invitations WHERE id = ${id}`)
+    yield* audit.append(eventAbout(permit, id, invitation.email))
+  })
 })
 
 /** An invitation that still works. A used, replaced or withdrawn one: CREDENTIAL_REVOKED. */
 const find = Effect.fnUntraced(function* ({ sql }: Needs, code: Redacted.Redacted) {
-  const token = TokenText.parse(Redacted.value(code))
-  if (token?.kind !== "iv") return yield* new CredentialInvalid()
-  const invitation = yield* Rows.findOne(
-    InvitationRow,
-    sql`
+  const invitation = yield* TokenText.prove("iv", code, (id) =>
+    Rows.findOne(
+      InvitationRow,
+      sql`
       SELECT id, salt, hash, team_id, email, role, expires_at, accepted_at, revoked_at
-      FROM invitations WHERE lookup_id = ${token.id}`
+      FROM invitations WHERE lookup_id = ${id}`
+    )
   )
-  if (!TokenText.verify(invitation, token.secret) || invitation === undefined) return yield* new CredentialInvalid()
+  if (invitation === undefined) return yield* new CredentialInvalid()
   if (invitation.acceptedAt !== null || invitation.revokedAt !== null) return yield* new CredentialRevoked()
   if (invitation.expiresAt.getTime() <= (yield* Clock.currentTimeMillis)) return yield* new CredentialExpired()
   return invitation
@@ -344,41 +323,26 @@ const accept = Effect.fn("Invitations.accept")(function* (
   const { passwordHash, user } = yield* personFor(needs, invitation, input, signedIn?.user ?? null)
   const actor = { userId: user.id, email: user.email }
   const event = { actor, action: "member.join", outcome: "allowed", teamId } as const
-  return yield* change(
-    needs,
-    event,
-    Effect.gen(function* () {
-      const now = yield* DateTime.nowAsDate
-      yield* lockTeam(needs, teamId)
-      const won = yield* Rows.exists(sql`
+  return yield* change(needs, event, function* () {
+    const now = yield* DateTime.nowAsDate
+    yield* lockTeam(needs, teamId)
+    const won = yield* Rows.exists(sql`
         UPDATE invitations SET accepted_at = ${now}
         WHERE id = ${invitation.id} AND accepted_at IS NULL AND revoked_at IS NULL RETURNING id`)
-      if (!won) return yield* new CredentialRevoked()
-      if (passwordHash !== null) yield* createUser(needs, user, passwordHash, now)
-      const { joined, target, teams } = yield* join(needs, invitation, user, now)
-      const session: Option.Option<OpenedSession> =
-        passwordHash === null ? Option.none() : Option.some(yield* sessions.open(user.id, teamId))
-      yield* audit.append(
-        ...(joined ? [{ ...event, target }] : []),
-        ...(Option.isNone(session) ? [] : [{ ...event, action: "session.create" } as const])
-      )
-      const person: Person = { id: user.id, email: user.email, name: user.name }
-      return { user: person, teams, session }
-    })
-  )
+    if (!won) return yield* new CredentialRevoked()
+    if (passwordHash !== null) yield* createUser(needs, user, passwordHash, now)
+    const { joined, target, teams } = yield* join(needs, invitation, user, now)
+    const session: Option.Option<OpenedSession> =
+      passwordHash === null ? Option.none() : Option.some(yield* sessions.open(user.id, teamId))
+    yield* audit.append(
+      ...(joined ? [{ ...event, target }] : []),
+      ...(Option.isNone(session) ? [] : [{ ...event, action: "session.create" } as const])
+    )
+    const person: Person = { id: user.id, email: user.email, name: user.name }
+    return { user: person, teams, session }
+  })
 })
 
 export class Invitations extends Effect.Service<Invitations>()("projects/Invitations", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      access: yield* Access,
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      baseUrl: (yield* AppConfig).baseUrl,
-      audit: yield* Audit,
-      passwords: yield* Passwords,
-      sessions: yield* Sessions
-    }
-    return methods(needs, { invite, list, withdraw, preview, accept })
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { invite, list, withdraw, preview, accept }))
 }) {}

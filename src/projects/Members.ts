@@ -15,21 +15,22 @@ import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import { AppConfig } from "#src/AppConfig.ts"
-import * as ResetLink from "#src/credentials/ResetLink.ts"
+import { createLink } from "#src/credentials/NewPassword.ts"
 import { Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 
-interface Needs {
-  readonly access: Access
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly baseUrl: string
-  readonly audit: Audit
-  readonly revocation: Revocation
-}
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  baseUrl: Effect.map(AppConfig, (config) => config.baseUrl),
+  audit: Audit,
+  revocation: Revocation
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 const MemberRow = Schema.Struct({
   userId: UserIdOut,
@@ -123,22 +124,18 @@ const update = Effect.fn("Members.update")(function* (
   input: UpdateMember
 ) {
   const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.update" })
-  return yield* change(
-    needs,
-    eventAbout(permit, userId),
-    Effect.gen(function* () {
-      const members = yield* lockedMembersOf(needs, teamId)
-      const member = yield* memberWithId(members, userId)
-      const self = yield* actingMember(permit, members)
-      const { active = member.active, role = member.role } = input
-      if ((member.role === "owner" || role === "owner") && self.role !== "owner") return yield* onlyOwnersManageOwners()
-      if (role === member.role && active === member.active) return recordOf(member)
-      if (role !== "owner" || !active) yield* keepsAnOwner(members, userId)
-      const revocations = yield* applyChange(needs, permit, member, { role, active })
-      yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
-      return recordOf({ ...member, role, active })
-    })
-  )
+  return yield* change(needs, eventAbout(permit, userId), function* () {
+    const members = yield* lockedMembersOf(needs, teamId)
+    const member = yield* memberWithId(members, userId)
+    const self = yield* actingMember(permit, members)
+    const { active = member.active, role = member.role } = input
+    if ((member.role === "owner" || role === "owner") && self.role !== "owner") return yield* onlyOwnersManageOwners()
+    if (role === member.role && active === member.active) return recordOf(member)
+    if (role !== "owner" || !active) yield* keepsAnOwner(members, userId)
+    const revocations = yield* applyChange(needs, permit, member, { role, active })
+    yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
+    return recordOf({ ...member, role, active })
+  })
 })
 
 /** Takes the person out of the team, in the caller's transaction. Returns the audit entries of what ended with it. */
@@ -164,36 +161,28 @@ const takeOut = Effect.fnUntraced(function* (
 
 const remove = Effect.fn("Members.remove")(function* (needs: Needs, teamId: TeamId, userId: UserId) {
   const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.remove" })
-  yield* change(
-    needs,
-    eventAbout(permit, userId),
-    Effect.gen(function* () {
-      const members = yield* lockedMembersOf(needs, teamId)
-      const member = yield* memberWithId(members, userId)
-      const self = yield* actingMember(permit, members)
-      if (member.role === "owner" && self.role !== "owner") return yield* onlyOwnersManageOwners()
-      yield* keepsAnOwner(members, userId)
-      const revocations = yield* takeOut(needs, permit, member, { signOut: true })
-      yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
-    })
-  )
+  yield* change(needs, eventAbout(permit, userId), function* () {
+    const members = yield* lockedMembersOf(needs, teamId)
+    const member = yield* memberWithId(members, userId)
+    const self = yield* actingMember(permit, members)
+    if (member.role === "owner" && self.role !== "owner") return yield* onlyOwnersManageOwners()
+    yield* keepsAnOwner(members, userId)
+    const revocations = yield* takeOut(needs, permit, member, { signOut: true })
+    yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
+  })
 })
 
 /** The person stays signed in, also without a team: they can create one or accept an invitation. */
 const leave = Effect.fn("Members.leave")(function* (needs: Needs, teamId: TeamId) {
   const permit = yield* needs.access.team("members:read", teamId, { audit: "team.leave" })
-  yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const members = yield* lockedMembersOf(needs, teamId)
-      const self = members.find((m) => m.userId === permit.caller.user?.id)
-      if (self === undefined) return yield* new Forbidden()
-      yield* keepsAnOwner(members, self.userId)
-      const revocations = yield* takeOut(needs, permit, self, { signOut: false })
-      yield* needs.audit.append(permit.event(), ...revocations)
-    })
-  )
+  yield* change(needs, permit.event(), function* () {
+    const members = yield* lockedMembersOf(needs, teamId)
+    const self = members.find((m) => m.userId === permit.caller.user?.id)
+    if (self === undefined) return yield* new Forbidden()
+    yield* keepsAnOwner(members, self.userId)
+    const revocations = yield* takeOut(needs, permit, self, { signOut: false })
+    yield* needs.audit.append(permit.event(), ...revocations)
+  })
 })
 
 /**
@@ -207,35 +196,21 @@ const passwordResetLink = Effect.fn("Members.passwordResetLink")(function* (
 ) {
   const { audit, revocation } = needs
   const permit = yield* needs.access.team("members:manage", teamId, { audit: "password.reset_link" })
-  return yield* change(
-    needs,
-    eventAbout(permit, userId),
-    Effect.gen(function* () {
-      const members = yield* lockedMembersOf(needs, teamId)
-      const member = yield* memberWithId(members, userId)
-      const self = yield* actingMember(permit, members)
-      if (!(yield* revocation.manages(self.userId, userId))) {
-        return yield* new Forbidden({
-          message: "You can make a password link only for a person whom you manage in all of their teams."
-        })
-      }
-      const link = yield* ResetLink.create(needs, { userId, createdBy: self.userId })
-      yield* audit.append(eventAbout(permit, userId, member.email))
-      return link.url
-    })
-  )
+  return yield* change(needs, eventAbout(permit, userId), function* () {
+    const members = yield* lockedMembersOf(needs, teamId)
+    const member = yield* memberWithId(members, userId)
+    const self = yield* actingMember(permit, members)
+    if (!(yield* revocation.manages(self.userId, userId))) {
+      return yield* new Forbidden({
+        message: "You can make a password link only for a person whom you manage in all of their teams."
+      })
+    }
+    const link = yield* createLink(needs, { userId, createdBy: self.userId })
+    yield* audit.append(eventAbout(permit, userId, member.email))
+    return link.url
+  })
 })
 
 export class Members extends Effect.Service<Members>()("projects/Members", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      access: yield* Access,
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      baseUrl: (yield* AppConfig).baseUrl,
-      audit: yield* Audit,
-      revocation: yield* Revocation
-    }
-    return methods(needs, { list, update, remove, leave, passwordResetLink })
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { list, update, remove, leave, passwordResetLink }))
 }) {}

@@ -17,23 +17,18 @@ import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 
-interface Needs {
-  readonly access: Access
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly audit: Audit
-}
+const services = Effect.all({ access: Access, sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
+type Needs = Effect.Effect.Success<typeof services>
 
 const columns = {
   id: ProjectIdOut,
   teamId: TeamIdOut,
   name: Schema.String,
   slug: Schema.String,
-  createdAt: Schema.DateFromSelf,
-  updatedAt: Schema.DateFromSelf
+  createdAt: Rows.Iso,
+  updatedAt: Rows.Iso
 }
 const ProjectRow = Schema.Struct(columns)
-type ProjectRow = typeof ProjectRow.Type
 const ReachableProjectRow = Schema.Struct({ ...columns, environmentIds: Schema.Array(EnvironmentIdOut) })
 const ProjectNameRow = Schema.Struct({ name: Schema.String })
 const EnvironmentSlugRow = Schema.Struct({ id: EnvironmentIdOut, slug: Schema.String })
@@ -60,15 +55,6 @@ export const slugOf = (name: string): string | undefined => {
   return slug === "" ? undefined : slug
 }
 
-const recordOf = (row: ProjectRow): Project => ({
-  id: row.id,
-  teamId: row.teamId,
-  name: row.name,
-  slug: row.slug,
-  createdAt: row.createdAt.toISOString(),
-  updatedAt: row.updatedAt.toISOString()
-})
-
 /**
  * Of the teams where the caller holds the scope, the projects that its restrictions leave (docs/contract/endpoints.md).
  */
@@ -91,7 +77,7 @@ const list = Effect.fn("Projects.list")(function* ({ access, sql }: Needs) {
     .filter(({ environmentIds, id, teamId }) =>
       Policy.projectVisible(caller, { teamId, projectId: id, environmentIds })
     )
-    .map(recordOf)
+    .map(({ environmentIds: _, ...project }): Project => project)
 })
 
 const get = Effect.fn("Projects.get")(function* ({ access, sql }: Needs, projectId: ProjectId) {
@@ -102,7 +88,7 @@ const get = Effect.fn("Projects.get")(function* ({ access, sql }: Needs, project
       SELECT id, team_id, name, slug, created_at, updated_at FROM projects
       WHERE id = ${projectId} AND deleted_at IS NULL`
   )
-  return row === undefined ? yield* new ProjectNotFound() : recordOf(row)
+  return row ?? (yield* new ProjectNotFound())
 })
 
 const lockTeam = ({ sql }: Needs, teamId: TeamId) =>
@@ -110,7 +96,7 @@ const lockTeam = ({ sql }: Needs, teamId: TeamId) =>
 
 const insertEnvironments = (
   { sql }: Needs,
-  project: ProjectRow,
+  project: Project,
   ids: ReadonlyArray<string>,
   environments: NonNullable<CreateProject["environments"]> | typeof defaultEnvironments
 ) =>
@@ -136,10 +122,7 @@ const insertProject = Effect.fnUntraced(function* (
   const slug = input.slug ?? slugOf(input.name) ?? `project-${id.slice(-6)}`
   const now = yield* DateTime.nowAsDate
   yield* lockTeam(needs, teamId)
-  const { n } = yield* Rows.single(
-    Rows.CountRow,
-    sql`SELECT count(*)::int AS n FROM projects WHERE team_id = ${teamId} AND deleted_at IS NULL`
-  )
+  const n = yield* Rows.count(sql`SELECT count(*) AS n FROM projects WHERE team_id = ${teamId} AND deleted_at IS NULL`)
   if (n >= Plans.projectsPerTeam) return yield* new PlanLimitReached()
   const row = yield* Rows.findOne(
     ProjectRow,
@@ -159,98 +142,78 @@ const create = Effect.fn("Projects.create")(function* (needs: Needs, teamId: Tea
   const environments = input.environments ?? defaultEnvironments
   const environmentIds = yield* crypto.uuids(environments.length)
   const event = permit.event({ target: { type: "project", id, name: input.name } })
-  return yield* change(
-    needs,
-    event,
-    Effect.gen(function* () {
-      const project = yield* insertProject(needs, permit, id, input)
-      yield* insertEnvironments(needs, project, environmentIds, environments)
-      yield* audit.append(
-        { ...event, projectId: id },
-        ...environments.map(({ slug: environment }, i) => ({
-          ...permit.event({ audit: "environment.create" }),
-          projectId: id,
-          environmentId: EnvironmentIdOut.make(environmentIds[i]),
-          environment
-        }))
-      )
-      return recordOf(project)
-    })
-  )
+  return yield* change(needs, event, function* () {
+    const project = yield* insertProject(needs, permit, id, input)
+    yield* insertEnvironments(needs, project, environmentIds, environments)
+    yield* audit.append(
+      { ...event, projectId: id },
+      ...environments.map(({ slug: environment }, i) => ({
+        ...permit.event({ audit: "environment.create" }),
+        projectId: id,
+        environmentId: EnvironmentIdOut.make(environmentIds[i]),
+        environment
+      }))
+    )
+    return project
+  })
 })
 
 const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: ProjectId, input: UpdateProject) {
   const { access, audit, sql } = needs
   const permit = yield* access.project("projects:manage", projectId, { audit: "project.update" })
   const { teamId } = permit.target
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      // Under the team's lock no other project can take the slug between the look and the change.
-      yield* lockTeam(needs, teamId)
-      const { name = null, slug = null } = input
-      const taken = yield* Rows.exists(sql`
+  return yield* change(needs, permit.event(), function* () {
+    // Under the team's lock no other project can take the slug between the look and the change.
+    yield* lockTeam(needs, teamId)
+    const { name = null, slug = null } = input
+    const taken = yield* Rows.exists(sql`
         SELECT 1 FROM projects
         WHERE team_id = ${teamId} AND slug = ${slug} AND id <> ${projectId} AND deleted_at IS NULL`)
-      if (taken) return yield* new NameTaken({ field: "slug" })
-      const row = yield* Rows.findOne(
-        ProjectRow,
-        sql`
+    if (taken) return yield* new NameTaken({ field: "slug" })
+    const row = yield* Rows.findOne(
+      ProjectRow,
+      sql`
           UPDATE projects
           SET name = coalesce(${name}, name), slug = coalesce(${slug}, slug), updated_at = ${yield* DateTime.nowAsDate}
           WHERE id = ${projectId} AND deleted_at IS NULL
           RETURNING id, team_id, name, slug, created_at, updated_at`
-      )
-      if (row === undefined) return yield* new ProjectNotFound()
-      yield* audit.append(permit.event({ target: { type: "project", id: projectId, name: row.name } }))
-      return recordOf(row)
-    })
-  )
+    )
+    if (row === undefined) return yield* new ProjectNotFound()
+    yield* audit.append(permit.event({ target: { type: "project", id: projectId, name: row.name } }))
+    return row
+  })
 })
 
 /** With everything in it: nothing below a deleted project is reached any more. */
 const remove = Effect.fn("Projects.remove")(function* (needs: Needs, projectId: ProjectId) {
   const { access, audit, sql } = needs
   const permit = yield* access.project("projects:manage", projectId, { audit: "project.delete" })
-  yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const now = yield* DateTime.nowAsDate
-      const project = yield* Rows.findOne(
-        ProjectNameRow,
-        sql`
+  yield* change(needs, permit.event(), function* () {
+    const now = yield* DateTime.nowAsDate
+    const project = yield* Rows.findOne(
+      ProjectNameRow,
+      sql`
           UPDATE projects SET deleted_at = ${now}, updated_at = ${now}
           WHERE id = ${projectId} AND deleted_at IS NULL RETURNING name`
-      )
-      if (project === undefined) return yield* new ProjectNotFound()
-      const environments = yield* Rows.findAll(
-        EnvironmentSlugRow,
-        sql`
+    )
+    if (project === undefined) return yield* new ProjectNotFound()
+    const environments = yield* Rows.findAll(
+      EnvironmentSlugRow,
+      sql`
           UPDATE environments SET deleted_at = ${now}, updated_at = ${now}
           WHERE project_id = ${projectId} AND deleted_at IS NULL RETURNING id, slug`
-      )
-      yield* audit.append(
-        permit.event({ target: { type: "project", id: projectId, name: project.name } }),
-        ...environments.map(({ id, slug }) => ({
-          ...permit.event({ audit: "environment.delete" }),
-          environmentId: id,
-          environment: slug
-        }))
-      )
-    })
-  )
+    )
+    yield* audit.append(
+      permit.event({ target: { type: "project", id: projectId, name: project.name } }),
+      ...environments.map(({ id, slug }) => ({
+        ...permit.event({ audit: "environment.delete" }),
+        environmentId: id,
+        environment: slug
+      }))
+    )
+  })
 })
 
 export class Projects extends Effect.Service<Projects>()("projects/Projects", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      access: yield* Access,
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      audit: yield* Audit
-    }
-    return methods(needs, { list, get, create, update, remove })
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { list, get, create, update, remove }))
 }) {}

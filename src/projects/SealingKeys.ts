@@ -34,15 +34,16 @@ import * as Rows from "#src/Rows.ts"
 import * as Hpke from "#src/sealed/Hpke.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 
-interface Needs {
-  readonly access: Access
-  readonly sql: SqlClient.SqlClient
-  readonly vault: Vault["Type"]
-  readonly crypto: Crypto
-  readonly audit: Audit
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  vault: Vault,
+  crypto: Crypto,
+  audit: Audit,
   /** Public keys whose private half was seen to belong to them, by environment and key id. */
-  readonly vouched: Map<string, Uint8Array>
-}
+  vouched: Effect.sync(() => new Map<string, Uint8Array>())
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 const KeyRow = Schema.Struct({
   keyId: Schema.String,
@@ -50,7 +51,7 @@ const KeyRow = Schema.Struct({
   rootKeyId: Schema.String,
   wrappedPrivate: Schema.Uint8ArrayFromSelf,
   state: Schema.Literal("active", "open_only", "retired"),
-  createdAt: Schema.DateFromSelf
+  createdAt: Rows.Iso
 })
 type KeyRow = typeof KeyRow.Type
 
@@ -83,7 +84,7 @@ const recordOf = (target: EnvironmentTarget, row: KeyRow): EnvironmentKeypair =>
   keyId: row.keyId,
   publicKey: SealedEnv.printPublicKey(row.publicKey),
   algorithm: Hpke.algorithm,
-  createdAt: row.createdAt.toISOString()
+  createdAt: row.createdAt
 })
 
 const columns = (sql: SqlClient.SqlClient) =>
@@ -143,20 +144,16 @@ const eventAbout = (permit: EnvironmentPermit<"sealing-keys:manage">, keyId: str
 /** The first key of an environment is created when it is first asked for; of two requests at once, one creates it. */
 const create = Effect.fnUntraced(function* (needs: Needs, permit: EnvironmentPermit<"secrets:read">) {
   const key = yield* generate(needs, permit.target)
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      yield* lock(needs, permit.target)
-      const existing = yield* activeKey(needs, permit.target)
-      if (existing !== undefined) return existing
-      const row = yield* insert(needs, permit.target, key)
-      yield* needs.audit.append(
-        permit.event({ audit: "sealing_key.create", target: { type: "sealing_key", id: row.keyId, name: row.keyId } })
-      )
-      return row
-    })
-  )
+  return yield* change(needs, permit.event(), function* () {
+    yield* lock(needs, permit.target)
+    const existing = yield* activeKey(needs, permit.target)
+    if (existing !== undefined) return existing
+    const row = yield* insert(needs, permit.target, key)
+    yield* needs.audit.append(
+      permit.event({ audit: "sealing_key.create", target: { type: "sealing_key", id: row.keyId, name: row.keyId } })
+    )
+    return row
+  })
 })
 
 const openerOf = Effect.fnUntraced(function* ({ vault }: Needs, target: EnvironmentTarget, row: KeyRow) {
@@ -283,18 +280,14 @@ const rotate = Effect.fn("SealingKeys.rotate")(function* (needs: Needs, environm
   const { target } = permit
   const key = yield* generate(needs, target)
   const event = eventAbout(permit, key.keyId)
-  return yield* change(
-    needs,
-    event,
-    Effect.gen(function* () {
-      yield* lock(needs, target)
-      yield* Rows.run(sql`
+  return yield* change(needs, event, function* () {
+    yield* lock(needs, target)
+    yield* Rows.run(sql`
         UPDATE sealing_keys SET state = 'open_only' WHERE environment_id = ${environmentId} AND state = 'active'`)
-      const row = yield* insert(needs, target, key)
-      yield* audit.append(event)
-      return recordOf(target, row)
-    })
-  )
+    const row = yield* insert(needs, target, key)
+    yield* audit.append(event)
+    return recordOf(target, row)
+  })
 })
 
 /** From its commit on, a file that is sealed with the key is refused. The active key cannot be retired. */
@@ -304,28 +297,24 @@ const retire = Effect.fn("SealingKeys.retire")(function* (needs: Needs, environm
   const permit = yield* access.environmentWithId("sealing-keys:manage", environmentId, intent)
   const { target } = permit
   const event = eventAbout(permit, keyId)
-  return yield* change(
-    needs,
-    event,
-    Effect.gen(function* () {
-      yield* lock(needs, target)
-      const row = yield* keyWithId(needs, target, keyId)
-      if (row === undefined) return yield* new SealingKeyNotFound()
-      if (row.state === "active") {
-        return yield* new ValidationFailed({
-          field: "keyId",
-          message: "The active key cannot be retired. Rotate first."
-        })
-      }
-      if (row.state === "open_only") {
-        yield* Rows.run(sql`
+  return yield* change(needs, event, function* () {
+    yield* lock(needs, target)
+    const row = yield* keyWithId(needs, target, keyId)
+    if (row === undefined) return yield* new SealingKeyNotFound()
+    if (row.state === "active") {
+      return yield* new ValidationFailed({
+        field: "keyId",
+        message: "The active key cannot be retired. Rotate first."
+      })
+    }
+    if (row.state === "open_only") {
+      yield* Rows.run(sql`
           UPDATE sealing_keys SET state = 'retired', retired_at = ${yield* DateTime.nowAsDate}
           WHERE environment_id = ${environmentId} AND key_id = ${keyId}`)
-        yield* audit.append(event)
-      }
-      return recordOf(target, row)
-    })
-  )
+      yield* audit.append(event)
+    }
+    return recordOf(target, row)
+  })
 })
 
 /** All keys of the environment, newest first: which one seals, and which still open. */
@@ -342,15 +331,5 @@ const list = Effect.fn("SealingKeys.list")(function* ({ access, sql }: Needs, en
 })
 
 export class SealingKeys extends Effect.Service<SealingKeys>()("projects/SealingKeys", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      access: yield* Access,
-      sql: yield* SqlClient.SqlClient,
-      vault: yield* Vault,
-      crypto: yield* Crypto,
-      audit: yield* Audit,
-      vouched: new Map()
-    }
-    return methods(needs, { keypair, keypairIn, list, open, openIn, rotate, retire })
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { keypair, keypairIn, list, open, openIn, rotate, retire }))
 }) {}

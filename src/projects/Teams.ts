@@ -13,19 +13,20 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import * as Policy from "#src/access/Policy.ts"
-import { AppConfig, type TeamCreation } from "#src/AppConfig.ts"
+import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 
-interface Needs {
-  readonly access: Access
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly audit: Audit
-  readonly teamCreation: TeamCreation
-}
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  audit: Audit,
+  teamCreation: Effect.map(AppConfig, (config) => config.teamCreation)
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 const OwnedTeamsRow = Schema.Struct({ teams: Schema.Number, active: Schema.Boolean })
 const TeamRow = Schema.Struct({ name: Schema.String, plan: Plan })
@@ -47,7 +48,7 @@ const checkMayCreate = Effect.fnUntraced(function* ({ sql, teamCreation }: Needs
   const owned = yield* Rows.single(
     OwnedTeamsRow,
     sql`
-      SELECT count(*)::int AS teams, coalesce(bool_or(active), false) AS active
+      SELECT count(*) AS teams, coalesce(bool_or(active), false) AS active
       FROM memberships WHERE user_id = ${userId} AND role = 'owner'`
   )
   // A role that was lost since the request was authenticated does not count.
@@ -63,22 +64,18 @@ const create = Effect.fn("Teams.create")(function* (needs: Needs, name: string) 
   const { user } = caller
   if (user === null) return yield* Effect.dieMessage("only a person creates a team")
   const id = TeamIdOut.make(yield* crypto.uuid)
-  return yield* change(
-    needs,
-    { actor: caller, action: "team.create", outcome: "allowed", teamId: null },
-    Effect.gen(function* () {
-      const now = yield* DateTime.nowAsDate
-      yield* checkMayCreate(needs, caller, user.id)
-      const times = { created_at: now, updated_at: now }
-      yield* Rows.run(sql`INSERT INTO teams ${sql.insert({ id, name, plan: "developer", ...times })}`)
-      yield* Rows.run(
-        sql`INSERT INTO memberships ${sql.insert({ team_id: id, user_id: user.id, role: "owner", ...times })}`
-      )
-      yield* audit.append({ actor: caller, action: "team.create", outcome: "allowed", teamId: id })
-      const team: MyTeam = { id, name, role: "owner", plan: "developer" }
-      return team
-    })
-  )
+  return yield* change(needs, { actor: caller, action: "team.create", outcome: "allowed", teamId: null }, function* () {
+    const now = yield* DateTime.nowAsDate
+    yield* checkMayCreate(needs, caller, user.id)
+    const times = { created_at: now, updated_at: now }
+    yield* Rows.run(sql`INSERT INTO teams ${sql.insert({ id, name, plan: "developer", ...times })}`)
+    yield* Rows.run(
+      sql`INSERT INTO memberships ${sql.insert({ team_id: id, user_id: user.id, role: "owner", ...times })}`
+    )
+    yield* audit.append({ actor: caller, action: "team.create", outcome: "allowed", teamId: id })
+    const team: MyTeam = { id, name, role: "owner", plan: "developer" }
+    return team
+  })
 })
 
 /** Only owners change the plan: it needs a right of its own. Tokens that exist keep their dates on a smaller plan. */
@@ -87,41 +84,28 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
   const intent = { audit: "team.update" } as const
   const permit = yield* access.team("team:manage", teamId, intent)
   if (input.plan !== undefined) yield* access.team("plan:manage", teamId, intent)
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const { name = null, plan = null } = input
-      const row = yield* Rows.single(
-        TeamRow,
-        sql`
+  return yield* change(needs, permit.event(), function* () {
+    const { name = null, plan = null } = input
+    const row = yield* Rows.single(
+      TeamRow,
+      sql`
           UPDATE teams SET name = coalesce(${name}, name), plan = coalesce(${plan}, plan),
             updated_at = ${yield* DateTime.nowAsDate}
           WHERE id = ${teamId} RETURNING name, plan`
-      )
-      // Only the current version is kept on this plan (docs/contract/secrets.md), from now on as after each write.
-      if (plan === "developer") {
-        yield* Rows.run(sql`
+    )
+    // Only the current version is kept on this plan (docs/contract/secrets.md), from now on as after each write.
+    if (plan === "developer") {
+      yield* Rows.run(sql`
           DELETE FROM secret_versions v USING secrets s JOIN environments e ON e.id = s.environment_id
           WHERE s.id = v.secret_id AND v.version < s.version AND e.team_id = ${teamId}`)
-      }
-      yield* audit.append(permit.event())
-      const role = Policy.teamOf(permit.caller, teamId)?.role ?? "viewer"
-      const team: MyTeam = { id: teamId, name: row.name, role, plan: row.plan }
-      return team
-    })
-  )
+    }
+    yield* audit.append(permit.event())
+    const role = Policy.teamOf(permit.caller, teamId)?.role ?? "viewer"
+    const team: MyTeam = { id: teamId, name: row.name, role, plan: row.plan }
+    return team
+  })
 })
 
 export class Teams extends Effect.Service<Teams>()("projects/Teams", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      access: yield* Access,
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      audit: yield* Audit,
-      teamCreation: (yield* AppConfig).teamCreation
-    }
-    return methods(needs, { get, create, update })
-  })
+  effect: Effect.map(services, (needs) => methods(needs, { get, create, update }))
 }) {}

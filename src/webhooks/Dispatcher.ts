@@ -17,9 +17,8 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
 import * as Rows from "#src/Rows.ts"
-import { sign } from "./Signature.ts"
 import { AttemptLog } from "./Webhooks.ts"
-import { WebhookSecrets } from "./WebhookSecrets.ts"
+import { sign, WebhookSecrets } from "./WebhookSecrets.ts"
 
 /** Milliseconds. */
 const answerWithin = 10_000
@@ -44,12 +43,8 @@ const wallClock = Clock.make()
 export const pauseAfter = (attempts: number, random: number): number =>
   Math.min(longestPause, firstPause * 2 ** Math.min(attempts - 1, 20)) * (0.5 + random)
 
-interface Needs {
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly secrets: WebhookSecrets
-  readonly outbound: Outbound
-}
+const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, secrets: WebhookSecrets, outbound: Outbound })
+type Needs = Effect.Effect.Success<typeof services>
 
 const LeaseRow = Schema.Struct({
   webhookId: WebhookIdOut,
@@ -281,12 +276,7 @@ const purge = Effect.fnUntraced(function* ({ sql }: Needs) {
 
 export class Dispatcher extends Effect.Service<Dispatcher>()("webhooks/Dispatcher", {
   scoped: Effect.gen(function* () {
-    const needs: Needs = {
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      secrets: yield* WebhookSecrets,
-      outbound: yield* Outbound
-    }
+    const needs = yield* services
     yield* Housekeeping.every("1 second", drain(needs), "webhooks")
     yield* Housekeeping.every("10 minutes", purge(needs), "purge of webhooks")
     return { drain: drain(needs), purge: purge(needs) }

@@ -1,4 +1,5 @@
-/** Keys of webhook signatures: made here, sealed by the vault, opened for a delivery. */
+/** Keys of webhook signatures: made here, sealed by the vault, opened for a delivery, which they sign. */
+import { createHmac } from "node:crypto"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type { TeamId } from "#schema/Ids.ts"
@@ -12,6 +13,18 @@ export interface SealedSecret {
   readonly rootKeyId: string
   readonly wrapped: Uint8Array
 }
+
+/**
+ * The header `Ampoule-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>]`: HMAC-SHA256 of `<t>.<body>`, keyed with the
+ * UTF-8 text of the secret. Two signatures: of the new secret and of the old one, for a day after a rotation.
+ */
+export const sign = (secrets: ReadonlyArray<Redacted.Redacted<Uint8Array>>, seconds: number, body: string): string =>
+  [
+    `t=${seconds}`,
+    ...secrets.map(
+      (secret) => `v1=${createHmac("sha256", Redacted.value(secret)).update(`${seconds}.${body}`).digest("hex")}`
+    )
+  ].join(",")
 
 /** 43 base62 characters: 256 bits. */
 const length = 43

@@ -30,21 +30,22 @@ import { type SealedSecret, WebhookSecrets } from "./WebhookSecrets.ts"
 
 type Manage = TeamPermit<"tokens:manage">
 
-interface Needs {
-  readonly access: Access
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly audit: Audit
-  readonly tokens: Tokens
-  readonly secrets: WebhookSecrets
-  readonly outbound: Outbound
-}
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  audit: Audit,
+  tokens: Tokens,
+  secrets: WebhookSecrets,
+  outbound: Outbound
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 /** An abuse limit; a list shows all. */
-export const webhooksPerTeam = 20
+const webhooksPerTeam = 20
 const maxListedDeliveries = 100
 /** For so long after a rotation the old secret signs as well. */
-export const rotationOverlap = days(1)
+const rotationOverlap = days(1)
 const testEvent = "webhook.test"
 
 const WebhookRow = Schema.Struct({
@@ -54,10 +55,9 @@ const WebhookRow = Schema.Struct({
   url: Schema.String,
   events: Schema.NullOr(Schema.Array(WebhookEvent)),
   enabled: Schema.Boolean,
-  createdAt: Schema.DateFromSelf,
-  updatedAt: Schema.DateFromSelf
+  createdAt: Rows.Iso,
+  updatedAt: Rows.Iso
 })
-type WebhookRow = typeof WebhookRow.Type
 
 /** The attempts of a delivery, oldest first: a column of JSON. */
 export const AttemptLog = Schema.Array(
@@ -74,31 +74,14 @@ const DeliveryRow = Schema.Struct({
   state: Schema.Literal("pending", "delivered", "failed"),
   attempts: Schema.Number,
   log: AttemptLog,
-  createdAt: Schema.DateFromSelf,
-  nextAt: Schema.DateFromSelf,
-  finishedAt: Schema.NullOr(Schema.DateFromSelf)
+  createdAt: Rows.Iso,
+  nextAt: Rows.Iso,
+  finishedAt: Schema.NullOr(Rows.Iso)
 })
 
-const recordOf = (row: WebhookRow): Webhook => ({
-  id: row.id,
-  teamId: row.teamId,
-  name: row.name,
-  url: row.url,
-  events: row.events,
-  enabled: row.enabled,
-  createdAt: row.createdAt.toISOString(),
-  updatedAt: row.updatedAt.toISOString()
-})
-
-const deliveryOf = (row: typeof DeliveryRow.Type): WebhookDelivery => ({
-  eventId: row.eventId,
-  event: row.event,
-  state: row.state,
-  attempts: row.attempts,
-  log: row.log,
-  createdAt: row.createdAt.toISOString(),
-  nextAttemptAt: row.state === "pending" ? row.nextAt.toISOString() : null,
-  finishedAt: row.finishedAt?.toISOString() ?? null
+const deliveryOf = ({ nextAt, ...row }: typeof DeliveryRow.Type): WebhookDelivery => ({
+  ...row,
+  nextAttemptAt: row.state === "pending" ? nextAt : null
 })
 
 const columns = (sql: SqlClient.SqlClient) =>
@@ -116,7 +99,7 @@ const checkUrl = ({ outbound }: Needs, url: string | undefined) =>
         message: "The address must be a public https address, without fragment or credentials."
       })
 
-const eventAbout = (permit: Manage, { id, name }: Pick<WebhookRow, "id" | "name">) =>
+const eventAbout = (permit: Manage, { id, name }: Pick<Webhook, "id" | "name">) =>
   permit.event({ target: { type: "webhook", id, name } })
 
 /** The team's webhook, locked. */
@@ -144,40 +127,33 @@ const create = Effect.fn("Webhooks.create")(function* (needs: Needs, teamId: Tea
   yield* checkUrl(needs, input.url)
   const id = WebhookIdOut.make(yield* crypto.uuid)
   const { sealed, text } = yield* dieWhenVaultIsDown(secrets.make(teamId))
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const user = yield* tokens.stillManages(permit)
-      const { n } = yield* Rows.single(
-        Rows.CountRow,
-        sql`SELECT count(*)::int AS n FROM webhooks WHERE team_id = ${teamId}`
-      )
-      if (n >= webhooksPerTeam) return yield* new PlanLimitReached()
-      const now = yield* DateTime.nowAsDate
-      const row = yield* Rows.single(
-        WebhookRow,
-        sql`
+  return yield* change(needs, permit.event(), function* () {
+    const user = yield* tokens.stillManages(permit)
+    const n = yield* Rows.count(sql`SELECT count(*) AS n FROM webhooks WHERE team_id = ${teamId}`)
+    if (n >= webhooksPerTeam) return yield* new PlanLimitReached()
+    const now = yield* DateTime.nowAsDate
+    const row = yield* Rows.single(
+      WebhookRow,
+      sql`
           INSERT INTO webhooks (id, team_id, name, url, events, enabled, created_by, created_at, updated_at)
           VALUES (${id}, ${teamId}, ${input.name}, ${input.url}, ${input.events ?? null}::text[], true, ${user.id},
             ${now}, ${now})
           RETURNING ${columns(sql)}`
-      )
-      yield* storeSecret(needs, id, sealed)
-      yield* audit.append(eventAbout(permit, row))
-      const response: WebhookWithSecret = { ...recordOf(row), secret: text }
-      return response
-    })
-  )
+    )
+    yield* storeSecret(needs, id, sealed)
+    yield* audit.append(eventAbout(permit, row))
+    const response: WebhookWithSecret = { ...row, secret: text }
+    return response
+  })
 })
 
 const list = Effect.fn("Webhooks.list")(function* ({ access, sql }: Needs, teamId: TeamId) {
   yield* access.team("tokens:manage", teamId, { audit: "webhook.list" })
-  const rows = yield* Rows.findAll(
+  const webhooks: ReadonlyArray<Webhook> = yield* Rows.findAll(
     WebhookRow,
     sql`SELECT ${columns(sql)} FROM webhooks WHERE team_id = ${teamId} ORDER BY id DESC LIMIT ${webhooksPerTeam}`
   )
-  return rows.map(recordOf)
+  return webhooks
 })
 
 const update = Effect.fn("Webhooks.update")(function* (
@@ -189,95 +165,79 @@ const update = Effect.fn("Webhooks.update")(function* (
   const { access, audit, sql, tokens } = needs
   const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.update" })
   yield* checkUrl(needs, input.url)
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      yield* tokens.stillManages(permit)
-      const before = yield* lockedWebhook(needs, teamId, id)
-      const { enabled = before.enabled, events = before.events, name = before.name, url = before.url } = input
-      const row = yield* Rows.single(
-        WebhookRow,
-        sql`
+  return yield* change(needs, permit.event(), function* () {
+    yield* tokens.stillManages(permit)
+    const before = yield* lockedWebhook(needs, teamId, id)
+    const { enabled = before.enabled, events = before.events, name = before.name, url = before.url } = input
+    const row = yield* Rows.single(
+      WebhookRow,
+      sql`
           UPDATE webhooks SET name = ${name}, url = ${url}, events = ${events}::text[], enabled = ${enabled},
             updated_at = ${yield* DateTime.nowAsDate}
           WHERE id = ${id} RETURNING ${columns(sql)}`
-      )
-      yield* audit.append(eventAbout(permit, row))
-      return recordOf(row)
-    })
-  )
+    )
+    yield* audit.append(eventAbout(permit, row))
+    return row
+  })
 })
 
 const rotate = Effect.fn("Webhooks.rotate")(function* (needs: Needs, teamId: TeamId, id: WebhookId) {
   const { access, audit, secrets, sql, tokens } = needs
   const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.rotate" })
   const { sealed, text } = yield* dieWhenVaultIsDown(secrets.make(teamId))
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      yield* tokens.stillManages(permit)
-      yield* lockedWebhook(needs, teamId, id)
-      const now = yield* Clock.currentTimeMillis
-      // After several rotations in a day, only the last secret before this one still signs.
-      yield* Rows.run(sql`DELETE FROM webhook_secrets WHERE webhook_id = ${id} AND ends_at IS NOT NULL`)
-      yield* Rows.run(sql`
+  return yield* change(needs, permit.event(), function* () {
+    yield* tokens.stillManages(permit)
+    yield* lockedWebhook(needs, teamId, id)
+    const now = yield* Clock.currentTimeMillis
+    // After several rotations in a day, only the last secret before this one still signs.
+    yield* Rows.run(sql`DELETE FROM webhook_secrets WHERE webhook_id = ${id} AND ends_at IS NOT NULL`)
+    yield* Rows.run(sql`
         UPDATE webhook_secrets SET ends_at = ${new Date(now + rotationOverlap)} WHERE webhook_id = ${id}`)
-      yield* storeSecret(needs, id, sealed)
-      const row = yield* Rows.single(
-        WebhookRow,
-        sql`UPDATE webhooks SET updated_at = ${new Date(now)} WHERE id = ${id} RETURNING ${columns(sql)}`
-      )
-      yield* audit.append(eventAbout(permit, row))
-      const response: WebhookWithSecret = { ...recordOf(row), secret: text }
-      return response
-    })
-  )
+    yield* storeSecret(needs, id, sealed)
+    const row = yield* Rows.single(
+      WebhookRow,
+      sql`UPDATE webhooks SET updated_at = ${new Date(now)} WHERE id = ${id} RETURNING ${columns(sql)}`
+    )
+    yield* audit.append(eventAbout(permit, row))
+    const response: WebhookWithSecret = { ...row, secret: text }
+    return response
+  })
 })
 
 const remove = Effect.fn("Webhooks.remove")(function* (needs: Needs, teamId: TeamId, id: WebhookId) {
   const { access, audit, sql, tokens } = needs
   const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.delete" })
-  yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      yield* tokens.stillManages(permit)
-      const row = yield* lockedWebhook(needs, teamId, id)
-      yield* Rows.run(sql`DELETE FROM webhooks WHERE id = ${id}`)
-      yield* audit.append(eventAbout(permit, row))
-    })
-  )
+  yield* change(needs, permit.event(), function* () {
+    yield* tokens.stillManages(permit)
+    const row = yield* lockedWebhook(needs, teamId, id)
+    yield* Rows.run(sql`DELETE FROM webhooks WHERE id = ${id}`)
+    yield* audit.append(eventAbout(permit, row))
+  })
 })
 
 /** An event that no change caused, delivered like all others. */
 const test = Effect.fn("Webhooks.test")(function* (needs: Needs, teamId: TeamId, id: WebhookId) {
   const { access, audit, crypto, sql } = needs
   const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.test" })
-  return yield* change(
-    needs,
-    permit.event(),
-    Effect.gen(function* () {
-      const webhook = yield* lockedWebhook(needs, teamId, id)
-      const at = yield* Clock.currentTimeMillis
-      const eventId = yield* crypto.uuid
-      const target = { type: "webhook", id, name: webhook.name }
-      const body = Outbox.bodyOf(
-        { id: eventId, at, team: teamId, event: { target }, actor: actorOf(permit.caller) },
-        testEvent
-      )
-      const row = yield* Rows.single(
-        DeliveryRow,
-        sql`
+  return yield* change(needs, permit.event(), function* () {
+    const webhook = yield* lockedWebhook(needs, teamId, id)
+    const at = yield* Clock.currentTimeMillis
+    const eventId = yield* crypto.uuid
+    const target = { type: "webhook", id, name: webhook.name }
+    const body = Outbox.bodyOf(
+      { id: eventId, at, team: teamId, event: { target }, actor: actorOf(permit.caller) },
+      testEvent
+    )
+    const row = yield* Rows.single(
+      DeliveryRow,
+      sql`
           INSERT INTO webhook_deliveries (webhook_id, event_id, event, body, state, created_at, next_at)
           VALUES (${id}, ${eventId}, ${testEvent}, ${body}, 'pending', ${new Date(at)}, ${new Date(at)})
           RETURNING ${deliveryColumns(sql)}`
-      )
-      yield* audit.append(eventAbout(permit, webhook))
-      return deliveryOf(row)
-    })
-  )
+    )
+    yield* audit.append(eventAbout(permit, webhook))
+    return deliveryOf(row)
+  })
 })
 
 /** Newest first. */
@@ -296,16 +256,7 @@ const deliveries = Effect.fn("Webhooks.deliveries")(function* ({ access, sql }: 
 })
 
 export class Webhooks extends Effect.Service<Webhooks>()("webhooks/Webhooks", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      access: yield* Access,
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      audit: yield* Audit,
-      tokens: yield* Tokens,
-      secrets: yield* WebhookSecrets,
-      outbound: yield* Outbound
-    }
-    return methods(needs, { mayCreate, create, list, update, rotate, remove, test, deliveries })
-  })
+  effect: Effect.map(services, (needs) =>
+    methods(needs, { mayCreate, create, list, update, rotate, remove, test, deliveries })
+  )
 }) {}

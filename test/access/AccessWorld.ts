@@ -6,7 +6,6 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { cliScopes, type Role, type Scope } from "#schema/Scopes.ts"
-import { issue } from "#src/credentials/Issue.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -417,7 +416,7 @@ const credentials = ({ P1, T, U }: Places) =>
     const deviceCode = (expiresIn: number) =>
       Effect.gen(function* () {
         const crypto = yield* Crypto
-        const { proof, text } = yield* issue(crypto, "dc")
+        const { proof, text } = yield* TokenText.issue(crypto, "dc")
         const id = yield* crypto.uuid
         yield* sql`
           INSERT INTO device_requests (id, lookup_id, salt, hash, user_code_hash, status, credential_protection,

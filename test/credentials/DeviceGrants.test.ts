@@ -14,9 +14,9 @@ import type { ApproveDevice } from "#schema/DeviceApi.ts"
 import type { Role, Scope } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
-import { type DeviceSignal, maxStreamsEach } from "#src/credentials/DeviceEvents.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
-import { lifetimeSeconds } from "#src/credentials/DeviceRequests.ts"
+import { type DeviceSignal, lifetimeSeconds, maxStreamsEach } from "#src/credentials/DeviceRequests.ts"
+import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { deviceLayer, otherProcess } from "#test/support/DeviceFixtures.ts"
@@ -569,10 +569,10 @@ layer(deviceLayer)("device authorization", (it) => {
       const now = yield* Clock.currentTimeMillis
       const expire = (at: number) => sql`UPDATE device_requests SET expires_at = ${new Date(at)}`
       yield* expire(now - 86_400_000)
-      yield* device.purge
+      yield* EndedCredentials.purge(sql)
       assert.deepStrictEqual(yield* pending.poll, { status: "failed", reason: "expired" })
       yield* expire(now - 86_400_001)
-      yield* device.purge
+      yield* EndedCredentials.purge(sql)
       assert.deepStrictEqual(yield* pending.poll, { status: "failed", reason: "unknown" })
       assert.deepStrictEqual(yield* delivered.poll, { status: "failed", reason: "unknown" })
       const [{ n }] = yield* sql<{

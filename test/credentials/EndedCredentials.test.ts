@@ -2,7 +2,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { batch, EndedCredentials } from "#src/credentials/EndedCredentials.ts"
+import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -12,7 +12,7 @@ const app = TestApp.server.pipe(
   Layer.provideMerge(MovableClock.layer)
 )
 
-const purge = Effect.flatMap(EndedCredentials, (ended) => ended.purge)
+const purge = Effect.flatMap(SqlClient.SqlClient, EndedCredentials.purge)
 const codeIn = (address: string) => new URL(address).searchParams.get("code") ?? ""
 
 /** One of each that ends by itself, and how each is presented. */
@@ -89,7 +89,7 @@ layer(app, { excludeTestServices: true })("credentials that ended", (it) => {
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const person = yield* World.person()
-      const old = batch * 2 + 7
+      const old = EndedCredentials.batch * 2 + 7
       yield* sql`
         INSERT INTO sessions (id, lookup_id, salt, hash, user_id, created_at, expires_at, last_used_at)
         SELECT gen_random_uuid(), 'old' || n, '\\x00', '\\x00', ${person.id}, at, at, at

@@ -6,7 +6,7 @@ import * as Layer from "effect/Layer"
 import * as Jose from "jose"
 import { createHmac } from "node:crypto"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
-import { Exchange } from "#src/machines/Exchange.ts"
+import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as LocalIssuer from "./LocalIssuer.ts"
@@ -422,12 +422,11 @@ describe("token exchange", () => {
         const { id } = (yield* create()).json
         yield* exchange(id, yield* issuer.sign())
         yield* exchange(id, yield* issuer.sign())
-        const { purge } = yield* Exchange
-        yield* purge
+        yield* EndedCredentials.purge(sql)
         assert.strictEqual((yield* minted).length, 2)
         yield* sql`UPDATE api_tokens SET expires_at = ${new Date(Date.now() - 90_000_000)}
           WHERE id = (SELECT id FROM api_tokens WHERE rule_id = ${id} LIMIT 1)`
-        yield* purge
+        yield* EndedCredentials.purge(sql)
         assert.strictEqual((yield* minted).length, 1)
       })
     )

@@ -3,8 +3,8 @@ import { assert, layer } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
-import { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -13,7 +13,7 @@ const app = TestApp.server.pipe(
   Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config())),
   Layer.provideMerge(MovableClock.layer)
 )
-const purge = Effect.flatMap(OAuthGrants, (grants) => grants.purge())
+const purge = Effect.flatMap(SqlClient.SqlClient, EndedCredentials.purge)
 const day = 86_400_000
 
 const tables = ["codes", "access_tokens", "refresh_tokens", "interactions", "grants", "clients"] as const

@@ -19,15 +19,14 @@ import {
   UserIdOut
 } from "#schema/Ids.ts"
 import type { AccessLevel, Plan, Role, Scope } from "#schema/Scopes.ts"
-import * as Issue from "#src/credentials/Issue.ts"
-import type { TokenKind } from "#src/credentials/TokenText.ts"
+import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 
 const day = 86_400_000
 const at = (millis: number) => new Date(millis).toISOString()
 
 const newId = Effect.flatMap(Crypto, (crypto) => crypto.uuid)
-const issue = (kind: TokenKind) => Effect.flatMap(Crypto, (crypto) => Issue.issue(crypto, kind))
+const issue = (kind: TokenText.TokenKind) => Effect.flatMap(Crypto, (crypto) => TokenText.issue(crypto, kind))
 
 export interface Person {
   readonly id: UserId
