@@ -86,8 +86,14 @@ export const keyList = Schema.Array(Key)
 export const environmentList = Schema.Array(
   Schema.Struct({ id: Uuid, slug: Slug, name: Schema.String, protected: Schema.Boolean })
 )
-export const refOutput = { id: Uuid, key: Key, version: Integer }
-export const outcomes = { created: keyList, updated: keyList }
+/** Of what was written. */
+export const warnings = optional(
+  Schema.Array(Schema.String).annotations({
+    description: "Keys written that can change which code runs: tell the person. Absent: none."
+  })
+)
+export const refOutput = { id: Uuid, key: Key, version: Integer, warnings }
+export const outcomes = { created: keyList, updated: keyList, warnings }
 export const problem = Schema.Struct({ key: Key, reason: Schema.String })
 
 // --- definitions ---

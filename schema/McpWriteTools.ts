@@ -11,6 +11,7 @@ import {
   projectId,
   refOutput,
   tool,
+  warnings,
   writes
 } from "./McpToolParts.ts"
 import { exactlyOneSource, valueSourceFields } from "./ValueSource.ts"
@@ -39,6 +40,7 @@ export const writeTools = {
       id: optional(Uuid),
       key: optional(Key),
       version: optional(Integer),
+      warnings,
       url: optional(Schema.String),
       expiresAt: optional(Timestamp)
     }),

@@ -278,7 +278,7 @@ describe("walls", () => {
       // Keys of the authorization server and of request states; bearers, which a stream checks again and again.
       "src/mcp/Changes.ts",
       "src/mcp/Credentials.ts",
-      "src/mcp/ModernHttp.ts",
+      "src/mcp/Modern.ts",
       "src/oauth/Configuration.ts",
       "src/oauth/TokenStores.ts",
       // The identity that opens backups, and the root key that goes into one when asked for.

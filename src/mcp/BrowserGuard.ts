@@ -5,7 +5,7 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
-import { type HttpResponse, rpcError, sessionHeader } from "./Responses.ts"
+import { type HttpResponse, rpcError, sessionHeader } from "./Message.ts"
 
 export const allowedMethods = "GET, POST, DELETE"
 

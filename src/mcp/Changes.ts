@@ -17,7 +17,6 @@ import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import { Credentials, missingScopes, scopesOf, teamOf } from "./Credentials.ts"
 import { parseEnvironmentUri } from "./Resources.ts"
-import { makesRoom, type StreamOwner } from "./StreamShares.ts"
 
 /** `resource`: the environment of this address changed. */
 export type Change =
@@ -28,6 +27,47 @@ export type Change =
 const pause = "3 seconds"
 /** A client whose stream ended comes back after this, so that clients beyond a limit do not chase each other. */
 export const retryMillis = 30_000
+
+// Which open stream ends for a new one, so that neither a credential nor a team takes all streams of a process.
+
+export const perCredential = 20
+export const perTeam = 200
+/** Of one process. */
+export const inTotal = 2_000
+
+/** Whose shares a stream counts in. */
+interface StreamOwner {
+  readonly credentialId: string
+  readonly teamId: TeamId | null
+}
+
+/** The members with the most watchers in common, oldest first; of equals those that hold the oldest. */
+const largest = <W>(watchers: ReadonlyArray<W>, of: (watcher: W) => string | null): ReadonlyArray<W> => {
+  const shares = new Map<string | null, Array<W>>()
+  for (const watcher of watchers) {
+    const share = shares.get(of(watcher))
+    if (share === undefined) shares.set(of(watcher), [watcher])
+    else share.push(watcher)
+  }
+  const none: ReadonlyArray<W> = []
+  return [...shares.values()].reduce((most, share) => (share.length > most.length ? share : most), none)
+}
+const byCredential = ({ credentialId }: StreamOwner) => credentialId
+const byTeam = ({ teamId }: StreamOwner) => teamId
+
+/**
+ * The stream that ends for a new one: the oldest of the credential, of the team's busiest credential, or of the busiest
+ * team's, whichever limit is reached. A client is never refused because of streams that others hold open.
+ */
+export const makesRoom = <W extends StreamOwner>(open: Iterable<W>, to: StreamOwner): W | undefined => {
+  const all = [...open]
+  const own = all.filter(({ credentialId }) => credentialId === to.credentialId)
+  if (own.length >= perCredential) return own[0]
+  const team = all.filter(({ teamId }) => teamId === to.teamId)
+  if (team.length >= perTeam) return largest(team, byCredential)[0]
+  if (all.length >= inTotal) return largest(largest(all, byTeam), byCredential)[0]
+  return undefined
+}
 
 interface Watcher extends StreamOwner {
   readonly bearer: Redacted.Redacted
@@ -55,11 +95,12 @@ interface States {
   readonly environments: ReadonlyMap<string, EnvironmentStateRow>
 }
 
-interface Needs {
-  readonly sql: SqlClient.SqlClient
-  readonly credentials: Credentials
-  readonly open: Set<Watcher>
-}
+const services = Effect.all({
+  sql: SqlClient.SqlClient,
+  credentials: Credentials,
+  open: Effect.sync(() => new Set<Watcher>())
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 const locationKey = (projectId: string, slug: string) => `${projectId}/${slug}`
 
@@ -202,7 +243,7 @@ const watch = Effect.fnUntraced(function* (
 
 export class Changes extends Effect.Service<Changes>()("mcp/Changes", {
   scoped: Effect.gen(function* () {
-    const needs: Needs = { sql: yield* SqlClient.SqlClient, credentials: yield* Credentials, open: new Set() }
+    const needs = yield* services
     yield* Housekeeping.every(pause, lookAtAll(needs))
     return methods(needs, { watch, look: lookAtAll })
   })

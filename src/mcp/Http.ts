@@ -24,16 +24,22 @@ import { Shutdown } from "#src/http/Shutdown.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { allowedMethods, guarded } from "./BrowserGuard.ts"
 import { Changes } from "./Changes.ts"
-import { type Challenge, missingScope, noCredential, responseTo } from "./Challenge.ts"
-import { type AuthenticatedClient, Credentials, missingScopes } from "./Credentials.ts"
-import * as LegacyHttp from "./LegacyHttp.ts"
+import {
+  type AuthenticatedClient,
+  type Challenge,
+  Credentials,
+  missingScope,
+  missingScopes,
+  noCredential,
+  responseTo
+} from "./Credentials.ts"
+import * as Legacy from "./Legacy.ts"
 import * as Message from "./Message.ts"
-import * as ModernHttp from "./ModernHttp.ts"
+import * as Modern from "./Modern.ts"
 import { Protocol } from "./Protocol.ts"
-import { rpcError, tooManyRequests } from "./Responses.ts"
 import { Sessions } from "./Sessions.ts"
 
-interface Needs extends LegacyHttp.LegacyNeeds, ModernHttp.ModernNeeds {
+interface Needs extends Legacy.LegacyNeeds, Modern.ModernNeeds {
   readonly audit: Audit
   readonly credentials: Credentials
   readonly baseUrl: string
@@ -99,19 +105,19 @@ const post = Effect.fnUntraced(function* (needs: Needs, client: AuthenticatedCli
   }
   // Revisions are dates. The newer SDK's refusal would repeat any other text.
   if (!/^\d{4}-\d\d-\d\d$/.test(request.headers["mcp-protocol-version"] ?? "2025-03-26")) {
-    return rpcError(400, -32_000, "Unsupported protocol version")
+    return Message.rpcError(400, -32_000, "Unsupported protocol version")
   }
   // The older SDK checks this itself; the newer one does not.
   if (!acceptsBoth(request.headers["accept"])) {
-    return rpcError(406, -32_000, "The client must accept application/json and text/event-stream")
+    return Message.rpcError(406, -32_000, "The client must accept application/json and text/event-stream")
   }
   const headers = headersOf(request)
   const isLegacy = yield* Effect.promise(() =>
     isLegacyRequest(new Request(needs.url, { method: "POST", headers }), message)
   )
   return isLegacy
-    ? yield* LegacyHttp.post(needs, client, message, headers)
-    : yield* ModernHttp.post(needs, client, message, headers)
+    ? yield* Legacy.post(needs, client, message, headers)
+    : yield* Modern.post(needs, client, message, headers)
 })
 
 const respond = Effect.fnUntraced(function* (needs: Needs) {
@@ -119,7 +125,7 @@ const respond = Effect.fnUntraced(function* (needs: Needs) {
   const exchange = yield* CurrentExchange
   exchange.via = "mcp"
   if (!["GET", "POST", "DELETE"].includes(request.method)) {
-    return rpcError(405, -32_000, "Method not allowed", { headers: { allow: allowedMethods } })
+    return Message.rpcError(405, -32_000, "Method not allowed", { headers: { allow: allowedMethods } })
   }
   const client = yield* identify(needs)
   yield* countUse(needs.limiter, client.caller)
@@ -127,8 +133,8 @@ const respond = Effect.fnUntraced(function* (needs: Needs) {
     request.method === "POST"
       ? post(needs, client)
       : request.method === "GET"
-        ? LegacyHttp.get(needs, client)
-        : LegacyHttp.remove(needs, client)
+        ? Legacy.get(needs, client)
+        : Legacy.remove(needs, client)
   return yield* Effect.provideService(response, CurrentCaller, client.caller)
 })
 
@@ -137,7 +143,7 @@ const failed = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   const error = yield* judge(cause, yield* CurrentExchange, "POST", "/mcp")
   if (!isApiError(error)) return error
   const headers: Record<string, string> = error._tag === "DEPENDENCY_UNAVAILABLE" ? { "retry-after": "2" } : {}
-  return rpcError(statusOf(error), -32_603, error.message, { headers, data: { code: error._tag } })
+  return Message.rpcError(statusOf(error), -32_603, error.message, { headers, data: { code: error._tag } })
 })
 
 const make = Effect.gen(function* () {
@@ -162,7 +168,7 @@ const make = Effect.gen(function* () {
     respond(needs).pipe(
       Effect.catchTags({
         Challenge: (refusal) => Effect.succeed(responseTo(metadata, refusal)),
-        RATE_LIMITED: (error) => Effect.succeed(tooManyRequests(error))
+        RATE_LIMITED: (error) => Effect.succeed(Message.tooManyRequests(error))
       }),
       Effect.catchAllCause(failed)
     )

@@ -22,19 +22,28 @@ import {
   UnsubscribeRequestSchema,
   UrlElicitationRequiredError
 } from "@modelcontextprotocol/sdk/types.js"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Runtime from "effect/Runtime"
 import type { Caller, CurrentCaller } from "#schema/Caller.ts"
 import { instructions } from "#schema/McpPrompts.ts"
-import { memberOf } from "./Message.ts"
-import * as Prompts from "./Prompts.ts"
-import type { Protocol } from "./Protocol.ts"
+import { countUse } from "#src/http/CredentialUse.ts"
+import type { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { type AuthenticatedClient, teamOf } from "./Credentials.ts"
+import { fromWeb, isObject, type JsonObject, maxBatch, memberOf, rpcError, sessionHeader } from "./Message.ts"
+import { type Protocol, serverInfo } from "./Protocol.ts"
 import { parseEnvironmentUri, templates } from "./Resources.ts"
 import type { Session, Sessions } from "./Sessions.ts"
-import { serverInfo } from "./ServerInfo.ts"
+import * as SessionStream from "./SessionStream.ts"
 import type { ListedTool, ToolResult } from "./Tool.ts"
 
-export const versions: ReadonlyArray<string> = SUPPORTED_PROTOCOL_VERSIONS
+export interface LegacyNeeds extends SessionStream.StreamNeeds {
+  readonly url: string
+  readonly protocol: Protocol
+  readonly sessions: Sessions
+  readonly limiter: RateLimiter
+}
 
 /** `-32002`, the code of these revisions for a resource that is not there. */
 const resourceNotFound = -32_002
@@ -51,21 +60,16 @@ const withoutSchemas = {
 const toResult = (result: ToolResult) => structuredClone(result) as unknown as CallToolResult
 const toTools = (tools: ReadonlyArray<ListedTool>) => structuredClone(tools) as unknown as Array<Tool>
 
-export interface LegacyRequest {
+interface Request {
   readonly caller: Caller
   readonly session: Session | undefined
   /** One message, or the few of a batch of 2025-03-26; already parsed and counted. */
   readonly message: unknown
   readonly headers: Headers
-  readonly url: string
 }
 
 /** What the handlers of one request share. */
-interface Needs {
-  readonly protocol: Protocol
-  readonly sessions: Sessions
-  readonly caller: Caller
-  readonly session: Session | undefined
+interface Needs extends Pick<LegacyNeeds, "protocol" | "sessions">, Pick<Request, "caller" | "session"> {
   readonly run: <A>(effect: Effect.Effect<A, never, CurrentCaller>) => Promise<A>
 }
 
@@ -116,25 +120,19 @@ const serveResources = (server: LegacyServer, { protocol, run, session, sessions
   server.setRequestHandler(UnsubscribeRequestSchema, ({ params }) => subscribe(params.uri, false))
 }
 
-const servePrompts = (server: LegacyServer) => {
-  server.setRequestHandler(ListPromptsRequestSchema, () => ({
-    prompts: Prompts.listed.map((prompt) => ({ ...prompt }))
-  }))
+const servePrompts = (server: LegacyServer, { protocol }: Needs) => {
+  server.setRequestHandler(ListPromptsRequestSchema, () => ({ prompts: protocol.listedPrompts }))
   server.setRequestHandler(GetPromptRequestSchema, ({ params }) => {
-    const prompt = Prompts.promptText(params.name, params.arguments ?? {})
+    const prompt = protocol.prompt(params.name, params.arguments)
     if (prompt === undefined) throw new McpError(ErrorCode.InvalidParams, "No such prompt, or not these arguments")
-    return {
-      description: prompt.description,
-      messages: [{ role: "user" as const, content: { type: "text" as const, text: prompt.text } }]
-    }
+    return prompt
   })
 }
 
 /** Answers a POST of these revisions as the SDK does; sessions and their header are for the caller to handle. */
-export const respond = (
-  protocol: Protocol,
-  sessions: Sessions,
-  { caller, headers, message, session, url }: LegacyRequest
+const respond = (
+  { protocol, sessions, url }: LegacyNeeds,
+  { caller, headers, message, session }: Request
 ): Effect.Effect<Response, never, CurrentCaller> =>
   Effect.gen(function* () {
     const runtime = yield* Effect.runtime<CurrentCaller>()
@@ -155,7 +153,7 @@ export const respond = (
     })
     serveTools(server, needs)
     serveResources(server, needs)
-    servePrompts(server)
+    servePrompts(server, needs)
 
     const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true })
     return yield* Effect.promise(async () => {
@@ -170,3 +168,82 @@ export const respond = (
       )
     )
   })
+
+/** The only revision with batches. */
+const batchRevision = "2025-03-26"
+
+/** The session that the request names, or the refusal: 404 for one that does not belong to its credential. */
+const sessionOf = Effect.fnUntraced(function* ({ sessions }: LegacyNeeds, principal: string) {
+  const { headers } = yield* HttpServerRequest.HttpServerRequest
+  const id = headers[sessionHeader]
+  const version = headers["mcp-protocol-version"]
+  if (version !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(version)) {
+    return rpcError(400, -32_000, "Unsupported protocol version")
+  }
+  if (id === undefined) return rpcError(400, -32_000, "Mcp-Session-Id is required")
+  const session = /^[0-9A-Za-z]{32}$/.test(id) ? yield* sessions.find(id, principal) : undefined
+  return session ?? rpcError(404, -32_001, "Session not found")
+})
+
+const initialize = Effect.fnUntraced(function* (
+  needs: LegacyNeeds,
+  { caller, principal }: AuthenticatedClient,
+  message: JsonObject,
+  headers: Headers
+) {
+  const response = yield* respond(needs, { caller, session: undefined, message, headers })
+  const body: unknown = yield* Effect.promise(() => response.clone().json())
+  const protocolVersion = memberOf(memberOf(body, "result"), "protocolVersion")
+  if (typeof protocolVersion !== "string") return yield* fromWeb(response)
+  const capabilities = memberOf(memberOf(message, "params"), "capabilities")
+  const id = yield* needs.sessions.open(
+    { principal, teamId: teamOf(caller) },
+    { protocolVersion, clientCapabilities: isObject(capabilities) ? capabilities : {} }
+  )
+  return yield* fromWeb(response, { [sessionHeader]: id })
+})
+
+export const post = Effect.fnUntraced(function* (
+  needs: LegacyNeeds,
+  client: AuthenticatedClient,
+  message: unknown,
+  headers: Headers
+) {
+  const { caller, principal } = client
+  if (isObject(message) && message["method"] === "initialize") {
+    return yield* initialize(needs, client, message, headers)
+  }
+  const session = yield* sessionOf(needs, principal)
+  if (HttpServerResponse.isServerResponse(session)) return session
+  if (Array.isArray(message)) {
+    if (session.protocolVersion !== batchRevision || message.length === 0 || message.length > maxBatch) {
+      return rpcError(400, -32_600, "Batches are not part of this protocol version")
+    }
+    if (message.some((one) => memberOf(one, "method") === "initialize")) {
+      return rpcError(400, -32_600, "A batch does not initialize")
+    }
+    // To the rate limits each message of a batch is a request of its own.
+    for (let i = 1; i < message.length; i++) yield* countUse(needs.limiter, caller)
+  }
+  // Absent: the version that was agreed on when the session began.
+  if (!headers.has("mcp-protocol-version")) headers.set("mcp-protocol-version", session.protocolVersion)
+  const response = yield* respond(needs, { caller, session, message, headers })
+  return yield* fromWeb(response, { [sessionHeader]: session.id })
+})
+
+export const get = Effect.fnUntraced(function* (needs: LegacyNeeds, client: AuthenticatedClient) {
+  const { headers } = yield* HttpServerRequest.HttpServerRequest
+  if (headers["accept"]?.includes("text/event-stream") !== true) {
+    return rpcError(406, -32_000, "The client must accept text/event-stream")
+  }
+  const session = yield* sessionOf(needs, client.principal)
+  return HttpServerResponse.isServerResponse(session) ? session : yield* SessionStream.open(needs, client, session)
+})
+
+/** Ends the session. */
+export const remove = Effect.fnUntraced(function* (needs: LegacyNeeds, { principal }: AuthenticatedClient) {
+  const session = yield* sessionOf(needs, principal)
+  if (HttpServerResponse.isServerResponse(session)) return session
+  yield* needs.sessions.end(session.id, principal)
+  return HttpServerResponse.empty({ status: 200 })
+})

@@ -1,4 +1,7 @@
-/** The revision 2026-07-28 (no sessions, everything in the request), on `@modelcontextprotocol/server`. */
+/**
+ * The revision 2026-07-28 (no sessions, everything in the request), on `@modelcontextprotocol/server`: a POST each, whose
+ * response is JSON or, for `subscriptions/listen`, a stream.
+ */
 import {
   type CallToolResult,
   createMcpHandler,
@@ -17,20 +20,36 @@ import {
   type StandardSchemaWithJSON,
   type Tool as SdkTool
 } from "@modelcontextprotocol/server"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
 import * as Runtime from "effect/Runtime"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { createHash } from "node:crypto"
 import type { Caller, CurrentCaller } from "#schema/Caller.ts"
 import { instructions } from "#schema/McpPrompts.ts"
-import type { JsonObject } from "./Message.ts"
-import * as Prompts from "./Prompts.ts"
-import type { Protocol } from "./Protocol.ts"
+import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import type { Shutdown } from "#src/http/Shutdown.ts"
+import type { Change, Changes } from "./Changes.ts"
+import type { AuthenticatedClient } from "./Credentials.ts"
+import { eventStream, fromWeb, type JsonObject, memberOf } from "./Message.ts"
+import { type Protocol, serverInfo } from "./Protocol.ts"
 import { templates } from "./Resources.ts"
-import { serverInfo } from "./ServerInfo.ts"
+import { streamScope } from "./SessionStream.ts"
 import type { CallContext, ListedTool, Tool, ToolResult } from "./Tool.ts"
 
+export interface ModernNeeds {
+  readonly url: string
+  readonly protocol: Protocol
+  readonly changes: Changes
+  readonly keys: ServiceKeys
+  readonly shutdown: Shutdown["Type"]
+}
+
 /** Elements of a tool's input; counted again by the SDK (GHSA-f897-62hf-6gxq). */
-export const maxToolInputElements = 2_000
+const maxToolInputElements = 2_000
 /** A list of tools or prompts is good for five minutes, for this credential (docs/contract/mcp.md). */
 const hint = { ttlMs: 300_000, cacheScope: "private" } as const
 const volatile = { ttlMs: 0, cacheScope: "private" } as const
@@ -73,9 +92,9 @@ const digestOf = (name: string, given: unknown): string =>
     .update(JSON.stringify([name, given]))
     .digest("base64url")
 
-export type States = RequestStateCodec<State>
+type States = RequestStateCodec<State>
 /** Bound to the principal: what one client was given does not continue another's call. Lives 10 minutes. */
-export const makeStates = (key: Uint8Array): States =>
+const makeStates = (key: Uint8Array): States =>
   createRequestStateCodec<State>({ key, ttlSeconds: 600, bind: (ctx) => ctx.http?.authInfo?.clientId ?? "" })
 
 /** The SDK's types want mutable arrays and open objects, which results and lists are on the wire. */
@@ -100,21 +119,13 @@ const answerIn = (ctx: ServerContext): CallContext["said"] => {
   return confirmed.action === "accept" && confirmed.content?.["confirm"] === true ? "accept" : "decline"
 }
 
-export interface ModernRequest {
-  readonly caller: Caller
-  readonly principal: string
+interface ModernRequest {
+  readonly client: AuthenticatedClient
   readonly message: unknown
   readonly headers: Headers
-  readonly url: string
   readonly signal: AbortSignal
   /** For `subscriptions/listen`: calls the listener until the function that it returns is called. */
   readonly listen: (listener: (event: ServerEvent) => void) => () => void
-}
-
-export interface ModernResponse {
-  readonly response: Response
-  /** Ends an open event stream in the protocol's way. */
-  readonly close: () => Promise<void>
 }
 
 /** What the handlers of one request share. */
@@ -187,17 +198,12 @@ const serveResources = ({ server }: McpServer, { protocol, run }: Needs) => {
   })
 }
 
-const servePrompts = ({ server }: McpServer) => {
-  server.setRequestHandler("prompts/list", () => ({ prompts: Prompts.listed.map((prompt) => ({ ...prompt })) }))
+const servePrompts = ({ server }: McpServer, { protocol }: Needs) => {
+  server.setRequestHandler("prompts/list", () => ({ prompts: protocol.listedPrompts }))
   server.setRequestHandler("prompts/get", ({ params }) => {
-    const prompt = Prompts.promptText(params.name, params.arguments ?? {})
-    if (prompt === undefined) {
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, "No such prompt, or not these arguments")
-    }
-    return {
-      description: prompt.description,
-      messages: [{ role: "user" as const, content: { type: "text" as const, text: prompt.text } }]
-    }
+    const prompt = protocol.prompt(params.name, params.arguments)
+    if (prompt !== undefined) return prompt
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, "No such prompt, or not these arguments")
   })
 }
 
@@ -215,21 +221,23 @@ const serverFor = (needs: Needs): McpServer => {
   })
   serveTools(mcp, needs)
   serveResources(mcp, needs)
-  servePrompts(mcp)
+  servePrompts(mcp, needs)
   return mcp
 }
 
-/** Answers a POST of this revision; a handler, a server and a transport of its own for each. */
-export const respond = (
-  protocol: Protocol,
-  states: States,
-  { caller, headers, listen, message, principal, signal, url }: ModernRequest
-): Effect.Effect<ModernResponse, never, CurrentCaller> =>
+/**
+ * Answers a POST of this revision; a handler, a server and a transport of its own for each. `close` ends an open event
+ * stream in the protocol's way.
+ */
+const respond = (
+  { keys, protocol, url }: ModernNeeds,
+  { client: { caller, principal }, headers, listen, message, signal }: ModernRequest
+) =>
   Effect.gen(function* () {
     const runtime = yield* Effect.runtime<CurrentCaller>()
     const needs: Needs = {
       protocol,
-      states,
+      states: makeStates(Redacted.value(yield* keys.get("mcp-request-state"))),
       caller,
       run: (effect) => Runtime.runPromise(runtime)(effect, { signal })
     }
@@ -246,3 +254,72 @@ export const respond = (
     )
     return { response, close: handler.close }
   })
+
+/** Resources that one stream follows. */
+const maxSubscriptions = 50
+
+const serverEvent = (change: Change): ServerEvent => {
+  if (change.kind === "resource") return { kind: "resource_updated", uri: change.uri }
+  return { kind: change.kind === "tools" ? "tools_list_changed" : "resources_list_changed" }
+}
+
+/** Addresses of resources that a `subscriptions/listen` follows; undefined for any other message. */
+const subscriptionsOf = (message: unknown): ReadonlyArray<string> | undefined => {
+  if (memberOf(message, "method") !== "subscriptions/listen") return undefined
+  const uris = memberOf(memberOf(memberOf(message, "params"), "notifications"), "resourceSubscriptions")
+  return Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string").slice(0, maxSubscriptions) : []
+}
+
+/** The SDK's listener of one request; `end` runs when the SDK lets go of it. */
+const makeListener = (end: Effect.Effect<void>) =>
+  Effect.map(Effect.runtime<never>(), (runtime) => {
+    let listener: ((event: ServerEvent) => void) | undefined
+    return {
+      listen: (to: (event: ServerEvent) => void) => {
+        listener = to
+        return () => {
+          listener = undefined
+          Runtime.runFork(runtime)(end)
+        }
+      },
+      notify: (change: Change) => Effect.sync(() => listener?.(serverEvent(change)))
+    }
+  })
+
+export const post = Effect.fnUntraced(function* (
+  needs: ModernNeeds,
+  client: AuthenticatedClient,
+  message: unknown,
+  headers: Headers
+) {
+  const abort = new AbortController()
+  const { end, scope } = yield* streamScope
+  const uris = subscriptionsOf(message)
+  const watched =
+    uris === undefined ? null : yield* Scope.extend(needs.changes.watch(client.caller, client.bearer, uris), scope)
+  const { listen, notify } = yield* makeListener(end)
+  const { close, response } = yield* respond(needs, { client, message, headers, signal: abort.signal, listen }).pipe(
+    Effect.onInterrupt(() =>
+      Effect.zipRight(
+        Effect.sync(() => abort.abort()),
+        end
+      )
+    )
+  )
+  const { body } = response
+  const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true
+  if (!isStream || body === null) {
+    yield* end
+    return yield* fromWeb(response)
+  }
+  const finished = Effect.zipRight(Effect.promise(close), end)
+  if (watched !== null) {
+    // When the credential ends or the server stops, the stream ends in the protocol's way.
+    yield* Effect.raceFirst(Stream.runForEach(watched.changes, notify), Deferred.await(needs.shutdown.deferred)).pipe(
+      Effect.zipRight(finished),
+      Effect.forkIn(scope)
+    )
+  }
+  const bytes = Stream.fromReadableStream({ evaluate: () => body, onError: (error) => error })
+  return HttpServerResponse.stream(Stream.ensuring(bytes, finished), { status: response.status, ...eventStream })
+})

@@ -1,7 +1,7 @@
 /** Everything that `/mcp` offers, independent of the protocol revision: `Legacy.ts` and `Modern.ts` translate. */
 import * as Effect from "effect/Effect"
 import type { Caller } from "#schema/Caller.ts"
-import { environmentResource } from "#schema/McpPrompts.ts"
+import { environmentResource, prompts } from "#schema/McpPrompts.ts"
 import type { Scope } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -10,6 +10,10 @@ import type { JsonObject } from "./Message.ts"
 import * as Resources from "./Resources.ts"
 import { type ListedTool, settled, type Tool } from "./Tool.ts"
 import * as Tools from "./Tools.ts"
+import manifest from "../../package.json" with { type: "json" }
+
+/** Who this server says it is, in every revision. */
+export const serverInfo = { name: "ampoule", title: "Ampoule", version: manifest.version } as const
 
 type ToolTable = ReadonlyMap<string, Tool>
 
@@ -50,6 +54,38 @@ const scopesNeeded = (
   }
 }
 
+// Prompts: texts that a person starts a conversation with.
+
+/** Arguments become text for a model, so they are limited to what ids, slugs and keys can be. */
+const plainArgument = /^[A-Za-z0-9_-]{1,255}$/
+
+const listedPrompts = Object.entries(prompts).map(([name, { arguments: given, description, title }]) => ({
+  name,
+  title,
+  description,
+  arguments: Object.entries(given).map(([argument, description]) => ({
+    name: argument,
+    description,
+    required: true
+  }))
+}))
+
+/** Undefined: there is no such prompt, or an argument is missing or is no name. */
+const prompt = (name: string, given: Readonly<Record<string, string>> = {}) => {
+  if (name !== "wire_up_project" && name !== "rotate_credential") return undefined
+  const values = Object.keys(prompts[name].arguments).map((argument) => given[argument] ?? "")
+  if (!values.every((value) => plainArgument.test(value))) return undefined
+  const [projectId, environment, key] = values
+  const text =
+    name === "wire_up_project"
+      ? prompts.wire_up_project.text(projectId, environment)
+      : prompts.rotate_credential.text(projectId, environment, key)
+  return {
+    description: prompts[name].description,
+    messages: [{ role: "user" as const, content: { type: "text" as const, text } }]
+  }
+}
+
 export class Protocol extends Effect.Service<Protocol>()("mcp/Protocol", {
   effect: Effect.gen(function* () {
     const { mcpReveal } = yield* AppConfig
@@ -61,6 +97,8 @@ export class Protocol extends Effect.Service<Protocol>()("mcp/Protocol", {
       tools,
       visibleTools: (caller: Caller) => visibleTools(tools, caller),
       scopesNeeded: (method: string, params: JsonObject) => scopesNeeded(tools, method, params),
+      listedPrompts,
+      prompt,
       resources: settled(resources.list, "resources"),
       /** Undefined: there is no such resource, or none that the caller sees. */
       read: (uri: string) => settled(resources.read(uri), "resource")

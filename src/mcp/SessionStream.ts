@@ -11,7 +11,7 @@ import { answersTopic } from "#src/secrets/ValueRequests.ts"
 import { type Change, type Changes, retryMillis } from "./Changes.ts"
 import type { AuthenticatedClient } from "./Credentials.ts"
 import type { JsonObject } from "./Message.ts"
-import { eventStream, rpcError, sessionHeader } from "./Responses.ts"
+import { eventStream, rpcError, sessionHeader } from "./Message.ts"
 import { type Session, type Sessions, topic } from "./Sessions.ts"
 
 const heartbeat = "15 seconds"

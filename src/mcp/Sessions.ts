@@ -14,14 +14,14 @@ import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import { ValueRequests } from "#src/secrets/ValueRequests.ts"
 
-export const idleMillis = 30 * 60_000
+const idleMillis = 30 * 60_000
 export const perPrincipal = 20
 export const perTeam = 200
 export const inTotal = 2_000
 /** Resources that one session listens to. */
-export const maxSubscriptions = 50
+const maxSubscriptions = 50
 /** Pages that it waits to hear of. */
-export const maxElicitations = 20
+const maxElicitations = 20
 /** A session in steady use is written at most this often. */
 const touchMillis = 60_000
 
@@ -34,21 +34,15 @@ const sessionFields = {
   elicitations: Schema.Array(Schema.String)
 }
 const SessionRow = Schema.Struct({ ...sessionFields, lastSeenAt: Schema.DateFromSelf })
+export type Session = Omit<typeof SessionRow.Type, "lastSeenAt">
 const IdRow = Schema.Struct({ id: Schema.String })
 const ElicitationsRow = Schema.Struct({ elicitations: sessionFields.elicitations })
-
-const Session = Schema.Struct(sessionFields)
-export type Session = typeof Session.Type
 
 /** The topic that a process listens to while it serves the session's stream; it reveals nothing of the session. */
 export const topic = (id: string) => `mcp:${id.slice(0, 12)}`
 
-interface Needs {
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly bus: EventBus["Type"]
-  readonly requests: ValueRequests
-}
+const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, bus: EventBus, requests: ValueRequests })
+type Needs = Effect.Effect.Success<typeof services>
 
 /** Deletes sessions that were idle for too long. */
 const reap = ({ sql }: Pick<Needs, "sql">) =>
@@ -92,39 +86,34 @@ const makeRoom = Effect.fnUntraced(function* ({ sql }: Needs, principal: string,
  * session makes room: of the principal, of the team, or of the team that has the most. So a team keeps its sessions,
  * however many others are opened, while it has fewer than others.
  */
-const open = Effect.fn("Sessions.open")(
-  function* (
-    needs: Needs,
-    { principal, teamId }: { readonly principal: string; readonly teamId: TeamId | null },
-    agreed: Pick<Session, "protocolVersion" | "clientCapabilities">
-  ) {
-    const { crypto, sql } = needs
-    const id = yield* crypto.randomText(base62, 32)
-    const now = new Date(yield* Clock.currentTimeMillis)
-    const ended = yield* sql.withTransaction(
-      Effect.gen(function* () {
-        // No other process counts or inserts between this count and this insert.
-        yield* sql`SELECT pg_advisory_xact_lock(hashtext('mcp_sessions'))`
-        yield* reap(needs)
-        const removed = yield* makeRoom(needs, principal, teamId)
-        yield* sql`INSERT INTO mcp_sessions ${sql.insert({
-          id,
-          principal,
-          team_id: teamId,
-          protocol_version: agreed.protocolVersion,
-          client_capabilities: JSON.stringify(agreed.clientCapabilities),
-          subscriptions: [],
-          created_at: now,
-          last_seen_at: now
-        })}`
-        return removed
-      })
-    )
-    yield* notifyStreams(needs, ended)
-    return id
-  },
-  Effect.catchTag("SqlError", Effect.die)
-)
+const open = Effect.fn("Sessions.open")(function* (
+  needs: Needs,
+  { principal, teamId }: { readonly principal: string; readonly teamId: TeamId | null },
+  agreed: Pick<Session, "protocolVersion" | "clientCapabilities">
+) {
+  const { crypto, sql } = needs
+  const id = yield* crypto.randomText(base62, 32)
+  const now = new Date(yield* Clock.currentTimeMillis)
+  const ended = yield* Rows.transaction(sql, function* () {
+    // No other process counts or inserts between this count and this insert.
+    yield* sql`SELECT pg_advisory_xact_lock(hashtext('mcp_sessions'))`
+    yield* reap(needs)
+    const removed = yield* makeRoom(needs, principal, teamId)
+    yield* sql`INSERT INTO mcp_sessions ${sql.insert({
+      id,
+      principal,
+      team_id: teamId,
+      protocol_version: agreed.protocolVersion,
+      client_capabilities: JSON.stringify(agreed.clientCapabilities),
+      subscriptions: [],
+      created_at: now,
+      last_seen_at: now
+    })}`
+    return removed
+  })
+  yield* notifyStreams(needs, ended)
+  return id
+})
 
 /** The session, if it is the principal's and alive; counts as its use. */
 const find = Effect.fnUntraced(function* ({ sql }: Needs, id: string, principal: string) {
@@ -169,34 +158,24 @@ const elicit = Effect.fn("Sessions.elicit")(function* ({ sql }: Needs, id: strin
 })
 
 /** Requests of the session that a person answered since; each is returned once. */
-const completed = Effect.fn("Sessions.completed")(
-  function* ({ requests, sql }: Needs, { elicitations, id }: Session) {
-    if (elicitations.length === 0) return []
-    const { waiting } = yield* requests.states(elicitations)
-    if (waiting.length === elicitations.length) return []
-    return yield* sql.withTransaction(
-      Effect.gen(function* () {
-        const row = yield* Rows.findOne(
-          ElicitationsRow,
-          sql`SELECT elicitations FROM mcp_sessions WHERE id = ${id} FOR UPDATE`
-        )
-        const { answered, waiting } = yield* requests.states(row?.elicitations ?? [])
-        yield* sql`UPDATE mcp_sessions SET elicitations = ${waiting}::uuid[] WHERE id = ${id}`
-        return answered
-      })
+const completed = Effect.fn("Sessions.completed")(function* ({ requests, sql }: Needs, { elicitations, id }: Session) {
+  if (elicitations.length === 0) return []
+  const { waiting } = yield* requests.states(elicitations)
+  if (waiting.length === elicitations.length) return []
+  return yield* Rows.transaction(sql, function* () {
+    const row = yield* Rows.findOne(
+      ElicitationsRow,
+      sql`SELECT elicitations FROM mcp_sessions WHERE id = ${id} FOR UPDATE`
     )
-  },
-  Effect.catchTag("SqlError", Effect.die)
-)
+    const { answered, waiting } = yield* requests.states(row?.elicitations ?? [])
+    yield* sql`UPDATE mcp_sessions SET elicitations = ${waiting}::uuid[] WHERE id = ${id}`
+    return answered
+  })
+})
 
 export class Sessions extends Effect.Service<Sessions>()("mcp/Sessions", {
   scoped: Effect.gen(function* () {
-    const needs: Needs = {
-      sql: yield* SqlClient.SqlClient,
-      crypto: yield* Crypto,
-      bus: yield* EventBus,
-      requests: yield* ValueRequests
-    }
+    const needs = yield* services
     yield* Housekeeping.every("5 minutes", reap(needs))
     return methods(needs, { open, find, end, subscribe, elicit, completed, reap })
   })

@@ -7,7 +7,7 @@ import { type AnyApiError, bodyOf, isApiError } from "#schema/ApiError.ts"
 import type { CurrentCaller } from "#schema/Caller.ts"
 import { InternalError } from "#schema/Errors.ts"
 import type { ToolDefinition } from "#schema/McpToolParts.ts"
-import type { ToolInput, ToolName, ToolOutput } from "#schema/McpTools.ts"
+import { type ToolInput, type ToolName, type ToolOutput, tools } from "#schema/McpTools.ts"
 import type { Scope } from "#schema/Scopes.ts"
 import { judge, validationFailed } from "#src/http/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/RequestContext.ts"
@@ -39,8 +39,10 @@ export type Outcome<O> =
 
 export const done = <O>(output: O): Outcome<O> => ({ _tag: "Done", output })
 
-type HandlerOf<I, O> = (input: I, context: CallContext) => Effect.Effect<Outcome<O>, AnyApiError, CurrentCaller>
-export type Handler<N extends ToolName> = HandlerOf<ToolInput<N>, ToolOutput<N>>
+type Handler<N extends ToolName> = (
+  input: ToolInput<N>,
+  context: CallContext
+) => Effect.Effect<Outcome<ToolOutput<N>>, AnyApiError, CurrentCaller>
 export type Handlers = { readonly [N in ToolName]: Handler<N> }
 
 export interface ToolResult {
@@ -105,16 +107,17 @@ const failed = (error: AnyApiError): ToolResult => {
 /** Clients that tell content for the person from content for the model keep plaintext from the model. */
 const forTheUser = { annotations: { audience: ["user"] } } as const
 
-export const make = <I, O, IE, OE extends JsonObject>(
-  name: ToolName,
-  definition: ToolDefinition<Schema.Schema<I, IE>, Schema.Schema<O, OE>>,
-  handler: HandlerOf<I, O>
-): Tool => {
+export const make = <N extends ToolName>(name: N, handler: Handler<N>): Tool => {
+  // The definition of this name: the compiler does not follow which name has which of the table's types.
+  const definition = tools[name] as unknown as ToolDefinition<
+    Schema.Schema<ToolInput<N>, JsonObject>,
+    Schema.Schema<ToolOutput<N>, JsonObject>
+  >
   const { annotations, description, input, output, plaintext = false, scopes, title } = definition
   const decode = ParseResult.decodeUnknown(input)
   const encode = ParseResult.encode(output)
 
-  const succeeded = (value: O) =>
+  const succeeded = (value: ToolOutput<N>) =>
     Effect.map(Effect.orDie(encode(value)), (structuredContent): ToolResult => ({
       content: [{ type: "text", text: JSON.stringify(structuredContent), ...(plaintext ? forTheUser : {}) }],
       structuredContent

@@ -1,18 +1,30 @@
 /** Tools that write secrets. */
 import * as Effect from "effect/Effect"
 import type { ToolOutput } from "#schema/McpTools.ts"
-import type { SecretWrites } from "#src/secrets/SecretWrites.ts"
-import type { RequestState, ValueRequests } from "#src/secrets/ValueRequests.ts"
-import type { Settings } from "#src/AppConfig.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { danger } from "#src/formats/DangerousNames.ts"
+import { SecretWrites } from "#src/secrets/SecretWrites.ts"
+import { type RequestState, ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { done, type Handlers, type Outcome } from "./Tool.ts"
 
 /** How long a call waits for the person, once the client has opened the page; below the usual timeout of clients. */
 const patience = 25_000
 
+/** Written, with a warning for each key that can change which code runs, as the command line and the pages have it. */
+const written = <O>(output: O, keys: ReadonlyArray<string>) => {
+  const warnings = keys.flatMap((key) => {
+    const reason = danger(key)
+    return reason === undefined
+      ? []
+      : `${key} ${reason}. Whoever can write it could run code as those who run the environment; \`ampoule run\` passes it on only with --allow.`
+  })
+  return done(warnings.length === 0 ? output : { ...output, warnings })
+}
+
 const requestResult = (baseUrl: string, state: RequestState): Outcome<ToolOutput<"request_secret_value">> => {
   switch (state.status) {
     case "stored":
-      return done({ status: "stored", id: state.id, key: state.key, version: state.version })
+      return written({ status: "stored", id: state.id, key: state.key, version: state.version }, [state.key])
     case "declined":
       return done({ status: "declined" })
     case "pending": {
@@ -28,59 +40,55 @@ const requestResult = (baseUrl: string, state: RequestState): Outcome<ToolOutput
   }
 }
 
-export interface WriteToolNeeds {
-  readonly writes: SecretWrites
-  readonly requests: ValueRequests
-  readonly settings: Settings
-}
+const services = Effect.all({ writes: SecretWrites, requests: ValueRequests, settings: AppConfig })
 
-export const handlers = ({
-  writes,
-  requests,
-  settings
-}: WriteToolNeeds): Pick<
-  Handlers,
-  | "request_secret_value"
-  | "create_secret"
-  | "update_secret"
-  | "copy_secrets"
-  | "bulk_upsert_secrets"
-  | "delete_secret"
-  | "delete_secrets"
-> => ({
-  request_secret_value: (input, { continues, opensPages, said }) =>
-    Effect.gen(function* () {
-      if (said === "decline") return done({ status: "declined" })
-      const state =
-        continues !== undefined && opensPages && said === "accept"
-          ? yield* requests.outcome(continues, patience)
-          : yield* requests.ask(input)
-      return requestResult(settings.baseUrl, state)
-    }),
+export const handlers = Effect.map(
+  services,
+  ({ requests, settings, writes }) =>
+    ({
+      request_secret_value: (input, { continues, opensPages, said }) =>
+        Effect.gen(function* () {
+          if (said === "decline") return done({ status: "declined" })
+          const state =
+            continues !== undefined && opensPages && said === "accept"
+              ? yield* requests.outcome(continues, patience)
+              : yield* requests.ask(input)
+          return requestResult(settings.baseUrl, state)
+        }),
 
-  create_secret: (input) => Effect.map(writes.createFrom(input), done),
+      create_secret: (input) => Effect.map(writes.createFrom(input), (one) => written(one, [one.key])),
 
-  update_secret: (input) => Effect.map(writes.updateFrom(input), done),
+      update_secret: (input) => Effect.map(writes.updateFrom(input), (one) => written(one, [one.key])),
 
-  copy_secrets: (input) =>
-    Effect.map(writes.copy(input), ({ created, skipped, updated }) => done({ created, updated, skipped })),
+      copy_secrets: (input) =>
+        Effect.map(writes.copy(input), ({ created, skipped, updated }) =>
+          written({ created, updated, skipped }, [...created, ...updated])
+        ),
 
-  bulk_upsert_secrets: (input) =>
-    Effect.map(writes.upsert(input), ({ created, unchanged, updated }) => done({ created, updated, unchanged })),
+      bulk_upsert_secrets: (input) =>
+        Effect.map(writes.upsert(input), ({ created, unchanged, updated }) =>
+          written({ created, updated, unchanged }, [...created, ...updated])
+        ),
 
-  delete_secret: ({ disposition, secretId }, { confirms, said }) =>
-    Effect.gen(function* () {
-      if (confirms && said === undefined) {
-        yield* writes.mayRemove(secretId)
-        return {
-          _tag: "Confirm" as const,
-          message: `Delete the secret ${secretId}${disposition === "cascade" ? " and everything composed from it" : ""}?`
-        }
-      }
-      if (said === "decline") return done({ deleted: false, dependents: [] })
-      const { cascaded, deleted, flattened } = yield* writes.remove(secretId, disposition)
-      return done({ deleted, dependents: [...flattened, ...cascaded] })
-    }),
+      delete_secret: ({ disposition, secretId }, { confirms, said }) =>
+        Effect.gen(function* () {
+          if (confirms && said === undefined) {
+            yield* writes.mayRemove(secretId)
+            return {
+              _tag: "Confirm" as const,
+              message: `Delete the secret ${secretId}${disposition === "cascade" ? " and everything composed from it" : ""}?`
+            }
+          }
+          if (said === "decline") return done({ deleted: false, dependents: [] })
+          const { cascaded, deleted, flattened } = yield* writes.remove(secretId, disposition)
+          return done({ deleted, dependents: [...flattened, ...cascaded] })
+        }),
 
-  delete_secrets: (input) => Effect.map(writes.deleteBulk(input), ({ ids }) => done({ deleted: ids }))
-})
+      delete_secrets: (input) => Effect.map(writes.deleteBulk(input), ({ ids }) => done({ deleted: ids })),
+
+      import_encrypted_env: (input) =>
+        Effect.map(writes.importSealed(input), ({ created, skipped, updated }) =>
+          written({ created, updated, skipped }, [...created, ...updated])
+        )
+    }) satisfies Partial<Handlers>
+)

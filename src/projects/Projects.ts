@@ -73,11 +73,9 @@ const list = Effect.fn("Projects.list")(function* ({ access, sql }: Needs) {
       WHERE p.team_id = any(${teams.map((team) => team.id)}::uuid[]) AND p.deleted_at IS NULL
       ORDER BY p.team_id, p.slug COLLATE "C"`
   )
-  return rows
-    .filter(({ environmentIds, id, teamId }) =>
-      Policy.projectVisible(caller, { teamId, projectId: id, environmentIds })
-    )
-    .map(({ environmentIds: _, ...project }): Project => project)
+  return rows.flatMap(({ environmentIds, ...project }): ReadonlyArray<Project> =>
+    Policy.projectVisible(caller, { teamId: project.teamId, projectId: project.id, environmentIds }) ? [project] : []
+  )
 })
 
 const get = Effect.fn("Projects.get")(function* ({ access, sql }: Needs, projectId: ProjectId) {

@@ -239,4 +239,30 @@ layer(McpApp.layer, { excludeTestServices: true })("a connection with values", (
       }
     })
   )
+
+  it.effect("is warned of keys that can change which code runs, whichever tool writes them, and of no others", () =>
+    Effect.gen(function* () {
+      const { at, project, store, use } = yield* scene([...names, "secrets:run"])
+      yield* store("staging", { MAKEFLAGS: "-j4", PLAIN: "x" })
+      const created = yield* use("create_secret", { ...at("development"), key: "LD_PRELOAD", value: "/tmp/a.so" })
+      const updated = yield* use("update_secret", { secretId: created.id, value: "/tmp/b.so" })
+      const upserted = yield* use("bulk_upsert_secrets", {
+        ...at("development"),
+        secrets: ["NODE_OPTIONS", "API_KEY"].map((key) => ({ key, value: "x" }))
+      })
+      const copied = yield* use("copy_secrets", {
+        projectId: project.id,
+        sourceEnv: "staging",
+        targetEnv: "development",
+        keys: ["MAKEFLAGS", "PLAIN"]
+      })
+      const warned = [created, updated, upserted, copied].map(({ warnings }) => warnings)
+      for (const [i, key] of ["LD_PRELOAD", "LD_PRELOAD", "NODE_OPTIONS", "MAKEFLAGS"].entries()) {
+        assert.lengthOf(warned[i], 1)
+        assert.match(warned[i][0], new RegExp(`^${key} `))
+      }
+      const plain = yield* use("create_secret", { ...at("development"), key: "TOKEN", value: "x" })
+      assert.deepStrictEqual([plain.key, plain.warnings], ["TOKEN", undefined])
+    })
+  )
 })
