@@ -27,7 +27,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Config from "./Config.ts"
-import * as KeptDatabase from "./KeptDatabase.ts"
+import * as MaintenanceDatabase from "./MaintenanceDatabase.ts"
 import * as Migrations from "./Migrations.ts"
 import { logToStandardError, orFailure } from "./ProgramEnd.ts"
 import * as VaultChoice from "./VaultChoice.ts"
@@ -48,7 +48,7 @@ const onVault = Layer.unwrapEffect(Effect.flatMap(AppConfig, (settings) => Vault
 
 const reading = onVault.pipe(
   Layer.provideMerge(Crypto.Default),
-  Layer.provideMerge(KeptDatabase.current),
+  Layer.provideMerge(MaintenanceDatabase.current),
   Layer.provideMerge(settled)
 )
 /** Entries of these programs stand in a stream of their own, sealed when the program ends. */
@@ -57,7 +57,7 @@ export const writing = AuditSeal.Default.pipe(
   Layer.provideMerge(ServiceKeys.Default),
   Layer.provideMerge(onVault),
   Layer.provideMerge(Crypto.Default),
-  Layer.provideMerge(KeptDatabase.current),
+  Layer.provideMerge(MaintenanceDatabase.current),
   Layer.provideMerge(settled)
 )
 
@@ -218,7 +218,7 @@ export const restore: MaintenancePrograms["restore"] = (asked) =>
       file,
       identity,
       migrate: migrateUpTo,
-      known: KeptDatabase.known,
+      known: MaintenanceDatabase.known,
       progress
     })
     // After the rows: a key beside an empty database would be taken for that of a new one.
@@ -250,4 +250,4 @@ export const restore: MaintenancePrograms["restore"] = (asked) =>
       opened: opened === null ? null : { dataKeys: opened.dataKeys, values: opened.values },
       problems
     }
-  }).pipe(Effect.provide(KeptDatabase.any.pipe(Layer.provideMerge(settled))), ended)
+  }).pipe(Effect.provide(MaintenanceDatabase.any.pipe(Layer.provideMerge(settled))), ended)

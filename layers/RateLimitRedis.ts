@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
 import { createHash, randomUUID } from "node:crypto"
 import { CacheHealth } from "#src/limits/CacheHealth.ts"
-import { type Policy, RateLimitStore, type Taken } from "#src/limits/RateLimiter.ts"
+import { type Policy, RateLimitStore, type RateLimitState } from "#src/limits/RateLimiter.ts"
 import * as PrivateConnection from "./PrivateConnection.ts"
 import * as RateLimitMemory from "./RateLimitMemory.ts"
 import * as Redis from "./Redis.ts"
@@ -71,7 +71,7 @@ const run = (client: Client, key: string, policy: Policy, now: number, units: nu
 
 const isCount = (value: unknown): value is number => Number.isInteger(value) && Number(value) >= 0
 
-const read = (reply: unknown): Taken | undefined => {
+const read = (reply: unknown): RateLimitState | undefined => {
   if (!Array.isArray(reply) || reply.length !== 5 || !reply.every(isCount)) return undefined
   const [allowed, limit, remaining, resetSeconds, retryAfterSeconds] = reply
   return { allowed: allowed === 1, limit, remaining, resetSeconds, retryAfterSeconds }

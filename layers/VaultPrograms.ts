@@ -28,7 +28,7 @@ import * as VaultLog from "#src/vault/VaultLog.ts"
 import * as Config from "./Config.ts"
 import * as DataFolder from "./DataFolder.ts"
 import * as VaultConfig from "./VaultConfig.ts"
-import * as KeptDatabase from "./KeptDatabase.ts"
+import * as MaintenanceDatabase from "./MaintenanceDatabase.ts"
 import { logToStandardError, orFailure, untilSignal } from "./ProgramEnd.ts"
 import * as Telemetry from "./Telemetry.ts"
 import { print, tokenFileOf, VaultAddress } from "./VaultAddress.ts"
@@ -112,7 +112,7 @@ const equipment = (settings: Settings) =>
         Layer.provide(Layer.succeed(ValueCipher, settings.valueCipher)),
         Layer.provideMerge(DataKeys.Default),
         Layer.provideMerge(vault),
-        Layer.provideMerge(Layer.mergeAll(Crypto.Default, KeptDatabase.used, NodeContext.layer)),
+        Layer.provideMerge(Layer.mergeAll(Crypto.Default, MaintenanceDatabase.used, NodeContext.layer)),
         Layer.provideMerge(Layer.succeed(AppConfig, settings))
       )
     )

@@ -282,7 +282,7 @@ describe("walls", () => {
       "src/oauth/Configuration.ts",
       "src/oauth/TokenStores.ts",
       // The identity that opens backups, and the root key that goes into one when asked for.
-      "layers/KeptDatabase.ts",
+      "layers/MaintenanceDatabase.ts",
       "layers/MaintenancePrograms.ts",
       "src/backup/Backup.ts",
       // The command line and the client library, where a person or a program gets its own values.

@@ -25,7 +25,7 @@ import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Tar
 /**
  * What the trail calls this use, and the keys it names; written with a denial here, with the use itself by the service.
  */
-export interface Intent {
+interface Intent {
   readonly audit: AuditAction
   readonly keys?: ReadonlyArray<string>
 }
@@ -44,20 +44,10 @@ interface ProjectRow {
   readonly projectId: ProjectId
   readonly environmentIds: ReadonlyArray<EnvironmentId>
 }
-interface EnvironmentRow {
-  readonly teamId: TeamId
-  readonly plan: Plan
-  readonly projectId: ProjectId
-  readonly environmentId: EnvironmentId
-  readonly slug: string
-  readonly protected: boolean
-  readonly revision: number
-}
+type EnvironmentRow = Omit<EnvironmentTarget, "type">
 
-interface Needs {
-  readonly sql: SqlClient.SqlClient
-  readonly audit: Audit
-}
+const services = Effect.all({ sql: SqlClient.SqlClient, audit: Audit })
+type Needs = Effect.Effect.Success<typeof services>
 
 // --- what is visible ---
 
@@ -92,16 +82,7 @@ const environmentBySecret = ({ sql }: Needs, secretId: SecretId) =>
     SELECT ${environmentColumns(sql)} JOIN secrets s ON s.environment_id = e.id
     WHERE s.id = ${secretId} AND e.deleted_at IS NULL`)
 
-const environmentTarget = (row: EnvironmentRow): EnvironmentTarget => ({
-  type: "environment",
-  teamId: row.teamId,
-  plan: row.plan,
-  projectId: row.projectId,
-  environmentId: row.environmentId,
-  slug: row.slug,
-  protected: row.protected,
-  revision: row.revision
-})
+const environmentTarget = (row: EnvironmentRow): EnvironmentTarget => ({ type: "environment", ...row })
 
 /** PROJECT_NOT_FOUND when the project is not visible, else ENVIRONMENT_NOT_FOUND. */
 const visible = Effect.fnUntraced(function* (needs: Needs, caller: Caller, at: Location) {
@@ -267,7 +248,7 @@ const eachTeam = Effect.fnUntraced(function* (needs: Needs, scope: Scope, intent
 
 export class Access extends Effect.Service<Access>()("access/Access", {
   effect: Effect.gen(function* () {
-    const needs: Needs = { sql: yield* SqlClient.SqlClient, audit: yield* Audit }
+    const needs = yield* services
     return {
       ...methods(needs, { visibleEnvironment, sourceOfCopy, allTeams, eachTeam }),
       environment: <A extends Scope>(action: A, at: Location, intent: Intent) => environment(needs, action, at, intent),

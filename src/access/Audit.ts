@@ -114,9 +114,9 @@ export const canonicalBody = (entry: Entry, stream: string, seq: number): string
 }
 
 /** What webhooks are told of an entry: less than it says, and nothing of what was refused. */
-const toldOf = ({ at, event, id }: Entry): ReadonlyArray<Outbox.Told> => {
+const outboxMessagesOf = ({ at, event, id }: Entry): ReadonlyArray<Outbox.OutboxMessage> => {
   const { action, outcome, teamId } = event
-  if (outcome !== "allowed" || teamId === null || !Outbox.isTold(action)) return []
+  if (outcome !== "allowed" || teamId === null || !Outbox.hasWebhookEvent(action)) return []
   return [{ id, at, action, team: teamId, event, actor: actorOf(event.actor) }]
 }
 
@@ -308,7 +308,7 @@ const append = Effect.fnUntraced(function* (needs: Needs, ...events: ReadonlyArr
   if (events.length === 0) return
   const { sql } = needs
   const entries = yield* Effect.forEach(events, (event) => toEntry(needs, event))
-  const told = entries.flatMap(toldOf)
+  const told = entries.flatMap(outboxMessagesOf)
   if (told.length > 0) yield* Outbox.enqueue(sql, told)
   const now = yield* Clock.currentTimeMillis
   yield* renewAfterSilence(needs, now)

@@ -7,7 +7,7 @@ import type { AuditAction } from "#schema/Audit.ts"
 import type { TeamId } from "#schema/Ids.ts"
 import { eventOfAction } from "#schema/WebhooksApi.ts"
 
-export interface Told {
+export interface OutboxMessage {
   /** Of the audit entry; the same in every delivery of this event. */
   readonly id: string
   readonly at: number
@@ -26,13 +26,13 @@ export interface Told {
   readonly actor: { readonly type: string; readonly id: string; readonly name: string }
 }
 
-export const isTold = (action: AuditAction): boolean => eventOfAction[action] !== undefined
+export const hasWebhookEvent = (action: AuditAction): boolean => eventOfAction[action] !== undefined
 
 /**
  * The body of a delivery, as it is signed. `revision` orders the writes of an environment; deliveries come in any
  * order.
  */
-export const bodyOf = ({ actor, at, event, id, team }: Omit<Told, "action">, type: string): string =>
+export const bodyOf = ({ actor, at, event, id, team }: Omit<OutboxMessage, "action">, type: string): string =>
   JSON.stringify({
     id,
     type,
@@ -52,20 +52,20 @@ export const bodyOf = ({ actor, at, event, id, team }: Omit<Told, "action">, typ
   })
 
 /** One statement for all entries and all webhooks of their teams. */
-export const enqueue = (sql: SqlClient.SqlClient, all: ReadonlyArray<Told>) => {
-  const rows = all.flatMap((told) => {
-    const event = eventOfAction[told.action]
-    return event === undefined ? [] : [{ told, event, body: bodyOf(told, event) }]
+export const enqueue = (sql: SqlClient.SqlClient, all: ReadonlyArray<OutboxMessage>) => {
+  const rows = all.flatMap((message) => {
+    const event = eventOfAction[message.action]
+    return event === undefined ? [] : [{ message, event, body: bodyOf(message, event) }]
   })
   return sql`
     INSERT INTO webhook_deliveries (webhook_id, event_id, event, body, state, created_at, next_at)
     SELECT w.id, e.id, e.event, e.body, 'pending', e.at, e.at
     FROM unnest(
-      ${rows.map(({ told }) => told.id)}::uuid[],
-      ${rows.map(({ told }) => told.team)}::uuid[],
+      ${rows.map(({ message }) => message.id)}::uuid[],
+      ${rows.map(({ message }) => message.team)}::uuid[],
       ${rows.map(({ event }) => event)}::text[],
       ${rows.map(({ body }) => body)}::text[],
-      ${rows.map(({ told }) => new Date(told.at).toISOString())}::timestamptz[]
+      ${rows.map(({ message }) => new Date(message.at).toISOString())}::timestamptz[]
     ) AS e (id, team_id, event, body, at)
     JOIN webhooks w ON w.team_id = e.team_id AND w.enabled AND (w.events IS NULL OR e.event = any(w.events))`
 }

@@ -32,13 +32,13 @@ export type DenialOf<A extends Action> = A extends "secrets:write"
     ? Forbidden | ScopeMissing
     : Forbidden
 
-interface Asked {
+interface AccessRequest {
   readonly caller: Caller
   readonly team: CallerTeam
   readonly target: Target
   readonly action: Action
 }
-type Rule = (asked: Asked) => Denial | undefined
+type Rule = (request: AccessRequest) => Denial | undefined
 
 /** Decisions 9 "What roles may". */
 const viewer: ReadonlyArray<Action> = ["identity:read", "projects:read", "secrets:read", "members:read"]
@@ -86,27 +86,27 @@ const changes: ReadonlySet<Action> = new Set<Action>([
 ])
 
 /** A person may do what the role in the team allows now; whoever has no role manages nothing (FORBIDDEN). */
-export const rolesBoundWhatPeopleMay: Rule = ({ team, action }) => {
+const rolesBoundWhatPeopleMay: Rule = ({ team, action }) => {
   if (team.role === null) return isScope(action) ? undefined : new Forbidden()
   return roleAllows(team.role, action) ? undefined : new Forbidden()
 }
 
 /** A credential that holds scopes needs the one of the action, in the team that owns the resource (SCOPE_MISSING). */
-export const scopedCredentialsNeedTheScope: Rule = ({ team, action }) => {
+const scopedCredentialsNeedTheScope: Rule = ({ team, action }) => {
   if (team.scopes === null) return undefined
   if (!isScope(action)) return new Forbidden()
   return team.scopes.includes(action) ? undefined : new ScopeMissing({ requiredScope: action })
 }
 
 /** "`read` … refuses create, update, rotate, roll back and delete" (API_TOKEN_READ_ONLY). */
-export const readOnlyTokensNeverWrite: Rule = ({ caller, action }) =>
+const readOnlyTokensNeverWrite: Rule = ({ caller, action }) =>
   caller.accessLevel === "read" && changes.has(action) ? new ApiTokenReadOnly() : undefined
 
 /**
  * "A write token changes a protected environment only when it was created naming that environment"
  * (API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT).
  */
-export const protectedEnvironmentsNeedANamingToken: Rule = ({ caller, target, action }) =>
+const protectedEnvironmentsNeedANamingToken: Rule = ({ caller, target, action }) =>
   caller.kind === "api_token" &&
   target.type === "environment" &&
   target.protected &&
@@ -116,7 +116,7 @@ export const protectedEnvironmentsNeedANamingToken: Rule = ({ caller, target, ac
     : undefined
 
 /** "Protected environments accept changes from owners and admins only" (FORBIDDEN). */
-export const protectedEnvironmentsNeedOwnerOrAdmin: Rule = ({ team, target, action }) =>
+const protectedEnvironmentsNeedOwnerOrAdmin: Rule = ({ team, target, action }) =>
   target.type === "environment" &&
   target.protected &&
   changes.has(action) &&
@@ -140,17 +140,17 @@ export const mayHaveValues = (caller: Caller, target: EnvironmentTarget): boolea
  * admin (FORBIDDEN).
  */
 export const decideCopy = (
-  asked: { readonly caller: Caller; readonly team: CallerTeam },
+  request: { readonly caller: Caller; readonly team: CallerTeam },
   source: EnvironmentTarget,
   into: EnvironmentTarget
 ): Forbidden | ScopeMissing | undefined => {
-  if (!mayHaveValues(asked.caller, source)) return decide({ ...asked, target: source, action: "secrets:run" })
-  const { role } = asked.team
+  if (!mayHaveValues(request.caller, source)) return decide({ ...request, target: source, action: "secrets:run" })
+  const { role } = request.team
   return source.protected && !into.protected && role !== "owner" && role !== "admin" ? new Forbidden() : undefined
 }
 
 /** In order of evaluation (docs/contract/errors.md, "Order of checks": role, scope, level, protected). */
-export const rules: ReadonlyArray<Rule> = [
+const rules: ReadonlyArray<Rule> = [
   rolesBoundWhatPeopleMay,
   scopedCredentialsNeedTheScope,
   readOnlyTokensNeverWrite,
@@ -158,9 +158,9 @@ export const rules: ReadonlyArray<Rule> = [
   protectedEnvironmentsNeedOwnerOrAdmin
 ]
 
-export const decide = <A extends Action>(asked: Asked & { readonly action: A }): DenialOf<A> | undefined => {
+export const decide = <A extends Action>(request: AccessRequest & { readonly action: A }): DenialOf<A> | undefined => {
   for (const rule of rules) {
-    const denial = rule(asked)
+    const denial = rule(request)
     // `DenialOf` says which rules can deny which action; test/access/Policy.test.ts goes through all of them.
     if (denial !== undefined) return denial as DenialOf<A>
   }

@@ -32,7 +32,7 @@ interface Needs {
 }
 
 export const lifetimeSeconds = 600
-export const pollIntervalSeconds = 5
+const pollIntervalSeconds = 5
 
 const Time = Schema.NullOr(Schema.DateFromSelf)
 
@@ -74,7 +74,7 @@ export const lock = ({ sql }: Needs, id: string) =>
 export const byUserCode = ({ sql }: Needs, code: string) =>
   Rows.findOne(RequestRow, sql`SELECT ${sql.literal(columns)} WHERE r.user_code_hash = ${UserCode.hash(code)}`)
 
-export type State = "pending" | "approved" | "denied" | "expired" | "consumed"
+type State = "pending" | "approved" | "denied" | "expired" | "consumed"
 
 /** A delivered and a denied request stay so; an approval that is not fetched in time expires. */
 export const stateOf = (row: Pick<RequestRow, "status" | "deliveredAt" | "expiresAt">, now: number): State => {

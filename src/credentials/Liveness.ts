@@ -10,7 +10,7 @@ export const grantLife = days(180)
 /** Tokens of a deactivated creator work for 7 more days. */
 export const creatorGrace = days(7)
 /** Sessions: 12 h idle, 7 d absolute */
-export const sessionIdleLimit = days(0.5)
+const sessionIdleLimit = days(0.5)
 export const sessionLife = days(7)
 
 /** A date reached is a date passed: "expiry date reached - refused from then on". */

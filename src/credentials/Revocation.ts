@@ -22,7 +22,7 @@ const RevokedRow = Schema.Struct({
   name: Schema.String,
   teamId: TeamIdOut
 })
-export type RevokedToken = typeof RevokedRow.Type
+type RevokedToken = typeof RevokedRow.Type
 
 /** One entry for each token and each trust rule that its creator lost. */
 export const revocationEvents = (

@@ -6,7 +6,7 @@ import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Context from "effect/Context"
 import { BlockList, isIP } from "node:net"
 import type { RequestOrigin, Via } from "#src/access/RequestInfo.ts"
-import type { Taken } from "#src/limits/RateLimiter.ts"
+import type { RateLimitState } from "#src/limits/RateLimiter.ts"
 
 /**
  * One per request. `HttpApiMiddleware` runs before a handler and cannot touch its answer (docs/architecture.md, H4), so
@@ -15,7 +15,7 @@ import type { Taken } from "#src/limits/RateLimiter.ts"
 export class Exchange implements RequestOrigin {
   via: Via
   /** State of the credential's own bucket, for the `RateLimit-*` headers. */
-  rateLimit: Taken | undefined = undefined
+  rateLimit: RateLimitState | undefined = undefined
   authenticated = false
   constructor(
     readonly id: string,

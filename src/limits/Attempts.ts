@@ -5,7 +5,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type { Policy, RateLimiter } from "./RateLimiter.ts"
 
-export interface Limit {
+interface Limit {
   readonly buckets: ReadonlyArray<string>
   readonly policy: Policy
 }

@@ -10,7 +10,7 @@ interface Turn {
   readonly decided: Deferred.Deferred<void, RateLimited>
 }
 
-export interface Options {
+interface Options {
   /** Works that run at the same time. */
   readonly atOnce: number
   /** Works that wait at most, of all owners together. */

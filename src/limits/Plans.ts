@@ -4,9 +4,9 @@ import { days } from "#src/Days.ts"
 
 /** Lifetime choices of an API token in milliseconds; a year is 365 days. */
 export const lifetimes = { "1d": days(1), "7d": days(7), "30d": days(30), "90d": days(90), "1y": days(365) } as const
-export type Lifetime = keyof typeof lifetimes
+type Lifetime = keyof typeof lifetimes
 
-export interface PlanLimits {
+interface PlanLimits {
   readonly longestLifetime: Lifetime
   /** "The active-token cap is an abuse limit, not a pricing tier." */
   readonly activeTokens: number

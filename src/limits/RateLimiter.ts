@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import { RateLimited } from "#schema/Errors.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 
-export interface Window {
+interface Window {
   readonly limit: number
   readonly millis: number
 }
@@ -30,7 +30,7 @@ export const userCodePolicy: Policy = [{ limit: 10, millis: 600_000 }]
 export const diffPolicy: Policy = [{ limit: 30, millis: 60_000 }]
 
 /** State of the tightest window after a take, for the `RateLimit-*` headers; seconds are rounded up. */
-export interface Taken {
+export interface RateLimitState {
   readonly allowed: boolean
   readonly limit: number
   readonly remaining: number
@@ -46,7 +46,7 @@ export interface Taken {
 export class RateLimitStore extends Context.Tag("limits/RateLimitStore")<
   RateLimitStore,
   {
-    readonly take: (bucket: string, policy: Policy, now: number, units?: number) => Effect.Effect<Taken>
+    readonly take: (bucket: string, policy: Policy, now: number, units?: number) => Effect.Effect<RateLimitState>
     /** Uncounts the newest units (1 by default) of the bucket, as far as there are any. */
     readonly giveBack: (bucket: string, units?: number) => Effect.Effect<void>
   }
@@ -61,10 +61,15 @@ export class RateLimits extends Context.Reference<RateLimits>()("limits/RateLimi
  * The decision over the times of admitted units, newest first; `admitted` holds at most the largest limit of them. More
  * units than a window ever admits are refused, and no wait helps them: they are told the length of that window.
  */
-export const decide = (policy: Policy, admitted: (n: number) => number | undefined, now: number, units = 1): Taken => {
+export const decide = (
+  policy: Policy,
+  admitted: (n: number) => number | undefined,
+  now: number,
+  units = 1
+): RateLimitState => {
   let wait = 0
   let room = Infinity
-  let tightest: Taken | undefined
+  let tightest: RateLimitState | undefined
   for (const { limit, millis } of policy) {
     if (units > limit) wait = Math.max(wait, millis)
     const blocking = units > limit ? undefined : admitted(limit - units)

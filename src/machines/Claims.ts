@@ -98,7 +98,7 @@ const namesSomebody = ([claim, pattern]: readonly [string, string]) =>
     ? ownerClaims.has(claim) && claim !== "sub" && !idClaim.test(claim) && /\w/.test(pattern)
     : ownerClaims.has(claim) || idClaim.test(claim)
 
-export type Weakness =
+type Weakness =
   | { readonly problem: "open-name"; readonly claim: string }
   /** The issuer signs for everybody, or may, and no claim says whose job it is. */
   | { readonly problem: "anybody" | "nobody-named" }

@@ -15,7 +15,7 @@ import * as Jose from "jose"
 import { Outbound } from "#src/outbound/Outbound.ts"
 
 /** Why a JWT was refused: a word for the audit trail. */
-export class JwtRefused extends Data.TaggedError("JwtRefused")<{
+class JwtRefused extends Data.TaggedError("JwtRefused")<{
   readonly reason: "JWT_INVALID" | "JWT_EXPIRED" | "ISSUER_UNAVAILABLE"
 }> {}
 
@@ -25,7 +25,7 @@ const algorithms = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256
 /** Seconds. */
 export const leeway = 30
 /** Seconds from `iat`: CI issuers sign for the length of a job at most. */
-export const longestAge = 86_400
+const longestAge = 86_400
 /** A JWT of a CI issuer has 1 to 3 KiB. */
 const maxLength = 16_384
 const compact = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
@@ -41,7 +41,7 @@ const keysAge = 600_000
 const Discovery = Schema.parseJson(Schema.Struct({ issuer: Schema.String, jwks_uri: Schema.String }))
 const decodeDiscovery = Schema.decodeUnknown(Discovery)
 
-export interface Presented {
+interface Presented {
   readonly issuer: string
   readonly audience: string
 }

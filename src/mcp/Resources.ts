@@ -12,8 +12,7 @@ import { missingScopes } from "./Credentials.ts"
 const maxListed = 200
 const prefix = "secrets://projects/"
 
-export const environmentUri = (projectId: string, environment: string) =>
-  `${prefix}${projectId}/environments/${environment}`
+const environmentUri = (projectId: string, environment: string) => `${prefix}${projectId}/environments/${environment}`
 
 /**
  * Undefined for anything that is not the address of an environment. No regular expression from outside, no templates.

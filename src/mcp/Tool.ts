@@ -56,7 +56,7 @@ export interface ToolResult {
 }
 
 /** A finished call, or one that a person has to act on first. */
-export type CallResult =
+type CallResult =
   | { readonly _tag: "Result"; readonly result: ToolResult }
   | {
       readonly _tag: "OpenPage"

@@ -22,7 +22,7 @@ const parts = (uri: string): { readonly host: string; readonly rest: string } | 
 export const isLoopback = (uri: string): boolean => parts(uri) !== undefined
 
 /** What a client may register. */
-export const isRegistrable = (uri: string): boolean => {
+const isRegistrable = (uri: string): boolean => {
   // What two readers could read differently is none.
   if (uri.length > 2_000 || !/^[\x21-\x7e]+$/.test(uri) || /[\\#]/.test(uri) || !URL.canParse(uri)) return false
   const { hash, hostname, password, protocol, username } = new URL(uri)

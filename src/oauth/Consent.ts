@@ -26,7 +26,7 @@ export interface ConsentRequest {
   readonly scopes: ReadonlyArray<Scope>
 }
 
-export interface ConsentDecision extends Restrictions {
+interface ConsentDecision extends Restrictions {
   readonly scopes: ReadonlyArray<Scope>
   readonly teamIds: ReadonlyArray<TeamId>
 }

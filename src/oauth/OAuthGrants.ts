@@ -29,7 +29,7 @@ import * as Store from "./Store.ts"
 export const grantSeconds = 30 * 86_400
 
 /** `projectIds` and `environmentIds`: null = all of the teams'. With both, what is in both. */
-export interface NewOAuthGrant extends Restrictions {
+interface NewOAuthGrant extends Restrictions {
   readonly clientId: string
   readonly clientName: string
   readonly redirectHost: string

@@ -2,44 +2,25 @@
 import { BlockList, isIP } from "node:net"
 import { hostOf, isLoopbackHost } from "#src/net/Loopback.ts"
 
-const list = (entries: ReadonlyArray<readonly [net: string, prefix: number]>, family: "ipv4" | "ipv6") => {
+const list = (blocks: string, family: "ipv4" | "ipv6") => {
   const made = new BlockList()
-  for (const [net, prefix] of entries) made.addSubnet(net, prefix, family)
+  for (const block of blocks.trim().split(/\s+/)) {
+    const [network, prefix] = block.split("/")
+    made.addSubnet(network, Number(prefix), family)
+  }
   return made
 }
 
-/** IANA special-purpose registry (RFC 6890): whatever is not globally reachable, and multicast. */
+/** IANA special-purpose registries (RFC 6890), also what they say is reachable, and multicast. */
 const special4 = list(
-  [
-    ["0.0.0.0", 8],
-    ["10.0.0.0", 8],
-    ["100.64.0.0", 10],
-    ["127.0.0.0", 8],
-    ["169.254.0.0", 16],
-    ["172.16.0.0", 12],
-    ["192.0.0.0", 24],
-    ["192.0.2.0", 24],
-    ["192.88.99.0", 24],
-    ["192.168.0.0", 16],
-    ["198.18.0.0", 15],
-    ["198.51.100.0", 24],
-    ["203.0.113.0", 24],
-    ["224.0.0.0", 4],
-    ["240.0.0.0", 4]
-  ],
+  `
+  0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.31.196.0/24
+  192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3`,
   "ipv4"
 )
 /** Global unicast is 2000::/3 alone; mapped, translated and local forms are outside of it. */
-const global6 = list([["2000::", 3]], "ipv6")
-const special6 = list(
-  [
-    ["2001::", 23],
-    ["2001:db8::", 32],
-    ["2002::", 16],
-    ["3fff::", 20]
-  ],
-  "ipv6"
-)
+const global6 = list("2000::/3", "ipv6")
+const special6 = list("2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20", "ipv6")
 
 export const isPublicAddress = (address: string): boolean => {
   switch (isIP(address)) {

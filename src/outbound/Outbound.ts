@@ -19,7 +19,7 @@ export class OutboundFailed extends Data.TaggedError("OutboundFailed")<{
   readonly reason: "address" | "connection" | "timeout" | "size"
 }> {}
 
-export interface OutboundRequest {
+interface OutboundRequest {
   readonly method: "GET" | "POST"
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -31,18 +31,18 @@ export interface OutboundRequest {
   /** The status is all that is asked for: the body is not read. */
   readonly statusOnly?: boolean
 }
-export interface OutboundAnswer {
+interface OutboundAnswer {
   readonly status: number
   readonly contentType: string | null
   readonly text: string
 }
 
-const refusedAddress = "AMPOULE_ADDRESS"
+export const refusedAddress = "AMPOULE_ADDRESS"
 
 /**
  * Fails when one of a name's addresses is not allowed: a name that is half inside is not to be trusted with the rest.
  */
-const guardedLookup =
+export const guardedLookup =
   (allowed: (address: string) => boolean): LookupFunction =>
   (hostname, options, callback) => {
     dns.lookup(hostname, { ...options, all: true }, (error, found) => {

@@ -12,7 +12,7 @@ import * as net from "node:net"
 import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
 import * as RateLimitRedis from "#layers/RateLimitRedis.ts"
 import { CacheHealth } from "#src/limits/CacheHealth.ts"
-import { RateLimitStore, type Taken } from "#src/limits/RateLimiter.ts"
+import { RateLimitStore, type RateLimitState } from "#src/limits/RateLimiter.ts"
 import * as FaultProxy from "#test/support/FaultProxy.ts"
 import * as RedisServer from "#test/support/RedisServer.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -131,7 +131,7 @@ const logged = <A, E, R>(use: (lines: () => ReadonlyArray<string>) => Effect.Eff
 }
 
 const minute = [{ limit: 30, millis: 60_000 }]
-const admittedOf = (taken: ReadonlyArray<Taken>) => taken.filter(({ allowed }) => allowed).length
+const admittedOf = (taken: ReadonlyArray<RateLimitState>) => taken.filter(({ allowed }) => allowed).length
 
 /** A process behind a proxy, and a look at what it says of Redis. */
 const behind = (port: number) =>
@@ -191,7 +191,7 @@ describe.skipIf(!RedisServer.available)("Redis that goes away", () => {
       const redis = yield* RedisServer.own
       const { health, store } = yield* behind(redis.port)
       yield* redis.signal("SIGSTOP")
-      const taken: Array<Taken> = []
+      const taken: Array<RateLimitState> = []
       for (let i = 0; i < 60; i++) taken.push(yield* store.take("a", minute, start + i))
       assert.strictEqual(admittedOf(taken), 30)
       assert.strictEqual(yield* health, "down")
@@ -238,7 +238,7 @@ describe.skipIf(!RedisServer.available)("Redis that goes away", () => {
           (server) => Effect.sync(() => server.close())
         ).pipe(Effect.map((server) => (server.address() as net.AddressInfo).port))
         const { health, store } = yield* behind(port)
-        const taken: Array<Taken> = []
+        const taken: Array<RateLimitState> = []
         for (let i = 0; i < 40; i++) taken.push(yield* store.take("a", minute, start))
         assert.strictEqual(admittedOf(taken), 30)
         assert.strictEqual(yield* health, "down")

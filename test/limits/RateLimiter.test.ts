@@ -11,7 +11,7 @@ import {
   RateLimiter,
   RateLimits,
   RateLimitStore,
-  type Taken
+  type RateLimitState
 } from "#src/limits/RateLimiter.ts"
 import * as RateLimitTraces from "#test/support/RateLimitTraces.ts"
 
@@ -30,7 +30,7 @@ const expected = (policy: Policy, admitted: ReadonlyArray<number>, now: number, 
 const run = (
   policy: Policy,
   requests: ReadonlyArray<readonly [gap: number, units: number]>,
-  each: (taken: Taken, now: number, admitted: ReadonlyArray<number>, units: number) => void
+  each: (taken: RateLimitState, now: number, admitted: ReadonlyArray<number>, units: number) => void
 ) =>
   Effect.gen(function* () {
     const store = yield* RateLimitStore
@@ -99,7 +99,7 @@ describe("sliding windows", () => {
     Effect.fnUntraced(function* ([[policy, requests]]) {
       const store = yield* RateLimitStore
       let now = 0
-      let last: Taken | undefined
+      let last: RateLimitState | undefined
       for (const [gap, units] of requests) last = yield* store.take("a", policy, (now += Math.abs(gap)), units)
       for (let left = last?.remaining ?? 0; left > 0; left--) {
         assert.isTrue((yield* store.take("a", policy, now)).allowed)

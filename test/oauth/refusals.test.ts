@@ -5,8 +5,10 @@ import { assert, describe, it as test, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Layer from "effect/Layer"
-import { isPublicAddress, MetadataFetch, publicLookup } from "#src/oauth/MetadataFetch.ts"
+import { MetadataFetch } from "#src/oauth/MetadataFetch.ts"
 import * as Redirects from "#src/oauth/Clients.ts"
+import { isPublicAddress } from "#src/outbound/Address.ts"
+import { guardedLookup, refusedAddress } from "#src/outbound/Outbound.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as World from "#test/support/World.ts"
@@ -446,7 +448,9 @@ describe("addresses that a stranger may make this server fetch", () => {
   test.effect("are not names of this machine", () =>
     Effect.gen(function* () {
       const refused = yield* Effect.async<boolean>((resume) =>
-        publicLookup("localhost", { all: true }, (error) => resume(Effect.succeed(error?.name === "AddressRefused")))
+        guardedLookup(isPublicAddress)("localhost", { all: true }, (error) =>
+          resume(Effect.succeed(error?.code === refusedAddress))
+        )
       )
       assert.isTrue(refused)
     })

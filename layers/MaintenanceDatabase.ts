@@ -1,5 +1,5 @@
 /**
- * The database of the programs that keep it, as it is: they do not migrate, and none but `restore` makes one. Run in
+ * The database of the maintenance programs, as it is: they do not migrate, and none but `restore` makes one. Run in
  * the wrong place they would else find an empty one, in which nothing needs any key.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
