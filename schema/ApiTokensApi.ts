@@ -4,17 +4,19 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
-import { EnvironmentIdOut, ProjectId, ProjectIdOut, TeamId, TeamIdOut, TokenId, TokenIdOut, UserIdOut } from "./Ids.ts"
-import { RevokedAck } from "./IdentityApi.ts"
+import { ProjectId, TeamId, TeamIdOut, TokenId, TokenIdOut } from "./Ids.ts"
+import { PersonRef, RevokedAck } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
+import { EnvironmentRef, ProjectRef } from "./ProjectsApi.ts"
 import { AccessLevel, Scope } from "./Scopes.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, Name, Timestamp } from "./Values.ts"
-import { AccessLevelOut, answers, ScopeOut, Slug } from "./Wire.ts"
+import { AccessLevelOut, answers, ScopeOut } from "./Wire.ts"
 
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 export const Lifetime = Schema.Literal("1d", "7d", "30d", "90d", "1y").annotations({
+  identifier: "Lifetime",
   message: () => "must be 1d, 7d, 30d, 90d or 1y",
   description: "Never longer than the plan allows; the plan's longest when absent."
 })
@@ -25,13 +27,11 @@ const tokenFields = {
   teamId: TeamIdOut,
   name: Schema.String,
   accessLevel: AccessLevelOut,
-  projects: Schema.NullOr(Schema.Array(Schema.Struct({ id: ProjectIdOut, name: Schema.String }))),
-  environments: Schema.NullOr(
-    Schema.Array(Schema.Struct({ id: EnvironmentIdOut, slug: Slug, projectId: ProjectIdOut }))
-  ),
+  projects: Schema.NullOr(Schema.Array(ProjectRef)),
+  environments: Schema.NullOr(Schema.Array(EnvironmentRef)),
   mcpScopes: Schema.Array(ScopeOut),
   mcpOnly: Schema.Boolean.annotations({ description: "True: every route but /mcp refuses the token." }),
-  createdBy: Schema.Struct({ id: UserIdOut, email: Schema.String }),
+  createdBy: PersonRef,
   createdAt: Timestamp,
   expiresAt: Schema.NullOr(Timestamp),
   lastUsedAt: Schema.NullOr(Timestamp),
@@ -53,7 +53,7 @@ export type ApiTokenWithValue = typeof ApiTokenWithValue.Type
 
 export const ApiTokenList = Schema.Struct({ items: Schema.Array(ApiToken) }).annotations({ identifier: "ApiTokenList" })
 
-const McpScopes = boundedList(Scope.annotations({ message: () => "must be a scope" }), 0, 7)
+const McpScopes = boundedList(Scope.annotations({ message: () => "must be a scope", identifier: "Scope" }), 0, 7)
 
 /** MCP scopes are bounded by the access level (docs/contract/credentials.md, "API tokens"). */
 const readOnlyHoldsNoWriteScope = (body: {
@@ -89,7 +89,20 @@ export const CreateApiToken = strict(
     )
   }).pipe(
     Schema.filter(readOnlyHoldsNoWriteScope, { jsonSchema: {} }),
-    Schema.filter(mcpOnlyNeedsScopes, { jsonSchema: {} })
+    Schema.filter(mcpOnlyNeedsScopes, {
+      jsonSchema: {
+        dependentSchemas: {
+          mcpScopes: {
+            if: { required: ["accessLevel"], properties: { accessLevel: { const: "write" } } },
+            else: { properties: { mcpScopes: { not: { contains: { const: "secrets:write" } } } } }
+          },
+          mcpOnly: {
+            if: { properties: { mcpOnly: { const: false } } },
+            else: { required: ["mcpScopes"], properties: { mcpScopes: { minItems: 1 } } }
+          }
+        }
+      }
+    })
   )
 ).annotations({
   identifier: "CreateApiToken",

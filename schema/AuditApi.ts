@@ -21,7 +21,13 @@ export const AuditQuery = strict(
   Schema.Struct({
     cursor: optional(AuditCursor),
     limit: optional(queryInteger(1, 200, "Entries per answer, 1 to 200; 50 by default.")),
-    action: optional(AuditAction.annotations({ message: () => "must be an action of the audit trail" })),
+    action: optional(
+      AuditAction.annotations({
+        identifier: "AuditAction",
+        message: () => "must be an action of the audit trail",
+        description: "Every action of the audit trail."
+      })
+    ),
     actor: optional(ActorId),
     projectId: optional(ProjectId),
     environment: optional(EnvironmentSlug),

@@ -4,6 +4,7 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { AnyCredential } from "./Authentication.ts"
 import { operation } from "./Operation.ts"
+import { optional } from "./Strict.ts"
 import { answers, Integer, openEnum, PlanOut } from "./Wire.ts"
 
 const PlanLimits = Schema.Struct({
@@ -38,7 +39,7 @@ export const CapabilityLimits = Schema.Struct({
   sealedEntries: Integer,
   templateReferencesOnPath: Integer,
   deletedSecretDays: Integer,
-  plans: Schema.Struct({ developer: PlanLimits, team: PlanLimits })
+  plans: Schema.Struct({ developer: PlanLimits, team: PlanLimits }).annotations({ identifier: "LimitsByPlan" })
 }).annotations({ identifier: "CapabilityLimits" })
 export type CapabilityLimits = typeof CapabilityLimits.Type
 
@@ -81,9 +82,7 @@ export const limits: CapabilityLimits = {
 
 export const Capabilities = Schema.Struct({
   version: Schema.String,
-  plan: Schema.optionalWith(PlanOut.annotations({ description: "When the credential reaches one team." }), {
-    exact: true
-  }),
+  plan: optional(PlanOut),
   features: Schema.Struct({
     mcp: Schema.Boolean,
     mcpReveal: Schema.Boolean,
@@ -92,14 +91,17 @@ export const Capabilities = Schema.Struct({
     templates: Schema.Boolean,
     versions: Schema.Boolean,
     idempotency: Schema.Boolean
-  }),
+  }).annotations({ identifier: "CapabilityFeatures" }),
   limits: CapabilityLimits,
   durability: openEnum("process-crash", "power-loss").annotations({
     description: "What an acknowledged write survives."
   }),
   mcpProtocolVersions: Schema.Array(Schema.String),
   mcpUrl: Schema.String.annotations({ description: "Where AI agents go, in preference to the REST routes." })
-}).annotations({ identifier: "Capabilities", description: "Features and limits of this deployment." })
+}).annotations({
+  identifier: "Capabilities",
+  description: "Features and limits of this deployment; the plan when the credential reaches one team."
+})
 export type Capabilities = typeof Capabilities.Type
 
 export class CapabilitiesApi extends HttpApiGroup.make("capabilities")

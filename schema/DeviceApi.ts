@@ -5,8 +5,8 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { DeviceCodeCredential, GrantCredential, SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
-import { EnvironmentId, GrantId, GrantIdOut, InstallationId, ProjectId, TeamId, UserIdOut } from "./Ids.ts"
-import { GrantedTeam, RevokedAck } from "./IdentityApi.ts"
+import { EnvironmentId, GrantId, GrantIdOut, InstallationId, ProjectId, TeamId } from "./Ids.ts"
+import { GrantedTeam, PersonRef, RevokedAck } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { CliScope } from "./Scopes.ts"
 import { optional, strict } from "./Strict.ts"
@@ -14,11 +14,14 @@ import { boundedList, CredentialText, HostText, Timestamp, UserCode } from "./Va
 import { answers, DeletedAck, openEnum, RestrictionsOut, Uuid } from "./Wire.ts"
 
 export const CredentialProtection = Schema.Literal("os_keychain", "plaintext_local").annotations({
+  identifier: "CredentialProtection",
   message: () => "must be os_keychain or plaintext_local",
   jsonSchema: { type: "string", enum: ["os_keychain", "plaintext_local"], default: "os_keychain" },
   description: "Where the client keeps the credential; os_keychain by default."
 })
-export const DeviceHost = Schema.Struct({ hostname: optional(HostText), os: optional(HostText) })
+export const DeviceHost = Schema.Struct({ hostname: optional(HostText), os: optional(HostText) }).annotations({
+  identifier: "DeviceHost"
+})
 
 export const DeviceStart = strict(
   Schema.Struct({
@@ -35,7 +38,7 @@ export const DeviceStart = strict(
 ).annotations({ identifier: "DeviceStart" })
 export type DeviceStart = typeof DeviceStart.Type
 
-export const DeviceStartResponse = Schema.Struct({
+export const DeviceAuthorization = Schema.Struct({
   deviceCode: Schema.String.annotations({ jsonSchema: { type: "string", minLength: 1 } }),
   userCode: Schema.String.annotations({ jsonSchema: { type: "string", minLength: 1 } }),
   verificationUri: Schema.String.annotations({ jsonSchema: { type: "string", format: "uri" } }),
@@ -44,8 +47,8 @@ export const DeviceStartResponse = Schema.Struct({
   pollIntervalSeconds: Schema.Number.annotations({
     jsonSchema: { type: "integer", maximum: Number.MAX_SAFE_INTEGER }
   })
-}).annotations({ identifier: "DeviceStartResponse" })
-export type DeviceStartResponse = typeof DeviceStartResponse.Type
+}).annotations({ identifier: "DeviceAuthorization" })
+export type DeviceAuthorization = typeof DeviceAuthorization.Type
 
 export const DeviceToken = strict(Schema.Struct({ deviceCode: CredentialText })).annotations({
   identifier: "DeviceToken"
@@ -60,7 +63,7 @@ export const DevicePollResponse = Schema.Struct({
   credential: optional(Schema.String.annotations({ description: "The CLI grant, delivered exactly once." })),
   grantId: optional(GrantIdOut),
   expiresAt: optional(Timestamp),
-  user: optional(Schema.Struct({ id: UserIdOut, email: Schema.String })),
+  user: optional(PersonRef),
   teams: optional(Schema.Array(GrantedTeam)),
   restrictions: optional(RestrictionsOut)
 }).annotations({ identifier: "DevicePollResponse" })
@@ -83,7 +86,7 @@ export class DeviceApi extends HttpApiGroup.make("device")
   .add(
     HttpApiEndpoint.post("start", "/auth/cli/device")
       .setPayload(Schema.Union(DeviceStart, Schema.Null))
-      .addSuccess(answers(201, DeviceStartResponse))
+      .addSuccess(answers(201, DeviceAuthorization))
       .addError(Errors.PayloadTooLarge)
       .addError(Errors.UnsupportedMediaType)
       .annotateContext(
@@ -148,14 +151,18 @@ export class DeviceApi extends HttpApiGroup.make("device")
   )
   .annotateContext(OpenApi.annotations({ description: "Device authorization and logout of a command line." })) {}
 
+/** As the client says; not verified. */
+const ClaimedHost = Schema.Struct({ hostname: optional(Schema.String), os: optional(Schema.String) }).annotations({
+  identifier: "ClaimedHost",
+  description: "As claimed by the client; not verified."
+})
+
 export const DeviceRequest = Schema.Struct({
   userCode: Schema.String,
   createdAt: Timestamp,
   expiresAt: Timestamp,
   ip: Schema.String.annotations({ description: "Address that asked." }),
-  host: Schema.NullOr(Schema.Struct({ hostname: optional(Schema.String), os: optional(Schema.String) })).annotations({
-    description: "As claimed by the client; not verified."
-  }),
+  host: Schema.NullOr(ClaimedHost),
   credentialProtection: openEnum("os_keychain", "plaintext_local"),
   machineRequested: Schema.Boolean,
   status: openEnum("pending", "approved", "denied", "expired")
@@ -168,7 +175,13 @@ export const DeviceDecision = Schema.Struct({ status: openEnum("approved", "deni
 
 export const ApproveDevice = strict(
   Schema.Struct({
-    teams: boundedList(Schema.Struct({ teamId: TeamId, scopes: boundedList(CliScope, 1, 6) }), 1, 100),
+    teams: boundedList(
+      Schema.Struct({ teamId: TeamId, scopes: boundedList(CliScope, 1, 6) }).annotations({
+        identifier: "TeamApproval"
+      }),
+      1,
+      100
+    ),
     projectIds: optional(boundedList(ProjectId, 1, 1_000)),
     environmentIds: optional(boundedList(EnvironmentId, 1, 1_000)),
     machine: optional(Schema.Boolean)
@@ -251,7 +264,7 @@ export const CliGrant = Schema.Struct({
   machine: Schema.Boolean,
   teams: Schema.Array(GrantedTeam),
   restrictions: RestrictionsOut,
-  host: Schema.NullOr(Schema.Struct({ hostname: optional(Schema.String), os: optional(Schema.String) })),
+  host: Schema.NullOr(ClaimedHost),
   installationId: Schema.NullOr(Uuid),
   credentialProtection: openEnum("os_keychain", "plaintext_local"),
   createdAt: Timestamp,

@@ -15,6 +15,8 @@ export const Person = Schema.Struct({ id: UserIdOut, email: Schema.String, name:
 })
 export type Person = typeof Person.Type
 
+export const PersonRef = Schema.Struct({ id: UserIdOut, email: Schema.String }).annotations({ identifier: "PersonRef" })
+
 const NamedTeam = Schema.Struct({ id: TeamIdOut, name: Schema.String }).annotations({ identifier: "NamedTeam" })
 const TeamScopes = Schema.Struct({ teamId: TeamIdOut, scopes: Schema.Array(ScopeOut) }).annotations({
   identifier: "TeamScopes"
@@ -26,13 +28,16 @@ export const VerifyAuthResponse = Schema.Struct({
     id: Schema.String,
     name: optional(Schema.String),
     expiresAt: Schema.NullOr(Timestamp)
-  }),
-  accessLevel: optional(AccessLevelOut.annotations({ description: "Of an API token." })),
+  }).annotations({ identifier: "VerifiedCredential" }),
+  accessLevel: optional(AccessLevelOut),
   teams: Schema.Array(NamedTeam),
   scopes: optional(Schema.Array(TeamScopes).annotations({ description: "Of a CLI grant, per team." })),
   mcpScopes: optional(Schema.Array(ScopeOut).annotations({ description: "Of an API token." })),
   restrictions: RestrictionsOut
-}).annotations({ identifier: "VerifyAuthResponse", description: "What the presented credential is and reaches." })
+}).annotations({
+  identifier: "VerifyAuthResponse",
+  description: "What the presented credential is and reaches. accessLevel is that of an API token."
+})
 export type VerifyAuthResponse = typeof VerifyAuthResponse.Type
 
 /** A team as a person of it sees it; also the record of the session routes for teams. */

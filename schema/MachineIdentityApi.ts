@@ -5,12 +5,14 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
-import { EnvironmentIdOut, ProjectId, ProjectIdOut, RuleId, RuleIdOut, TeamId, TeamIdOut, UserIdOut } from "./Ids.ts"
+import { ProjectId, RuleId, RuleIdOut, TeamId, TeamIdOut } from "./Ids.ts"
+import { PersonRef } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
+import { EnvironmentRef, ProjectRef } from "./ProjectsApi.ts"
 import { AccessLevel } from "./Scopes.ts"
 import { optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, MemberName, Name, Timestamp } from "./Values.ts"
-import { AccessLevelOut, answers, DeletedAck, Integer, openEnum, Slug } from "./Wire.ts"
+import { AccessLevelOut, answers, DeletedAck, Integer, openEnum } from "./Wire.ts"
 
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
@@ -18,7 +20,7 @@ const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType
 const ascii = (max: number, description: string) =>
   Schema.String.pipe(
     Schema.filter((s) => (s.length <= max && /^[\x21-\x7e]+$/.test(s)) || `must be 1 to ${max} ASCII characters`)
-  ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: max }, description })
+  ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: max, pattern: "^[!-~]+$" }, description })
 
 export const Issuer = ascii(500, "The iss of the JWT, to the letter; its keys are found through OpenID discovery.")
 export const Audience = ascii(500, "The aud of the JWT, to the letter; this server's public address when absent.")
@@ -48,7 +50,13 @@ export const Claims = Schema.Record({ key: MemberName, value: Schema.String }).p
       type: "object",
       minProperties: 1,
       maxProperties: 10,
-      additionalProperties: { type: "string", minLength: 1, maxLength: 256 }
+      propertyNames: { pattern: claimName.source, not: { enum: [...reservedClaims] } },
+      additionalProperties: {
+        type: "string",
+        minLength: 1,
+        maxLength: 256,
+        pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f*]{1,255}\\*?$"
+      }
     },
     description: "All of them must match: to the letter, or up to an asterisk at the end, which stands for any rest."
   })
@@ -87,15 +95,13 @@ export const MachineRule = Schema.Struct({
   audience: Schema.String,
   claims: Schema.Record({ key: Schema.String, value: Schema.String }),
   accessLevel: AccessLevelOut,
-  projects: Schema.NullOr(Schema.Array(Schema.Struct({ id: ProjectIdOut, name: Schema.String }))),
-  environments: Schema.NullOr(
-    Schema.Array(Schema.Struct({ id: EnvironmentIdOut, slug: Slug, projectId: ProjectIdOut }))
-  ),
+  projects: Schema.NullOr(Schema.Array(ProjectRef)),
+  environments: Schema.NullOr(Schema.Array(EnvironmentRef)),
   lifetimeSeconds: Integer,
   state: openEnum("active", "stopped").annotations({
     description: "stopped: its creator left, changed roles or was deactivated for more than 7 days."
   }),
-  createdBy: Schema.Struct({ id: UserIdOut, email: Schema.String }),
+  createdBy: PersonRef,
   createdAt: Timestamp,
   lastUsedAt: Schema.NullOr(Timestamp)
 }).annotations({

@@ -65,7 +65,7 @@ export const distinct = <S extends Schema.Schema.Any>(item: S, min: number, max:
         const at = list.findIndex((one, i) => list.indexOf(one) < i)
         return at < 0 ? undefined : { path: [at], message: `must not repeat an earlier ${what}` }
       },
-      { jsonSchema: {} }
+      { jsonSchema: { uniqueItems: true } }
     )
   )
 export const keys = (max: number) => distinct(SecretKey, 1, max, "key")

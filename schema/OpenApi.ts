@@ -13,7 +13,7 @@ import { Api, DashboardApi, servesMcp, version } from "./Api.ts"
 import { auditActions } from "./Audit.ts"
 import {
   errorCodes,
-  errorResponse,
+  errorSchemas,
   failure,
   headerRefs,
   headers,
@@ -22,6 +22,7 @@ import {
   ref,
   securitySchemes
 } from "./OpenApiComponents.ts"
+import { linksOf } from "./OpenApiLinks.ts"
 import { mcp } from "./OpenApiMcp.ts"
 import { Examples } from "./Operation.ts"
 import { RequiredScope } from "./Scopes.ts"
@@ -85,15 +86,10 @@ const headerNames: ReadonlyMap<string, string> = new Map([
   ["idempotency-key", "Idempotency-Key"],
   ["if-none-match", "If-None-Match"]
 ])
-const headerDescriptions: ReadonlyMap<string, string> = new Map(
-  Object.entries({
-    "Idempotency-Key":
-      "Repeating key and body within 24 hours gives the stored answer; the same key with another body is refused.",
-    "If-None-Match": "ETag of an earlier answer."
-  })
-)
 
 // --- rewriting ---
+
+const refPrefix = "#/components/schemas/"
 
 const isObject = (json: Json | undefined): json is JsonObject =>
   typeof json === "object" && json !== null && !Array.isArray(json)
@@ -114,14 +110,32 @@ const tidy = (object: JsonObject): JsonObject =>
     )
   )
 
-/** A response may grow (docs/contract/README.md): nothing in it is closed. */
+/** An integer that 32 bits do not hold for certain: generators take them for it otherwise. */
+const wide = (object: JsonObject): JsonObject =>
+  object["type"] === "integer" && !(Number(object["maximum"]) < 2 ** 31) ? { ...object, format: "int64" } : object
+
+/** Gives an open enumeration its name (Wire.ts), unless a request has a closed one of that name. */
+const named = (closed: ReadonlySet<string>, into: Record<string, Json>, object: JsonObject): JsonObject => {
+  const { title, ...schema } = object
+  if (schema["x-extensible-enum"] === undefined || typeof title !== "string") return object
+  if (closed.has(title)) return schema
+  into[title] = schema
+  return ref("schemas", title)
+}
+
+const pick = (object: JsonObject, wanted: (name: string) => boolean): JsonObject =>
+  Object.fromEntries(Object.entries(object).filter(([name]) => wanted(name)))
+
+/**
+ * A response may grow (docs/contract/README.md): nothing in it is closed. Readiness is one schema to the world
+ * (DiscoveryApi.ts).
+ */
 const open = (object: JsonObject): JsonObject => {
+  if (object["$ref"] === `${refPrefix}ReadinessUnavailable`) return ref("schemas", "ReadinessResponse")
   if (object["additionalProperties"] !== false) return object
   const { additionalProperties: _, ...rest } = object
   return rest
 }
-
-const refPrefix = "#/components/schemas/"
 
 /** Names of the schemas that a part of the document reaches. */
 const reached = (part: Json, schemas: JsonObject, found = new Set<string>()): Set<string> => {
@@ -141,14 +155,24 @@ const reached = (part: Json, schemas: JsonObject, found = new Set<string>()): Se
 
 const parameter = (given: JsonObject): JsonObject => {
   const name = headerNames.get(String(given["name"])) ?? String(given["name"])
-  const description = given["description"] ?? headerDescriptions.get(name)
-  return { ...given, name, ...(description === undefined ? {} : { description }) }
+  return { ...given, name }
 }
 
 const withExample = (content: JsonObject, example: Json | undefined): JsonObject =>
   example === undefined
     ? content
     : Object.fromEntries(Object.entries(content).map(([type, media]) => [type, { ...(media as JsonObject), example }]))
+
+/** The schema of a body or an answer, as it is in JSON. */
+const schemaOf = (holder: Json): JsonObject => {
+  const content = isObject(holder) ? holder["content"] : undefined
+  const media = isObject(content) ? content["application/json"] : undefined
+  const schema = isObject(media) ? media["schema"] : undefined
+  return isObject(schema) ? schema : {}
+}
+
+const alternatives = (schema: JsonObject): ReadonlyArray<JsonObject> =>
+  Array.isArray(schema["anyOf"]) ? schema["anyOf"].filter(isObject) : []
 
 const operationOf = (declared: Declared, generated: JsonObject): JsonObject => {
   const responses: Record<string, JsonObject> = {}
@@ -180,13 +204,31 @@ const operationOf = (declared: Declared, generated: JsonObject): JsonObject => {
     ...(declared.scope !== undefined && declared.kinds.includes("cli_grant") ? { "x-cli-scope": declared.scope } : {}),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(isObject(body)
-      ? { requestBody: { ...body, content: withExample(body["content"] as JsonObject, declared.request) } }
+      ? {
+          requestBody: {
+            // What accepts null accepts that nothing is sent.
+            required: !alternatives(schemaOf(body)).some((one) => one["type"] === "null"),
+            content: withExample(body["content"] as JsonObject, declared.request)
+          }
+        }
       : {}),
     responses
   }
 }
 
+const withLinks = (from: JsonObject, responses: JsonObject, operations: ReadonlyArray<JsonObject>): JsonObject =>
+  Object.fromEntries(
+    Object.entries(responses).map(([status, response]) => {
+      const target = schemaOf(response)["$ref"]
+      const links =
+        status < "300" && typeof target === "string" ? linksOf(from, target.slice(refPrefix.length), operations) : {}
+      return [status, Object.keys(links).length === 0 ? response : { ...(response as JsonObject), links }]
+    })
+  )
+
 // --- the documents ---
+
+const about = { license: { name: "Apache-2.0", identifier: "Apache-2.0" }, contact: { name: "Ampoule" } }
 
 /**
  * A document of an API; the two below are what is served. `fromApi` types its document by interfaces without index
@@ -200,68 +242,58 @@ export const describe = <Id extends string, Groups extends HttpApiGroup.HttpApiG
   // A document is JSON by definition; `fromApi` types it by its own interfaces and hands out a cached object (O1).
   const generated = map(JSON.parse(JSON.stringify(OpenApi.fromApi(api))) as JsonObject, tidy) as JsonObject
   const all = declarations(api)
-  const paths: Record<string, JsonObject> = {}
-  for (const declared of all) {
+  const operations = all.map((declared) => {
     const path = (generated["paths"] as JsonObject)[declared.path] as JsonObject
-    paths[declared.path] = {
-      ...paths[declared.path],
-      [declared.method]: operationOf(declared, path[declared.method] as JsonObject)
-    }
-  }
+    return { ...declared, operation: operationOf(declared, path[declared.method] as JsonObject) }
+  })
 
   const drafts = (generated["components"] as JsonObject)["schemas"] as JsonObject
-  const operations = Object.values(paths).flatMap((path) => Object.values(path) as ReadonlyArray<JsonObject>)
-  const asked = new Set(operations.flatMap((operation) => [...reached(operation["requestBody"] ?? null, drafts)]))
-  // Readiness is one schema to the world (DiscoveryApi.ts), and the one 503.
-  const shown = map(paths, (object) =>
-    object["$ref"] === `${refPrefix}ReadinessUnavailable` ? ref("schemas", "ReadinessResponse") : object
-  ) as JsonObject
-  const schemas: Record<string, Json> = {}
-  for (const name of [...reached(shown, drafts)].sort()) {
-    schemas[name] = asked.has(name) ? drafts[name] : map(drafts[name], open)
-  }
-  const openPaths = Object.fromEntries(
-    Object.entries(shown).map(([path, item]) => [
-      path,
-      Object.fromEntries(
-        Object.entries(item as JsonObject).map(([method, operation]) => [
-          method,
-          { ...(operation as JsonObject), responses: map((operation as JsonObject)["responses"], open) }
-        ])
-      )
+  const asked = new Set(
+    operations.flatMap(({ operation: { parameters, requestBody } }) => [
+      ...reached([parameters ?? null, requestBody ?? null], drafts)
     ])
   )
-
-  const used = new Set(all.flatMap(({ kinds }) => kinds.map((kind) => schemes[kind])))
-  return {
-    openapi: "3.1.0",
-    info: { title: info.title, version, description: info.description },
-    tags: [...(generated["tags"] as ReadonlyArray<Json>), ...(listMcp ? [mcp.tag] : [])],
-    paths: listMcp ? { ...openPaths, ...mcp.paths } : openPaths,
-    components: {
-      schemas: {
-        ...schemas,
-        ErrorResponse: errorResponse,
-        AuditAction: {
-          type: "string",
-          description: "Every action of the audit trail. A later release may add actions.",
-          enum: auditActions
-        },
-        ...(listMcp ? mcp.schemas : {})
-      },
-      headers,
-      securitySchemes: {
-        ...Object.fromEntries(Object.entries(securitySchemes).filter(([name]) => used.has(name))),
-        ...(listMcp ? mcp.scheme : {})
-      }
-    }
+  const vocabularies: Record<string, Json> = {}
+  const answer = (json: Json) => map(json, (object) => named(asked, vocabularies, open(object)))
+  const paths: Record<string, JsonObject> = {}
+  for (const { method, operation, path } of operations) {
+    const responses = answer(operation["responses"]) as JsonObject
+    const linked = withLinks(
+      operation,
+      responses,
+      operations.map((one) => one.operation)
+    )
+    paths[path] = { ...paths[path], [method]: { ...operation, responses: linked } }
   }
+  const shown = { ...paths, ...(listMcp ? mcp.paths : {}) }
+  const schemas: Record<string, Json> = { ...errorSchemas, ...mcp.schemas }
+  for (const [name, draft] of Object.entries(drafts)) schemas[name] = asked.has(name) ? draft : answer(draft)
+  Object.assign(schemas, vocabularies)
+
+  const kinds = new Set(all.flatMap((declared) => declared.kinds.map((kind) => schemes[kind])))
+  const text = JSON.stringify(shown)
+  const components = {
+    schemas: Object.fromEntries([...reached(shown, schemas)].sort().map((name) => [name, schemas[name]])),
+    headers: pick(headers, (name) => text.includes(`"#/components/headers/${name}"`)),
+    securitySchemes: { ...pick(securitySchemes, (name) => kinds.has(name)), ...(listMcp ? mcp.scheme : {}) }
+  }
+  return map(
+    {
+      openapi: "3.1.0",
+      info: { title: info.title, version, description: info.description, ...about },
+      tags: [...(generated["tags"] as ReadonlyArray<Json>), ...(listMcp ? [mcp.tag] : [])],
+      paths: shown,
+      components,
+      "x-audit-actions": auditActions
+    },
+    wide
+  ) as JsonObject
 }
 
 const conventions = [
   "Bodies are JSON. Times are ISO 8601 in UTC. Request bodies and queries are strict: an unknown member is a 400 that names it.",
   "Responses list the members sent today; a later release may add members and values, and clients ignore what they do not recognise.",
-  "Every failure carries ErrorResponse; every answer carries X-Request-Id. x-cli-scope is the scope that a CLI grant needs; none means that its subject is the caller itself."
+  "Every failure carries ErrorResponse, with the codes and members of its status; every answer carries X-Request-Id. x-cli-scope is the scope that a CLI grant needs; none means that its subject is the caller itself."
 ].join("\n\n")
 
 /** `/openapi.json` (docs/contract/README.md). */

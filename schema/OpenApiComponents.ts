@@ -3,6 +3,7 @@ import * as JSONSchema from "effect/JSONSchema"
 import type * as Schema from "effect/Schema"
 import { members } from "./ApiError.ts"
 import * as Errors from "./Errors.ts"
+import { openText } from "./Wire.ts"
 
 export type Json = null | boolean | number | string | ReadonlyArray<Json> | JsonObject
 export interface JsonObject {
@@ -27,31 +28,66 @@ const member = (schema: Schema.Schema.Any): JsonObject => {
   return { ...type, description }
 }
 
-/** The members that single errors add to those that all have. */
-const extraMembers: JsonObject = Object.fromEntries(
-  Object.values(Errors).flatMap(({ code, extra }) =>
-    Object.entries(extra).map(([name, schema]) => {
-      const { description, type } = describedBy(schema)
-      return [name, { ...type, description: description === "" ? `With ${code}.` : `With ${code}: ${description}` }]
-    })
+/** The members that errors of a status add to those that all have. */
+const extraMembers = (status: number): JsonObject =>
+  Object.fromEntries(
+    Object.values(Errors)
+      .filter((error) => error.status === status)
+      .flatMap(({ code, extra }) =>
+        Object.entries(extra).map(([name, schema]) => {
+          const { description, type } = describedBy(schema)
+          return [name, { ...type, description: description === "" ? `With ${code}.` : `With ${code}: ${description}` }]
+        })
+      )
   )
-)
 
-export const errorResponse: JsonObject = {
-  type: "object",
-  description: "Every failure. Clients branch on code, never on message.",
-  required: ["statusCode", "code", "message"],
-  properties: {
-    statusCode: member(members.statusCode),
-    code: {
-      type: "string",
-      description: "Stable. A later release may add codes.",
-      enum: errorCodes.map(({ code }) => code)
-    },
-    message: member(members.message),
-    field: member(members.field),
-    ...extraMembers
-  }
+/** Statuses that carry the error response: the name of their schema, and the sentence that their codes follow. */
+const statuses = new Map<number, readonly [schema: string, sentence: string]>([
+  [400, ["BadRequestError", "The request is not valid"]],
+  [401, ["UnauthorizedError", "No credential, or an invalid, expired or revoked one"]],
+  [403, ["ForbiddenError", "The credential may not do this"]],
+  [404, ["NotFoundError", "Missing, or not visible to the credential"]],
+  [409, ["ConflictError", "In conflict with the current state"]],
+  [413, ["ContentTooLargeError", "The body is too large"]],
+  [415, ["UnsupportedMediaTypeError", "The body is not JSON"]],
+  [429, ["TooManyRequestsError", "Rate limited"]],
+  [500, ["ServerError", "Unexpected server error"]]
+])
+
+export const errorSchemas: JsonObject = {
+  ErrorCode: {
+    ...openText(errorCodes.map(({ code }) => code)),
+    description: "Stable. A later release may add codes."
+  },
+  ErrorResponse: {
+    type: "object",
+    description: "Every failure. Clients branch on code, never on message.",
+    required: ["statusCode", "code", "message"],
+    properties: {
+      statusCode: member(members.statusCode),
+      code: ref("schemas", "ErrorCode"),
+      message: member(members.message),
+      field: member(members.field)
+    }
+  },
+  ...Object.fromEntries(
+    [...statuses].map(([status, [name, sentence]]) => [
+      name,
+      {
+        description: `${sentence}.`,
+        allOf: [
+          ref("schemas", "ErrorResponse"),
+          {
+            type: "object",
+            properties: {
+              code: openText(errorCodes.filter((one) => one.status === status).map(({ code }) => code)),
+              ...extraMembers(status)
+            }
+          }
+        ]
+      }
+    ])
+  )
 }
 
 export const headers: JsonObject = {
@@ -86,19 +122,6 @@ export const securitySchemes: Record<string, JsonObject> = {
   }
 }
 
-/** Names of the statuses that carry the error response; the codes follow it. */
-const reasons: Record<number, string> = {
-  400: "The request is not valid",
-  401: "No credential, or an invalid, expired or revoked one",
-  403: "The credential may not do this",
-  404: "Missing, or not visible to the credential",
-  409: "In conflict with the current state",
-  413: "The body is too large",
-  415: "The body is not JSON",
-  429: "Rate limited",
-  500: "Unexpected server error"
-}
-
 export const headerRefs = (...names: ReadonlyArray<string>): JsonObject =>
   Object.fromEntries(["X-Request-Id", ...names].map((name) => [name, ref("headers", name)]))
 
@@ -109,9 +132,12 @@ export const errorHeaders: Record<number, ReadonlyArray<string>> = {
 }
 
 /** An answer of this status with one of these codes. */
-export const failure = (status: number, codes: ReadonlyArray<string>): JsonObject => ({
-  description: `${reasons[status] ?? "Failure"}: ${codes.map((code) => `\`${code}\``).join(", ")}.`,
-  headers: headerRefs(...(errorHeaders[status] ?? [])),
-  content: { "application/json": { schema: ref("schemas", "ErrorResponse") } },
-  "x-error-codes": codes
-})
+export const failure = (status: number, codes: ReadonlyArray<string>): JsonObject => {
+  const [schema, sentence] = statuses.get(status) ?? ["ErrorResponse", "Failure"]
+  return {
+    description: `${sentence}: ${codes.map((code) => `\`${code}\``).join(", ")}.`,
+    headers: headerRefs(...(errorHeaders[status] ?? [])),
+    content: { "application/json": { schema: ref("schemas", schema) } },
+    "x-error-codes": codes
+  }
+}

@@ -46,7 +46,7 @@ const mcpOperation = (
   }
 })
 
-const rpc = { type: "object", required: ["jsonrpc"], properties: { jsonrpc: { const: "2.0" } } }
+const jsonrpc = { type: "string", enum: ["2.0"] }
 const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "list_projects", arguments: {} } }
 const result = { jsonrpc: "2.0", id: 1, result: { content: [], structuredContent: { projects: [] } } }
 
@@ -57,11 +57,17 @@ export const mcp = {
         operationId: "mcp.request",
         summary: "Send a JSON-RPC message",
         description: "Model Context Protocol over Streamable HTTP: one request or notification.",
-        requestBody: { required: true, content: { "application/json": { schema: rpc, example: call } } },
+        requestBody: {
+          required: true,
+          content: { "application/json": { schema: ref("schemas", "JsonRpcRequest"), example: call } }
+        },
         responses: {
           "200": {
             description: "The answer, as JSON or as an event stream.",
-            content: { "application/json": { schema: rpc, example: result }, "text/event-stream": { schema: text } }
+            content: {
+              "application/json": { schema: ref("schemas", "JsonRpcResponse"), example: result },
+              "text/event-stream": { schema: text }
+            }
           },
           "202": { description: "A notification was taken." }
         }
@@ -94,18 +100,38 @@ export const mcp = {
       required: ["error"],
       properties: { error: text, error_description: text }
     },
+    JsonRpcId: { description: "What pairs an answer with its request.", oneOf: [text, { type: "integer" }] },
+    JsonRpcRequest: {
+      type: "object",
+      description: "JSON-RPC 2.0: a request, or without id a notification.",
+      required: ["jsonrpc", "method"],
+      properties: { jsonrpc, id: ref("schemas", "JsonRpcId"), method: text, params: { type: "object" } }
+    },
+    JsonRpcResponse: {
+      type: "object",
+      description: "JSON-RPC 2.0: result, or error.",
+      required: ["jsonrpc", "id"],
+      properties: {
+        jsonrpc,
+        id: ref("schemas", "JsonRpcId"),
+        result: { type: "object" },
+        error: ref("schemas", "JsonRpcError")
+      }
+    },
+    JsonRpcError: {
+      type: "object",
+      description: "Codes are those of JSON-RPC 2.0 and of the Model Context Protocol.",
+      required: ["code", "message"],
+      properties: { code: { type: "integer" }, message: text, data: {} }
+    },
     JsonRpcErrorResponse: {
       type: "object",
-      description: "JSON-RPC 2.0.",
+      description: "JSON-RPC 2.0. id is null when the request's could not be read.",
       required: ["jsonrpc", "error", "id"],
       properties: {
-        jsonrpc: { const: "2.0" },
-        id: { type: ["string", "number", "null"] },
-        error: {
-          type: "object",
-          required: ["code", "message"],
-          properties: { code: { type: "integer" }, message: text, data: {} }
-        }
+        jsonrpc,
+        id: { anyOf: [ref("schemas", "JsonRpcId"), { type: "null" }] },
+        error: ref("schemas", "JsonRpcError")
       }
     }
   },

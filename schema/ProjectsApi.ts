@@ -19,6 +19,14 @@ export const Project = Schema.Struct({
 }).annotations({ identifier: "Project" })
 export type Project = typeof Project.Type
 
+/** A project and an environment where another record names them. */
+export const ProjectRef = Schema.Struct({ id: ProjectIdOut, name: Schema.String }).annotations({
+  identifier: "ProjectRef"
+})
+export const EnvironmentRef = Schema.Struct({ id: EnvironmentIdOut, slug: Slug, projectId: ProjectIdOut }).annotations({
+  identifier: "EnvironmentRef"
+})
+
 export const ProjectList = Schema.Struct({ items: Schema.Array(Project) }).annotations({ identifier: "ProjectList" })
 export type ProjectList = typeof ProjectList.Type
 

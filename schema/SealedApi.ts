@@ -68,10 +68,11 @@ export type OpenSealedValues = typeof OpenSealedValues.Type
 export const OpenedSealedValues = Schema.Struct({
   keyId: Schema.String,
   values: Schema.Record({ key: Schema.String, value: Schema.String }),
-  activeKey: optional(
-    SealingKey.annotations({ description: "Present when the key was rotated since: seal the file again with it." })
-  )
-}).annotations({ identifier: "OpenedSealedValues" })
+  activeKey: optional(SealingKey)
+}).annotations({
+  identifier: "OpenedSealedValues",
+  description: "activeKey is present when the key was rotated since: seal the file again with it."
+})
 export type OpenedSealedValues = typeof OpenedSealedValues.Type
 
 const environmentId = "01980a5e-7c12-7000-8a1b-2c3d4e5f6071"

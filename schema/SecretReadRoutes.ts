@@ -86,7 +86,11 @@ export const readValue = HttpApiEndpoint.get("readValue", "/secrets/value")
 
 export const inject = HttpApiEndpoint.get("inject", "/secrets/inject")
   .setUrlParams(PagedQuery)
-  .setHeaders(Schema.Struct({ "if-none-match": optional(Schema.String) }))
+  .setHeaders(
+    Schema.Struct({
+      "if-none-match": optional(Schema.String.annotations({ description: "ETag of an earlier answer." }))
+    })
+  )
   .addSuccess(answers(200, InjectedSecrets))
   .addError(EnvironmentMissing)
   .addError(MayNotRead)

@@ -33,6 +33,13 @@ const conflict = (body: TextMembers): Schema.FilterIssue | undefined => {
   }
   return undefined
 }
+/** Members that a schema requires are declared in it, or tools take it for a mistake. */
+const has = (member: string, schema: object = {}) => ({ required: [member], properties: { [member]: schema } })
+/** The same for the document. */
+const sourceAlone = {
+  if: { not: has("source") },
+  else: { not: { anyOf: [has("value"), has("kind", { const: "literal" })] } }
+}
 
 export const CreateSecret = strict(
   Schema.Struct({
@@ -43,7 +50,7 @@ export const CreateSecret = strict(
     value: optional(SecretText),
     source: optional(SecretText),
     expectedVersion: optional(ExpectedVersion)
-  }).pipe(Schema.filter(conflict, { jsonSchema: {} }))
+  }).pipe(Schema.filter(conflict, { jsonSchema: sourceAlone }))
 ).annotations({
   identifier: "CreateSecret",
   description:
@@ -63,7 +70,13 @@ export const UpdateSecret = strict(
         body.kind === undefined && body.value === undefined && body.source === undefined
           ? { path: ["value"], message: "must be given when there is neither kind nor source" }
           : conflict(body),
-      { jsonSchema: {} }
+      {
+        jsonSchema: {
+          minProperties: 1,
+          ...sourceAlone,
+          dependentSchemas: { expectedVersion: { minProperties: 2 } }
+        }
+      }
     )
   )
 ).annotations({
@@ -106,7 +119,7 @@ export const DeleteSecretsBulk = strict(
           const at = repeated(ids)
           return at < 0 ? undefined : { path: [at], message: "must not repeat an earlier id" }
         },
-        { jsonSchema: {} }
+        { jsonSchema: { uniqueItems: true } }
       )
     ),
     projectId: ProjectId,

@@ -149,7 +149,7 @@ export class MembersApi extends HttpApiGroup.make("members")
           request: { email: "grace@example.com", role: "member" },
           response: {
             id: "01980a62-6d7e-7f80-91a2-b3c4d5e6f708",
-            inviteUrl: "https://ampoule.example.com/invite?code=amp_iv_<id>_<secret and checksum>",
+            inviteUrl: "https://ampoule.example.com/invite?code=amp_iv_EXAMPLE",
             expiresAt: "2026-11-28T08:00:00.000Z"
           }
         })
@@ -231,7 +231,7 @@ export class MembersApi extends HttpApiGroup.make("members")
         operation({
           summary: "Make a password reset link",
           description: "Answers with a link that is handed over by whatever means.",
-          response: { resetUrl: "https://ampoule.example.com/reset?code=amp_pr_<id>_<secret and checksum>" }
+          response: { resetUrl: "https://ampoule.example.com/reset?code=amp_pr_EXAMPLE" }
         })
       )
   )

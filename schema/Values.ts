@@ -114,17 +114,22 @@ export type SecretText = typeof SecretText.Type
  * Tags and the variation selectors beside them (U+E0000 on) spell text that only a model sees; those of emoji (U+FE0F)
  * stay.
  */
-const invisible =
-  // eslint-disable-next-line no-control-regex
-  /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/u
-export const isPlainName = (s: string): boolean => s.isWellFormed() && !invisible.test(s) && s.trim().length > 0
+const invisible = String.raw`\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb`
+const invisibleCharacter = new RegExp(String.raw`[${invisible}\u{e0000}-\u{e0fff}]`, "u")
+export const isPlainName = (s: string): boolean =>
+  s.isWellFormed() && !invisibleCharacter.test(s) && s.trim().length > 0
+/** `isPlainName` for the document, as far as U+FFFF: for a range beyond there is no form that every engine reads. */
+export const plainNamePattern = `^[^${invisible}]*[^\\s${invisible}][^${invisible}]*$`
 
 export const name = (max: number, description: string) =>
   text({ min: 1, max, message: `must be 1 to ${max} characters`, description })
     .pipe(
       Schema.filter((s) => isPlainName(s) || "must not be blank nor contain control, bidi or zero-width characters")
     )
-    .annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: max }, description })
+    .annotations({
+      jsonSchema: { type: "string", minLength: 1, maxLength: max, pattern: plainNamePattern },
+      description
+    })
 
 /** Host name or operating system as a client claims it: may be empty, at most 256 characters. */
 export const HostText = text({
@@ -137,7 +142,10 @@ export const HostText = text({
       (s) => s === "" || isPlainName(s) || "must not be blank nor contain control, bidi or zero-width characters"
     )
   )
-  .annotations({ jsonSchema: { type: "string", maxLength: 256 }, description: "At most 256 characters." })
+  .annotations({
+    jsonSchema: { type: "string", maxLength: 256, pattern: `^$|${plainNamePattern}` },
+    description: "At most 256 characters."
+  })
 
 /**
  * A user code as typed by a person: case, dashes and spaces do not count (docs/contract/device-authorization.md). An
@@ -207,10 +215,18 @@ export const VersionNumber = Schema.Number.pipe(
   Schema.filter((n) => (Number.isSafeInteger(n) && n >= 1) || "must be an integer from 1 to 9007199254740991")
 ).annotations({ jsonSchema: { type: "integer", minimum: 1, maximum: Number.MAX_SAFE_INTEGER } })
 
-/** Header of the three POSTs that can be repeated safely (docs/contract/secrets.md). */
-export const IdempotencyKey = Schema.String.pipe(
-  Schema.filter((s) => /^[\x20-\x7e]{1,255}$/.test(s) || "must be 1 to 255 ASCII characters")
-).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: 255 } })
+/**
+ * Header of the three POSTs that can be repeated safely (docs/contract/secrets.md). Spaces around the value of a header
+ * are no part of it (RFC 9110 5.5).
+ */
+export const IdempotencyKey = text({
+  min: 1,
+  max: 255,
+  pattern: /^[!-~]([ -~]*[!-~])?$/,
+  message: "must be 1 to 255 ASCII characters",
+  description:
+    "Repeating key and body within 24 hours gives the stored answer; the same key with another body is refused."
+})
 
 /** A whole number in a query string: digits only (`1e2`, ` 5 `, `+7` are refused). */
 export const queryInteger = (min: number, max: number, description: string) =>
@@ -266,17 +282,20 @@ export const MemberName = Schema.String.pipe(
 )
 
 export const Representation = Schema.Literal("materialized", "source").annotations({
+  identifier: "Representation",
   message: () => "must be materialized or source",
   description: "materialized (default): references expanded; source: as written."
 })
 export type Representation = typeof Representation.Type
 
 export const SecretKind = Schema.Literal("literal", "template").annotations({
+  identifier: "SecretKind",
   message: () => "must be literal or template"
 })
 export type SecretKind = typeof SecretKind.Type
 
 export const Disposition = Schema.Literal("flatten", "cascade").annotations({
+  identifier: "Disposition",
   message: () => "must be flatten or cascade",
   description:
     "What happens to secrets that refer to the deleted one: flatten keeps their current text, cascade deletes them too."

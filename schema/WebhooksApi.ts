@@ -45,7 +45,10 @@ export const eventOfAction: { readonly [A in AuditAction]?: WebhookEvent } = {
 
 const WebhookUrl = Schema.String.pipe(
   Schema.filter((s) => (s.length <= 1_000 && /^[\x21-\x7e]+$/.test(s)) || "must be an address of 1 to 1000 characters")
-).annotations({ jsonSchema: { type: "string", format: "uri", maxLength: 1_000 }, description: "Public https address." })
+).annotations({
+  jsonSchema: { type: "string", format: "uri", maxLength: 1_000, pattern: "^[!-~]+$" },
+  description: "Public https address."
+})
 
 const Events = boundedList(WebhookEvent, 1, 10)
 
@@ -110,7 +113,7 @@ export const WebhookDelivery = Schema.Struct({
       at: Timestamp,
       status: Schema.NullOr(Integer).annotations({ description: "Of the receiver's answer; null: there was none." }),
       problem: Schema.NullOr(openEnum("address", "connection", "timeout", "secret"))
-    })
+    }).annotations({ identifier: "WebhookAttempt" })
   ).annotations({ description: "The last 10 attempts." }),
   createdAt: Timestamp,
   nextAttemptAt: Schema.NullOr(Timestamp),

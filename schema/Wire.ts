@@ -6,16 +6,26 @@ import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as AST from "effect/SchemaAST"
+import { AccessLevel, allScopes, Plan, Role } from "./Scopes.ts"
+import { Representation, SecretKind } from "./Values.ts"
+
+/** Text in a document that lists the values of today: `enum` would have clients refuse those of a later release. */
+export const openText = (values: ReadonlyArray<string>) =>
+  ({ type: "string", "x-extensible-enum": [...values] }) as const
 
 /**
  * An enumeration in a response. The document lists the values sent today; the program takes any text, so that a client
  * built today still reads an answer of a later server (docs/contract/README.md).
  */
-export const openEnum = <const A extends string>(
-  ...values: ReadonlyArray<A>
+export const openEnum = <const A extends string>(...values: ReadonlyArray<A>) => vocabulary({}, values)
+
+/** `title` is its name in a document, unless a request has a closed enumeration of that name (OpenApi.ts). */
+const vocabulary = <const A extends string>(
+  named: { readonly title?: string },
+  values: ReadonlyArray<A>
 ): Schema.Schema<A | (string & {}), string> =>
   Schema.make<A | (string & {}), string>(Schema.String.ast).annotations({
-    jsonSchema: { type: "string", enum: [...values] }
+    jsonSchema: { ...openText(values), ...named }
   })
 
 /**
@@ -34,20 +44,12 @@ export const Integer = Schema.Number.annotations({ jsonSchema: { type: "integer"
 export const Slug = Schema.String.annotations({ jsonSchema: { type: "string" }, description: "Environment slug." })
 export const Key = Schema.String.annotations({ jsonSchema: { type: "string" }, description: "Secret key." })
 export const Uuid = Schema.String.annotations({ jsonSchema: { type: "string", format: "uuid" } })
-export const KindOut = openEnum("literal", "template")
-export const RepresentationOut = openEnum("materialized", "source")
-export const ScopeOut = openEnum(
-  "identity:read",
-  "projects:read",
-  "secrets:read",
-  "secrets:read_values",
-  "secrets:write",
-  "secrets:run",
-  "audit:read"
-)
-export const RoleOut = openEnum("owner", "admin", "member", "viewer")
-export const PlanOut = openEnum("developer", "team")
-export const AccessLevelOut = openEnum("read", "write")
+export const KindOut = vocabulary({ title: "SecretKind" }, SecretKind.literals)
+export const RepresentationOut = vocabulary({ title: "Representation" }, Representation.literals)
+export const ScopeOut = vocabulary({ title: "Scope" }, allScopes)
+export const RoleOut = vocabulary({ title: "Role" }, Role.literals)
+export const PlanOut = vocabulary({ title: "Plan" }, Plan.literals)
+export const AccessLevelOut = vocabulary({ title: "AccessLevel" }, AccessLevel.literals)
 
 /** Who did something. A token is named, not its creator (docs/contract/audit.md). */
 export const Actor = Schema.Struct({

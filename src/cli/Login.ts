@@ -15,7 +15,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { randomUUID } from "node:crypto"
 import { hostname, release, type as osType } from "node:os"
-import { DeviceApi, DeviceEvent, type DevicePollResponse, type DeviceStartResponse } from "#schema/DeviceApi.ts"
+import { DeviceApi, DeviceEvent, type DevicePollResponse, type DeviceAuthorization } from "#schema/DeviceApi.ts"
 import { InstallationId } from "#schema/Ids.ts"
 import { isPlainName } from "#schema/Values.ts"
 import * as Browser from "./Browser.ts"
@@ -72,7 +72,7 @@ const failed: ReadonlyMap<string, string> = new Map(
   })
 )
 
-const wait = Effect.fnUntraced(function* (connection: Connection, started: DeviceStartResponse) {
+const wait = Effect.fnUntraced(function* (connection: Connection, started: DeviceAuthorization) {
   const deviceCode = Redacted.make(started.deviceCode)
   const client = yield* device(connection)
   const stream = yield* connect({ url: connection.url, credential: deviceCode })
@@ -124,7 +124,7 @@ const host = (): { readonly hostname?: string; readonly os?: string } => {
   return { ...(name === undefined ? {} : { hostname: name }), ...(os === undefined ? {} : { os }) }
 }
 
-const show = Effect.fnUntraced(function* (started: DeviceStartResponse, wantsBrowser: boolean) {
+const show = Effect.fnUntraced(function* (started: DeviceAuthorization, wantsBrowser: boolean) {
   const page = Browser.webPage(started.verificationUriComplete)
   if (page === undefined) {
     return yield* new CliFailure({ message: "The server sent an address that is not a web page. It was not opened." })

@@ -15,7 +15,7 @@ import {
   CredentialProtection,
   type DeviceEvent,
   type DeviceStart,
-  type DeviceStartResponse
+  type DeviceAuthorization
 } from "#schema/DeviceApi.ts"
 import { CredentialExpired, CredentialInvalid, RateLimited } from "#schema/Errors.ts"
 import { EnvironmentIdOut, InstallationId, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
@@ -131,7 +131,7 @@ export const start = Effect.fn("DeviceGrants.start")(function* (
     yield* Effect.repeat(insert, { until: Option.isSome }).pipe(Effect.flatten, Effect.orDie)
   )
   const verificationUri = `${baseUrl}/device`
-  const started: DeviceStartResponse = {
+  const started: DeviceAuthorization = {
     deviceCode: Redacted.value(text),
     userCode,
     verificationUri,

@@ -33,7 +33,7 @@ const Everything = HttpApi.make("everything")
 
 interface SchemaObject {
   readonly $ref?: string
-  readonly enum?: ReadonlyArray<string>
+  readonly "x-extensible-enum"?: ReadonlyArray<string>
   readonly anyOf?: ReadonlyArray<SchemaObject>
   readonly properties?: Record<string, SchemaObject>
   readonly items?: SchemaObject
@@ -53,7 +53,7 @@ const document: {
 const later = (example: unknown, schema: SchemaObject): unknown => {
   if (schema.$ref !== undefined) return later(example, document.components.schemas[schema.$ref.split("/")[3]])
   if (schema.anyOf !== undefined) return example === null ? null : later(example, schema.anyOf[0])
-  if (schema.enum !== undefined) return "value-of-a-later-server"
+  if (schema["x-extensible-enum"] !== undefined) return "value-of-a-later-server"
   if (Array.isArray(example)) return example.map((item) => later(item, schema.items ?? {}))
   if (typeof example !== "object" || example === null || schema.properties === undefined) return example
   return {

@@ -1,0 +1,55 @@
+/** Links: which operations an answer leads to. They follow from the parameters that a response holds values for. */
+import type { Json, JsonObject } from "./OpenApiComponents.ts"
+
+/** By the schema of a response: parameters of other operations, and where their values stand in its body. */
+const held = new Map<string, Readonly<Record<string, string>>>(
+  Object.entries({
+    ProjectList: { projectId: "/items/0/id" },
+    ProjectEnvironmentList: { projectId: "/projectId", environment: "/items/0/slug", envId: "/items/0/id" },
+    ListSecretsResponse: { secretId: "/items/0/id" },
+    DeletedSecretList: { secretId: "/items/0/id" },
+    SecretRef: { secretId: "/id", projectId: "/projectId", environment: "/environment", key: "/key" },
+    EnvironmentKeypair: { envId: "/environmentId", keyId: "/keyId" },
+    SignedIn: { teamId: "/teams/0/id" },
+    MyTeam: { teamId: "/id" },
+    MemberList: { userId: "/items/0/userId" },
+    Project: { projectId: "/id", teamId: "/teamId" },
+    ProjectEnvironment: { envId: "/id" },
+    ApiToken: { teamId: "/teamId", tokenId: "/id" },
+    ApiTokenWithValue: { teamId: "/teamId", tokenId: "/id" },
+    MachineRule: { teamId: "/teamId", ruleId: "/id" },
+    Webhook: { teamId: "/teamId", webhookId: "/id" },
+    WebhookWithSecret: { teamId: "/teamId", webhookId: "/id" },
+    CliGrantList: { grantId: "/items/0/id" }
+  })
+)
+
+const parametersOf = (operation: JsonObject) =>
+  (operation["parameters"] ?? []) as ReadonlyArray<{
+    readonly name: string
+    readonly in: string
+    readonly required: boolean
+  }>
+
+/** The links of an answer of `from` with this schema, by the id of the operation they lead to. */
+export const linksOf = (from: JsonObject, schema: string, operations: ReadonlyArray<JsonObject>): JsonObject => {
+  const given = held.get(schema)
+  if (given === undefined) return {}
+  const values = new Map<string, string>([
+    ...parametersOf(from)
+      .filter((one) => one.in === "path")
+      .map(({ name }) => [name, `$request.path.${name}`] as const),
+    ...Object.entries(given).map(([name, at]) => [name, `$response.body#${at}`] as const)
+  ])
+  const links: Record<string, Json> = {}
+  for (const operation of operations) {
+    const needed = parametersOf(operation).filter(({ required }) => required)
+    const known = needed.filter(({ name }) => values.has(name))
+    if (known.length < needed.length || !known.some(({ name }) => name in given)) continue
+    links[String(operation["operationId"])] = {
+      operationId: operation["operationId"],
+      parameters: Object.fromEntries(known.map(({ name }) => [name, values.get(name) ?? ""]))
+    }
+  }
+  return links
+}

@@ -1,0 +1,319 @@
+/** What generators, validators and the clients that they make need of the documents. */
+import { assert, describe, it } from "@effect/vitest"
+import { Ajv2020 } from "ajv/dist/2020.js"
+import * as FastCheck from "effect/FastCheck"
+import * as Either from "effect/Either"
+import * as JSONSchema from "effect/JSONSchema"
+import * as Schema from "effect/Schema"
+import { CreateApiToken } from "#schema/ApiTokensApi.ts"
+import { CreateMachineRule } from "#schema/MachineIdentityApi.ts"
+import * as OpenApi from "#schema/OpenApi.ts"
+import * as Requests from "#schema/SecretRequests.ts"
+import { HostText, IdempotencyKey, Name } from "#schema/Values.ts"
+import { UpdateTeam } from "#schema/TeamsApi.ts"
+
+interface Node {
+  readonly [member: string]: unknown
+}
+interface Operation {
+  readonly operationId: string
+  readonly parameters?: ReadonlyArray<{ readonly name: string; readonly in: string; readonly schema: Node }>
+  readonly requestBody?: { readonly required: boolean; readonly content: Record<string, Media> }
+  readonly responses: Record<
+    string,
+    { readonly content?: Record<string, Media>; readonly links?: Record<string, Link> }
+  >
+}
+interface Media {
+  readonly schema: Node
+  readonly example?: unknown
+}
+interface Link {
+  readonly operationId: string
+  readonly parameters: Record<string, string>
+}
+interface Document {
+  readonly paths: Record<string, Record<string, Operation>>
+  readonly components: { readonly schemas: Record<string, Node>; readonly headers: Node }
+}
+
+const documents: Record<string, Document> = {
+  contract: JSON.parse(JSON.stringify(OpenApi.contractDocument)),
+  dashboard: JSON.parse(JSON.stringify(OpenApi.dashboardDocument))
+}
+const operationsOf = (document: Document) => Object.values(document.paths).flatMap((path) => Object.values(path))
+
+/** Validates as a tool of JSON Schema 2020-12 does, formats included. */
+const validatorOf = (document: Document) => {
+  const ajv = new Ajv2020({ strict: false, allErrors: true })
+  ajv.addFormat("uuid", /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i)
+  ajv.addFormat("date-time", /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/)
+  ajv.addFormat("uri", (text: string) => URL.canParse(text) && /^[!-;=?-Z\]_a-z~]+$/.test(text))
+  ajv.addFormat("email", /^[^\s@]+@[^\s@]+$/)
+  for (const free of ["int64", "password"]) ajv.addFormat(free, true)
+  ajv.addSchema({ $id: "document", ...document })
+  return (at: string, value: unknown): ReadonlyArray<string> => {
+    const validate = ajv.compile({ $ref: `document#${at}` })
+    return validate(value)
+      ? []
+      : (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`)
+  }
+}
+const pointer = (...segments: ReadonlyArray<string>) =>
+  segments.map((one) => `/${encodeURIComponent(one.replaceAll("~", "~0").replaceAll("/", "~1"))}`).join("")
+
+/** Every schema inside of a schema, with where it stands. */
+const within = (schema: Node, at: string): ReadonlyArray<readonly [string, Node]> => [
+  [at, schema],
+  ...Object.entries((schema["properties"] ?? {}) as Record<string, Node>).flatMap(([name, one]) =>
+    within(one, `${at}.${name}`)
+  ),
+  ...["anyOf", "allOf", "oneOf"].flatMap((several) =>
+    ((schema[several] ?? []) as ReadonlyArray<Node>).flatMap((one) => within(one, at))
+  ),
+  ...["items", "additionalProperties"].flatMap((one) =>
+    typeof schema[one] === "object" ? within(schema[one] as Node, `${at}[]`) : []
+  )
+]
+
+for (const [name, document] of Object.entries(documents)) {
+  const schemas = Object.entries(document.components.schemas).flatMap(([component, schema]) =>
+    within(schema, component)
+  )
+  const requested = operationsOf(document).flatMap(({ operationId, parameters = [], requestBody }) =>
+    [...parameters, ...Object.values(requestBody?.content ?? {})].flatMap(({ schema }) => within(schema, operationId))
+  )
+  const answered = operationsOf(document).flatMap(({ operationId, responses }) =>
+    Object.values(responses).flatMap(({ content = {} }) =>
+      Object.values(content).flatMap(({ schema }) => within(schema, operationId))
+    )
+  )
+  const all = [...schemas, ...requested, ...answered]
+  /** Schemas that these reach, by name. */
+  const reach = (from: ReadonlyArray<readonly [string, Node]>, found = new Set<string>()): Set<string> => {
+    for (const [, { $ref }] of from) {
+      const target = typeof $ref === "string" ? $ref.split("/")[3] : undefined
+      if (target === undefined || found.has(target)) continue
+      found.add(target)
+      reach(within(document.components.schemas[target], target), found)
+    }
+    return found
+  }
+
+  describe(`the ${name} document`, () => {
+    it("says int64 of every integer that 32 bits may not hold", () => {
+      const integers = all.filter(([, { type }]) => type === "integer")
+      assert.isNotEmpty(integers)
+      for (const [at, { format, maximum }] of integers) {
+        assert.strictEqual(format, Number(maximum) < 2 ** 31 ? undefined : "int64", at)
+      }
+    })
+
+    it("has no list of types: several generators stop at one", () => {
+      for (const [at, { type }] of all) assert.isFalse(Array.isArray(type), at)
+    })
+
+    it("closes enumerations of requests only", () => {
+      const asked = reach(requested)
+      const told = reach(answered)
+      const enumerations = all.filter(([, schema]) => Array.isArray(schema["enum"]) && schema["enum"].length > 1)
+      assert.isNotEmpty(enumerations)
+      for (const [at] of enumerations) assert.isFalse(told.has(at.split(".")[0]), at)
+      const open = schemas.filter(([, schema]) => "x-extensible-enum" in schema)
+      assert.isNotEmpty(open)
+      for (const [at] of open) assert.isFalse(asked.has(at.split(".")[0]), at)
+    })
+
+    it("names every object and every closed enumeration", () => {
+      const anonymous = all.filter(
+        ([at, schema]) =>
+          !(at in document.components.schemas) &&
+          ("properties" in schema || (Array.isArray(schema["enum"]) && schema["enum"].length > 1))
+      )
+      assert.deepStrictEqual(
+        anonymous.map(([at]) => at),
+        []
+      )
+    })
+
+    it("has no schema with the name that oapi-codegen gives to what an operation answers", () => {
+      for (const { operationId } of operationsOf(document)) {
+        const pascal = operationId.replace(/(?:^|\.)(\w)/g, (_, first: string) => first.toUpperCase())
+        for (const suffix of ["Response", "Params", "JSONBody", "JSONRequestBody"]) {
+          assert.notProperty(document.components.schemas, `${pascal}${suffix}`)
+        }
+      }
+    })
+
+    it("has patterns that every engine reads: no flag, no group but plain ones, no escape beyond \\uXXXX", () => {
+      for (const [at, { pattern }] of all) {
+        if (typeof pattern !== "string") continue
+        assert.doesNotThrow(() => [new RegExp(pattern), new RegExp(pattern, "u")], at)
+        assert.notMatch(pattern, /\(\?|\\[pPkbB]|\\u(?![0-9a-f]{4})|\\x(?![0-9a-f]{2})|[^\x20-\x7e]/, at)
+      }
+    })
+
+    it("has examples that are valid", () => {
+      const validate = validatorOf(document)
+      let seen = 0
+      for (const [path, item] of Object.entries(document.paths)) {
+        for (const [method, { requestBody, responses }] of Object.entries(item)) {
+          const bodies = [
+            ["requestBody", requestBody] as const,
+            ...Object.entries(responses).map(([status, response]) => [`responses/${status}`, response] as const)
+          ]
+          for (const [where, body] of bodies) {
+            for (const [type, { example }] of Object.entries(body?.content ?? {})) {
+              if (example === undefined) continue
+              seen++
+              const at = pointer("paths", path, method, ...where.split("/"), "content", type, "schema")
+              assert.deepStrictEqual(validate(at, example), [], `${method} ${path} ${where}`)
+            }
+          }
+        }
+      }
+      assert.isAbove(seen, 30)
+    })
+
+    it("has links that lead to operations, with values that the answer has", () => {
+      const operations = new Map(operationsOf(document).map((one) => [one.operationId, one]))
+      let seen = 0
+      for (const from of operations.values()) {
+        for (const { content, links = {} } of Object.values(from.responses)) {
+          for (const { operationId, parameters } of Object.values(links)) {
+            const target = operations.get(operationId)
+            for (const [parameter, expression] of Object.entries(parameters)) {
+              seen++
+              assert.isTrue(
+                target?.parameters?.some(({ name }) => name === parameter),
+                operationId
+              )
+              const [, kind, rest] = /^\$(request\.path\.|response\.body#\/)(.+)$/.exec(expression) ?? []
+              const value =
+                kind === "request.path."
+                  ? from.parameters?.find(({ name }) => name === rest)
+                  : rest
+                      .split("/")
+                      .reduce((at: unknown, member) => (at as Node)[member], content?.["application/json"].example)
+              assert.isDefined(value, `${from.operationId} ${expression}`)
+            }
+          }
+        }
+      }
+      assert.isAbove(seen, 10)
+    })
+  })
+}
+
+const patternOf = (schema: Schema.Schema.Any) => String((JSONSchema.make(schema) as unknown as Node)["pattern"])
+
+describe("what the server refuses", () => {
+  const id = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"
+  const secret = { projectId: id, environment: "development", key: "A" }
+  const claims = { repository: "acme/shop" }
+  const rule = { name: "ci", issuer: "https://issuer.example", claims }
+  const named = { contract: validatorOf(documents["contract"]), dashboard: validatorOf(documents["dashboard"]) }
+
+  /** Bodies that fit and bodies that do not: the schema of the program and that of the document must agree. */
+  const cases: ReadonlyArray<
+    readonly [keyof typeof named, string, Schema.Schema.Any, ReadonlyArray<unknown>, ReadonlyArray<unknown>]
+  > = [
+    [
+      "contract",
+      "CreateSecret",
+      Requests.CreateSecret,
+      [secret, { ...secret, value: "" }, { ...secret, source: "", kind: "template" }, { ...secret, source: "" }],
+      [
+        { ...secret, value: "", source: "" },
+        { ...secret, source: "", kind: "literal" }
+      ]
+    ],
+    [
+      "contract",
+      "UpdateSecret",
+      Requests.UpdateSecret,
+      [{ kind: "literal" }, { value: "", expectedVersion: 1 }, { source: "", kind: "template" }],
+      [{}, { expectedVersion: 1 }, { value: "", source: "" }, { source: "", kind: "literal", expectedVersion: 1 }]
+    ],
+    [
+      "contract",
+      "DeleteSecretsBulk",
+      Requests.DeleteSecretsBulk,
+      [{ projectId: id, environment: "a", ids: [id] }],
+      [{ projectId: id, environment: "a", ids: [id, id] }]
+    ],
+    ["dashboard", "UpdateTeam", UpdateTeam, [{ name: "A" }, { plan: "team" }], [{}, { plan: "free" }, { name: " " }]],
+    [
+      "dashboard",
+      "CreateApiToken",
+      CreateApiToken,
+      [
+        { name: "a" },
+        { name: "a", mcpOnly: true, mcpScopes: ["secrets:read"] },
+        { name: "a", mcpOnly: false },
+        { name: "a", accessLevel: "write", mcpScopes: ["secrets:write"] }
+      ],
+      [
+        { name: "a", mcpOnly: true },
+        { name: "a", mcpOnly: true, mcpScopes: [] },
+        { name: "a", mcpScopes: ["secrets:write"] },
+        { name: "a", accessLevel: "read", mcpScopes: ["secrets:write"] }
+      ]
+    ],
+    [
+      "dashboard",
+      "CreateMachineRule",
+      CreateMachineRule,
+      [rule, { ...rule, claims: { repository: "acme/*" } }],
+      [
+        { ...rule, issuer: "a b" },
+        { ...rule, claims: {} },
+        { ...rule, claims: { iss: "x" } },
+        { ...rule, claims: { "re po": "x" } },
+        { ...rule, claims: { repository: "*" } },
+        { ...rule, claims: { repository: "a*b" } },
+        { ...rule, claims: { repository: "a\u0000" } }
+      ]
+    ]
+  ]
+  for (const [document, name, schema, good, bad] of cases) {
+    it(`${name} is refused by the document too`, () => {
+      const verdict = (body: unknown) => [
+        // Request schemas are self-contained; `Schema.Any` only hides their types.
+        Either.isRight(Schema.decodeUnknownEither(schema as Schema.Schema<unknown>)(body)),
+        named[document](`/components/schemas/${name}`, body).length === 0
+      ]
+      for (const body of good) assert.deepStrictEqual(verdict(body), [true, true], JSON.stringify(body))
+      for (const body of bad) assert.deepStrictEqual(verdict(body), [false, false], JSON.stringify(body))
+    })
+  }
+
+  it("a name, a host and an idempotency key have the pattern of the program, up to U+FFFF", () => {
+    const character = FastCheck.oneof(
+      FastCheck.integer({ min: 0, max: 0xffff }).filter((code) => code < 0xd800 || code > 0xdfff),
+      FastCheck.constantFrom(0x20, 0xa0, 0x3000, 0x200b, 0xfeff, 0xad, 0x0a, 0x2028, 0x7f, 0x3164, 0x41)
+    ).map((code) => String.fromCharCode(code))
+    for (const schema of [Name, HostText, IdempotencyKey]) {
+      const accepts = new RegExp(patternOf(schema), "u")
+      const isTaken = Schema.is(Schema.typeSchema(schema) as Schema.Schema<string>)
+      FastCheck.assert(
+        FastCheck.property(FastCheck.array(character, { maxLength: 4 }), (characters) => {
+          const text = characters.join("")
+          // The bounds of the length stand beside the pattern.
+          return text === "" || isTaken(text) === accepts.test(text)
+        }),
+        { numRuns: 2_000 }
+      )
+    }
+  })
+
+  it("the start of a device authorization needs no body", () => {
+    const { requestBody } = documents["contract"].paths["/auth/cli/device"]["post"]
+    assert.isFalse(requestBody?.required)
+    for (const operation of operationsOf(documents["contract"])) {
+      if (operation.requestBody !== undefined && operation.operationId !== "device.start") {
+        assert.isTrue(operation.requestBody.required, operation.operationId)
+      }
+    }
+  })
+})
