@@ -266,14 +266,14 @@ export const describe = <Id extends string, Groups extends HttpApiGroup.HttpApiG
     paths[path] = { ...paths[path], [method]: { ...operation, responses: linked } }
   }
   const shown = { ...paths, ...(listMcp ? mcp.paths : {}) }
-  const schemas: Record<string, Json> = { ...errorSchemas, ...mcp.schemas }
-  for (const [name, draft] of Object.entries(drafts)) schemas[name] = asked.has(name) ? draft : answer(draft)
-  Object.assign(schemas, vocabularies)
+  const own = Object.entries(drafts).map(([name, draft]) => [name, asked.has(name) ? draft : answer(draft)] as const)
+  const schemas: JsonObject = { ...Object.fromEntries(own), ...vocabularies, ...errorSchemas, ...mcp.schemas }
+  const names = reached(shown, schemas)
 
   const kinds = new Set(all.flatMap((declared) => declared.kinds.map((kind) => schemes[kind])))
   const text = JSON.stringify(shown)
   const components = {
-    schemas: Object.fromEntries([...reached(shown, schemas)].sort().map((name) => [name, schemas[name]])),
+    schemas: pick(schemas, (name) => names.has(name)),
     headers: pick(headers, (name) => text.includes(`"#/components/headers/${name}"`)),
     securitySchemes: { ...pick(securitySchemes, (name) => kinds.has(name)), ...(listMcp ? mcp.scheme : {}) }
   }
