@@ -22,6 +22,7 @@ import {
   url,
   withDefault
 } from "#layers/Setting.ts"
+import * as PostgresUrl from "#layers/PostgresUrl.ts"
 import * as VaultAddress from "#layers/VaultAddress.ts"
 import * as VaultConfig from "#layers/VaultConfig.ts"
 import type { Settings, StartRefused, TeamCreation } from "#src/AppConfig.ts"
@@ -58,8 +59,8 @@ const settings = {
   databaseUrl: secret({
     name: "AMPOULE_DATABASE_URL",
     description:
-      "Postgres to use, `postgres://user:password@host:port/database`; on another machine with `?sslmode=verify-full`. Without it the embedded database is used.",
-    ...url("postgres:", "postgresql:")
+      "Postgres to use, `postgres://user:password@host:port/database`; on another machine with `?sslmode=verify-full`. Several hosts, separated by commas, are tried until one takes writes. Without it the embedded database is used.",
+    ...PostgresUrl.setting
   }),
   databasePoolSize: withDefault({
     name: "AMPOULE_DATABASE_POOL_SIZE",

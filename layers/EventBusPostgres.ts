@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Runtime from "effect/Runtime"
 import * as Schedule from "effect/Schedule"
 import * as EventBusMemory from "#layers/EventBusMemory.ts"
-import * as PgPool from "#layers/PgPool.ts"
+import * as PgConnection from "#layers/PgConnection.ts"
 import { DependencyDown } from "#src/access/Dependency.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 
@@ -19,7 +19,7 @@ const lost = (cause: unknown) => new DependencyDown({ dependency: "database", ca
 
 /** Listens until the connection is lost, and fails then. */
 const listen = (
-  options: PgPool.PoolOptions,
+  database: PgConnection.Database,
   hub: ReturnType<typeof EventBusMemory.makeHub>,
   listening: Effect.Effect<unknown>
 ) =>
@@ -29,7 +29,7 @@ const listen = (
       const ended = yield* Deferred.make<never, DependencyDown>()
       const client = yield* Effect.acquireRelease(
         Effect.sync(() => {
-          const client = PgPool.makeClient(options)
+          const client = PgConnection.make(database)
           const end = (cause?: unknown) => void Deferred.unsafeDone(ended, lost(cause))
           client.on("error", end)
           client.on("end", () => end())
@@ -40,11 +40,10 @@ const listen = (
         }),
         (client) => Effect.sync(() => client.abandon())
       )
-      yield* Effect.tryPromise({ try: () => client.connect(), catch: lost })
-      const query = (text: string) =>
-        Effect.async<void, DependencyDown>((resume) =>
-          client.query(text, (cause) => resume(cause ? lost(cause) : Effect.void))
-        )
+      const answered = (ask: (answer: (cause?: Error | null) => void) => void) =>
+        Effect.async<void, DependencyDown>((resume) => ask((cause) => resume(cause ? lost(cause) : Effect.void)))
+      const query = (text: string) => answered((answer) => client.query(text, answer))
+      yield* answered((answer) => client.connect(answer))
       yield* query(`LISTEN ${CHANNEL}`)
       yield* listening
       // What was said while nobody listened is lost: everyone looks again.
@@ -56,14 +55,15 @@ const listen = (
   )
 
 /** Serves the same Postgres as the SqlClient; `options` tells how to reach it. */
-export const layer = (options: PgPool.PoolOptions): Layer.Layer<EventBus, never, SqlClient.SqlClient> =>
+export const layer = (options: PgConnection.Options): Layer.Layer<EventBus, never, SqlClient.SqlClient> =>
   Layer.scoped(
     EventBus,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const hub = EventBusMemory.makeHub()
+      const database = new PgConnection.Database(options)
       const first = yield* Deferred.make<void>()
-      yield* listen(options, hub, Deferred.succeed(first, undefined)).pipe(
+      yield* listen(database, hub, Deferred.succeed(first, undefined)).pipe(
         Effect.tapErrorCause(() => Effect.logWarning("Notifications from Postgres are interrupted; reconnecting")),
         Effect.retry(
           Schedule.exponential("200 millis").pipe(

@@ -6,7 +6,6 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Redacted from "effect/Redacted"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
@@ -15,7 +14,7 @@ import * as DataFolder from "./DataFolder.ts"
 import * as Migrations from "./Migrations.ts"
 import * as PgPool from "./PgPool.ts"
 import * as Pglite from "./Pglite.ts"
-import { privateConnection } from "./Postgres.ts"
+import { hostsOf, privateConnection } from "./Postgres.ts"
 
 /** Nobody waits behind these: a statement over millions of rows may take its time. */
 const patient = { checkoutMillis: 30_000, deadlineMillis: 3_600_000 }
@@ -29,8 +28,7 @@ const database = (settings: Settings) =>
     Effect.gen(function* () {
       if (Option.isSome(settings.databaseUrl)) {
         yield* privateConnection({ url: settings.databaseUrl.value, plaintextHosts: settings.plaintextHosts })
-        const connectionString = Redacted.value(settings.databaseUrl.value)
-        return PgPool.layer({ connection: { connectionString, keepAlive: true }, size: 4, ...patient })
+        return PgPool.layer({ ...hostsOf(settings.databaseUrl.value), size: 4, ...patient })
       }
       const real = yield* DataFolder.ensure(settings.dataDir)
       yield* DataFolder.lock(real)

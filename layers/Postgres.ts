@@ -4,11 +4,13 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as EventBusPostgres from "#layers/EventBusPostgres.ts"
 import { migrate } from "#layers/Migrations.ts"
 import * as PgPool from "#layers/PgPool.ts"
+import * as PostgresUrl from "#layers/PostgresUrl.ts"
 import * as PrivateConnection from "#layers/PrivateConnection.ts"
 import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
 import { StartRefused } from "#src/AppConfig.ts"
@@ -37,15 +39,23 @@ const CHECKOUT_MILLIS = 2_000
 const TOGETHER_MILLIS = 2_700
 const MIGRATION_MILLIS = 600_000
 
+/** One of several hosts must take writes: any of them can be asked only where there is no other. */
+export const hostsOf = (
+  url: Redacted.Redacted
+): Pick<PgPool.PoolOptions, "connection" | "hosts"> & { readonly session?: Readonly<Record<string, number>> } => {
+  // What is no such address was refused as a setting; of anything else `pg` makes what it can.
+  const hosts = Option.getOrElse(PostgresUrl.addresses(Redacted.value(url)), () => [Redacted.value(url)])
+  const connection = { keepAlive: true, keepAliveInitialDelayMillis: 5_000 }
+  return hosts.length > 1 ? { connection, hosts, session: {} } : { connection, hosts }
+}
+
 const poolOptions = (options: PostgresOptions): PgPool.PoolOptions => {
   const deadlineMillis = options.deadlineMillis ?? DEADLINE_MILLIS
   return {
-    connection: {
-      connectionString: Redacted.value(options.url),
-      keepAlive: true,
-      keepAliveInitialDelayMillis: 5_000,
-      // The server gives up a little earlier than we do, so that a statement that is only slow costs no connection,
-      // and ends a transaction whose client vanished, with the locks it holds.
+    ...hostsOf(options.url),
+    // The server gives up a little earlier than we do, so that a statement that is only slow costs no connection,
+    // and ends a transaction whose client vanished, with the locks it holds.
+    session: {
       statement_timeout: Math.max(1, deadlineMillis - 100),
       idle_in_transaction_session_timeout: 10_000
     },
@@ -56,15 +66,13 @@ const poolOptions = (options: PostgresOptions): PgPool.PoolOptions => {
   }
 }
 
-const migrationPool = (options: PostgresOptions): PgPool.PoolOptions => {
-  const { connection } = poolOptions(options)
-  return {
-    connection: { ...connection, statement_timeout: 0, idle_in_transaction_session_timeout: 0 },
-    size: 1,
-    checkoutMillis: 5_000,
-    deadlineMillis: MIGRATION_MILLIS
-  }
-}
+const migrationPool = (options: PostgresOptions): PgPool.PoolOptions => ({
+  ...hostsOf(options.url),
+  session: { statement_timeout: 0, idle_in_transaction_session_timeout: 0 },
+  size: 2,
+  checkoutMillis: 5_000,
+  deadlineMillis: MIGRATION_MILLIS
+})
 
 /** The code of the error underneath, never its text: that may hold an address or a user. */
 const codeOf = (error: unknown): string => {
@@ -81,6 +89,8 @@ const refusals: ReadonlyMap<string, string> = new Map(
     "3D000": "The database named in AMPOULE_DATABASE_URL does not exist. Create it first."
   })
 )
+const readOnly =
+  "No host of AMPOULE_DATABASE_URL takes writes: each is a standby, or read-only. Name the primary, or all hosts, separated by commas."
 
 /** Waiting helps against an outage, not against a wrong password or certificate. */
 const waitingHelps = (error: SqlError) => !refusals.has(codeOf(error)) && isDatabaseUnavailable(error)
@@ -90,6 +100,7 @@ const cannotConnect = (error: SqlError) => {
   return new StartRefused({
     message:
       refusals.get(code) ??
+      (code === "25006" ? readOnly : undefined) ??
       `Postgres (AMPOULE_DATABASE_URL) cannot be reached (${code}). Check the address, and that it is running.`
   })
 }
@@ -145,18 +156,39 @@ const checkDurability = (options: PostgresOptions) =>
     })
   })
 
+/**
+ * A pooler that shares sessions between transactions would lose notifications, settings and prepared statements. Behind
+ * one, two connections meet on one server process, or one of them moves to another; otherwise neither can happen.
+ */
+const checkSessions = Effect.scoped(
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const connections = [yield* sql.reserve, yield* sql.reserve]
+    const processes = Effect.forEach(connections, (connection) =>
+      connection.executeValues("SELECT pg_backend_pid()", [])
+    )
+    const seen = new Set((yield* Effect.replicateEffect(processes, 3)).map((pids) => pids.join(" ")))
+    const [one, two] = yield* processes
+    if (seen.size === 1 && String(one) !== String(two)) return
+    return yield* new StartRefused({
+      message:
+        "AMPOULE_DATABASE_URL leads to a pooler that gives every transaction another session. Ampoule needs sessions of its own: let the pooler keep them (pgbouncer: pool_mode=session), or connect to Postgres itself."
+    })
+  })
+)
+
 /** The connection is protected; nothing has been sent yet. */
 export const privateConnection = ({ plaintextHosts, url }: Pick<PostgresOptions, "plaintextHosts" | "url">) =>
   PrivateConnection.required(
     "postgres",
-    () => PgPool.endpointOf({ connectionString: Redacted.value(url) }),
+    () => (hostsOf(url).hosts ?? []).map((connectionString) => PgPool.endpointOf({ connectionString })),
     plaintextHosts
   )
 
 /** SqlClient and EventBus on a Postgres that is reachable, durable and migrated. */
 export const layer = (options: PostgresOptions) =>
   Layer.unwrapEffect(
-    Effect.zipRight(firstContact(options), checkDurability(options)).pipe(
+    Effect.all([firstContact(options), checkSessions, checkDurability(options)]).pipe(
       Effect.zipRight(migrate()),
       Effect.provide(PgPool.layer(migrationPool(options))),
       (start) => Effect.zipRight(privateConnection(options), start),

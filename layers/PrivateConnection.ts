@@ -32,7 +32,7 @@ const isPrivate = ({ host, verified }: Endpoint, plaintextHosts: ReadonlyArray<s
 /** Fails where the connection would be readable. `read` may throw: a URL can name files that are not there. */
 export const required = (
   kind: keyof typeof servers,
-  read: () => Endpoint,
+  read: () => Endpoint | ReadonlyArray<Endpoint>,
   plaintextHosts: ReadonlyArray<string> = []
 ): Effect.Effect<void, StartRefused> => {
   const { name, remedy, setting } = servers[kind]
@@ -41,7 +41,7 @@ export const required = (
     catch: () => new StartRefused({ message: `${setting} cannot be used: a file that it names cannot be read.` })
   }).pipe(
     Effect.filterOrFail(
-      (endpoint) => isPrivate(endpoint, plaintextHosts),
+      (endpoints) => [endpoints].flat().every((endpoint) => isPrivate(endpoint, plaintextHosts)),
       () =>
         new StartRefused({
           message: `${setting} leads to another machine without verified TLS: ${remedy}, or name its host in AMPOULE_PLAINTEXT_HOSTS if nothing else can read the network to ${name}.`

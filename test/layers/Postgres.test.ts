@@ -1,3 +1,4 @@
+import * as PgClient from "@effect/sql-pg/PgClient"
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
@@ -37,10 +38,21 @@ const behindProxy = (options?: Partial<Postgres.PostgresOptions>) =>
     )
     return {
       direct: direct.url,
+      name: direct.name,
       proxy,
       sql: Context.get(context, SqlClient.SqlClient),
       bus: Context.get(context, EventBus)
     }
+  })
+
+/** The superuser's connection to the same server, past the proxy. */
+const direct = (database: string) =>
+  Effect.gen(function* () {
+    const server = inject("postgres")
+    if (server === undefined) return yield* Effect.dieMessage("no Postgres in this run")
+    const url = new URL(server.url)
+    url.pathname = `/${database}`
+    return Context.get(yield* Layer.build(PgClient.layer({ url: Redacted.make(url.href) })), SqlClient.SqlClient)
   })
 
 /** Fails as an outage; anything else is a broken promise. */
@@ -151,6 +163,70 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
       yield* sql`ALTER TABLE changing ADD COLUMN m int`
       yield* Effect.exit(read)
       assert.deepStrictEqual(yield* read, [])
+    })
+  )
+
+  const readOnly = (sql: SqlClient.SqlClient) =>
+    Effect.all(
+      Array.from({ length: 4 }, () =>
+        sql.withTransaction(
+          Effect.zipRight(sql`SELECT pg_sleep(${0.2}::float8)`, sql.unsafe("SET default_transaction_read_only = on"))
+        )
+      ),
+      { concurrency: "unbounded" }
+    )
+
+  it.scopedLive("a server that stops taking writes costs one answer: its connections go, and new ones are made", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* behindProxy()
+      yield* sql`CREATE TABLE counts (n int)`
+      const write = sql`INSERT INTO counts (n) VALUES (${1})`
+      // As a failover behind a pooler does it: what is connected leads to the old server, what connects to the new.
+      yield* readOnly(sql)
+      outage(yield* Effect.exit(write))
+      yield* Effect.all([write, write, write, write, sql.withTransaction(write)], { concurrency: "unbounded" })
+      yield* readOnly(sql)
+      outage(yield* Effect.exit(sql.withTransaction(write)))
+      yield* Effect.replicateEffect(write, 4)
+    })
+  )
+
+  it.scopedLive("a database that is read-only for whoever connects is away, and back without a restart", () =>
+    Effect.gen(function* () {
+      const { name, sql } = yield* behindProxy()
+      yield* readOnly(sql)
+      const own = yield* direct(name)
+      yield* own`ALTER DATABASE ${own(name)} SET default_transaction_read_only = on`
+      outage(yield* Effect.exit(sql`CREATE TABLE counts (n int)`))
+      outage(yield* Effect.exit(sql`SELECT 1`))
+      yield* own`ALTER DATABASE ${own(name)} RESET default_transaction_read_only`
+      yield* sql`CREATE TABLE counts (n int)`
+    })
+  )
+
+  it.scopedLive("of several hosts the one that can be reached serves, from the first query on", () =>
+    Effect.gen(function* () {
+      const server = inject("postgres")
+      if (server === undefined) return yield* Effect.dieMessage("no Postgres in this run")
+      const { url } = yield* TestDatabase.freshPostgres(server)
+      const target = { host: new URL(url).hostname, port: Number(new URL(url).port) }
+      const [one, two] = [yield* FaultProxy.make(target), yield* FaultProxy.make(target)]
+      const hosts = url.replace(/@[^/]*/, `@127.0.0.1:${one.port},127.0.0.1:${two.port}`)
+      yield* one.set("refuse")
+      const context = yield* Layer.build(
+        Postgres.layer({ url: Redacted.make(`${hosts}?target_session_attrs=read-write`), poolSize: 4, unsafe: false })
+      )
+      const sql = Context.get(context, SqlClient.SqlClient)
+      const ask = sql`SELECT 1 AS one`
+      yield* ask
+      yield* one.set("pass")
+      yield* two.set("refuse")
+      // What was connected is cut; what connects goes to the other.
+      yield* Effect.retry(ask, { times: 4 })
+      yield* Effect.all(
+        Array.from({ length: 12 }, () => ask),
+        { concurrency: "unbounded" }
+      )
     })
   )
 

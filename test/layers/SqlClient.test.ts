@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
-import { BigintOutOfRange } from "#layers/PgPool.ts"
+import { BigintOutOfRange } from "#layers/PgConnection.ts"
 import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
