@@ -43,6 +43,13 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
 
 type Registry = typeof registry
 
+/**
+ * By number of a migration: the last migration that a program must know to go on serving beside it, and so to be started
+ * again. One that only adds names the number before it; one that drops what a release stopped using names that release's
+ * last. A migration that is not named here stops every program that does not know it.
+ */
+export const servedFrom: ReadonlyMap<number, number> = new Map()
+
 const LEDGER = "effect_sql_migrations"
 /** Any fixed number: the lock's name among all users of the database ("ampoule" in ASCII digits, cut). */
 const LOCK = 97_109_112
@@ -57,7 +64,8 @@ const parse = (key: string) => {
  * a failing migration leaves nothing behind. Answers what it ran.
  */
 export const migrate = (
-  migrations: Registry = registry
+  migrations: Registry = registry,
+  served = servedFrom
 ): Effect.Effect<ReadonlyArray<readonly [id: number, name: string]>, StartRefused | SqlError, SqlClient.SqlClient> =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -69,16 +77,26 @@ export const migrate = (
         yield* sql`CREATE TABLE IF NOT EXISTS ${sql(LEDGER)} (
           migration_id integer PRIMARY KEY,
           created_at timestamptz NOT NULL DEFAULT now(),
-          name text NOT NULL
+          name text NOT NULL,
+          served_from integer
         )`
-        const applied = yield* sql<{ id: number; name: string }>`
-          SELECT migration_id AS id, name FROM ${sql(LEDGER)} ORDER BY migration_id`
+        // A ledger of 1.0 lacks the column. Asked for first: to alter a table waits for whoever reads it, a backup too.
+        const [column] = yield* sql`
+          SELECT 1 FROM pg_attribute WHERE attrelid = ${LEDGER}::regclass AND attname = 'served_from'`
+        if (column === undefined) yield* sql`ALTER TABLE ${sql(LEDGER)} ADD COLUMN served_from integer`
+        const applied = yield* sql<Applied>`
+          SELECT migration_id AS id, name, coalesce(served_from, migration_id) AS served_from
+          FROM ${sql(LEDGER)} ORDER BY migration_id`
         yield* refuseForeignLedger(applied, known)
-        return yield* Migrator.make({})({
+        const run = yield* Migrator.make({})({
           // Each migration needs the SqlClient alone; what it fails with is reported by the migrator.
           loader: Migrator.fromRecord(migrations as Record<string, Effect.Effect<void, unknown, SqlClient.SqlClient>>),
           table: LEDGER
         })
+        for (const [id] of run) {
+          yield* sql`UPDATE ${sql(LEDGER)} SET served_from = ${served.get(id) ?? id} WHERE migration_id = ${id}`
+        }
+        return run
       })
     )
   }).pipe(
@@ -93,23 +111,29 @@ export const migrate = (
 const refused = (defect: Migrator.MigrationError) =>
   new StartRefused({ message: `${defect.message}. The database is as it was before.` })
 
+interface Applied {
+  readonly id: number
+  readonly name: string
+  readonly servedFrom: number
+}
+
 /** A ledger that this program could not have written up to its own end means another version's database. */
 const refuseForeignLedger = (
-  applied: ReadonlyArray<{ readonly id: number; readonly name: string }>,
+  applied: ReadonlyArray<Applied>,
   known: ReadonlyArray<{ readonly id: number; readonly name: string }>
 ): Effect.Effect<void, StartRefused> => {
   const newest = Math.max(0, ...known.map(({ id }) => id))
   const last = applied.at(-1)?.id ?? 0
-  if (last > newest) {
-    return new StartRefused({
-      message: `The database was migrated by a newer Ampoule (migration ${last}, this program knows up to ${newest}). Start that version, or restore a backup from before.`
-    })
-  }
   const ledger = new Map(applied.map(({ id, name }) => [id, name]))
   const odd = known.find(({ id, name }) => id <= last && ledger.get(id) !== name)
-  return odd === undefined
-    ? Effect.void
-    : new StartRefused({
-        message: `The database's list of migrations differs from this program's at number ${odd.id}. It belongs to another program or version.`
-      })
+  if (odd !== undefined) {
+    return new StartRefused({
+      message: `The database's list of migrations differs from this program's at number ${odd.id}. It belongs to another program or version.`
+    })
+  }
+  if (last <= newest) return Effect.void
+  const ahead = `The database was migrated by a newer Ampoule (migration ${last}, this program knows up to ${newest})`
+  return applied.every(({ id, servedFrom }) => id <= newest || servedFrom <= newest)
+    ? Effect.logWarning(`${ahead}. It says that this program may serve beside it: upgrade this one too.`)
+    : new StartRefused({ message: `${ahead}. Start that version, or restore a backup from before.` })
 }

@@ -5,6 +5,14 @@ import * as fs from "node:fs"
 import * as Migrations from "#layers/Migrations.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
+/** Runs the work and takes back what it did to the database. */
+const undone = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.flip(sql.withTransaction(Effect.zipRight(work, Effect.fail("undone" as const)))).pipe(
+      Effect.flatMap((why) => (why === "undone" ? Effect.void : Effect.fail(why)))
+    )
+  )
+
 const statement = (text: string) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(text))
 
 describe("the registry of migrations", () => {
@@ -43,6 +51,49 @@ layer(TestDatabase.layer)("a migrated database", (it) => {
       assert.include(error.message, "bad")
       assert.deepStrictEqual(yield* sql`SELECT to_regclass('good') AS good`, [{ good: null }])
       assert.deepStrictEqual(yield* sql`SELECT count(*)::int AS n FROM effect_sql_migrations`, [{ n: known }])
+    })
+  )
+
+  it.effect("of a newer program is served by this one when each newer migration says so, and is left as it is", () =>
+    Effect.gen(function* () {
+      const newer = { ...registry, [next(1, "more")]: statement("CREATE TABLE more (id int)") }
+      const newest = { ...newer, [next(2, "most")]: statement("CREATE TABLE most (id int)") }
+      const served = new Map([
+        [known + 1, known],
+        [known + 2, known + 1]
+      ])
+      yield* undone(
+        Effect.gen(function* () {
+          yield* Migrations.migrate(newer, served)
+          assert.deepStrictEqual(yield* Migrations.migrate(), [])
+          yield* Migrations.migrate(newest, served)
+          assert.deepStrictEqual(yield* Migrations.migrate(newer), [])
+          // Two releases behind: what it still uses may be gone.
+          assert.include((yield* Effect.flip(Migrations.migrate())).message, "migrated by a newer Ampoule")
+        })
+      )
+      yield* undone(
+        Effect.gen(function* () {
+          const contract = new Map([[known + 1, known + 1]])
+          yield* Migrations.migrate(newer, contract)
+          assert.include((yield* Effect.flip(Migrations.migrate())).message, "migrated by a newer Ampoule")
+        })
+      )
+    })
+  )
+
+  it.effect("with the ledger of 1.0 gets what that lacks", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* undone(
+        Effect.gen(function* () {
+          yield* sql`ALTER TABLE effect_sql_migrations DROP COLUMN served_from`
+          assert.deepStrictEqual(yield* Migrations.migrate(), [])
+          const newer = { ...registry, [next(1, "more")]: statement("CREATE TABLE more (id int)") }
+          yield* Migrations.migrate(newer, new Map([[known + 1, known]]))
+          assert.deepStrictEqual(yield* Migrations.migrate(), [])
+        })
+      )
     })
   )
 
