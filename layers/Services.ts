@@ -5,6 +5,7 @@
 import * as Layer from "effect/Layer"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
+import { AuditProbe } from "#src/access/AuditProbe.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
@@ -54,7 +55,7 @@ import { WebhookSecrets } from "#src/webhooks/WebhookSecrets.ts"
 const crypto = Layer.mergeAll(Rotation.Default, ServiceKeys.Default, SnapshotCipher.Default).pipe(
   Layer.provideMerge(DataKeys.Default)
 )
-const access = Layer.mergeAll(AuditSeal.Default, AuditTrail.Default, RateLimiter.Default).pipe(
+const access = Layer.mergeAll(AuditProbe.Default, AuditSeal.Default, AuditTrail.Default, RateLimiter.Default).pipe(
   Layer.provideMerge(Access.Default),
   Layer.provideMerge(Audit.Default)
 )

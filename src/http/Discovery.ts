@@ -1,10 +1,10 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/Api.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
+import { AuditProbe } from "#src/access/AuditProbe.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { CacheHealth } from "#src/limits/CacheHealth.ts"
@@ -23,7 +23,7 @@ const up = <E, R>(check: Effect.Effect<unknown, E, R>) =>
 
 const health = HttpApiBuilder.group(ServerApi, "discovery", (handlers) =>
   Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
+    const trail = yield* AuditProbe
     const vault = yield* Vault
     const cacheHealth = yield* CacheHealth
     const { baseUrl } = yield* AppConfig
@@ -34,7 +34,7 @@ const health = HttpApiBuilder.group(ServerApi, "discovery", (handlers) =>
       Effect.catchAllCause(() => Effect.succeed({ status: "down" }))
     )
     const checks = Effect.all(
-      { database: up(sql`SELECT 1`), cache, vault: up(vault.status) },
+      { database: up(trail.check), cache, vault: up(vault.status) },
       { concurrency: "unbounded" }
     )
     const document = JSON.stringify(OpenApi.at(baseUrl, OpenApi.contractDocument))

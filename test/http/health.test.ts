@@ -1,3 +1,4 @@
+import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -20,6 +21,44 @@ describe("health and discovery", () => {
           status: "ready",
           checks: { database: { status: "up" }, cache: { status: "in-process" }, vault: { status: "up" } }
         })
+      })
+    )
+
+    it.effect("readiness says so while no entry of the audit trail can be committed, and leaves none itself", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const until = (status: number) =>
+          Effect.repeat(Effect.delay(TestApp.get("/health/ready"), "100 millis"), {
+            until: (answer) => answer.status === status
+          })
+        const entries = sql`SELECT count(*)::int AS n FROM audit_entries`
+        const before = yield* entries
+        yield* sql`
+          CREATE FUNCTION refuse_entries() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the trail fails'; END $$`
+        yield* sql`CREATE TRIGGER refused BEFORE INSERT ON audit_entries EXECUTE FUNCTION refuse_entries()`
+        assert.strictEqual((yield* until(503)).json.checks.database.status, "down")
+        yield* sql`DROP TRIGGER refused ON audit_entries`
+        assert.strictEqual((yield* until(200)).json.checks.database.status, "up")
+        yield* sql`DROP FUNCTION refuse_entries()`
+        yield* until(200)
+        assert.deepStrictEqual(yield* entries, before)
+      })
+    )
+
+    it.effect("readiness tries the trail once, however many ask", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const number = Effect.map(
+          sql<{ readonly number: number }>`SELECT pg_current_xact_id()::text::bigint AS number`,
+          ([row]) => row?.number ?? 0
+        )
+        const before = yield* number
+        yield* Effect.all(
+          Array.from({ length: 100 }, () => TestApp.get("/health/ready")),
+          { concurrency: "unbounded" }
+        )
+        // A try takes two numbers, and what runs behind the requests some.
+        assert.isBelow((yield* number) - before, 30)
       })
     )
 
