@@ -232,8 +232,6 @@ describe("walls", () => {
     assert.deepStrictEqual(
       withSql.map(({ file }) => file),
       [
-        // Readiness asks whether the database answers.
-        "src/http/Discovery.ts",
         // Streams notice that something changed by counters of the teams and environments that they follow.
         "src/mcp/Changes.ts",
         // The sessions of the protocol are rows, so that any process serves any of them.
