@@ -19,6 +19,7 @@ import _0013_ages from "#migrations/0013_ages.ts"
 import _0014_known_devices from "#migrations/0014_known_devices.ts"
 import _0015_oauth_environments from "#migrations/0015_oauth_environments.ts"
 import _0016_audit_entry_mac from "#migrations/0016_audit_entry_mac.ts"
+import _0017_audit_terms from "#migrations/0017_audit_terms.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -38,7 +39,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0013_ages": _0013_ages,
   "0014_known_devices": _0014_known_devices,
   "0015_oauth_environments": _0015_oauth_environments,
-  "0016_audit_entry_mac": _0016_audit_entry_mac
+  "0016_audit_entry_mac": _0016_audit_entry_mac,
+  "0017_audit_terms": _0017_audit_terms
 }
 
 type Registry = typeof registry

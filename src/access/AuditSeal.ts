@@ -23,6 +23,7 @@ import * as AuditClosing from "./AuditClosing.ts"
 import * as SealRows from "./AuditSealRows.ts"
 import type { LeftStream } from "./AuditStreams.ts"
 import * as CheckpointFile from "./CheckpointFile.ts"
+import * as TrailIndex from "./TrailIndex.ts"
 
 const wallClock = Clock.make()
 
@@ -205,7 +206,7 @@ const closeOthers = (needs: Needs, asked: boolean) =>
 const turn = Effect.fnUntraced(function* (needs: Needs, final: boolean, asked: boolean) {
   const { file, sealing } = needs
   yield* sealing.withPermits(1)(sealTurn(needs, final, asked))
-  if (asked && !final) yield* closeOthers(needs, true)
+  if (asked && !final) yield* Effect.zipRight(closeOthers(needs, true), TrailIndex.fill(needs.sql))
   if (file !== undefined) {
     yield* sealing.withPermits(1)(CheckpointFile.orWarn(file, CheckpointFile.checkpoint(file, final || asked)))
   }
@@ -240,7 +241,12 @@ const run = Effect.fnUntraced(function* (needs: Needs) {
     Effect.forkScoped
   )
   // Beside it: an end of many entries takes its time to check.
-  yield* quietly(closeOthers(needs, false)).pipe(Effect.zipRight(pause), Effect.forever, Effect.forkScoped)
+  yield* quietly(closeOthers(needs, false)).pipe(
+    Effect.zipRight(quietly(TrailIndex.fill(needs.sql))),
+    Effect.zipRight(pause),
+    Effect.forever,
+    Effect.forkScoped
+  )
 })
 
 export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {

@@ -1,27 +1,30 @@
 /** Reading a team's trail. Entries are returned as they were hashed: the body is the record. */
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { type AuditAction, AuditEntry } from "#schema/Audit.ts"
-import { type AuditPage, AuditQuery } from "#schema/AuditApi.ts"
+import type { AuditAction } from "#schema/Audit.ts"
+import type { AuditPage, AuditQuery } from "#schema/AuditApi.ts"
 import { type CallerTeam, CurrentCaller } from "#schema/Caller.ts"
 import { ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
-import { EnvironmentId, ProjectId, TeamId, uuidPattern } from "#schema/Ids.ts"
+import { type EnvironmentId, type ProjectId, type TeamId, uuidPattern } from "#schema/Ids.ts"
 import { methods } from "#src/Methods.ts"
 import { Access } from "./Access.ts"
 import { Audit } from "./Audit.ts"
 import * as Policy from "./Policy.ts"
+import * as TrailIndex from "./TrailIndex.ts"
+import * as TrailSearch from "./TrailSearch.ts"
 
 const defaultLimit = 50
 const exportPage = 200
 /** Entries in one exported file; what is older is exported with `until`. */
 export const exportLimit = 100_000
 
-/** A cursor is the id of the last entry shown, which no later entry changes; opaque, so that it may become another. */
+/**
+ * A cursor is the id that the next page is below: of the last entry shown, or of the last one looked at. No later entry
+ * changes it; opaque, so that it may become another.
+ */
 const toCursor = (id: string): string => Buffer.from(id.replaceAll("-", ""), "hex").toString("base64url")
 const fromCursor = (cursor: string): string | undefined => {
   const hex = Buffer.from(cursor, "base64url").toString("hex")
@@ -30,21 +33,11 @@ const fromCursor = (cursor: string): string | undefined => {
 }
 
 /** Whose entries: null = not narrowed. */
-const Reach = Schema.Struct({
-  teamIds: Schema.Array(TeamId),
-  projectIds: Schema.NullOr(Schema.Array(ProjectId)),
-  environmentIds: Schema.NullOr(Schema.Array(EnvironmentId))
-})
-
-const EntrySearch = Schema.Struct({
-  ...Reach.fields,
-  query: Schema.typeSchema(AuditQuery),
-  /** Entries older than the one with this id. */
-  before: Schema.NullOr(Schema.String),
-  limit: Schema.Int
-})
-
-const EntryRow = Schema.Struct({ id: Schema.String, body: Schema.parseJson(AuditEntry) })
+interface Reach {
+  readonly teamIds: ReadonlyArray<TeamId>
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+}
 
 interface Needs {
   readonly access: Access
@@ -52,47 +45,83 @@ interface Needs {
   readonly sql: SqlClient.SqlClient
 }
 
-/** Newest first: ids are UUIDv7, so their order is the order of time. `since` is included, `until` is not. */
-const searchEntries = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: EntrySearch,
-    Result: EntryRow,
-    execute: ({ before, environmentIds, limit, projectIds, query, teamIds }) => {
-      const [teamId] = teamIds
-      const conditions = [
-        teamIds.length === 1 ? sql`team_id = ${teamId}::uuid` : sql`team_id = any(${teamIds}::uuid[])`,
-        ...(projectIds === null ? [] : [sql`project_id = any(${projectIds}::uuid[])`]),
-        ...(environmentIds === null ? [] : [sql`environment_id = any(${environmentIds}::uuid[])`]),
-        ...(before === null ? [] : [sql`id < ${before}::uuid`]),
-        ...(query.action === undefined ? [] : [sql`action = ${query.action}`]),
-        ...(query.actor === undefined ? [] : [sql`actor_id = ${query.actor}`]),
-        ...(query.projectId === undefined ? [] : [sql`project_id = ${query.projectId}::uuid`]),
-        ...(query.environment === undefined ? [] : [sql`environment = ${query.environment}`]),
-        ...(query.key === undefined ? [] : [sql`body::jsonb -> 'keys' @> to_jsonb(${query.key}::text)`]),
-        ...(query.since === undefined ? [] : [sql`at >= ${query.since}::timestamptz`]),
-        ...(query.until === undefined ? [] : [sql`at < ${query.until}::timestamptz`])
-      ]
-      return sql`SELECT id, body FROM audit_entries WHERE ${sql.and(conditions)} ORDER BY id DESC LIMIT ${limit}`
-    }
-  })
+/** An id is drawn just before the time of its entry, and is ahead of it after the clock was set back (milliseconds). */
+const idsBefore = 60_000
+const idsAhead = 3_600_000
+const lowestOfAll = TrailIndex.lowestId(0)
+const aboveAll = "ffffffff-ffff-7fff-bfff-ffffffffffff"
 
-const page = Effect.fnUntraced(function* ({ sql }: Needs, reach: typeof Reach.Type, query: AuditQuery) {
+/** `since` is included, `until` is not. */
+const boundsOf = ({ since, until }: AuditQuery, before: string | null) => {
+  const end = until === undefined ? aboveAll : TrailIndex.lowestId(Date.parse(until) + idsAhead)
+  return {
+    from: since === undefined ? lowestOfAll : TrailIndex.lowestId(Date.parse(since) - idsBefore),
+    to: before !== null && before < end ? before : end
+  }
+}
+
+/** What narrows a search: a condition on each entry, and the terms of which a part of the trail has to hold one. */
+const filtersOf = (sql: SqlClient.SqlClient, { environmentIds, projectIds }: Reach, query: AuditQuery) => {
+  const { term } = TrailIndex
+  const { action, actor, environment, key, projectId } = query
+  return [
+    ...(projectIds === null
+      ? []
+      : [{ condition: sql`project_id = any(${projectIds}::uuid[])`, terms: projectIds.map(term.project) }]),
+    ...(environmentIds === null
+      ? []
+      : [
+          {
+            condition: sql`environment_id = any(${environmentIds}::uuid[])`,
+            terms: environmentIds.map(term.environmentId)
+          }
+        ]),
+    // Those that are rarest first: the parts of the trail are looked up by the first.
+    ...(key === undefined
+      ? []
+      : [
+          {
+            // The first half is cheap, and is false for nearly all.
+            condition: sql`strpos(body, ${`"${key}"`}) > 0 AND body::jsonb -> 'keys' @> to_jsonb(${key}::text)`,
+            terms: [term.key(key)]
+          }
+        ]),
+    ...(actor === undefined ? [] : [{ condition: sql`actor_id = ${actor}`, terms: [term.actor(actor)] }]),
+    ...(projectId === undefined
+      ? []
+      : [{ condition: sql`project_id = ${projectId}::uuid`, terms: [term.project(projectId)] }]),
+    ...(environment === undefined
+      ? []
+      : [{ condition: sql`environment = ${environment}`, terms: [term.environment(environment)] }]),
+    ...(action === undefined ? [] : [{ condition: sql`action = ${action}`, terms: [term.action(action)] }])
+  ]
+}
+
+const page = Effect.fnUntraced(function* ({ sql }: Needs, reach: Reach, query: AuditQuery) {
   const before = query.cursor === undefined ? null : fromCursor(query.cursor)
   if (before === undefined) {
     return yield* new ValidationFailed({ field: "cursor", message: "must be the nextCursor of an earlier answer" })
   }
   const limit = query.limit ?? defaultLimit
-  const rows = yield* Effect.orDie(searchEntries(sql)({ ...reach, query, before, limit: limit + 1 }))
-  const items = rows.slice(0, limit)
-  const last = items.at(-1)
-  const found: AuditPage = {
-    items: items.map(({ body }) => body),
-    nextCursor: rows.length > limit && last !== undefined ? toCursor(last.id) : null
-  }
+  const filters = filtersOf(sql, reach, query)
+  const { entries, next } = yield* TrailSearch.search(sql, {
+    ...boundsOf(query, before),
+    teamIds: reach.teamIds,
+    conditions: [
+      ...filters.map(({ condition }) => condition),
+      ...(query.since === undefined ? [] : [sql`at >= ${query.since}::timestamptz`]),
+      ...(query.until === undefined ? [] : [sql`at < ${query.until}::timestamptz`])
+    ],
+    terms: filters.map(({ terms }) => terms),
+    limit: limit + 1
+  })
+  const items = entries.slice(0, limit)
+  const last = entries.length > limit ? items.at(-1)?.id : next
+  const found: AuditPage = { items, nextCursor: last === undefined ? null : toCursor(last) }
   return found
 })
 
-const wholeTeam = (teamId: TeamId): typeof Reach.Type => ({
+const wholeTeam = (teamId: TeamId): Reach => ({
   teamIds: [teamId],
   projectIds: null,
   environmentIds: null

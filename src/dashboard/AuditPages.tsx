@@ -185,7 +185,11 @@ const AuditTrailPage = (shown: Shown) => {
     >
       <FilterForm here={here} query={query} projects={projects} problem={problem} />
       <section class="section" aria-label="Entries">
-        {page.items.length === 0 ? <Empty title="No entries match" /> : <EntryTable here={here} {...shown} />}
+        {page.items.length === 0 ? (
+          <Empty title={page.nextCursor === null ? "No entries match" : "No entries match so far"} />
+        ) : (
+          <EntryTable here={here} {...shown} />
+        )}
         {page.nextCursor === null ? null : (
           <nav class="pager" aria-label="Pages">
             <a href={link(here, filters)}>Newest</a>
