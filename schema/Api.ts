@@ -55,7 +55,7 @@ export class Api extends HttpApi.make("ampoule")
   .addError(AnyRoute) {}
 
 /** The description of the session routes. */
-export class DashboardDocumentApi extends HttpApiGroup.make("dashboardDocument")
+class DashboardDocumentApi extends HttpApiGroup.make("dashboardDocument")
   .add(
     HttpApiEndpoint.get("openApi", "/dashboard/openapi.json")
       .addSuccess(answers(200, OpenApiDocument))

@@ -51,7 +51,7 @@ export const ApiTokenWithValue = Schema.Struct({
 }).annotations({ identifier: "ApiTokenWithValue" })
 export type ApiTokenWithValue = typeof ApiTokenWithValue.Type
 
-export const ApiTokenList = Schema.Struct({ items: Schema.Array(ApiToken) }).annotations({ identifier: "ApiTokenList" })
+const ApiTokenList = Schema.Struct({ items: Schema.Array(ApiToken) }).annotations({ identifier: "ApiTokenList" })
 
 const McpScopes = boundedList(Scope.annotations({ message: () => "must be a scope", identifier: "Scope" }), 0, 7)
 

@@ -93,7 +93,7 @@ export const AuditAction = Schema.Literal(
 export type AuditAction = typeof AuditAction.Type
 export const auditActions: ReadonlyArray<AuditAction> = AuditAction.literals
 
-export const AuditTarget = Schema.Struct({
+const AuditTarget = Schema.Struct({
   type: Schema.String,
   id: Schema.String,
   name: Schema.String

@@ -12,7 +12,7 @@ const PlanLimits = Schema.Struct({
   activeTokensPerTeam: Integer
 }).annotations({ identifier: "PlanLimits" })
 
-export const CapabilityLimits = Schema.Struct({
+const CapabilityLimits = Schema.Struct({
   environmentSlugLength: Integer,
   secretKeyLength: Integer,
   secretValueLength: Integer,
@@ -41,7 +41,7 @@ export const CapabilityLimits = Schema.Struct({
   deletedSecretDays: Integer,
   plans: Schema.Struct({ developer: PlanLimits, team: PlanLimits }).annotations({ identifier: "LimitsByPlan" })
 }).annotations({ identifier: "CapabilityLimits" })
-export type CapabilityLimits = typeof CapabilityLimits.Type
+type CapabilityLimits = typeof CapabilityLimits.Type
 
 /**
  * The numbers of docs/contract/limits.md and docs/contract/rate-limits.md. They are the contract, the same in every

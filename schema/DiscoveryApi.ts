@@ -5,27 +5,27 @@ import * as Schema from "effect/Schema"
 import { operation } from "./Operation.ts"
 import { answers, openEnum, ScopeOut } from "./Wire.ts"
 
-export const LivenessResponse = Schema.Struct({ status: openEnum("ok") }).annotations({
+const LivenessResponse = Schema.Struct({ status: openEnum("ok") }).annotations({
   identifier: "LivenessResponse"
 })
-export type LivenessResponse = typeof LivenessResponse.Type
+type LivenessResponse = typeof LivenessResponse.Type
 
 const Check = Schema.Struct({ status: openEnum("up", "down", "in-process") }).annotations({
   identifier: "ReadinessCheck"
 })
-export const ReadinessChecks = Schema.Struct({ database: Check, cache: Check, vault: Check }).annotations({
+const ReadinessChecks = Schema.Struct({ database: Check, cache: Check, vault: Check }).annotations({
   identifier: "ReadinessChecks"
 })
-export type ReadinessChecks = typeof ReadinessChecks.Type
+type ReadinessChecks = typeof ReadinessChecks.Type
 
-export const ReadinessResponse = Schema.Struct({
+const ReadinessResponse = Schema.Struct({
   status: openEnum("ready", "unavailable"),
   checks: ReadinessChecks
 }).annotations({ identifier: "ReadinessResponse" })
-export type ReadinessResponse = typeof ReadinessResponse.Type
+type ReadinessResponse = typeof ReadinessResponse.Type
 
 /** The same with the status 503: what a handler answers with is 200 when it says "ready", else 503. */
-export const ReadinessUnavailable = Schema.Struct({
+const ReadinessUnavailable = Schema.Struct({
   status: openEnum("ready", "unavailable").pipe(
     Schema.filter((status) => status !== "ready", { jsonSchema: { type: "string", enum: ["ready", "unavailable"] } })
   ),

@@ -22,8 +22,8 @@ const ascii = (max: number, description: string) =>
     Schema.filter((s) => (s.length <= max && /^[\x21-\x7e]+$/.test(s)) || `must be 1 to ${max} ASCII characters`)
   ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: max, pattern: "^[!-~]+$" }, description })
 
-export const Issuer = ascii(500, "The iss of the JWT, to the letter; its keys are found through OpenID discovery.")
-export const Audience = ascii(500, "The aud of the JWT, to the letter; this server's public address when absent.")
+const Issuer = ascii(500, "The iss of the JWT, to the letter; its keys are found through OpenID discovery.")
+const Audience = ascii(500, "The aud of the JWT, to the letter; this server's public address when absent.")
 
 /** Claims that say when and for whom a JWT is, not who presents it. */
 const reservedClaims = new Set(["iss", "aud", "exp", "nbf", "iat", "jti"])
@@ -44,7 +44,7 @@ const claimsProblem = (claims: Readonly<Record<string, string>>): Schema.FilterO
   return true
 }
 
-export const Claims = Schema.Record({ key: MemberName, value: Schema.String }).pipe(
+const Claims = Schema.Record({ key: MemberName, value: Schema.String }).pipe(
   Schema.filter(claimsProblem, {
     jsonSchema: {
       type: "object",
@@ -62,7 +62,7 @@ export const Claims = Schema.Record({ key: MemberName, value: Schema.String }).p
   })
 )
 
-export const LifetimeSeconds = Schema.Number.pipe(
+const LifetimeSeconds = Schema.Number.pipe(
   Schema.filter((n) => (Number.isInteger(n) && n >= 300 && n <= 3600) || "must be an integer from 300 to 3600")
 ).annotations({
   jsonSchema: { type: "integer", minimum: 300, maximum: 3600 },
@@ -110,7 +110,7 @@ export const MachineRule = Schema.Struct({
 })
 export type MachineRule = typeof MachineRule.Type
 
-export const MachineRuleList = Schema.Struct({ items: Schema.Array(MachineRule) }).annotations({
+const MachineRuleList = Schema.Struct({ items: Schema.Array(MachineRule) }).annotations({
   identifier: "MachineRuleList"
 })
 

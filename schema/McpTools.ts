@@ -19,7 +19,7 @@ export const tools = {
   ...auditTools
 } as const
 
-export type Tools = typeof tools
+type Tools = typeof tools
 export type ToolName = keyof Tools
 export type ToolInput<N extends ToolName> = Schema.Schema.Type<Tools[N]["input"]>
 export type ToolOutput<N extends ToolName> = Schema.Schema.Type<Tools[N]["output"]>

@@ -4,7 +4,7 @@ import * as Context from "effect/Context"
 import { RequiredScope, type Scope } from "./Scopes.ts"
 
 /** Examples as they stand on the wire; a test decodes each with the schema it illustrates. */
-export interface ExampleBodies {
+interface ExampleBodies {
   readonly request?: unknown
   readonly response?: unknown
 }

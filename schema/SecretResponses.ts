@@ -83,11 +83,10 @@ export const DeleteSecretResult = Schema.Struct({
 }).annotations({ identifier: "DeleteSecretResult" })
 export type DeleteSecretResult = typeof DeleteSecretResult.Type
 
-export const BulkCreateItem = Schema.Struct({
+const BulkCreateItem = Schema.Struct({
   ...refFields,
   outcome: openEnum("created", "updated", "unchanged")
 }).annotations({ identifier: "BulkCreateItem" })
-export type BulkCreateItem = typeof BulkCreateItem.Type
 
 export const BulkCreateResult = Schema.Struct({
   created: Integer,
@@ -115,7 +114,7 @@ export const SecretCompositionGraph = Schema.Struct({
 }).annotations({ identifier: "SecretCompositionGraph" })
 export type SecretCompositionGraph = typeof SecretCompositionGraph.Type
 
-export const SecretVersionItem = Schema.Struct({
+const SecretVersionItem = Schema.Struct({
   version: Integer,
   kind: KindOut,
   createdAt: Timestamp,
@@ -127,7 +126,7 @@ export const SecretVersionList = Schema.Struct({ items: Schema.Array(SecretVersi
 })
 export type SecretVersionList = typeof SecretVersionList.Type
 
-export const DeletedSecret = Schema.Struct({ ...refFields, deletedAt: Timestamp, purgeAt: Timestamp }).annotations({
+const DeletedSecret = Schema.Struct({ ...refFields, deletedAt: Timestamp, purgeAt: Timestamp }).annotations({
   identifier: "DeletedSecret"
 })
 export const DeletedSecretList = Schema.Struct({ items: Schema.Array(DeletedSecret) }).annotations({

@@ -39,7 +39,7 @@ export const ResetPassword = strict(Schema.Struct({ code: CredentialText, newPas
 })
 export type ResetPassword = typeof ResetPassword.Type
 
-export const PasswordAck = Schema.Struct({ changed: Schema.Boolean }).annotations({ identifier: "PasswordAck" })
+const PasswordAck = Schema.Struct({ changed: Schema.Boolean }).annotations({ identifier: "PasswordAck" })
 
 const user = { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "ada@example.com", name: "Ada" }
 const team = { id: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30", name: "Platform", role: "owner", plan: "team" }

@@ -89,7 +89,7 @@ export const Member = Schema.Struct({
   active: Schema.Boolean
 }).annotations({ identifier: "Member" })
 export type Member = typeof Member.Type
-export const MemberList = Schema.Struct({ items: Schema.Array(Member) }).annotations({ identifier: "MemberList" })
+const MemberList = Schema.Struct({ items: Schema.Array(Member) }).annotations({ identifier: "MemberList" })
 
 export const Invite = strict(Schema.Struct({ email: Email, role: Role })).annotations({ identifier: "Invite" })
 export const Invitation = Schema.Struct({
@@ -113,7 +113,7 @@ export const UpdateMember = strict(
 ).annotations({ identifier: "UpdateMember" })
 export type UpdateMember = typeof UpdateMember.Type
 
-export const PasswordResetLink = Schema.Struct({
+const PasswordResetLink = Schema.Struct({
   resetUrl: Schema.String.annotations({ jsonSchema: { type: "string", format: "uri" } })
 }).annotations({ identifier: "PasswordResetLink", description: "The link is shown once." })
 

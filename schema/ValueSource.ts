@@ -14,7 +14,7 @@ export const charsets = {
   symbols: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#%&()*+,-./:;<=>?@[]^_{|}~"
 } as const
 
-export const Generate = Schema.Struct({
+const Generate = Schema.Struct({
   length: integer(16, 128, "Characters, 16 to 128."),
   charset: optional(
     Schema.Literal("alphanumeric", "hex", "base64url", "symbols").annotations({
@@ -23,12 +23,12 @@ export const Generate = Schema.Struct({
     })
   )
 }).annotations({ description: "A random value, made on the server and never shown." })
-export type Generate = typeof Generate.Type
+type Generate = typeof Generate.Type
 
-export const CopyFrom = Schema.Struct({ environment: EnvironmentSlug, key: SecretKey }).annotations({
+const CopyFrom = Schema.Struct({ environment: EnvironmentSlug, key: SecretKey }).annotations({
   description: "Another secret of the same project, copied as written inside the server."
 })
-export type CopyFrom = typeof CopyFrom.Type
+type CopyFrom = typeof CopyFrom.Type
 
 /** Members of an input. Exactly one of them must be present. */
 export const valueSourceFields = {

@@ -20,8 +20,8 @@ export class VaultAuthentication extends RpcMiddleware.Tag<VaultAuthentication>(
 
 const Bytes = Schema.Uint8ArrayFromSelf
 
-export const WrappedKey = Schema.Struct({ wrapped: Bytes, rootKeyId: Schema.String })
-export type WrappedKey = typeof WrappedKey.Type
+const WrappedKey = Schema.Struct({ wrapped: Bytes, rootKeyId: Schema.String })
+type WrappedKey = typeof WrappedKey.Type
 
 /** A wrapped key and the place it belongs to. */
 export const WrappedItem = Schema.Struct({ context: KeyContext, wrapped: Bytes, rootKeyId: Schema.String })

@@ -99,7 +99,7 @@ export const WebhookWithSecret = Schema.Struct({
 }).annotations({ identifier: "WebhookWithSecret" })
 export type WebhookWithSecret = typeof WebhookWithSecret.Type
 
-export const WebhookList = Schema.Struct({ items: Schema.Array(Webhook) }).annotations({ identifier: "WebhookList" })
+const WebhookList = Schema.Struct({ items: Schema.Array(Webhook) }).annotations({ identifier: "WebhookList" })
 
 export const WebhookDelivery = Schema.Struct({
   eventId: Uuid.annotations({ description: "The same in every attempt, and in the header Ampoule-Event-Id." }),
@@ -124,7 +124,7 @@ export const WebhookDelivery = Schema.Struct({
 })
 export type WebhookDelivery = typeof WebhookDelivery.Type
 
-export const WebhookDeliveryList = Schema.Struct({ items: Schema.Array(WebhookDelivery) }).annotations({
+const WebhookDeliveryList = Schema.Struct({ items: Schema.Array(WebhookDelivery) }).annotations({
   identifier: "WebhookDeliveryList"
 })
 

@@ -2,9 +2,10 @@
  * A service is a short `make` over module functions: each takes what the service needs as its first argument, has a
  * name that a symbol list shows, and can be read alone. `methods` fills that first argument in.
  *
+ *     const services = Effect.all({ access: Access, sql: SqlClient.SqlClient })
+ *     type Needs = Effect.Effect.Success<typeof services>
  *     const rename = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, name: string) { … })
- *     const needs = { access: yield* Access, sql: yield* SqlClient.SqlClient }
- *     return methods(needs, { rename })
+ *     effect: Effect.map(services, (needs) => methods(needs, { rename }))
  *
  * A generic function loses its type parameters here: write `(…) => f(needs, …)` for it.
  */
