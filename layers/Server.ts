@@ -10,7 +10,6 @@ import * as Capabilities from "#src/http/Capabilities.ts"
 import * as Device from "#src/http/Device.ts"
 import * as DeviceApproval from "#src/http/DeviceApproval.ts"
 import * as Discovery from "#src/http/Discovery.ts"
-import * as RequestPipeline from "#src/http/RequestPipeline.ts"
 import * as Identity from "#src/http/Identity.ts"
 import * as MachineIdentity from "#src/http/MachineIdentity.ts"
 import * as ManageProjects from "#src/http/ManageProjects.ts"
@@ -61,7 +60,6 @@ const routes = Layer.mergeAll(
 export const layer = (options: Server.Options) =>
   Server.layer(options).pipe(
     Layer.provide(HttpApiBuilder.api(ServerApi)),
-    Layer.provide(RequestPipeline.layer),
     Layer.provide([routes, Dashboard.layer, Mcp.layer, TokenExchange.layer]),
     Layer.provide(Authentication.layer),
     Layer.provide(Shutdown.layer),

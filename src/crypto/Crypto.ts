@@ -71,6 +71,8 @@ export class Crypto extends Effect.Service<Crypto>()("crypto/Crypto", {
 
     return {
       randomBytes: (length: number): Effect.Effect<Buffer> => Effect.sync(() => random.bytes(length)),
+      /** A UUIDv7 of that time, for whoever has asked the clock already. */
+      uuidAt: nextUuid,
       /** UUIDv7, lower case. */
       uuid: Effect.map(Clock.currentTimeMillis, nextUuid),
       /** `count` ids in ascending order. */

@@ -1,11 +1,11 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
+import * as Endpoints from "./Endpoints.ts"
 
 const revoked = { revoked: true }
 
-export const layer = HttpApiBuilder.group(ServerApi, "apiTokens", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "apiTokens", (handlers) =>
   Effect.map(Tokens, (tokens) =>
     handlers
       .handle("create", ({ path, payload }) => tokens.create(path.teamId, payload))

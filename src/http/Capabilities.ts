@@ -1,12 +1,12 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import type { Capabilities } from "#schema/CapabilitiesApi.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { deploymentOf } from "#src/Deployment.ts"
+import * as Endpoints from "./Endpoints.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "capabilities", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "capabilities", (handlers) =>
   Effect.map(AppConfig, (settings) => {
     const deployment = deploymentOf(settings)
     return handlers.handle("read", () =>

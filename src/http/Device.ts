@@ -1,4 +1,3 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -9,6 +8,7 @@ import { DeviceEvent } from "#schema/DeviceApi.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import type { DeviceSignal } from "#src/credentials/DeviceRequests.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import * as Endpoints from "./Endpoints.ts"
 import { Shutdown } from "./Shutdown.ts"
 
 const encodeEvent = Schema.encodeSync(Schema.parseJson(DeviceEvent))
@@ -20,7 +20,7 @@ const eventStream = {
   headers: { "cache-control": "no-store", "x-accel-buffering": "no" }
 }
 
-export const layer = HttpApiBuilder.group(ServerApi, "device", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "device", (handlers) =>
   Effect.gen(function* () {
     const device = yield* DeviceGrants
     const grants = yield* CliGrants

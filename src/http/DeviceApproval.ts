@@ -1,9 +1,9 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import * as Endpoints from "./Endpoints.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "deviceApproval", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "deviceApproval", (handlers) =>
   Effect.map(DeviceGrants, (device) =>
     handlers
       .handle("show", ({ path }) => device.show(path.userCode))

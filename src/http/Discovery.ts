@@ -1,4 +1,3 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -8,6 +7,7 @@ import { AuditProbe } from "#src/access/AuditProbe.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { CacheHealth } from "#src/limits/CacheHealth.ts"
+import * as Endpoints from "./Endpoints.ts"
 
 /** Readiness answers within 2 s, whatever the dependencies do (docs/contract/outages.md). */
 const deadline = "1700 millis"
@@ -21,7 +21,7 @@ const up = <E, R>(check: Effect.Effect<unknown, E, R>) =>
     Effect.catchAllCause(() => Effect.succeed({ status: "down" }))
   )
 
-const health = HttpApiBuilder.group(ServerApi, "discovery", (handlers) =>
+const health = Endpoints.group(ServerApi, "discovery", (handlers) =>
   Effect.gen(function* () {
     const trail = yield* AuditProbe
     const vault = yield* Vault
@@ -52,7 +52,7 @@ const health = HttpApiBuilder.group(ServerApi, "discovery", (handlers) =>
   })
 )
 
-const dashboardDocument = HttpApiBuilder.group(ServerApi, "dashboardDocument", (handlers) =>
+const dashboardDocument = Endpoints.group(ServerApi, "dashboardDocument", (handlers) =>
   Effect.map(AppConfig, ({ baseUrl }) => {
     const document = JSON.stringify(OpenApi.at(baseUrl, OpenApi.dashboardDocument))
     return handlers.handle("openApi", () =>

@@ -2,9 +2,9 @@
  * Each failure of each route becomes `{statusCode, code, message, field?, …}` (docs/contract/errors.md). No text of a
  * request can pass through here: what decoding says about an input is looked up by the kind of issue, never repeated.
  */
-import * as HttpApiError from "@effect/platform/HttpApiError"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Cause from "effect/Cause"
+import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import { type AnyApiError, bodyOf, isApiError, statusOf } from "#schema/ApiError.ts"
@@ -53,8 +53,8 @@ export const validationFailed = (issues: ReadonlyArray<Issue>): ValidationFailed
   return new ValidationFailed({ field: field.slice(0, maxField), message: `This member ${sentence}.` })
 }
 
-/** How the platform prints a schema that makes an answer: a value that fails there is ours, not the client's. */
-const answersSchema = "(<declaration schema>"
+/** A handler returned what its endpoint does not declare: the fault is ours, and the value stays here. */
+export class UnencodableAnswer extends Data.TaggedError("UnencodableAnswer") {}
 
 type Verdict =
   | { readonly answer: AnyApiError; readonly log?: "error" | "warning" }
@@ -63,13 +63,6 @@ type Verdict =
 const verdictOf = (cause: Cause.Cause<unknown>): Verdict => {
   const error = Cause.squash(cause)
   if (isApiError(error)) return { answer: error }
-  if (error instanceof HttpApiError.HttpApiDecodeError) {
-    return error.message.startsWith(answersSchema)
-      ? { answer: new InternalError(), log: "error" }
-      : { answer: validationFailed(error.issues) }
-  }
-  if (Predicate.isTagged(error, "RequestError"))
-    return { answer: new ValidationFailed({ message: "The body is not readable." }) }
   if (HttpServerResponse.isServerResponse(error)) return { response: error }
   if (
     error instanceof DependencyDown ||

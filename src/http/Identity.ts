@@ -1,4 +1,3 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
@@ -7,9 +6,10 @@ import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { Identity } from "#src/credentials/Identity.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
+import * as Endpoints from "./Endpoints.ts"
 import * as SessionCookie from "./SessionCookie.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "identity", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "identity", (handlers) =>
   Effect.gen(function* () {
     const identity = yield* Identity
     const sessions = yield* Sessions

@@ -1,9 +1,9 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { Rules } from "#src/machines/Rules.ts"
+import * as Endpoints from "./Endpoints.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "machineRules", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "machineRules", (handlers) =>
   Effect.map(Rules, (rules) =>
     handlers
       .handle("create", ({ path, payload }) => rules.create(path.teamId, payload))

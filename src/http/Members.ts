@@ -1,4 +1,3 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -7,9 +6,10 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
+import * as Endpoints from "./Endpoints.ts"
 import * as SessionCookie from "./SessionCookie.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "members", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "members", (handlers) =>
   Effect.gen(function* () {
     const members = yield* Members
     const invitations = yield* Invitations

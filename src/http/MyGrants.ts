@@ -1,9 +1,9 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
+import * as Endpoints from "./Endpoints.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "myGrants", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "myGrants", (handlers) =>
   Effect.map(CliGrants, (grants) =>
     handlers
       .handle("list", () => Effect.map(grants.list(), (items) => ({ items })))

@@ -20,6 +20,7 @@ import { isInteractionCookie } from "#src/oauth/Consent.ts"
 import * as Dispatch from "#src/oauth/Dispatch.ts"
 import * as Parameters from "#src/oauth/Parameters.ts"
 import { AuthorizationServer } from "#src/oauth/Provider.ts"
+import * as Endpoints from "./Endpoints.ts"
 import { judge } from "./ErrorEnvelope.ts"
 import { CurrentExchange } from "./RequestContext.ts"
 
@@ -244,7 +245,7 @@ const register = Effect.fnUntraced(function* (needs: Needs) {
   return respond(needs, response, anyOrigin)
 })
 
-const endpoints = HttpApiBuilder.group(ServerApi, "oauth", (handlers) =>
+const endpoints = Endpoints.group(ServerApi, "oauth", (handlers) =>
   Effect.gen(function* () {
     const { baseUrl } = yield* AppConfig
     const needs: Needs = {

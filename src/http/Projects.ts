@@ -1,10 +1,10 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
+import * as Endpoints from "./Endpoints.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "projects", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "projects", (handlers) =>
   Effect.gen(function* () {
     const projects = yield* Projects
     const environments = yield* Environments

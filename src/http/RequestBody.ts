@@ -3,8 +3,6 @@
  * that grows past its limit: it cuts the socket. This one stops keeping bytes and says 413; the rest passes by until
  * the server's request timeout.
  */
-import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as UrlParams from "@effect/platform/UrlParams"
 import * as Effect from "effect/Effect"
 import type { IncomingMessage } from "node:http"
@@ -75,16 +73,9 @@ const parse = (text: string) =>
 
 const mediaType = /^\s*application\/json\s*(?:;\s*(?:charset\s*=\s*"?utf-8"?\s*(?:;\s*)?)?)?$/i
 
-/**
- * `request`, read through the bounded reader. What may go wrong is an error of the contract, met as a defect by the
- * platform.
- */
-export const bounded = (
-  request: HttpServerRequest.HttpServerRequest,
-  path: string
-): HttpServerRequest.HttpServerRequest => {
-  const source = NodeHttpServerRequest.toIncomingMessage(request)
-  const contentType = request.headers["content-type"]
+/** The readers of a request's body, each by its kind. They fail with errors of the contract. */
+export const readersOf = (source: IncomingMessage, path: string) => {
+  const contentType = source.headers["content-type"]
   let kept: Buffer | undefined
   const bytes = Effect.suspend(() =>
     kept === undefined
@@ -92,23 +83,19 @@ export const bounded = (
       : Effect.succeed(kept)
   )
   const text = Effect.flatMap(bytes, decode)
-  const empty =
-    request.headers["transfer-encoding"] === undefined && Number(request.headers["content-length"] ?? 0) === 0
+  const empty = source.headers["transfer-encoding"] === undefined && Number(source.headers["content-length"] ?? 0) === 0
   // Decoders see an empty body as null, whatever its declared type (docs/architecture.md, H10).
   const json = empty
     ? Effect.succeed(null)
     : contentType === undefined || mediaType.test(contentType)
       ? Effect.flatMap(text, parse)
       : new UnsupportedMediaType()
-  const readers = readsAnything(path)
+  return readsAnything(path)
     ? {
         json,
         text,
         arrayBuffer: Effect.map(bytes, (bytes) => Uint8Array.from(bytes).buffer),
         urlParamsBody: Effect.map(text, (text) => UrlParams.fromInput(new URLSearchParams(text)))
       }
-    : { json, text: json, arrayBuffer: json, urlParamsBody: json, multipart: json }
-  const properties: PropertyDescriptorMap = {}
-  for (const [name, value] of Object.entries(readers)) properties[name] = { value, enumerable: true }
-  return Object.create(request, properties)
+    : { json, text: json, arrayBuffer: json, urlParamsBody: json }
 }

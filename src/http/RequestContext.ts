@@ -1,9 +1,8 @@
 /**
  * What is known of a request before anybody answers it: its id, where it came from, and what authentication found out.
  */
-import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Context from "effect/Context"
+import type { IncomingMessage } from "node:http"
 import { BlockList, isIP } from "node:net"
 import type { RequestOrigin, Via } from "#src/access/RequestInfo.ts"
 import type { RateLimitState } from "#src/limits/RateLimiter.ts"
@@ -17,17 +16,26 @@ export class Exchange implements RequestOrigin {
   /** State of the credential's own bucket, for the `RateLimit-*` headers. */
   rateLimit: RateLimitState | undefined = undefined
   authenticated = false
+  /** `Set-Cookie` lines, whatever the answer will be. */
+  readonly cookies: Array<string> = []
+  /** The browser is to forget what it kept of the pages. */
+  forgets = false
+  /** The template of the route that answers. */
+  route = "none"
+  /** The answer has no end of its own. */
+  streams = false
   constructor(
     readonly id: string,
     readonly ip: string,
-    readonly userAgent: string | null
+    readonly userAgent: string | null,
+    readonly path: string
   ) {
     this.via = userAgent?.startsWith("ampoule-cli/") === true ? "cli" : "rest"
   }
 }
 
 export class CurrentExchange extends Context.Reference<CurrentExchange>()("http/CurrentExchange", {
-  defaultValue: () => new Exchange("system", "", null)
+  defaultValue: () => new Exchange("system", "", null, "")
 }) {}
 
 const plainAddress = (address: string): string => (address.startsWith("::ffff:") ? address.slice(7) : address)
@@ -72,15 +80,16 @@ const maxUserAgent = 256
 
 export const exchangeOf = (
   id: string,
-  request: HttpServerRequest.HttpServerRequest,
+  { headers, socket }: IncomingMessage,
+  path: string,
   trusted: (address: string) => boolean
-): Exchange =>
-  new Exchange(
+): Exchange => {
+  const forwarded = headers["x-forwarded-for"]
+  return new Exchange(
     id,
-    clientAddress(
-      NodeHttpServerRequest.toIncomingMessage(request).socket.remoteAddress ?? "",
-      request.headers["x-forwarded-for"],
-      trusted
-    ),
-    request.headers["user-agent"]?.slice(0, maxUserAgent) ?? null
+    // Node joins repeated lines of this header, so that it is one text.
+    clientAddress(socket.remoteAddress ?? "", typeof forwarded === "string" ? forwarded : undefined, trusted),
+    headers["user-agent"]?.slice(0, maxUserAgent) ?? null,
+    path
   )
+}

@@ -1,9 +1,9 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
+import * as Endpoints from "./Endpoints.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "sealingKeys", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "sealingKeys", (handlers) =>
   Effect.map(SealingKeys, (sealingKeys) =>
     handlers
       .handle("rotate", ({ path }) => sealingKeys.rotate(path.envId))

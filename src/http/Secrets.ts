@@ -1,15 +1,15 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
+import * as Endpoints from "./Endpoints.ts"
 
 /** Answers that hold values leave as the bytes that were kept sealed: encoded once per snapshot. */
 const json = ({ bytes }: { readonly bytes: Uint8Array }, headers: Record<string, string> = {}) =>
   HttpServerResponse.uint8Array(bytes, { contentType: "application/json", headers })
 
-export const layer = HttpApiBuilder.group(ServerApi, "secrets", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "secrets", (handlers) =>
   Effect.map(Effect.all([SecretReads, SecretWrites]), ([reads, writes]) =>
     handlers
       .handle("create", ({ headers, payload }) => writes.create(payload, headers["idempotency-key"]))

@@ -2,24 +2,21 @@
  * The listening server. It is built last, when everything it needs stands, so that the port opens ready (a request in
  * between would hang), and it closes first, so that running requests end on services that are still there.
  */
-import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
-import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Runtime from "effect/Runtime"
 import * as Http from "node:http"
 import type { AddressInfo, Socket } from "node:net"
 import { bodyOf } from "#schema/ApiError.ts"
 import { PayloadTooLarge, ValidationFailed } from "#schema/Errors.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
-import * as Metrics from "./Metrics.ts"
+import { Declared } from "./Endpoints.ts"
+import { counted } from "./Metrics.ts"
+import * as RequestPipeline from "./RequestPipeline.ts"
 import { Shutdown } from "./Shutdown.ts"
-import * as Tracing from "./Tracing.ts"
 
 export interface Options {
   readonly host: string
@@ -48,14 +45,6 @@ const limits: Http.ServerOptions = {
   keepAliveTimeout: 60_000,
   // No route reads it, and Node's own refusal has no body.
   requireHostHeader: false
-}
-
-/** Paths are case-sensitive and a trailing slash is another path (docs/contract/errors.md). */
-const routerConfig = {
-  caseSensitive: true,
-  ignoreTrailingSlash: false,
-  ignoreDuplicateSlashes: false,
-  maxParamLength: 4096
 }
 
 const listen = (server: Http.Server, { host, port }: Options) =>
@@ -125,24 +114,15 @@ export const layer = (options: Options) =>
     Effect.gen(function* () {
       const shutdown = yield* Shutdown
       const crypto = yield* Crypto
-      const runtime = yield* Effect.runtime<never>()
-      const routed = Effect.updateService(HttpApiBuilder.httpApp, HttpApiBuilder.Router, (router) =>
-        options.measured === true ? { ...router, router: Effect.map(router.router, Metrics.noting) } : router
-      )
-      const app = yield* HttpRouter.withRouterConfig(routed, routerConfig)
-      // The platform's own span would carry addresses and headers.
-      const handle = yield* Effect.locally(
-        NodeHttpServer.makeHandler(options.traced ? Tracing.spanned(app) : app),
-        HttpMiddleware.currentTracerDisabledWhen,
-        () => true
-      )
-      const handler = options.measured === true ? Metrics.counted(handle) : handle
+      const clock = yield* Effect.clock
+      const handle = yield* RequestPipeline.make(options)
+      const handler = options.measured === true ? counted(handle) : handle
 
       const server = Http.createServer(limits, handler)
       server.on("checkExpectation", handler)
       server.on(
         "clientError",
-        refuseGarbage(() => Runtime.runSync(runtime, crypto.uuid))
+        refuseGarbage(() => crypto.uuidAt(clock.unsafeCurrentTimeMillis()))
       )
       const sockets = new Set<Socket>()
       server.on("connection", (socket) => {
@@ -152,4 +132,4 @@ export const layer = (options: Options) =>
       const address = yield* Effect.acquireRelease(listen(server, options), () => drain(server, sockets, shutdown))
       return { host: address.address, port: address.port }
     })
-  ).pipe(Layer.provide([HttpApiBuilder.Router.Live, HttpApiBuilder.Middleware.layer, NodeHttpServer.layerContext]))
+  ).pipe(Layer.provide([HttpApiBuilder.Router.Live, Declared.Live]))

@@ -1,9 +1,8 @@
 /**
  * The cookies of the dashboard: a session, and the device that signed in. The routes that open a session without one.
  */
-import * as HttpApp from "@effect/platform/HttpApp"
+import * as Cookies from "@effect/platform/Cookies"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { CrossSiteRequest } from "#schema/Errors.ts"
@@ -13,6 +12,7 @@ import type { Authenticate } from "#src/credentials/Authenticate.ts"
 import { sessionLife } from "#src/credentials/Liveness.ts"
 import type { PresentedCookies } from "#src/credentials/Sessions.ts"
 import { deviceCookie, isCrossSite, sessionCookie } from "./Authentication.ts"
+import { CurrentExchange } from "./RequestContext.ts"
 
 export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
   const session = sessionCookie(baseUrl)
@@ -41,29 +41,25 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
         )
   )
 
+  const line = (name: string, value: string, maxAge: number) =>
+    Cookies.serializeCookie(Cookies.unsafeMakeCookie(name, value, { ...attributes, maxAge }))
+
   const set = (opened: OpenedSession) =>
-    HttpApp.appendPreResponseHandler((_request, response) =>
-      HttpServerResponse.setCookie(response, session, Redacted.value(opened.text), {
-        ...attributes,
-        maxAge: sessionLife
-      }).pipe(
-        Effect.flatMap(
-          HttpServerResponse.setCookie(device, Redacted.value(opened.device), { ...attributes, maxAge: deviceLife })
-        ),
-        Effect.orDie
+    Effect.map(CurrentExchange, ({ cookies }) => {
+      cookies.push(
+        line(session, Redacted.value(opened.text), sessionLife),
+        line(device, Redacted.value(opened.device), deviceLife)
       )
-    )
+    })
 
   /**
    * The browser forgets the session and what it kept of the pages, and stays a known device. `"cookies"` is not said:
-   * it
-   * would sign the person out of everything else under the same registrable domain.
+   * it would sign the person out of everything else under the same registrable domain.
    */
-  const clear = HttpApp.appendPreResponseHandler((_request, response) =>
-    Effect.orDie(HttpServerResponse.setCookie(response, session, "", { ...attributes, maxAge: 0 })).pipe(
-      Effect.map(HttpServerResponse.setHeader("clear-site-data", '"cache", "storage"'))
-    )
-  )
+  const clear = Effect.map(CurrentExchange, (exchange) => {
+    exchange.cookies.push(line(session, "", 0))
+    exchange.forgets = true
+  })
 
   return { refuseCrossSite, presented, signedIn, set, clear } as const
 }

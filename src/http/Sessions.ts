@@ -1,13 +1,13 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
+import * as Endpoints from "./Endpoints.ts"
 import * as SessionCookie from "./SessionCookie.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "session", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "session", (handlers) =>
   Effect.gen(function* () {
     const sessions = yield* Sessions
     const cookie = SessionCookie.make(yield* AppConfig, yield* Authenticate)

@@ -1,12 +1,12 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { Setup } from "#src/credentials/Setup.ts"
+import * as Endpoints from "./Endpoints.ts"
 import * as SessionCookie from "./SessionCookie.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "setup", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "setup", (handlers) =>
   Effect.gen(function* () {
     const setup = yield* Setup
     const cookie = SessionCookie.make(yield* AppConfig, yield* Authenticate)

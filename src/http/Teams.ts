@@ -1,10 +1,10 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { Members } from "#src/projects/Members.ts"
 import { Teams } from "#src/projects/Teams.ts"
+import * as Endpoints from "./Endpoints.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "teams", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "teams", (handlers) =>
   Effect.gen(function* () {
     const teams = yield* Teams
     const members = yield* Members

@@ -3,10 +3,11 @@
  * address and all headers, and with them invitation codes and names; it stays switched off.
  */
 import type * as HttpApp from "@effect/platform/HttpApp"
-import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpTraceContext from "@effect/platform/HttpTraceContext"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import type { Exchange } from "./RequestContext.ts"
 
 /** Trace ids of a caller are exported as they are: nothing but hex gets that far (W3C Trace Context, version 00). */
 const traceparent = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
@@ -16,22 +17,29 @@ const parentOf = (request: HttpServerRequest.HttpServerRequest) =>
     ? Option.getOrUndefined(HttpTraceContext.w3c(request.headers))
     : undefined
 
-export const spanned = <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, R> =>
-  Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
-    const parent = parentOf(request)
-    return Effect.useSpan(
-      "http.server",
-      {
-        kind: "server",
-        captureStackTrace: false,
-        attributes: { "http.request.method": request.method },
-        ...(parent === undefined ? { root: true } : { parent })
+export const spanned = <E, R>(
+  request: HttpServerRequest.HttpServerRequest,
+  exchange: Exchange,
+  app: HttpApp.Default<E, R>
+): HttpApp.Default<E, R> => {
+  const parent = parentOf(request)
+  return Effect.useSpan(
+    "http.server",
+    {
+      kind: "server",
+      captureStackTrace: false,
+      attributes: {
+        "http.request.method": request.method,
+        "ampoule.request_id": exchange.id
       },
-      (span) =>
-        Effect.map(Effect.withParentSpan(app, span), (response) => {
-          span.attribute("http.response.status_code", response.status)
-          span.attribute("ampoule.request_id", response.headers["x-request-id"])
-          return response
+      ...(parent === undefined ? { root: true } : { parent })
+    },
+    (span) =>
+      Effect.tap(Effect.withParentSpan(app, span), ({ status }) =>
+        Effect.sync(() => {
+          if (exchange.route !== "none") span.attribute("http.route", exchange.route)
+          span.attribute("http.response.status_code", status)
         })
-    )
-  })
+      )
+  )
+}

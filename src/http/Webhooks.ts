@@ -1,9 +1,9 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
+import * as Endpoints from "./Endpoints.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "webhooks", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "webhooks", (handlers) =>
   Effect.map(Webhooks, (webhooks) =>
     handlers
       .handle("create", ({ path, payload }) => webhooks.create(path.teamId, payload))

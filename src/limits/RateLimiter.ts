@@ -105,10 +105,11 @@ export const decide = (
 export class RateLimiter extends Effect.Service<RateLimiter>()("limits/RateLimiter", {
   effect: Effect.gen(function* () {
     const store = yield* RateLimitStore
+    const off = (yield* RateLimits) === "off"
 
     /** Counts a request and tells; a full window is an answer here, not a failure. `undefined` = limits are off. */
     const count = Effect.fnUntraced(function* (bucket: string, policy: Policy, units = 1) {
-      if ((yield* RateLimits) === "off") return undefined
+      if (off) return undefined
       const taken = yield* store.take(bucket, policy, yield* Clock.currentTimeMillis, units)
       if (!taken.allowed) Metrics.rateLimited(bucket)
       return taken
@@ -125,9 +126,7 @@ export class RateLimiter extends Effect.Service<RateLimiter>()("limits/RateLimit
      * For limits that count failures only: take before trying, give back after a success. Parallel tries cannot slip
      * past the limit that way.
      */
-    const giveBack = Effect.fnUntraced(function* (bucket: string) {
-      if ((yield* RateLimits) === "on") yield* store.giveBack(bucket)
-    })
+    const giveBack = (bucket: string) => (off ? Effect.void : store.giveBack(bucket))
 
     return { count, take, giveBack } as const
   })

@@ -18,7 +18,7 @@ import { DependencyDown } from "#src/access/Dependency.ts"
 import type { Settings } from "#src/AppConfig.ts"
 import * as ErrorEnvelope from "#src/http/ErrorEnvelope.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
-import * as RequestPipeline from "#src/http/RequestPipeline.ts"
+import * as Endpoints from "#src/http/Endpoints.ts"
 import * as Server from "#src/http/Server.ts"
 import * as Shutdown from "#src/http/Shutdown.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
@@ -304,24 +304,27 @@ const Failing = HttpApi.make("failing").add(
     )
     .add(HttpApiEndpoint.post("redacted", "/redacted").setPayload(strict(Schema.Struct({ value: SecretText }))))
 )
-const failing = HttpApiBuilder.group(Failing, "failing", (handlers) =>
-  handlers
-    .handle("defect", () => Effect.die(crash))
-    .handle("sql", () =>
-      Effect.die(sqlError(Object.assign(new Error("x"), { code: "23505", detail: "Canary", constraint: "users_key" })))
-    )
-    .handle("outage", () => Effect.die(sqlError(Object.assign(new Error("Canary"), { code: "ECONNREFUSED" }))))
-    .handle("vault", () => Effect.die(new VaultUnavailable({ reason: "gone" })))
-    .handle("down", () => Effect.die(new DependencyDown({ dependency: "vault" })))
-    .handle("integrity", () => new IntegrityFailure())
-    .handle("answer", () => Effect.succeed({ value: "Canary" }))
-    .handle("redacted", () => Effect.void)
+const failing = Endpoints.group(Failing, "failing", (handlers) =>
+  Effect.succeed(
+    handlers
+      .handle("defect", () => Effect.die(crash))
+      .handle("sql", () =>
+        Effect.die(
+          sqlError(Object.assign(new Error("x"), { code: "23505", detail: "Canary", constraint: "users_key" }))
+        )
+      )
+      .handle("outage", () => Effect.die(sqlError(Object.assign(new Error("Canary"), { code: "ECONNREFUSED" }))))
+      .handle("vault", () => Effect.die(new VaultUnavailable({ reason: "gone" })))
+      .handle("down", () => Effect.die(new DependencyDown({ dependency: "vault" })))
+      .handle("integrity", () => new IntegrityFailure())
+      .handle("answer", () => Effect.succeed({ value: "Canary" }))
+      .handle("redacted", () => Effect.void)
+  )
 )
 const lines: Array<string> = []
 const failingServer = (settings: Partial<Settings> = {}) =>
   Server.layer({ host: "127.0.0.1", port: 0, traced: false }).pipe(
     Layer.provide(HttpApiBuilder.api(Failing)),
-    Layer.provide(RequestPipeline.layer),
     Layer.provide(failing),
     Layer.provide(Shutdown.layer),
     Layer.provide(Layer.mergeAll(RateLimiter.Default, TestApp.config(settings))),

@@ -19,7 +19,7 @@ import * as Net from "node:net"
 import * as os from "node:os"
 import * as path from "node:path"
 import { Crypto } from "#src/crypto/Crypto.ts"
-import * as RequestPipeline from "#src/http/RequestPipeline.ts"
+import * as Endpoints from "#src/http/Endpoints.ts"
 import * as Server from "#src/http/Server.ts"
 import * as Shutdown from "#src/http/Shutdown.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
@@ -40,7 +40,7 @@ class Gate extends Context.Tag("test/Gate")<
 >() {}
 const gate = Layer.effect(Gate, Effect.all({ entered: Deferred.make<void>(), open: Deferred.make<void>() }))
 
-const handlers = HttpApiBuilder.group(Lasting, "lasting", (handlers) =>
+const handlers = Endpoints.group(Lasting, "lasting", (handlers) =>
   Effect.gen(function* () {
     const { entered, open } = yield* Gate
     const { deferred } = yield* Shutdown.Shutdown
@@ -58,7 +58,6 @@ const handlers = HttpApiBuilder.group(Lasting, "lasting", (handlers) =>
 
 const lasting = Server.layer({ host: "127.0.0.1", port: 0, traced: false }).pipe(
   Layer.provide(HttpApiBuilder.api(Lasting)),
-  Layer.provide(RequestPipeline.layer),
   Layer.provide(handlers),
   Layer.provide(Shutdown.layer),
   Layer.provide(Layer.mergeAll(RateLimiter.Default, TestApp.config())),

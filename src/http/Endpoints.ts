@@ -1,0 +1,205 @@
+/**
+ * What runs an endpoint of the HttpApi: the steps, decoders, encoders and statuses of its declaration, compiled once
+ * when the server starts. The platform's own runtime does the same and costs more than most use cases (each request
+ * copies the map of all services several times); `test/http/declared.test.ts` holds that both answer alike.
+ *
+ * A handler has closed over the services it uses: beside what the platform gives to a route, the context of a request
+ * holds what is known of this request, and nothing else.
+ */
+import type * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import type * as HttpApi from "@effect/platform/HttpApi"
+import type * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import type * as HttpApiMiddleware from "@effect/platform/HttpApiMiddleware"
+import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Chunk from "effect/Chunk"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as ParseResult from "effect/ParseResult"
+import type * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type * as Credentials from "#schema/Authentication.ts"
+import { UnencodableAnswer, validationFailed } from "./ErrorEnvelope.ts"
+
+/** What every request has. */
+export type RequestServices = Exclude<HttpRouter.HttpRouter.Provided, Scope.Scope>
+
+type Endpoint = HttpApiEndpoint.HttpApiEndpoint.AnyWithProps
+type Item = HttpApiBuilder.Handlers.Item<unknown, RequestServices>
+
+/** Routes of the HttpApi, in the order in which their groups were built. */
+export class Declared extends Context.Tag("http/Declared")<
+  Declared,
+  Array<HttpRouter.Route<unknown, RequestServices>>
+>() {
+  static readonly Live = Layer.sync(Declared, () => [])
+}
+
+// --- answers ---
+
+type Encode = (value: unknown) => Either.Either<HttpServerResponse.HttpServerResponse, ParseResult.ParseIssue>
+
+const json = (text: string, status: number) =>
+  HttpServerResponse.raw(text, { status, contentType: "application/json", contentLength: Buffer.byteLength(text) })
+
+const encoderOf = (schema: Schema.Schema.Any): Encode => {
+  const status = HttpApiSchema.getStatusSuccessAST(schema.ast)
+  if (HttpApiSchema.isVoid(schema.ast)) return () => Either.right(HttpServerResponse.empty({ status }))
+  // No answer of ours needs a service to be encoded.
+  const encode = ParseResult.encodeUnknownEither(schema as Schema.Schema.AnyNoContext)
+  return (value) => Either.map(encode(value), (encoded) => json(JSON.stringify(encoded), status))
+}
+
+/** The first of the declared successes that the value is an instance of. */
+const answerEncoder = (success: Schema.Schema.Any) => {
+  const schemas = new Set<Schema.Schema.Any>()
+  HttpApiSchema.deunionize(schemas, success)
+  const encoders = Array.from(schemas, encoderOf)
+  return (value: unknown): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
+    if (HttpServerResponse.isServerResponse(value)) return Effect.succeed(value)
+    for (const encode of encoders) {
+      const answer = encode(value)
+      if (Either.isRight(answer)) return Effect.succeed(answer.right)
+    }
+    return Effect.die(new UnencodableAnswer())
+  }
+}
+
+// --- requests ---
+
+/** The members of a request by the names under which a handler gets them; the order is the platform's. */
+type Input = { [name: string]: unknown }
+
+type Read = (
+  context: Context.Context<RequestServices>
+) => Effect.Effect<unknown, unknown> | Readonly<Record<string, unknown>>
+
+const bodiless = new Set(["GET", "HEAD", "OPTIONS", "TRACE"])
+const query: Read = (context) => Context.get(context, HttpServerRequest.ParsedSearchParams)
+const body: Read = (context) => {
+  const request = Context.get(context, HttpServerRequest.HttpServerRequest)
+  return bodiless.has(request.method) ? query(context) : Effect.orDie(request.json)
+}
+const readers: ReadonlyArray<readonly [name: string, schema: `${string}Schema` & keyof Endpoint, read: Read]> = [
+  ["path", "pathSchema", (context) => Context.get(context, HttpRouter.RouteContext).params],
+  ["payload", "payloadSchema", body],
+  ["headers", "headersSchema", (context) => Context.get(context, HttpServerRequest.HttpServerRequest).headers],
+  ["urlParams", "urlParamsSchema", query]
+]
+
+const inputReader = (endpoint: Endpoint, withoutPayload: boolean) => {
+  const members = readers.flatMap(([name, key, read]) => {
+    // The class types its schemas one by one; all are of this type, and none of ours needs a service.
+    const schema = endpoint[key] as Option.Option<Schema.Schema.AnyNoContext>
+    if (Option.isNone(schema) || (withoutPayload && name === "payload")) return []
+    return [{ name, read, decode: ParseResult.decodeUnknownEither(schema.value) }]
+  })
+  return Effect.fnUntraced(function* (context: Context.Context<RequestServices>) {
+    const input: Input = { request: Context.get(context, HttpServerRequest.HttpServerRequest) }
+    for (const { decode, name, read } of members) {
+      const given = read(context)
+      const decoded = decode(Effect.isEffect(given) ? yield* given : given)
+      if (Either.isLeft(decoded)) {
+        return yield* validationFailed(ParseResult.ArrayFormatter.formatIssueSync(decoded.left))
+      }
+      input[name] = decoded.right
+    }
+    return input
+  })
+}
+
+/** Whoever has to let a request pass before it is decoded. */
+export type Guards =
+  | Credentials.AnyCredential
+  | Credentials.PersonCredential
+  | Credentials.GrantCredential
+  | Credentials.OwnTokenCredential
+  | Credentials.SessionCredential
+  | Credentials.DeviceCodeCredential
+
+/** What has to hold before the request is decoded: the credential. */
+const guardsOf = (endpoint: Endpoint, services: Context.Context<never>) =>
+  // Tags that the layer of the group requires, so that their services are there.
+  Array.from(endpoint.middlewares as ReadonlySet<HttpApiMiddleware.TagClassAny>, (tag) => ({
+    // Its service is the check; the platform's type leaves open what kind of middleware it is.
+    check: Context.unsafeGet(services, tag as Context.Tag<unknown, unknown>) as Effect.Effect<
+      unknown,
+      unknown,
+      RequestServices
+    >,
+    provides: tag.provides
+  }))
+
+const routeOf = ({ endpoint, handler, withFullRequest }: Item, services: Context.Context<never>) => {
+  // `HttpApiBuilder.Handlers` forgets what an endpoint is made of.
+  const declared = endpoint as Endpoint
+  const guards = guardsOf(declared, services)
+  const read = inputReader(declared, withFullRequest)
+  const encode = answerEncoder(declared.successSchema)
+  const run = Effect.fnUntraced(function* (context: Context.Context<RequestServices>) {
+    for (const { check, provides } of guards) {
+      const found = yield* check
+      // This map belongs to this request alone: `Effect.provideService` would cost as much as the rest of this function.
+      if (provides !== undefined) context.unsafeMap.set(provides.key, found)
+    }
+    return yield* encode(yield* handler(yield* read(context)))
+  })
+  return HttpRouter.makeRoute(declared.method, declared.path, Effect.contextWithEffect(run))
+}
+
+/** Handlers that add up, as those of `HttpApiBuilder.group` do. */
+const collecting = (group: HttpApiGroup.HttpApiGroup.AnyWithProps, handlers: Chunk.Chunk<Item> = Chunk.empty()) => {
+  const adding = (withFullRequest: boolean) => (name: string, handler: Item["handler"]) =>
+    collecting(
+      group,
+      Chunk.append(handlers, { endpoint: group.endpoints[name], handler, withFullRequest, uninterruptible: false })
+    )
+  return { group, handlers, handle: adding(false), handleRaw: adding(true) }
+}
+
+/** All endpoints of a group, each with a handler that needs nothing but the request and what its guards found. */
+type Complete<G extends Guards> = HttpApiBuilder.Handlers<unknown, unknown, RequestServices | G>
+
+/** Who makes a route of an endpoint and its handler; another one only in the test that compares with the platform. */
+export class RouteMaker extends Context.Reference<RouteMaker>()("http/RouteMaker", { defaultValue: () => routeOf }) {}
+
+/**
+ * The handlers of one group, as `HttpApiBuilder.group` takes them. An endpoint without one is a type error, and so is a
+ * handler that asks for a service while it runs.
+ */
+export const group = <
+  Id extends string,
+  Groups extends HttpApiGroup.HttpApiGroup.Any,
+  ApiError,
+  ApiR,
+  const Name extends HttpApiGroup.HttpApiGroup.Name<Groups>,
+  E,
+  R,
+  G extends Guards = never
+>(
+  api: HttpApi.HttpApi<Id, Groups, ApiError, ApiR>,
+  name: Name,
+  build: (
+    handlers: HttpApiBuilder.Handlers.FromGroup<ApiError, ApiR, HttpApiGroup.HttpApiGroup.WithName<Groups, Name>>
+  ) => Effect.Effect<Complete<G>, E, R>
+) => {
+  const registered = Effect.gen(function* () {
+    const services = yield* Effect.context<G>()
+    // `collecting` is what the platform's type lists, endpoint by endpoint.
+    const empty = collecting((api as unknown as HttpApi.HttpApi.AnyWithProps).groups[name])
+    const { handlers } = yield* build(empty as unknown as Parameters<typeof build>[0])
+    const routes = yield* Declared
+    const make = yield* RouteMaker
+    // The route itself runs the guards that the type of a handler asks for.
+    for (const item of handlers) routes.push(make(item as Item, services))
+  })
+  const layer = Layer.provide(Layer.effectDiscard(registered), Declared.Live)
+  // The group is there now: `HttpApiBuilder.api` asks for each of its own.
+  return layer as Layer.Layer<HttpApiGroup.ApiGroup<Id, Name>, E, Exclude<R | G, Declared>>
+}
