@@ -9,6 +9,7 @@ export const longTests = [
   "test/dashboard/settings.test.ts",
   "test/deploy/*.test.ts",
   "test/fuzz/fuzz.test.ts",
+  "test/http/declared.test.ts",
   "test/layers/redisProcesses.test.ts",
   "test/mcp/journey.test.ts",
   "test/readme.test.ts",

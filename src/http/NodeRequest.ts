@@ -52,6 +52,10 @@ class NodeRequest extends Inspectable.Class {
   get urlParamsBody() {
     return this.#readers.urlParamsBody
   }
+  /** No route takes files: such a body is refused as what it is not. */
+  get multipart() {
+    return this.#readers.json
+  }
   override toJSON() {
     return { _id: "@effect/platform/HttpServerRequest", method: this.method, path: this.path }
   }
@@ -59,7 +63,7 @@ class NodeRequest extends Inspectable.Class {
 
 /**
  * The cast: what can be wrong with a body is an error of the contract here, where the platform knows one error of its
- * own; and no route takes files, streams or another protocol, so that those members are not there.
+ * own; and no route reads a body as a stream or changes the protocol, so that those members are not there.
  */
 export const make = (source: IncomingMessage, path: string): HttpServerRequest.HttpServerRequest =>
   new NodeRequest(source, path) as unknown as HttpServerRequest.HttpServerRequest

@@ -26,6 +26,11 @@ export interface Options {
   /** A server on 127.0.0.1 that takes what webhooks send, `http://127.0.0.1:PORT`. */
   readonly receiver: string
   readonly onProgress?: (done: number) => void
+  /**
+   * Sends what changed nothing to another server over the same database, and says what differs. Nothing else happens
+   * meanwhile.
+   */
+  readonly again?: (request: Inputs.Request, answer: Exchange.Answer) => Effect.Effect<ReadonlyArray<string>>
 }
 
 export interface Finding {
@@ -333,7 +338,9 @@ const once = (turn: Turn, index: number) =>
       marks,
       canaries
     }
-    for (const problem of problemsOf(asked, answer)) {
+    const repeats = answer.status >= 400 || request.method === "GET" || request.method === "HEAD"
+    const differs = options.again === undefined || !repeats ? [] : yield* options.again(request, answer)
+    for (const problem of [...problemsOf(asked, answer), ...differs]) {
       tally.find(
         operation.id,
         problem,
@@ -421,13 +428,14 @@ const inWorld = (options: Options, agent: http.Agent, tally: Tally, from: number
       canaries: other.canaries,
       tally
     }
+    const width = options.again === undefined ? lanes : 1
     yield* Effect.forEach(
-      Array.from({ length: lanes }, (_, lane) => lane),
+      Array.from({ length: width }, (_, lane) => lane),
       (lane) =>
         Effect.gen(function* () {
-          for (let index = from + lane; index < to; index += lanes) yield* once(turn, index)
+          for (let index = from + lane; index < to; index += width) yield* once(turn, index)
         }),
-      { concurrency: lanes, discard: true }
+      { concurrency: width, discard: true }
     )
   }).pipe(Effect.provide(Layer.fresh(worldLayer)))
 

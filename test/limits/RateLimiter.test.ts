@@ -175,6 +175,10 @@ layer(RateLimiter.Default.pipe(Layer.provide(RateLimitMemory.layer)))("the limit
       const policy = [{ limit: 1, millis: 60_000 }]
       for (let i = 0; i < 5; i++) assert.isUndefined(yield* limiter.take("off", policy))
       yield* limiter.giveBack("off")
-    }).pipe(Effect.provideService(RateLimits, "off"))
+    }).pipe(
+      Effect.provide(
+        RateLimiter.Default.pipe(Layer.provide(RateLimitMemory.layer), Layer.provide(Layer.succeed(RateLimits, "off")))
+      )
+    )
   )
 })
