@@ -135,7 +135,7 @@ layer(RateLimiter.Default.pipe(Layer.provide(RateLimitMemory.layer)))("the limit
   it.effect("lets a credential ask 50 times a second, 250 times in 10 s and 1,000 times a minute, all at once", () =>
     Effect.gen(function* () {
       const limiter = yield* RateLimiter
-      const ask = Effect.either(limiter.take("credential", credentialPolicy))
+      const ask = Effect.either(limiter.take("test:credential", credentialPolicy))
       /** As many requests as get through in one second, on the clock's whole seconds. */
       const second = Effect.gen(function* () {
         let through = 0
@@ -159,13 +159,13 @@ layer(RateLimiter.Default.pipe(Layer.provide(RateLimitMemory.layer)))("the limit
     Effect.gen(function* () {
       const limiter = yield* RateLimiter
       const policy = [{ limit: 1, millis: 90_000 }]
-      yield* limiter.take("waiting", policy)
+      yield* limiter.take("test:waiting", policy)
       yield* TestClock.adjust("29500 millis")
-      const refused = yield* Effect.flip(limiter.take("waiting", policy))
+      const refused = yield* Effect.flip(limiter.take("test:waiting", policy))
       assert.strictEqual(refused._tag, "RATE_LIMITED")
       assert.strictEqual(refused.retryAfterSeconds, 61)
       yield* TestClock.adjust("61 seconds")
-      assert.isTrue((yield* limiter.take("waiting", policy))?.allowed)
+      assert.isTrue((yield* limiter.take("test:waiting", policy))?.allowed)
     })
   )
 
@@ -173,8 +173,8 @@ layer(RateLimiter.Default.pipe(Layer.provide(RateLimitMemory.layer)))("the limit
     Effect.gen(function* () {
       const limiter = yield* RateLimiter
       const policy = [{ limit: 1, millis: 60_000 }]
-      for (let i = 0; i < 5; i++) assert.isUndefined(yield* limiter.take("off", policy))
-      yield* limiter.giveBack("off")
+      for (let i = 0; i < 5; i++) assert.isUndefined(yield* limiter.take("test:off", policy))
+      yield* limiter.giveBack("test:off")
     }).pipe(
       Effect.provide(
         RateLimiter.Default.pipe(Layer.provide(RateLimitMemory.layer), Layer.provide(Layer.succeed(RateLimits, "off")))
