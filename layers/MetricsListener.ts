@@ -57,14 +57,14 @@ interface Question {
   readonly ampouleMetrics: "asked"
   readonly id: number
 }
-interface Answer {
+interface MetricsResponse {
   readonly ampouleMetrics: "answered"
   readonly id: number
   readonly families: ReadonlyArray<Prometheus.Family>
 }
 const isQuestion = (message: unknown): message is Question =>
   typeof message === "object" && message !== null && "ampouleMetrics" in message && message.ampouleMetrics === "asked"
-const isAnswer = (message: unknown, id: number): message is Answer =>
+const isAnswer = (message: unknown, id: number): message is MetricsResponse =>
   typeof message === "object" &&
   message !== null &&
   "ampouleMetrics" in message &&
@@ -120,7 +120,7 @@ export const layerWorker = Layer.scopedDiscard(
     Effect.sync(() => {
       const onMessage = (message: unknown) => {
         if (!isQuestion(message) || !process.connected) return
-        const answer: Answer = { ampouleMetrics: "answered", id: message.id, families: Prometheus.families() }
+        const answer: MetricsResponse = { ampouleMetrics: "answered", id: message.id, families: Prometheus.families() }
         process.send?.(answer)
       }
       process.on("message", onMessage)

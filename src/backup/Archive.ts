@@ -22,7 +22,7 @@ export interface Info {
   readonly migrations: ReadonlyArray<readonly [id: number, name: string]>
 }
 
-export type Line =
+type Line =
   | { readonly type: "backup"; readonly info: Info }
   | { readonly type: "table"; readonly name: string; readonly columns: ReadonlyArray<string> }
   | { readonly type: "row"; readonly row: ReadonlyArray<string | null>; readonly text: string }

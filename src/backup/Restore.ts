@@ -36,7 +36,7 @@ export const openRootKey = (file: string, identity: Redacted.Redacted<Uint8Array
     Effect.map((parts) => Redacted.make(Buffer.concat([...parts]).toString("utf8")))
   )
 
-export interface Options<E, R> {
+interface Options<E, R> {
   readonly file: string
   readonly identity: Redacted.Redacted<Uint8Array>
   /** Brings an empty database to the state that a migration left, or to the newest. */

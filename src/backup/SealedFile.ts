@@ -136,7 +136,7 @@ const headerOf = (bytes: Buffer): Buffer | undefined => {
 }
 
 /** Chunks in, plaintext out. What is pushed out was authenticated; the end is only reached with the last chunk. */
-export class Opening extends Transform {
+class Opening extends Transform {
   #held: Buffer = Buffer.alloc(0)
   #key: Buffer | undefined
   #counter = 0

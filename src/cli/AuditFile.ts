@@ -13,7 +13,7 @@ import { time, type VerifyReport } from "./AuditReport.ts"
 import { CliFailure } from "./Failure.ts"
 import { progress, progressDone } from "./Output.ts"
 
-export interface FileOptions {
+interface FileOptions {
   readonly checkpoints: ReadonlyArray<string>
   readonly keys: ReadonlyArray<SignedNote.NoteKey>
 }

@@ -4,7 +4,7 @@ import { isCredentialVariable } from "./Environment.ts"
 
 export type Variables = Readonly<Record<string, string>>
 
-export interface Selection {
+interface Selection {
   /** `*` stands for any text; none given = all. */
   readonly only: ReadonlyArray<string>
   readonly except: ReadonlyArray<string>
@@ -43,7 +43,7 @@ export const select = (values: Variables, { except, only, prefix }: Selection): 
 export const missing = (values: Variables, only: ReadonlyArray<string>): ReadonlyArray<string> =>
   only.filter((pattern) => !pattern.includes("*") && !Object.hasOwn(values, pattern))
 
-export interface Composition {
+interface Composition {
   readonly inherited: Readonly<Record<string, string | undefined>>
   readonly values: Variables
   /** A variable that is set already keeps its value. */
@@ -63,7 +63,7 @@ export const compose = ({ inherited, keepExisting, passCredentials, values }: Co
   return composed
 }
 
-export interface SystemLimits {
+interface SystemLimits {
   /** Bytes of one `NAME=value` with its final NUL; undefined = no limit of its own. */
   readonly oneString: number | undefined
   /** Bytes of all arguments and variables together, pointers included. */

@@ -17,7 +17,7 @@ export interface Child {
   readonly kill: (signal: NodeJS.Signals) => void
 }
 
-export interface ChildOptions {
+interface ChildOptions {
   readonly command: string
   readonly args: ReadonlyArray<string>
   readonly environment: Variables

@@ -144,7 +144,7 @@ const afterRateLimit = <A, R>(
       : Effect.fail(error)
   )
 
-export interface ConnectOptions {
+interface ConnectOptions {
   readonly url: string
   readonly credential?: Redacted.Redacted
   /** Cookie of a session that the command itself opened (`setup`). */

@@ -3,7 +3,7 @@ import type { Node } from "./Help.ts"
 import * as Help from "./Help.ts"
 
 export const shells = ["bash", "zsh", "fish"] as const
-export type Shell = (typeof shells)[number]
+type Shell = (typeof shells)[number]
 export const isShell = (text: string | undefined): text is Shell => shells.some((shell) => shell === text)
 
 interface Option {
@@ -13,7 +13,7 @@ interface Option {
   readonly text: string
 }
 
-interface Place {
+interface CompletedCommand {
   /** Words behind the program's name, joined by blanks. */
   readonly at: string
   readonly commands: ReadonlyArray<readonly [name: string, text: string]>
@@ -32,7 +32,7 @@ const optionOf = ([name, text]: readonly [string, string]): Option => {
   }
 }
 
-const places = (node: Node, path: ReadonlyArray<string> = []): ReadonlyArray<Place> => [
+const places = (node: Node, path: ReadonlyArray<string> = []): ReadonlyArray<CompletedCommand> => [
   {
     at: path.join(" "),
     commands: node.below.map((child) => [child.name, Help.summary(child)] as const),
@@ -47,10 +47,10 @@ const places = (node: Node, path: ReadonlyArray<string> = []): ReadonlyArray<Pla
 
 /** In single quotes, for all three. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "’")}'`
-const flags = (place: Place) => place.options.flatMap(({ names }) => names)
+const flags = (place: CompletedCommand) => place.options.flatMap(({ names }) => names)
 const short = (text: string) => text.split(/[.;] /)[0]?.slice(0, 90) ?? ""
 
-const bash = (all: ReadonlyArray<Place>): string => {
+const bash = (all: ReadonlyArray<CompletedCommand>): string => {
   const known = all.filter(({ at }) => at !== "").map(({ at }) => quoted(at))
   const values = all.flatMap(({ at, options }) =>
     options.flatMap(({ names, takes }) => {
@@ -98,7 +98,7 @@ complete -F _ampoule ampoule
 `
 }
 
-const zsh = (all: ReadonlyArray<Place>): string => {
+const zsh = (all: ReadonlyArray<CompletedCommand>): string => {
   const described = (items: ReadonlyArray<readonly [string, string]>) =>
     items.map(([name, text]) => quoted(`${name}:${short(text)}`)).join(" ")
   const values = all.flatMap(({ at, options }) =>
@@ -151,7 +151,7 @@ if [[ "$funcstack[1]" == "_ampoule" ]]; then _ampoule "$@"; else compdef _ampoul
 `
 }
 
-const fish = (all: ReadonlyArray<Place>): string => {
+const fish = (all: ReadonlyArray<CompletedCommand>): string => {
   const lines = all.flatMap((place) => {
     const condition = `-n ${quoted(`__ampoule_at "${place.at}"`)}`
     return [

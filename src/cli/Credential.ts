@@ -10,7 +10,7 @@ import { decodeUtf8, readIfThere } from "./Folders.ts"
 import * as Logins from "./Logins.ts"
 import { warn } from "./Output.ts"
 
-export const defaultUrl = "http://127.0.0.1:4400"
+const defaultUrl = "http://127.0.0.1:4400"
 
 export interface ConnectionOptions {
   readonly url: Option.Option<string>
@@ -18,7 +18,7 @@ export interface ConnectionOptions {
   readonly credential: Option.Option<"env" | "stored">
 }
 
-export interface Chosen {
+interface Chosen {
   readonly url: string
   readonly urlFrom: string
   readonly credential: Redacted.Redacted

@@ -24,7 +24,7 @@ export interface Resolved {
   readonly etag: Option.Option<string>
 }
 
-export interface InjectOptions {
+interface InjectOptions {
   readonly projectId: string
   readonly environment: string
   readonly representation?: Representation

@@ -92,7 +92,7 @@ const detailLines = (error: ServerRefused): ReadonlyArray<string> => {
   return lines
 }
 
-export interface Rendered {
+interface Rendered {
   readonly code: string
   readonly message: string
   readonly lines: ReadonlyArray<string>

@@ -122,7 +122,7 @@ export const inRequests = (entries: ReadonlyArray<ParsedEntry>): ReadonlyArray<R
 }
 
 /** `db-url`, `db.url` and `dbUrl` as DB_URL. */
-export const upperCase = (name: string): string =>
+const upperCase = (name: string): string =>
   name
     .replace(/([a-z0-9])([A-Z])/g, "$1_$2")
     .replace(/[^A-Za-z0-9]+/g, "_")

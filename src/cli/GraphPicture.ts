@@ -1,6 +1,6 @@
 /** The composition of an environment as text, Mermaid and SVG: keys and references, never a value. Pure. */
 
-export interface Graph {
+interface Graph {
   readonly nodes: ReadonlyArray<{ readonly key: string; readonly kind: string }>
   /** From the template to what it uses. */
   readonly edges: ReadonlyArray<{ readonly from: string; readonly to: string }>

@@ -18,7 +18,7 @@ const ofAccount = (): string | undefined => {
 }
 
 /** At worst the root folder, which nobody but root fills. */
-export const home = (): string => absolute(homedir()) ?? ofAccount() ?? "/"
+const home = (): string => absolute(homedir()) ?? ofAccount() ?? "/"
 
 /** XDG base directories: "all paths must be absolute", others are to be ignored. */
 const base = (xdg: string, windows: string, otherwise: string): string =>

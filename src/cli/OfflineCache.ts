@@ -100,7 +100,7 @@ export const drop = (location: Location) => Effect.flatMap(fileOf(location), rem
 /** Clocks differ a little; an entry from further ahead was not written by this clock, and its age is not known. */
 const tolerance = Duration.toMillis("5 minutes")
 
-export interface DatedCopy extends OfflineCopy {
+interface DatedCopy extends OfflineCopy {
   readonly ageMillis: number
 }
 

@@ -21,13 +21,13 @@ export class ChildCommand extends Context.Tag("cli/ChildCommand")<
 /**
  * Exit code of our own failures, which differ from those of the child: `env`, `timeout` and `docker run` use it too.
  */
-export const ownFailure = 125
+const ownFailure = 125
 
 const noCommand = usage("No command to run.", "Put -- before it: ampoule run [options] -- node app.js")
 
 const noSecrets: Resolved = { values: {}, etag: Option.none() }
 
-export const handler = Effect.fnUntraced(
+const handler = Effect.fnUntraced(
   function* (options: RunOptions) {
     const [program, ...args] = Option.getOrElse(yield* ChildCommand, (): ReadonlyArray<string> => [])
     if (program === undefined) return yield* noCommand

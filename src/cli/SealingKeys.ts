@@ -23,7 +23,7 @@ const sealedApi = HttpApi.make("ampoule").add(SealedApi)
 export const sealed = ({ http }: Connection) => HttpApiClient.group(sealedApi, { group: "sealed", httpClient: http })
 
 const Key = Schema.Struct({ environmentId: Schema.String, keyId: Schema.String, publicKey: Schema.String })
-export type Key = typeof Key.Type
+type Key = typeof Key.Type
 const Kept = Schema.Record({ key: Schema.String, value: Key })
 const file = jsonFile("cache", "sealing-keys.json", Kept, "the list of sealing keys")
 

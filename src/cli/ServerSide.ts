@@ -31,7 +31,7 @@ export interface ServerPrograms {
 
 // --- vault and key rotation ---
 
-export interface RootKeyUse {
+interface RootKeyUse {
   readonly id: string
   readonly current: boolean
   /** Whether the vault holds it. */
@@ -40,7 +40,7 @@ export interface RootKeyUse {
   readonly rows: number
 }
 
-export interface Rotated {
+interface Rotated {
   readonly rootKeyId: string
   /** True when a new root key was made; false when an earlier rotation was finished. */
   readonly made: boolean
@@ -51,7 +51,7 @@ export interface Rotated {
   readonly older: ReadonlyArray<string>
 }
 
-export interface DataKeysRotated {
+interface DataKeysRotated {
   readonly environments: number
   readonly values: number
   readonly refused: ReadonlyArray<string>
@@ -85,7 +85,7 @@ export interface VaultPrograms {
 
 // --- the audit trail, backups ---
 
-export type Progress = (done: number) => Effect.Effect<void>
+type Progress = (done: number) => Effect.Effect<void>
 
 export interface VerifyAsked {
   /** None: the file of the settings, if it is there. */
@@ -95,13 +95,13 @@ export interface VerifyAsked {
   readonly progress: Progress
 }
 
-export interface VerifyOutcome extends Report {
+interface VerifyOutcome extends Report {
   readonly cuts: ReadonlyArray<Cut>
   readonly seals: number
   readonly checkpoints: { readonly count: number; readonly lastAt: number | undefined; readonly fragments: number }
 }
 
-export interface ExportAsked {
+interface ExportAsked {
   readonly since: Date | null
   readonly until: Date | null
   readonly format: "jsonl" | "csv"
@@ -109,7 +109,7 @@ export interface ExportAsked {
   readonly progress: Progress
 }
 
-export interface BackupAsked {
+interface BackupAsked {
   /** Written beside its name first; a file that is there already is not touched. */
   readonly file: string
   /** 32 raw bytes each. */
@@ -119,14 +119,14 @@ export interface BackupAsked {
   readonly progress: (table: string, rows: number) => Effect.Effect<void>
 }
 
-export interface BackupOutcome {
+interface BackupOutcome {
   readonly tables: number
   readonly rows: number
   readonly bytes: number
   readonly rootKeyIds: ReadonlyArray<string>
 }
 
-export interface RestoreAsked {
+interface RestoreAsked {
   readonly file: string
   /** 32 raw bytes. */
   readonly identity: Uint8Array
@@ -134,7 +134,7 @@ export interface RestoreAsked {
   readonly progress: (what: string, rows: number) => Effect.Effect<void>
 }
 
-export interface RestoreOutcome {
+interface RestoreOutcome {
   readonly createdAt: string
   readonly tables: number
   readonly rows: number
@@ -182,7 +182,7 @@ export interface UserAccount {
   }>
 }
 
-export interface ResetLink {
+interface ResetLink {
   readonly url: Redacted.Redacted
   readonly expiresAt: Date
 }

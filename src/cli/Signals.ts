@@ -10,7 +10,7 @@ const ending = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const
 /** Those a child may want besides. At rest they keep their default, except SIGUSR1: see below. */
 const passing = ["SIGUSR2", "SIGWINCH"] as const
 
-export type Handler = (signal: NodeJS.Signals) => void
+type Handler = (signal: NodeJS.Signals) => void
 
 let current: Handler | undefined
 let received: NodeJS.Signals | undefined

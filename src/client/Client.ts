@@ -59,6 +59,7 @@ export const defaultUrl = "http://127.0.0.1:4400"
 const Envelope = Schema.Struct({ code: Schema.String }, { key: Schema.String, value: Schema.Unknown })
 const decodeEnvelope = Schema.decodeUnknownOption(Schema.parseJson(Envelope))
 
+// Classes of different members: what they have in common is that each decodes to an error of the contract.
 const decoders = new Map(
   Object.values(Errors).map((error) => [
     error.code as string,

@@ -53,7 +53,7 @@ const maxInfoLength = 1024
 
 declare const context: unique symbol
 /** Encoded context: what a ciphertext is and where it belongs. Made only by the named functions of this folder. */
-export type BoxContext = Uint8Array & { readonly [context]: true }
+type BoxContext = Uint8Array & { readonly [context]: true }
 
 /**
  * Injective: each field is preceded by its length (4 bytes, big-endian), so no two different lists encode alike. The
@@ -89,7 +89,7 @@ export interface ValueContext {
   readonly dataKeyId: string
 }
 
-export const secretContext = (at: ValueContext): BoxContext =>
+const secretContext = (at: ValueContext): BoxContext =>
   boxContext(
     "ampoule secret v1",
     at.teamId,

@@ -21,7 +21,7 @@ interface Needs {
 }
 
 /** What is rotated: one environment, one project, or everything. Keys made at `before` or later are not replaced. */
-export interface Selection {
+interface Selection {
   readonly environmentId?: string | undefined
   readonly projectId?: string | undefined
   readonly before: Date

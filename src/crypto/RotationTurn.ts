@@ -5,7 +5,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schedule from "effect/Schedule"
 import type { VaultUnavailable } from "#schema/Vault.ts"
 
-export interface Progress {
+interface Progress {
   readonly done: number
   readonly total: number
 }

@@ -11,22 +11,22 @@ import * as Envelope from "./Envelope.ts"
 import type { RootKeyRing, Wrapped } from "./RootKey.ts"
 import * as RootKey from "./RootKey.ts"
 
-export interface DataKeyMade extends Wrapped {
+interface DataKeyMade extends Wrapped {
   readonly key: KeyObject
 }
 
-export interface AuditMac {
+interface AuditMac {
   readonly mac: Uint8Array
   readonly rootKeyId: string
 }
 
 /** 32 raw bytes of Ed25519, and the root key that it is derived from. */
-export interface CheckpointKey {
+interface CheckpointKey {
   readonly publicKey: Uint8Array
   readonly rootKeyId: string
 }
 
-export interface CheckpointSignature extends CheckpointKey {
+interface CheckpointSignature extends CheckpointKey {
   /** 64 bytes. */
   readonly signature: Uint8Array
 }

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import { createHash } from "node:crypto"
 import { fileURLToPath } from "node:url"
 
-export interface Asset {
+interface Asset {
   /** Path on the server. */
   readonly href: string
   readonly response: HttpServerResponse.HttpServerResponse

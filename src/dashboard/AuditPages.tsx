@@ -9,7 +9,7 @@ import { type AuditPage, AuditQuery } from "#schema/AuditApi.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import { exportLimit } from "#src/access/AuditTrail.ts"
 import * as AuditExport from "./AuditExport.ts"
-import { Ago, Badge, Empty, LinkButton, ProblemNote, Select, Table, TextField } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
@@ -52,23 +52,30 @@ const FilterFields = ({ problem, projects, query }: Pick<Shown, "problem" | "pro
   const time = (name: "since" | "until") => value(name).replace(/Z$/, "")
   return (
     <div class="fields">
-      <Select
+      <Ui.Select
         name="action"
         label="Action"
         choices={[any, ...auditActions.map((value) => ({ value, label: value }))]}
         value={value("action")}
         problem={problem}
       />
-      <Select
+      <Ui.Select
         name="projectId"
         label="Project"
         choices={[any, ...projects.map(({ id, name }) => ({ value: id, label: name }))]}
         value={value("projectId")}
         problem={problem}
       />
-      <TextField name="environment" label="Environment" mono optional value={value("environment")} problem={problem} />
-      <TextField name="key" label="Key" mono optional value={value("key")} problem={problem} />
-      <TextField
+      <Ui.TextField
+        name="environment"
+        label="Environment"
+        mono
+        optional
+        value={value("environment")}
+        problem={problem}
+      />
+      <Ui.TextField name="key" label="Key" mono optional value={value("key")} problem={problem} />
+      <Ui.TextField
         name="since"
         label="Since (UTC)"
         type="datetime-local"
@@ -76,7 +83,7 @@ const FilterFields = ({ problem, projects, query }: Pick<Shown, "problem" | "pro
         value={time("since")}
         problem={problem}
       />
-      <TextField
+      <Ui.TextField
         name="until"
         label="Until (UTC)"
         type="datetime-local"
@@ -84,7 +91,7 @@ const FilterFields = ({ problem, projects, query }: Pick<Shown, "problem" | "pro
         value={time("until")}
         problem={problem}
       />
-      <TextField
+      <Ui.TextField
         name="actor"
         label="Actor id"
         mono
@@ -103,14 +110,14 @@ const FilterForm = ({ here, ...shown }: Pick<Shown, "problem" | "projects" | "qu
   return (
     <form method="get" action={here} class="panel panel-slim">
       {problem?.field !== undefined && names.some((name) => name === problem.field) ? null : (
-        <ProblemNote problem={problem} />
+        <Ui.ProblemNote problem={problem} />
       )}
       <details class="disclosure" open={filtered}>
         <summary>Filter</summary>
         <FilterFields {...shown} />
         <div class="buttons">
           <button class="button button-primary">Filter</button>
-          {filtered ? <LinkButton href={here}>Clear the filter</LinkButton> : null}
+          {filtered ? <Ui.LinkButton href={here}>Clear the filter</Ui.LinkButton> : null}
           <span class="hint">An export has at most {exportLimit.toLocaleString("en")} of the entries that match.</span>
         </div>
       </details>
@@ -120,7 +127,7 @@ const FilterForm = ({ here, ...shown }: Pick<Shown, "problem" | "projects" | "qu
 
 const What = ({ entry }: { readonly entry: AuditEntry }) => (
   <>
-    <code>{entry.action}</code> {entry.outcome === "denied" ? <Badge tone="danger">denied</Badge> : null}
+    <code>{entry.action}</code> {entry.outcome === "denied" ? <Ui.Badge tone="danger">denied</Ui.Badge> : null}
     {entry.keys.length === 0 ? null : (
       <span class="refs hint key">
         {entry.keys.slice(0, 5).join(", ")}
@@ -135,11 +142,11 @@ const EntryTable = ({ here, page, projects, query, visit }: Shown & { readonly h
   const filters = filtersOf(query)
   const nameOf = (id: string | undefined) => projects.find((project) => project.id === id)?.name
   return (
-    <Table label="Entries" head={["When", "Who", "What", "Where", "From"]}>
+    <Ui.Table label="Entries" head={["When", "Who", "What", "Where", "From"]}>
       {page.items.map((entry) => (
         <tr>
           <td class="tight" data-label="When">
-            <Ago at={entry.at} now={visit.now} />
+            <Ui.Ago at={entry.at} now={visit.now} />
           </td>
           <td data-label="Who">
             <a href={link(here, { ...filters, actor: entry.actor.id })}>{entry.actor.name ?? entry.actor.id}</a>
@@ -158,7 +165,7 @@ const EntryTable = ({ here, page, projects, query, visit }: Shown & { readonly h
           </td>
         </tr>
       ))}
-    </Table>
+    </Ui.Table>
   )
 }
 
@@ -186,7 +193,7 @@ const AuditTrailPage = (shown: Shown) => {
       <FilterForm here={here} query={query} projects={projects} problem={problem} />
       <section class="section" aria-label="Entries">
         {page.items.length === 0 ? (
-          <Empty title={page.nextCursor === null ? "No entries match" : "No entries match so far"} />
+          <Ui.Empty title={page.nextCursor === null ? "No entries match" : "No entries match so far"} />
         ) : (
           <EntryTable here={here} {...shown} />
         )}

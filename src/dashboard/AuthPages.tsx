@@ -10,7 +10,7 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import * as SessionCookie from "#src/http/SessionCookie.ts"
-import { LinkButton, ProblemNote, Submit, TextField } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Card, Layout } from "./Layout.tsx"
@@ -36,7 +36,7 @@ const General = ({
 }: {
   readonly problem: AnyApiError | undefined
   readonly fields: ReadonlyArray<string>
-}) => (problem?.field !== undefined && fields.includes(problem.field) ? null : <ProblemNote problem={problem} />)
+}) => (problem?.field !== undefined && fields.includes(problem.field) ? null : <Ui.ProblemNote problem={problem} />)
 
 /** `code`: from the link; after a refused code, the form has a field for another one. */
 const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string }) => (
@@ -48,7 +48,7 @@ const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string
     <form method="post" action="/app/setup">
       <General problem={problem} fields={["name", "email", "password", "teamName"]} />
       {code === "" ? (
-        <TextField
+        <Ui.TextField
           name="setupCode"
           label="Setup code"
           mono
@@ -59,7 +59,7 @@ const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string
       ) : (
         <input type="hidden" name="setupCode" value={code} />
       )}
-      <TextField
+      <Ui.TextField
         name="name"
         label="Your name"
         autocomplete="name"
@@ -67,7 +67,7 @@ const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string
         focus={code !== ""}
         problem={problem}
       />
-      <TextField
+      <Ui.TextField
         name="email"
         label="E-mail address"
         type="email"
@@ -75,7 +75,7 @@ const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string
         value={form.text("email")}
         problem={problem}
       />
-      <TextField
+      <Ui.TextField
         name="password"
         label="Password"
         type="password"
@@ -83,7 +83,7 @@ const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string
         hint={passwordHintAfter(problem)}
         problem={problem}
       />
-      <TextField
+      <Ui.TextField
         name="teamName"
         label="Name of your team"
         autocomplete="organization"
@@ -91,7 +91,7 @@ const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string
         hint="Projects, tokens and members belong to a team. You can rename it later."
         problem={problem}
       />
-      <Submit>Set up</Submit>
+      <Ui.Submit>Set up</Ui.Submit>
     </form>
   </Card>
 )
@@ -104,9 +104,9 @@ const SignInPage = ({ form, next, problem, who }: Shown & { readonly next: strin
     lead={next.startsWith("/device") ? "After that, you can approve the login of your command line." : undefined}
   >
     <form method="post" action={Paths.signIn}>
-      <ProblemNote problem={problem} />
+      <Ui.ProblemNote problem={problem} />
       <input type="hidden" name="next" value={next} />
-      <TextField
+      <Ui.TextField
         name="email"
         label="E-mail address"
         type="email"
@@ -114,14 +114,14 @@ const SignInPage = ({ form, next, problem, who }: Shown & { readonly next: strin
         value={form.text("email")}
         focus={form.text("email") === ""}
       />
-      <TextField
+      <Ui.TextField
         name="password"
         label="Password"
         type="password"
         autocomplete="current-password"
         focus={form.text("email") !== ""}
       />
-      <Submit>Sign in</Submit>
+      <Ui.Submit>Sign in</Ui.Submit>
     </form>
     <p class="card-foot">Forgot your password? Ask an owner or admin of your team for a link to set a new one.</p>
   </Card>
@@ -134,14 +134,14 @@ interface Invitation {
 }
 
 const SignInToJoin = ({ code }: { readonly code: string }) => (
-  <LinkButton href={`${Paths.signIn}?next=${encodeURIComponent(`/invite?code=${code}`)}`}>Sign in</LinkButton>
+  <Ui.LinkButton href={`${Paths.signIn}?next=${encodeURIComponent(`/invite?code=${code}`)}`}>Sign in</Ui.LinkButton>
 )
 
 const NewAccountFields = ({ form, problem }: Attempt) => (
   <>
     <p>If this address has an account here, sign in with it. If not, create one:</p>
-    <TextField name="name" label="Your name" autocomplete="name" value={form.text("name")} focus problem={problem} />
-    <TextField
+    <Ui.TextField name="name" label="Your name" autocomplete="name" value={form.text("name")} focus problem={problem} />
+    <Ui.TextField
       name="password"
       label="Password"
       type="password"
@@ -211,7 +211,7 @@ const ResetPage = ({ code, problem, who }: Shown & { readonly code: string }) =>
     <form method="post" action="/app/reset">
       <General problem={problem} fields={["newPassword"]} />
       <input type="hidden" name="code" value={code} />
-      <TextField
+      <Ui.TextField
         name="newPassword"
         label="New password"
         type="password"
@@ -220,7 +220,7 @@ const ResetPage = ({ code, problem, who }: Shown & { readonly code: string }) =>
         hint={passwordHintAfter(problem)}
         problem={problem}
       />
-      <Submit>Set the password</Submit>
+      <Ui.Submit>Set the password</Ui.Submit>
     </form>
   </Card>
 )
@@ -236,14 +236,14 @@ const AccountPage = ({ problem, visit }: Attempt & { readonly visit: Visit }) =>
       <General problem={problem} fields={["currentPassword", "newPassword"]} />
       {/* Password managers need the name that goes with the password. */}
       <input hidden type="email" name="email" value={visit.user.email} autocomplete="username" readonly />
-      <TextField
+      <Ui.TextField
         name="currentPassword"
         label="Current password"
         type="password"
         autocomplete="current-password"
         problem={problem}
       />
-      <TextField
+      <Ui.TextField
         name="newPassword"
         label="New password"
         type="password"
@@ -254,7 +254,7 @@ const AccountPage = ({ problem, visit }: Attempt & { readonly visit: Visit }) =>
       <p class="hint">
         This ends your other sessions, CLI logins and connected agents, and revokes the API tokens that you created.
       </p>
-      <Submit>Change the password</Submit>
+      <Ui.Submit>Change the password</Ui.Submit>
     </form>
   </Layout>
 )

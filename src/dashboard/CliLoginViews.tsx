@@ -1,6 +1,6 @@
 /** The logins of command lines that act for a person. */
 import type { CliGrant } from "#schema/DeviceApi.ts"
-import { Ago, Badge, Command, Confirm, Empty, Fact, Keys, Until } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import type { Restrictable } from "./DeviceViews.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -33,26 +33,26 @@ const GrantFacts = ({
   const { environmentIds, projectIds } = grant.restrictions
   return (
     <dl class="facts facts-small">
-      <Fact name="Since">
-        <Ago at={grant.createdAt} now={now} />, expires <Until at={grant.expiresAt} now={now} />
-      </Fact>
-      <Fact name="Last use">
+      <Ui.Fact name="Since">
+        <Ui.Ago at={grant.createdAt} now={now} />, expires <Ui.Until at={grant.expiresAt} now={now} />
+      </Ui.Fact>
+      <Ui.Fact name="Last use">
         {grant.lastUsedAt === null ? (
           "never"
         ) : (
           <>
-            <Ago at={grant.lastUsedAt} now={now} />
+            <Ui.Ago at={grant.lastUsedAt} now={now} />
             {grant.lastUsedIp === null ? "" : ` from ${grant.lastUsedIp}`}
           </>
         )}
-      </Fact>
-      {projectIds === null ? null : <Fact name="Projects" is={listOf(names, projectIds)} />}
-      {environmentIds === null ? null : <Fact name="Environments" is={listOf(names, environmentIds)} />}
+      </Ui.Fact>
+      {projectIds === null ? null : <Ui.Fact name="Projects" is={listOf(names, projectIds)} />}
+      {environmentIds === null ? null : <Ui.Fact name="Environments" is={listOf(names, environmentIds)} />}
       {grant.teams.map((team) => (
         <>
-          <Fact name={team.name}>
-            <Keys of={team.scopes} />
-          </Fact>
+          <Ui.Fact name={team.name}>
+            <Ui.Keys of={team.scopes} />
+          </Ui.Fact>
         </>
       ))}
     </dl>
@@ -67,15 +67,17 @@ const Grant = ({ grant, ...shown }: { readonly grant: CliGrant; readonly names: 
       <div>
         <h2>{claims.length === 0 ? "Unnamed device" : claims.join(", ")}</h2>
         <span class="badges">
-          {grant.machine ? <Badge tone="amber">unattended</Badge> : null}
-          {grant.credentialProtection === "plaintext_local" ? <Badge tone="amber">kept as plain text</Badge> : null}
-          {projectIds === null && environmentIds === null ? null : <Badge tone="accent">restricted</Badge>}
+          {grant.machine ? <Ui.Badge tone="amber">unattended</Ui.Badge> : null}
+          {grant.credentialProtection === "plaintext_local" ? (
+            <Ui.Badge tone="amber">kept as plain text</Ui.Badge>
+          ) : null}
+          {projectIds === null && environmentIds === null ? null : <Ui.Badge tone="accent">restricted</Ui.Badge>}
         </span>
       </div>
       <GrantFacts grant={grant} {...shown} />
-      <Confirm action={`${Paths.grants}/${grant.id}/revoke`} label="Revoke" verb="Revoke this login">
+      <Ui.Confirm action={`${Paths.grants}/${grant.id}/revoke`} label="Revoke" verb="Revoke this login">
         <p>It stops working with its next request. To use the device again, log in again.</p>
-      </Confirm>
+      </Ui.Confirm>
     </li>
   )
 }
@@ -96,12 +98,12 @@ export const GrantsPage = ({
     lead="Command lines and agents that act for you. One that you revoke stops working with its next request."
   >
     {items.length === 0 ? (
-      <Empty title="No logins">
+      <Ui.Empty title="No logins">
         <p>To log in, run this in your terminal:</p>
         <div class="narrow center">
-          <Command>{`ampoule login --url ${visit.ui.baseUrl}`}</Command>
+          <Ui.Command>{`ampoule login --url ${visit.ui.baseUrl}`}</Ui.Command>
         </div>
-      </Empty>
+      </Ui.Empty>
     ) : (
       <ul class="cards">
         {items.map((grant) => (

@@ -15,19 +15,7 @@ import { Scope } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { ConsentRequest } from "#src/oauth/Consent.ts"
 import type { OAuthGrant } from "#src/oauth/OAuthGrants.ts"
-import {
-  Ago,
-  Badge,
-  Callout,
-  CheckBox,
-  Command,
-  Confirm,
-  Empty,
-  Fact,
-  Keys,
-  ProblemNote,
-  Until
-} from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Card, Layout } from "./Layout.tsx"
@@ -93,22 +81,22 @@ const isTicked = (form: Form.Form, name: string, value: string) => form.all(name
 const ClientFacts = ({ client }: { readonly client: ConsentRequest }) => (
   <>
     <p class="lead">
-      <strong>{client.clientName}</strong> <Badge tone="amber">name not verified</Badge> wants to work with your secrets
-      on your behalf.
+      <strong>{client.clientName}</strong> <Ui.Badge tone="amber">name not verified</Ui.Badge> wants to work with your
+      secrets on your behalf.
     </p>
     <dl class="facts section-small">
-      <Fact name="Returns to">
+      <Ui.Fact name="Returns to">
         <code>{client.redirectHost}</code>
         {client.onThisMachine ? " on your own machine" : ""}
-      </Fact>
-      {client.documentedAt === null ? null : <Fact name="Published at" is={<code>{client.documentedAt}</code>} />}
+      </Ui.Fact>
+      {client.documentedAt === null ? null : <Ui.Fact name="Published at" is={<code>{client.documentedAt}</code>} />}
     </dl>
     {client.onThisMachine ? (
-      <Callout tone="warning">
+      <Ui.Callout tone="warning">
         <p>
           Any program on your machine can claim to be this one. Continue only if you started it yourself a moment ago.
         </p>
-      </Callout>
+      </Ui.Callout>
     ) : null}
   </>
 )
@@ -129,10 +117,15 @@ const ScopeChoice = ({
       <div class="checks">
         {client.scopes.map((scope) =>
           teams.some(({ role }) => Policy.roleAllows(role ?? "viewer", scope)) ? (
-            <CheckBox name="scopes" value={scope} checked={isTicked(form, "scopes", scope)} hint={<code>{scope}</code>}>
+            <Ui.CheckBox
+              name="scopes"
+              value={scope}
+              checked={isTicked(form, "scopes", scope)}
+              hint={<code>{scope}</code>}
+            >
               {consentWords[scope]}{" "}
-              {plaintext.has(scope) ? <Badge tone="amber">values can reach the model</Badge> : null}
-            </CheckBox>
+              {plaintext.has(scope) ? <Ui.Badge tone="amber">values can reach the model</Ui.Badge> : null}
+            </Ui.CheckBox>
           ) : (
             <p class="hint">
               {consentWords[scope]} (<code>{scope}</code>): requested, but your role does not allow it.
@@ -166,13 +159,13 @@ const RestrictionChoice = ({
         <legend>Projects</legend>
         <div class="checks">
           {projects.map((project) => (
-            <CheckBox name="projectIds" value={project.id} checked={isTicked(form, "projectIds", project.id)}>
+            <Ui.CheckBox name="projectIds" value={project.id} checked={isTicked(form, "projectIds", project.id)}>
               {project.name}{" "}
               <span class="hint">
                 {teamName(project)}
                 <code>{project.slug}</code>
               </span>
-            </CheckBox>
+            </Ui.CheckBox>
           ))}
         </div>
       </fieldset>
@@ -181,15 +174,15 @@ const RestrictionChoice = ({
         <div class="checks">
           {projects.flatMap((project) =>
             (environments.get(project.id) ?? []).map((environment) => (
-              <CheckBox
+              <Ui.CheckBox
                 name="environmentIds"
                 value={environment.id}
                 checked={isTicked(form, "environmentIds", environment.id)}
               >
                 {teamName(project)}
                 {project.slug} / {environment.slug}{" "}
-                {environment.protected ? <Badge tone="amber">protected</Badge> : null}
-              </CheckBox>
+                {environment.protected ? <Ui.Badge tone="amber">protected</Ui.Badge> : null}
+              </Ui.CheckBox>
             ))
           )}
         </div>
@@ -208,7 +201,7 @@ const ConsentPage = ({
   const { teams } = visit.caller
   return (
     <Card who={visit} title="Connect this program?" wide>
-      <ProblemNote problem={problem} />
+      <Ui.ProblemNote problem={problem} />
       <ClientFacts client={client} />
       <form method="post" action={`${Paths.connect(client.uid)}/approve`}>
         <ScopeChoice client={client} form={form} teams={teams} />
@@ -218,9 +211,9 @@ const ConsentPage = ({
             <legend>Teams</legend>
             <div class="checks">
               {teams.map((team) => (
-                <CheckBox name="teamIds" value={team.id} checked={isTicked(form, "teamIds", team.id)}>
+                <Ui.CheckBox name="teamIds" value={team.id} checked={isTicked(form, "teamIds", team.id)}>
                   {team.name} <span class="hint">you are {team.role}</span>
-                </CheckBox>
+                </Ui.CheckBox>
               ))}
             </div>
           </fieldset>
@@ -251,37 +244,37 @@ const Connection = ({ grant, visit }: { readonly grant: OAuthGrant; readonly vis
     <div>
       <h2>{grant.clientName}</h2>
       <span class="badges">
-        {grant.projects === null && grant.environments === null ? null : <Badge tone="accent">restricted</Badge>}
+        {grant.projects === null && grant.environments === null ? null : <Ui.Badge tone="accent">restricted</Ui.Badge>}
         {grant.scopes.some((scope) => plaintext.has(scope)) ? (
-          <Badge tone="amber">values can reach the model</Badge>
+          <Ui.Badge tone="amber">values can reach the model</Ui.Badge>
         ) : null}
       </span>
     </div>
     <dl class="facts facts-small">
-      <Fact name="Returns to" is={<code>{grant.redirectHost}</code>} />
-      <Fact name="Since">
-        <Ago at={grant.createdAt.toISOString()} now={visit.now} />, expires{" "}
-        <Until at={grant.expiresAt.toISOString()} now={visit.now} />
-      </Fact>
-      <Fact
+      <Ui.Fact name="Returns to" is={<code>{grant.redirectHost}</code>} />
+      <Ui.Fact name="Since">
+        <Ui.Ago at={grant.createdAt.toISOString()} now={visit.now} />, expires{" "}
+        <Ui.Until at={grant.expiresAt.toISOString()} now={visit.now} />
+      </Ui.Fact>
+      <Ui.Fact
         name="Last use"
-        is={grant.lastUsedAt === null ? "never" : <Ago at={grant.lastUsedAt.toISOString()} now={visit.now} />}
+        is={grant.lastUsedAt === null ? "never" : <Ui.Ago at={grant.lastUsedAt.toISOString()} now={visit.now} />}
       />
-      <Fact name="Teams">
+      <Ui.Fact name="Teams">
         {listOf(
           grant.teams.map(({ name }) => name),
           "none any more, because your membership changed"
         )}
-      </Fact>
-      {grant.projects === null ? null : <Fact name="Projects" is={listOf(grant.projects, "none any more")} />}
+      </Ui.Fact>
+      {grant.projects === null ? null : <Ui.Fact name="Projects" is={listOf(grant.projects, "none any more")} />}
       {grant.environments === null ? null : (
-        <Fact name="Environments" is={listOf(grant.environments, "none any more")} />
+        <Ui.Fact name="Environments" is={listOf(grant.environments, "none any more")} />
       )}
-      <Fact name="May" is={<Keys of={grant.scopes} />} />
+      <Ui.Fact name="May" is={<Ui.Keys of={grant.scopes} />} />
     </dl>
-    <Confirm action={`${Paths.connections}/${grant.id}/revoke`} label="Revoke" verb="Revoke this connection">
+    <Ui.Confirm action={`${Paths.connections}/${grant.id}/revoke`} label="Revoke" verb="Revoke this connection">
       <p>It stops working with its next request. To connect again, the program has to ask you again.</p>
-    </Confirm>
+    </Ui.Confirm>
   </li>
 )
 
@@ -293,12 +286,12 @@ const ConnectionsPage = ({ items, visit }: { readonly visit: Visit; readonly ite
     lead="Programs that work with your secrets over MCP. One that you revoke stops working with its next request."
   >
     {items.length === 0 ? (
-      <Empty title="No connections">
+      <Ui.Empty title="No connections">
         <p>Give an agent this address. A page like this one then asks you what it may do:</p>
         <div class="narrow center">
-          <Command>{`claude mcp add --transport http ampoule ${visit.ui.baseUrl}/mcp`}</Command>
+          <Ui.Command>{`claude mcp add --transport http ampoule ${visit.ui.baseUrl}/mcp`}</Ui.Command>
         </div>
-      </Empty>
+      </Ui.Empty>
     ) : (
       <ul class="cards">
         {items.map((grant) => (

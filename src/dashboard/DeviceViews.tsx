@@ -6,7 +6,7 @@ import type { ProjectId } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { cliScopes, preselectedScopes } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
-import { Ago, Badge, CheckBox, Fact, LinkButton, ProblemNote, Submit, TextField, Until } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import type * as Form from "./Form.ts"
 import { Card } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -33,8 +33,8 @@ export const EnterCode = ({
 }) => (
   <Card who={visit} title="Log in a command line" lead="Enter the code that your terminal shows.">
     <form method="get" action={Paths.device}>
-      <ProblemNote problem={problem} />
-      <TextField
+      <Ui.ProblemNote problem={problem} />
+      <Ui.TextField
         name="code"
         label="Code"
         mono
@@ -42,7 +42,7 @@ export const EnterCode = ({
         focus
         hint="Eight letters, like BCDF-GHJK. Enter a code only if you started the login yourself."
       />
-      <Submit>Continue</Submit>
+      <Ui.Submit>Continue</Ui.Submit>
     </form>
   </Card>
 )
@@ -54,27 +54,27 @@ const Host = ({ host }: Pick<DeviceRequest, "host">) => {
 
 const RequestFacts = ({ now, request }: { readonly request: DeviceRequest; readonly now: number }) => (
   <dl class="facts section-small">
-    <Fact name="Requested">
-      <Ago at={request.createdAt} now={now} />,{" "}
+    <Ui.Fact name="Requested">
+      <Ui.Ago at={request.createdAt} now={now} />,{" "}
       <span data-expires={String(Math.max(0, Date.parse(request.expiresAt) - now))}>
-        expires <Until at={request.expiresAt} now={now} />
+        expires <Ui.Until at={request.expiresAt} now={now} />
       </span>
-    </Fact>
-    <Fact name="From the address" is={<code>{request.ip}</code>} />
-    <Fact name="Claimed by the device">
-      <Host host={request.host} /> <Badge tone="amber">not verified</Badge>
-    </Fact>
-    <Fact name="Stores the login">
+    </Ui.Fact>
+    <Ui.Fact name="From the address" is={<code>{request.ip}</code>} />
+    <Ui.Fact name="Claimed by the device">
+      <Host host={request.host} /> <Ui.Badge tone="amber">not verified</Ui.Badge>
+    </Ui.Fact>
+    <Ui.Fact name="Stores the login">
       {request.credentialProtection === "os_keychain" ? (
         <>
-          in the keychain of its system <Badge tone="amber">not verified</Badge>
+          in the keychain of its system <Ui.Badge tone="amber">not verified</Ui.Badge>
         </>
       ) : (
         <>
-          as plain text in a file <Badge tone="amber">less safe</Badge>
+          as plain text in a file <Ui.Badge tone="amber">less safe</Ui.Badge>
         </>
       )}
-    </Fact>
+    </Ui.Fact>
   </dl>
 )
 
@@ -97,22 +97,22 @@ const TeamScopes = ({
     {single ? (
       <input type="hidden" name="team" value={team.id} />
     ) : (
-      <CheckBox name="team" value={team.id} checked={ticked("team", team.id, team.id === visit.team?.id)}>
+      <Ui.CheckBox name="team" value={team.id} checked={ticked("team", team.id, team.id === visit.team?.id)}>
         <strong>{team.name}</strong> <span class="hint">you are {team.role}</span>
-      </CheckBox>
+      </Ui.CheckBox>
     )}
     <div class="checks">
       {cliScopes
         .filter((scope) => Policy.roleAllows(team.role ?? "viewer", scope))
         .map((scope) => (
-          <CheckBox
+          <Ui.CheckBox
             name={`scope.${team.id}`}
             value={scope}
             checked={ticked(`scope.${team.id}`, scope, preselectedScopes.includes(scope))}
             hint={scopeWords[scope]}
           >
             <code>{scope}</code>
-          </CheckBox>
+          </Ui.CheckBox>
         ))}
     </div>
   </fieldset>
@@ -145,14 +145,14 @@ const Restrictions = ({
           <div class="checks">
             {listed.flatMap((project) =>
               (environments.get(project.id) ?? []).map((environment) => (
-                <CheckBox
+                <Ui.CheckBox
                   name="environmentIds"
                   value={environment.id}
                   checked={ticked("environmentIds", environment.id, false)}
                 >
                   {project.slug} / {environment.slug}{" "}
-                  {environment.protected ? <Badge tone="amber">protected</Badge> : null}
-                </CheckBox>
+                  {environment.protected ? <Ui.Badge tone="amber">protected</Ui.Badge> : null}
+                </Ui.CheckBox>
               ))
             )}
           </div>
@@ -165,13 +165,13 @@ const Restrictions = ({
 const Unattended = ({ ticked }: { readonly ticked: Ticked }) => (
   <section class="part">
     <h2>Unattended use</h2>
-    <CheckBox
+    <Ui.CheckBox
       name="machine"
       checked={ticked("machine", "yes", true)}
       hint="The device wants to work without you, as a build server or an agent does."
     >
       Allow unattended use
-    </CheckBox>
+    </Ui.CheckBox>
   </section>
 )
 
@@ -193,7 +193,7 @@ export const DecidePage = ({
     form === undefined ? preselected : form.all(name).includes(value)
   return (
     <Card who={visit} title="Log in this command line?" wide>
-      <ProblemNote problem={problem} />
+      <Ui.ProblemNote problem={problem} />
       <p class="code">{request.userCode}</p>
       <p class="lead">
         <strong>Does this code match your terminal?</strong> If you did not start a login a moment ago, deny it: someone
@@ -228,7 +228,7 @@ export const DecidePage = ({
 }
 
 /** What the page says about a request that is decided. */
-export const outcomes = {
+const outcomes = {
   approved: {
     title: "The login is approved",
     lead: "Go back to your terminal. It continues by itself.",
@@ -246,7 +246,7 @@ export const outcomes = {
     now: "Your terminal did not fetch the login in time. Start the login again there."
   }
 } as const
-export type Outcome = keyof typeof outcomes
+type Outcome = keyof typeof outcomes
 const isOutcome = (state: string): state is Outcome => Object.hasOwn(outcomes, state)
 /** A request whose state has no page of its own is over. */
 export const outcomeOf = (state: string): Outcome => (isOutcome(state) ? state : "expired")
@@ -279,7 +279,7 @@ export const DecidedPage = ({
       </form>
     ) : null}
     <p>
-      <LinkButton href={Paths.grants}>Your CLI logins</LinkButton>
+      <Ui.LinkButton href={Paths.grants}>Your CLI logins</Ui.LinkButton>
     </p>
   </Card>
 )

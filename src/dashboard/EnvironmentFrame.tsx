@@ -5,8 +5,8 @@ import { EnvironmentNotFound } from "#schema/Errors.ts"
 import { ProjectId } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
-import { Protected } from "./Components.tsx"
-import { Layout } from "./Layout.tsx"
+import * as Ui from "./Components.tsx"
+import { Layout, Tabs } from "./Layout.tsx"
 import { inTeam, param } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import * as Icons from "./Icons.tsx"
@@ -77,24 +77,23 @@ export const EnvironmentPill = ({
   </a>
 )
 
-export type View = "secrets" | "graph" | "deleted" | "compare" | "sealing"
+type View = "secrets" | "graph" | "deleted" | "compare" | "sealing"
 
 export const EnvironmentTabs = ({ path, view }: { readonly path: Paths.EnvironmentPath; readonly view: View }) => {
   const here = Paths.environment(path)
-  const tab = (name: View, href: string, label: string) => (
-    <a href={href} aria-current={view === name ? "page" : undefined}>
-      {label}
-    </a>
-  )
   return (
-    <nav class="tabs" aria-label="Views of the environment">
-      {tab("secrets", here, "Secrets")}
-      {tab("compare", `${Paths.compare(path.projectId)}?from=${path.slug}`, "Compare")}
-      {tab("graph", `${here}/graph`, "References")}
-      {tab("deleted", `${here}/deleted`, "Deleted")}
-      {tab("sealing", `${here}/sealing`, "Sealed files")}
-      <a href={Paths.projectSettings(path.projectId)}>Project settings</a>
-    </nav>
+    <Tabs
+      label="Views of the environment"
+      current={view}
+      of={[
+        ["secrets", here, "Secrets"],
+        ["compare", `${Paths.compare(path.projectId)}?from=${path.slug}`, "Compare"],
+        ["graph", `${here}/graph`, "References"],
+        ["deleted", `${here}/deleted`, "Deleted"],
+        ["sealing", `${here}/sealing`, "Sealed files"],
+        ["settings", Paths.projectSettings(path.projectId), "Project settings"]
+      ]}
+    />
   )
 }
 
@@ -119,7 +118,8 @@ export const EnvironmentFrame = ({
       title={`${title}, ${project.name} ${environment.name}`}
       heading={
         <>
-          {project.name} <span class="hint">/</span> {environment.name} {environment.protected ? <Protected /> : null}
+          {project.name} <span class="hint">/</span> {environment.name}{" "}
+          {environment.protected ? <Ui.Protected /> : null}
         </>
       }
       crumbs={[{ href: Paths.home, label: "Projects" }]}

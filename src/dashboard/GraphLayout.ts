@@ -3,11 +3,11 @@
  * crossings.
  */
 
-export interface Edge {
+interface Edge {
   readonly from: string
   readonly to: string
 }
-export interface Placed {
+interface Placed {
   readonly key: string
   readonly column: number
   readonly row: number

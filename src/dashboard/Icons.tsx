@@ -97,14 +97,6 @@ export const Person = () => (
     <path d="M3 13.5c.6-2.6 2.5-4 5-4s4.4 1.4 5 4" />
   </Icon>
 )
-export const Branch = () => (
-  <Icon>
-    <circle cx="4" cy="4" r="1.75" />
-    <circle cx="4" cy="12" r="1.75" />
-    <circle cx="12" cy="8" r="1.75" />
-    <path d="M5.75 4H8c1.5 0 2 1.5 2.25 3.2M5.75 12H8c1.5 0 2-1.5 2.25-3.2" />
-  </Icon>
-)
 
 /** A sealed glass vial. */
 export const Mark = () => (

@@ -5,7 +5,7 @@ import * as Icons from "./Icons.tsx"
 import { noticeOf } from "./Notices.ts"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
-import { isVisit, may, mayCreateTeam, type Ui, type Visit, type Visitor } from "./Visit.ts"
+import { isVisit, may, mayCreateTeam, type UiSettings, type Visit, type Visitor } from "./Visit.ts"
 
 const Document = ({
   bare = false,
@@ -14,7 +14,7 @@ const Document = ({
   ui
 }: {
   readonly title: string
-  readonly ui: Ui
+  readonly ui: UiSettings
   readonly bare?: boolean
   readonly children: ComponentChildren
 }) => (
@@ -48,7 +48,7 @@ const Notice = ({ who }: { readonly who: Visitor }) => {
   )
 }
 
-export type Section =
+type Section =
   | "projects"
   | "tokens"
   | "members"
@@ -60,47 +60,43 @@ export type Section =
   | "start"
   | "none"
 
-const NavLink = ({
-  children,
-  current,
-  href
-}: {
-  readonly href: string
-  readonly current: boolean
-  readonly children: ComponentChildren
-}) => (
-  <a href={href} aria-current={current ? "page" : undefined}>
-    {children}
-  </a>
-)
-
 const Navigation = ({ section, visit }: { readonly visit: Visit; readonly section: Section }) => {
   const { team } = visit
   if (team === null) return null
+  const link = (name: Section, href: string, title: string) => (
+    <a href={href} aria-current={section === name ? "page" : undefined}>
+      {title}
+    </a>
+  )
   return (
     <nav class="nav" aria-label="Team">
-      <NavLink href={Paths.home} current={section === "projects"}>
-        Projects
-      </NavLink>
-      {may(visit, "tokens:manage") ? (
-        <NavLink href={Paths.tokens(team.id)} current={section === "tokens"}>
-          API tokens
-        </NavLink>
-      ) : null}
-      <NavLink href={Paths.members(team.id)} current={section === "members"}>
-        Members
-      </NavLink>
-      {may(visit, "audit-trail:read") ? (
-        <NavLink href={Paths.audit(team.id)} current={section === "audit"}>
-          Audit
-        </NavLink>
-      ) : null}
-      <NavLink href={Paths.settings(team.id)} current={section === "settings"}>
-        Settings
-      </NavLink>
+      {link("projects", Paths.home, "Projects")}
+      {may(visit, "tokens:manage") ? link("tokens", Paths.tokens(team.id), "API tokens") : null}
+      {link("members", Paths.members(team.id), "Members")}
+      {may(visit, "audit-trail:read") ? link("audit", Paths.audit(team.id), "Audit") : null}
+      {link("settings", Paths.settings(team.id), "Settings")}
     </nav>
   )
 }
+
+/** Pages of one thing side by side. */
+export const Tabs = ({
+  current,
+  label,
+  of
+}: {
+  readonly label: string
+  readonly current: string
+  readonly of: ReadonlyArray<readonly [name: string, href: string, title: string]>
+}) => (
+  <nav class="tabs" aria-label={label}>
+    {of.map(([name, href, title]) => (
+      <a href={href} aria-current={name === current ? "page" : undefined}>
+        {title}
+      </a>
+    ))}
+  </nav>
+)
 
 const TeamMenu = ({ visit }: { readonly visit: Visit }) => (
   <details class="menu">
@@ -126,6 +122,13 @@ const TeamMenu = ({ visit }: { readonly visit: Visit }) => (
   </details>
 )
 
+const account = [
+  ["grants", Paths.grants, <Icons.Terminal />, "CLI logins"],
+  ["connections", Paths.connections, <Icons.Terminal />, "Connected agents"],
+  ["account", Paths.account, <Icons.Key />, "Password"],
+  ["start", Paths.start, <Icons.Info />, "Getting started"]
+] as const
+
 const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly section: Section }) => (
   <details class="menu menu-right">
     <summary>
@@ -137,18 +140,11 @@ const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly secti
         {visit.user.name}
         <span class="hint">{visit.user.email}</span>
       </p>
-      <a class="menu-item" href={Paths.grants} aria-current={section === "grants" ? "page" : undefined}>
-        <Icons.Terminal /> CLI logins
-      </a>
-      <a class="menu-item" href={Paths.connections} aria-current={section === "connections" ? "page" : undefined}>
-        <Icons.Terminal /> Connected agents
-      </a>
-      <a class="menu-item" href={Paths.account} aria-current={section === "account" ? "page" : undefined}>
-        <Icons.Key /> Password
-      </a>
-      <a class="menu-item" href={Paths.start} aria-current={section === "start" ? "page" : undefined}>
-        <Icons.Info /> Getting started
-      </a>
+      {account.map(([name, href, icon, title]) => (
+        <a class="menu-item" href={href} aria-current={section === name ? "page" : undefined}>
+          {icon} {title}
+        </a>
+      ))}
       <form method="post" action={Paths.signOut}>
         <button class="menu-item">Sign out</button>
       </form>
@@ -156,7 +152,7 @@ const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly secti
   </details>
 )
 
-export interface Crumb {
+interface Crumb {
   readonly href: string
   readonly label: string
 }
@@ -267,8 +263,6 @@ export const ProblemPage = ({ problem, visit }: { readonly visit: Visitor; reado
   )
 }
 
-type SettingsView = "team" | "ci" | "webhooks"
-
 export const SettingsFrame = ({
   actions,
   children,
@@ -279,7 +273,7 @@ export const SettingsFrame = ({
   visit
 }: {
   readonly visit: Visit
-  readonly view: SettingsView
+  readonly view: "team" | "ci" | "webhooks"
   readonly title: string
   readonly lead?: ComponentChildren
   readonly actions?: ComponentChildren
@@ -289,11 +283,6 @@ export const SettingsFrame = ({
 }) => {
   const { team } = visit
   if (team === null) return null
-  const tab = (name: SettingsView, href: string, label: string) => (
-    <a href={href} aria-current={view === name ? "page" : undefined}>
-      {label}
-    </a>
-  )
   return (
     <Layout
       visit={visit}
@@ -304,11 +293,15 @@ export const SettingsFrame = ({
       {...(crumbs === undefined ? {} : { crumbs })}
       tabs={
         crumbs === undefined && may(visit, "tokens:manage") ? (
-          <nav class="tabs" aria-label="Parts of the settings">
-            {tab("team", Paths.settings(team.id), "Team")}
-            {tab("ci", Paths.rules(team.id), "CI identities")}
-            {tab("webhooks", Paths.webhooks(team.id), "Webhooks")}
-          </nav>
+          <Tabs
+            label="Parts of the settings"
+            current={view}
+            of={[
+              ["team", Paths.settings(team.id), "Team"],
+              ["ci", Paths.rules(team.id), "CI identities"],
+              ["webhooks", Paths.webhooks(team.id), "Webhooks"]
+            ]}
+          />
         ) : undefined
       }
     >

@@ -8,24 +8,7 @@ import { UserId, uuidPattern } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import { type Invitation, Invite, type Member, UpdateMember } from "#schema/TeamsApi.ts"
 import type { OpenInvitation } from "#src/projects/Invitations.ts"
-import {
-  Act,
-  AddButton,
-  Ago,
-  Badge,
-  Callout,
-  CheckBox,
-  Confirm,
-  exact,
-  LinkButton,
-  Once,
-  ProblemNote,
-  Select,
-  Submit,
-  Table,
-  TextField,
-  Until
-} from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
@@ -53,9 +36,9 @@ const InvitePanel = ({ form, problem, visit }: Attempt & { readonly visit: TeamV
   return (
     <form method="post" action={`${at}/invite`} class="panel">
       <h2>Invite a person</h2>
-      {problem?.field === "email" ? null : <ProblemNote problem={problem} />}
+      {problem?.field === "email" ? null : <Ui.ProblemNote problem={problem} />}
       <div class="fields">
-        <TextField
+        <Ui.TextField
           name="email"
           label="E-mail address"
           type="email"
@@ -63,7 +46,7 @@ const InvitePanel = ({ form, problem, visit }: Attempt & { readonly visit: TeamV
           focus
           problem={problem}
         />
-        <Select
+        <Ui.Select
           name="role"
           label="Role"
           choices={rolesFor(visit).reverse()}
@@ -74,7 +57,7 @@ const InvitePanel = ({ form, problem, visit }: Attempt & { readonly visit: TeamV
       <p class="hint section-small">
         You get a link to send to the person yourself. It works once and expires after a week.
       </p>
-      <Submit cancel={at}>Create the link</Submit>
+      <Ui.Submit cancel={at}>Create the link</Ui.Submit>
     </form>
   )
 }
@@ -91,22 +74,22 @@ const OpenInvitations = ({
     {invitations.length === 0 ? (
       <p class="hint">There are no open invitations.</p>
     ) : (
-      <Table label="Open invitations" head={["Person", "Role", "Invited by", "Expires", ""]}>
+      <Ui.Table label="Open invitations" head={["Person", "Role", "Invited by", "Expires", ""]}>
         {invitations.map((one) => (
           <tr>
             <th scope="row">{one.email}</th>
             <td data-label="Role">{one.role}</td>
             <td data-label="Invited by" class="hint">
-              {one.invitedBy}, <Ago at={one.createdAt} now={visit.now} />
+              {one.invitedBy}, <Ui.Ago at={one.createdAt} now={visit.now} />
             </td>
             <td data-label="Expires" class="hint">
-              <Until at={one.expiresAt} now={visit.now} />
+              <Ui.Until at={one.expiresAt} now={visit.now} />
             </td>
             <td class="end">
               {one.role === "owner" && visit.team.role !== "owner" ? (
                 <span class="hint">only an owner can withdraw it</span>
               ) : (
-                <Confirm
+                <Ui.Confirm
                   action={`${Paths.members(visit.team.id)}/invitations/${one.id}/withdraw`}
                   label="Withdraw"
                   of={`the invitation of ${one.email}`}
@@ -116,12 +99,12 @@ const OpenInvitations = ({
                   <p>
                     The link for <strong>{one.email}</strong> stops working at once. You can create another one.
                   </p>
-                </Confirm>
+                </Ui.Confirm>
               )}
             </td>
           </tr>
         ))}
-      </Table>
+      </Ui.Table>
     )}
   </section>
 )
@@ -135,22 +118,28 @@ const MemberPanel = ({ member, visit }: { readonly visit: TeamVisit; readonly me
       </summary>
       <div class="stack panel row-panel">
         <form method="post" action={here}>
-          <Select id={`role-${member.userId}`} name="role" label="Role" choices={rolesFor(visit)} value={member.role} />
-          <CheckBox
+          <Ui.Select
+            id={`role-${member.userId}`}
+            name="role"
+            label="Role"
+            choices={rolesFor(visit)}
+            value={member.role}
+          />
+          <Ui.CheckBox
             name="active"
             checked={member.active}
             hint="If you switch this off, the person loses access to this team at once. Tokens that they created work for 7 more days."
           >
             Active
-          </CheckBox>
+          </Ui.CheckBox>
           <p class="hint">Changing the role revokes the API tokens that the person created.</p>
-          <Submit>Save</Submit>
+          <Ui.Submit>Save</Ui.Submit>
         </form>
-        <Act action={`${here}/reset`}>Create a password link</Act>
+        <Ui.Act action={`${here}/reset`}>Create a password link</Ui.Act>
         {member.userId === visit.user.id ? null : (
-          <Confirm action={`${here}/remove`} label="Remove" verb={`Remove ${member.name}`}>
+          <Ui.Confirm action={`${here}/remove`} label="Remove" verb={`Remove ${member.name}`}>
             <p>The person loses access to the team at once, and the API tokens that they created are revoked.</p>
-          </Confirm>
+          </Ui.Confirm>
         )}
       </div>
     </details>
@@ -160,12 +149,12 @@ const MemberPanel = ({ member, visit }: { readonly visit: TeamVisit; readonly me
 const MemberRow = ({ member, visit }: { readonly visit: TeamVisit; readonly member: Member }) => (
   <tr>
     <th scope="row">
-      {member.name} {member.userId === visit.user.id ? <Badge>you</Badge> : null}
+      {member.name} {member.userId === visit.user.id ? <Ui.Badge>you</Ui.Badge> : null}
       <span class="refs hint">{member.email}</span>
     </th>
     <td data-label="Role">{member.role}</td>
     <td data-label="State">
-      {member.active ? <Badge tone="ok">active</Badge> : <Badge tone="danger">deactivated</Badge>}
+      {member.active ? <Ui.Badge tone="ok">active</Ui.Badge> : <Ui.Badge tone="danger">deactivated</Ui.Badge>}
     </td>
     <td class="end">
       {may(visit, "members:manage") && (visit.team.role === "owner" || member.role !== "owner") ? (
@@ -198,23 +187,23 @@ const MembersPage = ({
       lead={`${members.length} ${members.length === 1 ? "person" : "people"} in ${team.name}.`}
       actions={
         manages && !inviting ? (
-          <AddButton href={`${Paths.members(team.id)}?panel=invite`}>Invite a person</AddButton>
+          <Ui.AddButton href={`${Paths.members(team.id)}?panel=invite`}>Invite a person</Ui.AddButton>
         ) : undefined
       }
     >
       {manages && inviting ? <InvitePanel visit={visit} form={form} problem={problem} /> : null}
       <section class={inviting ? "section" : undefined} aria-label="People">
-        <Table label="Members" head={["Person", "Role", "State", ""]}>
+        <Ui.Table label="Members" head={["Person", "Role", "State", ""]}>
           {members.map((member) => (
             <MemberRow visit={visit} member={member} />
           ))}
-        </Table>
+        </Ui.Table>
       </section>
       {manages ? <OpenInvitations visit={visit} invitations={invitations} /> : null}
       <section class="section">
-        <Confirm action={`${Paths.team(team.id)}/leave`} label="Leave the team" verb={`Leave ${team.name}`}>
+        <Ui.Confirm action={`${Paths.team(team.id)}/leave`} label="Leave the team" verb={`Leave ${team.name}`}>
           <p>You lose access to the team at once, and the API tokens that you created in it are revoked.</p>
-        </Confirm>
+        </Ui.Confirm>
       </section>
     </Layout>
   )
@@ -235,10 +224,10 @@ const LinkPage = ({
   return (
     <Layout visit={visit} section="members" title={title} crumbs={[{ href: members, label: "Members" }]}>
       <div class="narrow stack">
-        <Once label="The link: this is the only time it is shown" text={link} />
-        <Callout>{children}</Callout>
+        <Ui.Once label="The link: this is the only time it is shown" text={link} />
+        <Ui.Callout>{children}</Ui.Callout>
         <p>
-          <LinkButton href={members}>Back to the members</LinkButton>
+          <Ui.LinkButton href={members}>Back to the members</Ui.LinkButton>
         </p>
       </div>
     </Layout>
@@ -255,7 +244,7 @@ const InvitationLink = ({
   readonly invitation: Invitation
 }) => (
   <LinkPage visit={visit} title="The invitation link is ready" link={invitation.inviteUrl}>
-    Send it to {email}. It works once, until {exact(invitation.expiresAt)}.
+    Send it to {email}. It works once, until {Ui.exact(invitation.expiresAt)}.
   </LinkPage>
 )
 

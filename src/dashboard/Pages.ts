@@ -32,7 +32,7 @@ import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import * as Paths from "./Paths.ts"
 import { ProblemPage } from "./Layout.tsx"
-import type { Ui, Visit, Visitor } from "./Visit.ts"
+import type { UiSettings, Visit, Visitor } from "./Visit.ts"
 
 export type Response = HttpServerResponse.HttpServerResponse
 
@@ -85,7 +85,7 @@ export const pageWith = (node: VNode, problem: AnyApiError | undefined): Respons
 }
 
 interface Needs {
-  readonly ui: Ui
+  readonly ui: UiSettings
   readonly ownHost: string
   readonly session: SessionCredential["Type"]
   readonly sessions: Sessions

@@ -1,7 +1,7 @@
 /** What a page says about an error: what happened and what to do next, never what was typed. */
 import { type AnyApiError, isApiError } from "#schema/ApiError.ts"
 
-export interface Explanation {
+interface Explanation {
   readonly title: string
   readonly detail: string
 }
@@ -95,7 +95,7 @@ const explanations: ReadonlyMap<string, Explanation> = new Map(
 )
 
 const extra = (problem: AnyApiError, member: string): ReadonlyArray<string> => {
-  const value = (problem as unknown as Record<string, unknown>)[member]
+  const value: unknown = Reflect.get(problem, member)
   return Array.isArray(value) ? value.filter((one): one is string => typeof one === "string") : []
 }
 
@@ -116,9 +116,9 @@ const sentence = (text: string) => (text.endsWith(".") ? text : `${text}.`)
 const asField = (message: string): string => sentence(capital(message.replace(/^This member /, "")))
 
 /** Seconds to wait, when the error says so. */
-export const waitOf = (problem: AnyApiError): number | undefined => {
-  const { retryAfterSeconds } = problem as unknown as { readonly retryAfterSeconds?: unknown }
-  return typeof retryAfterSeconds === "number" ? retryAfterSeconds : undefined
+const waitOf = (problem: AnyApiError): number | undefined => {
+  const seconds: unknown = Reflect.get(problem, "retryAfterSeconds")
+  return typeof seconds === "number" ? seconds : undefined
 }
 
 const inWords = (seconds: number) =>
@@ -132,7 +132,7 @@ export const explain = (problem: AnyApiError): Explanation => {
   const wait = waitOf(problem)
   if (wait !== undefined) return { title: known.title, detail: `Try again in ${inWords(wait)}.` }
   // A message that was chosen for this case says more than the one of the code.
-  const own = (problem.constructor as unknown as { readonly sentence?: string }).sentence !== message
+  const own = Reflect.get(problem.constructor, "sentence") !== message
   if (!own) return known
   return { title: sentence(message), detail: namesItsThing.has(code) ? "" : known.detail }
 }

@@ -5,7 +5,7 @@ import * as Schema from "effect/Schema"
 import { EnvironmentId, ProjectId } from "#schema/Ids.ts"
 import { CreateEnvironment, CreateProject, UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
-import { AddButton, Empty, LinkButton, Pager, ProblemNote, Submit, TextField } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import { EnvironmentPill } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
@@ -56,10 +56,10 @@ const NewProject = ({ form, problem, visit }: Attempt & { readonly visit: Visit 
   visit.team === null ? null : (
     <form method="post" action={`${Paths.team(visit.team.id)}/projects`} class="panel narrow">
       <h2>New project</h2>
-      {problem?.field === "name" || problem?.field === "slug" ? null : <ProblemNote problem={problem} />}
+      {problem?.field === "name" || problem?.field === "slug" ? null : <Ui.ProblemNote problem={problem} />}
       <div class="fields">
-        <TextField name="name" label="Name" value={form.text("name")} focus problem={problem} />
-        <TextField
+        <Ui.TextField name="name" label="Name" value={form.text("name")} focus problem={problem} />
+        <Ui.TextField
           name="slug"
           label="Slug"
           value={form.text("slug")}
@@ -73,24 +73,24 @@ const NewProject = ({ form, problem, visit }: Attempt & { readonly visit: Visit 
         The project starts with the environments development, staging and production; production is protected. You can
         change them later.
       </p>
-      <Submit cancel={Paths.home}>Create the project</Submit>
+      <Ui.Submit cancel={Paths.home}>Create the project</Ui.Submit>
     </form>
   )
 
 const NoProjects = ({ manages }: { readonly manages: boolean }) => (
-  <Empty title="No projects yet">
+  <Ui.Empty title="No projects yet">
     <p>A project holds environments, and each environment holds secrets.</p>
     {manages ? (
       <div class="buttons">
-        <LinkButton href={`${Paths.home}?panel=new`} primary>
+        <Ui.LinkButton href={`${Paths.home}?panel=new`} primary>
           Create the first project
-        </LinkButton>
-        <LinkButton href={Paths.start}>Getting started</LinkButton>
+        </Ui.LinkButton>
+        <Ui.LinkButton href={Paths.start}>Getting started</Ui.LinkButton>
       </div>
     ) : (
       <p>An owner or admin of the team can create one.</p>
     )}
-  </Empty>
+  </Ui.Empty>
 )
 
 interface Overview {
@@ -129,7 +129,7 @@ const ProjectList = ({ environments, page, projects, words }: Overview) => {
           <ProjectCard project={project} environments={environments.get(project.id) ?? []} />
         ))}
       </ul>
-      <Pager
+      <Ui.Pager
         page={page}
         size={pageSize}
         total={matching.length}
@@ -152,7 +152,9 @@ const ProjectsPage = ({
       visit={visit}
       section="projects"
       title="Projects"
-      actions={manages && !creating ? <AddButton href={`${Paths.home}?panel=new`}>New project</AddButton> : undefined}
+      actions={
+        manages && !creating ? <Ui.AddButton href={`${Paths.home}?panel=new`}>New project</Ui.AddButton> : undefined
+      }
     >
       {creating ? (
         <div class="stack">

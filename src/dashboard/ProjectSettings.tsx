@@ -1,6 +1,6 @@
 /** The settings of one project and of its environments. */
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
-import { CheckBox, Confirm, ProblemNote, Protected, Submit, Table, TextField } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
@@ -34,36 +34,36 @@ const EnvironmentPanel = ({
     </summary>
     <div class="stack panel row-panel">
       <form method="post" action={`${settings}/environments/${environment.id}`} class="stack">
-        <TextField id={`name-${environment.id}`} name="name" label="Name" value={environment.name} />
-        <CheckBox
+        <Ui.TextField id={`name-${environment.id}`} name="name" label="Name" value={environment.name} />
+        <Ui.CheckBox
           name="protected"
           checked={environment.protected}
           hint="Only owners, admins and tokens that were created for this environment by name can change its secrets."
         >
           Protected
-        </CheckBox>
-        <Submit>Save</Submit>
+        </Ui.CheckBox>
+        <Ui.Submit>Save</Ui.Submit>
       </form>
-      <Confirm
+      <Ui.Confirm
         action={`${settings}/environments/${environment.id}/delete`}
         label="Delete the environment"
         verb={`Delete ${environment.slug}`}
       >
         <p>People, tokens and running deployments lose access to its secrets at once. You cannot undo this here.</p>
-      </Confirm>
+      </Ui.Confirm>
     </div>
   </details>
 )
 
 const EnvironmentTable = ({ environments, project, visit }: Settings & { readonly visit: Visit }) => (
   <section>
-    <Table label="Environments" head={["Environment", "Who may change secrets", ""]}>
+    <Ui.Table label="Environments" head={["Environment", "Who may change secrets", ""]}>
       {environments.map((environment) => (
         <tr>
           <th scope="row">
             <a href={Paths.environment({ projectId: project.id, slug: environment.slug })}>{environment.name}</a>{" "}
             {environment.slug === environment.name ? null : <code class="hint">{environment.slug}</code>}{" "}
-            {environment.protected ? <Protected /> : null}
+            {environment.protected ? <Ui.Protected /> : null}
           </th>
           <td data-label="May change secrets">
             <WhoMayChange environment={environment} />
@@ -75,16 +75,16 @@ const EnvironmentTable = ({ environments, project, visit }: Settings & { readonl
           </td>
         </tr>
       ))}
-    </Table>
+    </Ui.Table>
   </section>
 )
 
 const NewEnvironment = ({ form, problem, settings }: Partial<Attempt> & { readonly settings: string }) => (
   <form method="post" action={`${settings}/environments`} class="panel">
     <h2>New environment</h2>
-    {problem?.field === "slug" || problem?.field === "name" ? null : <ProblemNote problem={problem} />}
+    {problem?.field === "slug" || problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
     <div class="fields">
-      <TextField
+      <Ui.TextField
         name="slug"
         label="Slug"
         mono
@@ -92,7 +92,7 @@ const NewEnvironment = ({ form, problem, settings }: Partial<Attempt> & { readon
         hint="a–z, 0–9 and -, for example preview"
         problem={problem}
       />
-      <TextField
+      <Ui.TextField
         id="environment-name"
         name="name"
         label="Name"
@@ -102,10 +102,10 @@ const NewEnvironment = ({ form, problem, settings }: Partial<Attempt> & { readon
         problem={problem}
       />
     </div>
-    <CheckBox name="protected" checked={form?.has("protected") === true}>
+    <Ui.CheckBox name="protected" checked={form?.has("protected") === true}>
       Protected
-    </CheckBox>
-    <Submit>Add the environment</Submit>
+    </Ui.CheckBox>
+    <Ui.Submit>Add the environment</Ui.Submit>
   </form>
 )
 
@@ -117,15 +117,15 @@ const ProjectForm = ({
 }: Partial<Attempt> & { readonly project: Project; readonly settings: string }) => (
   <form method="post" action={settings} class="panel">
     <h2>Project</h2>
-    {problem?.field === "slug" || problem?.field === "name" ? null : <ProblemNote problem={problem} />}
-    <TextField
+    {problem?.field === "slug" || problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
+    <Ui.TextField
       id="project-name"
       name="name"
       label="Name"
       value={form === undefined ? project.name : form.text("name")}
       problem={problem}
     />
-    <TextField
+    <Ui.TextField
       id="project-slug"
       name="slug"
       label="Slug"
@@ -133,7 +133,7 @@ const ProjectForm = ({
       value={form === undefined ? project.slug : form.text("slug")}
       problem={problem}
     />
-    <Submit>Save</Submit>
+    <Ui.Submit>Save</Ui.Submit>
   </form>
 )
 
@@ -163,7 +163,7 @@ export const ProjectSettingsPage = ({
           </section>
           <section class="section panel panel-danger">
             <h2>Delete</h2>
-            <Confirm
+            <Ui.Confirm
               action={`${settings}/delete`}
               label="Delete the project"
               verb={`Delete ${project.slug} and everything in it`}
@@ -172,7 +172,7 @@ export const ProjectSettingsPage = ({
                 People, tokens and running deployments lose access to all environments and secrets of{" "}
                 <strong>{project.name}</strong> at once. You cannot undo this here.
               </p>
-            </Confirm>
+            </Ui.Confirm>
           </section>
         </>
       ) : null}

@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { SecretText } from "#schema/Values.ts"
 import type { ValueRequests } from "#src/secrets/ValueRequests.ts"
-import { Ago, Badge, Callout, Fact, ProblemNote, TextArea, Until } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Card } from "./Layout.tsx"
@@ -25,32 +25,33 @@ const ProvidePage = ({
   readonly request: ValueRequest
 }) => (
   <Card who={visit} title={request.replace ? "Replace a value?" : "Provide a value?"} wide>
-    <ProblemNote problem={problem} />
+    <Ui.ProblemNote problem={problem} />
     <p class="lead">
       An agent asks for a value that it will not see. Ampoule stores what you type here and sends it nowhere else.
     </p>
     <dl class="facts section-small">
-      <Fact name="Key">
-        <code>{request.key}</code> {request.replace ? <Badge tone="amber">replaces the current value</Badge> : null}
-      </Fact>
-      <Fact name="Where">
+      <Ui.Fact name="Key">
+        <code>{request.key}</code>{" "}
+        {request.replace ? <Ui.Badge tone="amber">replaces the current value</Ui.Badge> : null}
+      </Ui.Fact>
+      <Ui.Fact name="Where">
         {request.projectName} / {request.environment}
-      </Fact>
-      <Fact name="Requested by">
-        {request.askedBy.name ?? "an agent"} <Badge tone="amber">name not verified</Badge>
-      </Fact>
-      {request.note === null ? null : <Fact name="Its reason" is={request.note} />}
-      <Fact name="Requested">
-        <Ago at={request.createdAt.toISOString()} now={visit.now} />, expires{" "}
-        <Until at={request.expiresAt.toISOString()} now={visit.now} />
-      </Fact>
+      </Ui.Fact>
+      <Ui.Fact name="Requested by">
+        {request.askedBy.name ?? "an agent"} <Ui.Badge tone="amber">name not verified</Ui.Badge>
+      </Ui.Fact>
+      {request.note === null ? null : <Ui.Fact name="Its reason" is={request.note} />}
+      <Ui.Fact name="Requested">
+        <Ui.Ago at={request.createdAt.toISOString()} now={visit.now} />, expires{" "}
+        <Ui.Until at={request.expiresAt.toISOString()} now={visit.now} />
+      </Ui.Fact>
     </dl>
     <DangerousNames keys={[request.key]} />
-    <Callout tone="warning">
+    <Ui.Callout tone="warning">
       <p>Continue only if you are working with this agent right now and know why it needs the value.</p>
-    </Callout>
+    </Ui.Callout>
     <form method="post" action={`${Paths.provide(request.code)}/store`}>
-      <TextArea name="value" label="Value" rows={4} focus problem={problem} hint="Stored exactly as typed." />
+      <Ui.TextArea name="value" label="Value" rows={4} focus problem={problem} hint="Stored exactly as typed." />
       <div class="buttons">
         <button class="button button-primary" data-decides>
           Store the value

@@ -21,7 +21,7 @@ import type { Visit, Visitor } from "./Visit.ts"
 
 /** What a handler may use without a session, and with one. */
 export type OpenNeeds = HttpRouter.HttpRouter.Provided | Pages | Services
-export type Needs = OpenNeeds | CurrentCaller
+type Needs = OpenNeeds | CurrentCaller
 
 /** Lets a request through to its handler, with what it found out: who asks, and what the path names. */
 export type Guard<At, R = Needs> = (
@@ -82,7 +82,7 @@ export interface Attempt {
 export const untouched: Attempt = { form: new Form.Form([]), problem: undefined }
 
 /** What a page shows first, and an action shows again. */
-export type Screen<At, R = Needs> = (at: At, attempt: Attempt) => Effect.Effect<VNode, unknown, R>
+type Screen<At, R = Needs> = (at: At, attempt: Attempt) => Effect.Effect<VNode, unknown, R>
 
 export const screen =
   <At, Loaded, R>(

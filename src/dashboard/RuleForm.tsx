@@ -1,7 +1,7 @@
 /** The form that creates a trust rule, with a preview of the rule in words. */
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
-import { Callout, CheckBox, LinkButton, ProblemNote, Select, TextArea, TextField } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
 import type { Attempt, TeamVisit } from "./Routes.ts"
@@ -40,7 +40,7 @@ const Claim = ({
   readonly optional?: boolean
   readonly focus?: boolean
 }) => (
-  <TextField
+  <Ui.TextField
     name={name}
     label={label}
     value={form.text(name)}
@@ -59,7 +59,7 @@ const Claims = ({
   optional = false,
   problem
 }: Attempt & { readonly label: string; readonly optional?: boolean }) => (
-  <TextArea
+  <Ui.TextArea
     name="claims"
     label={label}
     rows={3}
@@ -76,7 +76,7 @@ const Claims = ({
 )
 
 const Issuer = ({ form, kind, problem }: Attempt & { readonly kind: Words.Kind }) => (
-  <TextField
+  <Ui.TextField
     name="issuer"
     label="Issuer"
     mono
@@ -126,9 +126,9 @@ const GitLabClaims = ({ project, ...attempt }: Attempt & { readonly project: str
         </>
       }
     />
-    <CheckBox name="ref_protected" checked={attempt.form.has("ref_protected") || !attempt.form.has("step")}>
+    <Ui.CheckBox name="ref_protected" checked={attempt.form.has("ref_protected") || !attempt.form.has("step")}>
       Only protected branches and tags
-    </CheckBox>
+    </Ui.CheckBox>
   </>
 )
 
@@ -175,7 +175,7 @@ const TokenFields = ({
   <section class="group">
     <h2>Their tokens</h2>
     <AccessFields form={form} restrictable={restrictable} problem={problem} />
-    <Select
+    <Ui.Select
       name="lifetimeSeconds"
       label="Each token expires after"
       choices={lifetimes.map((seconds) => ({ value: String(seconds), label: minutes(seconds) }))}
@@ -185,7 +185,7 @@ const TokenFields = ({
     />
     <details class="disclosure part" open={form.filled("audience") !== undefined}>
       <summary>Another audience</summary>
-      <TextField
+      <Ui.TextField
         name="audience"
         label="Audience"
         mono
@@ -216,13 +216,13 @@ const Preview = ({
       </section>
     ) : problem === undefined ? null : (
       <div class="part">
-        <Callout tone="danger" title={Problem.explain(problem).title} role="alert">
+        <Ui.Callout tone="danger" title={Problem.explain(problem).title} role="alert">
           {problem.field === undefined ? null : (
             <p>
               Check the field <code>{problem.field.replace(/^claims\./, "")}</code>.
             </p>
           )}
-        </Callout>
+        </Ui.Callout>
       </div>
     )}
   </div>
@@ -258,8 +258,8 @@ export const NewRulePage = ({
       </nav>
       <form method="post" action={`${at}/new`} class="panel narrow section-small" data-swap="preview">
         <input type="hidden" name="kind" value={kind} />
-        {atField || previewing ? null : <ProblemNote problem={problem} />}
-        <TextField
+        {atField || previewing ? null : <Ui.ProblemNote problem={problem} />}
+        <Ui.TextField
           name="name"
           label="Name"
           value={form.text("name")}
@@ -277,7 +277,7 @@ export const NewRulePage = ({
           <button class="button button-plain" name="step" value="preview">
             Preview the rule
           </button>
-          <LinkButton href={at}>Cancel</LinkButton>
+          <Ui.LinkButton href={at}>Cancel</Ui.LinkButton>
         </div>
       </form>
     </SettingsFrame>

@@ -1,7 +1,7 @@
 /** Trust rules in words: which jobs of a CI they trust, and what those get. */
 import type { TeamId } from "#schema/Ids.ts"
 import type { MachineRule } from "#schema/MachineIdentityApi.ts"
-import { AddButton, Ago, Badge, Callout, Command, Confirm, Empty, Fact, Table } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import * as Paths from "./Paths.ts"
 import type { TeamVisit } from "./Routes.ts"
 import * as Words from "./RuleWords.ts"
@@ -42,20 +42,20 @@ export const TrustedJobs = ({ rule }: { readonly rule: RuleTerms }) => {
         {minutes(rule.lifetimeSeconds)}.
       </p>
       {cautions.length === 0 ? null : (
-        <Callout tone="warning" title="Check what this rule allows">
+        <Ui.Callout tone="warning" title="Check what this rule allows">
           <ul>
             {cautions.map((caution) => (
               <li>{caution}</li>
             ))}
           </ul>
-        </Callout>
+        </Ui.Callout>
       )}
     </>
   )
 }
 
 const State = ({ rule }: { readonly rule: MachineRule }) =>
-  rule.state === "active" ? <Badge tone="ok">active</Badge> : <Badge tone="danger">stopped</Badge>
+  rule.state === "active" ? <Ui.Badge tone="ok">active</Ui.Badge> : <Ui.Badge tone="danger">stopped</Ui.Badge>
 
 export const RulesPage = ({
   items,
@@ -65,7 +65,7 @@ export const RulesPage = ({
   readonly items: ReadonlyArray<MachineRule>
 }) => {
   const at = Paths.rules(visit.team.id)
-  const add = <AddButton href={`${at}/new`}>New trust rule</AddButton>
+  const add = <Ui.AddButton href={`${at}/new`}>New trust rule</Ui.AddButton>
   return (
     <SettingsFrame
       visit={visit}
@@ -75,12 +75,12 @@ export const RulesPage = ({
       actions={items.length === 0 ? undefined : add}
     >
       {items.length === 0 ? (
-        <Empty title="No trust rules">
+        <Ui.Empty title="No trust rules">
           <p>A trust rule gives access to jobs of a repository, a branch or an environment.</p>
           <div class="buttons">{add}</div>
-        </Empty>
+        </Ui.Empty>
       ) : (
-        <Table label="Trust rules" head={["Rule", "Trusts", "Access to", "Last use"]}>
+        <Ui.Table label="Trust rules" head={["Rule", "Trusts", "Access to", "Last use"]}>
           {items.map((rule) => (
             <tr>
               <th scope="row">
@@ -98,11 +98,11 @@ export const RulesPage = ({
                 <AccessSummary of={rule} />
               </td>
               <td data-label="Last use" class="hint">
-                {rule.lastUsedAt === null ? "never" : <Ago at={rule.lastUsedAt} now={visit.now} />}
+                {rule.lastUsedAt === null ? "never" : <Ui.Ago at={rule.lastUsedAt} now={visit.now} />}
               </td>
             </tr>
           ))}
-        </Table>
+        </Ui.Table>
       )}
     </SettingsFrame>
   )
@@ -111,14 +111,14 @@ export const RulesPage = ({
 const Facts = ({ now, rule }: { readonly rule: MachineRule; readonly now: number }) => (
   <section class="panel" aria-label="Facts">
     <dl class="facts">
-      <Fact name="Access to" is={<AccessSummary of={rule} />} />
-      <Fact name="Tokens last" is={minutes(rule.lifetimeSeconds)} />
-      <Fact name="Last use" is={rule.lastUsedAt === null ? "never" : <Ago at={rule.lastUsedAt} now={now} />} />
-      <Fact name="Created">
-        <Ago at={rule.createdAt} now={now} /> by {rule.createdBy.email}
-      </Fact>
-      <Fact name="Issuer" is={<code>{rule.issuer}</code>} />
-      <Fact name="Id" is={<code>{rule.id}</code>} />
+      <Ui.Fact name="Access to" is={<AccessSummary of={rule} />} />
+      <Ui.Fact name="Tokens last" is={minutes(rule.lifetimeSeconds)} />
+      <Ui.Fact name="Last use" is={rule.lastUsedAt === null ? "never" : <Ui.Ago at={rule.lastUsedAt} now={now} />} />
+      <Ui.Fact name="Created">
+        <Ui.Ago at={rule.createdAt} now={now} /> by {rule.createdBy.email}
+      </Ui.Fact>
+      <Ui.Fact name="Issuer" is={<code>{rule.issuer}</code>} />
+      <Ui.Fact name="Id" is={<code>{rule.id}</code>} />
     </dl>
   </section>
 )
@@ -128,9 +128,9 @@ const Delete = ({ rule }: { readonly rule: MachineRule }) => (
     <h2>Delete</h2>
     <p class="hint section-small">You cannot edit a rule. To change it, create a new rule and delete this one.</p>
     <div class="buttons">
-      <Confirm action={`${Paths.rule(rule.teamId, rule.id)}/delete`} label="Delete" verb="Delete the rule">
+      <Ui.Confirm action={`${Paths.rule(rule.teamId, rule.id)}/delete`} label="Delete" verb="Delete the rule">
         <p>Jobs get no more tokens from this rule, and the tokens that it issued are revoked at once.</p>
-      </Confirm>
+      </Ui.Confirm>
     </div>
   </section>
 )
@@ -148,7 +148,7 @@ const Usage = ({
   return (
     <section class="panel section">
       <h2>In the job</h2>
-      <Command block>{Words.example(rule, { baseUrl: visit.ui.baseUrl, environment, project })}</Command>
+      <Ui.Command block>{Words.example(rule, { baseUrl: visit.ui.baseUrl, environment, project })}</Ui.Command>
       <p class="hint section-small">
         {Words.kindOf(rule) === "gitlab"
           ? "Each JWT works once, so a job can get one token."
@@ -181,12 +181,12 @@ export const RulePage = ({
     crumbs={crumbs(rule.teamId)}
   >
     {rule.state === "active" ? null : (
-      <Callout tone="warning" title="This rule no longer works">
+      <Ui.Callout tone="warning" title="This rule no longer works">
         <p>
           Its creator, {rule.createdBy.email}, left the team, got another role or was deactivated. Create the rule
           again, then delete this one.
         </p>
-      </Callout>
+      </Ui.Callout>
     )}
     <div class="columns">
       <div>

@@ -31,7 +31,7 @@ export const claimFields: Readonly<Record<Kind, ReadonlyArray<string>>> = {
 }
 
 /** `name = value`, one per line; undefined when a line has another form, or a name appears twice. */
-export const parseClaims = (text: string): ReadonlyArray<readonly [string, string]> | undefined => {
+const parseClaims = (text: string): ReadonlyArray<readonly [string, string]> | undefined => {
   const found = new Map<string, string>()
   for (const line of text.split("\n")) {
     if (line.trim() === "") continue
@@ -71,7 +71,7 @@ export const trustedBearers = (rule: Trusted): string => {
   return `Anyone with a JWT signed by ${rule.issuer}`
 }
 
-export interface Condition {
+interface Condition {
   readonly claim: string
   readonly verb: "is" | "begins with"
   readonly value: string

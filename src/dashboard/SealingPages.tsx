@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { EnvironmentKeypair } from "#schema/SealedApi.ts"
 import { SealingKeyId } from "#schema/Values.ts"
-import { Ago, Badge, Callout, Command, Confirm, Fact, Table } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import { type AtEnvironment, environment, EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Paths from "./Paths.ts"
 import { button, page, screen, to, withIds } from "./Routes.ts"
@@ -15,11 +15,11 @@ type SealingKey = EnvironmentKeypair & { readonly state: "active" | "open_only" 
 
 const State = ({ state }: { readonly state: SealingKey["state"] }) =>
   state === "active" ? (
-    <Badge tone="ok">active</Badge>
+    <Ui.Badge tone="ok">active</Ui.Badge>
   ) : state === "open_only" ? (
-    <Badge tone="amber">opens only</Badge>
+    <Ui.Badge tone="amber">opens only</Ui.Badge>
   ) : (
-    <Badge>retired</Badge>
+    <Ui.Badge>retired</Ui.Badge>
   )
 
 const PublicKey = ({ active }: { readonly active: EnvironmentKeypair }) => (
@@ -27,10 +27,10 @@ const PublicKey = ({ active }: { readonly active: EnvironmentKeypair }) => (
     <h2>Public key</h2>
     <p class="hint">Anyone who has it can seal values for this environment. Only this server can open them.</p>
     <dl class="facts section-small">
-      <Fact name="Key" is={<code>{active.keyId}</code>} />
-      <Fact name="Public half" is={<code>{active.publicKey}</code>} />
-      <Fact name="Environment" is={<code>{active.environmentId}</code>} />
-      <Fact name="Algorithm" is={<code>{active.algorithm}</code>} />
+      <Ui.Fact name="Key" is={<code>{active.keyId}</code>} />
+      <Ui.Fact name="Public half" is={<code>{active.publicKey}</code>} />
+      <Ui.Fact name="Environment" is={<code>{active.environmentId}</code>} />
+      <Ui.Fact name="Algorithm" is={<code>{active.algorithm}</code>} />
     </dl>
   </section>
 )
@@ -40,8 +40,8 @@ const Usage = ({ location: { environment, project } }: { readonly location: Loca
     <h2>Usage</h2>
     <p>Seal a .env file, commit it, and run a program with it:</p>
     <div class="stack section-small">
-      <Command>{`ampoule seal --project ${project.slug} --env ${environment.slug} .env > .env.sealed`}</Command>
-      <Command>{"ampoule run --sealed .env.sealed -- npm start"}</Command>
+      <Ui.Command>{`ampoule seal --project ${project.slug} --env ${environment.slug} .env > .env.sealed`}</Ui.Command>
+      <Ui.Command>{"ampoule run --sealed .env.sealed -- npm start"}</Ui.Command>
     </div>
     <p class="hint section-small">
       A sealed value does not show who sealed it: review changes to sealed files as you review code.
@@ -55,7 +55,7 @@ const Keys = ({ keys, location }: { readonly location: Location; readonly keys: 
   return (
     <section class="section">
       <h2>Keys</h2>
-      <Table label="Keys" head={["Key", "State", "Since", ""]}>
+      <Ui.Table label="Keys" head={["Key", "State", "Since", ""]}>
         {keys.map((key) => (
           <tr>
             <th scope="row">
@@ -65,26 +65,26 @@ const Keys = ({ keys, location }: { readonly location: Location; readonly keys: 
               <State state={key.state} />
             </td>
             <td data-label="Since">
-              <Ago at={key.createdAt} now={location.visit.now} />
+              <Ui.Ago at={key.createdAt} now={location.visit.now} />
             </td>
             <td class="end">
               {manages && key.state === "open_only" ? (
-                <Confirm action={`${here}/${key.keyId}/retire`} label="Retire" verb={`Retire ${key.keyId}`}>
+                <Ui.Confirm action={`${here}/${key.keyId}/retire`} label="Retire" verb={`Retire ${key.keyId}`}>
                   <p>Files that are still sealed with this key can no longer be opened. Seal them again first.</p>
-                </Confirm>
+                </Ui.Confirm>
               ) : null}
             </td>
           </tr>
         ))}
-      </Table>
+      </Ui.Table>
       {manages ? (
         <div class="section">
-          <Confirm action={`${here}/rotate`} label="Rotate the key" tone="plain" verb="Create a new key">
+          <Ui.Confirm action={`${here}/rotate`} label="Rotate the key" tone="plain" verb="Create a new key">
             <p>New values are sealed with the new key. The current key still opens files until you retire it.</p>
-          </Confirm>
+          </Ui.Confirm>
         </div>
       ) : (
-        <Callout>Owners and admins can rotate and retire keys.</Callout>
+        <Ui.Callout>Owners and admins can rotate and retire keys.</Ui.Callout>
       )}
     </section>
   )

@@ -3,17 +3,7 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { danger, isDangerous } from "#src/formats/DangerousNames.ts"
 import type * as Preview from "#src/formats/Preview.ts"
 import type { ComponentChildren } from "preact"
-import {
-  Badge,
-  Callout,
-  CheckBox,
-  LinkButton,
-  ProblemNote,
-  Select,
-  Submit,
-  TextArea,
-  TextField
-} from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import type { Location } from "./EnvironmentFrame.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
@@ -39,7 +29,7 @@ export const DangerousNames = ({
 }) => {
   const dangerous = keys.filter(isDangerous)
   return dangerous.length === 0 ? null : (
-    <Callout
+    <Ui.Callout
       tone="warning"
       role="alert"
       title={dangerous.length === 1 ? "This name is dangerous" : "These names are dangerous"}
@@ -56,7 +46,7 @@ export const DangerousNames = ({
         traffic. The command line does not pass it on unless it is told to.
       </p>
       {children}
-    </Callout>
+    </Ui.Callout>
   )
 }
 
@@ -70,9 +60,9 @@ export const AddSecret = ({ form, location, problem }: Attempt & { readonly loca
   return (
     <form method="post" action={`${here}/add`} class="panel" id="add" data-keep>
       <h2>Add a secret</h2>
-      {atField ? null : <ProblemNote problem={problem} />}
+      {atField ? null : <Ui.ProblemNote problem={problem} />}
       <div class="fields">
-        <TextField
+        <Ui.TextField
           name="key"
           label="Key"
           mono
@@ -81,9 +71,9 @@ export const AddSecret = ({ form, location, problem }: Attempt & { readonly loca
           hint="A–Z, 0–9 and _, starting with a letter"
           problem={problem}
         />
-        <Select name="kind" label="Kind" choices={kinds} value={form.text("kind")} problem={problem} />
+        <Ui.Select name="kind" label="Kind" choices={kinds} value={form.text("kind")} problem={problem} />
       </div>
-      <TextArea
+      <Ui.TextArea
         name="value"
         label="Value"
         rows={3}
@@ -94,12 +84,12 @@ export const AddSecret = ({ form, location, problem }: Attempt & { readonly loca
       />
       {problem?.field === anyway || form.has(anyway) ? (
         <DangerousNames keys={[key]}>
-          <CheckBox name={anyway} value={key} checked={form.text(anyway) === key}>
+          <Ui.CheckBox name={anyway} value={key} checked={form.text(anyway) === key}>
             Save it anyway
-          </CheckBox>
+          </Ui.CheckBox>
         </DangerousNames>
       ) : null}
-      <Submit cancel={here}>Add</Submit>
+      <Ui.Submit cancel={here}>Add</Ui.Submit>
     </form>
   )
 }
@@ -116,7 +106,7 @@ const Keys = ({
   keys.length === 0 ? null : (
     <div>
       <h3>
-        {title} <Badge tone={tone}>{keys.length}</Badge>
+        {title} <Ui.Badge tone={tone}>{keys.length}</Ui.Badge>
       </h3>
       <ul class="keys">
         {keys.map((key) => (
@@ -125,7 +115,7 @@ const Keys = ({
             {isDangerous(key) ? (
               <>
                 {" "}
-                <Badge tone="amber">dangerous name</Badge>
+                <Ui.Badge tone="amber">dangerous name</Ui.Badge>
               </>
             ) : null}
           </li>
@@ -146,7 +136,7 @@ const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
       <Keys title="Will be updated if the value differs" keys={preview.update} tone="accent" />
       <DangerousNames keys={[...preview.create, ...preview.update]} />
       {preview.invalidKeys.length === 0 ? null : (
-        <Callout tone="danger" title="These names cannot be keys of secrets">
+        <Ui.Callout tone="danger" title="These names cannot be keys of secrets">
           <ul>
             {preview.invalidKeys.map(({ line, name }) => (
               <li>
@@ -155,13 +145,13 @@ const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
             ))}
           </ul>
           <p>Keys are A–Z, 0–9 and _, and start with a letter. Change or remove these lines.</p>
-        </Callout>
+        </Ui.Callout>
       )}
       {count > maxPasted ? (
-        <Callout tone="danger" title={`This text has ${count} secrets. Paste at most ${maxPasted} at a time.`} />
+        <Ui.Callout tone="danger" title={`This text has ${count} secrets. Paste at most ${maxPasted} at a time.`} />
       ) : null}
       {count === 0 && preview.invalidKeys.length === 0 ? (
-        <Callout tone="warning" title="This text has no secrets." />
+        <Ui.Callout tone="warning" title="This text has no secrets." />
       ) : null}
     </>
   )
@@ -180,7 +170,7 @@ const PasteButtons = ({ here, preview }: { readonly here: string; readonly previ
       <button class={`button ${applies ? "button-plain" : "button-primary"}`} name="step" value="preview">
         {preview === undefined ? "Preview the changes" : "Preview again"}
       </button>
-      <LinkButton href={here}>Cancel</LinkButton>
+      <Ui.LinkButton href={here}>Cancel</Ui.LinkButton>
     </div>
   )
 }
@@ -204,7 +194,7 @@ export const PasteSecrets = ({
   return (
     <form method="post" action={`${here}/paste`} class="panel" id="paste" data-swap="preview">
       <h2>Paste a .env file</h2>
-      <TextArea
+      <Ui.TextArea
         name="text"
         label="Text"
         rows={8}
@@ -214,8 +204,8 @@ export const PasteSecrets = ({
       />
       <div id="preview">
         <div class="stack section-small" role="status">
-          <ProblemNote problem={problem} />
-          {failure === undefined ? null : <Callout tone="danger" title={`The text cannot be read: ${failure}.`} />}
+          <Ui.ProblemNote problem={problem} />
+          {failure === undefined ? null : <Ui.Callout tone="danger" title={`The text cannot be read: ${failure}.`} />}
           {preview === undefined ? null : <PreviewNotes preview={preview} />}
           {preview === undefined && failure === undefined && problem === undefined ? null : (
             <p>

@@ -1,7 +1,7 @@
 /** The secrets of an environment as a list. */
 import type { ComponentChildren } from "preact"
 import type { SecretListItem } from "#schema/SecretResponses.ts"
-import { AddButton, Ago, Command, Empty, KeyName, Pager, Table } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Icons from "./Icons.tsx"
 import * as Paths from "./Paths.ts"
@@ -36,7 +36,7 @@ const SecretRow = ({
   <tr data-secret data-filter-row={item.key}>
     <th scope="row">
       <a class="key" href={Paths.secret(location.path, item.id)}>
-        <KeyName name={item.key} />
+        <Ui.KeyName name={item.key} />
       </a>
       {item.references.length === 0 ? null : (
         <span class="refs hint">
@@ -61,7 +61,7 @@ const SecretRow = ({
       v{item.version}
     </td>
     <td class="tight hint" data-label="Changed">
-      <Ago at={item.updatedAt} now={location.visit.now} />{" "}
+      <Ui.Ago at={item.updatedAt} now={location.visit.now} />{" "}
       <span class="by">by {item.updatedBy.name ?? item.updatedBy.type}</span>
     </td>
   </tr>
@@ -72,12 +72,12 @@ const AddButtons = ({ here }: { readonly here: string }) => (
     <a class="button button-plain" href={`${here}?panel=paste`}>
       <Icons.Paste /> Paste .env
     </a>
-    <AddButton href={`${here}?panel=add`}>Add secret</AddButton>
+    <Ui.AddButton href={`${here}?panel=add`}>Add secret</Ui.AddButton>
   </>
 )
 
 const NoSecrets = ({ here, writes }: { readonly here: string; readonly writes: boolean }) => (
-  <Empty title="No secrets yet">
+  <Ui.Empty title="No secrets yet">
     {writes ? (
       <>
         <p>Add secrets one by one, or paste the .env file that you have.</p>
@@ -86,7 +86,7 @@ const NoSecrets = ({ here, writes }: { readonly here: string; readonly writes: b
         </div>
       </>
     ) : null}
-  </Empty>
+  </Ui.Empty>
 )
 
 const FilterForm = ({ here, list: { items, total, words } }: { readonly here: string; readonly list: SecretList }) => {
@@ -125,21 +125,21 @@ const SecretTable = ({ list, location, revealed }: Shown) => {
     <>
       <FilterForm here={here} list={list} />
       {onPage.length === 0 ? (
-        <Empty title="No key matches" />
+        <Ui.Empty title="No key matches" />
       ) : (
-        <Table label="Secrets" kind="secrets" head={["Key", "Value", "Version", "Changed"]}>
+        <Ui.Table label="Secrets" kind="secrets" head={["Key", "Value", "Version", "Changed"]}>
           {onPage.map((item) => (
             <SecretRow location={location} item={item} revealed={revealed} />
           ))}
-        </Table>
+        </Ui.Table>
       )}
       {page === 1 && readsValues ? (
         <div class="section-small run">
           <p class="hint">To run a program with these secrets:</p>
-          <Command>{`ampoule run --project ${project.slug} --env ${environment.slug} -- npm start`}</Command>
+          <Ui.Command>{`ampoule run --project ${project.slug} --env ${environment.slug} -- npm start`}</Ui.Command>
         </div>
       ) : null}
-      <Pager
+      <Ui.Pager
         page={page}
         size={pageSize}
         total={words === "" ? total : items.length}

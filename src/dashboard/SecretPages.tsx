@@ -8,21 +8,7 @@ import { SecretId } from "#schema/Ids.ts"
 import { RollbackSecret, UpdateSecret } from "#schema/SecretRequests.ts"
 import type { DeletedSecretList, SecretCompositionGraph, SecretVersionList } from "#schema/SecretResponses.ts"
 import { Disposition } from "#schema/Values.ts"
-import {
-  Act,
-  Ago,
-  Badge,
-  CheckBox,
-  Empty,
-  Fact,
-  KeyName,
-  ProblemNote,
-  Select,
-  Submit,
-  Table,
-  TextArea,
-  Until
-} from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import { type AtEnvironment, environment, EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import { asJson, reveal } from "./EnvironmentPages.tsx"
 import * as Form from "./Form.ts"
@@ -115,9 +101,9 @@ const EditPanel = (shown: Shown) => {
         </button>
       </form>
       <form method="post" action={`${here(shown)}/edit`} id="edit-form" data-keep>
-        {problem?.field === "value" || problem?.field === "kind" ? null : <ProblemNote problem={problem} />}
+        {problem?.field === "value" || problem?.field === "kind" ? null : <Ui.ProblemNote problem={problem} />}
         <input type="hidden" name="expectedVersion" value={String(currentVersion)} />
-        <TextArea
+        <Ui.TextArea
           name="value"
           label="New text"
           rows={4}
@@ -132,17 +118,17 @@ const EditPanel = (shown: Shown) => {
           }
           problem={problem}
         />
-        <CheckBox name="empty" checked={problem !== undefined && attempt.form.has("empty")}>
+        <Ui.CheckBox name="empty" checked={problem !== undefined && attempt.form.has("empty")}>
           Save an empty text
-        </CheckBox>
-        <Select
+        </Ui.CheckBox>
+        <Ui.Select
           name="kind"
           label="Kind"
           choices={kinds}
           value={problem === undefined ? "" : attempt.form.text("kind")}
           problem={problem}
         />
-        <Submit>Save a new version</Submit>
+        <Ui.Submit>Save a new version</Ui.Submit>
       </form>
     </section>
   )
@@ -157,8 +143,8 @@ const ReferencesPanel = (shown: Shown) => {
     <section class="panel" aria-labelledby="references">
       <h2 id="references">References</h2>
       <dl class="facts">
-        <Fact name="Uses" is={links(uses)} />
-        <Fact name="Used by" is={links(users)} />
+        <Ui.Fact name="Uses" is={links(uses)} />
+        <Ui.Fact name="Used by" is={links(users)} />
       </dl>
     </section>
   )
@@ -169,28 +155,28 @@ const HistoryPanel = (shown: Shown) => {
   return (
     <section class="panel" aria-labelledby="history">
       <h2 id="history">History</h2>
-      <ProblemNote problem={problemOf(shown, "rollback")} />
+      <Ui.ProblemNote problem={problemOf(shown, "rollback")} />
       <ol class="history">
         {versions.map((version) => (
           <li>
             <div>
               <strong>v{version.version}</strong>{" "}
-              {version.version === currentVersion ? <Badge tone="ok">current</Badge> : null}{" "}
-              {version.kind === "template" ? <Badge tone="accent">template</Badge> : null}{" "}
-              {version.deleted ? <Badge tone="danger">deleted</Badge> : null}
+              {version.version === currentVersion ? <Ui.Badge tone="ok">current</Ui.Badge> : null}{" "}
+              {version.kind === "template" ? <Ui.Badge tone="accent">template</Ui.Badge> : null}{" "}
+              {version.deleted ? <Ui.Badge tone="danger">deleted</Ui.Badge> : null}
               <span class="refs hint">
-                <Ago at={version.createdAt} now={location.visit.now} /> by{" "}
+                <Ui.Ago at={version.createdAt} now={location.visit.now} /> by{" "}
                 {version.createdBy.name ?? version.createdBy.type}
               </span>
             </div>
             {location.writes && version.version !== currentVersion && !version.deleted ? (
-              <Act
+              <Ui.Act
                 action={`${here(shown)}/rollback`}
                 fields={{ version: String(version.version), expectedVersion: String(currentVersion) }}
                 kind="quiet"
               >
                 Roll back<span class="hidden"> to version {version.version}</span>
-              </Act>
+              </Ui.Act>
             ) : null}
           </li>
         ))}
@@ -209,7 +195,7 @@ const DeletePanel = (shown: Shown) => {
   return (
     <section class="section panel panel-danger" aria-labelledby="delete">
       <h2 id="delete">Delete</h2>
-      <ProblemNote problem={problemOf(shown, "delete")} />
+      <Ui.ProblemNote problem={problemOf(shown, "delete")} />
       <details class="confirm" open={shown.editing === "delete"}>
         <summary class="button button-danger-quiet">Delete this secret</summary>
         <form method="post" action={`${here(shown)}/delete`} class="confirm-panel">
@@ -221,7 +207,7 @@ const DeletePanel = (shown: Shown) => {
               <KeyLinks {...shown} keys={users} />
               <fieldset>
                 <legend>What happens to the secrets that use it?</legend>
-                <CheckBox
+                <Ui.CheckBox
                   type="radio"
                   name="disposition"
                   value="flatten"
@@ -229,8 +215,8 @@ const DeletePanel = (shown: Shown) => {
                   hint="The current value of this secret replaces the reference in each of them."
                 >
                   Keep them, with their current text
-                </CheckBox>
-                <CheckBox
+                </Ui.CheckBox>
+                <Ui.CheckBox
                   type="radio"
                   name="disposition"
                   value="cascade"
@@ -238,7 +224,7 @@ const DeletePanel = (shown: Shown) => {
                   hint="This also deletes the secrets that use them in turn."
                 >
                   Delete them too
-                </CheckBox>
+                </Ui.CheckBox>
               </fieldset>
             </>
           )}
@@ -258,14 +244,14 @@ const SecretPage = (shown: Shown) => {
       title={node.key}
       heading={
         <span class="key">
-          <KeyName name={node.key} />
+          <Ui.KeyName name={node.key} />
         </span>
       }
       lead={
         <span class="badges">
-          {node.kind === "template" ? <Badge tone="accent">template</Badge> : <Badge>plain text</Badge>}
-          <Badge>version {currentVersion}</Badge>
-          {location.environment.protected ? <Badge tone="amber">protected environment</Badge> : null}
+          {node.kind === "template" ? <Ui.Badge tone="accent">template</Ui.Badge> : <Ui.Badge>plain text</Ui.Badge>}
+          <Ui.Badge>version {currentVersion}</Ui.Badge>
+          {location.environment.protected ? <Ui.Badge tone="amber">protected environment</Ui.Badge> : null}
         </span>
       }
       crumbs={[
@@ -295,37 +281,37 @@ const DeletedPage = ({
   problem
 }: Attempt & { readonly location: Location; readonly items: DeletedSecretList["items"] }) => (
   <EnvironmentFrame location={location} view="deleted" title="Deleted secrets">
-    <ProblemNote problem={problem} />
+    <Ui.ProblemNote problem={problem} />
     {items.length === 0 ? (
-      <Empty title="No deleted secrets">
+      <Ui.Empty title="No deleted secrets">
         <p>Deleted secrets are listed here for 30 days. You can restore them until then.</p>
-      </Empty>
+      </Ui.Empty>
     ) : (
-      <Table label="Deleted secrets" head={["Key", "Deleted", "Removed for good", ""]}>
+      <Ui.Table label="Deleted secrets" head={["Key", "Deleted", "Removed for good", ""]}>
         {items.map((item) => (
           <tr>
             <th scope="row">
               <span class="key">
-                <KeyName name={item.key} />
+                <Ui.KeyName name={item.key} />
               </span>{" "}
               <span class="hint">v{item.version}</span>
             </th>
             <td data-label="Deleted">
-              <Ago at={item.deletedAt} now={location.visit.now} />
+              <Ui.Ago at={item.deletedAt} now={location.visit.now} />
             </td>
             <td data-label="Removed for good">
-              <Until at={item.purgeAt} now={location.visit.now} />
+              <Ui.Until at={item.purgeAt} now={location.visit.now} />
             </td>
             <td class="end">
               {location.writes ? (
-                <Act action={`${Paths.environment(location.path)}/deleted/${item.id}/restore`}>
+                <Ui.Act action={`${Paths.environment(location.path)}/deleted/${item.id}/restore`}>
                   Restore<span class="hidden"> {item.key}</span>
-                </Act>
+                </Ui.Act>
               ) : null}
             </td>
           </tr>
         ))}
-      </Table>
+      </Ui.Table>
     )}
   </EnvironmentFrame>
 )

@@ -6,7 +6,7 @@ import { ValidationFailed } from "#schema/Errors.ts"
 import type { Plan } from "#schema/Scopes.ts"
 import { CreateTeam, UpdateTeam } from "#schema/TeamsApi.ts"
 import * as Plans from "#src/limits/Plans.ts"
-import { Badge, Callout, CheckBox, Command, Fact, ProblemNote, Submit, TextField } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import { Layout, SettingsFrame } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -47,9 +47,9 @@ const PlanFields = ({ form, problem, visit }: Attempt & { readonly visit: TeamVi
       <legend>Plan</legend>
       {may(visit, "plan:manage") ? (
         (["developer", "team"] as const).map((one) => (
-          <CheckBox type="radio" name="plan" value={one} checked={chosen === one} hint={planWords(one, plan)}>
+          <Ui.CheckBox type="radio" name="plan" value={one} checked={chosen === one} hint={planWords(one, plan)}>
             {planNames[one]}
-          </CheckBox>
+          </Ui.CheckBox>
         ))
       ) : (
         <p>
@@ -58,12 +58,12 @@ const PlanFields = ({ form, problem, visit }: Attempt & { readonly visit: TeamVi
       )}
       {may(visit, "plan:manage") && Plans.plans[plan].versions ? (
         <div class="delete-versions">
-          <CheckBox
+          <Ui.CheckBox
             name="deleteVersions"
             hint="Needed to change to the Developer plan. You cannot undo it: changing back does not restore them."
           >
             Delete all earlier versions of all secrets of this team
-          </CheckBox>
+          </Ui.CheckBox>
         </div>
       ) : null}
       {error === undefined ? null : <p class="error">{error}</p>}
@@ -77,21 +77,21 @@ const TeamSettingsPage = ({ form, problem, visit }: Attempt & { readonly visit: 
     <SettingsFrame visit={visit} view="team" title="Team settings">
       {may(visit, "team:manage") ? (
         <form method="post" action={Paths.settings(team.id)} class="panel narrow">
-          {problem?.field === "name" || problem?.field === "plan" ? null : <ProblemNote problem={problem} />}
-          <TextField
+          {problem?.field === "name" || problem?.field === "plan" ? null : <Ui.ProblemNote problem={problem} />}
+          <Ui.TextField
             name="name"
             label="Name"
             value={problem === undefined ? team.name : form.text("name")}
             problem={problem}
           />
           <PlanFields visit={visit} form={form} problem={problem} />
-          <Submit>Save</Submit>
+          <Ui.Submit>Save</Ui.Submit>
         </form>
       ) : (
         <dl class="facts panel narrow">
-          <Fact name="Name" is={team.name} />
-          <Fact name="Plan" is={planNames[team.plan]} />
-          <Fact name="Your role" is={team.role} />
+          <Ui.Fact name="Name" is={team.name} />
+          <Ui.Fact name="Plan" is={planNames[team.plan]} />
+          <Ui.Fact name="Your role" is={team.role} />
         </dl>
       )}
       <section class="section">
@@ -106,10 +106,10 @@ const TeamSettingsPage = ({ form, problem, visit }: Attempt & { readonly visit: 
 
 const NoNewTeam = ({ visit }: { readonly visit: Visit }) => (
   <Layout visit={visit} section="none" title={visit.team === null ? "No team" : "New team"}>
-    <Callout>
+    <Ui.Callout>
       {visit.team === null ? "You belong to no team. Ask an owner of a team for an invitation. " : null}
       On this server only owners of a team can create another one.
-    </Callout>
+    </Ui.Callout>
   </Layout>
 )
 
@@ -121,9 +121,9 @@ const NewTeamForm = ({ form, problem, visit }: Attempt & { readonly visit: Visit
     lead="You become the owner of the team. It starts on the Developer plan."
   >
     <form method="post" action={Paths.newTeam} class="panel narrow">
-      {problem?.field === "name" ? null : <ProblemNote problem={problem} />}
-      <TextField name="name" label="Name" value={form.text("name")} focus problem={problem} />
-      <Submit cancel={Paths.home}>Create the team</Submit>
+      {problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
+      <Ui.TextField name="name" label="Name" value={form.text("name")} focus problem={problem} />
+      <Ui.Submit cancel={Paths.home}>Create the team</Ui.Submit>
     </form>
   </Layout>
 )
@@ -170,7 +170,7 @@ const Deploy = ({ project, visit }: { readonly visit: Visit; readonly project: s
       )}
       , set it as <code>AMPOULE_API_TOKEN</code>, and run the same command.
     </p>
-    <Command>{`AMPOULE_URL=${visit.ui.baseUrl} ampoule run --project ${project} --env production -- node server.js`}</Command>
+    <Ui.Command>{`AMPOULE_URL=${visit.ui.baseUrl} ampoule run --project ${project} --env production -- node server.js`}</Ui.Command>
   </Step>
 )
 
@@ -187,25 +187,25 @@ const StartPage = ({ slug, visit }: { readonly visit: Visit; readonly slug: stri
         <FirstSecrets slug={slug} />
         <Step title="Log in from your terminal">
           <p>The terminal shows a code. You approve it here.</p>
-          <Command>{`ampoule login --url ${visit.ui.baseUrl}`}</Command>
+          <Ui.Command>{`ampoule login --url ${visit.ui.baseUrl}`}</Ui.Command>
         </Step>
         <Step title="Run your program">
           <p>The secrets are in the environment of that process, and nowhere on disk.</p>
-          <Command>{`ampoule run --project ${project} --env development -- npm start`}</Command>
+          <Ui.Command>{`ampoule run --project ${project} --env development -- npm start`}</Ui.Command>
         </Step>
         <Step title="Import an existing .env file">
-          <Command>{`ampoule secrets import .env --project ${project} --env development`}</Command>
+          <Ui.Command>{`ampoule secrets import .env --project ${project} --env development`}</Ui.Command>
         </Step>
         <Deploy visit={visit} project={project} />
         <Step
           title={
             <>
-              Connect an AI agent (optional) <Badge>MCP</Badge>
+              Connect an AI agent (optional) <Ui.Badge>MCP</Ui.Badge>
             </>
           }
         >
           <p>Agents connect to this address. You choose what each one may do.</p>
-          <Command>{`${visit.ui.baseUrl}/mcp`}</Command>
+          <Ui.Command>{`${visit.ui.baseUrl}/mcp`}</Ui.Command>
         </Step>
       </ol>
     </Layout>

@@ -5,7 +5,7 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
 import type { TeamId } from "#schema/Ids.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
-import { Badge, CheckBox } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import type * as Form from "./Form.ts"
 import * as Problem from "./Problem.ts"
 import * as UseCases from "./UseCases.ts"
@@ -16,7 +16,7 @@ const everything = { projects: "allProjects", environments: "allEnvironments" } 
 type Restrictions = Pick<ApiToken, "projects" | "environments">
 
 export const AccessLevelBadge = ({ level }: { readonly level: ApiToken["accessLevel"] }) =>
-  level === "write" ? <Badge tone="amber">read and write</Badge> : <Badge tone="ok">read only</Badge>
+  level === "write" ? <Ui.Badge tone="amber">read and write</Ui.Badge> : <Ui.Badge tone="ok">read only</Ui.Badge>
 
 const namesOf = ({ environments, projects }: Restrictions) => ({
   projects:
@@ -93,9 +93,9 @@ export const ProjectChecks = ({
 }) => (
   <div class="checks">
     {projects.map((project) => (
-      <CheckBox name={name} value={project.id} checked={form !== undefined && picked(form, name, project.id)}>
+      <Ui.CheckBox name={name} value={project.id} checked={form !== undefined && picked(form, name, project.id)}>
         {project.name} <code class="hint">{project.slug}</code>
-      </CheckBox>
+      </Ui.CheckBox>
     ))}
   </div>
 )
@@ -111,9 +111,9 @@ const AllBox = ({
   readonly hint: string
   readonly children: string
 }) => (
-  <CheckBox name={name} checked={form.has(name)} hint={hint}>
+  <Ui.CheckBox name={name} checked={form.has(name)} hint={hint}>
     {children}
-  </CheckBox>
+  </Ui.CheckBox>
 )
 
 export const AccessFields = ({
@@ -132,10 +132,10 @@ export const AccessFields = ({
     <>
       <fieldset class="part">
         <legend>What it may do</legend>
-        <CheckBox type="radio" name="accessLevel" value="read" checked={level === "read"}>
+        <Ui.CheckBox type="radio" name="accessLevel" value="read" checked={level === "read"}>
           Read
-        </CheckBox>
-        <CheckBox
+        </Ui.CheckBox>
+        <Ui.CheckBox
           type="radio"
           name="accessLevel"
           value="write"
@@ -143,7 +143,7 @@ export const AccessFields = ({
           hint="Also creates, changes and deletes secrets. Protected environments only if you choose them below."
         >
           Read and write
-        </CheckBox>
+        </Ui.CheckBox>
       </fieldset>
       <fieldset class="part">
         <legend>Projects</legend>
@@ -164,13 +164,14 @@ export const AccessFields = ({
         </AllBox>
         <div class="checks">
           {restrictable.slugs.map((environment) => (
-            <CheckBox
+            <Ui.CheckBox
               name="environments"
               value={environment.slug}
               checked={picked(form, "environments", environment.slug)}
             >
-              <code>{environment.slug}</code> {environment.protected ? <Badge tone="amber">protected</Badge> : null}
-            </CheckBox>
+              <code>{environment.slug}</code>{" "}
+              {environment.protected ? <Ui.Badge tone="amber">protected</Ui.Badge> : null}
+            </Ui.CheckBox>
           ))}
         </div>
         {error === undefined ? null : <p class="error">{error}</p>}

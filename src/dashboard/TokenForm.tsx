@@ -2,7 +2,7 @@
 import { Lifetime } from "#schema/ApiTokensApi.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 import * as Plans from "#src/limits/Plans.ts"
-import { CheckBox, ProblemNote, Select, Submit, TextField } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import type * as Form from "./Form.ts"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -39,9 +39,9 @@ export const ScopeChecks = ({
 }) => (
   <div class="checks">
     {scopes.map((scope) => (
-      <CheckBox name={name} value={scope} checked={checked(scope)} hint={scopeWords[scope]}>
+      <Ui.CheckBox name={name} value={scope} checked={checked(scope)} hint={scopeWords[scope]}>
         <code>{scope}</code>
-      </CheckBox>
+      </Ui.CheckBox>
     ))}
   </div>
 )
@@ -60,7 +60,7 @@ const McpFields = ({ form, problem }: { readonly form: Form.Form; readonly probl
       {problem === undefined ? null : <p class="error">{problem}</p>}
       <fieldset class="part mcp-use">
         <legend>Where a token with MCP scopes works</legend>
-        <CheckBox
+        <Ui.CheckBox
           type="radio"
           name={mcpUse}
           value="mcp"
@@ -68,8 +68,8 @@ const McpFields = ({ form, problem }: { readonly form: Form.Form; readonly probl
           hint="An agent that holds the token can do what the scopes above allow, and nothing else."
         >
           At /mcp only
-        </CheckBox>
-        <CheckBox
+        </Ui.CheckBox>
+        <Ui.CheckBox
           type="radio"
           name={mcpUse}
           value="everywhere"
@@ -77,7 +77,7 @@ const McpFields = ({ form, problem }: { readonly form: Form.Form; readonly probl
           hint="The scopes above limit the token at /mcp only. Over the REST API it can read every value of its projects and environments."
         >
           At /mcp and over the REST API
-        </CheckBox>
+        </Ui.CheckBox>
       </fieldset>
     </fieldset>
   )
@@ -104,8 +104,8 @@ export const NewTokenPage = ({
       crumbs={[{ href: Paths.tokens(id), label: "API tokens" }]}
     >
       <form method="post" action={`${Paths.tokens(id)}/new`} class="panel narrow">
-        {atField ? null : <ProblemNote problem={problem} />}
-        <TextField
+        {atField ? null : <Ui.ProblemNote problem={problem} />}
+        <Ui.TextField
           name="name"
           label="Name"
           value={form.text("name")}
@@ -114,7 +114,7 @@ export const NewTokenPage = ({
           problem={problem}
         />
         <AccessFields form={form} restrictable={restrictable} problem={problem} />
-        <Select
+        <Ui.Select
           name="lifetime"
           label="Expires after"
           choices={allowed.map((value) => ({ value, label: lifetimes[value] }))}
@@ -122,7 +122,7 @@ export const NewTokenPage = ({
           problem={problem}
         />
         <McpFields form={form} problem={scopesProblem} />
-        <Submit cancel={Paths.tokens(id)}>Create the token</Submit>
+        <Ui.Submit cancel={Paths.tokens(id)}>Create the token</Ui.Submit>
       </form>
     </Layout>
   )

@@ -5,26 +5,7 @@ import * as Schema from "effect/Schema"
 import { type ApiToken, type ApiTokenWithValue, CreateApiToken, UpdateApiToken } from "#schema/ApiTokensApi.ts"
 import { TokenId } from "#schema/Ids.ts"
 import { allScopes } from "#schema/Scopes.ts"
-import {
-  Act,
-  AddButton,
-  Ago,
-  Badge,
-  Callout,
-  Command,
-  Confirm,
-  Empty,
-  exact,
-  Fact,
-  Keys,
-  LinkButton,
-  Once,
-  ProblemNote,
-  Submit,
-  Table,
-  TextField,
-  Until
-} from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
@@ -36,11 +17,11 @@ import * as UseCases from "./UseCases.ts"
 
 const Expiry = ({ now, token }: { readonly token: ApiToken; readonly now: number }) =>
   token.expiresAt === null ? (
-    <Badge tone="danger">never</Badge>
+    <Ui.Badge tone="danger">never</Ui.Badge>
   ) : Date.parse(token.expiresAt) <= now ? (
-    <Badge tone="danger">expired</Badge>
+    <Ui.Badge tone="danger">expired</Ui.Badge>
   ) : (
-    <Until at={token.expiresAt} now={now} />
+    <Ui.Until at={token.expiresAt} now={now} />
   )
 
 const TokenRow = ({ token, visit }: { readonly visit: TeamVisit; readonly token: ApiToken }) => (
@@ -50,9 +31,9 @@ const TokenRow = ({ token, visit }: { readonly visit: TeamVisit; readonly token:
       <span class="badges">
         <AccessLevelBadge level={token.accessLevel} />
         {token.mcpOnly ? (
-          <Badge tone="accent">MCP only</Badge>
+          <Ui.Badge tone="accent">MCP only</Ui.Badge>
         ) : token.mcpScopes.length > 0 ? (
-          <Badge tone="accent">MCP</Badge>
+          <Ui.Badge tone="accent">MCP</Ui.Badge>
         ) : null}
       </span>
     </th>
@@ -66,14 +47,14 @@ const TokenRow = ({ token, visit }: { readonly visit: TeamVisit; readonly token:
       <Expiry token={token} now={visit.now} />
     </td>
     <td data-label="Last use" class="hint">
-      {token.lastUsedAt === null ? "never" : <Ago at={token.lastUsedAt} now={visit.now} />}
+      {token.lastUsedAt === null ? "never" : <Ui.Ago at={token.lastUsedAt} now={visit.now} />}
     </td>
   </tr>
 )
 
 const TokensPage = ({ items, visit }: { readonly visit: TeamVisit; readonly items: ReadonlyArray<ApiToken> }) => {
   const { team } = visit
-  const add = <AddButton href={`${Paths.tokens(team.id)}/new`}>New token</AddButton>
+  const add = <Ui.AddButton href={`${Paths.tokens(team.id)}/new`}>New token</Ui.AddButton>
   return (
     <Layout
       visit={visit}
@@ -88,16 +69,16 @@ const TokensPage = ({ items, visit }: { readonly visit: TeamVisit; readonly item
       actions={items.length === 0 ? undefined : add}
     >
       {items.length === 0 ? (
-        <Empty title="No API tokens">
+        <Ui.Empty title="No API tokens">
           <p>People sign in here or with the command line. Programs use a token.</p>
           <div class="buttons">{add}</div>
-        </Empty>
+        </Ui.Empty>
       ) : (
-        <Table label="API tokens" head={["Token", "Access to", "Created by", "Expires", "Last use"]}>
+        <Ui.Table label="API tokens" head={["Token", "Access to", "Created by", "Expires", "Last use"]}>
           {items.map((token) => (
             <TokenRow visit={visit} token={token} />
           ))}
-        </Table>
+        </Ui.Table>
       )}
     </Layout>
   )
@@ -127,18 +108,18 @@ const TokenOnce = ({
   >
     <div class="narrow stack">
       {replaced ? <p>The old token no longer works. Use the new one instead.</p> : null}
-      <Once label="The token: this is the only time it is shown" text={token.value} />
+      <Ui.Once label="The token: this is the only time it is shown" text={token.value} />
       {token.mcpOnly ? null : (
         <>
           <p>
             Set the environment variables <code>AMPOULE_URL={visit.ui.baseUrl}</code> and <code>AMPOULE_API_TOKEN</code>
             , then run your program:
           </p>
-          <Command>{commandOf(token)}</Command>
+          <Ui.Command>{commandOf(token)}</Ui.Command>
         </>
       )}
       <p>
-        <LinkButton href={Paths.tokens(token.teamId)}>I have saved it</LinkButton>
+        <Ui.LinkButton href={Paths.tokens(token.teamId)}>I have saved it</Ui.LinkButton>
       </p>
     </div>
   </Layout>
@@ -147,7 +128,7 @@ const TokenOnce = ({
 /** What the scopes limit, and what they do not. */
 const McpScopes = ({ token }: { readonly token: ApiToken }) => (
   <>
-    {token.mcpScopes.length === 0 ? <span class="hint">none</span> : <Keys of={token.mcpScopes} />}
+    {token.mcpScopes.length === 0 ? <span class="hint">none</span> : <Ui.Keys of={token.mcpScopes} />}
     {token.mcpOnly ? (
       <p class="hint">The token works at /mcp only, so these scopes limit everything that it can do.</p>
     ) : token.mcpScopes.length === 0 ? null : (
@@ -164,7 +145,7 @@ const LastUse = ({ now, token }: { readonly token: ApiToken; readonly now: numbe
     <>never</>
   ) : (
     <>
-      <Ago at={token.lastUsedAt} now={now} /> from {token.lastUsedIp ?? "unknown"}
+      <Ui.Ago at={token.lastUsedAt} now={now} /> from {token.lastUsedIp ?? "unknown"}
       <span class="refs hint">{token.lastUsedUserAgent ?? ""}</span>
     </>
   )
@@ -172,16 +153,16 @@ const LastUse = ({ now, token }: { readonly token: ApiToken; readonly now: numbe
 const Facts = ({ now, token }: { readonly token: ApiToken; readonly now: number }) => (
   <section class="panel" aria-label="Facts">
     <dl class="facts">
-      <Fact name="Access to" is={<AccessSummary of={token} />} />
-      <Fact name="MCP scopes" is={<McpScopes token={token} />} />
-      <Fact name="Created">
-        <Ago at={token.createdAt} now={now} /> by {token.createdBy.email}
-      </Fact>
-      <Fact name="Expires">
+      <Ui.Fact name="Access to" is={<AccessSummary of={token} />} />
+      <Ui.Fact name="MCP scopes" is={<McpScopes token={token} />} />
+      <Ui.Fact name="Created">
+        <Ui.Ago at={token.createdAt} now={now} /> by {token.createdBy.email}
+      </Ui.Fact>
+      <Ui.Fact name="Expires">
         <Expiry token={token} now={now} />
-        {token.expiresAt === null ? null : <span class="hint"> {exact(token.expiresAt)}</span>}
-      </Fact>
-      <Fact name="Last use" is={<LastUse token={token} now={now} />} />
+        {token.expiresAt === null ? null : <span class="hint"> {Ui.exact(token.expiresAt)}</span>}
+      </Ui.Fact>
+      <Ui.Fact name="Last use" is={<LastUse token={token} now={now} />} />
     </dl>
   </section>
 )
@@ -189,8 +170,8 @@ const Facts = ({ now, token }: { readonly token: ApiToken; readonly now: number 
 const EditForm = ({ form, problem, token }: Attempt & { readonly token: ApiToken }) => (
   <form method="post" action={Paths.token(token.teamId, token.id)} class="panel">
     <h2>Edit</h2>
-    {problem?.field === "name" ? null : <ProblemNote problem={problem} />}
-    <TextField
+    {problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
+    <Ui.TextField
       name="name"
       label="Name"
       value={problem === undefined ? token.name : form.text("name")}
@@ -207,7 +188,7 @@ const EditForm = ({ form, problem, token }: Attempt & { readonly token: ApiToken
         />
       </fieldset>
     )}
-    <Submit>Save</Submit>
+    <Ui.Submit>Save</Ui.Submit>
   </form>
 )
 
@@ -218,9 +199,9 @@ const Rotate = ({ here }: { readonly here: string }) => (
       Replaces the token by a new one with the same name, access and expiry. You become its creator.
     </p>
     <div class="buttons">
-      <Confirm action={`${here}/rotate`} label="Rotate" tone="plain" verb="Replace the token now">
+      <Ui.Confirm action={`${here}/rotate`} label="Rotate" tone="plain" verb="Replace the token now">
         <p>The current token stops working at once.</p>
-      </Confirm>
+      </Ui.Confirm>
     </div>
   </section>
 )
@@ -230,7 +211,7 @@ const ReadOnly = ({ here }: { readonly here: string }) => (
     <h2>Make read-only</h2>
     <p class="hint section-small">Takes effect with the next request. You cannot undo it.</p>
     <div class="buttons">
-      <Act action={`${here}/read-only`}>Make read-only</Act>
+      <Ui.Act action={`${here}/read-only`}>Make read-only</Ui.Act>
     </div>
   </section>
 )
@@ -239,12 +220,12 @@ const End = ({ here }: { readonly here: string }) => (
   <section class="panel panel-danger">
     <h2>Revoke or delete</h2>
     <div class="stack section-small">
-      <Confirm action={`${here}/revoke`} label="Revoke" verb="Revoke the token">
+      <Ui.Confirm action={`${here}/revoke`} label="Revoke" verb="Revoke the token">
         <p>The token stops working with its next request. You cannot undo it.</p>
-      </Confirm>
-      <Confirm action={`${here}/delete`} label="Delete" verb="Delete the token">
+      </Ui.Confirm>
+      <Ui.Confirm action={`${here}/delete`} label="Delete" verb="Delete the token">
         <p>The token stops working and its record is removed. The audit trail keeps its name.</p>
-      </Confirm>
+      </Ui.Confirm>
     </div>
   </section>
 )
@@ -271,9 +252,9 @@ const TokenPage = ({ token, visit, ...attempt }: Attempt & { readonly visit: Tea
         </div>
       </div>
       {visit.user.id === token.createdBy.id ? null : (
-        <Callout>
+        <Ui.Callout>
           The token is revoked when {token.createdBy.email} leaves the team, gets another role, or gets a new password.
-        </Callout>
+        </Ui.Callout>
       )}
     </Layout>
   )

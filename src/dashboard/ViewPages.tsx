@@ -6,7 +6,7 @@ import { ProjectId, type SecretId } from "#schema/Ids.ts"
 import { DiffQuery } from "#schema/SecretRequests.ts"
 import type { SecretCompositionGraph, SecretDiff } from "#schema/SecretResponses.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
-import { Badge, Callout, Empty, KeyName, Select, Submit, Table } from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import {
   type AtEnvironment,
   environment,
@@ -47,11 +47,11 @@ const DifferenceBadge = ({
   to
 }: { readonly difference: Difference } & Pick<Comparison, "from" | "to">) =>
   difference === "changed" ? (
-    <Badge tone="amber">differs</Badge>
+    <Ui.Badge tone="amber">differs</Ui.Badge>
   ) : difference === "added" ? (
-    <Badge tone="ok">only in {to}</Badge>
+    <Ui.Badge tone="ok">only in {to}</Ui.Badge>
   ) : (
-    <Badge tone="danger">only in {from}</Badge>
+    <Ui.Badge tone="danger">only in {from}</Ui.Badge>
   )
 
 const DifferenceTable = ({ diff, from, project, to, visit }: Comparison & { readonly diff: SecretDiff }) => {
@@ -64,12 +64,12 @@ const DifferenceTable = ({ diff, from, project, to, visit }: Comparison & { read
       <span class="hint">exists</span>
     )
   return (
-    <Table label="Differences" kind="compared" head={["Key", "Difference", from, to]}>
+    <Ui.Table label="Differences" kind="compared" head={["Key", "Difference", from, to]}>
       {rowsOf(diff).map(({ difference, key }) => (
         <tr>
           <th scope="row">
             <span class="key">
-              <KeyName name={key} />
+              <Ui.KeyName name={key} />
             </span>
           </th>
           <td>
@@ -83,7 +83,7 @@ const DifferenceTable = ({ diff, from, project, to, visit }: Comparison & { read
           </td>
         </tr>
       ))}
-    </Table>
+    </Ui.Table>
   )
 }
 
@@ -108,17 +108,17 @@ const ComparePage = (comparison: Comparison) => {
         <EnvironmentTabs path={{ projectId: project.id, slug: from }} view="compare" />
       ) : null}
       <form method="get" action={Paths.compare(project.id)} class="inline panel">
-        <Select name="from" label="From" choices={choices} value={from} />
-        <Select name="to" label="To" choices={choices} value={to} />
-        <Submit>Compare</Submit>
+        <Ui.Select name="from" label="From" choices={choices} value={from} />
+        <Ui.Select name="to" label="To" choices={choices} value={to} />
+        <Ui.Submit>Compare</Ui.Submit>
       </form>
       <section class="section" aria-label="Differences">
         {diff === null ? (
-          <Empty title="Choose two environments and compare them" />
+          <Ui.Empty title="Choose two environments and compare them" />
         ) : rowsOf(diff).length === 0 ? (
-          <Empty title="No differences">
+          <Ui.Empty title="No differences">
             <p>Both environments have the same keys with the same values.</p>
-          </Empty>
+          </Ui.Empty>
         ) : (
           <DifferenceTable {...comparison} diff={diff} />
         )}
@@ -211,16 +211,16 @@ const GraphPage = ({ graph, location }: { readonly location: Location; readonly 
   return (
     <EnvironmentFrame location={location} view="graph" title="References">
       {graph.edges.length === 0 ? (
-        <Empty title="No secret uses another">
+        <Ui.Empty title="No secret uses another">
           <p>
             Write <code>{"${KEY}"}</code> in a value to use another secret of this environment.
           </p>
-        </Empty>
+        </Ui.Empty>
       ) : (
         <>
           <div class="legend">
-            <Badge tone="accent">template</Badge>
-            <Badge>plain text</Badge>
+            <Ui.Badge tone="accent">template</Ui.Badge>
+            <Ui.Badge>plain text</Ui.Badge>
             <span class="hint">
               Arrows lead from a template to what it uses. {graph.nodes.length - touched.size} other secrets have no
               references.
@@ -229,11 +229,13 @@ const GraphPage = ({ graph, location }: { readonly location: Location; readonly 
           {touched.size <= maxDrawn ? (
             <Picture location={location} graph={graph} />
           ) : (
-            <Callout title="There are too many references for a picture.">The list below shows all of them.</Callout>
+            <Ui.Callout title="There are too many references for a picture.">
+              The list below shows all of them.
+            </Ui.Callout>
           )}
           <section class="section">
             <h2>As a list</h2>
-            <Table label="References as a list" head={["Template", "Uses"]}>
+            <Ui.Table label="References as a list" head={["Template", "Uses"]}>
               {templates.map((from) => (
                 <tr>
                   <th scope="row">{link(from)}</th>
@@ -248,7 +250,7 @@ const GraphPage = ({ graph, location }: { readonly location: Location; readonly 
                   </td>
                 </tr>
               ))}
-            </Table>
+            </Ui.Table>
           </section>
         </>
       )}

@@ -4,7 +4,7 @@ import type { Action } from "#src/access/Policy.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { TeamCreation } from "#src/AppConfig.ts"
 
-export interface Ui {
+export interface UiSettings {
   readonly baseUrl: string
   readonly origin: string
   readonly style: string
@@ -13,7 +13,7 @@ export interface Ui {
 }
 
 export interface Visitor {
-  readonly ui: Ui
+  readonly ui: UiSettings
   readonly caller: Caller | null
   readonly path: string
   readonly now: number

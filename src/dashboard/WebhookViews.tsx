@@ -1,24 +1,7 @@
 /** Webhooks of a team: where changes are sent, the secret that signs each delivery, and how each delivery went. */
 import type { TeamId } from "#schema/Ids.ts"
 import { type Webhook, type WebhookDelivery, WebhookEvent, type WebhookWithSecret } from "#schema/WebhooksApi.ts"
-import {
-  Act,
-  AddButton,
-  Ago,
-  Badge,
-  CheckBox,
-  Confirm,
-  Empty,
-  Keys,
-  LinkButton,
-  Once,
-  ProblemNote,
-  Submit,
-  Table,
-  TextField,
-  Until,
-  exact
-} from "./Components.tsx"
+import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
@@ -43,10 +26,10 @@ const eventWords: Readonly<Record<WebhookEvent, string>> = {
 const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : url)
 
 const Enabled = ({ webhook }: { readonly webhook: Webhook }) =>
-  webhook.enabled ? <Badge tone="ok">on</Badge> : <Badge>off</Badge>
+  webhook.enabled ? <Ui.Badge tone="ok">on</Ui.Badge> : <Ui.Badge>off</Ui.Badge>
 
 const Events = ({ events }: Pick<Webhook, "events">) =>
-  events === null ? <>all events</> : events.length > 3 ? <>{events.length} events</> : <Keys of={events} />
+  events === null ? <>all events</> : events.length > 3 ? <>{events.length} events</> : <Ui.Keys of={events} />
 
 export const WebhooksPage = ({
   items,
@@ -55,7 +38,7 @@ export const WebhooksPage = ({
   readonly visit: TeamVisit
   readonly items: ReadonlyArray<Webhook>
 }) => {
-  const add = <AddButton href={`${Paths.webhooks(visit.team.id)}/new`}>New webhook</AddButton>
+  const add = <Ui.AddButton href={`${Paths.webhooks(visit.team.id)}/new`}>New webhook</Ui.AddButton>
   return (
     <SettingsFrame
       visit={visit}
@@ -65,12 +48,12 @@ export const WebhooksPage = ({
       actions={items.length === 0 ? undefined : add}
     >
       {items.length === 0 ? (
-        <Empty title="No webhooks">
+        <Ui.Empty title="No webhooks">
           <p>Use a webhook to restart a service when its secrets change, or to post to a chat channel.</p>
           <div class="buttons">{add}</div>
-        </Empty>
+        </Ui.Empty>
       ) : (
-        <Table label="Webhooks" head={["Webhook", "Sends to", "Events", "State"]}>
+        <Ui.Table label="Webhooks" head={["Webhook", "Sends to", "Events", "State"]}>
           {items.map((webhook) => (
             <tr>
               <th scope="row">
@@ -87,7 +70,7 @@ export const WebhooksPage = ({
               </td>
             </tr>
           ))}
-        </Table>
+        </Ui.Table>
       )}
     </SettingsFrame>
   )
@@ -104,10 +87,10 @@ const Fields = ({
   return (
     <>
       {["name", "url", "events"].some((field) => Problem.about(problem, field) !== undefined) ? null : (
-        <ProblemNote problem={problem} />
+        <Ui.ProblemNote problem={problem} />
       )}
-      <TextField name="name" label="Name" value={form.text("name")} focus={focus} problem={problem} />
-      <TextField
+      <Ui.TextField name="name" label="Name" value={form.text("name")} focus={focus} problem={problem} />
+      <Ui.TextField
         name="url"
         label="Address"
         mono
@@ -119,19 +102,19 @@ const Fields = ({
         <legend>Events</legend>
         {hint === undefined ? null : <p class="hint">{hint}</p>}
         {offersAll ? (
-          <CheckBox
+          <Ui.CheckBox
             name="allEvents"
             checked={form.has("allEvents")}
             hint="Including kinds that are added later. The boxes below limit the webhook to some events."
           >
             All events
-          </CheckBox>
+          </Ui.CheckBox>
         ) : null}
         <div class="checks">
           {WebhookEvent.literals.map((event) => (
-            <CheckBox name="events" value={event} checked={picked(form, "events", event)} hint={eventWords[event]}>
+            <Ui.CheckBox name="events" value={event} checked={picked(form, "events", event)} hint={eventWords[event]}>
               <code>{event}</code>
-            </CheckBox>
+            </Ui.CheckBox>
           ))}
         </div>
         {error === undefined ? null : <p class="error">{error}</p>}
@@ -151,7 +134,7 @@ export const NewWebhookPage = ({ form, problem, visit }: Attempt & { readonly vi
     <SettingsFrame visit={visit} view="webhooks" title="New webhook" crumbs={crumbs(visit.team.id)}>
       <form method="post" action={`${at}/new`} class="panel narrow">
         <Fields form={form} problem={problem} focus offersAll />
-        <Submit cancel={at}>Create the webhook</Submit>
+        <Ui.Submit cancel={at}>Create the webhook</Ui.Submit>
       </form>
     </SettingsFrame>
   )
@@ -173,7 +156,7 @@ export const SecretOnce = ({
     crumbs={crumbs(webhook.teamId)}
   >
     <div class="narrow stack">
-      <Once label="The secret: this is the only time it is shown" text={webhook.secret} />
+      <Ui.Once label="The secret: this is the only time it is shown" text={webhook.secret} />
       {replaced ? (
         <p>
           For 24 hours, each delivery carries two signatures, one for each secret. Change your receiver within that
@@ -186,7 +169,7 @@ export const SecretOnce = ({
         <code>t</code> older than five minutes.
       </p>
       <p>
-        <LinkButton href={Paths.webhook(webhook.teamId, webhook.id)}>I have saved it</LinkButton>
+        <Ui.LinkButton href={Paths.webhook(webhook.teamId, webhook.id)}>I have saved it</Ui.LinkButton>
       </p>
     </div>
   </SettingsFrame>
@@ -203,11 +186,11 @@ const outcomeOf = ({ problem, status }: WebhookDelivery["log"][number]) =>
 
 const DeliveryState = ({ state }: Pick<WebhookDelivery, "state">) =>
   state === "delivered" ? (
-    <Badge tone="ok">delivered</Badge>
+    <Ui.Badge tone="ok">delivered</Ui.Badge>
   ) : state === "failed" ? (
-    <Badge tone="danger">failed</Badge>
+    <Ui.Badge tone="danger">failed</Ui.Badge>
   ) : (
-    <Badge tone="amber">waiting</Badge>
+    <Ui.Badge tone="amber">waiting</Ui.Badge>
   )
 
 const Attempts = ({ delivery, now }: { readonly delivery: WebhookDelivery; readonly now: number }) => {
@@ -220,14 +203,14 @@ const Attempts = ({ delivery, now }: { readonly delivery: WebhookDelivery; reado
         {delivery.attempts} {delivery.attempts === 1 ? "attempt" : "attempts"}, {outcomeOf(last)}
         {delivery.nextAttemptAt === null ? null : (
           <>
-            ; next attempt <Until at={delivery.nextAttemptAt} now={now} />
+            ; next attempt <Ui.Until at={delivery.nextAttemptAt} now={now} />
           </>
         )}
       </summary>
       <ol class="hint log">
         {delivery.log.map((attempt) => (
           <li>
-            {exact(attempt.at)}: {outcomeOf(attempt)}
+            {Ui.exact(attempt.at)}: {outcomeOf(attempt)}
           </li>
         ))}
       </ol>
@@ -248,7 +231,7 @@ const Deliveries = ({
       <p class="hint">No deliveries yet. Send a test event to see whether your receiver answers.</p>
     ) : (
       <>
-        <Table label="Deliveries" head={["Event", "State", "When", "Attempts"]}>
+        <Ui.Table label="Deliveries" head={["Event", "State", "When", "Attempts"]}>
           {deliveries.map((delivery) => (
             <tr>
               <th scope="row">
@@ -258,14 +241,14 @@ const Deliveries = ({
                 <DeliveryState state={delivery.state} />
               </td>
               <td data-label="When" class="hint">
-                <Ago at={delivery.createdAt} now={now} />
+                <Ui.Ago at={delivery.createdAt} now={now} />
               </td>
               <td>
                 <Attempts delivery={delivery} now={now} />
               </td>
             </tr>
           ))}
-        </Table>
+        </Ui.Table>
         <p class="hint section-small">
           The last {deliveries.length}, newest first. Ampoule retries for 24 hours until the receiver answers 2xx, and
           keeps finished deliveries for 7 days.
@@ -283,9 +266,9 @@ const SecretAndDelete = ({ here }: { readonly here: string }) => (
         It signs each delivery. A new secret is shown once; the old one also signs for 24 hours.
       </p>
       <div class="buttons">
-        <Confirm action={`${here}/rotate`} label="Rotate the secret" tone="plain" verb="Create a new secret">
+        <Ui.Confirm action={`${here}/rotate`} label="Rotate the secret" tone="plain" verb="Create a new secret">
           <p>Change your receiver to the new secret within 24 hours.</p>
-        </Confirm>
+        </Ui.Confirm>
       </div>
     </section>
     <section class="panel panel-danger">
@@ -294,9 +277,9 @@ const SecretAndDelete = ({ here }: { readonly here: string }) => (
         To pause it, switch it off: it then keeps its secret and its deliveries. Deleting removes them.
       </p>
       <div class="buttons">
-        <Confirm action={`${here}/delete`} label="Delete" verb="Delete the webhook">
+        <Ui.Confirm action={`${here}/delete`} label="Delete" verb="Delete the webhook">
           <p>It gets no more events, and deliveries that are waiting are dropped.</p>
-        </Confirm>
+        </Ui.Confirm>
       </div>
     </section>
   </div>
@@ -333,10 +316,10 @@ export const WebhookPage = ({
       }
       actions={
         <>
-          <Act action={`${here}/test`}>Send a test event</Act>
-          <Act action={`${here}/${webhook.enabled ? "disable" : "enable"}`}>
+          <Ui.Act action={`${here}/test`}>Send a test event</Ui.Act>
+          <Ui.Act action={`${here}/${webhook.enabled ? "disable" : "enable"}`}>
             {webhook.enabled ? "Switch off" : "Switch on"}
-          </Act>
+          </Ui.Act>
         </>
       }
       crumbs={crumbs(webhook.teamId)}
@@ -354,7 +337,7 @@ export const WebhookPage = ({
                 : "Choose at least one. To get all events, including later kinds, create a new webhook."
             }
           />
-          <Submit>Save</Submit>
+          <Ui.Submit>Save</Ui.Submit>
         </form>
         <SecretAndDelete here={here} />
       </div>

@@ -156,19 +156,16 @@ export const parse: Parse = (text) => {
 
 const special = /["$`\\]/
 
-/**
- * Whether every reader gives the value back. The others are in double quotes with escapes, which docker compose and we
- * read; shells read them too unless there is a carriage return; npm dotenv leaves the backslashes in.
- */
-export const isPortable = (value: string): boolean =>
-  !value.includes("\r") && (!value.includes("'") || !special.test(value))
-
 const escape = (value: string): string => {
   let body = ""
   for (const c of value) body += c === "\r" ? "\\r" : special.test(c) ? "\\" + c : c
   return body
 }
 
+/**
+ * In single quotes where that can be. The others are in double quotes with escapes, which docker compose and we read;
+ * shells read them too unless there is a carriage return; npm dotenv leaves the backslashes in.
+ */
 const quote = (value: string): string => {
   const mark = value.includes("'") || value.includes("\r") ? '"' : "'"
   const body = mark === '"' ? escape(value) : value

@@ -27,7 +27,7 @@ export const formats: ReadonlyArray<Format> = ["dotenv", "json", "yaml", "shell"
 export const print = (format: Format, entries: ReadonlyArray<Entry>): Either.Either<string, FormatRefused> =>
   codecs[format].print(entries)
 
-export interface Read {
+interface Read {
   readonly entries: ReadonlyArray<ParsedEntry>
   /** The program whose export it is, where the file tells. */
   readonly origin: string | undefined

@@ -3,7 +3,6 @@
  * offline. base64url of the 32 bytes of X25519 and 4 bytes of checksum, so that a mistyped recipient is noticed before
  * a backup is sealed to a key that does not exist.
  */
-import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { createHash } from "node:crypto"
@@ -47,9 +46,3 @@ export const parseIdentity = (file: Redacted.Redacted<string>): Option.Option<Re
     .find((line) => line !== "" && !line.startsWith("#"))
   return Option.map(parse(privatePrefix, line ?? ""), (bytes) => Redacted.make<Uint8Array>(bytes))
 }
-
-/** Both halves, of a private one. */
-export const pairOf = (
-  privateKey: Redacted.Redacted<Uint8Array>
-): Effect.Effect<Hpke.KeyPair, Hpke.SealingKeyInvalid> =>
-  Effect.map(Hpke.publicKeyOf(privateKey), (publicKey) => ({ publicKey, privateKey }))

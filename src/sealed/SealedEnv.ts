@@ -84,7 +84,7 @@ export const aadOf = (environmentId: string, keyId: string, name: string): Uint8
     })
   )
 
-export interface Entry {
+interface Entry {
   readonly keyId: string
   /** enc ‖ ciphertext. */
   readonly sealed: Uint8Array
@@ -115,7 +115,7 @@ const decodeText = Option.liftThrowable((bytes: Uint8Array) =>
   new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)
 )
 
-export const openEntry = (
+const openEntry = (
   by: Opener,
   name: string,
   entry: string
@@ -139,7 +139,7 @@ export const manifestOf = (entries: ReadonlyMap<string, string>): string =>
 const parseJson = Option.liftThrowable((text: string): unknown => JSON.parse(text))
 
 /** Whether the manifest lists these entries, each once and in order, and nothing else. White space does not count. */
-export const manifestMatches = (manifest: Redacted.Redacted<string>, entries: ReadonlyMap<string, string>): boolean =>
+const manifestMatches = (manifest: Redacted.Redacted<string>, entries: ReadonlyMap<string, string>): boolean =>
   Option.match(parseJson(Redacted.value(manifest)), {
     onNone: () => false,
     onSome: (list) => JSON.stringify(list) === manifestOf(entries)

@@ -24,7 +24,7 @@ const describe = (error: unknown, depth: number): string => {
   const tag = "_tag" in error ? text(error._tag) : undefined
   const parts = [tag ?? ("name" in error ? text(error.name) : undefined) ?? "Error"]
   for (const key of ["code", "constraint", "table", "column", "syscall", "dependency"] as const) {
-    const value = key in error ? text((error as Record<string, unknown>)[key]) : undefined
+    const value = text(Reflect.get(error, key))
     if (value !== undefined) parts.push(`${key}=${value}`)
   }
   if (tag !== undefined && plainMessages.has(tag) && error instanceof Error) parts.push(error.message)

@@ -9,7 +9,7 @@ import * as MetricBoundaries from "effect/MetricBoundaries"
 import * as MetricKey from "effect/MetricKey"
 import * as MetricLabel from "effect/MetricLabel"
 
-export interface Definition {
+interface Definition {
   readonly name: string
   readonly type: "counter" | "gauge" | "histogram"
   readonly help: string

@@ -5,7 +5,7 @@ import * as MetricState from "effect/MetricState"
 import * as Option from "effect/Option"
 import { collect } from "./Collectors.ts"
 
-export interface Sample {
+interface Sample {
   /** Of a histogram: `_bucket`, `_sum` or `_count`. */
   readonly suffix: string
   readonly labels: ReadonlyArray<readonly [name: string, value: string]>

@@ -20,7 +20,7 @@ export interface Options {
 const digest = (text: string) => createHash("sha256").update(text).digest()
 
 /** Compared as digests, in constant time whatever the length. */
-export const authentication = (token: Redacted.Redacted<string>) =>
+const authentication = (token: Redacted.Redacted<string>) =>
   Layer.sync(VaultAuthentication, () => {
     const expected = digest(Redacted.value(token))
     return ({ headers }) =>

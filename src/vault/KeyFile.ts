@@ -27,7 +27,7 @@ export class VaultKeyWrong extends Data.TaggedError("VaultKeyWrong")<{ readonly 
  */
 export const restMillis = 5 * 60_000
 
-interface Held {
+interface KeyEntry {
   readonly key: RootKey.RootKey
   /** As it stands in the text. */
   readonly word: Redacted.Redacted<string>
@@ -82,14 +82,14 @@ const openWord = Effect.fnUntraced(function* (word: Redacted.Redacted<string>, s
 const openAll = (text: Redacted.Redacted<string>, source: string, known: ReadonlyMap<string, RootKey.RootKey>) =>
   Effect.forEach(wordsOf(text), ({ retiredAt, word }) => {
     const held = known.get(Redacted.value(word))
-    return Effect.map(held === undefined ? openWord(word, source) : Effect.succeed(held), (key): Held => ({
+    return Effect.map(held === undefined ? openWord(word, source) : Effect.succeed(held), (key): KeyEntry => ({
       key,
       word,
       retiredAt
     }))
   })
 
-const keysOf = (held: ReadonlyArray<Held>, source: string): Effect.Effect<RootKey.RootKeys, VaultKeyWrong> => {
+const keysOf = (held: ReadonlyArray<KeyEntry>, source: string): Effect.Effect<RootKey.RootKeys, VaultKeyWrong> => {
   const [current, ...older] = held.map(({ key }) => key)
   return current === undefined
     ? new VaultKeyWrong({
@@ -208,7 +208,7 @@ export const ring = Effect.fnUntraced(function* (file: string) {
   } satisfies RootKey.RootKeyRing
 })
 
-const print = (held: ReadonlyArray<Held>) =>
+const print = (held: ReadonlyArray<KeyEntry>) =>
   held
     .map(({ key, retiredAt, word }) => {
       const until = Option.map(retiredAt, (at) => ` # ${key.id} until ${new Date(at).toISOString()}`)
@@ -219,7 +219,7 @@ const print = (held: ReadonlyArray<Held>) =>
 /** Replaces the file as a whole: a crash leaves the old one or the new one. One at a time, by the name of the draft. */
 const rewrite = <A, R>(
   file: string,
-  edit: (held: ReadonlyArray<Held>) => Effect.Effect<readonly [ReadonlyArray<Held>, A], VaultKeyWrong, R>
+  edit: (held: ReadonlyArray<KeyEntry>) => Effect.Effect<readonly [ReadonlyArray<KeyEntry>, A], VaultKeyWrong, R>
 ) =>
   Effect.gen(function* () {
     const fs = yield* FileSystem.FileSystem
@@ -243,7 +243,7 @@ export const add = (file: string) =>
       const made = yield* newWord
       const now = yield* Clock.currentTimeMillis
       const older = held.map((one) => ({ ...one, retiredAt: Option.orElse(one.retiredAt, () => Option.some(now)) }))
-      const after: ReadonlyArray<Held> = [{ ...made, retiredAt: Option.none() }, ...older]
+      const after: ReadonlyArray<KeyEntry> = [{ ...made, retiredAt: Option.none() }, ...older]
       return [after, { added: made.key.id, before: held[0]?.key.id ?? "" }] as const
     })
   )

@@ -9,9 +9,9 @@ export class KeyProviderFailed extends Data.TaggedError("KeyProviderFailed")<{ r
 
 /** Keys that a service guards are known by what stands before them in the key file. */
 export const prefixes = ["aws-kms:", "transit:"] as const
-export type Prefix = (typeof prefixes)[number]
+type Prefix = (typeof prefixes)[number]
 
-export interface Guard {
+interface Guard {
   readonly prefix: Prefix
   /** One word without white space. `key`: 32 bytes. */
   readonly seal: (key: Redacted.Redacted<Uint8Array>) => Effect.Effect<string, KeyProviderFailed>

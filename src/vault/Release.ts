@@ -22,12 +22,7 @@ const leewayMillis = 300_000
 export const text = (rootKeyId: string, at: number): string =>
   `${origin}\n${rootKeyId}\nat ${new Date(at).toISOString()}\n`
 
-export type Refusal =
-  | SignedNote.Refusal
-  | "is no release"
-  | "is about another root key"
-  | "is too old"
-  | "lies in the future"
+type Refusal = SignedNote.Refusal | "is no release" | "is about another root key" | "is too old" | "lies in the future"
 
 /** `keys`: of the vault at hand. */
 export const check = (

@@ -16,6 +16,9 @@ const failureOf = (text: string) => {
   return outcome.left
 }
 
+/** Whether every reader gives the value back: single quotes hold it, or double quotes without an escape do. */
+const isPortable = (value: string): boolean => !value.includes("\r") && (!value.includes("'") || !/["$`\\]/.test(value))
+
 const carried = value.map((v) => v.replaceAll("\0", ""))
 
 describe("reading .env files", () => {
@@ -185,7 +188,7 @@ describe("writing .env files", () => {
         Object.keys(read),
         given.map((entry) => entry.key)
       )
-      for (const entry of given) if (Dotenv.isPortable(entry.value)) assert.strictEqual(read[entry.key], entry.value)
+      for (const entry of given) if (isPortable(entry.value)) assert.strictEqual(read[entry.key], entry.value)
     },
     { fastCheck: { numRuns: 2_000 } }
   )
