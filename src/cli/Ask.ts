@@ -105,9 +105,10 @@ export const hidden = (question: string): Effect.Effect<Redacted.Redacted, CliFa
         }
       }
     }
-    process.stderr.write(`${pasteMarks("on")}${question}`)
-    stdin.setEncoding("utf8")
+    // Before the question: what a quick person answers it with would be shown, and a ^D would be the line's, not ours.
     stdin.setRawMode(true)
+    stdin.setEncoding("utf8")
+    process.stderr.write(`${pasteMarks("on")}${question}`)
     stdin.on("data", onData)
     stdin.once("end", onEnd)
     stdin.resume()
