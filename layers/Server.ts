@@ -3,6 +3,7 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/Api.ts"
 import * as Dashboard from "#src/dashboard/Dashboard.ts"
+import * as AccessGrants from "#src/http/AccessGrants.ts"
 import * as ApiTokens from "#src/http/ApiTokens.ts"
 import * as AuditTrail from "#src/http/AuditTrail.ts"
 import * as Authentication from "#src/http/Authentication.ts"
@@ -33,6 +34,7 @@ import * as Services from "./Services.ts"
 
 /** One line per group of `schema/Api.ts`. */
 const routes = Layer.mergeAll(
+  AccessGrants.layer,
   ApiTokens.layer,
   AuditTrail.layer,
   Capabilities.layer,

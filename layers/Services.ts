@@ -33,6 +33,7 @@ import { ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { Consent } from "#src/oauth/Consent.ts"
 import { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
 import { AuthorizationServer } from "#src/oauth/Provider.ts"
+import { AccessGrants } from "#src/projects/AccessGrants.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
@@ -74,6 +75,7 @@ const projects = Layer.mergeAll(
   Environments.Default,
   Invitations.Default,
   Members.Default,
+  AccessGrants.Default,
   Projects.Default,
   SealingKeys.Default,
   Teams.Default

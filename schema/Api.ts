@@ -5,6 +5,7 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { AccessApi } from "./AccessApi.ts"
 import { ApiTokensApi } from "./ApiTokensApi.ts"
 import { AuditApi } from "./AuditApi.ts"
 import { CapabilitiesApi } from "./CapabilitiesApi.ts"
@@ -77,6 +78,7 @@ export class DashboardApi extends HttpApi.make("dashboard")
   .add(TeamsApi)
   .add(MembersApi)
   .add(ManageProjectsApi)
+  .add(AccessApi)
   .add(ApiTokensApi)
   .add(MachineRulesApi)
   .add(WebhooksApi)

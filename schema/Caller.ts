@@ -1,6 +1,6 @@
 import * as Context from "effect/Context"
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "./Ids.ts"
-import type { AccessLevel, CredentialKind, Plan, Role, Scope } from "./Scopes.ts"
+import type { AccessLevel, CredentialKind, GrantLevel, Plan, Readers, Role, Scope, Visibility } from "./Scopes.ts"
 
 /** One team a credential reaches. */
 export interface CallerTeam {
@@ -11,6 +11,15 @@ export interface CallerTeam {
   readonly role: Role | null
   /** Scopes held in this team; null where the credential is not limited by scopes (session, API token over REST). */
   readonly scopes: ReadonlyArray<Scope> | null
+  /** Owners and admins read granted environments by grant too. */
+  readonly adminsNeedGrants: boolean
+}
+
+/** A grant in force: of one environment, or of a whole project. */
+export interface HeldGrant {
+  readonly projectId: ProjectId
+  readonly environmentId: EnvironmentId | null
+  readonly level: GrantLevel
 }
 
 /**
@@ -34,6 +43,8 @@ export interface NamedEnvironment {
   readonly protected: boolean
   readonly revision: number
   readonly plan: Plan
+  readonly readers: Readers
+  readonly visibility: Visibility
 }
 
 /** What we know about an authenticated credential, from its row, in the one statement that verified it. */
@@ -49,6 +60,8 @@ export interface Caller {
   readonly accessLevel: AccessLevel | null
   readonly mcpScopes: ReadonlyArray<Scope>
   readonly restrictions: Restrictions
+  /** What the person was granted, as of now; of an API token: its creator, where the creator bounds it. */
+  readonly grants: ReadonlyArray<HeldGrant>
   readonly machine: boolean
   readonly createdAt: Date
   readonly expiresAt: Date | null

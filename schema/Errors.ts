@@ -92,6 +92,11 @@ export class ApiTokenNotScopedToProtectedEnvironment extends ApiError<ApiTokenNo
   403,
   "This environment is protected, and the API token was not created for it by name."
 ) {}
+export class EnvironmentNotGranted extends ApiError<EnvironmentNotGranted>()(
+  "ENVIRONMENT_NOT_GRANTED",
+  403,
+  "This environment is read by those who were granted it. Ask for access, or ask an owner or admin."
+) {}
 export class CredentialKindNotAccepted extends ApiError<CredentialKindNotAccepted>()(
   "CREDENTIAL_KIND_NOT_ACCEPTED",
   403,

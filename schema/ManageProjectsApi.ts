@@ -7,6 +7,7 @@ import * as Errors from "./Errors.ts"
 import { EnvironmentId, ProjectId, TeamId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { Project, ProjectEnvironment } from "./ProjectsApi.ts"
+import { Readers, Visibility } from "./Scopes.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, Name, ProjectSlug } from "./Values.ts"
 import { answers, DeletedAck } from "./Wire.ts"
@@ -14,7 +15,12 @@ import { answers, DeletedAck } from "./Wire.ts"
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 export const CreateEnvironment = strict(
-  Schema.Struct({ slug: EnvironmentSlug, name: optional(Name), protected: optional(Schema.Boolean) })
+  Schema.Struct({
+    slug: EnvironmentSlug,
+    name: optional(Name),
+    protected: optional(Schema.Boolean),
+    readers: optional(Readers)
+  })
 ).annotations({ identifier: "CreateEnvironment" })
 export type CreateEnvironment = typeof CreateEnvironment.Type
 
@@ -22,6 +28,7 @@ export const CreateProject = strict(
   Schema.Struct({
     name: Name,
     slug: optional(ProjectSlug),
+    visibility: optional(Visibility),
     environments: optional(
       boundedList(CreateEnvironment, 0, 100).pipe(
         Schema.filter(
@@ -42,12 +49,22 @@ export const CreateProject = strict(
 export type CreateProject = typeof CreateProject.Type
 
 export const UpdateProject = strict(
-  atLeastOne(Schema.Struct({ name: optional(Name), slug: optional(ProjectSlug) }), "name", "slug")
+  atLeastOne(
+    Schema.Struct({ name: optional(Name), slug: optional(ProjectSlug), visibility: optional(Visibility) }),
+    "name",
+    "slug",
+    "visibility"
+  )
 ).annotations({ identifier: "UpdateProject" })
 export type UpdateProject = typeof UpdateProject.Type
 
 export const UpdateEnvironment = strict(
-  atLeastOne(Schema.Struct({ name: optional(Name), protected: optional(Schema.Boolean) }), "name", "protected")
+  atLeastOne(
+    Schema.Struct({ name: optional(Name), protected: optional(Schema.Boolean), readers: optional(Readers) }),
+    "name",
+    "protected",
+    "readers"
+  )
 ).annotations({ identifier: "UpdateEnvironment" })
 export type UpdateEnvironment = typeof UpdateEnvironment.Type
 
@@ -60,6 +77,7 @@ const project = {
   teamId: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30",
   name: "Shop",
   slug: "shop",
+  visibility: "team",
   createdAt: at,
   updatedAt: at
 }
@@ -68,6 +86,7 @@ const environment = {
   slug: "preview",
   name: "Preview",
   protected: false,
+  readers: "team",
   createdAt: at
 }
 
@@ -106,7 +125,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .annotateContext(
         operation({
           summary: "Change a project",
-          description: "Name and slug.",
+          description: "Name, slug, and who sees it.",
           request: { name: "Shop" },
           response: project
         })
@@ -141,7 +160,8 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .annotateContext(
         operation({
           summary: "Create an environment",
-          description: "Slugs are unique among the live environments of a project.",
+          description:
+            "Slugs are unique among the live environments of a project. A protected one starts with readers granted.",
           request: { slug: "preview", name: "Preview" },
           response: environment
         })
@@ -159,7 +179,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .annotateContext(
         operation({
           summary: "Change an environment",
-          description: "Its name, and whether it is protected.",
+          description: "Its name, whether it is protected, and who reads its values.",
           request: { protected: true },
           response: { ...environment, protected: true }
         })

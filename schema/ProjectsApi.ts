@@ -6,14 +6,17 @@ import { AnyCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { EnvironmentIdOut, ProjectId, ProjectIdOut, TeamIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
+import { optional } from "./Strict.ts"
 import { Timestamp } from "./Values.ts"
-import { answers, Slug } from "./Wire.ts"
+import { answers, openEnum, Slug } from "./Wire.ts"
 
 export const Project = Schema.Struct({
   id: ProjectIdOut,
   teamId: TeamIdOut,
   name: Schema.String,
   slug: Schema.String,
+  /** Absent in answers of a server before grants; always sent by this one. */
+  visibility: optional(openEnum("team", "granted")),
   createdAt: Timestamp,
   updatedAt: Timestamp
 }).annotations({ identifier: "Project" })
@@ -35,6 +38,8 @@ export const ProjectEnvironment = Schema.Struct({
   slug: Slug,
   name: Schema.String,
   protected: Schema.Boolean,
+  /** As `visibility` of a project. */
+  readers: optional(openEnum("team", "granted")),
   createdAt: Timestamp
 }).annotations({ identifier: "ProjectEnvironment" })
 export type ProjectEnvironment = typeof ProjectEnvironment.Type
@@ -68,6 +73,7 @@ export class ProjectsApi extends HttpApiGroup.make("projects")
                 teamId: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30",
                 name: "Shop",
                 slug: "shop",
+                visibility: "team",
                 createdAt: at,
                 updatedAt: at
               }
@@ -97,6 +103,7 @@ export class ProjectsApi extends HttpApiGroup.make("projects")
                 slug: "development",
                 name: "Development",
                 protected: false,
+                readers: "team",
                 createdAt: at
               }
             ]

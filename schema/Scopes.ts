@@ -42,6 +42,30 @@ export const Role = Schema.Literal("owner", "admin", "member", "viewer").annotat
 })
 export type Role = typeof Role.Type
 
+/**
+ * What a grant gives a person at an environment, each with all before it: names, running programs, reading values,
+ * writing (docs/contract/access.md).
+ */
+export const GrantLevel = Schema.Literal("names", "run", "values", "write").annotations({
+  message: () => "must be names, run, values or write",
+  identifier: "GrantLevel"
+})
+export type GrantLevel = typeof GrantLevel.Type
+
+/** Who reads the values of an environment: the team by role, or those who were granted it. */
+export const Readers = Schema.Literal("team", "granted").annotations({
+  message: () => "must be team or granted",
+  identifier: "Readers"
+})
+export type Readers = typeof Readers.Type
+
+/** Who sees a project: the team, or those who were granted something in it. */
+export const Visibility = Schema.Literal("team", "granted").annotations({
+  message: () => "must be team or granted",
+  identifier: "Visibility"
+})
+export type Visibility = typeof Visibility.Type
+
 export const Plan = Schema.Literal("developer", "team").annotations({
   message: () => "must be developer or team",
   identifier: "Plan"

@@ -16,7 +16,7 @@ import {
   SecretWithValue,
   SecretWithValueList
 } from "./SecretResponses.ts"
-import { EnvironmentMissing, MayNotRead } from "./SecretRouteErrors.ts"
+import { EnvironmentMissing, MayNotRead, MayNotReadValues } from "./SecretRouteErrors.ts"
 import { optional } from "./Strict.ts"
 import { answers } from "./Wire.ts"
 
@@ -42,7 +42,7 @@ export const listWithValues = HttpApiEndpoint.get("listWithValues", "/secrets/wi
   .setUrlParams(PagedQuery)
   .addSuccess(answers(200, SecretWithValueList))
   .addError(EnvironmentMissing)
-  .addError(MayNotRead)
+  .addError(MayNotReadValues)
   .addError(Errors.IntegrityFailure)
   .middleware(AnyCredential)
   .annotateContext(
@@ -67,7 +67,7 @@ export const readValue = HttpApiEndpoint.get("readValue", "/secrets/value")
   .setUrlParams(ValueQuery)
   .addSuccess(answers(200, SecretWithValue))
   .addError(EnvironmentMissing)
-  .addError(MayNotRead)
+  .addError(MayNotReadValues)
   .addError(Errors.SecretNotFound)
   .addError(Errors.IntegrityFailure)
   .middleware(AnyCredential)
@@ -93,7 +93,7 @@ export const inject = HttpApiEndpoint.get("inject", "/secrets/inject")
   )
   .addSuccess(answers(200, InjectedSecrets))
   .addError(EnvironmentMissing)
-  .addError(MayNotRead)
+  .addError(MayNotReadValues)
   .addError(Errors.IntegrityFailure)
   .middleware(AnyCredential)
   .annotateContext(

@@ -4,9 +4,11 @@ import * as Errors from "./Errors.ts"
 
 export const EnvironmentMissing = Schema.Union(Errors.ProjectNotFound, Errors.EnvironmentNotFound)
 export const MayNotRead = Schema.Union(Errors.Forbidden, Errors.ScopeMissing)
+export const MayNotReadValues = Schema.Union(Errors.Forbidden, Errors.ScopeMissing, Errors.EnvironmentNotGranted)
 export const MayNotWrite = Schema.Union(
   Errors.Forbidden,
   Errors.ScopeMissing,
+  Errors.EnvironmentNotGranted,
   Errors.ApiTokenReadOnly,
   Errors.ApiTokenNotScopedToProtectedEnvironment
 )

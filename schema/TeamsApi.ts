@@ -17,9 +17,28 @@ const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType
 
 export const CreateTeam = strict(Schema.Struct({ name: Name })).annotations({ identifier: "CreateTeam" })
 export const UpdateTeam = strict(
-  atLeastOne(Schema.Struct({ name: optional(Name), plan: optional(Plan) }), "name", "plan")
+  atLeastOne(
+    Schema.Struct({
+      name: optional(Name),
+      plan: optional(Plan),
+      adminsNeedGrants: optional(Schema.Boolean),
+      tokensFollowCreators: optional(Schema.Boolean)
+    }),
+    "name",
+    "plan",
+    "adminsNeedGrants",
+    "tokensFollowCreators"
+  )
 ).annotations({ identifier: "UpdateTeam" })
 export type UpdateTeam = typeof UpdateTeam.Type
+
+/** A team with the rules that its owners set (docs/contract/access.md). */
+export const TeamRecord = Schema.Struct({
+  ...MyTeam.fields,
+  adminsNeedGrants: Schema.Boolean,
+  tokensFollowCreators: Schema.Boolean
+}).annotations({ identifier: "TeamRecord" })
+export type TeamRecord = typeof TeamRecord.Type
 
 const TeamPath = Schema.Struct({ teamId: TeamId })
 const MemberPath = Schema.Struct({ teamId: TeamId, userId: UserId })
@@ -50,7 +69,7 @@ export class TeamsApi extends HttpApiGroup.make("teams")
     HttpApiEndpoint.patch("update", "/teams/:teamId")
       .setPath(TeamPath)
       .setPayload(UpdateTeam)
-      .addSuccess(answers(200, MyTeam))
+      .addSuccess(answers(200, TeamRecord))
       .addError(Errors.TeamNotFound)
       .addError(Errors.Forbidden)
       .addError(BadBody)
@@ -58,9 +77,10 @@ export class TeamsApi extends HttpApiGroup.make("teams")
       .annotateContext(
         operation({
           summary: "Change a team",
-          description: "Only owners change the plan.",
+          description:
+            "Only owners change the plan and the rules: whether owners and admins need grants too, and whether API tokens may do no more than their creators may now.",
           request: { plan: "team" },
-          response: team
+          response: { ...team, adminsNeedGrants: false, tokensFollowCreators: false }
         })
       )
   )

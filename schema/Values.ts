@@ -210,6 +210,9 @@ export const AuditCursor = text({
 /** 1 to 100 characters. */
 export const Name = name(100, "Name, 1 to 100 characters.")
 
+/** Why somebody needs or gives something, for the trail. */
+export const Reason = name(500, "Reason, 1 to 500 characters.")
+
 export const ExpectedVersion = Schema.Number.pipe(
   Schema.filter((n) => (Number.isSafeInteger(n) && n >= 0) || "must be an integer from 0 to 9007199254740991")
 ).annotations({ jsonSchema: { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER } })

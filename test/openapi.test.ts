@@ -244,9 +244,9 @@ const dashboard: Record<string, Row> = {
     more: [401, 403, ...body]
   },
   "POST /teams": sessionRoute(201, "MyTeam", { body: members(["name"]), more: body }),
-  "PATCH /teams/{teamId}": sessionRoute(200, "MyTeam", {
+  "PATCH /teams/{teamId}": sessionRoute(200, "TeamRecord", {
     required: ["teamId"],
-    body: members([], ["name", "plan"]),
+    body: members([], ["name", "plan", "adminsNeedGrants", "tokensFollowCreators"]),
     more: body
   }),
   "POST /teams/{teamId}/leave": sessionRoute(200, "DeletedAck", { required: ["teamId"] }),
@@ -273,26 +273,39 @@ const dashboard: Record<string, Row> = {
   }),
   "POST /teams/{teamId}/projects": sessionRoute(201, "Project", {
     required: ["teamId"],
-    body: members(["name"], ["slug", "environments"]),
+    body: members(["name"], ["slug", "visibility", "environments"]),
     more: [409, ...body]
   }),
   "PATCH /projects/{projectId}": sessionRoute(200, "Project", {
     required: ["projectId"],
-    body: members([], ["name", "slug"]),
+    body: members([], ["name", "slug", "visibility"]),
     more: [409, ...body]
   }),
   "DELETE /projects/{projectId}": sessionRoute(200, "DeletedAck", { required: ["projectId"] }),
   "POST /projects/{projectId}/environments": sessionRoute(201, "ProjectEnvironment", {
     required: ["projectId"],
-    body: members(["slug"], ["name", "protected"]),
+    body: members(["slug"], ["name", "protected", "readers"]),
     more: [409, ...body]
   }),
   "PATCH /environments/{envId}": sessionRoute(200, "ProjectEnvironment", {
     required: ["envId"],
-    body: members([], ["name", "protected"]),
+    body: members([], ["name", "protected", "readers"]),
     more: body
   }),
   "DELETE /environments/{envId}": sessionRoute(200, "DeletedAck", { required: ["envId"] }),
+  "GET /projects/{projectId}/grants": sessionRoute(200, "AccessGrantList", { required: ["projectId"] }),
+  "POST /projects/{projectId}/grants": sessionRoute(201, "AccessGrant", {
+    required: ["projectId"],
+    body: members(["userId", "level"], ["until", "reason"]),
+    more: body
+  }),
+  "GET /environments/{envId}/grants": sessionRoute(200, "AccessGrantList", { required: ["envId"] }),
+  "POST /environments/{envId}/grants": sessionRoute(201, "AccessGrant", {
+    required: ["envId"],
+    body: members(["userId", "level"], ["until", "reason"]),
+    more: body
+  }),
+  "DELETE /access-grants/{grantId}": sessionRoute(200, "DeletedAck", { required: ["grantId"] }),
   "POST /teams/{teamId}/api-tokens": sessionRoute(201, "ApiTokenWithValue", {
     required: ["teamId"],
     body: members(["name"], ["accessLevel", "projects", "environments", "lifetime", "mcpOnly", "mcpScopes"]),
@@ -643,7 +656,7 @@ describe("the contract document", () => {
       VALIDATION_FAILED TEMPLATE_INVALID TEMPLATE_REFERENCE_MISSING TEMPLATE_TOO_DEEP VALUE_TOO_LARGE
       SEALED_VALUE_INVALID SEALING_KEY_EXPIRED UNAUTHENTICATED CREDENTIAL_INVALID CREDENTIAL_EXPIRED
       CREDENTIAL_REVOKED SIGN_IN_FAILED FORBIDDEN SCOPE_MISSING API_TOKEN_READ_ONLY
-      API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT CREDENTIAL_KIND_NOT_ACCEPTED CROSS_SITE_REQUEST
+      API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT ENVIRONMENT_NOT_GRANTED CREDENTIAL_KIND_NOT_ACCEPTED CROSS_SITE_REQUEST
       PLAN_LIMIT_REACHED ROUTE_NOT_FOUND TEAM_NOT_FOUND PROJECT_NOT_FOUND ENVIRONMENT_NOT_FOUND
       SECRET_NOT_FOUND SECRET_VERSION_NOT_FOUND SEALING_KEY_NOT_FOUND TOKEN_NOT_FOUND GRANT_NOT_FOUND
       MEMBER_NOT_FOUND SECRET_ALREADY_EXISTS SECRET_VERSION_CONFLICT SECRET_HAS_DEPENDENTS TEMPLATE_CYCLE

@@ -15,7 +15,7 @@ import {
   TeamNotFound
 } from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, SecretId, TeamId } from "#schema/Ids.ts"
-import type { Plan, Scope } from "#schema/Scopes.ts"
+import type { Plan, Scope, Visibility } from "#schema/Scopes.ts"
 import { methods } from "#src/Methods.ts"
 import { Audit } from "./Audit.ts"
 import { type EnvironmentPermit, eventOf, Permit } from "./Permit.ts"
@@ -43,6 +43,7 @@ interface ProjectRow {
   readonly plan: Plan
   readonly projectId: ProjectId
   readonly environmentIds: ReadonlyArray<EnvironmentId>
+  readonly visibility: Visibility
 }
 type EnvironmentRow = Omit<EnvironmentTarget, "type">
 
@@ -53,7 +54,7 @@ type Needs = Effect.Effect.Success<typeof services>
 
 const environmentColumns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
-    e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision
+    e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision, e.readers, p.visibility
     FROM environments e
     JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
     JOIN teams t ON t.id = e.team_id`)
@@ -63,7 +64,7 @@ const first = <Row, E>(rows: Effect.Effect<ReadonlyArray<Row>, E>): Effect.Effec
 
 const projectById = ({ sql }: Needs, projectId: ProjectId) =>
   first(sql<ProjectRow>`
-    SELECT p.team_id, t.plan, p.id AS project_id,
+    SELECT p.team_id, t.plan, p.id AS project_id, p.visibility,
       array(SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS environment_ids
     FROM projects p JOIN teams t ON t.id = p.team_id
     WHERE p.id = ${projectId} AND p.deleted_at IS NULL`)
@@ -189,7 +190,13 @@ const project = Effect.fnUntraced(function* <A extends Policy.Action>(
   const caller = yield* CurrentCaller
   const row = yield* projectById(needs, projectId)
   if (row === undefined || !Policy.projectVisible(caller, row)) return yield* new ProjectNotFound()
-  const target: ProjectTarget = { type: "project", teamId: row.teamId, plan: row.plan, projectId: row.projectId }
+  const target: ProjectTarget = {
+    type: "project",
+    teamId: row.teamId,
+    plan: row.plan,
+    projectId: row.projectId,
+    visibility: row.visibility
+  }
   return yield* decide(needs, action, caller, target, intent)
 })
 

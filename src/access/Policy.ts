@@ -4,9 +4,15 @@
  * denial or nothing.
  */
 import type { Caller, CallerTeam } from "#schema/Caller.ts"
-import { ApiTokenNotScopedToProtectedEnvironment, ApiTokenReadOnly, Forbidden, ScopeMissing } from "#schema/Errors.ts"
+import {
+  ApiTokenNotScopedToProtectedEnvironment,
+  ApiTokenReadOnly,
+  EnvironmentNotGranted,
+  Forbidden,
+  ScopeMissing
+} from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
-import type { Role, Scope } from "#schema/Scopes.ts"
+import type { GrantLevel, Role, Scope, Visibility } from "#schema/Scopes.ts"
 import type { TeamCreation } from "#src/AppConfig.ts"
 import type { EnvironmentTarget, Target } from "./Target.ts"
 
@@ -15,22 +21,34 @@ export type Action =
   | Scope
   | "projects:manage"
   | "environments:manage"
+  | "access:manage"
   | "sealing-keys:manage"
   | "tokens:manage"
   | "members:read"
   | "members:manage"
   | "team:manage"
   | "plan:manage"
+  | "team-rules:manage"
   | "audit-trail:read"
 
-export type Denial = Forbidden | ScopeMissing | ApiTokenReadOnly | ApiTokenNotScopedToProtectedEnvironment
+export type Denial =
+  | Forbidden
+  | ScopeMissing
+  | ApiTokenReadOnly
+  | ApiTokenNotScopedToProtectedEnvironment
+  | EnvironmentNotGranted
 
-/** What can deny an action: levels and protection concern writes only, and what is for people only needs no scope. */
+/**
+ * What can deny an action: levels and protection concern writes only, grants concern values and writes, and what is for
+ * people only needs no scope.
+ */
 export type DenialOf<A extends Action> = A extends "secrets:write"
   ? Denial
-  : A extends Scope
-    ? Forbidden | ScopeMissing
-    : Forbidden
+  : A extends "secrets:read_values" | "secrets:run"
+    ? Forbidden | ScopeMissing | EnvironmentNotGranted
+    : A extends Scope
+      ? Forbidden | ScopeMissing
+      : Forbidden
 
 interface AccessRequest {
   readonly caller: Caller
@@ -49,12 +67,13 @@ const admin: ReadonlyArray<Action> = [
   "audit-trail:read",
   "projects:manage",
   "environments:manage",
+  "access:manage",
   "sealing-keys:manage",
   "tokens:manage",
   "members:manage",
   "team:manage"
 ]
-const owner: ReadonlyArray<Action> = [...admin, "plan:manage"]
+const owner: ReadonlyArray<Action> = [...admin, "plan:manage", "team-rules:manage"]
 const allowedTo: Record<Role, ReadonlySet<Action>> = {
   viewer: new Set(viewer),
   member: new Set(member),
@@ -78,11 +97,13 @@ const changes: ReadonlySet<Action> = new Set<Action>([
   "secrets:write",
   "projects:manage",
   "environments:manage",
+  "access:manage",
   "sealing-keys:manage",
   "tokens:manage",
   "members:manage",
   "team:manage",
-  "plan:manage"
+  "plan:manage",
+  "team-rules:manage"
 ])
 
 /** A person may do what the role in the team allows now; whoever has no role manages nothing (FORBIDDEN). */
@@ -126,6 +147,54 @@ const protectedEnvironmentsNeedOwnerOrAdmin: Rule = ({ team, target, action }) =
     ? new Forbidden()
     : undefined
 
+/** From the least to the most; each level includes those before it. */
+const levels: ReadonlyArray<GrantLevel> = ["names", "run", "values", "write"]
+const levelNeeded = new Map<Action, GrantLevel>([
+  ["secrets:run", "run"],
+  ["secrets:read_values", "values"],
+  ["secrets:write", "write"]
+])
+const manages = (role: Role): boolean => role === "owner" || role === "admin"
+
+/** What the caller's grants give there: 0 = nothing, else one more than the index of the highest level. */
+const granted = (caller: Caller, at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId }) =>
+  caller.grants.reduce(
+    (most, { environmentId, level, projectId }) =>
+      projectId === at.projectId && (environmentId === null || environmentId === at.environmentId)
+        ? Math.max(most, levels.indexOf(level) + 1)
+        : most,
+    0
+  )
+
+/** Whether the caller has less than this level at an environment where grants decide. */
+export const lacksGrant = (
+  caller: Caller,
+  team: CallerTeam,
+  at: Pick<EnvironmentTarget, "projectId" | "environmentId" | "readers" | "visibility">,
+  level: GrantLevel
+): boolean =>
+  team.role !== null &&
+  (at.readers === "granted" || at.visibility === "granted") &&
+  (!manages(team.role) || team.adminsNeedGrants) &&
+  granted(caller, at) <= levels.indexOf(level)
+
+/**
+ * A person below admin has values of a granted environment, and writes there, by a grant of that level; names are free
+ * (ENVIRONMENT_NOT_GRANTED). A project that is granted makes its environments so. A team may bind its admins too.
+ */
+export const grantedEnvironmentsNeedAGrant: Rule = ({ caller, team, target, action }) => {
+  const level = levelNeeded.get(action)
+  return level !== undefined && target.type === "environment" && lacksGrant(caller, team, target, level)
+    ? new EnvironmentNotGranted()
+    : undefined
+}
+
+/** Whether a role may be granted a level: grants narrow, so one above the role would promise what nobody gets. */
+export const levelWithin = (role: Role, level: GrantLevel): boolean =>
+  [...levelNeeded].every(
+    ([action, needed]) => levels.indexOf(needed) > levels.indexOf(level) || roleAllows(role, action)
+  )
+
 /** Whether the caller may have values of the target: read them, or run programs with them. */
 export const mayHaveValues = (caller: Caller, target: EnvironmentTarget): boolean => {
   const team = teamOf(caller, target.teamId)
@@ -143,19 +212,20 @@ export const decideCopy = (
   request: { readonly caller: Caller; readonly team: CallerTeam },
   source: EnvironmentTarget,
   into: EnvironmentTarget
-): Forbidden | ScopeMissing | undefined => {
+): DenialOf<"secrets:run"> | undefined => {
   if (!mayHaveValues(request.caller, source)) return decide({ ...request, target: source, action: "secrets:run" })
   const { role } = request.team
   return source.protected && !into.protected && role !== "owner" && role !== "admin" ? new Forbidden() : undefined
 }
 
-/** In order of evaluation (docs/contract/errors.md, "Order of checks": role, scope, level, protected). */
+/** In order of evaluation (docs/contract/errors.md, "Order of checks": role, scope, level, protected, grant). */
 const rules: ReadonlyArray<Rule> = [
   rolesBoundWhatPeopleMay,
   scopedCredentialsNeedTheScope,
   readOnlyTokensNeverWrite,
   protectedEnvironmentsNeedANamingToken,
-  protectedEnvironmentsNeedOwnerOrAdmin
+  protectedEnvironmentsNeedOwnerOrAdmin,
+  grantedEnvironmentsNeedAGrant
 ]
 
 export const decide = <A extends Action>(request: AccessRequest & { readonly action: A }): DenialOf<A> | undefined => {
@@ -175,12 +245,28 @@ export const mayCreateTeam = (caller: Caller, creation: TeamCreation): boolean =
 export const teamOf = (caller: Caller, teamId: TeamId): CallerTeam | undefined =>
   caller.teams.find((team) => team.id === teamId)
 
-/** "Narrowing is checked on every request": an environment is visible when nothing narrows it away. */
+/** A granted project is seen by owners, admins and who holds a grant in it; API tokens over REST keep their own reach. */
+const hidden = (team: CallerTeam, visibility: Visibility): boolean =>
+  visibility === "granted" && team.role !== null && !manages(team.role)
+
+/** "Narrowing is checked on every request": an environment is visible when nothing narrows it away or hides it. */
 export const environmentVisible = (
   caller: Caller,
-  at: { readonly teamId: TeamId; readonly projectId: ProjectId; readonly environmentId: EnvironmentId }
+  at: {
+    readonly teamId: TeamId
+    readonly projectId: ProjectId
+    readonly environmentId: EnvironmentId
+    readonly visibility: Visibility
+  }
+): boolean => {
+  const team = teamOf(caller, at.teamId)
+  return team !== undefined && (!hidden(team, at.visibility) || granted(caller, at) > 0) && notNarrowedAway(caller, at)
+}
+
+const notNarrowedAway = (
+  caller: Caller,
+  at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId }
 ): boolean =>
-  teamOf(caller, at.teamId) !== undefined &&
   (caller.restrictions.projectIds === null || caller.restrictions.projectIds.includes(at.projectId)) &&
   (caller.restrictions.environmentIds === null || caller.restrictions.environmentIds.includes(at.environmentId))
 
@@ -194,11 +280,14 @@ export const projectVisible = (
     readonly teamId: TeamId
     readonly projectId: ProjectId
     readonly environmentIds: ReadonlyArray<EnvironmentId>
+    readonly visibility: Visibility
   }
 ): boolean => {
   const { environmentIds, projectIds } = caller.restrictions
+  const team = teamOf(caller, at.teamId)
   return (
-    teamOf(caller, at.teamId) !== undefined &&
+    team !== undefined &&
+    (!hidden(team, at.visibility) || caller.grants.some((grant) => grant.projectId === at.projectId)) &&
     (projectIds === null || projectIds.includes(at.projectId)) &&
     (environmentIds === null || at.environmentIds.some((id) => environmentIds.includes(id)))
   )

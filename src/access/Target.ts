@@ -1,6 +1,6 @@
 /** What an action is done to, as `Access` found it visible. */
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
-import type { Plan } from "#schema/Scopes.ts"
+import type { Plan, Readers, Visibility } from "#schema/Scopes.ts"
 
 export interface TeamTarget {
   readonly type: "team"
@@ -12,6 +12,7 @@ export interface ProjectTarget {
   readonly teamId: TeamId
   readonly plan: Plan
   readonly projectId: ProjectId
+  readonly visibility: Visibility
 }
 export interface EnvironmentTarget {
   readonly type: "environment"
@@ -22,5 +23,7 @@ export interface EnvironmentTarget {
   readonly slug: string
   readonly protected: boolean
   readonly revision: number
+  readonly readers: Readers
+  readonly visibility: Visibility
 }
 export type Target = TeamTarget | ProjectTarget | EnvironmentTarget

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import type { Caller, CallerTeam, NamedEnvironment } from "#schema/Caller.ts"
 import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
-import type { AccessLevel, Plan, Role, Scope } from "#schema/Scopes.ts"
+import type { AccessLevel, GrantLevel, Plan, Readers, Role, Scope, Visibility } from "#schema/Scopes.ts"
 import * as GroupCommit from "#src/access/GroupCommit.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import { LastUse, type UsedTable } from "./LastUse.ts"
@@ -44,6 +44,16 @@ interface CredentialRow {
   readonly eProtected: boolean
   readonly eRevision: number
   readonly ePlan: Plan
+  readonly eReaders: Readers
+  readonly eVisibility: Visibility
+  /** Of the person, or of the creator of an API token; ended ones too, until they are swept. */
+  readonly held: ReadonlyArray<{
+    readonly projectId: ProjectId
+    readonly environmentId: EnvironmentId | null
+    readonly level: GrantLevel
+    /** Milliseconds since 1970; null = until somebody ends it. */
+    readonly until: number | null
+  }> | null
 }
 interface TokenRow extends CredentialRow {
   readonly expiresAt: Date | null
@@ -59,6 +69,9 @@ interface TokenRow extends CredentialRow {
   readonly creatorActive: boolean | null
   readonly creatorDeactivatedAt: Date | null
   readonly creatorRole: Role | null
+  readonly adminsNeedGrants: boolean
+  /** The team bounds its tokens by what their creators may do now, over REST too. */
+  readonly tokensFollowCreators: boolean
 }
 interface PersonRow extends CredentialRow {
   readonly expiresAt: Date
@@ -73,6 +86,7 @@ interface SessionRow extends PersonRow {
     readonly name: string
     readonly plan: Plan
     readonly role: Role
+    readonly adminsNeedGrants: boolean
   }>
 }
 interface AccessRow extends PersonRow {
@@ -100,7 +114,12 @@ const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => sql`
   ) WITH ORDINALITY AS q (lookup_id, project_id, slug, n)`
 const namedColumns = `
   e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
-  e.revision AS e_revision, et.plan AS e_plan`
+  e.revision AS e_revision, et.plan AS e_plan, e.readers AS e_readers, ep.visibility AS e_visibility`
+const heldColumn = (userId: string) => `
+  (SELECT json_agg(json_build_object('projectId', a.project_id, 'environmentId', a.environment_id, 'level', a.level,
+      'until', extract(epoch FROM a.until) * 1000)) FROM access_grants a WHERE a.user_id = ${userId}) AS held`
+const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
+        'adminsNeedGrants', t.admins_need_grants`
 const namedJoin = `
   LEFT JOIN projects ep ON ep.id = q.project_id AND ep.deleted_at IS NULL
   LEFT JOIN environments e ON e.project_id = ep.id AND e.slug = q.slug AND e.deleted_at IS NULL
@@ -110,7 +129,9 @@ const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =
   sql<TokenRow>`
   SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.name, c.team_id,
     t.name AS team_name, t.plan, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only,
-    m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role, ${sql.literal(namedColumns)}
+    m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role,
+    t.admins_need_grants, t.tokens_follow_creators, ${sql.literal(heldColumn("c.created_by"))},
+    ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}
   LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id
   LEFT JOIN teams t ON t.id = c.team_id
@@ -122,10 +143,10 @@ const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>)
   sql<SessionRow>`
   SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at,
     u.id AS user_id, u.email, u.name AS user_name,
-    (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role)
+    (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
         ORDER BY t.id), '[]'::json)
       FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
-    ${sql.literal(namedColumns)}
+    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}
   LEFT JOIN sessions c ON c.lookup_id = q.lookup_id
   LEFT JOIN users u ON u.id = c.user_id
@@ -136,13 +157,12 @@ const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =
   sql<GrantRow>`
   SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.machine,
     c.project_ids, c.environment_ids, u.id AS user_id, u.email, u.name AS user_name,
-    (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
-        'scopes', g.scopes) ORDER BY t.id), '[]'::json)
+    (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)}, 'scopes', g.scopes) ORDER BY t.id), '[]'::json)
       FROM cli_grant_teams g
       JOIN teams t ON t.id = g.team_id
       JOIN memberships m ON m.team_id = g.team_id AND m.user_id = u.id AND m.active
       WHERE g.grant_id = c.id) AS teams,
-    ${sql.literal(namedColumns)}
+    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}
   LEFT JOIN cli_grants c ON c.lookup_id = q.lookup_id
   LEFT JOIN users u ON u.id = c.user_id
@@ -156,13 +176,13 @@ const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Look
   SELECT g.id, c.salt, c.hash, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
     c.audience, c.scopes, g.client_id, g.client_name, g.project_ids, g.environment_ids,
     u.id AS user_id, u.email, u.name AS user_name,
-    (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role)
+    (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
         ORDER BY t.id), '[]'::json)
       FROM oauth_grant_teams o
       JOIN teams t ON t.id = o.team_id
       JOIN memberships m ON m.team_id = o.team_id AND m.user_id = u.id AND m.active AND m.updated_at <= g.created_at
       WHERE o.grant_id = g.id) AS teams,
-    ${sql.literal(namedColumns)}
+    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}
   LEFT JOIN oauth_access_tokens c ON c.lookup_id = q.lookup_id
   LEFT JOIN oauth_grants g ON g.id = c.grant_id
@@ -192,7 +212,9 @@ const namedOf = (row: CredentialRow): NamedEnvironment | null =>
         slug: row.eSlug,
         protected: row.eProtected,
         revision: row.eRevision,
-        plan: row.ePlan
+        plan: row.ePlan,
+        readers: row.eReaders,
+        visibility: row.eVisibility
       }
 
 /** What most credentials are not. */
@@ -200,7 +222,8 @@ const plain = { creatorRole: null, mcpOnly: false, audience: null, clientId: nul
 const unrestricted = { projectIds: null, environmentIds: null } as const
 
 /** What every credential's caller has from its row. */
-const common = (row: CredentialRow & { readonly expiresAt: Date | null }) => ({
+const common = (row: CredentialRow & { readonly expiresAt: Date | null }, now: number) => ({
+  grants: (row.held ?? []).filter(({ until }) => until === null || until > now),
   createdAt: row.createdAt,
   expiresAt: row.expiresAt,
   lastUsedAt: row.lastUsedAt,
@@ -208,18 +231,28 @@ const common = (row: CredentialRow & { readonly expiresAt: Date | null }) => ({
 })
 const personOf = (row: PersonRow) => ({ id: row.userId, email: row.email, name: row.userName })
 
+/** Over REST a token's own reach decides, unless its team bounds tokens by what their creators may do now. */
 const ofToken = (row: TokenRow, id: string, now: number): Verified => ({
-  life: Liveness.ofToken(row, now),
+  life: Liveness.ofToken(row.tokensFollowCreators && !row.creatorActive ? { ...row, creatorActive: null } : row, now),
   ...plain,
   creatorRole: row.creatorActive === true ? row.creatorRole : null,
   mcpOnly: row.mcpOnly,
   caller: {
-    ...common(row),
+    ...common(row, now),
     kind: "api_token",
     credentialId: id,
     name: row.name,
     user: null,
-    teams: [{ id: row.teamId, name: row.teamName, plan: row.plan, role: null, scopes: null }],
+    teams: [
+      {
+        id: row.teamId,
+        name: row.teamName,
+        plan: row.plan,
+        role: row.tokensFollowCreators ? row.creatorRole : null,
+        scopes: null,
+        adminsNeedGrants: row.adminsNeedGrants
+      }
+    ],
     accessLevel: row.accessLevel,
     mcpScopes: row.mcpScopes,
     restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
@@ -231,7 +264,7 @@ const ofSession = (row: SessionRow, id: string, now: number): Verified => ({
   life: Liveness.ofSession(row, now),
   ...plain,
   caller: {
-    ...common(row),
+    ...common(row, now),
     kind: "session",
     credentialId: id,
     name: null,
@@ -248,7 +281,7 @@ const ofGrant = (row: GrantRow, id: string, now: number): Verified => ({
   life: Liveness.ofGrant({ ...row, teams: row.teams.length }, now),
   ...plain,
   caller: {
-    ...common(row),
+    ...common(row, now),
     kind: "cli_grant",
     credentialId: id,
     name: null,
@@ -268,7 +301,7 @@ const ofAccess = (row: AccessRow, id: string, now: number): Verified => ({
   audience: row.audience,
   clientId: row.clientId,
   caller: {
-    ...common(row),
+    ...common(row, now),
     kind: "oauth_token",
     // Of the grant, not of the token: tokens come and go every 15 minutes.
     credentialId: id,

@@ -116,6 +116,7 @@ const teamsWithoutAnotherOwner = ({ sql }: Needs, userId: UserId) =>
 const end = Effect.fnUntraced(function* ({ revocation, sql }: Needs, account: Account) {
   const { id } = account
   yield* Rows.run(sql`DELETE FROM memberships WHERE user_id = ${id}`)
+  yield* Rows.run(sql`DELETE FROM access_grants WHERE user_id = ${id}`)
   yield* revocation.linksBy(id, null)
   yield* revocation.resetLinksOf(id)
   yield* revocation.sessionsOf(id)

@@ -4,8 +4,8 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ApiToken } from "#schema/ApiTokensApi.ts"
-import type { Restrictions } from "#schema/Caller.ts"
-import { ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
+import type { Caller, Restrictions } from "#schema/Caller.ts"
+import { EnvironmentNotGranted, ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
 import {
   type EnvironmentId,
   EnvironmentIdOut,
@@ -19,7 +19,8 @@ import {
   type UserId,
   UserIdOut
 } from "#schema/Ids.ts"
-import { AccessLevel, Scope } from "#schema/Scopes.ts"
+import { AccessLevel, Readers, Scope, Visibility } from "#schema/Scopes.ts"
+import * as Policy from "#src/access/Policy.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Liveness from "./Liveness.ts"
@@ -176,6 +177,40 @@ export const environmentsOf = Effect.fnUntraced(function* (
     })
   }
   return rows.map((row) => row.id)
+})
+
+const ReaderRow = Schema.Struct({
+  environmentId: EnvironmentIdOut,
+  projectId: ProjectIdOut,
+  slug: Schema.String,
+  readers: Readers,
+  visibility: Visibility
+})
+
+/** Nobody makes a token that reads what they may not (docs/contract/access.md): ENVIRONMENT_NOT_GRANTED names it. */
+export const checkReadable = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  caller: Caller,
+  teamId: TeamId,
+  reach: Restrictions
+) {
+  const team = Policy.teamOf(caller, teamId)
+  if (team?.adminsNeedGrants !== true) return
+  const rows = yield* Rows.findAll(
+    ReaderRow,
+    sql`
+      SELECT e.id AS environment_id, e.project_id, e.slug, e.readers, p.visibility
+      FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+      WHERE e.team_id = ${teamId} AND e.deleted_at IS NULL
+        AND (e.readers = 'granted' OR p.visibility = 'granted')
+        AND (${reach.projectIds}::uuid[] IS NULL OR e.project_id = any(${reach.projectIds}::uuid[]))
+        AND (${reach.environmentIds}::uuid[] IS NULL OR e.id = any(${reach.environmentIds}::uuid[]))`
+  )
+  const lacking = rows.find((row) => Policy.lacksGrant(caller, team, row, "values"))
+  if (lacking === undefined) return
+  return yield* new EnvironmentNotGranted({
+    message: `The token would read ${lacking.slug}, which you were not granted. Grant it to yourself, or choose others.`
+  })
 })
 
 /** Which of the two lists is empty, or names what is deleted or belongs to none of these teams; undefined: neither. */

@@ -93,6 +93,7 @@ const create = Effect.fn("Tokens.create")(function* (needs: Needs, teamId: TeamI
     const user = yield* stillManages(needs, permit)
     const projectIds = yield* TokenRows.projectsOf(needs, teamId, input.projects)
     const environmentIds = yield* TokenRows.environmentsOf(needs, teamId, projectIds, input.environments)
+    yield* TokenRows.checkReadable(needs, permit.caller, teamId, { projectIds, environmentIds })
     const now = yield* Clock.currentTimeMillis
     const active = yield* TokenRows.countActive(needs, teamId, now)
     if (active >= Plans.plans[plan].activeTokens) return yield* new PlanLimitReached()
@@ -185,6 +186,7 @@ const rotate = Effect.fn("Tokens.rotate")(function* (needs: Needs, teamId: TeamI
   return yield* change(needs, permit.event(), function* () {
     const user = yield* stillManages(needs, permit)
     const token = yield* lockLive(needs, permit, tokenId)
+    yield* TokenRows.checkReadable(needs, permit.caller, teamId, token)
     const now = yield* DateTime.nowAsDate
     yield* Rows.run(needs.sql`UPDATE api_tokens SET revoked_at = ${now} WHERE id = ${token.id}`)
     const created = yield* insert(needs, { ...token, createdBy: user.id })
@@ -271,6 +273,7 @@ export class Tokens extends Effect.Service<Tokens>()("credentials/Tokens", {
       stillManages,
       projectsOf: TokenRows.projectsOf,
       environmentsOf: TokenRows.environmentsOf,
+      checkReadable: TokenRows.checkReadable,
       reachOf: TokenRows.reachOf,
       mint: TokenRows.mint
     })

@@ -241,7 +241,7 @@ const create = action(person, {
     Effect.gen(function* () {
       const { id } = yield* UseCases.teams.create(name)
       // The caller of this request does not know the new team yet.
-      const created = { id, name, role: "owner", plan: "developer", scopes: null } as const
+      const created = { id, name, role: "owner", plan: "developer", scopes: null, adminsNeedGrants: false } as const
       const owner = { ...caller, teams: [...caller.teams, created] }
       yield* UseCases.sessions.chooseTeam(owner, id)
     }),

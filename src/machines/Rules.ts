@@ -163,6 +163,7 @@ const create = Effect.fn("Rules.create")(function* (needs: Needs, teamId: TeamId
     const user = yield* tokens.stillManages(permit)
     const projectIds = yield* tokens.projectsOf(teamId, input.projects)
     const environmentIds = yield* tokens.environmentsOf(teamId, projectIds, input.environments)
+    yield* tokens.checkReadable(permit.caller, teamId, { projectIds, environmentIds })
     const n = yield* Rows.count(sql`SELECT count(*) AS n FROM machine_rules WHERE team_id = ${teamId}`)
     if (n >= rulesPerTeam) return yield* new PlanLimitReached()
     const id = RuleIdOut.make(yield* crypto.uuid)

@@ -11,6 +11,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Caller } from "#schema/Caller.ts"
 import { EnvironmentIdOut, ProjectIdOut, type TeamId, TeamIdOut } from "#schema/Ids.ts"
+import { Visibility } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { methods } from "#src/Methods.ts"
@@ -86,6 +87,7 @@ const EnvironmentStateRow = Schema.Struct({
   projectId: ProjectIdOut,
   environmentId: EnvironmentIdOut,
   slug: Schema.String,
+  visibility: Visibility,
   state: Schema.String
 })
 type EnvironmentStateRow = typeof EnvironmentStateRow.Type
@@ -124,7 +126,7 @@ const environmentStates = Effect.fnUntraced(function* ({ sql }: Needs, uris: Rea
   const rows = yield* Rows.findAll(
     EnvironmentStateRow,
     sql`
-      SELECT e.team_id, e.project_id, e.id AS environment_id, e.slug, concat(e.id, '/', e.revision) AS state
+      SELECT e.team_id, e.project_id, e.id AS environment_id, e.slug, p.visibility, concat(e.id, '/', e.revision) AS state
       FROM unnest(${locations.map((one) => one.projectId)}::uuid[], ${locations.map((one) => one.environment)}::text[])
         AS q (project_id, slug)
       JOIN environments e ON e.project_id = q.project_id AND e.slug = q.slug AND e.deleted_at IS NULL

@@ -14,6 +14,7 @@ import {
 } from "#schema/Ids.ts"
 import type { CreateEnvironment, UpdateEnvironment } from "#schema/ManageProjectsApi.ts"
 import type { ProjectEnvironment, ProjectEnvironmentList } from "#schema/ProjectsApi.ts"
+import { Readers, Visibility } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
@@ -31,18 +32,29 @@ const columns = {
   slug: Schema.String,
   name: Schema.String,
   protected: Schema.Boolean,
+  readers: Readers,
   createdAt: Rows.Iso
 }
 const EnvironmentRow = Schema.Struct(columns)
-const ProjectEnvironmentRow = Schema.Struct({ ...columns, teamId: TeamIdOut, projectId: ProjectIdOut })
+const ProjectEnvironmentRow = Schema.Struct({
+  ...columns,
+  teamId: TeamIdOut,
+  projectId: ProjectIdOut,
+  visibility: Visibility
+})
 
 const ReachedEnvironmentRow = Schema.Struct({
   id: EnvironmentIdOut,
   slug: Schema.String,
   teamId: TeamIdOut,
   projectId: ProjectIdOut,
-  projectName: Schema.String
+  projectName: Schema.String,
+  visibility: Visibility
 })
+
+/** A protected environment starts closed, unless its creator says otherwise (docs/contract/access.md). */
+export const readersOf = (input: Pick<CreateEnvironment, "protected" | "readers">): Readers =>
+  input.readers ?? (input.protected === true ? "granted" : "team")
 
 /** More than a page shows; a list of all is one project's alone. */
 const overviewLimit = 5_000
@@ -50,16 +62,18 @@ const overviewLimit = 5_000
 /** The environments that the caller reaches, oldest first. */
 const list = Effect.fn("Environments.list")(function* ({ access, sql }: Needs, projectId: ProjectId) {
   const permit = yield* access.project("projects:read", projectId, { audit: "environment.list" })
-  const { teamId } = permit.target
+  const { teamId, visibility } = permit.target
   const rows = yield* Rows.findAll(
     EnvironmentRow,
     sql`
-      SELECT id, slug, name, protected, created_at FROM environments
+      SELECT id, slug, name, protected, readers, created_at FROM environments
       WHERE project_id = ${projectId} AND deleted_at IS NULL ORDER BY id`
   )
   const response: ProjectEnvironmentList = {
     projectId,
-    items: rows.filter(({ id }) => Policy.environmentVisible(permit.caller, { teamId, projectId, environmentId: id }))
+    items: rows.filter(({ id }) =>
+      Policy.environmentVisible(permit.caller, { teamId, projectId, environmentId: id, visibility })
+    )
   }
   return response
 })
@@ -71,14 +85,14 @@ const byProject = Effect.fn("Environments.byProject")(function* ({ access, sql }
   const rows = yield* Rows.findAll(
     ProjectEnvironmentRow,
     sql`
-      SELECT e.id, e.slug, e.name, e.protected, e.created_at, e.team_id, e.project_id
+      SELECT e.id, e.slug, e.name, e.protected, e.readers, e.created_at, e.team_id, e.project_id, p.visibility
       FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       WHERE e.team_id = any(${teamIds}::uuid[]) AND e.deleted_at IS NULL
       ORDER BY e.id LIMIT ${overviewLimit}`
   )
   const environments = new Map<ProjectId, Array<ProjectEnvironment>>()
-  for (const { projectId, teamId, ...environment } of rows) {
-    if (!Policy.environmentVisible(caller, { teamId, projectId, environmentId: environment.id })) continue
+  for (const { projectId, teamId, visibility, ...environment } of rows) {
+    if (!Policy.environmentVisible(caller, { teamId, projectId, environmentId: environment.id, visibility })) continue
     const siblings = environments.get(projectId)
     if (siblings === undefined) environments.set(projectId, [environment])
     else siblings.push(environment)
@@ -92,7 +106,7 @@ const reached = Effect.fn("Environments.reached")(function* ({ access, sql }: Ne
   const rows = yield* Rows.findAll(
     ReachedEnvironmentRow,
     sql`
-      SELECT e.id, e.slug, e.team_id, e.project_id, p.name AS project_name
+      SELECT e.id, e.slug, e.team_id, e.project_id, p.name AS project_name, p.visibility
       FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       WHERE e.team_id = any(${teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
       ORDER BY e.project_id, e.id LIMIT ${overviewLimit}`
@@ -120,11 +134,11 @@ const create = Effect.fn("Environments.create")(function* (
     const row = yield* Rows.findOne(
       EnvironmentRow,
       sql`
-          INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
+          INSERT INTO environments (id, team_id, project_id, slug, name, protected, readers, created_at, updated_at)
           VALUES (${id}, ${permit.target.teamId}, ${projectId}, ${input.slug}, ${input.name ?? input.slug},
-            ${input.protected ?? false}, ${now}, ${now})
+            ${input.protected ?? false}, ${readersOf(input)}, ${now}, ${now})
           ON CONFLICT (project_id, slug) WHERE deleted_at IS NULL DO NOTHING
-          RETURNING id, slug, name, protected, created_at`
+          RETURNING id, slug, name, protected, readers, created_at`
     )
     if (row === undefined) return yield* new NameTaken({ field: "slug" })
     yield* audit.append({ ...permit.event(), environmentId: id, environment: input.slug })
@@ -141,15 +155,15 @@ const update = Effect.fn("Environments.update")(function* (
   const intent = { audit: "environment.update" } as const
   const permit = yield* access.environmentWithId("environments:manage", environmentId, intent)
   return yield* change(needs, permit.event(), function* () {
-    const { name = null, protected: isProtected = null } = input
+    const { name = null, protected: isProtected = null, readers = null } = input
     const row = yield* Rows.findOne(
       EnvironmentRow,
       sql`
           UPDATE environments
           SET name = coalesce(${name}, name), protected = coalesce(${isProtected}, protected),
-            updated_at = ${yield* DateTime.nowAsDate}
+            readers = coalesce(${readers}, readers), updated_at = ${yield* DateTime.nowAsDate}
           WHERE id = ${environmentId} AND deleted_at IS NULL
-          RETURNING id, slug, name, protected, created_at`
+          RETURNING id, slug, name, protected, readers, created_at`
     )
     if (row === undefined) return yield* new EnvironmentNotFound()
     yield* audit.append(permit.event())
@@ -168,6 +182,7 @@ const remove = Effect.fn("Environments.remove")(function* (needs: Needs, environ
         UPDATE environments SET deleted_at = ${now}, updated_at = ${now}
         WHERE id = ${environmentId} AND deleted_at IS NULL RETURNING id`)
     if (!removed) return yield* new EnvironmentNotFound()
+    yield* Rows.run(sql`DELETE FROM access_grants WHERE environment_id = ${environmentId}`)
     yield* audit.append(permit.event())
   })
 })

@@ -148,6 +148,7 @@ const takeOut = Effect.fnUntraced(function* (
   const { teamId } = permit.target
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`DELETE FROM memberships WHERE team_id = ${teamId} AND user_id = ${member.userId}`)
+  yield* Rows.run(sql`DELETE FROM access_grants WHERE team_id = ${teamId} AND user_id = ${member.userId}`)
   // An open invitation of the person would let them in again.
   yield* Rows.run(sql`
     UPDATE invitations SET revoked_at = ${now}

@@ -7,6 +7,7 @@ import { NameTaken, PlanLimitReached, ProjectNotFound } from "#schema/Errors.ts"
 import { EnvironmentIdOut, type ProjectId, ProjectIdOut, type TeamId, TeamIdOut } from "#schema/Ids.ts"
 import type { CreateProject, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
+import { Visibility } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
@@ -16,6 +17,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
+import { readersOf } from "./Environments.ts"
 
 const services = Effect.all({ access: Access, sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
 type Needs = Effect.Effect.Success<typeof services>
@@ -25,6 +27,7 @@ const columns = {
   teamId: TeamIdOut,
   name: Schema.String,
   slug: Schema.String,
+  visibility: Visibility,
   createdAt: Rows.Iso,
   updatedAt: Rows.Iso
 }
@@ -65,7 +68,7 @@ const list = Effect.fn("Projects.list")(function* ({ access, sql }: Needs) {
   const rows = yield* Rows.findAll(
     ReachableProjectRow,
     sql`
-      SELECT p.id, p.team_id, p.name, p.slug, p.created_at, p.updated_at,
+      SELECT p.id, p.team_id, p.name, p.slug, p.visibility, p.created_at, p.updated_at,
         CASE WHEN ${narrowed}::boolean THEN array(
           SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL
         ) ELSE '{}'::uuid[] END AS environment_ids
@@ -74,7 +77,7 @@ const list = Effect.fn("Projects.list")(function* ({ access, sql }: Needs) {
       ORDER BY p.team_id, p.slug COLLATE "C"`
   )
   return rows.flatMap(({ environmentIds, ...project }): ReadonlyArray<Project> =>
-    Policy.projectVisible(caller, { teamId: project.teamId, projectId: project.id, environmentIds }) ? [project] : []
+    Policy.projectVisible(caller, { ...project, projectId: project.id, environmentIds }) ? [project] : []
   )
 })
 
@@ -83,7 +86,7 @@ const get = Effect.fn("Projects.get")(function* ({ access, sql }: Needs, project
   const row = yield* Rows.findOne(
     ProjectRow,
     sql`
-      SELECT id, team_id, name, slug, created_at, updated_at FROM projects
+      SELECT id, team_id, name, slug, visibility, created_at, updated_at FROM projects
       WHERE id = ${projectId} AND deleted_at IS NULL`
   )
   return row ?? (yield* new ProjectNotFound())
@@ -99,15 +102,16 @@ const insertEnvironments = (
   environments: NonNullable<CreateProject["environments"]> | typeof defaultEnvironments
 ) =>
   Rows.run(sql`
-  INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
-  SELECT e.id, ${project.teamId}::uuid, ${project.id}::uuid, e.slug, e.name, e.protected,
+  INSERT INTO environments (id, team_id, project_id, slug, name, protected, readers, created_at, updated_at)
+  SELECT e.id, ${project.teamId}::uuid, ${project.id}::uuid, e.slug, e.name, e.protected, e.readers,
     ${project.createdAt}::timestamptz, ${project.createdAt}::timestamptz
   FROM unnest(
     ${ids}::uuid[],
     ${environments.map((e) => e.slug)}::text[],
     ${environments.map((e) => e.name ?? e.slug)}::text[],
-    ${environments.map((e) => e.protected ?? false)}::boolean[]
-  ) AS e (id, slug, name, protected)`)
+    ${environments.map((e) => e.protected ?? false)}::boolean[],
+    ${environments.map(readersOf)}::text[]
+  ) AS e (id, slug, name, protected, readers)`)
 
 const insertProject = Effect.fnUntraced(function* (
   needs: Needs,
@@ -125,10 +129,10 @@ const insertProject = Effect.fnUntraced(function* (
   const row = yield* Rows.findOne(
     ProjectRow,
     sql`
-      INSERT INTO projects (id, team_id, name, slug, created_at, updated_at)
-      VALUES (${id}, ${teamId}, ${input.name}, ${slug}, ${now}, ${now})
+      INSERT INTO projects (id, team_id, name, slug, visibility, created_at, updated_at)
+      VALUES (${id}, ${teamId}, ${input.name}, ${slug}, ${input.visibility ?? "team"}, ${now}, ${now})
       ON CONFLICT (team_id, slug) WHERE deleted_at IS NULL DO NOTHING
-      RETURNING id, team_id, name, slug, created_at, updated_at`
+      RETURNING id, team_id, name, slug, visibility, created_at, updated_at`
   )
   return row ?? (yield* new NameTaken({ field: input.slug === undefined ? "name" : "slug" }))
 })
@@ -163,7 +167,7 @@ const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: 
   return yield* change(needs, permit.event(), function* () {
     // Under the team's lock no other project can take the slug between the look and the change.
     yield* lockTeam(needs, teamId)
-    const { name = null, slug = null } = input
+    const { name = null, slug = null, visibility = null } = input
     const taken = yield* Rows.exists(sql`
         SELECT 1 FROM projects
         WHERE team_id = ${teamId} AND slug = ${slug} AND id <> ${projectId} AND deleted_at IS NULL`)
@@ -172,9 +176,10 @@ const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: 
       ProjectRow,
       sql`
           UPDATE projects
-          SET name = coalesce(${name}, name), slug = coalesce(${slug}, slug), updated_at = ${yield* DateTime.nowAsDate}
+          SET name = coalesce(${name}, name), slug = coalesce(${slug}, slug),
+            visibility = coalesce(${visibility}, visibility), updated_at = ${yield* DateTime.nowAsDate}
           WHERE id = ${projectId} AND deleted_at IS NULL
-          RETURNING id, team_id, name, slug, created_at, updated_at`
+          RETURNING id, team_id, name, slug, visibility, created_at, updated_at`
     )
     if (row === undefined) return yield* new ProjectNotFound()
     yield* audit.append(permit.event({ target: { type: "project", id: projectId, name: row.name } }))
@@ -195,6 +200,7 @@ const remove = Effect.fn("Projects.remove")(function* (needs: Needs, projectId: 
           WHERE id = ${projectId} AND deleted_at IS NULL RETURNING name`
     )
     if (project === undefined) return yield* new ProjectNotFound()
+    yield* Rows.run(sql`DELETE FROM access_grants WHERE project_id = ${projectId}`)
     const environments = yield* Rows.findAll(
       EnvironmentSlugRow,
       sql`

@@ -8,7 +8,7 @@ import { Forbidden, PlanLimitReached } from "#schema/Errors.ts"
 import type { MyTeam } from "#schema/IdentityApi.ts"
 import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
 import { Plan } from "#schema/Scopes.ts"
-import type { UpdateTeam } from "#schema/TeamsApi.ts"
+import type { TeamRecord, UpdateTeam } from "#schema/TeamsApi.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
@@ -29,15 +29,28 @@ const services = Effect.all({
 type Needs = Effect.Effect.Success<typeof services>
 
 const OwnedTeamsRow = Schema.Struct({ teams: Schema.Number, active: Schema.Boolean })
-const TeamRow = Schema.Struct({ name: Schema.String, plan: Plan })
+const TeamRow = Schema.Struct({
+  name: Schema.String,
+  plan: Plan,
+  adminsNeedGrants: Schema.Boolean,
+  tokensFollowCreators: Schema.Boolean
+})
+const columns = (sql: SqlClient.SqlClient) => sql.literal("name, plan, admins_need_grants, tokens_follow_creators")
+
+const recordOf = (caller: Caller, id: TeamId, row: typeof TeamRow.Type): TeamRecord => ({
+  id,
+  role: Policy.teamOf(caller, id)?.role ?? "viewer",
+  ...row
+})
 
 /** The team as the caller belongs to it. */
-const get = Effect.fn("Teams.get")(function* ({ access }: Needs, teamId: TeamId) {
+const get = Effect.fn("Teams.get")(function* ({ access, sql }: Needs, teamId: TeamId) {
   const { caller } = yield* access.team("members:read", teamId, { audit: "member.list" })
-  // A permit is issued to members of the team alone.
-  const { id, name, plan, role } = Policy.teamOf(caller, teamId) ?? (yield* Effect.dieMessage("no such team"))
-  const team: MyTeam = { id, name, plan, role: role ?? "viewer" }
-  return team
+  return recordOf(
+    caller,
+    teamId,
+    yield* Rows.single(TeamRow, sql`SELECT ${columns(sql)} FROM teams WHERE id = ${teamId}`)
+  )
 })
 
 const onlyOwners = "On this server only owners of a team can create another one. Ask an owner."
@@ -78,20 +91,28 @@ const create = Effect.fn("Teams.create")(function* (needs: Needs, name: string) 
   })
 })
 
-/** Only owners change the plan: it needs a right of its own. Tokens that exist keep their dates on a smaller plan. */
+/**
+ * Only owners change the plan and the rules: each needs a right of its own. Tokens that exist keep their dates on a
+ * smaller plan.
+ */
 const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId, input: UpdateTeam) {
   const { access, audit, sql } = needs
   const intent = { audit: "team.update" } as const
   const permit = yield* access.team("team:manage", teamId, intent)
-  if (input.plan !== undefined) yield* access.team("plan:manage", teamId, intent)
+  const { name = null, plan = null, adminsNeedGrants = null, tokensFollowCreators = null } = input
+  if (plan !== null) yield* access.team("plan:manage", teamId, intent)
+  if (adminsNeedGrants !== null || tokensFollowCreators !== null) {
+    yield* access.team("team-rules:manage", teamId, intent)
+  }
   return yield* change(needs, permit.event(), function* () {
-    const { name = null, plan = null } = input
     const row = yield* Rows.single(
       TeamRow,
       sql`
           UPDATE teams SET name = coalesce(${name}, name), plan = coalesce(${plan}, plan),
+            admins_need_grants = coalesce(${adminsNeedGrants}, admins_need_grants),
+            tokens_follow_creators = coalesce(${tokensFollowCreators}, tokens_follow_creators),
             updated_at = ${yield* DateTime.nowAsDate}
-          WHERE id = ${teamId} RETURNING name, plan`
+          WHERE id = ${teamId} RETURNING ${columns(sql)}`
     )
     // Only the current version is kept on this plan (docs/contract/secrets.md), from now on as after each write.
     if (plan === "developer") {
@@ -100,9 +121,7 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
           WHERE s.id = v.secret_id AND v.version < s.version AND e.team_id = ${teamId}`)
     }
     yield* audit.append(permit.event())
-    const role = Policy.teamOf(permit.caller, teamId)?.role ?? "viewer"
-    const team: MyTeam = { id: teamId, name: row.name, role, plan: row.plan }
-    return team
+    return recordOf(permit.caller, teamId, row)
   })
 })
 

@@ -21,7 +21,7 @@ import {
   type UserId,
   UserIdOut
 } from "#schema/Ids.ts"
-import { CredentialKind } from "#schema/Scopes.ts"
+import { CredentialKind, Visibility } from "#schema/Scopes.ts"
 import { EnvironmentSlug, SecretKey, type SecretText } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
@@ -68,6 +68,7 @@ const RequestRow = Schema.Struct({
   teamId: TeamIdOut,
   projectId: ProjectIdOut,
   projectName: Schema.String,
+  visibility: Visibility,
   environmentId: EnvironmentIdOut,
   environment: EnvironmentSlug,
   key: SecretKey,
@@ -121,7 +122,7 @@ export const answersTopic = (credentialId: string) => `values:${credentialId}`
 
 const columns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
-    v.id, v.code, v.credential_id, v.asked_by, v.user_id, v.team_id, v.project_id, p.name AS project_name,
+    v.id, v.code, v.credential_id, v.asked_by, v.user_id, v.team_id, v.project_id, p.name AS project_name, p.visibility,
     v.environment_id, e.slug AS environment, v.key, v.note, v.replace, v.status, v.secret_id, v.version, v.created_at,
     v.expires_at
     FROM value_requests v

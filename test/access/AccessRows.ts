@@ -267,7 +267,11 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   "DELETE /auth/session": [{ ...mine("/auth/session", [200]), endsCredential: true }],
   "POST /me/password": [mine("/me/password", [400, "VALIDATION_FAILED"], {})],
   "POST /teams": [mine("/teams", [201], { name: "Another" })],
-  "PATCH /teams/:teamId": [ofTeam("manage", [200], "", { name: "Team" }), ofTeam("own", [200], "", { plan: "team" })],
+  "PATCH /teams/:teamId": [
+    ofTeam("manage", [200], "", { name: "Team" }),
+    ofTeam("own", [200], "", { plan: "team" }),
+    ofTeam("own", [200], "", { tokensFollowCreators: false })
+  ],
   "POST /teams/:teamId/leave": [{ ...ofTeam("names", [200], "/leave"), endsCredential: true }],
   "GET /teams/:teamId/members": [ofTeam("names", [200], "/members")],
   "POST /teams/:teamId/invitations": [
@@ -289,6 +293,15 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   ],
   "PATCH /environments/:envId": [manages("environmentId", [200], "", { name: "Renamed" })],
   "DELETE /environments/:envId": [manages("environmentId", [200], "", undefined, "environment")],
+  "GET /projects/:projectId/grants": [manages("project", [200], "/grants")],
+  "POST /projects/:projectId/grants": [
+    manages("project", [404, "MEMBER_NOT_FOUND"], "/grants", { userId: nowhere, level: "names" })
+  ],
+  "GET /environments/:envId/grants": [manages("environmentId", [200], "/grants")],
+  "POST /environments/:envId/grants": [
+    manages("environmentId", [404, "MEMBER_NOT_FOUND"], "/grants", { userId: nowhere, level: "names" })
+  ],
+  "DELETE /access-grants/:grantId": [mine(`/access-grants/${nowhere}`, [404, "GRANT_NOT_FOUND"])],
   "POST /teams/:teamId/api-tokens": [ofTeam("manage", [201], "/api-tokens", { name: "ci" })],
   "GET /teams/:teamId/api-tokens": [ofTeam("manage", [200], "/api-tokens")],
   "PATCH /teams/:teamId/api-tokens/:tokenId": [

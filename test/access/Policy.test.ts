@@ -4,9 +4,9 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import type { Caller, CallerTeam, Restrictions } from "#schema/Caller.ts"
+import type { Caller, CallerTeam, HeldGrant, Restrictions } from "#schema/Caller.ts"
 import { EnvironmentIdOut, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
-import { type AccessLevel, allScopes, type CredentialKind, type Role, type Scope } from "#schema/Scopes.ts"
+import { type AccessLevel, allScopes, type CredentialKind, GrantLevel, type Role, type Scope } from "#schema/Scopes.ts"
 import type { EnvironmentTarget, Target } from "#src/access/Target.ts"
 import * as Policy from "#src/access/Policy.ts"
 
@@ -28,7 +28,19 @@ sealing-keys:manage  FORBIDDEN  FORBIDDEN  yes        yes
 tokens:manage        FORBIDDEN  FORBIDDEN  yes        yes
 members:manage       FORBIDDEN  FORBIDDEN  yes        yes
 team:manage          FORBIDDEN  FORBIDDEN  yes        yes
+access:manage        FORBIDDEN  FORBIDDEN  yes        yes
 plan:manage          FORBIDDEN  FORBIDDEN  FORBIDDEN  yes
+team-rules:manage    FORBIDDEN  FORBIDDEN  FORBIDDEN  yes
+`
+
+/** An environment that is granted, to a member without a grant, and by the level of the one they hold. */
+const byGrants = `
+action               none                     names                    run                      values                   write
+secrets:read         yes                      yes                      yes                      yes                      yes
+secrets:run          ENVIRONMENT_NOT_GRANTED  ENVIRONMENT_NOT_GRANTED  yes                      yes                      yes
+secrets:read_values  ENVIRONMENT_NOT_GRANTED  ENVIRONMENT_NOT_GRANTED  ENVIRONMENT_NOT_GRANTED  yes                      yes
+secrets:write        ENVIRONMENT_NOT_GRANTED  ENVIRONMENT_NOT_GRANTED  ENVIRONMENT_NOT_GRANTED  ENVIRONMENT_NOT_GRANTED  yes
+environments:manage  FORBIDDEN                FORBIDDEN                FORBIDDEN                FORBIDDEN                FORBIDDEN
 `
 
 /** The one cell that protection changes for people: "accept changes from owners and admins only". */
@@ -85,7 +97,9 @@ const actions: ReadonlyArray<Policy.Action> = [
   "tokens:manage",
   "members:manage",
   "team:manage",
-  "plan:manage"
+  "access:manage",
+  "plan:manage",
+  "team-rules:manage"
 ]
 
 const teamId = TeamIdOut.make("t")
@@ -93,7 +107,10 @@ const projectId = ProjectIdOut.make("p")
 const environmentId = EnvironmentIdOut.make("e")
 const anywhere: Restrictions = { projectIds: null, environmentIds: null }
 
-const environment = (isProtected: boolean): EnvironmentTarget => ({
+const environment = (
+  isProtected: boolean,
+  access: Partial<Pick<EnvironmentTarget, "readers" | "visibility">> = {}
+): EnvironmentTarget => ({
   type: "environment",
   teamId,
   plan: "team",
@@ -101,7 +118,10 @@ const environment = (isProtected: boolean): EnvironmentTarget => ({
   environmentId,
   slug: "production",
   protected: isProtected,
-  revision: 0
+  revision: 0,
+  readers: "team",
+  visibility: "team",
+  ...access
 })
 
 interface Standing {
@@ -110,9 +130,18 @@ interface Standing {
   readonly scopes: ReadonlyArray<Scope> | null
   readonly level: AccessLevel | null
   readonly restrictions: Restrictions
+  readonly grants?: ReadonlyArray<HeldGrant>
+  readonly adminsNeedGrants?: boolean
 }
 const standing = (s: Standing): { readonly caller: Caller; readonly team: CallerTeam } => {
-  const team: CallerTeam = { id: teamId, name: "Team", plan: "team", role: s.role, scopes: s.scopes }
+  const team: CallerTeam = {
+    id: teamId,
+    name: "Team",
+    plan: "team",
+    role: s.role,
+    scopes: s.scopes,
+    adminsNeedGrants: s.adminsNeedGrants ?? false
+  }
   return {
     team,
     caller: {
@@ -124,6 +153,7 @@ const standing = (s: Standing): { readonly caller: Caller; readonly team: Caller
       accessLevel: s.level,
       mcpScopes: [],
       restrictions: s.restrictions,
+      grants: s.grants ?? [],
       machine: false,
       createdAt: new Date(0),
       expiresAt: null,
@@ -197,6 +227,17 @@ describe("the rules, as tables", () => {
     }
   })
 
+  it("what a grant gives where grants decide", () => {
+    for (const access of [{ readers: "granted" }, { visibility: "granted" }] as const) {
+      holds(byGrants, environment(false, access), (column) => ({
+        ...session("member"),
+        grants: GrantLevel.literals
+          .filter((level) => level === column)
+          .map((level) => ({ projectId, environmentId: null, level }))
+      }))
+    }
+  })
+
   it("what API tokens may do", () => {
     holds(tokens, environment(false), tokenOf)
     holds(tokensOnProtected, environment(true), tokenOf)
@@ -222,11 +263,26 @@ const mayPerson = (role: Role, action: Policy.Action, isProtected: boolean): boo
       return role === "owner" || role === "admin" || (role === "member" && !isProtected)
     // "only owners manage owners and the plan"
     case "plan:manage":
+    case "team-rules:manage":
       return role === "owner"
     // "admin and owner also … manage projects, environments, tokens and members"; the trail is for "owner and admin"
     default:
       return role === "owner" || role === "admin"
   }
+}
+
+/** "Reads, runs or is handed no value there without a grant; names stay visible." A level includes those before it. */
+const grantAllows = (s: Standing, target: EnvironmentTarget, action: Policy.Action): boolean => {
+  if (target.readers === "team" && target.visibility === "team") return true
+  if ((s.role === "owner" || s.role === "admin") && s.adminsNeedGrants !== true) return true
+  const enough = { "secrets:run": "run values write", "secrets:read_values": "values write", "secrets:write": "write" }
+  if (action !== "secrets:run" && action !== "secrets:read_values" && action !== "secrets:write") return true
+  return (s.grants ?? []).some(
+    (held) =>
+      held.projectId === target.projectId &&
+      (held.environmentId === null || held.environmentId === target.environmentId) &&
+      enough[action].split(" ").includes(held.level)
+  )
 }
 
 const oracle = (s: Standing, target: EnvironmentTarget, action: Policy.Action): string => {
@@ -239,7 +295,8 @@ const oracle = (s: Standing, target: EnvironmentTarget, action: Policy.Action): 
       if (!isScope) return "FORBIDDEN"
       if (!s.scopes.some((scope) => scope === action)) return "SCOPE_MISSING"
     }
-    return mayPerson(s.role, action, target.protected) ? "yes" : "FORBIDDEN"
+    if (!mayPerson(s.role, action, target.protected)) return "FORBIDDEN"
+    return grantAllows(s, target, action) ? "yes" : "ENVIRONMENT_NOT_GRANTED"
   }
   if (!isScope) return "FORBIDDEN"
   if (s.scopes !== null && !s.scopes.some((scope) => scope === action)) return "SCOPE_MISSING"
@@ -255,7 +312,15 @@ const reach: FastCheck.Arbitrary<Restrictions> = FastCheck.record({
   projectIds: FastCheck.option(FastCheck.subarray([projectId, ProjectIdOut.make("p2")])),
   environmentIds: FastCheck.option(FastCheck.subarray([environmentId, EnvironmentIdOut.make("e2")]))
 })
-const anyStanding: FastCheck.Arbitrary<Standing> = FastCheck.oneof(
+const anyGrants: FastCheck.Arbitrary<ReadonlyArray<HeldGrant>> = FastCheck.array(
+  FastCheck.record({
+    projectId: anyOf([projectId, ProjectIdOut.make("p2")]),
+    environmentId: anyOf([null, environmentId, EnvironmentIdOut.make("e2")]),
+    level: anyOf(GrantLevel.literals)
+  }),
+  { maxLength: 3 }
+)
+const ungranted: FastCheck.Arbitrary<Standing> = FastCheck.oneof(
   anyOf(roles).map(session),
   FastCheck.tuple(anyOf(roles), someScopes, reach).map(([role, scopes, restrictions]) => ({
     ...grant(role, scopes),
@@ -271,7 +336,13 @@ const anyStanding: FastCheck.Arbitrary<Standing> = FastCheck.oneof(
     restrictions: level === "read" ? restrictions : anywhere
   }))
 )
-const anyTarget = FastCheck.boolean().map(environment)
+const anyStanding: FastCheck.Arbitrary<Standing> = FastCheck.tuple(ungranted, anyGrants, FastCheck.boolean()).map(
+  ([s, grants, adminsNeedGrants]) => ({ ...s, grants, adminsNeedGrants })
+)
+const open = anyOf(["team", "granted"] as const)
+const anyTarget = FastCheck.tuple(FastCheck.boolean(), open, open).map(([isProtected, readers, visibility]) =>
+  environment(isProtected, { readers, visibility })
+)
 
 const reaches = (s: Standing, target: EnvironmentTarget, action: Policy.Action): boolean =>
   Policy.environmentVisible(standing(s).caller, target) && outcome(s, target, action) === "yes"
@@ -293,7 +364,9 @@ const narrower = (s: Standing): FastCheck.Arbitrary<Standing> => {
     role: s.role === null ? FastCheck.constant(null) : anyOf(roles.slice(0, roles.indexOf(s.role) + 1)),
     scopes: s.scopes === null ? FastCheck.constant(null) : FastCheck.subarray([...s.scopes]),
     level: s.level === null ? FastCheck.constant(null) : anyOf(s.level === "read" ? (["read"] as const) : levels),
-    restrictions: restrictions
+    restrictions: restrictions,
+    grants: FastCheck.subarray([...(s.grants ?? [])]),
+    adminsNeedGrants: s.adminsNeedGrants === true ? FastCheck.constant(true) : FastCheck.boolean()
   })
 }
 
@@ -334,16 +407,19 @@ describe("the rules, for all standings", () => {
     const { caller } = standing(s)
     const { environmentIds, projectIds } = s.restrictions
     const inside = (projectIds?.includes(projectId) ?? true) && (environmentIds?.includes(environmentId) ?? true)
-    assert.strictEqual(Policy.environmentVisible(caller, target), inside)
+    const inProject = (s.grants ?? []).filter((held) => held.projectId === projectId)
+    const reaching = inProject.filter((held) => held.environmentId === null || held.environmentId === environmentId)
+    const shown = target.visibility === "team" || s.role === null || s.role === "admin" || s.role === "owner"
+    assert.strictEqual(Policy.environmentVisible(caller, target), inside && (shown || reaching.length > 0))
     assert.isFalse(Policy.environmentVisible(caller, { ...target, teamId: TeamIdOut.make("another") }))
-    const project = { teamId, projectId, environmentIds: [environmentId] }
-    assert.strictEqual(Policy.projectVisible(caller, project), inside)
+    const project = { teamId, projectId, environmentIds: [environmentId], visibility: target.visibility }
+    assert.strictEqual(Policy.projectVisible(caller, project), inside && (shown || inProject.length > 0))
     // "Projects without a reached environment are hidden": one without environments is, from whoever is narrowed to
     // some.
     const empty = { ...project, environmentIds: [] }
     assert.strictEqual(
       Policy.projectVisible(caller, empty),
-      environmentIds === null && (projectIds?.includes(projectId) ?? true)
+      environmentIds === null && (projectIds?.includes(projectId) ?? true) && (shown || inProject.length > 0)
     )
   })
 })

@@ -35,6 +35,7 @@ layer(TestApp.layer, { excludeTestServices: true })("what is listed", (it) => {
         teamId: one.team.id,
         name: "Demo",
         slug: one.slug,
+        visibility: "team",
         createdAt: answer.json.items[0].createdAt,
         updatedAt: answer.json.items[0].updatedAt
       })
@@ -47,6 +48,7 @@ layer(TestApp.layer, { excludeTestServices: true })("what is listed", (it) => {
           slug: e.slug,
           name: e.slug,
           protected: e.protected,
+          readers: "team",
           createdAt: json.items[i].createdAt
         }))
       })

@@ -58,13 +58,16 @@ layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
       })
       assert.deepStrictEqual(codeOf(yield* change(admin, { plan: "team" })), [403, "FORBIDDEN"])
       assert.deepStrictEqual(codeOf(yield* change(admin, { name: "Sneaky", plan: "team" })), [403, "FORBIDDEN"])
+      assert.deepStrictEqual(codeOf(yield* change(admin, { adminsNeedGrants: false })), [403, "FORBIDDEN"])
       assert.deepStrictEqual(codeOf(yield* change(member, { name: "Mine" })), [403, "FORBIDDEN"])
       assert.deepStrictEqual(codeOf(yield* change(stranger, { name: "Mine" })), [404, "TEAM_NOT_FOUND"])
       assert.deepStrictEqual((yield* change(owner, { plan: "team" })).json, {
         id: team.id,
         name: "Ops",
         role: "owner",
-        plan: "team"
+        plan: "team",
+        adminsNeedGrants: false,
+        tokensFollowCreators: false
       })
       for (const json of [{}, { plan: "enterprise" }, { name: "" }]) {
         assert.deepStrictEqual(codeOf(yield* change(owner, json)), [400, "VALIDATION_FAILED"])
@@ -72,7 +75,7 @@ layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
       const trail = yield* TestApp.get(`/teams/${team.id}/audit?action=team.update`, { session: owner })
       assert.deepStrictEqual(
         trail.json.items.map((entry: { outcome: string }) => entry.outcome),
-        ["allowed", "denied", "denied", "denied", "allowed"]
+        ["allowed", "denied", "denied", "denied", "denied", "allowed"]
       )
     })
   )

@@ -1,0 +1,163 @@
+/** Who was granted what, per project and environment (docs/contract/access.md). */
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Schema from "effect/Schema"
+import { SessionCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import {
+  AccessGrantId,
+  AccessGrantIdOut,
+  EnvironmentId,
+  EnvironmentIdOut,
+  ProjectId,
+  ProjectIdOut,
+  UserId,
+  UserIdOut
+} from "./Ids.ts"
+import { operation } from "./Operation.ts"
+import { GrantLevel } from "./Scopes.ts"
+import { optional, strict } from "./Strict.ts"
+import { Instant, Reason, Timestamp } from "./Values.ts"
+import { answers, DeletedAck, openEnum, Slug } from "./Wire.ts"
+
+export const CreateAccessGrant = strict(
+  Schema.Struct({
+    userId: UserId,
+    level: GrantLevel,
+    until: optional(Schema.NullOr(Instant)),
+    reason: optional(Reason)
+  })
+).annotations({
+  identifier: "CreateAccessGrant",
+  description: "until: when it ends by itself; null or absent: when somebody ends it."
+})
+export type CreateAccessGrant = typeof CreateAccessGrant.Type
+
+const Person = Schema.Struct({ id: UserIdOut, email: Schema.String })
+
+export const AccessGrant = Schema.Struct({
+  id: AccessGrantIdOut,
+  userId: UserIdOut,
+  email: Schema.String,
+  projectId: ProjectIdOut,
+  environmentId: Schema.NullOr(EnvironmentIdOut).annotations({ description: "null: the whole project." }),
+  environment: Schema.NullOr(Slug),
+  level: openEnum("names", "run", "values", "write"),
+  until: Schema.NullOr(Timestamp),
+  reason: Schema.NullOr(Schema.String),
+  createdBy: Person,
+  createdAt: Timestamp
+}).annotations({ identifier: "AccessGrant" })
+export type AccessGrant = typeof AccessGrant.Type
+export const AccessGrantList = Schema.Struct({ items: Schema.Array(AccessGrant) }).annotations({
+  identifier: "AccessGrantList"
+})
+
+const ProjectPath = Schema.Struct({ projectId: ProjectId })
+const EnvironmentPath = Schema.Struct({ envId: EnvironmentId })
+
+const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
+
+const userId = "01980a5d-11aa-7f00-b1c2-3d4e5f607182"
+const given = { userId, level: "values", until: "2026-11-21T12:00:00.000Z", reason: "Incident 42" }
+const ofEnvironment = {
+  id: "01980a5e-9f00-7a10-8b21-3c4d5e6f7081",
+  ...given,
+  email: "grace@example.com",
+  projectId: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e",
+  environmentId: "01980a5e-7c12-7000-8a1b-2c3d4e5f6071",
+  environment: "production",
+  createdBy: { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607183", email: "ada@example.com" },
+  createdAt: "2026-11-21T08:00:00.000Z"
+}
+const ofProject = { ...ofEnvironment, environmentId: null, environment: null }
+
+/** Owners and admins give and end grants. */
+export class AccessApi extends HttpApiGroup.make("access")
+  .add(
+    HttpApiEndpoint.get("listOfProject", "/projects/:projectId/grants")
+      .setPath(ProjectPath)
+      .addSuccess(answers(200, AccessGrantList))
+      .addError(Errors.ProjectNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "List the grants of a project",
+          description: "Those in force, of the project and of its environments.",
+          response: { items: [ofProject, ofEnvironment] }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("grantProject", "/projects/:projectId/grants")
+      .setPath(ProjectPath)
+      .setPayload(CreateAccessGrant)
+      .addSuccess(answers(201, AccessGrant))
+      .addError(Errors.ProjectNotFound)
+      .addError(Errors.MemberNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.PlanLimitReached)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Grant a person a project",
+          description: "All of its environments, also later ones. Never more than the person's role allows.",
+          request: given,
+          response: ofProject
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("listOfEnvironment", "/environments/:envId/grants")
+      .setPath(EnvironmentPath)
+      .addSuccess(answers(200, AccessGrantList))
+      .addError(Errors.EnvironmentNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "List the grants of an environment",
+          description: "Those in force that reach it: its own, and those of its project.",
+          response: { items: [ofEnvironment] }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("grantEnvironment", "/environments/:envId/grants")
+      .setPath(EnvironmentPath)
+      .setPayload(CreateAccessGrant)
+      .addSuccess(answers(201, AccessGrant))
+      .addError(Errors.EnvironmentNotFound)
+      .addError(Errors.MemberNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.PlanLimitReached)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Grant a person an environment",
+          description: "Never more than the person's role allows.",
+          request: given,
+          response: ofEnvironment
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.del("end", "/access-grants/:grantId")
+      .setPath(Schema.Struct({ grantId: AccessGrantId }))
+      .addSuccess(answers(200, DeletedAck))
+      .addError(Errors.GrantNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "End a grant",
+          description: "From the next request on, on every process.",
+          response: { deleted: true }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "Grants of projects and environments to people." })) {}

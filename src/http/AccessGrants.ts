@@ -1,0 +1,17 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as Effect from "effect/Effect"
+import { ServerApi } from "#schema/Api.ts"
+import { AccessGrants } from "#src/projects/AccessGrants.ts"
+
+export const layer = HttpApiBuilder.group(ServerApi, "access", (handlers) =>
+  Effect.gen(function* () {
+    const grants = yield* AccessGrants
+
+    return handlers
+      .handle("listOfProject", ({ path }) => grants.listOfProject(path.projectId))
+      .handle("grantProject", ({ path, payload }) => grants.grantProject(path.projectId, payload))
+      .handle("listOfEnvironment", ({ path }) => grants.listOfEnvironment(path.envId))
+      .handle("grantEnvironment", ({ path, payload }) => grants.grantEnvironment(path.envId, payload))
+      .handle("end", ({ path }) => Effect.as(grants.end(path.grantId), { deleted: true }))
+  })
+)

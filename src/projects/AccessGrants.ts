@@ -1,0 +1,207 @@
+/**
+ * Grants of projects and environments to people (docs/contract/access.md). A grant that ended is deleted: the trail
+ * tells of it. `credentials/CredentialRows.ts` reads them with each credential.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { CreateAccessGrant } from "#schema/AccessApi.ts"
+import type { AuditAction } from "#schema/Audit.ts"
+import type { CurrentCaller } from "#schema/Caller.ts"
+import {
+  type EnvironmentNotFound,
+  type Forbidden,
+  GrantNotFound,
+  MemberNotFound,
+  PlanLimitReached,
+  type ProjectNotFound,
+  ValidationFailed
+} from "#schema/Errors.ts"
+import {
+  type AccessGrantId,
+  AccessGrantIdOut,
+  type EnvironmentId,
+  EnvironmentIdOut,
+  type ProjectId,
+  ProjectIdOut,
+  UserIdOut
+} from "#schema/Ids.ts"
+import { GrantLevel, Role } from "#schema/Scopes.ts"
+import { Access } from "#src/access/Access.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { change } from "#src/access/Change.ts"
+import type { Permit } from "#src/access/Permit.ts"
+import * as Policy from "#src/access/Policy.ts"
+import type { EnvironmentTarget, ProjectTarget } from "#src/access/Target.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+
+const services = Effect.all({ access: Access, sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
+type Needs = Effect.Effect.Success<typeof services>
+type Manage = Permit<"access:manage", ProjectTarget | EnvironmentTarget>
+
+/** An abuse limit: every request of the person reads them. */
+const grantsPerPerson = 200
+/** An abuse limit; a list shows all. */
+const grantsPerProject = 2_000
+
+const GrantRow = Schema.Struct({
+  id: AccessGrantIdOut,
+  userId: UserIdOut,
+  email: Schema.String,
+  projectId: ProjectIdOut,
+  environmentId: Schema.NullOr(EnvironmentIdOut),
+  environment: Schema.NullOr(Schema.String),
+  level: GrantLevel,
+  until: Schema.NullOr(Rows.Iso),
+  reason: Schema.NullOr(Schema.String),
+  createdBy: Schema.Struct({ id: UserIdOut, email: Schema.String }),
+  createdAt: Rows.Iso
+})
+const MemberRow = Schema.Struct({ email: Schema.String, role: Role })
+const LimitsRow = Schema.Struct({ ofPerson: Schema.Number, ofProject: Schema.Number })
+
+const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal(`
+    g.id, g.user_id, u.email, g.project_id, g.environment_id, e.slug AS environment, g.level, g.until, g.reason,
+    json_build_object('id', c.id, 'email', c.email) AS created_by, g.created_at
+    FROM access_grants g
+    JOIN users u ON u.id = g.user_id
+    JOIN users c ON c.id = g.created_by
+    LEFT JOIN environments e ON e.id = g.environment_id`)
+
+const ofProject = ({ access }: Needs, id: ProjectId, audit: AuditAction) =>
+  access.project("access:manage", id, { audit })
+const ofEnvironment = ({ access }: Needs, id: EnvironmentId, audit: AuditAction) =>
+  access.environmentWithId("access:manage", id, { audit })
+
+/** Those that reach the target: of an environment its own and its project's, of a project all in it. */
+const inForce = Effect.fnUntraced(function* ({ sql }: Needs, { target }: Manage) {
+  const now = new Date(yield* Clock.currentTimeMillis)
+  const environmentId = target.type === "environment" ? target.environmentId : null
+  const rows = yield* Rows.findAll(
+    GrantRow,
+    sql`
+      SELECT ${columns(sql)}
+      WHERE g.project_id = ${target.projectId} AND (g.until IS NULL OR g.until > ${now})
+        AND (${environmentId}::uuid IS NULL OR g.environment_id IS NULL OR g.environment_id = ${environmentId})
+      ORDER BY u.email, g.id LIMIT ${grantsPerProject}`
+  )
+  return { items: rows }
+})
+
+const listOfProject = Effect.fn("AccessGrants.listOfProject")(function* (needs: Needs, id: ProjectId) {
+  return yield* inForce(needs, yield* ofProject(needs, id, "access.list"))
+})
+const listOfEnvironment = Effect.fn("AccessGrants.listOfEnvironment")(function* (needs: Needs, id: EnvironmentId) {
+  return yield* inForce(needs, yield* ofEnvironment(needs, id, "access.list"))
+})
+
+/** The person as a member of the team now, who stays one until the transaction ends. */
+const memberOf = ({ sql }: Needs, { target }: Manage, input: CreateAccessGrant) =>
+  Effect.filterOrFail(
+    Rows.findOne(
+      MemberRow,
+      sql`
+        SELECT u.email, m.role FROM memberships m JOIN users u ON u.id = m.user_id
+        WHERE m.team_id = ${target.teamId} AND m.user_id = ${input.userId} AND m.active FOR SHARE OF m`
+    ),
+    (row) => row !== undefined,
+    () => new MemberNotFound()
+  )
+
+const checkLimits = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  { target }: Manage,
+  input: CreateAccessGrant,
+  now: Date
+) {
+  yield* Rows.run(sql`DELETE FROM access_grants WHERE user_id = ${input.userId} AND until <= ${now}`)
+  const { ofPerson, ofProject } = yield* Rows.single(
+    LimitsRow,
+    sql`
+      SELECT count(*) FILTER (WHERE user_id = ${input.userId}) AS of_person,
+        count(*) FILTER (WHERE project_id = ${target.projectId}) AS of_project
+      FROM access_grants WHERE user_id = ${input.userId} OR project_id = ${target.projectId}`
+  )
+  if (ofPerson >= grantsPerPerson || ofProject >= grantsPerProject) return yield* new PlanLimitReached()
+})
+
+const add = (needs: Needs, permit: Manage, input: CreateAccessGrant) =>
+  change(needs, permit.event(), function* () {
+    const { audit, crypto, sql } = needs
+    const { target } = permit
+    const creator = permit.caller.user
+    if (creator === null) return yield* Effect.dieMessage("only a person gives grants")
+    const { email, role } = yield* memberOf(needs, permit, input)
+    if (!Policy.levelWithin(role, input.level)) {
+      return yield* new ValidationFailed({ field: "level", message: `A ${role} cannot be granted this level.` })
+    }
+    const now = yield* Clock.currentTimeMillis
+    const until = input.until === undefined || input.until === null ? null : new Date(input.until)
+    if (until !== null && until.getTime() <= now) {
+      return yield* new ValidationFailed({ field: "until", message: "The end must lie in the future." })
+    }
+    yield* checkLimits(needs, permit, input, new Date(now))
+    const id = AccessGrantIdOut.make(yield* crypto.uuid)
+    yield* Rows.run(sql`
+        INSERT INTO access_grants (id, team_id, user_id, project_id, environment_id, level, until, reason, created_by,
+          created_at)
+        VALUES (${id}, ${target.teamId}, ${input.userId}, ${target.projectId},
+          ${target.type === "environment" ? target.environmentId : null}, ${input.level}, ${until},
+          ${input.reason ?? null}, ${creator.id}, ${new Date(now)})`)
+    yield* audit.append(eventAbout(permit, id, input.level, email, input.reason))
+    return yield* Rows.single(GrantRow, sql`SELECT ${columns(sql)} WHERE g.id = ${id}`)
+  })
+
+const eventAbout = (permit: Manage, id: AccessGrantId, level: GrantLevel, email: string, reason?: string) => ({
+  ...permit.event({ target: { type: "access_grant", id, name: `${level}: ${email}` } }),
+  ...(reason === undefined ? {} : { reason })
+})
+
+const grantProject = Effect.fn("AccessGrants.grantProject")(function* (
+  needs: Needs,
+  id: ProjectId,
+  input: CreateAccessGrant
+) {
+  return yield* add(needs, yield* ofProject(needs, id, "access.grant"), input)
+})
+const grantEnvironment = Effect.fn("AccessGrants.grantEnvironment")(function* (
+  needs: Needs,
+  id: EnvironmentId,
+  input: CreateAccessGrant
+) {
+  return yield* add(needs, yield* ofEnvironment(needs, id, "access.grant"), input)
+})
+
+/** Told as not found by whoever does not see its project; one that ended by itself is not there any more. */
+const end = Effect.fn("AccessGrants.end")(function* (needs: Needs, id: AccessGrantId) {
+  const { audit, sql } = needs
+  const find = Rows.findOne(GrantRow, sql`SELECT ${columns(sql)} WHERE g.id = ${id}`)
+  const grant = yield* Effect.filterOrFail(
+    find,
+    (row) => row !== undefined,
+    () => new GrantNotFound()
+  )
+  const where: Effect.Effect<Manage, EnvironmentNotFound | Forbidden | ProjectNotFound, CurrentCaller> =
+    grant.environmentId === null
+      ? ofProject(needs, grant.projectId, "access.end")
+      : ofEnvironment(needs, grant.environmentId, "access.end")
+  const permit = yield* Effect.catchTags(where, {
+    PROJECT_NOT_FOUND: () => new GrantNotFound(),
+    ENVIRONMENT_NOT_FOUND: () => new GrantNotFound()
+  })
+  yield* change(needs, permit.event(), function* () {
+    const ended = yield* Rows.exists(sql`DELETE FROM access_grants WHERE id = ${id} RETURNING id`)
+    if (!ended) return yield* new GrantNotFound()
+    yield* audit.append(eventAbout(permit, id, grant.level, grant.email))
+  })
+})
+
+export class AccessGrants extends Effect.Service<AccessGrants>()("projects/AccessGrants", {
+  effect: Effect.map(services, (needs) =>
+    methods(needs, { listOfProject, listOfEnvironment, grantProject, grantEnvironment, end })
+  )
+}) {}
