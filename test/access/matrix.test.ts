@@ -9,6 +9,7 @@ import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/Api.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
+import { AnyFailure } from "#test/support/Bodies.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import { expected, type Place, type Row, seesEnvironment, seesProject } from "./AccessOracle.ts"
 import { rows } from "./AccessRows.ts"
@@ -30,8 +31,12 @@ const bytes = ({ headers, status, text }: TestApp.Answer): string =>
   JSON.stringify([status, text, [...headers].filter(([name]) => !ownOfAnAnswer.has(name)).sort()])
 
 /** The code of our envelope; at the authorization server its own `error`, or a page for people. */
-const said = ({ json, status }: TestApp.Answer): string =>
-  status < 400 ? String(status) : `${status} ${json?.code ?? json?.error ?? "page"}`
+const said = ({ as, headers, status }: TestApp.Answer): string => {
+  if (status < 400) return String(status)
+  if (headers.get("content-type")?.startsWith("application/json") !== true) return `${status} page`
+  const { code, error } = as(AnyFailure)
+  return `${status} ${code ?? String(error)}`
+}
 
 /** Where a row is asked: everywhere, once per address of its subject, or just anywhere. */
 const placesOf = (row: Row, all: ReadonlyArray<Place>): ReadonlyArray<Place> => {
@@ -78,8 +83,8 @@ const checkRow = Effect.fnUntraced(function* (method: string, row: Row) {
     const where = `${credential.name} at ${place.name}`
     const wanted = verdict.outcome.join(" ")
     if (said(answer) !== wanted) wrong.push(`${where}: ${said(answer)}, not ${wanted}`)
-    else if (verdict.outcome[1] === "SCOPE_MISSING" && answer.json.requiredScope !== row.scope) {
-      wrong.push(`${where}: names the scope ${answer.json.requiredScope}`)
+    else if (verdict.outcome[1] === "SCOPE_MISSING" && answer.error.requiredScope !== row.scope) {
+      wrong.push(`${where}: names the scope ${answer.error.requiredScope}`)
     }
     if (answer.status === 401 && answer.headers.get("www-authenticate") !== "Bearer") {
       wrong.push(`${where}: 401 without WWW-Authenticate: Bearer`)
@@ -128,7 +133,7 @@ describe("the access matrix", () => {
             const scopes = place.team === null ? undefined : credential.teams[place.team]?.scopes
             return seesProject(credential, place) && scopes !== undefined && (scopes?.includes("projects:read") ?? true)
           })
-          const ids: ReadonlyArray<string> = (listed.json.items ?? []).map((item: { readonly id: string }) => item.id)
+          const ids: ReadonlyArray<string> = listed.status === 200 ? listed.json.items.map(({ id }) => id) : []
           const known = new Set(all.map((place) => place.ids.projectId))
           assert.sameMembers(
             ids.filter((id) => known.has(id)),
@@ -138,7 +143,7 @@ describe("the access matrix", () => {
           for (const projectId of new Set(projects.map((place) => place.ids.projectId))) {
             const { json } = yield* TestApp.get(`/projects/${projectId}/environments`, credential.asked)
             const seen = all.filter((place) => place.ids.projectId === projectId && seesEnvironment(credential, place))
-            const environments = new Set<string>(json.items.map((item: { readonly id: string }) => item.id))
+            const environments = new Set<string>(json.items.map(({ id }) => id))
             const there = all.filter((place) => place.ids.projectId === projectId)
             assert.sameMembers(
               [...new Set(there.map((place) => place.ids.environmentId))].filter((id) => environments.has(id)),

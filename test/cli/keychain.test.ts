@@ -120,13 +120,13 @@ if (hasKeychain) {
         // A second login takes the place of the first, which ends.
         assert.strictEqual((yield* login).code, 0)
         assert.notStrictEqual(held(home, bus, url), credential)
-        assert.strictEqual((yield* TestApp.get("/me/cli", { bearer: credential })).json.code, "CREDENTIAL_REVOKED")
+        assert.strictEqual((yield* TestApp.get("/me/cli", { bearer: credential })).error.code, "CREDENTIAL_REVOKED")
 
         const last = held(home, bus, url)
         const loggedOut = yield* run(["logout"])
         assert.strictEqual(loggedOut.code, 0, loggedOut.stderr)
         assert.strictEqual(held(home, bus, url), "null")
-        assert.strictEqual((yield* TestApp.get("/me/cli", { bearer: last })).json.code, "CREDENTIAL_REVOKED")
+        assert.strictEqual((yield* TestApp.get("/me/cli", { bearer: last })).error.code, "CREDENTIAL_REVOKED")
         assert.include((yield* run(["whoami"])).stderr, "No credential")
       })
     )

@@ -70,7 +70,7 @@ layer(app, { excludeTestServices: true })("ampoule login", (it) => {
 
       assert.strictEqual((yield* run(["logout"])).code, 0)
       const revoked = yield* TestApp.get("/me/cli", { bearer: credential })
-      assert.strictEqual(revoked.json.code, "CREDENTIAL_REVOKED")
+      assert.strictEqual(revoked.error.code, "CREDENTIAL_REVOKED")
       assert.notInclude(fs.readFileSync(file("credentials.json"), "utf8"), "amp_")
       assert.include((yield* run(["whoami"])).stderr, "No credential")
       assert.strictEqual((yield* run(["logout"])).code, 1)
@@ -115,7 +115,7 @@ layer(app, { excludeTestServices: true })("ampoule login", (it) => {
       }
       assert.strictEqual(new Set(installations).size, 1)
       assert.strictEqual(
-        (yield* TestApp.get("/me/cli", { bearer: credentials[0] ?? "" })).json.code,
+        (yield* TestApp.get("/me/cli", { bearer: credentials[0] ?? "" })).error.code,
         "CREDENTIAL_REVOKED"
       )
       assert.strictEqual((yield* TestApp.get("/me/cli", { bearer: credentials[1] ?? "" })).status, 200)

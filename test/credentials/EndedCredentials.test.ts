@@ -16,6 +16,8 @@ const purge = Effect.flatMap(SqlClient.SqlClient, EndedCredentials.purge)
 const codeIn = (address: string) => new URL(address).searchParams.get("code") ?? ""
 
 /** One of each that ends by itself, and how each is presented. */
+const codeOf = (answer: TestApp.Answer) => (answer.status < 400 ? undefined : answer.error.code)
+
 const credentials = Effect.gen(function* () {
   const team = yield* World.team()
   const owner = yield* World.session(team.owner)
@@ -31,15 +33,12 @@ const credentials = Effect.gen(function* () {
   const invitation = codeIn(invited.json.inviteUrl)
   const link = codeIn(reset.json.resetUrl)
   return {
-    session: Effect.map(TestApp.get("/me", { session: session.text }), (answer) => answer.json.code),
-    grant: Effect.map(TestApp.get("/me", { bearer: grant.text }), (answer) => answer.json.code),
-    invitation: Effect.map(
-      TestApp.post("/invitations/accept", { json: { code: invitation } }),
-      (answer) => answer.json.code
-    ),
+    session: Effect.map(TestApp.get("/me", { session: session.text }), codeOf),
+    grant: Effect.map(TestApp.get("/me", { bearer: grant.text }), codeOf),
+    invitation: Effect.map(TestApp.post("/invitations/accept", { json: { code: invitation } }), codeOf),
     reset: Effect.map(
       TestApp.post("/password-reset", { json: { code: link, newPassword: "vial of forty drops!" } }),
-      (answer) => answer.json.code
+      codeOf
     )
   }
 })
@@ -48,7 +47,7 @@ layer(app, { excludeTestServices: true })("credentials that ended", (it) => {
   it.effect("are told apart for 30 days more, then forgotten; each by its own end", () =>
     Effect.gen(function* () {
       const { grant, invitation, reset, session } = yield* credentials
-      const [invalid, expired] = ["CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED"]
+      const [invalid, expired] = ["CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED"] as const
 
       yield* MovableClock.advance("30 days")
       yield* purge
@@ -78,10 +77,10 @@ layer(app, { excludeTestServices: true })("credentials that ended", (it) => {
       yield* World.revoke("cli_grants", grant)
       yield* MovableClock.advance("209 days")
       yield* purge
-      assert.strictEqual((yield* TestApp.get("/me", { bearer: grant.text })).json.code, "CREDENTIAL_REVOKED")
+      assert.strictEqual((yield* TestApp.get("/me", { bearer: grant.text })).error.code, "CREDENTIAL_REVOKED")
       yield* MovableClock.advance("2 days")
       yield* purge
-      assert.strictEqual((yield* TestApp.get("/me", { bearer: grant.text })).json.code, "CREDENTIAL_INVALID")
+      assert.strictEqual((yield* TestApp.get("/me", { bearer: grant.text })).error.code, "CREDENTIAL_INVALID")
     })
   )
 

@@ -30,7 +30,7 @@ const somebody = Effect.gen(function* () {
 })
 
 const signIn = (email: string, text: string) => TestApp.post("/auth/session", { json: { email, password: text } })
-const codeOf = (answer: TestApp.Answer) => [answer.status, answer.json?.code]
+const { codeOf } = TestApp
 
 const lastOf = (teamId: string, action: string) =>
   Effect.gen(function* () {

@@ -93,22 +93,22 @@ describe("setting an instance up", () => {
         const last = code.at(-1) === "0" ? "1" : "0"
         for (const wrong of [code.slice(0, -1) + last, "nonsense"]) {
           const answer = yield* TestApp.post("/setup", body(wrong))
-          assert.deepStrictEqual([answer.status, answer.json.code], [401, "CREDENTIAL_INVALID"], wrong)
+          assert.deepStrictEqual([answer.status, answer.error.code], [401, "CREDENTIAL_INVALID"], wrong)
         }
         const none = yield* TestApp.post("/setup", body(""))
-        assert.deepStrictEqual([none.status, none.json.field], [400, "setupCode"])
+        assert.deepStrictEqual([none.status, none.error.field], [400, "setupCode"])
         const common = yield* TestApp.post("/setup", body(code, { password: "Password1234" }))
         assert.deepStrictEqual(
-          [common.status, common.json.code, common.json.field],
+          [common.status, common.error.code, common.error.field],
           [400, "VALIDATION_FAILED", "password"]
         )
         const short = yield* TestApp.post("/setup", body(code, { password: "eleven char" }))
-        assert.deepStrictEqual([short.status, short.json.field], [400, "password"])
+        assert.deepStrictEqual([short.status, short.error.field], [400, "password"])
         const foreign = yield* TestApp.post("/setup", {
           ...body(code),
           headers: { origin: "https://evil.example", "sec-fetch-site": "cross-site" }
         })
-        assert.deepStrictEqual([foreign.status, foreign.json.code], [403, "CROSS_SITE_REQUEST"])
+        assert.deepStrictEqual([foreign.status, foreign.error.code], [403, "CROSS_SITE_REQUEST"])
       })
     )
 
@@ -121,7 +121,7 @@ describe("setting an instance up", () => {
         const won = answers.filter((answer) => answer.status === 201)
         assert.strictEqual(won.length, 1, answers.map((answer) => answer.text).join("\n"))
         for (const lost of answers.filter((answer) => answer !== won[0])) {
-          assert.deepStrictEqual([lost.status, lost.json.code], [409, "SETUP_ALREADY_DONE"])
+          assert.deepStrictEqual([lost.status, lost.error.code], [409, "SETUP_ALREADY_DONE"])
         }
         const [{ headers, json }] = won
         assert.deepStrictEqual(Object.keys(json), ["user", "team"])
@@ -143,7 +143,7 @@ describe("setting an instance up", () => {
         const setup = yield* Setup
         for (const any of [code, "nonsense"]) {
           const answer = yield* TestApp.post("/setup", body(any))
-          assert.deepStrictEqual([answer.status, answer.json.code], [409, "SETUP_ALREADY_DONE"])
+          assert.deepStrictEqual([answer.status, answer.error.code], [409, "SETUP_ALREADY_DONE"])
         }
         assert.isTrue(Option.isNone(yield* setup.prepare))
         assert.isFalse(fs.existsSync(file))

@@ -20,7 +20,7 @@ layer(TestApp.layer, { excludeTestServices: true })("forms", (it) => {
       const sql = yield* SqlClient.SqlClient
       const team = yield* World.team()
       const session = (yield* World.session(team.owner)).text
-      const path = `/app/teams/${team.id}/tokens/new`
+      const path = `/app/teams/${team.id}/tokens/new` as const
       const create = (name: string, ...more: ReadonlyArray<readonly [string, string]>) =>
         submit(path, session, [
           ["name", name],
@@ -82,7 +82,7 @@ layer(TestApp.layer, { excludeTestServices: true })("forms", (it) => {
       assert.strictEqual(changed.status, 303, changed.text)
       const after = /^ampoule_session=([^;]+)/.exec(changed.headers.getSetCookie()[0] ?? "")?.[1] ?? ""
       assert.strictEqual((yield* TestApp.get("/me", { session: after })).status, 200)
-      assert.strictEqual((yield* TestApp.get("/me", { session: before })).json.code, "CREDENTIAL_REVOKED")
+      assert.strictEqual((yield* TestApp.get("/me", { session: before })).error.code, "CREDENTIAL_REVOKED")
     })
   )
 })

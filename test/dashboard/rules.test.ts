@@ -1,6 +1,7 @@
 /** Rules that pages keep, asked over HTTP: what a role may, how far a list goes, when to come back. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Rooms from "./Rooms.ts"
@@ -12,7 +13,7 @@ const send = (path: string, session: { readonly text: string }, fields: Readonly
     body: new URLSearchParams(fields).toString()
   })
 
-const place = (project: World.Project, slug: string) => `/app/projects/${project.id}/env/${slug}`
+const place = (project: World.Project, slug: string) => `/app/projects/${project.id}/env/${slug}` as const
 const rows = (page: string) => page.match(/<tr data-secret/g)?.length ?? 0
 
 layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("pages", (it) => {
@@ -88,7 +89,10 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("page
             },
             body: new URLSearchParams(code).toString()
           }),
-          ({ json, status }) => [status, json.value ?? json.code]
+          (answer) => [
+            answer.status,
+            answer.status < 400 ? answer.as(Schema.Struct({ value: Schema.String })).value : answer.error.code
+          ]
         )
       const nothing = [404, "GRANT_NOT_FOUND"]
       assert.deepStrictEqual(yield* progress(owner), nothing)
@@ -152,7 +156,7 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("page
       Effect.gen(function* () {
         const team = yield* World.team({ plan: "team" })
         const owner = yield* World.session(team.owner)
-        const here = `/app/teams/${team.id}`
+        const here = `/app/teams/${team.id}` as const
         const rule = {
           kind: "github",
           name: "deploys",

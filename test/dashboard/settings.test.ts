@@ -73,7 +73,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         const got = yield* exchange({})
         assert.strictEqual(got.status, 200)
         assert.strictEqual((yield* exchange({ repository: "evil/shop" })).status, 400)
-        const bearer = got.json.access_token
+        const bearer = got.as(LocalIssuer.IssuedToken).access_token
         const inject = (environment: string) =>
           TestApp.get(`/secrets/inject?projectId=${rooms.project.id}&environment=${environment}`, { bearer })
         assert.strictEqual((yield* inject("development")).status, 200)

@@ -24,8 +24,8 @@ layer(Layer.merge(TestApp.layer, Crypto.Default), { excludeTestServices: true })
           yield* TestApp.post("/secrets/bulk", { bearer, headers, body: `{${place},"secrets":${nested}}` }),
           yield* TestApp.post("/secrets", { bearer, headers, body: nested })
         ]
-        for (const { json } of answers) {
-          assert.deepStrictEqual(json, {
+        for (const { error } of answers) {
+          assert.deepStrictEqual(error, {
             statusCode: 400,
             code: "VALIDATION_FAILED",
             message: "The body is nested too deeply."
@@ -44,8 +44,8 @@ layer(Layer.merge(TestApp.layer, Crypto.Default), { excludeTestServices: true })
         json: { projectId: project.id, environment: "development", key: "A", value: "x" }
       })
       for (const version of [2, 2 ** 31, Number.MAX_SAFE_INTEGER]) {
-        const { json } = yield* TestApp.post(`/secrets/${made.json.id}/rollback`, { bearer, json: { version } })
-        assert.strictEqual(json.code, "SECRET_VERSION_NOT_FOUND")
+        const { error } = yield* TestApp.post(`/secrets/${made.json.id}/rollback`, { bearer, json: { version } })
+        assert.strictEqual(error.code, "SECRET_VERSION_NOT_FOUND")
       }
     })
   )
@@ -66,8 +66,8 @@ layer(Layer.merge(TestApp.layer, Crypto.Default), { excludeTestServices: true })
 
   it.effect("an empty device code is no device code", () =>
     Effect.gen(function* () {
-      const { json } = yield* TestApp.post("/auth/cli/device/token", { json: { deviceCode: "" } })
-      assert.deepStrictEqual([json.code, json.field], ["VALIDATION_FAILED", "deviceCode"])
+      const { error } = yield* TestApp.post("/auth/cli/device/token", { json: { deviceCode: "" } })
+      assert.deepStrictEqual([error.code, error.field], ["VALIDATION_FAILED", "deviceCode"])
     })
   )
 

@@ -11,7 +11,7 @@ import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
 const assertRefused = (answer: TestApp.Answer, status: number, code: string) => {
-  assert.deepStrictEqual([answer.status, answer.json?.code], [status, code], answer.text)
+  assert.deepStrictEqual([answer.status, answer.error.code], [status, code], answer.text)
   assert.strictEqual(answer.headers.get("www-authenticate"), status === 401 ? "Bearer" : null)
 }
 
@@ -141,7 +141,7 @@ describe("credentials of a request", () => {
         assert.strictEqual((yield* create("A", { session: session.text, headers: own })).status, 201)
         assert.strictEqual((yield* create("B", { session: session.text })).status, 201)
         assert.strictEqual((yield* create("C", { bearer: token.text, headers: foreign })).status, 201)
-        const value = `/secrets/value?projectId=${project.id}&environment=development&key=A`
+        const value = `/secrets/value?projectId=${project.id}&environment=development&key=A` as const
         const crossSite = { session: session.text, headers: { "sec-fetch-site": "cross-site" } }
         assertRefused(yield* TestApp.get(value, crossSite), 403, "CROSS_SITE_REQUEST")
         assert.strictEqual((yield* TestApp.get("/me", crossSite)).status, 200)
@@ -163,7 +163,7 @@ describe("credentials of a request", () => {
         assertRefused(yield* TestApp.post("/secrets", { ...malformed, bearer: token.text }), 400, "VALIDATION_FAILED")
         // Every route that a bearer may not take says so before it looks at the body.
         const { project } = yield* setUp
-        const tokens = `/teams/${project.team.id}/api-tokens`
+        const tokens = `/teams/${project.team.id}/api-tokens` as const
         assertRefused(
           yield* TestApp.post(tokens, { ...malformed, bearer: token.text }),
           403,
@@ -252,8 +252,8 @@ describe("credentials of a request", () => {
         const limited = rest.filter(({ status }) => status === 429)
         assert.isAbove(limited.length, 0)
         for (const answer of limited) {
-          assert.strictEqual(answer.json.code, "RATE_LIMITED")
-          assert.strictEqual(answer.headers.get("retry-after"), String(answer.json.retryAfterSeconds))
+          assert.strictEqual(answer.error.code, "RATE_LIMITED")
+          assert.strictEqual(answer.headers.get("retry-after"), String(answer.error.retryAfterSeconds))
           assert.strictEqual(answer.headers.get("ratelimit-remaining"), "0")
         }
         const other = yield* setUp

@@ -54,8 +54,8 @@ layer(TestApp.layer, { excludeTestServices: true })("a body of very many parts",
         // Not JSON: it was never read as such.
         yield* TestApp.post("/secrets", { bearer, headers, body: entries(30_000).slice(0, -1) })
       ]
-      for (const { json } of answers) {
-        assert.deepStrictEqual(json, {
+      for (const { error } of answers) {
+        assert.deepStrictEqual(error, {
           statusCode: 400,
           code: "VALIDATION_FAILED",
           message: "The body is made of too many parts."
@@ -69,11 +69,11 @@ layer(TestApp.layer, { excludeTestServices: true })("a body of very many parts",
       const project = yield* World.project()
       const { text: bearer } = yield* World.token({ team: project.team })
       const secrets = Array.from({ length: 5_000 }, (_, i) => ({ key: `K${i}`, value: "[{,".repeat(100) }))
-      const { json } = yield* TestApp.post("/secrets/bulk", {
+      const { error } = yield* TestApp.post("/secrets/bulk", {
         bearer,
         json: { projectId: project.id, environment: "development", secrets }
       })
-      assert.deepStrictEqual([json.code, json.field], ["VALIDATION_FAILED", "secrets"])
+      assert.deepStrictEqual([error.code, error.field], ["VALIDATION_FAILED", "secrets"])
     })
   )
 })

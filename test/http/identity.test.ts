@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const codeOf = (answer: TestApp.Answer) => [answer.status, answer.json?.code]
+const { codeOf } = TestApp
 const none = { projectIds: null, environmentIds: null }
 
 layer(TestApp.layer, { excludeTestServices: true })("identity", (it) => {
@@ -76,9 +76,9 @@ layer(TestApp.layer, { excludeTestServices: true })("identity", (it) => {
           { team: other, scopes: ["secrets:run"] }
         ]
       })
-      for (const path of ["/me/verify", "/me", "/me/cli"]) {
-        const { json, status } = yield* TestApp.get(path, { bearer: grant.text })
-        assert.deepStrictEqual([status, json.code, json.requiredScope], [403, "SCOPE_MISSING", "identity:read"])
+      for (const path of ["/me/verify", "/me", "/me/cli"] as const) {
+        const { error, status } = yield* TestApp.get(path, { bearer: grant.text })
+        assert.deepStrictEqual([status, error.code, error.requiredScope], [403, "SCOPE_MISSING", "identity:read"])
       }
       const trail = yield* TestApp.get(`/teams/${other.id}/audit?action=identity.read`, {
         session: (yield* World.session(other.owner)).text

@@ -9,15 +9,15 @@ import * as World from "#test/support/World.ts"
 
 const app = TestApp.layer.pipe(Layer.provideMerge(MovableClock.layer))
 const roles: ReadonlyArray<Role> = ["owner", "admin", "member", "viewer"]
-const codeOf = (answer: TestApp.Answer) => [answer.status, answer.json?.code]
+const { codeOf } = TestApp
 const forbidden = [403, "FORBIDDEN"]
 
 const sessionOf = (person: World.Person) => Effect.map(World.session(person), ({ text }) => text)
 const cookieOf = (answer: TestApp.Answer) => /^[^=]+=([^;]*)/.exec(answer.headers.get("set-cookie") ?? "")?.[1] ?? ""
 
 const as = (team: World.Team, session: string) => {
-  const path = `/teams/${team.id}`
-  const at = (person: { readonly id: string }) => `${path}/members/${person.id}`
+  const path = `/teams/${team.id}` as const
+  const at = (person: { readonly id: string }) => `${path}/members/${person.id}` as const
   return {
     list: TestApp.get(`${path}/members`, { session }),
     invite: (email: string, role: string) => TestApp.post(`${path}/invitations`, { session, json: { email, role } }),
@@ -39,7 +39,8 @@ const staffed = Effect.gen(function* () {
   return { team, people, by: (role: Role) => asPerson(team, people[role]) }
 })
 
-const codeIn = (answer: TestApp.Answer) => new URL(answer.json.inviteUrl).searchParams.get("code") ?? ""
+const codeIn = ({ json }: TestApp.Answer<{ readonly inviteUrl: string }>) =>
+  new URL(json.inviteUrl).searchParams.get("code") ?? ""
 const accept = (json: unknown, session?: string) =>
   TestApp.post("/invitations/accept", { json, ...(session === undefined ? {} : { session }) })
 const password = "vial of thirty drops"
@@ -51,7 +52,7 @@ layer(app, { excludeTestServices: true })("members", (it) => {
       for (const role of roles) {
         const { json } = yield* (yield* by(role)).list
         assert.sameDeepMembers(
-          json.items,
+          [...json.items],
           roles.map((r) => ({ userId: people[r].id, email: people[r].email, name: "Ada", role: r, active: true }))
         )
       }
@@ -115,7 +116,7 @@ layer(app, { excludeTestServices: true })("members", (it) => {
       for (const credential of [{ session }, { bearer: both.text }]) {
         const { json } = yield* TestApp.get("/me", credential)
         assert.deepStrictEqual(
-          json.teams.map((t: { id: string }) => t.id),
+          json.teams.map((t) => t.id),
           [other.id]
         )
       }
@@ -216,7 +217,7 @@ layer(app, { excludeTestServices: true })("members", (it) => {
         [{ name: "x" }, "name"]
       ] as const) {
         const answer = yield* owner.change(people.member, json)
-        assert.deepStrictEqual([...codeOf(answer), answer.json.field], [400, "VALIDATION_FAILED", field])
+        assert.deepStrictEqual([...codeOf(answer), answer.error.field], [400, "VALIDATION_FAILED", field])
       }
     })
   )
@@ -242,8 +243,8 @@ layer(app, { excludeTestServices: true })("invitations", (it) => {
         [{ code, name: "Grace", password: "123456789012" }, "password"]
       ] as const) {
         const answer = yield* accept(body)
-        assert.deepStrictEqual([...codeOf(answer), answer.json.field], [400, "VALIDATION_FAILED", field])
-        if (!(field in body)) assert.strictEqual(answer.json.message, "This member is required.")
+        assert.deepStrictEqual([...codeOf(answer), answer.error.field], [400, "VALIDATION_FAILED", field])
+        if (!(field in body)) assert.strictEqual(answer.error.message, "This member is required.")
       }
       const joined = yield* accept({ code, name: "Grace", password })
       assert.strictEqual(joined.status, 200, joined.text)
@@ -377,7 +378,7 @@ layer(app, { excludeTestServices: true })("invitations", (it) => {
         }
       }
       const known = yield* (yield* by("owner")).invite(people.viewer.email, "admin")
-      assert.deepStrictEqual([...codeOf(known), known.json.field], [409, "NAME_TAKEN", "email"])
+      assert.deepStrictEqual([...codeOf(known), known.error.field], [409, "NAME_TAKEN", "email"])
     })
   )
 

@@ -3,11 +3,13 @@ import * as Effect from "effect/Effect"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const codeOf = (answer: TestApp.Answer) => [answer.status, answer.json?.code, answer.json?.field]
+const codeOf = TestApp.refusalOf
 const sessionOf = (person: World.Person) => Effect.map(World.session(person), ({ text }) => text)
-const ids = (answer: TestApp.Answer): ReadonlyArray<string> => answer.json.items.map((item: { id: string }) => item.id)
-const slugs = (answer: TestApp.Answer): ReadonlyArray<string> =>
-  answer.json.items.map((item: { slug: string }) => item.slug)
+interface List<A> {
+  readonly items: ReadonlyArray<A>
+}
+const ids = ({ json }: TestApp.Answer<List<{ readonly id: string }>>) => json.items.map(({ id }) => id)
+const slugs = ({ json }: TestApp.Answer<List<{ readonly slug: string }>>) => json.items.map(({ slug }) => slug)
 
 const setUp = Effect.gen(function* () {
   const team = yield* World.team()
@@ -107,7 +109,7 @@ layer(TestApp.layer, { excludeTestServices: true })("what is listed", (it) => {
       const without = yield* grant(["identity:read"])
       const refused = yield* TestApp.get("/projects", { bearer: without.text })
       assert.deepStrictEqual(
-        [...codeOf(refused), refused.json.requiredScope],
+        [...codeOf(refused), refused.error.requiredScope],
         [403, "SCOPE_MISSING", undefined, "projects:read"]
       )
 
@@ -331,8 +333,8 @@ layer(TestApp.layer, { excludeTestServices: true })("environments", (it) => {
           left,
           path
         )
-        for (const { json } of answers.filter((answer) => answer.status !== 201))
-          assert.strictEqual(json.code, "PLAN_LIMIT_REACHED")
+        for (const { error } of answers.filter((answer) => answer.status !== 201))
+          assert.strictEqual(error.code, "PLAN_LIMIT_REACHED")
       }
     })
   )

@@ -1,6 +1,7 @@
 /** Names of query parameters that are names of something else as well. */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
@@ -15,7 +16,7 @@ const spellings = [
   ["__proto__", "%5f%5Fproto%5F%5f=%7B%7D"]
 ] as const
 
-const said = ({ json, status }: TestApp.Answer) => [status, json?.code, json?.field, json?.message]
+const said = ({ error, status }: TestApp.Answer) => [status, error.code, error.field, error.message]
 const unknown = (name: string) => [400, "VALIDATION_FAILED", name, "This member is not accepted here."]
 
 describe("a query parameter that no route knows", () => {
@@ -34,7 +35,7 @@ describe("a query parameter that no route knows", () => {
           assert.deepStrictEqual(answers.map(said), [unknown(name), unknown(name)], query)
         }
         for (const name of names) {
-          const { message, ...me } = (yield* TestApp.get(`/me?${name}=1`, { session })).json
+          const { message, ...me } = (yield* TestApp.get(`/me?${name}=1`, { session })).error
           assert.isString(message)
           assert.deepStrictEqual(me, { statusCode: 400, code: "VALIDATION_FAILED", field: name })
         }
@@ -45,12 +46,12 @@ describe("a query parameter that no route knows", () => {
       Effect.gen(function* () {
         for (const name of names) {
           for (const path of ["/health/live", "/openapi.json", "/.well-known/oauth-protected-resource"]) {
-            const { code, field } = (yield* TestApp.get(`${path}?${name}=1`)).json
+            const { code, field } = (yield* TestApp.get(`${path}?${name}=1`)).error
             assert.deepStrictEqual([code, field], ["VALIDATION_FAILED", name], path)
           }
         }
-        const { json } = yield* TestApp.post("/auth/cli/device/token?__%70roto__", { json: { deviceCode: "x" } })
-        assert.deepStrictEqual([json.code, json.field], ["VALIDATION_FAILED", "__proto__"])
+        const { error } = yield* TestApp.post("/auth/cli/device/token?__%70roto__", { json: { deviceCode: "x" } })
+        assert.deepStrictEqual([error.code, error.field], ["VALIDATION_FAILED", "__proto__"])
       })
     )
 
@@ -58,7 +59,9 @@ describe("a query parameter that no route knows", () => {
       Effect.gen(function* () {
         const headers = { "content-type": "application/x-www-form-urlencoded" }
         const ask = (query: string) => TestApp.post(`/oauth/token${query}`, { headers, body: "grant_type=nonsense" })
-        assert.deepStrictEqual(said(yield* ask("?__proto__=1")), said(yield* ask("")))
+        const answers = yield* Effect.all([ask("?__proto__=1"), ask("")])
+        const [first, second] = answers.map((answer) => [answer.status, answer.as(OAuthErrorResponse)])
+        assert.deepStrictEqual(first, second)
       })
     )
 
@@ -75,7 +78,7 @@ describe("a query parameter that no route knows", () => {
           yield* TestApp.get("/auth/cli/device/events?__proto__=1"),
           yield* TestApp.get("/auth/cli/device/events?__proto__=1", { bearer }),
           yield* TestApp.get("/nowhere?__proto__=1", { bearer })
-        ].map(({ json }) => json.code)
+        ].map(({ error }) => error.code)
         assert.deepStrictEqual(codes, [
           "UNAUTHENTICATED",
           "CREDENTIAL_KIND_NOT_ACCEPTED",

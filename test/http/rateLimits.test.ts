@@ -51,7 +51,7 @@ describe("rate limits over HTTP", () => {
             const refused = yield* TestApp.get("/me/verify", credential)
             assert.strictEqual(refused.status, 429)
             assert.deepStrictEqual(
-              { ...refused.json, message: "" },
+              { ...refused.error, message: "" },
               { statusCode: 429, code: "RATE_LIMITED", message: "", retryAfterSeconds: 1 }
             )
             assert.strictEqual(refused.headers.get("retry-after"), "1")
@@ -69,7 +69,7 @@ describe("rate limits over HTTP", () => {
         const headers = freshAddress()
         const answers = yield* repeat(301, TestApp.post("/set%75p", { headers, json: {} }))
         assert.deepStrictEqual(
-          [...new Set(answers.slice(0, 300).map((answer) => answer.json.code))],
+          [...new Set(answers.slice(0, 300).map((answer) => answer.error.code))],
           ["ROUTE_NOT_FOUND"]
         )
         assert.strictEqual(answers[300]?.status, 429)
@@ -93,7 +93,7 @@ describe("rate limits over HTTP", () => {
         assert.strictEqual(admitted, 250)
         const refused = yield* TestApp.get("/me/verify", { bearer })
         assert.strictEqual(refused.status, 429)
-        assert.strictEqual(refused.json.retryAfterSeconds, 5)
+        assert.strictEqual(refused.error.retryAfterSeconds, 5)
         assert.deepStrictEqual(limits(refused), ["250", "0", "5"])
         yield* MovableClock.advance("5 seconds")
         assert.strictEqual(yield* statuses(52), 50)
@@ -139,14 +139,14 @@ describe("rate limits over HTTP", () => {
     it.effect("of /secrets/diff are 30 a minute per credential, since it can be used to test guesses", () =>
       Effect.gen(function* () {
         const { id, team } = yield* World.project()
-        const path = `/secrets/diff?projectId=${id}&sourceEnv=development&targetEnv=staging`
+        const path = `/secrets/diff?projectId=${id}&sourceEnv=development&targetEnv=staging` as const
         const bearer = (yield* World.token({ team })).text
         const answers = yield* repeat(31, TestApp.get(path, { bearer }))
         assert.deepStrictEqual(
           answers.map((answer) => answer.status),
           answers.map((_, i) => (i < 30 ? 200 : 429))
         )
-        assert.strictEqual(answers[30].json.retryAfterSeconds, 60)
+        assert.strictEqual(answers[30].error.retryAfterSeconds, 60)
         assert.strictEqual((yield* TestApp.get("/me/verify", { bearer })).status, 200)
         const another = (yield* World.token({ team })).text
         assert.strictEqual((yield* TestApp.get(path, { bearer: another })).status, 200)
@@ -159,7 +159,7 @@ describe("rate limits over HTTP", () => {
         const writer = (yield* World.token({ team })).text
         const place = { projectId: id, environment: "development" }
         const made = yield* TestApp.post("/secrets", { bearer: writer, json: { ...place, key: "A", value: "known" } })
-        const path = `/secrets/${made.json.id}`
+        const path = `/secrets/${made.json.id}` as const
         const grant = yield* World.grant({
           person: team.owner,
           teams: [{ team, scopes: ["secrets:read", "secrets:write"] }]
@@ -188,7 +188,7 @@ describe("rate limits over HTTP", () => {
           yield* TestApp.post(`${path}/rollback`, { bearer, json: { version: 1 } })
         ]) {
           assert.strictEqual(refused.status, 429)
-          assert.strictEqual(refused.headers.get("retry-after"), String(refused.json.retryAfterSeconds))
+          assert.strictEqual(refused.headers.get("retry-after"), String(refused.error.retryAfterSeconds))
         }
         assert.deepStrictEqual((yield* TestApp.get(`${path}/versions`, { bearer })).json, before)
 
@@ -214,12 +214,12 @@ describe("rate limits over HTTP", () => {
         yield* bulk(writer, 0, 40, "known")
         const versions = Effect.map(
           TestApp.get(`/secrets?projectId=${id}&environment=development`, { bearer: writer }),
-          ({ json }) => json.items.map((item: { version: number }) => item.version)
+          ({ json }) => json.items.map((item) => item.version)
         )
         const before = yield* versions
         const refused = yield* bulk(bearer, 0, 31, "guess")
-        assert.deepInclude(refused.json, { statusCode: 429, code: "RATE_LIMITED", retryAfterSeconds: 60 })
-        assert.match(refused.json.message, /at most 30 existing keys per minute.*Send fewer keys/)
+        assert.deepInclude(refused.error, { statusCode: 429, code: "RATE_LIMITED", retryAfterSeconds: 60 })
+        assert.match(refused.error.message, /at most 30 existing keys per minute.*Send fewer keys/)
         assert.deepStrictEqual(yield* versions, before)
         // Equal and different values are answered alike.
         const equal = yield* bulk(bearer, 0, 5, "known")
@@ -273,9 +273,12 @@ describe("rate limits over HTTP", () => {
         )
         yield* store(bearer, "development", keys(0, 29, String))
         const refused = yield* compare(bearer)
-        assert.deepInclude(refused.json, { statusCode: 429, code: "RATE_LIMITED", retryAfterSeconds: 60 })
-        assert.match(refused.json.message, /at most 30 keys per minute.*Compare with a credential that may read values/)
-        assert.notInclude(JSON.stringify(refused.json), "P7")
+        assert.deepInclude(refused.error, { statusCode: 429, code: "RATE_LIMITED", retryAfterSeconds: 60 })
+        assert.match(
+          refused.error.message,
+          /at most 30 keys per minute.*Compare with a credential that may read values/
+        )
+        assert.notInclude(refused.text, "P7")
         // Refused whole: nothing was taken by it.
         assert.strictEqual((yield* repeat(28, compare(bearer, "staging")))[27]?.status, 200)
         assert.strictEqual((yield* compare(bearer, "staging")).status, 429)
@@ -287,7 +290,7 @@ describe("rate limits over HTTP", () => {
           keys(29, 31, () => "${PIN}")
         )
         yield* store(bearer, "development", keys(29, 31, String))
-        assert.match((yield* compare(yield* blind)).json.message, /at most 30 keys per minute/)
+        assert.match((yield* compare(yield* blind)).error.message, /at most 30 keys per minute/)
         const reader = yield* compare(writer)
         assert.strictEqual(reader.status, 200)
         assert.notDeepInclude(reader.json.changed, { key: "P7" })
@@ -318,7 +321,8 @@ describe("rate limits over HTTP", () => {
         const { json } = yield* compare("staging")
         assert.deepInclude(json, { changed: [] })
         const listed = yield* TestApp.get(`/secrets?projectId=${id}&environment=development`, { bearer })
-        const base = listed.json.items.find((item: { key: string }) => item.key === "BASE")
+        const base = listed.json.items.find((item) => item.key === "BASE")
+        if (base === undefined) return assert.fail("BASE is not listed")
         assert.deepStrictEqual(Object.keys(base.updatedBy).sort(), ["id", "name", "type"])
         const removed = yield* TestApp.del(`/secrets/${base.id}?disposition=flatten`, { bearer })
         assert.strictEqual(removed.status, 200)
@@ -334,19 +338,19 @@ describe("rate limits over HTTP", () => {
         const bearer = (yield* World.grant({ person: team.owner, teams: [{ team, scopes }] })).text
         const json = { projectId: id, environment: "development", key: "A", kind: "literal", value: "x${HIDDEN_NAME}" }
         const { json: made } = yield* TestApp.post("/secrets", { bearer: writer, json })
-        const path = `/secrets/${made.id}`
+        const path = `/secrets/${made.id}` as const
         const hidden = yield* TestApp.patch(path, { bearer, json: { kind: "template" } })
-        assert.deepInclude(hidden.json, { code: "TEMPLATE_REFERENCE_MISSING", field: "kind", references: [] })
-        assert.notInclude(JSON.stringify(hidden.json), "HIDDEN_NAME")
+        assert.deepInclude(hidden.error, { code: "TEMPLATE_REFERENCE_MISSING", field: "kind", references: [] })
+        assert.notInclude(hidden.text, "HIDDEN_NAME")
         const reader = yield* TestApp.patch(path, { bearer: writer, json: { kind: "template" } })
-        assert.deepInclude(reader.json, { code: "TEMPLATE_REFERENCE_MISSING", references: ["HIDDEN_NAME"] })
+        assert.deepInclude(reader.error, { code: "TEMPLATE_REFERENCE_MISSING", references: ["HIDDEN_NAME"] })
         const sent = yield* TestApp.patch(path, { bearer, json: { source: "y${OTHER_NAME}" } })
-        assert.deepInclude(sent.json, { code: "TEMPLATE_REFERENCE_MISSING", references: ["OTHER_NAME"] })
+        assert.deepInclude(sent.error, { code: "TEMPLATE_REFERENCE_MISSING", references: ["OTHER_NAME"] })
         // A text that refers to itself tells no name either.
         const loop = { ...json, key: "B", value: "${B}" }
         const { json: other } = yield* TestApp.post("/secrets", { bearer: writer, json: loop })
         const cycle = yield* TestApp.patch(`/secrets/${other.id}`, { bearer, json: { kind: "template" } })
-        assert.deepInclude(cycle.json, { code: "TEMPLATE_CYCLE", cycle: [] })
+        assert.deepInclude(cycle.error, { code: "TEMPLATE_CYCLE", cycle: [] })
       })
     )
 
@@ -363,7 +367,7 @@ describe("rate limits over HTTP", () => {
           for (const path of ["/openapi.json", "/me/verify", "/no-such-route"]) {
             const refused = yield* TestApp.get(path, { headers })
             assert.strictEqual(refused.status, 429, path)
-            assert.strictEqual(refused.headers.get("retry-after"), String(refused.json.retryAfterSeconds))
+            assert.strictEqual(refused.headers.get("retry-after"), String(refused.error.retryAfterSeconds))
           }
           assert.strictEqual((yield* TestApp.get("/health/live", { headers })).status, 200)
           const bearer = (yield* World.token({ team: yield* World.team() })).text

@@ -14,7 +14,7 @@ import * as World from "#test/support/World.ts"
 
 const app = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")))
 
-const codeOf = (answer: TestApp.Answer) => [answer.status, answer.json?.code, answer.json?.field]
+const codeOf = TestApp.refusalOf
 const sessionOf = (person: { readonly id: World.Person["id"] }) => Effect.map(World.session(person), ({ text }) => text)
 
 type Entries = Readonly<Record<string, string>>
@@ -113,7 +113,7 @@ layer(app, { excludeTestServices: true })("the keypair of an environment", (it) 
       assert.strictEqual((yield* keypair(environment, { bearer: grant.text })).status, 200)
       const refused = yield* keypair(environment, { bearer: other.text })
       assert.deepStrictEqual(
-        [...codeOf(refused), refused.json.requiredScope],
+        [...codeOf(refused), refused.error.requiredScope],
         [403, "SCOPE_MISSING", undefined, "secrets:read"]
       )
       assert.strictEqual((yield* keypair(environment, {})).status, 401)
@@ -242,7 +242,7 @@ layer(app, { excludeTestServices: true })("opening sealed values", (it) => {
       assert.strictEqual((yield* attempt({ bearer: (yield* grant(["secrets:run"])).text })).status, 200)
       const values = yield* attempt({ bearer: (yield* grant(["secrets:read", "secrets:read_values"])).text })
       assert.deepStrictEqual(
-        [...codeOf(values), values.json.requiredScope],
+        [...codeOf(values), values.error.requiredScope],
         [403, "SCOPE_MISSING", undefined, "secrets:run"]
       )
       assert.strictEqual((yield* attempt({})).status, 401)
@@ -277,7 +277,7 @@ layer(app, { excludeTestServices: true })("opening sealed values", (it) => {
       const bad = { A: "plaintext" }
       const nowhere = { id: "01980a5e-7c12-7000-8a1b-2c3d4e5f6071" }
       const unknown = to.keyId === "ek_00000000" ? "ek_00000001" : "ek_00000000"
-      const at = (answer: TestApp.Answer) => answer.json.code
+      const at = (answer: TestApp.Answer) => answer.error.code
       assert.strictEqual(at(yield* open(nowhere, "nonsense", bad, {})), "UNAUTHENTICATED")
       assert.strictEqual(at(yield* open(nowhere, "nonsense", bad, { bearer })), "VALIDATION_FAILED")
       assert.strictEqual(at(yield* open(nowhere, unknown, bad, { session: viewer })), "ENVIRONMENT_NOT_FOUND")
@@ -476,7 +476,7 @@ layer(app, { excludeTestServices: true })("a sealed file that was changed", (it)
           for (const entries of [attacked.entries, yield* withManifest(to, attacked.entries)]) {
             const answer = yield* attempt(entries)
             assert.deepStrictEqual(codeOf(answer), [400, "SEALED_VALUE_INVALID", `entries.${attacked.at}`], what)
-            assert.notProperty(answer.json, "values")
+            assert.notProperty(answer.error, "values")
             assert.notInclude(answer.text, "hunter2")
           }
         }

@@ -6,7 +6,7 @@ import * as Plans from "#src/limits/Plans.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const codeOf = (answer: TestApp.Answer) => [answer.status, answer.json?.code]
+const { codeOf } = TestApp
 const sessionOf = (person: World.Person) => Effect.map(World.session(person), ({ text }) => text)
 
 layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
@@ -22,7 +22,7 @@ layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
         [{ name: "x", plan: "team" }, "plan"]
       ] as const) {
         const answer = yield* TestApp.post("/teams", { session, json: body })
-        assert.deepStrictEqual([...codeOf(answer), answer.json.field], [400, "VALIDATION_FAILED", field])
+        assert.deepStrictEqual([...codeOf(answer), answer.error.field], [400, "VALIDATION_FAILED", field])
       }
       const token = yield* World.token({ team: yield* World.team() })
       const bearer = yield* TestApp.post("/teams", { bearer: token.text, json: { name: "x" } })
@@ -109,7 +109,7 @@ layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
       yield* TestApp.patch(`/teams/${team.id}`, { session, json: { plan: "developer" } })
       assert.deepStrictEqual(yield* versions, [3])
       const back = yield* TestApp.post(`/secrets/${secret.id}/rollback`, { session, json: { version: 2 } })
-      assert.deepStrictEqual([back.status, back.json.code], [404, "SECRET_VERSION_NOT_FOUND"])
+      assert.deepStrictEqual([back.status, back.error.code], [404, "SECRET_VERSION_NOT_FOUND"])
     })
   )
 })
@@ -130,7 +130,7 @@ layer(ownersOnly, { excludeTestServices: true })("teams, where only owners may c
       for (const person of others) {
         const answer = yield* create(yield* sessionOf(person))
         assert.deepStrictEqual(codeOf(answer), [403, "FORBIDDEN"])
-        assert.match(answer.json.message, /only owners of a team/)
+        assert.match(answer.error.message, /only owners of a team/)
       }
       const page = (session: string) => Effect.map(TestApp.get("/app/teams/new", { session }), ({ text }) => text)
       assert.include(yield* page(owner), "Create the team")

@@ -77,7 +77,7 @@ describe.skipIf(!possible)("several hosts, one database, one Redis", () => {
 
         const owner = yield* onA(setUp)
         assert.strictEqual(owner.status, 201, owner.text)
-        assert.strictEqual((yield* onB(setUp)).json.code, "SETUP_ALREADY_DONE")
+        assert.strictEqual((yield* onB(setUp)).error.code, "SETUP_ALREADY_DONE")
         const session = sessionIn(owner)
         const me = yield* onB(TestApp.get("/me", { session }))
         assert.strictEqual(me.json.user.email, "ada@example.com")
@@ -86,7 +86,7 @@ describe.skipIf(!possible)("several hosts, one database, one Redis", () => {
         const project = yield* onB(TestApp.post(`/teams/${teamId}/projects`, { session, json: { name: "Demo" } }))
         assert.strictEqual(project.status, 201, project.text)
         const place = { projectId: project.json.id, environment: "development" }
-        const path = `/teams/${teamId}/api-tokens`
+        const path = `/teams/${teamId}/api-tokens` as const
         const token = yield* onA(TestApp.post(path, { session, json: { name: "ci", accessLevel: "write" } }))
         assert.strictEqual(token.status, 201, token.text)
         const bearer: string = token.json.value
@@ -107,8 +107,8 @@ describe.skipIf(!possible)("several hosts, one database, one Redis", () => {
 
         const revoked = yield* onA(TestApp.post(`${path}/${token.json.id}/revoke`, { session }))
         assert.strictEqual(revoked.status, 200, revoked.text)
-        assert.strictEqual((yield* onB(inject)).json.code, "CREDENTIAL_REVOKED")
-        assert.strictEqual((yield* onA(inject)).json.code, "CREDENTIAL_REVOKED")
+        assert.strictEqual((yield* onB(inject)).error.code, "CREDENTIAL_REVOKED")
+        assert.strictEqual((yield* onA(inject)).error.code, "CREDENTIAL_REVOKED")
 
         // Approved on A; the stream waits on B.
         const device = yield* onB(TestApp.post("/auth/cli/device", { json: {} }))

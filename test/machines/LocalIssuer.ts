@@ -1,8 +1,13 @@
 /** An issuer of CI on this machine: discovery, keys and JWTs shaped like those of GitHub Actions. */
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import * as Jose from "jose"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
+import { TokenResponse } from "#schema/OAuthApi.ts"
+
+/** RFC 8693 2.2.1: what the exchange answers. */
+export const IssuedToken = Schema.Struct({ ...TokenResponse.fields, issued_token_type: Schema.String })
 
 export interface Answer {
   readonly status?: number

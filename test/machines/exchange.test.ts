@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Jose from "jose"
 import { createHmac } from "node:crypto"
+import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -36,7 +37,7 @@ const setUp = (options: Parameters<typeof LocalIssuer.make>[0] = {}) =>
     const admin = yield* World.member(project.team, "admin")
     const { text: session } = yield* World.session(admin)
     const { text: writer } = yield* World.session(project.team.owner)
-    const rules = `/teams/${project.team.id}/machine-rules`
+    const rules = `/teams/${project.team.id}/machine-rules` as const
     const create = (more: Record<string, unknown> = {}) =>
       TestApp.post(rules, {
         session,
@@ -73,7 +74,7 @@ describe("token exchange", () => {
         assert.strictEqual(rule.status, 201)
         assert.strictEqual(rule.json.audience, TestApp.baseUrl)
         assert.deepStrictEqual(
-          rule.json.environments.map((e: { readonly id: string }) => e.id),
+          rule.json.environments?.map((e) => e.id),
           [project.production.id]
         )
 
@@ -81,7 +82,7 @@ describe("token exchange", () => {
         const answer = yield* exchange(rule.json.id, yield* issuer.sign())
         assert.strictEqual(answer.status, 200)
         assert.strictEqual(answer.headers.get("cache-control"), "no-store")
-        const { access_token: bearer, ...rest } = answer.json
+        const { access_token: bearer, ...rest } = answer.as(LocalIssuer.IssuedToken)
         assert.deepStrictEqual(rest, {
           issued_token_type: "urn:ietf:params:oauth:token-type:access_token",
           token_type: "Bearer",
@@ -98,10 +99,10 @@ describe("token exchange", () => {
           bearer,
           json: { projectId: project.id, environment: "production", key: "NEW", value: "x" }
         })
-        assert.strictEqual(write.json.code, "API_TOKEN_READ_ONLY")
+        assert.strictEqual(write.error.code, "API_TOKEN_READ_ONLY")
 
         const verified = yield* TestApp.get("/me/verify", { bearer })
-        const expires = Date.parse(verified.json.credential.expiresAt)
+        const expires = Date.parse(verified.json.credential.expiresAt ?? "")
         assert.isAtLeast(expires, before + 300_000)
         assert.isAtMost(expires, Date.now() + 300_000)
         assert.strictEqual(verified.json.credential.name, "shop: repo:acme/shop:ref:refs/heads/main")
@@ -125,10 +126,10 @@ describe("token exchange", () => {
           const ask = (jwt: string, more: Record<string, string>) =>
             TestApp.post("/auth/token-exchange", { json: parameters(id, jwt, more) })
           const written = yield* ask(yield* issuer.sign({ aud: ["urn:shop"] }), {})
-          assert.strictEqual(written.json.scope, "write")
+          assert.strictEqual(written.as(LocalIssuer.IssuedToken).scope, "write")
           const read = yield* ask(yield* issuer.sign({ aud: "urn:shop" }), { scope: "read" })
-          assert.strictEqual(read.json.scope, "read")
-          const verified = yield* TestApp.get("/me/verify", { bearer: read.json.access_token })
+          assert.strictEqual(read.as(LocalIssuer.IssuedToken).scope, "read")
+          const verified = yield* TestApp.get("/me/verify", { bearer: read.as(LocalIssuer.IssuedToken).access_token })
           assert.strictEqual(verified.json.accessLevel, "read")
         }
       })
@@ -191,7 +192,7 @@ describe("token exchange", () => {
         for (const [name, jwt] of Object.entries(refused)) {
           const answer = yield* exchange(id, jwt)
           assert.strictEqual(answer.status, 400, name)
-          assert.strictEqual(answer.json.error, "invalid_request", name)
+          assert.strictEqual(answer.as(OAuthErrorResponse).error, "invalid_request", name)
           texts.add(answer.text)
         }
         // A rule that is not there is told like a token that is not accepted.
@@ -265,14 +266,14 @@ describe("token exchange", () => {
         const tokenOf = (rule: string) =>
           Effect.map(
             Effect.flatMap(issuer.sign(), (jwt) => exchange(rule, jwt)),
-            ({ json }) => json.access_token
+            (answer) => answer.as(LocalIssuer.IssuedToken).access_token
           )
         const bearer = yield* tokenOf(first)
         assert.strictEqual((yield* TestApp.get("/me/verify", { bearer })).status, 200)
         assert.strictEqual((yield* TestApp.del(`${rules}/${first}`, { session })).status, 200)
-        assert.strictEqual((yield* TestApp.get("/me/verify", { bearer })).json.code, "CREDENTIAL_REVOKED")
+        assert.strictEqual((yield* TestApp.get("/me/verify", { bearer })).error.code, "CREDENTIAL_REVOKED")
         assert.strictEqual((yield* exchange(first, yield* issuer.sign())).status, 400)
-        assert.strictEqual((yield* TestApp.del(`${rules}/${first}`, { session })).json.code, "GRANT_NOT_FOUND")
+        assert.strictEqual((yield* TestApp.del(`${rules}/${first}`, { session })).error.code, "GRANT_NOT_FOUND")
 
         const later = yield* tokenOf(second)
         const demoted = yield* TestApp.patch(`/teams/${project.team.id}/members/${admin.id}`, {
@@ -280,13 +281,13 @@ describe("token exchange", () => {
           json: { role: "member" }
         })
         assert.strictEqual(demoted.status, 200)
-        assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: later })).json.code, "CREDENTIAL_REVOKED")
+        assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: later })).error.code, "CREDENTIAL_REVOKED")
         assert.strictEqual((yield* exchange(second, yield* issuer.sign())).status, 400)
         const [entry] = yield* trail("machine.rule_revoke")
         assert.strictEqual(entry.target.id, second)
         const list = yield* TestApp.get(rules, { session: writer })
         assert.deepStrictEqual(
-          list.json.items.map((item: { readonly state: string }) => item.state),
+          list.json.items.map((item) => item.state),
           ["stopped"]
         )
         assert.strictEqual((yield* TestApp.get(rules, { session })).status, 403)
@@ -319,7 +320,7 @@ describe("token exchange", () => {
           const { id } = (yield* create()).json
           const said = yield* exchange(id, yield* issuer.sign())
           assert.strictEqual(said.status, 500, name)
-          assert.strictEqual(said.json.error, "temporarily_unavailable", name)
+          assert.strictEqual(said.as(OAuthErrorResponse).error, "temporarily_unavailable", name)
           const asked = issuer.asked.length
           yield* exchange(id, yield* issuer.sign())
           assert.strictEqual(issuer.asked.length, asked, `${name}: not asked again at once`)
@@ -367,8 +368,8 @@ describe("token exchange", () => {
         for (const [json, error] of cases) {
           const answer = yield* TestApp.post("/auth/token-exchange", { json })
           assert.strictEqual(answer.status, 400, JSON.stringify(json))
-          assert.strictEqual(answer.json.error, error, JSON.stringify(json))
-          assert.isString(answer.json.error_description)
+          assert.strictEqual(answer.as(OAuthErrorResponse).error, error, JSON.stringify(json))
+          assert.isString(answer.as(OAuthErrorResponse).error_description)
           assert.notInclude(answer.text, jwt)
         }
         const form = { "content-type": "application/x-www-form-urlencoded" }
@@ -376,16 +377,16 @@ describe("token exchange", () => {
           headers: form,
           body: `${new URLSearchParams(all).toString()}&audience=${id}`
         })
-        assert.strictEqual(twice.json.error, "invalid_request")
+        assert.strictEqual(twice.as(OAuthErrorResponse).error, "invalid_request")
         const plain = yield* TestApp.post("/auth/token-exchange", {
           headers: { "content-type": "text/plain" },
           body: JSON.stringify(all)
         })
-        assert.strictEqual(plain.json.error, "invalid_request")
+        assert.strictEqual(plain.as(OAuthErrorResponse).error, "invalid_request")
         const large = yield* TestApp.post("/auth/token-exchange", { headers: form, body: "a=".padEnd(70_000, "a") })
         assert.strictEqual(large.status, 413)
-        assert.strictEqual(large.json.error, "invalid_request")
-        assert.strictEqual((yield* TestApp.get("/auth/token-exchange")).json.code, "ROUTE_NOT_FOUND")
+        assert.strictEqual(large.as(OAuthErrorResponse).error, "invalid_request")
+        assert.strictEqual((yield* TestApp.get("/auth/token-exchange")).error.code, "ROUTE_NOT_FOUND")
         assert.strictEqual((yield* exchange(id, jwt, { unknown: "ignored" })).status, 200)
       })
     )
@@ -410,7 +411,7 @@ describe("token exchange", () => {
         ]
         for (const [more, field] of refused) {
           const answer = yield* create(more)
-          assert.deepStrictEqual([answer.status, answer.json.field], [400, field], JSON.stringify(more))
+          assert.deepStrictEqual([answer.status, answer.error.field], [400, field], JSON.stringify(more))
         }
       })
     )
@@ -441,7 +442,7 @@ describe("token exchange", () => {
         assert.strictEqual(garbage.filter(({ status }) => status === 400).length, 60)
         const last = garbage[60]
         assert.strictEqual(last.status, 429)
-        assert.strictEqual(last.json.error, "temporarily_unavailable")
+        assert.strictEqual(last.as(OAuthErrorResponse).error, "temporarily_unavailable")
         assert.isAtLeast(Number(last.headers.get("retry-after")), 1)
         assert.strictEqual((yield* exchange(id, yield* issuer.sign())).status, 429)
       })
@@ -464,7 +465,7 @@ describe("token exchange", () => {
             headers: cookie,
             json: { ...json, issuer: url }
           })
-          assert.deepStrictEqual([answer.status, answer.json.field], [400, "issuer"], url)
+          assert.deepStrictEqual([answer.status, answer.error.field], [400, "issuer"], url)
         }
         const made = yield* TestApp.post(`/teams/${project.team.id}/machine-rules`, {
           headers: cookie,
@@ -473,7 +474,7 @@ describe("token exchange", () => {
         assert.strictEqual(made.status, 201)
         yield* sql`UPDATE machine_rules SET issuer = ${issuer.url} WHERE id = ${made.json.id}`
         const answer = yield* exchange(made.json.id, yield* issuer.sign({ aud: "urn:x" }))
-        assert.strictEqual(answer.json.error, "temporarily_unavailable")
+        assert.strictEqual(answer.as(OAuthErrorResponse).error, "temporarily_unavailable")
         assert.deepStrictEqual(issuer.asked, [])
       })
     )

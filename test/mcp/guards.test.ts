@@ -348,9 +348,9 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
         ] as const
         for (const [method, path, rest] of places) {
           for (const name of hidden) {
-            const { json, status } = yield* TestApp.request(method, path, { session, json: { ...rest, name } })
+            const { error, status } = yield* TestApp.request(method, path, { session, json: { ...rest, name } })
             assert.strictEqual(status, 400, path)
-            assert.strictEqual(json.field, "name")
+            assert.strictEqual(error.field, "name")
           }
         }
       })

@@ -500,7 +500,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         const given = yield* tokens(stage)
         const answer = yield* TestApp.get("/projects", { bearer: given.access_token })
         assert.strictEqual(answer.status, 403)
-        assert.strictEqual(answer.json.code, "CREDENTIAL_KIND_NOT_ACCEPTED")
+        assert.strictEqual(answer.error.code, "CREDENTIAL_KIND_NOT_ACCEPTED")
       })
     )
     it.effect("CLI grants, sessions and refresh tokens are nothing to /mcp", () =>

@@ -81,7 +81,7 @@ layer(app, { excludeTestServices: true })("open invitations", (it) => {
       const never = code.replace(/^amp_iv_./, (start) => `${start.slice(0, -1)}${start.endsWith("0") ? "1" : "0"}`)
       const [theirs, unknown] = [yield* accept(code), yield* accept(never)]
       assert.deepStrictEqual([theirs.status, theirs.text], [unknown.status, unknown.text])
-      assert.strictEqual(theirs.json.code, "CREDENTIAL_INVALID")
+      assert.strictEqual(theirs.error.code, "CREDENTIAL_INVALID")
       const seen = yield* Effect.either(
         Effect.flatMap(Invitations, (invitations) => invitations.preview(Redacted.make(code)))
       )

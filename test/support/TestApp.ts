@@ -26,6 +26,7 @@ import { Api } from "#schema/Api.ts"
 import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Listening } from "#src/http/Server.ts"
+import * as Bodies from "./Bodies.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
 /** What the server takes for its public address: cookies, origins and links follow it, not the port it really has. */
@@ -88,18 +89,15 @@ export interface Asked {
   readonly body?: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>
 }
 
-export interface Answer {
-  readonly status: number
-  readonly headers: Headers
-  readonly text: string
-  /** Parsed when the answer is JSON, else undefined. Untyped on purpose: tests look at what is on the wire. */
-  // eslint-disable-next-line typescript/no-explicit-any
-  readonly json: any
-}
+export type Answer<Body = unknown> = Bodies.Answer<Body>
 
 const textOf = (secret: string | Redacted.Redacted) => (Redacted.isRedacted(secret) ? Redacted.value(secret) : secret)
 
-export const request = (method: string, path: string, asked: Asked = {}): Effect.Effect<Answer, never, Listening> =>
+export const request = <const Method extends string, const Path extends string>(
+  method: Method,
+  path: Path,
+  asked: Asked = {}
+): Effect.Effect<Answer<Bodies.BodyOf<Method, Path>>, never, Listening> =>
   Effect.flatMap(Listening, ({ port }) =>
     Effect.promise(async (signal) => {
       const headers = new Headers(asked.headers)
@@ -115,16 +113,24 @@ export const request = (method: string, path: string, asked: Asked = {}): Effect
         ...(body === undefined ? {} : { body }),
         ...(body instanceof ReadableStream ? { duplex: "half" } : {})
       })
-      const text = await response.text()
-      const isJson = response.headers.get("content-type")?.startsWith("application/json") === true && text !== ""
-      return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined }
+      const { headers: head, status } = response
+      return Bodies.answer(method, path, { status, headers: head, text: await response.text() })
     })
   )
 
-export const get = (path: string, asked?: Asked) => request("GET", path, asked)
-export const post = (path: string, asked?: Asked) => request("POST", path, asked)
-export const patch = (path: string, asked?: Asked) => request("PATCH", path, asked)
-export const del = (path: string, asked?: Asked) => request("DELETE", path, asked)
+export const get = <const Path extends string>(path: Path, asked?: Asked) => request("GET", path, asked)
+export const post = <const Path extends string>(path: Path, asked?: Asked) => request("POST", path, asked)
+export const patch = <const Path extends string>(path: Path, asked?: Asked) => request("PATCH", path, asked)
+export const del = <const Path extends string>(path: Path, asked?: Asked) => request("DELETE", path, asked)
+
+/** Status and code of an answer: what most tests of refusals look at. */
+export const codeOf = (answer: Answer): ReadonlyArray<unknown> => refusalOf(answer).slice(0, 2)
+/** The same with the member of the request that the answer names. */
+export const refusalOf = (answer: Answer): ReadonlyArray<unknown> => {
+  if (answer.status < 400) return [answer.status, undefined, undefined]
+  const { code, field } = answer.error
+  return [answer.status, code, field]
+}
 
 /** The typed client of the contract, as a bearer. */
 export const client = (bearer: string | Redacted.Redacted) =>

@@ -103,7 +103,7 @@ const household = (server: { readonly port: number; readonly url: string }) =>
     const projectId: string = project.json.id
     const list = yield* on(TestApp.get(`/projects/${projectId}/environments`, { session }))
     const environmentId = (slug: string): string =>
-      list.json.items.find((one: { readonly slug: string }) => one.slug === slug).id
+      list.json.items.find((one) => one.slug === slug)?.id ?? assert.fail(`no ${slug}`)
     return {
       projectId,
       environmentId,
@@ -117,12 +117,12 @@ const household = (server: { readonly port: number; readonly url: string }) =>
         ),
       read: (environment: string) =>
         on(TestApp.get(`/secrets/inject?projectId=${projectId}&environment=${environment}`, { session })),
-      get: (path: string) => on(TestApp.get(path, { session })),
-      post: (path: string, json: unknown) => on(TestApp.post(path, { session, json }))
+      get: <const Path extends string>(path: Path) => on(TestApp.get(path, { session })),
+      post: <const Path extends string>(path: Path, json: unknown) => on(TestApp.post(path, { session, json }))
     }
   })
 
-const codeOf = (answer: TestApp.Answer) => [answer.status, answer.json?.code]
+const { codeOf } = TestApp
 const down = [500, "DEPENDENCY_UNAVAILABLE"]
 
 describe("a vault process", () => {

@@ -89,7 +89,7 @@ describe("a webhook's delivery", () => {
         )
         assert.strictEqual(owner.status, 201, owner.text)
         const session = /ampoule_session=([^;]+)/.exec(owner.headers.get("set-cookie") ?? "")?.[1] ?? ""
-        const webhooks = `/teams/${owner.json.team.id}/webhooks`
+        const webhooks = `/teams/${owner.json.team.id}/webhooks` as const
         const hook = yield* at(TestApp.post(webhooks, { session, json: { name: "hook", url } }))
         assert.strictEqual(hook.status, 201, hook.text)
         const tested = yield* at(TestApp.post(`${webhooks}/${hook.json.id}/test`, { session }))

@@ -46,7 +46,7 @@ const receiver = (status: (n: number) => number | undefined = () => 204) =>
 const setUp = Effect.gen(function* () {
   const project = yield* World.project()
   const { text: session } = yield* World.session(project.team.owner)
-  const webhooks = `/teams/${project.team.id}/webhooks`
+  const webhooks = `/teams/${project.team.id}/webhooks` as const
   const create = (url: string, more: Record<string, unknown> = {}) =>
     TestApp.post(webhooks, { session, json: { name: "hook", url, ...more } })
   const write = (key: string, value: string) =>
@@ -264,15 +264,15 @@ describe("webhooks", () => {
           "file:///etc/passwd"
         ]) {
           const answer = yield* create(url)
-          assert.deepStrictEqual([answer.status, answer.json.field], [400, "url"], url)
+          assert.deepStrictEqual([answer.status, answer.error.field], [400, "url"], url)
         }
         const { id } = (yield* create("https://example.com/")).json
         const changed = yield* TestApp.patch(`${webhooks}/${id}`, { session, json: { url: "https://192.168.0.1/" } })
-        assert.deepStrictEqual([changed.status, changed.json.field], [400, "url"])
+        assert.deepStrictEqual([changed.status, changed.error.field], [400, "url"])
         yield* Effect.forEach(Array.from({ length: 19 }), () => create("https://example.com/"))
-        assert.strictEqual((yield* create("https://example.com/")).json.code, "PLAN_LIMIT_REACHED")
+        assert.strictEqual((yield* create("https://example.com/")).error.code, "PLAN_LIMIT_REACHED")
         assert.strictEqual((yield* TestApp.del(`${webhooks}/${id}`, { session })).json.deleted, true)
-        assert.strictEqual((yield* TestApp.post(`${webhooks}/${id}/test`, { session })).json.code, "ROUTE_NOT_FOUND")
+        assert.strictEqual((yield* TestApp.post(`${webhooks}/${id}/test`, { session })).error.code, "ROUTE_NOT_FOUND")
       })
     )
   })
