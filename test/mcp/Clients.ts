@@ -2,7 +2,12 @@
 import { Client as ModernClient, StreamableHTTPClientTransport as ModernTransport } from "@modelcontextprotocol/client"
 import { Client as LegacyClient } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport as LegacyTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type ToolName, type ToolOutput, tools } from "#schema/McpTools.ts"
+import { optional } from "#schema/Strict.ts"
+import * as Bodies from "#test/support/Bodies.ts"
 
 export const modernVersion = "2026-07-28"
 export const legacyVersion = "2025-11-25"
@@ -34,12 +39,75 @@ export const modern = (base: string, bearer: string, capabilities: Record<string
     ({ client }) => Effect.promise(() => client.close())
   )
 
+const more = Schema.Record({ key: Schema.String, value: Schema.Unknown })
+const texts = optional(Schema.Array(Schema.String))
+
+/** The members that tests look at, of the results of all methods; the protocol gives each method some of them. */
+const Result = Schema.Struct(
+  {
+    resultType: optional(Schema.String),
+    _meta: optional(more),
+    protocolVersion: optional(Schema.String),
+    supportedVersions: texts,
+    capabilities: optional(more),
+    cacheScope: optional(Schema.String),
+    ttlMs: optional(Schema.Number),
+    instructions: optional(Schema.String),
+    tools: optional(
+      Schema.Array(
+        Schema.Struct({ name: Schema.String, inputSchema: more, outputSchema: more, annotations: more }, more)
+      )
+    ),
+    content: optional(Schema.Array(Schema.Struct({ type: Schema.String, text: optional(Schema.String) }, more))),
+    structuredContent: optional(Schema.Unknown),
+    isError: optional(Schema.Boolean),
+    requestState: optional(Schema.String)
+  },
+  more
+)
+const RpcError = Schema.Struct({
+  code: Schema.Number,
+  message: Schema.String,
+  data: optional(
+    Schema.Struct(
+      {
+        supported: texts,
+        requested: optional(Schema.String),
+        elicitations: optional(Schema.Array(Schema.Struct({ elicitationId: Schema.String, url: Schema.String }, more)))
+      },
+      more
+    )
+  )
+})
+const ServerMeta = Schema.Struct(
+  { "io.modelcontextprotocol/serverInfo": Schema.Struct({ name: Schema.String }, more) },
+  more
+)
+/** How the server calls itself in the metadata of a result. */
+export const serverName = ({ _meta }: typeof Result.Type) =>
+  Bodies.exactly(ServerMeta)(_meta)["io.modelcontextprotocol/serverInfo"].name
+
+/** A response of JSON-RPC 2.0, section 5. */
+export const Response = Schema.Union(
+  Schema.Struct({ jsonrpc: Schema.Literal("2.0"), id: Schema.Unknown, result: Result }),
+  Schema.Struct({ jsonrpc: Schema.Literal("2.0"), id: Schema.Unknown, error: RpcError })
+)
+
 export interface Answer {
   readonly status: number
   readonly headers: Headers
-  // Untyped on purpose: tests look at what is on the wire.
-  // eslint-disable-next-line typescript/no-explicit-any
-  readonly json: any
+  readonly text: string
+  /** What JSON it is; undefined when it is none. */
+  readonly json: unknown
+  /** Of a call that was answered; throws when it is an error of the protocol. */
+  readonly result: typeof Result.Type
+  /** An error of the protocol; throws when the call was answered. */
+  readonly error: typeof RpcError.Type
+  /** What the tool put out, as its definition declares it. */
+  readonly output: <N extends ToolName>(tool: N) => ToolOutput<N>
+  /** Why the tool refused. */
+  readonly refusal: Bodies.ErrorResponse
+  readonly as: Bodies.Answer["as"]
 }
 
 export const raw = (
@@ -47,7 +115,7 @@ export const raw = (
   method: string,
   options: { readonly bearer?: string; readonly headers?: Record<string, string>; readonly body?: unknown } = {}
 ): Effect.Effect<Answer> =>
-  Effect.promise(async () => {
+  Effect.promise(async (): Promise<Answer> => {
     const response = await fetch(`${base}/mcp`, {
       method,
       headers: {
@@ -61,8 +129,38 @@ export const raw = (
         : { body: typeof options.body === "string" ? options.body : JSON.stringify(options.body) })
     })
     const text = await response.text()
-    const isJson = response.headers.get("content-type")?.startsWith("application/json") === true && text !== ""
-    return { status: response.status, headers: response.headers, json: isJson ? JSON.parse(text) : text }
+    const { headers, status } = response
+    const { as, json } = Bodies.answer(method, "/mcp", { status, headers, text })
+    const result = () => {
+      const message = as(Response)
+      return "result" in message ? message.result : assert.fail(text)
+    }
+    return {
+      status,
+      headers,
+      text,
+      json,
+      as,
+      get result() {
+        return result()
+      },
+      get error() {
+        const message = as(Response)
+        return "error" in message ? message.error : assert.fail(text)
+      },
+      output: (tool) => {
+        const { isError, structuredContent } = result()
+        if (isError === true) return assert.fail(text)
+        // Of a union of schemas the checker cannot tell which one the name stands for.
+        return Bodies.exactly(tools[tool].output as Schema.Schema.Any as Schema.Schema<ToolOutput<typeof tool>>)(
+          structuredContent
+        )
+      },
+      get refusal() {
+        const { isError, structuredContent } = result()
+        return isError === true ? Bodies.failure(structuredContent) : assert.fail(text)
+      }
+    }
   })
 
 export const initialize = {
@@ -122,3 +220,15 @@ export const modernCall = (
     }
   }
 })
+
+/** What one tool answers, over the modern revision: each half throws when it was the other. */
+export const use = <N extends ToolName>(base: string, bearer: string, tool: N, input: Record<string, unknown> = {}) =>
+  Effect.map(raw(base, "POST", { bearer, ...modernCall(tool, input) }), (answer) => ({
+    answer,
+    get output() {
+      return answer.output(tool)
+    },
+    get refusal() {
+      return answer.refusal
+    }
+  }))

@@ -2,10 +2,12 @@
 import { assert, describe, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import * as Layer from "effect/Layer"
 import { request as httpRequest } from "node:http"
 import { toolNames, tools } from "#schema/McpTools.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
+import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as World from "#test/support/World.ts"
@@ -66,9 +68,9 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
       Effect.gen(function* () {
         const base = yield* McpApp.base
         for (const origin of ["https://evil.example", "null", "http://localhost.evil.example", "file://"]) {
-          const { json, status } = yield* Clients.raw(base, "POST", { headers: { origin }, body: Clients.initialize })
+          const { error, status } = yield* Clients.raw(base, "POST", { headers: { origin }, body: Clients.initialize })
           assert.strictEqual(status, 403, origin)
-          assert.strictEqual(json.error.message, "Invalid Origin")
+          assert.strictEqual(error.message, "Invalid Origin")
         }
         const own = yield* Clients.raw(base, "POST", { headers: { origin: base }, body: Clients.initialize })
         assert.strictEqual(own.status, 401)
@@ -108,13 +110,13 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
         const revoked = yield* World.token({ team: project.team, mcpScopes: ["projects:read"], revoked: true })
         const expired = yield* World.token({ team: project.team, mcpScopes: ["projects:read"], expiresIn: -1_000 })
         for (const bearer of [revoked.text, expired.text]) {
-          const { headers, json, status } = yield* Clients.raw(base, "POST", { bearer, body: "{not json" })
+          const { as, headers, status } = yield* Clients.raw(base, "POST", { bearer, body: "{not json" })
           assert.strictEqual(status, 401)
           assert.strictEqual(
             headers.get("www-authenticate"),
             `Bearer error="invalid_token", error_description="The access token expired or was revoked", resource_metadata="${base}/.well-known/oauth-protected-resource/mcp", scope="${startScopes}"`
           )
-          assert.strictEqual(json.error, "invalid_token")
+          assert.strictEqual(as(OAuthErrorResponse).error, "invalid_token")
         }
       })
     )
@@ -163,11 +165,11 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
         const sql = yield* SqlClient.SqlClient
         yield* sql`UPDATE memberships SET role = 'viewer' WHERE user_id = ${creator.id}`
         const input = { projectId: project.id, environment: "development", key: "K", generate: { length: 16 } }
-        const { json } = yield* Clients.raw(base, "POST", {
+        const { refusal } = yield* Clients.raw(base, "POST", {
           bearer: text,
           ...Clients.modernCall("create_secret", input)
         })
-        assert.strictEqual(json.result.structuredContent.code, "FORBIDDEN")
+        assert.strictEqual(refusal.code, "FORBIDDEN")
       })
     )
   })
@@ -182,7 +184,7 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
         ).filter((set) => set.length > 0)
         for (const scopes of sets) {
           const { text } = yield* World.token({ team: project.team, mcpScopes: scopes })
-          const { json } = yield* Clients.raw(base, "POST", {
+          const { result } = yield* Clients.raw(base, "POST", {
             bearer: text,
             headers: { "mcp-protocol-version": Clients.modernVersion, "mcp-method": "tools/list" },
             body: {
@@ -194,11 +196,11 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
           })
           const expected = toolNames.filter((name) => tools[name].scopes.every((scope) => scopes.includes(scope)))
           assert.deepStrictEqual(
-            json.result.tools.map((tool: { name: string }) => tool.name),
+            result.tools?.map(({ name }) => name),
             expected
           )
-          assert.strictEqual(json.result.cacheScope, "private")
-          assert.strictEqual(json.result.ttlMs, 300_000)
+          assert.strictEqual(result.cacheScope, "private")
+          assert.strictEqual(result.ttlMs, 300_000)
         }
       })
     )
@@ -243,9 +245,9 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
         for (const name of toolNames) {
           const needed = tools[name].scopes.length === 0 ? (["projects:read"] as const) : tools[name].scopes
           const { text } = yield* World.token({ team: project.team, mcpScopes: needed })
-          const { json, status } = yield* Clients.raw(base, "POST", { bearer: text, ...Clients.modernCall(name, {}) })
+          const { result, status } = yield* Clients.raw(base, "POST", { bearer: text, ...Clients.modernCall(name, {}) })
           assert.strictEqual(status, 200, name)
-          assert.property(json.result, "structuredContent", name)
+          assert.property(result, "structuredContent", name)
         }
       })
     )
@@ -273,7 +275,7 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
         const nested = (depth: number): unknown => (depth === 0 ? 1 : [nested(depth - 1)])
         const post = (body: unknown, headers: Record<string, string> = {}) =>
           Clients.raw(base, "POST", { bearer, body, headers })
-        assert.strictEqual((yield* post("{", {})).json.error.code, -32_700)
+        assert.strictEqual((yield* post("{", {})).error.code, -32_700)
         assert.strictEqual((yield* post("x", { "content-type": "text/plain" })).status, 415)
         assert.strictEqual((yield* post({ ...Clients.initialize, params: nested(60) })).status, 400)
         assert.strictEqual((yield* post({ ...Clients.initialize, params: Array(5_000).fill(0) })).status, 400)
@@ -297,7 +299,7 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
         const older = yield* Clients.open(base, bearer, "2025-03-26")
         const answered = yield* post(older, "2025-03-26", batch(3))
         assert.strictEqual(answered.status, 200)
-        assert.lengthOf(answered.json, 3)
+        assert.lengthOf(answered.as(Schema.Array(Schema.Unknown)), 3)
         assert.strictEqual((yield* post(older, "2025-03-26", batch(21))).status, 400)
       })
     )
@@ -306,27 +308,27 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
         const base = yield* McpApp.base
         const { project, text: bearer } = yield* token()
         const unknown = yield* Clients.raw(base, "POST", { bearer, ...Clients.modernCall("nope", {}) })
-        assert.strictEqual(unknown.json.error.code, -32_602)
+        assert.strictEqual(unknown.error.code, -32_602)
         const place = { projectId: project.id, environment: "development" }
         const good = Clients.modernCall("list_secrets", place)
         const lying = { ...good.headers, "mcp-param-environment": "production" }
         const mismatch = yield* Clients.raw(base, "POST", { bearer, headers: lying, body: good.body })
         assert.strictEqual(mismatch.status, 400)
-        assert.strictEqual(mismatch.json.error.code, -32_020)
+        assert.strictEqual(mismatch.error.code, -32_020)
         const version = yield* Clients.raw(base, "POST", {
           bearer,
           headers: { ...good.headers, "mcp-protocol-version": "2031-01-01" },
           body: JSON.parse(JSON.stringify(good.body).replaceAll(Clients.modernVersion, "2031-01-01"))
         })
         assert.strictEqual(version.status, 400)
-        assert.strictEqual(version.json.error.code, -32_022)
+        assert.strictEqual(version.error.code, -32_022)
         const session = yield* Clients.open(base, bearer)
         const method = yield* Clients.raw(base, "POST", {
           bearer,
           headers: { "mcp-session-id": session },
           body: { jsonrpc: "2.0", id: 1, method: "nope/nope" }
         })
-        assert.strictEqual(method.json.error.code, -32_601)
+        assert.strictEqual(method.error.code, -32_601)
       })
     )
   })
@@ -395,10 +397,10 @@ layer(McpApp.layerWith({ settings: { mcpReveal: false } }), { excludeTestService
         const base = yield* McpApp.base
         const { project, text: bearer } = yield* token()
         for (const name of ["reveal_secret_value", "resolve_environment", "open_sealed_values"]) {
-          const { json } = yield* Clients.raw(base, "POST", { bearer, ...Clients.modernCall(name, {}) })
-          assert.strictEqual(json.error.code, -32_602, name)
+          const { error } = yield* Clients.raw(base, "POST", { bearer, ...Clients.modernCall(name, {}) })
+          assert.strictEqual(error.code, -32_602, name)
         }
-        const { json } = yield* Clients.raw(base, "POST", {
+        const { refusal } = yield* Clients.raw(base, "POST", {
           bearer,
           ...Clients.modernCall("export_encrypted_env", {
             projectId: project.id,
@@ -406,7 +408,7 @@ layer(McpApp.layerWith({ settings: { mcpReveal: false } }), { excludeTestService
             recipientPublicKey: Buffer.alloc(32, 9).toString("base64url")
           })
         })
-        assert.strictEqual(json.result.structuredContent.code, "VALIDATION_FAILED")
+        assert.strictEqual(refusal.code, "VALIDATION_FAILED")
       })
     )
   }
@@ -426,7 +428,7 @@ layer(limited, { excludeTestServices: true })("with limits", (it) => {
       )
       const refused = answers.filter(({ status }) => status === 429)
       assert.lengthOf(refused, 10)
-      assert.strictEqual(refused[0].json.error.code, -32_000)
+      assert.strictEqual(refused[0].error.code, -32_000)
       assert.isAbove(Number(refused[0].headers.get("retry-after")), 0)
     })
   )

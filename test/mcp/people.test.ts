@@ -30,7 +30,7 @@ const scene = Effect.gen(function* () {
         bearer: token.text,
         ...Clients.modernCall("request_secret_value", { ...place, key: "STRIPE_KEY", ...input }, capabilities)
       }),
-      ({ json }) => json
+      (answer) => answer
     )
   return { base, project, token, place, ask, browser: new McpApp.Browser(session.text) }
 })
@@ -46,12 +46,12 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
     Effect.gen(function* () {
       const { ask, base, browser, place, project } = yield* scene
       const asked = yield* ask({ note: "To charge customers" })
-      const { expiresAt, status, url } = asked.result.structuredContent
+      const { expiresAt = "", status, url = "" } = asked.output("request_secret_value")
       assert.strictEqual(status, "needs_human")
       assert.match(url, new RegExp(`^${base}/app/provide/[0-9A-Za-z]{24}$`))
       assert.isAbove(Date.parse(expiresAt), Date.now() + 500_000)
       // The same question again is the same page.
-      assert.strictEqual((yield* ask({ note: "To charge customers" })).result.structuredContent.url, url)
+      assert.strictEqual((yield* ask({ note: "To charge customers" })).output("request_secret_value").url, url)
       const shown = yield* go(browser, url)
       assert.strictEqual(shown.status, 200)
       for (const text of ["STRIPE_KEY", "development", "Build agent", "To charge customers"]) {
@@ -61,9 +61,9 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
       assert.strictEqual(stored.status, 200)
       assert.notInclude(stored.text, "p@ss")
       const told = yield* ask({ note: "To charge customers" })
-      assert.strictEqual(told.result.structuredContent.status, "stored")
-      assert.strictEqual(told.result.structuredContent.version, 1)
-      assert.notInclude(JSON.stringify(told), "p@ss")
+      assert.strictEqual(told.output("request_secret_value").status, "stored")
+      assert.strictEqual(told.output("request_secret_value").version, 1)
+      assert.notInclude(told.text, "p@ss")
       const reader = yield* World.token({ team: project.team })
       const value = yield* TestApp.get(
         `/secrets/value?projectId=${project.id}&environment=${place.environment}&key=STRIPE_KEY`,
@@ -77,7 +77,7 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
   it.effect("is stored in the person's name, once", () =>
     Effect.gen(function* () {
       const { ask, browser, project } = yield* scene
-      const { url } = (yield* ask()).result.structuredContent
+      const { url = "" } = (yield* ask()).output("request_secret_value")
       const answers = yield* Effect.forEach([1, 2, 3, 4], (n) => go(browser, `${url}/store`, [["value", `v${n}`]]), {
         concurrency: 4
       })
@@ -95,10 +95,10 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
   it.effect("may be declined, and is asked for anew after that", () =>
     Effect.gen(function* () {
       const { ask, browser } = yield* scene
-      const { url } = (yield* ask()).result.structuredContent
+      const { url = "" } = (yield* ask()).output("request_secret_value")
       yield* go(browser, `${url}/decline`, [])
-      assert.deepStrictEqual((yield* ask()).result.structuredContent, { status: "declined" })
-      assert.notStrictEqual((yield* ask()).result.structuredContent.url, url)
+      assert.deepStrictEqual((yield* ask()).output("request_secret_value"), { status: "declined" })
+      assert.notStrictEqual((yield* ask()).output("request_secret_value").url, url)
       assert.strictEqual((yield* go(browser, url)).status, 409)
     })
   )
@@ -106,7 +106,7 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
   it.effect("is typed by somebody of the team who may write there, and by nobody else", () =>
     Effect.gen(function* () {
       const { ask, project } = yield* scene
-      const { url } = (yield* ask()).result.structuredContent
+      const { url = "" } = (yield* ask()).output("request_secret_value")
       const stranger = new McpApp.Browser((yield* World.session(yield* World.person())).text)
       assert.strictEqual((yield* go(stranger, url)).status, 404)
       assert.strictEqual((yield* go(stranger, `${url}/store`, [["value", "x"]])).status, 404)
@@ -114,14 +114,14 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
       assert.strictEqual((yield* go(viewer, `${url}/store`, [["value", "x"]])).status, 403)
       const nobody = yield* go(new McpApp.Browser(), url)
       assert.strictEqual(nobody.status, 303)
-      assert.strictEqual((yield* ask()).result.structuredContent.status, "needs_human")
+      assert.strictEqual((yield* ask()).output("request_secret_value").status, "needs_human")
     })
   )
 
   it.effect("expires after ten minutes", () =>
     Effect.gen(function* () {
       const { ask, browser } = yield* scene
-      const { url } = (yield* ask()).result.structuredContent
+      const { url = "" } = (yield* ask()).output("request_secret_value")
       const sql = yield* SqlClient.SqlClient
       yield* sql`UPDATE value_requests SET expires_at = expires_at - interval '11 minutes' WHERE code = ${url.slice(-24)}`
       assert.strictEqual((yield* go(browser, url)).status, 404)
@@ -136,10 +136,10 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
         bearer: token.text,
         ...Clients.modernCall("create_secret", { ...place, key: "STRIPE_KEY", generate: { length: 16 } })
       })
-      assert.strictEqual((yield* ask()).result.structuredContent.code, "SECRET_ALREADY_EXISTS")
-      const { url } = (yield* ask({ replace: true })).result.structuredContent
+      assert.strictEqual((yield* ask()).refusal.code, "SECRET_ALREADY_EXISTS")
+      const { url = "" } = (yield* ask({ replace: true })).output("request_secret_value")
       yield* go(browser, `${url}/store`, [["value", "newer"]])
-      assert.strictEqual((yield* ask({ replace: true })).result.structuredContent.version, 2)
+      assert.strictEqual((yield* ask({ replace: true })).output("request_secret_value").version, 2)
     })
   )
 
@@ -147,7 +147,7 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
     Effect.gen(function* () {
       const { ask } = yield* scene
       for (const note of ["a\u202eb", "a\u200bb", "line\nbreak", " "]) {
-        const { code, field } = (yield* ask({ note })).result.structuredContent
+        const { code, field } = (yield* ask({ note })).refusal
         assert.strictEqual(code, "VALIDATION_FAILED")
         assert.strictEqual(field, "note")
       }
@@ -195,8 +195,8 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
         const { ask, base, place, project, token } = yield* scene
         const first = yield* ask({}, capabilities)
         assert.strictEqual(first.result.resultType, "input_required")
-        const { requestState } = first.result
-        assert.notInclude(JSON.stringify(first), "-32042")
+        const { requestState = "" } = first.result
+        assert.notInclude(first.text, "-32042")
         const input = { ...place, key: "STRIPE_KEY" }
         const again = (bearer: string, state: string, key = "STRIPE_KEY") =>
           Clients.raw(base, "POST", {
@@ -210,14 +210,14 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
           token.text,
           `${requestState.slice(0, -4)}${requestState.endsWith("AAAA") ? "BBBB" : "AAAA"}`
         )
-        assert.strictEqual(forged.json.error.code, -32_602)
+        assert.strictEqual(forged.error.code, -32_602)
         const other = yield* World.token({ team: project.team, mcpScopes: allScopes })
-        assert.strictEqual((yield* again(other.text, requestState)).json.error.code, -32_602)
+        assert.strictEqual((yield* again(other.text, requestState)).error.code, -32_602)
         // Of another question: the answer does not count, the question is put.
         const elsewhere = yield* again(token.text, requestState, "OTHER_KEY")
-        assert.strictEqual(elsewhere.json.result.resultType, "input_required")
+        assert.strictEqual(elsewhere.result.resultType, "input_required")
         const declined = yield* again(token.text, requestState)
-        assert.deepStrictEqual(declined.json.result.structuredContent, { status: "declined" })
+        assert.deepStrictEqual(declined.output("request_secret_value"), { status: "declined" })
       })
     )
 
@@ -300,7 +300,7 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
           headers,
           body: Clients.call("request_secret_value", { ...place, key: "STRIPE_KEY" })
         })
-        const [{ elicitationId, url }] = refused.json.error.data.elicitations
+        const [{ elicitationId, url }] = refused.error.data?.elicitations ?? []
         yield* go(browser, `${url}/store`, [["value", typed]])
         const text = yield* Effect.promise(async () => {
           const abort = new AbortController()
@@ -333,14 +333,14 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
           bearer: token.text,
           ...Clients.modernCall("create_secret", { ...place, key: "K", generate: { length: 16 } })
         })
-        const input = { secretId: made.json.result.structuredContent.id }
+        const input = { secretId: made.output("request_secret_value").id }
         const send = (more: Record<string, unknown> = {}) =>
           Effect.map(
             Clients.raw(base, "POST", {
               bearer: token.text,
               ...Clients.modernCall("delete_secret", input, { elicitation: { form: {} } }, more)
             }),
-            ({ json }) => json.result
+            ({ result }) => result
           )
         const asked = yield* send()
         assert.strictEqual(asked.resultType, "input_required")

@@ -37,16 +37,16 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
       const { place, post, project } = yield* scene
       const ask = (method: string, params: Record<string, unknown> = {}) => {
         const { body, headers } = modern(method, params)
-        return Effect.map(post(body, headers), ({ json, status }) => {
+        return Effect.map(post(body, headers), ({ result, status }) => {
           assert.strictEqual(status, 200, method)
-          assert.strictEqual(json.result.resultType, "complete", method)
-          assert.strictEqual(json.result._meta["io.modelcontextprotocol/serverInfo"].name, "ampoule", method)
-          return json.result
+          assert.strictEqual(result.resultType, "complete", method)
+          assert.strictEqual(Clients.serverName(result), "ampoule", method)
+          return result
         })
       }
       const discovered = yield* ask("server/discover")
-      assert.include(discovered.supportedVersions, Clients.modernVersion)
-      assert.containsAllKeys(discovered.capabilities, ["tools", "resources", "prompts"])
+      assert.include(discovered.supportedVersions ?? [], Clients.modernVersion)
+      assert.containsAllKeys(discovered.capabilities ?? {}, ["tools", "resources", "prompts"])
       const uri = `secrets://projects/${project.id}/environments/${place.environment}`
       for (const answer of [
         discovered,
@@ -56,23 +56,24 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
         yield* ask("resources/templates/list"),
         yield* ask("resources/read", { uri })
       ]) {
-        assert.isAtLeast(answer.ttlMs, 0)
+        assert.isAtLeast(answer.ttlMs ?? -1, 0)
         assert.strictEqual(answer.cacheScope, "private")
       }
       const { tools } = yield* ask("tools/list")
       assert.deepStrictEqual((yield* ask("tools/list")).tools, tools)
-      for (const { annotations, inputSchema, name, outputSchema } of tools) {
+      for (const { annotations, inputSchema, name, outputSchema } of tools ?? []) {
         assert.match(name, /^[A-Za-z0-9_.-]{1,128}$/)
-        assert.strictEqual(inputSchema.additionalProperties, false, name)
-        assert.strictEqual(outputSchema.type, "object", name)
-        assert.strictEqual(annotations.openWorldHint, false, name)
+        assert.strictEqual(inputSchema["additionalProperties"], false, name)
+        assert.strictEqual(outputSchema["type"], "object", name)
+        assert.strictEqual(annotations["openWorldHint"], false, name)
       }
-      assert.include(discovered.instructions, "request_secret_value")
+      assert.include(discovered.instructions ?? "", "request_secret_value")
       yield* ask("prompts/get", { name: "wire_up_project", arguments: place })
       const called = Clients.modernCall("whoami", {})
-      const { json } = yield* post(called.body, called.headers)
-      assert.strictEqual(json.result.resultType, "complete")
-      assert.deepStrictEqual(JSON.parse(json.result.content[0].text), json.result.structuredContent)
+      const { result } = yield* post(called.body, called.headers)
+      assert.strictEqual(result.resultType, "complete")
+      const [{ text = "" }] = result.content ?? []
+      assert.deepStrictEqual(JSON.parse(text), result.structuredContent)
     })
   )
 
@@ -83,7 +84,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
       const { id: _, ...notification } = body
       const answer = yield* post(notification, headers)
       assert.strictEqual(answer.status, 202)
-      assert.strictEqual(answer.json, "")
+      assert.strictEqual(answer.text, "")
     })
   )
 
@@ -114,9 +115,9 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
         ]
         for (const [header, value] of changed) {
           const headers = Object.entries({ ...good.headers, [header]: value }).filter(([, one]) => one !== undefined)
-          const { json, status } = yield* post(good.body, Object.fromEntries(headers) as Record<string, string>)
+          const { error, status } = yield* post(good.body, Object.fromEntries(headers) as Record<string, string>)
           assert.strictEqual(status, 400, `${header}: ${value}`)
-          assert.strictEqual(json.error.code, -32_020, `${header}: ${value}`)
+          assert.strictEqual(error.code, -32_020, `${header}: ${value}`)
         }
         const encoded = `=?base64?${Buffer.from(place.environment).toString("base64")}?=`
         const { status } = yield* post(good.body, { ...good.headers, "mcp-param-environment": encoded })
@@ -133,9 +134,9 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
         ]) {
           const { body, headers } = modern("tools/list")
           const some = Object.fromEntries(Object.entries(meta).filter(([name]) => name !== member))
-          const { json, status } = yield* post({ ...body, params: { _meta: some } }, headers)
+          const { error, status } = yield* post({ ...body, params: { _meta: some } }, headers)
           assert.strictEqual(status, 400, member)
-          assert.isTrue(json.error.code === -32_602 || json.error.code === -32_020, `${member}: ${json.error.code}`)
+          assert.isTrue(error.code === -32_602 || error.code === -32_020, `${member}: ${error.code}`)
         }
       })
     )
@@ -145,9 +146,9 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
         const { post } = yield* scene
         for (const method of ["nope/nope", "ping", "logging/setLevel", "resources/subscribe", "tasks/list"]) {
           const { body, headers } = modern(method, method === "resources/subscribe" ? { uri: "secrets://guide" } : {})
-          const { json, status } = yield* post(body, headers)
+          const { error, status } = yield* post(body, headers)
           assert.strictEqual(status, 404, method)
-          assert.strictEqual(json.error.code, -32_601, method)
+          assert.strictEqual(error.code, -32_601, method)
         }
       })
     )
@@ -156,14 +157,14 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
       Effect.gen(function* () {
         const { post } = yield* scene
         const { body, headers } = modern("tools/list")
-        const { json, status } = yield* post(
+        const { error, status } = yield* post(
           JSON.parse(JSON.stringify(body).replaceAll(Clients.modernVersion, "2031-01-01")),
           { ...headers, "mcp-protocol-version": "2031-01-01" }
         )
         assert.strictEqual(status, 400)
-        assert.strictEqual(json.error.code, -32_022)
-        assert.include(json.error.data.supported, Clients.modernVersion)
-        assert.strictEqual(json.error.data.requested, "2031-01-01")
+        assert.strictEqual(error.code, -32_022)
+        assert.include(error.data?.supported ?? [], Clients.modernVersion)
+        assert.strictEqual(error.data?.requested, "2031-01-01")
       })
     )
 
@@ -171,7 +172,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
       Effect.gen(function* () {
         const { post } = yield* scene
         const { body, headers } = modern("resources/read", { uri: "secrets://nope" })
-        assert.strictEqual((yield* post(body, headers)).json.error.code, -32_602)
+        assert.strictEqual((yield* post(body, headers)).error.code, -32_602)
       })
     )
   })
@@ -180,10 +181,10 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
     Effect.gen(function* () {
       const { post } = yield* scene
       const { body, headers } = Clients.modernCall("whoami", { extra: "marker-of-extra" })
-      const { json } = yield* post(body, headers)
-      assert.isTrue(json.result.isError)
-      assert.strictEqual(json.result.structuredContent.code, "VALIDATION_FAILED")
-      assert.notInclude(JSON.stringify(json), "marker-of-extra")
+      const { refusal, result, text } = yield* post(body, headers)
+      assert.isTrue(result.isError)
+      assert.strictEqual(refusal.code, "VALIDATION_FAILED")
+      assert.notInclude(text, "marker-of-extra")
     })
   )
 
@@ -213,8 +214,8 @@ layer(McpApp.layer, { excludeTestServices: true })("the older revisions", (it) =
         ["1999-01-01", "2025-11-25"]
       ]) {
         const params = { ...Clients.initialize.params, protocolVersion: asked }
-        const { json } = yield* Clients.raw(base, "POST", { bearer, body: { ...Clients.initialize, params } })
-        assert.strictEqual(json.result.protocolVersion, agreed)
+        const { result } = yield* Clients.raw(base, "POST", { bearer, body: { ...Clients.initialize, params } })
+        assert.strictEqual(result.protocolVersion, agreed)
       }
     })
   )
@@ -246,7 +247,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the older revisions", (it) =
       const session = { "mcp-session-id": yield* Clients.open(base, bearer) }
       const response = yield* post({ jsonrpc: "2.0", id: 77, result: {} }, session)
       assert.strictEqual(response.status, 202)
-      assert.strictEqual(response.json, "")
+      assert.strictEqual(response.text, "")
       for (const body of [{}, { jsonrpc: "1.0", id: 1, method: "ping" }, "text", 5, null]) {
         assert.strictEqual((yield* post(body ?? "null", session)).status, 400, JSON.stringify(body))
       }

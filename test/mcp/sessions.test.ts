@@ -124,7 +124,7 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
       const session = yield* Clients.open(base, bearer)
       const answer = yield* post(base, bearer, session, { jsonrpc: "2.0", method: "notifications/initialized" })
       assert.strictEqual(answer.status, 202)
-      assert.strictEqual(answer.json, "")
+      assert.strictEqual(answer.text, "")
     })
   )
 
@@ -394,12 +394,12 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
         const other = yield* McpApp.otherProcess
         const session = yield* Clients.open(base, bearer)
         for (let i = 0; i < 6; i++) {
-          const { json, status } = yield* post(i % 2 === 0 ? other : base, bearer, session, {
+          const { as, status } = yield* post(i % 2 === 0 ? other : base, bearer, session, {
             ...Clients.call("list_environments", { projectId: project.id }),
             id: i
           })
           assert.strictEqual(status, 200)
-          assert.strictEqual(json.id, i)
+          assert.strictEqual(as(Clients.Response).id, i)
         }
         yield* Clients.raw(other, "DELETE", { bearer, headers: { "mcp-session-id": session } })
         assert.strictEqual((yield* post(base, bearer, session)).status, 404)
@@ -438,7 +438,7 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
               i % 3 === 0
                 ? Clients.raw(base, "POST", { bearer, ...Clients.modernCall("list_projects", {}) })
                 : post(base, bearer, sessions[i % 8], Clients.call("list_projects", {}, i))
-            return Effect.map(asked, ({ json }) => [json.result.structuredContent.projects, project.id] as const)
+            return Effect.map(asked, ({ output }) => [output("list_projects").projects, project.id] as const)
           },
           { concurrency: 32 }
         )

@@ -3,6 +3,8 @@ import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import type { Role, Scope } from "#schema/Scopes.ts"
+import type { ToolName } from "#schema/McpTools.ts"
+import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
@@ -25,11 +27,8 @@ const scene = (scopes: ReadonlyArray<Scope>, role?: Role) =>
       environments: [project.development, project.staging, project.production],
       ...(role === undefined ? {} : { creator: yield* World.member(project.team, role) })
     })
-    const use = (name: string, input: Record<string, unknown>) =>
-      Effect.map(
-        Clients.raw(base, "POST", { bearer: token.text, ...Clients.modernCall(name, input) }),
-        ({ json }) => json.result?.structuredContent
-      )
+    const use = <N extends ToolName>(tool: N, input: Record<string, unknown>) =>
+      Clients.use(base, token.text, tool, input)
     const at = (environment: string) => ({ projectId: project.id, environment })
     const store = (environment: string, values: Record<string, string>) =>
       TestApp.post("/secrets/bulk", {
@@ -55,7 +54,7 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
         ...place,
         secrets: copies.map((key) => ({ key, copyFrom: { environment: "production", key: "PIN" } }))
       })
-      assert.strictEqual(copied.code, "SCOPE_MISSING")
+      assert.strictEqual(copied.refusal.code, "SCOPE_MISSING")
       // Even with copies of the value at hand, a hundred guesses in one call are refused whole.
       yield* store("production", Object.fromEntries(copies.map((key) => [key, "7391"])))
       const guesses = (from: number, to: number) =>
@@ -64,26 +63,31 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
           secrets: copies.slice(from, to).map((key, i) => ({ key, value: String(7_000 + from + i) }))
         })
       const all = yield* guesses(0, 100)
-      assert.strictEqual(all.code, "RATE_LIMITED")
-      assert.match(all.message, /Send fewer keys/)
-      const listed = yield* use("list_secrets", { ...place, query: "PIN" })
+      assert.strictEqual(all.refusal.code, "RATE_LIMITED")
+      assert.match(all.refusal.message, /Send fewer keys/)
+      const listed = (yield* use("list_secrets", { ...place, query: "PIN" })).output
       const right = { secretId: listed.secrets[0].id, value: "7391" }
       const made = yield* use("update_secret", right)
-      assert.strictEqual(made.version, 1)
-      assert.deepStrictEqual(yield* guesses(0, 26), { created: [], updated: copies.slice(0, 26), unchanged: [] })
+      assert.strictEqual(made.output.version, 1)
+      assert.deepStrictEqual((yield* guesses(0, 26)).output, {
+        created: [],
+        updated: copies.slice(0, 26),
+        unchanged: []
+      })
       const mixed = [
         { key: "COPY_26", value: "0000" },
         { key: "COPY_27", value: "7391" }
       ]
       const updated = ["COPY_26", "COPY_27"]
-      assert.deepStrictEqual(yield* use("bulk_upsert_secrets", { ...place, secrets: mixed }), {
+      assert.deepStrictEqual((yield* use("bulk_upsert_secrets", { ...place, secrets: mixed })).output, {
         created: [],
         updated,
         unchanged: []
       })
       // Equal values are told as updated, in the order of the request; a generated one is no guess.
       const equal = { ...place, secrets: [{ key: "PIN", value: "7391" }] }
-      assert.deepStrictEqual(yield* use("bulk_upsert_secrets", equal), { created: [], updated: ["PIN"], unchanged: [] })
+      const told = { created: [], updated: ["PIN"], unchanged: [] }
+      assert.deepStrictEqual((yield* use("bulk_upsert_secrets", equal)).output, told)
       for (const refused of [
         yield* use("bulk_upsert_secrets", equal),
         yield* use("update_secret", right),
@@ -94,10 +98,10 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
           targetEnv: "production"
         })
       ]) {
-        assert.strictEqual(refused.code, "RATE_LIMITED")
+        assert.strictEqual(refused.refusal.code, "RATE_LIMITED")
       }
       const generated = yield* use("update_secret", { secretId: listed.secrets[0].id, generate: { length: 16 } })
-      assert.strictEqual(generated.version, 2)
+      assert.strictEqual(generated.output.version, 2)
       const values = yield* read("production")
       assert.deepStrictEqual([values["COPY_25"], values["COPY_28"]], ["7025", "7391"])
     })
@@ -115,15 +119,15 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
       yield* store("production", { PIN: "42" })
       yield* store("production", Object.fromEntries(many.map((key) => [`OTHER_${key}`, "a"])))
       yield* store("development", Object.fromEntries(many.map((key) => [`OTHER_${key}`, "a"])))
-      assert.deepStrictEqual(yield* compare, { added: ["PIN"], removed: [], changed: [] })
+      assert.deepStrictEqual((yield* compare).output, { added: ["PIN"], removed: [], changed: [] })
       const write = (environment: string, value: (i: number) => string) =>
         use("bulk_upsert_secrets", { ...at(environment), secrets: many.map((key, i) => ({ key, value: value(i) })) })
-      assert.deepInclude(yield* write("production", () => "${PIN}"), { updated: [] })
-      assert.deepInclude(yield* write("development", String), { updated: [] })
-      const refused = yield* compare
+      assert.deepInclude((yield* write("production", () => "${PIN}")).output, { updated: [] })
+      assert.deepInclude((yield* write("development", String)).output, { updated: [] })
+      const { answer, refusal: refused } = yield* compare
       assert.deepInclude(refused, { statusCode: 429, code: "RATE_LIMITED" })
       assert.match(refused.message, /Compare with a credential that may read values/)
-      assert.notInclude(JSON.stringify(refused), "P_")
+      assert.notInclude(answer.text, "P_")
     })
   )
 
@@ -133,7 +137,7 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
       yield* store("staging", { A: "value of staging" })
       yield* store("development", { OLD: "x" })
       const copyFrom = { environment: "staging", key: "A" }
-      const { secrets } = yield* use("list_secrets", at("development"))
+      const { secrets } = (yield* use("list_secrets", at("development"))).output
       const answers = [
         yield* use("copy_secrets", {
           projectId: project.id,
@@ -147,7 +151,7 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
         // In one environment as well: the rule has no exception.
         yield* use("create_secret", { ...at("staging"), key: "B", copyFrom })
       ]
-      for (const answer of answers) assert.deepInclude(answer, { statusCode: 403, code: "SCOPE_MISSING" })
+      for (const { refusal } of answers) assert.deepInclude(refusal, { statusCode: 403, code: "SCOPE_MISSING" })
       assert.deepStrictEqual(yield* read("development"), { OLD: "x" })
       const sql = yield* SqlClient.SqlClient
       const entries = yield* sql<{ readonly body: string }>`
@@ -173,7 +177,7 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
         }),
         yield* use("create_secret", { ...at("development"), key: "A", copyFrom })
       ]
-      for (const answer of answers) assert.strictEqual(answer.code, "ENVIRONMENT_NOT_FOUND")
+      for (const { refusal } of answers) assert.strictEqual(refusal.code, "ENVIRONMENT_NOT_FOUND")
     })
   )
 })
@@ -190,7 +194,7 @@ layer(McpApp.layer, { excludeTestServices: true })("a connection with values", (
           targetEnv: "development",
           keys: ["A"]
         })
-        assert.deepStrictEqual(copied, { created: ["A"], updated: [], skipped: [] })
+        assert.deepStrictEqual(copied.output, { created: ["A"], updated: [], skipped: [] })
         assert.deepStrictEqual(yield* read("development"), { A: "value of staging" })
       })
     )
@@ -200,15 +204,18 @@ layer(McpApp.layer, { excludeTestServices: true })("a connection with values", (
     Effect.gen(function* () {
       const { at, store, use } = yield* scene([...names, "secrets:run"])
       yield* store("development", { A: "value of development" })
-      const file = yield* use("export_encrypted_env", at("development"))
+      const file = (yield* use("export_encrypted_env", at("development"))).output
       assert.match(file.entries["A"], /^sealed:v1:/)
       const recipientPublicKey = Buffer.alloc(32, 9).toString("base64url")
       const mine = yield* use("export_encrypted_env", { ...at("development"), recipientPublicKey })
-      assert.deepInclude(mine, { code: "SCOPE_MISSING", requiredScope: "secrets:read_values" })
+      assert.deepInclude(mine.refusal, { code: "SCOPE_MISSING", requiredScope: "secrets:read_values" })
       const { entries, keyId } = file
       // Refused before the tool is called: the answer is a challenge.
-      assert.isUndefined(yield* use("resolve_environment", at("development")))
-      assert.isUndefined(yield* use("open_sealed_values", { ...at("development"), entries, keyId }))
+      const challenged = [
+        yield* use("resolve_environment", at("development")),
+        yield* use("open_sealed_values", { ...at("development"), entries, keyId })
+      ]
+      for (const { answer } of challenged) assert.strictEqual(answer.as(OAuthErrorResponse).error, "insufficient_scope")
     })
   )
 
@@ -231,7 +238,7 @@ layer(McpApp.layer, { excludeTestServices: true })("a connection with values", (
           })
         ]
         if (role === "member") {
-          for (const answer of answers) assert.deepInclude(answer, { statusCode: 403, code: "FORBIDDEN" })
+          for (const { refusal } of answers) assert.deepInclude(refusal, { statusCode: 403, code: "FORBIDDEN" })
           assert.deepStrictEqual(yield* read("development"), {})
         } else {
           assert.deepStrictEqual(yield* read("development"), { A: "value of production", B: "another" }, role)

@@ -1,7 +1,34 @@
 /** A client by hand, for what the official ones would never do. */
+import { assert } from "@effect/vitest"
+import * as Schema from "effect/Schema"
 import { createHash, randomBytes } from "node:crypto"
+import { OAuthErrorResponse, TokenResponse } from "#schema/OAuthApi.ts"
+import { optional } from "#schema/Strict.ts"
+import * as Bodies from "#test/support/Bodies.ts"
 
 export const redirectUri = "http://127.0.0.1:53121/callback"
+
+/** RFC 7591 3.2.1: the members that tests look at. */
+const Registered = Schema.Struct(
+  { client_id: Schema.String, client_secret: optional(Schema.String) },
+  { key: Schema.String, value: Schema.Unknown }
+)
+/** The client that was registered. */
+export const registered = ({ as }: Bodies.Answer) => as(Registered)
+/** Of an answer that gives one. */
+export const refreshTokenOf = ({ json, text }: Bodies.Answer<typeof TokenResponse.Type>) =>
+  json.refresh_token ?? assert.fail(text)
+/** Why a request was refused (RFC 6749 5.2). */
+export const errorOf = ({ as }: Bodies.Answer) => as(OAuthErrorResponse).error
+
+const answerOf = async <const Path extends string>(path: Path, response: Response) => {
+  const { headers, status } = response
+  return Bodies.answer<Bodies.BodyOf<"POST", Path>, Headers>("POST", path, {
+    status,
+    headers,
+    text: await response.text()
+  })
+}
 
 export const register = async (base: string, metadata: Record<string, unknown> = {}) => {
   const response = await fetch(`${base}/oauth/register`, {
@@ -15,7 +42,7 @@ export const register = async (base: string, metadata: Record<string, unknown> =
       ...metadata
     })
   })
-  return { status: response.status, json: await response.json(), headers: response.headers }
+  return answerOf("/oauth/register", response)
 }
 
 export const pkce = () => {
@@ -33,9 +60,9 @@ export const authorizationUrl = (base: string, params: Record<string, string>) =
     ...params
   }).toString()}`
 
-export const post = async (
+export const post = async <const Path extends string>(
   base: string,
-  path: string,
+  path: Path,
   form: Record<string, string>,
   headers: Record<string, string> = {}
 ) => {
@@ -44,14 +71,7 @@ export const post = async (
     headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
     body: new URLSearchParams(form).toString()
   })
-  const text = await response.text()
-  return {
-    status: response.status,
-    headers: response.headers,
-    // Untyped on purpose: tests look at what is on the wire.
-    // eslint-disable-next-line typescript/no-explicit-any
-    json: (text === "" ? undefined : JSON.parse(text)) as any
-  }
+  return answerOf(path, response)
 }
 
 export const redeem = (

@@ -6,6 +6,7 @@ import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Revocation } from "#src/credentials/Revocation.ts"
+import type * as Bodies from "#test/support/Bodies.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Clients from "#test/mcp/Clients.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
@@ -18,7 +19,7 @@ const scene = Effect.gen(function* () {
   const project = yield* World.project()
   const session = yield* World.session(project.team.owner)
   const client = yield* Effect.promise(() => OAuth.register(base))
-  const clientId: string = client.json.client_id
+  const { client_id: clientId } = OAuth.registered(client)
   return { base, project, clientId, browser: new McpApp.Browser(session.text) }
 })
 
@@ -40,9 +41,9 @@ const authorize = (
 const tokens = (stage: Effect.Effect.Success<typeof scene>, scopes?: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const { code, verifier } = yield* authorize(stage, scopes)
-    const { json, status } = yield* Effect.promise(() => OAuth.redeem(stage.base, stage.clientId, code, verifier))
-    assert.strictEqual(status, 200)
-    return json as { readonly access_token: string; readonly refresh_token: string; readonly scope: string }
+    const answer = yield* Effect.promise(() => OAuth.redeem(stage.base, stage.clientId, code, verifier))
+    assert.strictEqual(answer.status, 200)
+    return { ...answer.json, refresh_token: OAuth.refreshTokenOf(answer) }
   })
 
 const mcp = (base: string, bearer: string) =>
@@ -63,8 +64,7 @@ const mcp = (base: string, bearer: string) =>
     })
   )
 
-const isInvalidGrant = ({ json, status }: { readonly json: { readonly error?: string }; readonly status: number }) =>
-  status === 400 && json.error === "invalid_grant"
+const isInvalidGrant = (answer: Bodies.Answer) => answer.status === 400 && OAuth.errorOf(answer) === "invalid_grant"
 
 layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (it) => {
   describe("a client", () => {
@@ -84,7 +84,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         assert.strictEqual(status, 200)
         assert.strictEqual(headers.get("cache-control"), "no-store")
         assert.match(json.access_token, /^amp_oa_/)
-        assert.match(json.refresh_token, /^amp_or_/)
+        assert.match(json.refresh_token ?? "", /^amp_or_/)
         assert.strictEqual(json.token_type, "Bearer")
         assert.strictEqual(json.expires_in, 900)
         assert.strictEqual(json.scope, "projects:read secrets:read")
@@ -190,7 +190,9 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         const again = yield* Effect.promise(() => OAuth.redeem(stage.base, stage.clientId, code, verifier))
         assert.isTrue(isInvalidGrant(again))
         assert.strictEqual((yield* mcp(stage.base, first.json.access_token)).status, 401)
-        const renewed = yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, first.json.refresh_token))
+        const renewed = yield* Effect.promise(() =>
+          OAuth.refresh(stage.base, stage.clientId, OAuth.refreshTokenOf(first))
+        )
         assert.isTrue(isInvalidGrant(renewed))
       })
     )
@@ -198,7 +200,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
     it.effect("is bound to its verifier, client and redirect", () =>
       Effect.gen(function* () {
         const stage = yield* scene
-        const other: string = (yield* Effect.promise(() => OAuth.register(stage.base))).json.client_id
+        const { client_id: other } = OAuth.registered(yield* Effect.promise(() => OAuth.register(stage.base)))
         const { code, verifier } = yield* authorize(stage)
         for (const attempt of [
           () => OAuth.redeem(stage.base, stage.clientId, code, OAuth.pkce().verifier),
@@ -214,7 +216,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
           OAuth.redeem(stage.base, stage.clientId, code, verifier, { resource: "https://elsewhere.example/mcp" })
         )
         assert.strictEqual(target.status, 400)
-        assert.strictEqual(target.json.error, "invalid_target")
+        assert.strictEqual(OAuth.errorOf(target), "invalid_target")
       })
     )
   })
@@ -240,13 +242,15 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         const stage = yield* scene
         const first = yield* tokens(stage)
         const second = yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, first.refresh_token))
-        const third = yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, second.json.refresh_token))
+        const third = yield* Effect.promise(() =>
+          OAuth.refresh(stage.base, stage.clientId, OAuth.refreshTokenOf(second))
+        )
         assert.strictEqual(third.status, 200)
         const stolen = yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, first.refresh_token))
         assert.isTrue(isInvalidGrant(stolen))
         assert.isTrue(
           isInvalidGrant(
-            yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, third.json.refresh_token))
+            yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, OAuth.refreshTokenOf(third)))
           )
         )
         assert.strictEqual((yield* mcp(stage.base, third.json.access_token)).status, 401)
@@ -268,7 +272,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         )
         assert.isTrue(
           isInvalidGrant(
-            yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, second.json.refresh_token))
+            yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, OAuth.refreshTokenOf(second)))
           )
         )
       })
@@ -281,7 +285,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         const wider = yield* Effect.promise(() =>
           OAuth.refresh(stage.base, stage.clientId, given.refresh_token, { scope: "projects:read secrets:write" })
         )
-        assert.strictEqual(wider.json.error, "invalid_scope")
+        assert.strictEqual(OAuth.errorOf(wider), "invalid_scope")
         const narrower = yield* Effect.promise(() =>
           OAuth.refresh(stage.base, stage.clientId, given.refresh_token, { scope: "projects:read" })
         )
@@ -293,7 +297,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
       Effect.gen(function* () {
         const stage = yield* scene
         const given = yield* tokens(stage)
-        const other: string = (yield* Effect.promise(() => OAuth.register(stage.base))).json.client_id
+        const { client_id: other } = OAuth.registered(yield* Effect.promise(() => OAuth.register(stage.base)))
         assert.isTrue(
           isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(stage.base, other, given.refresh_token)))
         )
@@ -306,7 +310,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
       Effect.gen(function* () {
         const stage = yield* scene
         const given = yield* tokens(stage)
-        const other: string = (yield* Effect.promise(() => OAuth.register(stage.base))).json.client_id
+        const { client_id: other } = OAuth.registered(yield* Effect.promise(() => OAuth.register(stage.base)))
         const revoke = (clientId: string, token: string) =>
           Effect.promise(() => OAuth.post(stage.base, "/oauth/revoke", { token, client_id: clientId }))
         assert.strictEqual((yield* revoke(stage.clientId, "nonsense")).status, 200)
@@ -393,14 +397,9 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         const { json } = yield* Effect.promise(() => OAuth.redeem(stage.base, stage.clientId, code, verifier))
         return { page, access: String(json.access_token), refresh: String(json.refresh_token) }
       })
-    const call = (base: string, bearer: string, name: string, input: Record<string, unknown> = {}) =>
-      Effect.map(
-        Clients.raw(base, "POST", { bearer, ...Clients.modernCall(name, input) }),
-        ({ json }) => json.result.structuredContent
-      )
     const listed = (base: string, bearer: string, projectId: string) =>
-      Effect.map(call(base, bearer, "list_environments", { projectId }), ({ environments }) =>
-        environments.map(({ slug }: { readonly slug: string }) => slug)
+      Effect.map(Clients.use(base, bearer, "list_environments", { projectId }), ({ output }) =>
+        output.environments.map(({ slug }) => slug)
       )
 
     it.effect("is offered every environment by name, and reaches those that the person ticked", () =>
@@ -413,14 +412,14 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
           assert.include(page, `name="environmentIds" value="${id}"`)
         }
         const place = { projectId: project.id, environment: "development" }
-        assert.deepStrictEqual((yield* call(base, access, "list_secrets", place)).secrets, [])
+        assert.deepStrictEqual((yield* Clients.use(base, access, "list_secrets", place)).output.secrets, [])
         assert.deepStrictEqual(yield* listed(base, access, project.id), ["development"])
-        const { projects } = yield* call(base, access, "list_projects")
+        const { projects } = (yield* Clients.use(base, access, "list_projects")).output
         assert.deepStrictEqual(
-          projects.map(({ id }: { readonly id: string }) => id),
+          projects.map(({ id }) => id),
           [project.id]
         )
-        const { restrictions } = yield* call(base, access, "whoami")
+        const { restrictions } = (yield* Clients.use(base, access, "whoami")).output
         assert.deepStrictEqual(restrictions, { projects: null, environments: [project.development.id] })
         const shown = yield* Effect.promise(async () => (await stage.browser.go(`${base}/app/connections`)).text())
         assert.include(shown, `${project.slug} / development`)
@@ -434,14 +433,17 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         const other = yield* World.project({ team: project.team })
         const { access } = yield* restricted(stage, [project.development])
         const answer = (projectId: string, environment: string) =>
-          Effect.map(call(base, access, "list_secrets", { projectId, environment }), (json) => JSON.stringify(json))
+          Effect.map(Clients.use(base, access, "list_secrets", { projectId, environment }), ({ answer, refusal }) => ({
+            code: refusal.code,
+            text: answer.text
+          }))
         const absent = yield* answer(project.id, "no-such-environment")
-        assert.strictEqual(JSON.parse(absent).code, "ENVIRONMENT_NOT_FOUND")
-        assert.strictEqual(yield* answer(project.id, "production"), absent)
-        assert.strictEqual(yield* answer(project.id, "staging"), absent)
+        assert.strictEqual(absent.code, "ENVIRONMENT_NOT_FOUND")
+        assert.deepStrictEqual(yield* answer(project.id, "production"), absent)
+        assert.deepStrictEqual(yield* answer(project.id, "staging"), absent)
         const absentProject = yield* answer("0197a0de-0000-7000-8000-000000000000", "development")
-        assert.strictEqual(JSON.parse(absentProject).code, "PROJECT_NOT_FOUND")
-        assert.strictEqual(yield* answer(other.id, "development"), absentProject)
+        assert.strictEqual(absentProject.code, "PROJECT_NOT_FOUND")
+        assert.deepStrictEqual(yield* answer(other.id, "development"), absentProject)
       })
     )
 
@@ -466,7 +468,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         const { access } = yield* restricted(stage, [project.development])
         const sql = yield* SqlClient.SqlClient
         yield* sql`UPDATE environments SET deleted_at = now() WHERE id = ${project.development.id}`
-        assert.deepStrictEqual((yield* call(base, access, "list_projects")).projects, [])
+        assert.deepStrictEqual((yield* Clients.use(base, access, "list_projects")).output.projects, [])
       })
     )
 

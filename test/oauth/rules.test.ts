@@ -7,8 +7,7 @@ import * as OAuth from "./OAuthClient.ts"
 
 const scene = Effect.gen(function* () {
   const base = yield* McpApp.base
-  const { json } = yield* Effect.promise(() => OAuth.register(base))
-  const clientId: string = json.client_id
+  const { client_id: clientId } = OAuth.registered(yield* Effect.promise(() => OAuth.register(base)))
   const { challenge, verifier } = OAuth.pkce()
   const authorize = (params: Record<string, string>, more = "") =>
     Effect.promise(async () => {
@@ -159,8 +158,8 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server's e
           [{ ...good, code: "nonsense" }, 400, "invalid_grant"]
         ] as ReadonlyArray<readonly [Record<string, string>, number, string]>) {
           const answer = yield* Effect.promise(() => OAuth.post(base, "/oauth/token", form))
-          const what = `${JSON.stringify(answer.json)} for ${error}`
-          assert.strictEqual(answer.json.error, error, what)
+          const what = `${answer.text} for ${error}`
+          assert.strictEqual(OAuth.errorOf(answer), error, what)
           assert.strictEqual(answer.status, status, what)
           assert.strictEqual(answer.headers.get("cache-control"), "no-store")
           assert.strictEqual(answer.headers.get("access-control-allow-origin"), "*")
@@ -189,29 +188,32 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server's e
     it.effect("asks for the header again where a client's secret in one was wrong", () =>
       Effect.gen(function* () {
         const { base } = yield* scene
-        const { json } = yield* Effect.promise(() =>
-          OAuth.register(base, { token_endpoint_auth_method: "client_secret_basic" })
+        const { client_id, client_secret = "" } = OAuth.registered(
+          yield* Effect.promise(() => OAuth.register(base, { token_endpoint_auth_method: "client_secret_basic" }))
         )
+        assert.isNotEmpty(client_secret)
         const basic = (secret: string) => ({
-          authorization: `Basic ${Buffer.from(`${json.client_id}:${secret}`).toString("base64")}`
+          authorization: `Basic ${Buffer.from(`${client_id}:${secret}`).toString("base64")}`
         })
         const form = { grant_type: "refresh_token", refresh_token: "none" }
         const wrong = yield* Effect.promise(() => OAuth.post(base, "/oauth/token", form, basic("wrong")))
         assert.strictEqual(wrong.status, 401)
-        assert.strictEqual(wrong.json.error, "invalid_client")
+        assert.strictEqual(OAuth.errorOf(wrong), "invalid_client")
         assert.match(wrong.headers.get("www-authenticate") ?? "", /^Basic /)
-        const right = yield* Effect.promise(() => OAuth.post(base, "/oauth/token", form, basic(json.client_secret)))
-        assert.strictEqual(right.json.error, "invalid_grant")
+        const right = yield* Effect.promise(() => OAuth.post(base, "/oauth/token", form, basic(client_secret)))
+        assert.strictEqual(OAuth.errorOf(right), "invalid_grant")
       })
     )
 
     it.effect("gives a client no grant type that it did not register", () =>
       Effect.gen(function* () {
         const { base } = yield* scene
-        const { json } = yield* Effect.promise(() => OAuth.register(base, { grant_types: ["authorization_code"] }))
-        const answer = yield* Effect.promise(() => OAuth.refresh(base, json.client_id, "none"))
+        const { client_id } = OAuth.registered(
+          yield* Effect.promise(() => OAuth.register(base, { grant_types: ["authorization_code"] }))
+        )
+        const answer = yield* Effect.promise(() => OAuth.refresh(base, client_id, "none"))
         assert.strictEqual(answer.status, 400)
-        assert.strictEqual(answer.json.error, "unauthorized_client")
+        assert.strictEqual(OAuth.errorOf(answer), "unauthorized_client")
       })
     )
   })

@@ -215,6 +215,7 @@ export const AnyFailure = Schema.Struct(
 /** Exactly what the schema says: a client ignores further members, a test does not. */
 const exact = { onExcessProperty: "error" } as const
 
+export const exactly = <A, I>(schema: Schema.Schema<A, I>) => Schema.decodeUnknownSync(schema, exact)
 /** JSON text as the schema reads it. */
 export const parse = <A, I>(schema: Schema.Schema<A, I>) => Schema.decodeUnknownSync(Schema.parseJson(schema), exact)
 
@@ -258,6 +259,13 @@ const endpoints: ReadonlyArray<Endpoint> = (() => {
   // A path of words is looked for before one with parameters: `/secrets/deleted` before `/secrets/:secretId`.
   return found.sort((a, b) => a.route.split(":").length - b.route.split(":").length)
 })()
+
+/** A failure of the closed list, whichever it is. */
+export const failure = (body: unknown): ErrorResponse => {
+  exactly(anyError)(body)
+  // Reading a failure makes an instance of its class: what is on the wire has been checked by it.
+  return body as ErrorResponse
+}
 
 /** An answer with its body. `json` and `error` are decoded when they are asked for. */
 export const answer = <Body, Head>(
