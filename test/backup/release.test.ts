@@ -6,6 +6,7 @@ import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { inject } from "vitest"
+import * as Bodies from "#test/support/Bodies.ts"
 import * as Release from "#test/support/Release.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
@@ -65,17 +66,17 @@ const stopped = (child: {
     child.kill("SIGTERM")
   })
 
-const json = (response: Response) => response.json() as Promise<any> // eslint-disable-line typescript/no-explicit-any
-
-const asked = (url: string, token: string) => (method: string, route: string, body?: unknown) =>
-  Effect.promise(async () => {
-    const response = await fetch(`${url}${route}`, {
-      method,
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) })
+const asked =
+  (url: string, token: string) =>
+  <const Method extends string, const Path extends string>(method: Method, route: Path, body?: unknown) =>
+    Effect.promise(async () => {
+      const response = await fetch(`${url}${route}`, {
+        method,
+        headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) })
+      })
+      return Bodies.ofResponse(method, route, response)
     })
-    return { status: response.status, body: await json(response) }
-  })
 
 const environments = ["development", "staging"] as const
 const perEnvironment = 5_000
@@ -117,18 +118,18 @@ describe("a backup", () => {
         )
         const token = setup.stdout.trim().split("\n").at(-1) ?? ""
         const ask = asked(first.url, token)
-        const projectId: string = (yield* ask("GET", "/projects")).body.items[0].id
+        const projectId: string = (yield* ask("GET", "/projects")).json.items[0].id
         for (const environment of environments) {
           for (let at = 0; at < perEnvironment; at += 100) {
             const secrets = Array.from({ length: 100 }, (_, i) => ({ key: `KEY_${at + i}`, value: valueOf(at + i) }))
             const written = yield* ask("POST", "/secrets/bulk", { projectId, environment, secrets })
-            assert.strictEqual(written.status, 201, JSON.stringify(written.body).slice(0, 200))
+            assert.strictEqual(written.status, 201, written.text.slice(0, 200))
           }
         }
         const hashes = (ask: ReturnType<typeof asked>) =>
           Effect.forEach(environments, (environment) =>
-            Effect.map(ask("GET", `/secrets/inject?projectId=${projectId}&environment=${environment}`), ({ body }) =>
-              Object.entries<string>(body.values)
+            Effect.map(ask("GET", `/secrets/inject?projectId=${projectId}&environment=${environment}`), ({ json }) =>
+              Object.entries(json.values)
                 .map(([key, value]) => `${key} ${createHash("sha256").update(value).digest("hex")}`)
                 .sort()
             )
@@ -217,7 +218,7 @@ describe("a backup", () => {
         assert.strictEqual(
           (yield* askBack(
             "PATCH",
-            `/secrets/${(yield* askBack("GET", `/secrets?projectId=${projectId}&environment=staging&pageSize=1`)).body.items[0].id}`,
+            `/secrets/${(yield* askBack("GET", `/secrets?projectId=${projectId}&environment=staging&pageSize=1`)).json.items[0].id}`,
             { value: "changed" }
           )).status,
           200

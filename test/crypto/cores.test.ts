@@ -14,6 +14,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as Pglite from "#layers/Pglite.ts"
 import * as RootKey from "#src/crypto/RootKey.ts"
+import * as Bodies from "#test/support/Bodies.ts"
 import * as Release from "#test/support/Release.ts"
 
 const wanted = process.env["AMPOULE_TEST_CORES"] !== undefined && fs.existsSync("/proc/self/pagemap")
@@ -154,7 +155,12 @@ describe.runIf(wanted)("memory of the running programs", () => {
             cores.push({ point, process: "vault", file: yield* core(vault, dir, `vault-${point}`) })
           })
 
-        const call = (method: string, path: string, json?: unknown, headers: Record<string, string> = {}) =>
+        const call = <const Method extends string, const Path extends string>(
+          method: Method,
+          path: Path,
+          json?: unknown,
+          headers: Record<string, string> = {}
+        ) =>
           Effect.promise(async () => {
             const response = await fetch(server.url + path, {
               method,
@@ -166,11 +172,9 @@ describe.runIf(wanted)("memory of the running programs", () => {
               },
               ...(json === undefined ? {} : { body: JSON.stringify(json) })
             })
-            const text = await response.text()
-            assert.isBelow(response.status, 300, `${method} ${path}: ${text}`)
-            // Untyped: what is on the wire.
-            // eslint-disable-next-line typescript/no-explicit-any
-            return { headers: response.headers, json: JSON.parse(text) as any }
+            const answer = await Bodies.ofResponse(method, path, response)
+            assert.isBelow(answer.status, 300, `${method} ${path}: ${answer.text}`)
+            return answer
           })
 
         const owner = yield* call("POST", "/setup", {
@@ -218,9 +222,8 @@ describe.runIf(wanted)("memory of the running programs", () => {
         yield* pause(20_000)
         yield* take("idle")
 
-        const development = environments.json.items.find(
-          ({ slug }: { readonly slug: string }) => slug === "development"
-        )
+        const development = environments.json.items.find(({ slug }) => slug === "development")
+        if (development === undefined) return assert.fail("no development")
         yield* call("DELETE", `/environments/${development.id}`, undefined, session)
         // Until keys of deleted environments are dropped, which happens every 30 s.
         yield* pause(35_000)

@@ -14,6 +14,7 @@ import { join } from "node:path"
 import * as Balancer from "#test/support/Balancer.ts"
 import * as RedisServer from "#test/support/RedisServer.ts"
 import { freePort } from "#test/support/FreePort.ts"
+import * as Bodies from "#test/support/Bodies.ts"
 import * as Release from "#test/support/Release.ts"
 import * as PostgresServer from "./PostgresServer.ts"
 
@@ -70,13 +71,7 @@ export interface Asked {
   /** Address of this machine that the request comes from. */
   readonly from?: string
 }
-export interface Answer {
-  readonly status: number
-  readonly headers: http.IncomingHttpHeaders
-  /** Untyped on purpose: tests look at what is on the wire. */
-  // eslint-disable-next-line typescript/no-explicit-any
-  readonly json: any
-}
+export type Answer<Body = unknown> = Bodies.Answer<Body, http.IncomingHttpHeaders>
 
 const make = Effect.gen(function* () {
   const folder = yield* Effect.acquireRelease(
@@ -133,8 +128,8 @@ const make = Effect.gen(function* () {
   // Both at once: each would migrate.
   const apis = yield* Effect.all([api(0), api(1)], { concurrency: 2 })
 
-  const ask = (method: string, path: string, asked: Asked = {}) =>
-    Effect.async<Answer, Error>((resume) => {
+  const ask = <const Method extends string, const Path extends string>(method: Method, path: Path, asked: Asked = {}) =>
+    Effect.async<Answer<Bodies.BodyOf<Method, Path>>, Error>((resume) => {
       const body = asked.json === undefined ? undefined : JSON.stringify(asked.json)
       const request = http.request(`${balancer.url}${path}`, {
         method,
@@ -154,14 +149,8 @@ const make = Effect.gen(function* () {
         response.setEncoding("utf8").on("data", (part: string) => (text += part))
         response.once("error", (error) => resume(Effect.fail(error)))
         response.once("end", () => {
-          const isJson = response.headers["content-type"]?.startsWith("application/json") === true && text !== ""
-          resume(
-            Effect.succeed({
-              status: response.statusCode ?? 0,
-              headers: response.headers,
-              json: isJson ? JSON.parse(text) : undefined
-            })
-          )
+          const { headers, statusCode: status = 0 } = response
+          resume(Effect.succeed(Bodies.answer(method, path, { status, headers, text })))
         })
       })
       request.end(body)

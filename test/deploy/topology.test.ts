@@ -26,13 +26,18 @@ interface Owner {
 class Ada extends Context.Tag("test/Ada")<Ada, Owner>() {}
 
 const cookieOf = (answer: Topology.Answer) => (answer.headers["set-cookie"] ?? [])[0]?.split(";")[0] ?? ""
-const ask = (method: string, path: string, asked?: Topology.Asked) =>
-  Effect.flatMap(Topology.Topology, (topology) => topology.ask(method, path, asked))
-const ok = (method: string, path: string, asked?: Topology.Asked) =>
+const ask = <const Method extends string, const Path extends string>(
+  method: Method,
+  path: Path,
+  asked?: Topology.Asked
+) => Effect.flatMap(Topology.Topology, (topology) => topology.ask(method, path, asked))
+const ok = <const Method extends string, const Path extends string>(
+  method: Method,
+  path: Path,
+  asked?: Topology.Asked
+) =>
   Effect.tap(ask(method, path, asked), (answer) =>
-    answer.status < 300
-      ? Effect.void
-      : Effect.dieMessage(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.json)}`)
+    answer.status < 300 ? Effect.void : Effect.dieMessage(`${method} ${path}: ${answer.status} ${answer.text}`)
   )
 
 const setUp = Effect.gen(function* () {
@@ -154,7 +159,7 @@ describe.skipIf(Topology.skipped)("two API processes behind a balancer", () => {
             yield* ok("DELETE", "/me/token", { bearer: token, upstream })
             for (const each of [1 - upstream, upstream]) {
               const refused = yield* ask("GET", "/me/verify", { bearer: token, upstream: each })
-              assert.deepStrictEqual([refused.status, refused.json.code], [401, "CREDENTIAL_REVOKED"])
+              assert.deepStrictEqual([refused.status, refused.error.code], [401, "CREDENTIAL_REVOKED"])
             }
           }
         }),
@@ -235,7 +240,7 @@ describe.skipIf(Topology.skipped)("two API processes behind a balancer", () => {
           yield* ok("GET", `/secrets/value?${query}&key=ADDRESS`, { bearer: token, headers, from })
           const { json } = yield* ok("GET", `/teams/${teamId}/audit?action=secret.read&key=ADDRESS`, { cookie })
           assert.deepStrictEqual(
-            json.items.map(({ ip }: { readonly ip: string }) => ip),
+            json.items.map(({ ip }) => ip),
             [from]
           )
         }),
@@ -428,7 +433,7 @@ describe.skipIf(Topology.skipped)("when a part of the topology is away", () => {
             assert.strictEqual((yield* inject(token, "development", upstream)).json.values.VAULT, `without ${upstream}`)
           }
           const cold = yield* inject(token, "staging", 1)
-          assert.deepStrictEqual([cold.status, cold.json.code], [500, "DEPENDENCY_UNAVAILABLE"])
+          assert.deepStrictEqual([cold.status, cold.error.code], [500, "DEPENDENCY_UNAVAILABLE"])
           assert.match(String(cold.headers["retry-after"]), /^[1-9]/)
           yield* vault.start
           yield* checkIs("vault", "up")
@@ -454,7 +459,7 @@ describe.skipIf(Topology.skipped)("when a part of the topology is away", () => {
           yield* live
           for (const upstream of both) {
             const refused = yield* inject(token, "development", upstream)
-            assert.deepStrictEqual([refused.status, refused.json.code], [500, "DEPENDENCY_UNAVAILABLE"])
+            assert.deepStrictEqual([refused.status, refused.error.code], [500, "DEPENDENCY_UNAVAILABLE"])
           }
           yield* postgres.start
           yield* checkIs("database", "up")

@@ -333,7 +333,7 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
           bearer: token.text,
           ...Clients.modernCall("create_secret", { ...place, key: "K", generate: { length: 16 } })
         })
-        const input = { secretId: made.output("request_secret_value").id }
+        const input = { secretId: made.output("create_secret").id }
         const send = (more: Record<string, unknown> = {}) =>
           Effect.map(
             Clients.raw(base, "POST", {

@@ -21,15 +21,6 @@ export const refreshTokenOf = ({ json, text }: Bodies.Answer<typeof TokenRespons
 /** Why a request was refused (RFC 6749 5.2). */
 export const errorOf = ({ as }: Bodies.Answer) => as(OAuthErrorResponse).error
 
-const answerOf = async <const Path extends string>(path: Path, response: Response) => {
-  const { headers, status } = response
-  return Bodies.answer<Bodies.BodyOf<"POST", Path>, Headers>("POST", path, {
-    status,
-    headers,
-    text: await response.text()
-  })
-}
-
 export const register = async (base: string, metadata: Record<string, unknown> = {}) => {
   const response = await fetch(`${base}/oauth/register`, {
     method: "POST",
@@ -42,7 +33,7 @@ export const register = async (base: string, metadata: Record<string, unknown> =
       ...metadata
     })
   })
-  return answerOf("/oauth/register", response)
+  return Bodies.ofResponse("POST", "/oauth/register", response)
 }
 
 export const pkce = () => {
@@ -71,7 +62,7 @@ export const post = async <const Path extends string>(
     headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
     body: new URLSearchParams(form).toString()
   })
-  return answerOf(path, response)
+  return Bodies.ofResponse("POST", path, response)
 }
 
 export const redeem = (

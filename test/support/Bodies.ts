@@ -319,3 +319,13 @@ export const answer = <Body, Head>(
     as: (schema) => parse(schema)(text)
   }
 }
+
+/** The same of what `fetch` gives. */
+export const ofResponse = async <const Method extends string, const Path extends string>(
+  method: Method,
+  path: Path,
+  response: Response
+) => {
+  const { headers, status } = response
+  return answer<BodyOf<Method, Path>, Headers>(method, path, { status, headers, text: await response.text() })
+}

@@ -113,8 +113,7 @@ export const request = <const Method extends string, const Path extends string>(
         ...(body === undefined ? {} : { body }),
         ...(body instanceof ReadableStream ? { duplex: "half" } : {})
       })
-      const { headers: head, status } = response
-      return Bodies.answer(method, path, { status, headers: head, text: await response.text() })
+      return Bodies.ofResponse(method, path, response)
     })
   )
 
