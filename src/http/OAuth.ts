@@ -8,8 +8,11 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { ServerApi } from "#schema/Api.ts"
 import { isApiError } from "#schema/ApiError.ts"
+import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
@@ -68,15 +71,20 @@ const registrationOf = (body: unknown): string | Readonly<Record<string, unknown
   return ClientMetadata.problemOf(metadata) ?? metadata
 }
 
-/** The one error for which the library has another name than RFC 6749 5.2. */
 const grantTypeRefused = "requested grant type is not allowed for this client"
+const readError = Schema.decodeOption(Schema.parseJson(OAuthErrorResponse))
+/**
+ * The members and names of RFC 6749 5.2: the library repeats the scope that was asked for, and has another name for one
+ * error.
+ */
 const withStandardError = (response: Dispatch.LibraryResponse): Dispatch.LibraryResponse =>
-  response.status === 400 && response.body.includes(grantTypeRefused)
-    ? {
-        ...response,
-        body: Buffer.from(JSON.stringify({ error: "unauthorized_client", error_description: grantTypeRefused }))
-      }
-    : response
+  Option.match(response.status === 400 ? readError(response.body.toString()) : Option.none(), {
+    onNone: () => response,
+    onSome: ({ error, error_description }) => {
+      const code = error_description === grantTypeRefused ? "unauthorized_client" : error
+      return { ...response, body: Buffer.from(JSON.stringify({ error: code, error_description })) }
+    }
+  })
 
 interface Needs {
   readonly server: AuthorizationServer

@@ -137,7 +137,7 @@ describe("webhooks", () => {
         assert.strictEqual(created?.environmentId, project.development.id)
         const sql = yield* SqlClient.SqlClient
         const entry =
-          yield* sql`SELECT 1 AS one FROM audit_entries WHERE id = ${created.id} AND action = 'secret.create'`
+          yield* sql`SELECT 1 AS one FROM audit_entries WHERE id = ${created?.id ?? ""} AND action = 'secret.create'`
         assert.strictEqual(entry.length, 1, "the event's id is the audit entry's")
         const about = received.find(({ json }) => json.type === "token.revoked")?.json
         assert.deepStrictEqual(about?.target, { type: "api_token", id: token.json.id, name: "ci" })
