@@ -12,13 +12,13 @@ import { optional } from "./Strict.ts"
 const text = optional(Schema.String)
 
 /** RFC 6749 5.2, RFC 6750 3. */
-const OAuthErrorResponse = Schema.Struct({
+export const OAuthErrorResponse = Schema.Struct({
   error: Schema.String,
   error_description: text
 }).annotations({ identifier: "OAuthErrorResponse", description: "RFC 6750 and RFC 6749." })
 
 /** RFC 6749 5.1. `scope` is always said, since it may be less than what was asked for. */
-const TokenResponse = Schema.Struct({
+export const TokenResponse = Schema.Struct({
   access_token: Schema.String,
   token_type: Schema.Literal("Bearer"),
   expires_in: Schema.Number,

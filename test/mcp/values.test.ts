@@ -252,7 +252,7 @@ layer(McpApp.layer, { excludeTestServices: true })("a connection with values", (
       const { at, project, store, use } = yield* scene([...names, "secrets:run"])
       yield* store("staging", { MAKEFLAGS: "-j4", PLAIN: "x" })
       const created = yield* use("create_secret", { ...at("development"), key: "LD_PRELOAD", value: "/tmp/a.so" })
-      const updated = yield* use("update_secret", { secretId: created.id, value: "/tmp/b.so" })
+      const updated = yield* use("update_secret", { secretId: created.output.id, value: "/tmp/b.so" })
       const upserted = yield* use("bulk_upsert_secrets", {
         ...at("development"),
         secrets: ["NODE_OPTIONS", "API_KEY"].map((key) => ({ key, value: "x" }))
@@ -263,13 +263,13 @@ layer(McpApp.layer, { excludeTestServices: true })("a connection with values", (
         targetEnv: "development",
         keys: ["MAKEFLAGS", "PLAIN"]
       })
-      const warned = [created, updated, upserted, copied].map(({ warnings }) => warnings)
+      const warned = [created, updated, upserted, copied].map(({ output }) => output.warnings ?? [])
       for (const [i, key] of ["LD_PRELOAD", "LD_PRELOAD", "NODE_OPTIONS", "MAKEFLAGS"].entries()) {
         assert.lengthOf(warned[i], 1)
         assert.match(warned[i][0], new RegExp(`^${key} `))
       }
       const plain = yield* use("create_secret", { ...at("development"), key: "TOKEN", value: "x" })
-      assert.deepStrictEqual([plain.key, plain.warnings], ["TOKEN", undefined])
+      assert.deepStrictEqual([plain.output.key, plain.output.warnings], ["TOKEN", undefined])
     })
   )
 })
