@@ -134,6 +134,13 @@ const routes = {
     approve: "POST /auth/cli/device/requests/:userCode/approve",
     deny: "POST /auth/cli/device/requests/:userCode/deny"
   },
+  access: {
+    listOfProject: "GET /projects/:projectId/grants",
+    grantProject: "POST /projects/:projectId/grants",
+    listOfEnvironment: "GET /environments/:envId/grants",
+    grantEnvironment: "POST /environments/:envId/grants",
+    end: "DELETE /access-grants/:grantId"
+  },
   myGrants: {
     list: "GET /me/cli-grants",
     revoke: "DELETE /me/cli-grants/:grantId"
