@@ -1,6 +1,7 @@
 /** The append-only trail (docs/contract/audit.md). No value leaves and no write commits without its entry. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
+import type * as Statement from "@effect/sql/Statement"
 import * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -125,7 +126,7 @@ const insideTransaction = Effect.contextWith((context: Context.Context<never>) =
 )
 
 // Each process writes streams of its own, so that no lock orders processes. Reads go group-committed through one with
-// its head in memory; writes go through one whose head row their transactions lock.
+// its head in memory; each write takes a stream that no other transaction holds, by the row of its head.
 interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly crypto: Crypto
@@ -203,7 +204,7 @@ const renewAfterSilence = (needs: Needs, now: number) =>
     if (own.aliveAt === undefined || now - own.aliveAt < silenceMillis) return Effect.void
     own.aliveAt = now
     const closeAt = now + settledMillis
-    return Effect.zipRight(leave(needs, own.read, closeAt), leave(needs, own.write, closeAt))
+    return Effect.forEach(Streams.all(own), (stream) => leave(needs, stream, closeAt), { discard: true })
   })
 
 /** An entry that this process did not write stands in a stream that it is writing. */
@@ -276,49 +277,102 @@ const record = Effect.fnUntraced(function* (needs: CommittingNeeds, ...events: R
 
 // --- writes ---
 
-/** The stream whose head this transaction now holds, and that head. `again`: how often another stream may be tried. */
-const lockHead = (
-  needs: Needs,
-  now: number,
-  again: number
-): Effect.Effect<{ readonly stream: Streams.WriteStream; readonly head: Streams.Position }, SqlError | ParseError> =>
+interface Taken {
+  readonly stream: Streams.WriteStream
+  readonly head: Streams.Position
+}
+
+/** The stream of a head that is held, if this process wrote that head; else that is an alarm. */
+const taken = Effect.fnUntraced(function* (needs: Needs, head: SqlStreams.HeadRow) {
+  const stream = needs.own.writes.find(({ id }) => id === head.stream)
+  if (stream === undefined) return undefined
+  if (!head.followed && Streams.isOwnWrite(stream, head)) return { stream, head }
+  yield* foreignEntry(needs, stream)
+  return undefined
+})
+
+const readyStreams = ({ own }: Needs) => own.writes.filter(({ ready }) => ready)
+
+/**
+ * No stream is free. One that no transaction took yet is opened; else this one waits, and has the next ones find one
+ * stream more, as soon as the vault knows it.
+ */
+const waitForHead = Effect.fnUntraced(function* (needs: Needs, now: number) {
+  const { crypto, own, sql } = needs
+  const ready = readyStreams(needs)
+  const untouched = ready.find(Streams.isUntouched)
+  const stream = untouched ?? ready[needs.unsealed.count % ready.length]
+  if (untouched === undefined && ready.length === own.writes.length) {
+    own.writes = [...own.writes, Streams.openWrite(yield* crypto.uuid, false)]
+    needs.due.unsafeOpen()
+  }
+  const head = untouched === undefined ? yield* SqlStreams.lockedHead(sql)(stream.id) : Option.none()
+  if (Option.isSome(head)) return head
+  yield* SqlStreams.open(sql, stream.id, Streams.beginning(stream), now)
+  return yield* SqlStreams.lockedHead(sql)(stream.id)
+})
+
+/** `again`: how often another stream may be tried. */
+const takeHead = (needs: Needs, now: number, again: number): Effect.Effect<Taken, SqlError | ParseError> =>
   Effect.gen(function* () {
-    const { sql } = needs
-    const stream = needs.own.write
-    const locked = SqlStreams.lockedHead(sql)
-    let row = yield* locked(stream.id)
-    if (Option.isNone(row)) {
-      yield* SqlStreams.open(sql, stream.id, Streams.beginning(stream), now)
-      row = yield* locked(stream.id)
-    }
-    if (Option.isSome(row) && !row.value.followed && Streams.isOwnWrite(stream, row.value)) {
-      return { stream, head: row.value }
-    }
-    yield* foreignEntry(needs, stream)
+    const ids = readyStreams(needs).map(({ id }) => id)
+    const [free] = yield* SqlStreams.freeHead(needs.sql, ids)
+    const head = free ?? Option.getOrUndefined(yield* waitForHead(needs, now))
+    const found = head === undefined ? undefined : yield* taken(needs, head)
+    if (found !== undefined) return found
     return again === 0
       ? yield* Effect.dieMessage("every stream of the audit trail is written by somebody else")
-      : yield* lockHead(needs, now, again - 1)
+      : yield* takeHead(needs, now, again - 1)
   })
+
+export interface Merged {
+  /** Data-modifying parts of a WITH that change what the entries tell of; undefined: nothing changes. */
+  readonly changes: Statement.Fragment | undefined
+  /** What `freeHead` took earlier in this transaction. */
+  readonly head: SqlStreams.HeadRow | undefined
+}
+
+/** In one statement with the changes that they tell of. */
+const appendWith = Effect.fnUntraced(function* (
+  needs: Needs,
+  merged: Merged | undefined,
+  events: ReadonlyArray<AuditEvent>
+) {
+  const { sql } = needs
+  if (events.length === 0) {
+    if (merged?.changes !== undefined) yield* sql`WITH ${merged.changes} SELECT 1`
+    return
+  }
+  const changes = merged?.changes === undefined ? sql`` : sql`${merged.changes},`
+  const entries = yield* Effect.forEach(events, (event) => toEntry(needs, event))
+  const now = yield* Clock.currentTimeMillis
+  yield* renewAfterSilence(needs, now)
+  const own = merged?.head === undefined ? undefined : yield* taken(needs, merged.head)
+  const { head, stream } = own ?? (yield* takeHead(needs, now, 1))
+  const linked = link(entries, stream.id, head)
+  Streams.written(stream, linked.head)
+  const told = entries.flatMap(outboxMessagesOf)
+  const outbox = told.length === 0 ? sql`` : sql`told AS (${Outbox.enqueue(sql, told)}),`
+  yield* sql`
+    WITH ${changes} ${outbox} entries AS (${insert(needs, stream.id, linked)})
+    ${SqlStreams.move(sql, stream.id, linked.head)}`
+  grew(needs, linked.rows.length)
+}, Effect.orDie)
 
 /**
  * Adds the entries to the caller's transaction: they commit with the change or not at all. Call it last, since it
  * holds the head of the stream until the transaction ends.
  */
 const append = Effect.fnUntraced(function* (needs: Needs, ...events: ReadonlyArray<AuditEvent>) {
-  if (events.length === 0) return
-  const { sql } = needs
-  const entries = yield* Effect.forEach(events, (event) => toEntry(needs, event))
-  const told = entries.flatMap(outboxMessagesOf)
-  if (told.length > 0) yield* Outbox.enqueue(sql, told)
-  const now = yield* Clock.currentTimeMillis
-  yield* renewAfterSilence(needs, now)
-  const { head, stream } = yield* lockHead(needs, now, 1)
-  const linked = link(entries, stream.id, head)
-  Streams.written(stream, linked.head)
-  yield* insert(needs, stream.id, linked)
-  yield* SqlStreams.move(sql, stream.id, linked.head)
-  grew(needs, linked.rows.length)
-}, Effect.orDie)
+  yield* appendWith(needs, undefined, events)
+})
+
+/** A SELECT that takes the head of a stream that is free, for `Merged`: no row when all of them are held. */
+const freeHead = (needs: Needs) =>
+  SqlStreams.freeHead(
+    needs.sql,
+    readyStreams(needs).map(({ id }) => id)
+  )
 
 // --- for the service that has heads sealed ---
 
@@ -337,7 +391,7 @@ const settleWrite = Effect.fnUntraced(function* (needs: Needs, stream: Streams.W
 })
 
 /**
- * The heads of both streams that this process knows to be its own and committed, also while a commit is under way.
+ * The heads of the streams that this process knows to be its own and committed, also while a commit is under way.
  * `look`: compare the read stream with the database although nothing failed.
  */
 const ownHeads = Effect.fnUntraced(function* (needs: CommittingNeeds, look: boolean) {
@@ -345,9 +399,15 @@ const ownHeads = Effect.fnUntraced(function* (needs: CommittingNeeds, look: bool
   if (look) own.read.uncertain = true
   // In the queue of commits, so that nothing moves meanwhile.
   if (own.read.uncertain) yield* needs.commit([])
-  yield* settleWrite(needs, own.write)
-  return [Streams.headOf(own.read), Streams.headOf(own.write)] as const
+  for (const stream of own.writes) yield* settleWrite(needs, stream)
+  return Streams.all(own).map(Streams.headOf)
 })
+
+/** The vault knows these streams: transactions may take them. */
+const known = ({ own }: Needs, streams: ReadonlyArray<string>) =>
+  Effect.sync(() => {
+    for (const stream of own.writes) if (streams.includes(stream.id)) stream.ready = true
+  })
 
 /** The last head of a stream left behind that is this process's own. */
 const lastOwnHead = Effect.fnUntraced(function* ({ sql }: Needs, { stream }: Streams.LeftStream) {
@@ -376,12 +436,12 @@ const closed = ({ own }: Needs, left: Streams.LeftStream) =>
 /** A stream that is not as this process left it, or that another process has closed, is written no more. */
 const leaveAltered = (needs: Needs, stream: string, what: string) =>
   Effect.suspend(() => {
-    const own = [needs.own.read, needs.own.write].find(({ id }) => id === stream)
+    const own = Streams.all(needs.own).find(({ id }) => id === stream)
     return Effect.zipRight(needs.alarm.raise(stream, what), own === undefined ? Effect.void : leave(needs, own, 0))
   })
 const leaveClosed = (needs: Needs, streams: ReadonlyArray<string>) =>
   Effect.forEach(
-    [needs.own.read, needs.own.write].filter(({ id }) => streams.includes(id)),
+    Streams.all(needs.own).filter(({ id }) => streams.includes(id)),
     (stream) => leave(needs, stream, 0),
     { discard: true }
   )
@@ -395,7 +455,7 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
       crypto,
       own: {
         read: Streams.openRead(yield* crypto.uuid),
-        write: Streams.openWrite(yield* crypto.uuid),
+        writes: [Streams.openWrite(yield* crypto.uuid)],
         left: [],
         aliveAt: undefined
       },
@@ -411,18 +471,21 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
     })
     const { own } = needs
     const seals = {
-      ...methods({ ...needs, commit }, { ownHeads, toClose, lastOwnHead, wrote, closed, leaveAltered, leaveClosed }),
+      ...methods(
+        { ...needs, commit },
+        { ownHeads, known, toClose, lastOwnHead, wrote, closed, leaveAltered, leaveClosed }
+      ),
       alarm: needs.alarm,
       proves: Chain.proves(key),
       /** Waits until enough entries came to seal before the time. */
       due: needs.due.await,
       taken: sealsTaken(needs),
-      /** The stream of reads, the stream of writes. */
-      streams: Effect.sync(() => [own.read.id, own.write.id] as const),
+      /** The stream of reads, then those of writes. */
+      streams: Effect.sync(() => Streams.all(own).map(({ id }) => id)),
       /** Streams that this process wrote and has still to close. */
       leftStreams: Effect.sync(() => own.left.map(({ stream }) => stream.id)),
       alive: (at: number) => Effect.sync(() => void (own.aliveAt = at))
     }
-    return { ...methods({ ...needs, commit }, { record, append }), seals } as const
+    return { ...methods({ ...needs, commit }, { record, append, appendWith, freeHead }), seals } as const
   })
 }) {}

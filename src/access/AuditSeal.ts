@@ -135,7 +135,7 @@ const closeLeft = Effect.fnUntraced(function* (needs: Needs, now: number) {
   }
 })
 
-/** `look`: compare both streams with the database, also when nothing failed. */
+/** `look`: compare the streams with the database, also when nothing failed. */
 const sealAll = Effect.fnUntraced(function* (needs: Needs, final: boolean, look: boolean) {
   const { audit } = needs
   yield* audit.seals.taken
@@ -148,6 +148,7 @@ const sealAll = Effect.fnUntraced(function* (needs: Needs, final: boolean, look:
     if (altered.includes(head.stream) || closed.includes(head.stream)) continue
     if (!(yield* sealOwn(needs, head, final))) left.push(head.stream)
   }
+  yield* audit.seals.known(streams)
   if (left.length > 0) {
     yield* Effect.logWarning("An audit stream of this process was closed by another process; a new one is opened.")
     yield* audit.seals.leaveClosed(left)

@@ -9,7 +9,8 @@ export const Bytes = Schema.Uint8ArrayFromSelf
 
 const PositionRow = Schema.Struct({ seq: Schema.Int, hash: Bytes })
 /** `followed`: entries stand behind the head, which its own writer never leaves there. */
-const HeadRow = Schema.Struct({ ...PositionRow.fields, followed: Schema.Boolean })
+const HeadRow = Schema.Struct({ ...PositionRow.fields, stream: Schema.String, followed: Schema.Boolean })
+export type HeadRow = typeof HeadRow.Type
 
 /** The last entry of a stream, or the last one that was cut off with leave. */
 export const lastEntry = (sql: SqlClient.SqlClient) =>
@@ -25,7 +26,7 @@ export const lastEntry = (sql: SqlClient.SqlClient) =>
 
 const headColumns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
-  s.seq, s.hash, EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = s.id AND e.seq > s.seq) AS followed`)
+  s.id AS stream, s.seq, s.hash, EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = s.id AND e.seq > s.seq) AS followed`)
 
 /** The head of a stream of writes. */
 export const head = (sql: SqlClient.SqlClient) =>
@@ -35,7 +36,12 @@ export const head = (sql: SqlClient.SqlClient) =>
     execute: (stream) => sql`SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ${stream}`
   })
 
-/** The same, kept from other transactions until this one ends. */
+/** A head among `streams` that no other transaction holds; kept from others until this one ends. */
+export const freeHead = (sql: SqlClient.SqlClient, streams: ReadonlyArray<string>) => sql<HeadRow>`
+  SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ANY(${streams}::uuid[])
+  LIMIT 1 FOR UPDATE SKIP LOCKED`
+
+/** The head of one stream, kept from other transactions until this one ends; waits for the one that has it. */
 export const lockedHead = (sql: SqlClient.SqlClient) =>
   SqlSchema.findOne({
     Request: Schema.String,

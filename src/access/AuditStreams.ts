@@ -28,10 +28,12 @@ export interface ReadStream {
   readonly attempted: Map<string, Position>
 }
 
-/** Writes, each entry in the transaction of its change. */
+/** Writes, each entry in the transaction of its change, which holds the stream until it ends. */
 export interface WriteStream {
   readonly kind: "write"
   readonly id: string
+  /** The vault knows it, so that transactions may take it. */
+  ready: boolean
   /** The last position that was seen committed. */
   committed: Position
   /** Positions that transactions got since, by number; those of a transaction that was rolled back never exist. */
@@ -48,7 +50,8 @@ export interface LeftStream {
 /** One per process. */
 export interface OwnStreams {
   read: ReadStream
-  write: WriteStream
+  /** As many as transactions were under way at once: never none. */
+  writes: ReadonlyArray<WriteStream>
   left: ReadonlyArray<LeftStream>
   /** When this process last told the others that it runs; undefined: none of its services does that. */
   aliveAt: number | undefined
@@ -68,10 +71,12 @@ export const openRead = (uuid: string): ReadStream => {
   return { kind: "read", id, committed: genesis(id), uncertain: false, attempted: new Map() }
 }
 
-export const openWrite = (uuid: string): WriteStream => {
+export const openWrite = (uuid: string, ready = true): WriteStream => {
   const id = Chain.withMacs(uuid)
-  return { kind: "write", id, committed: genesis(id), written: new Map() }
+  return { kind: "write", id, ready, committed: genesis(id), written: new Map() }
 }
+
+export const all = ({ read, writes }: OwnStreams): ReadonlyArray<ReadStream | WriteStream> => [read, ...writes]
 
 export const headOf = (stream: ReadStream | WriteStream): Chain.Head => ({ stream: stream.id, ...stream.committed })
 
@@ -104,6 +109,9 @@ export const written = (stream: WriteStream, { hash, seq }: Position): void => {
   stream.written.set(seq, [...(stream.written.get(seq) ?? []), hash])
 }
 
+/** No transaction of this process was given a position of it. */
+export const isUntouched = ({ committed, written }: WriteStream): boolean => committed.seq === 0 && written.size === 0
+
 export const isOwnWrite = (stream: WriteStream, position: Position): boolean =>
   same(stream.committed, position) ||
   stream.written.get(position.seq)?.some((hash) => Chain.sameBytes(hash, position.hash)) === true
@@ -122,8 +130,9 @@ export const leave = (
   closeAt: number | undefined
 ): boolean => {
   if (stream === own.read) own.read = openRead(id)
-  else if (stream === own.write) own.write = openWrite(id)
-  else return false
+  else if (stream.kind === "write" && own.writes.includes(stream)) {
+    own.writes = own.writes.map((one) => (one === stream ? openWrite(id) : one))
+  } else return false
   if (closeAt !== undefined) own.left = [...own.left, { stream, closeAt }].slice(-leftAtMost)
   return true
 }

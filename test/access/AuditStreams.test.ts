@@ -58,15 +58,19 @@ describe("a stream that is left", () => {
   it("is replaced once, and waits to be closed unless another process has done that", () => {
     const own: Streams.OwnStreams = {
       read: Streams.openRead("a"),
-      write: Streams.openWrite("b"),
+      writes: [Streams.openWrite("a2"), Streams.openWrite("b")],
       left: [],
       aliveAt: undefined
     }
-    const { read, write } = own
+    const { read } = own
+    const [, write] = own.writes
     assert.isTrue(Streams.leave(own, read, "c", 30_000))
     assert.isFalse(Streams.leave(own, read, "d", 30_000))
     assert.isTrue(Streams.leave(own, write, "e", undefined))
-    assert.deepStrictEqual([own.read.id, own.write.id], ["c", "e"].map(Chain.withMacs))
+    assert.deepStrictEqual(
+      Streams.all(own).map(({ id }) => id),
+      ["c", "a2", "e"].map(Chain.withMacs)
+    )
     assert.deepStrictEqual(own.left, [{ stream: read, closeAt: 30_000 }])
   })
 })
