@@ -21,6 +21,7 @@ import _0015_oauth_environments from "#migrations/0015_oauth_environments.ts"
 import _0016_audit_entry_mac from "#migrations/0016_audit_entry_mac.ts"
 import _0017_audit_terms from "#migrations/0017_audit_terms.ts"
 import _0018_access from "#migrations/0018_access.ts"
+import _0019_environment_totals from "#migrations/0019_environment_totals.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -42,7 +43,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0015_oauth_environments": _0015_oauth_environments,
   "0016_audit_entry_mac": _0016_audit_entry_mac,
   "0017_audit_terms": _0017_audit_terms,
-  "0018_access": _0018_access
+  "0018_access": _0018_access,
+  "0019_environment_totals": _0019_environment_totals
 }
 
 type Registry = typeof registry

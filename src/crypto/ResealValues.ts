@@ -85,7 +85,11 @@ const beginGeneration = (needs: Needs, environment: EnvironmentRef, before: Date
   const { crypto, sql, vault } = needs
   return sql.withTransaction(
     Effect.gen(function* () {
-      if ((yield* lock(needs, environment)).length === 0) return
+      // Its row is updated as it is: a writer that waits for it sees that there is another key now.
+      const locked = yield* sql`
+        UPDATE environments SET updated_at = updated_at
+        WHERE id = ${environment.environmentId} AND deleted_at IS NULL RETURNING id`
+      if (locked.length === 0) return
       const now = new Date(yield* Clock.currentTimeMillis)
       const retired = yield* sql`
         UPDATE data_keys SET state = 'decrypt_only', retired_at = ${now}

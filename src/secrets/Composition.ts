@@ -167,48 +167,67 @@ const sizesOf = (state: State, order: ReadonlyArray<string>): ReadonlyMap<string
   return sizes
 }
 
+/** UTF-8 bytes of all texts together, as they are written and as they are expanded. */
+export interface Totals {
+  readonly written: number
+  readonly expanded: number
+}
+
+const nothingBesides: Totals = { written: 0, expanded: 0 }
+
+const totalsAmong = (sizes: Iterable<Size>, besides: Totals): Totals => {
+  let { expanded, written } = besides
+  for (const size of sizes) {
+    expanded += size.bytes
+    written += size.written
+  }
+  return { written, expanded }
+}
+
+/** Of a state that can be resolved. */
+export const totalsOf = (state: State, besides = nothingBesides): Totals =>
+  totalsAmong(sizesOf(state, walk(state, state.keys()).order).values(), besides)
+
 /** Returns the request member for an error: the member of the first changed key that takes part in the problem. */
 type FieldFor = (takesPart: (key: string) => boolean) => { readonly field?: string }
 
 const noField: FieldFor = () => ({})
 
-const problemOf = (state: State, found: Walk, fieldFor: FieldFor, besides = 0): Problem | undefined => {
+/**
+ * The first problem of a state, else its totals. The order is: missing references (all of them, sorted), a cycle (its
+ * keys in order, starting at the smallest), a path of more than 10 references, a value of more than 65,536 code points,
+ * more than 16 MiB in total.
+ */
+const checked = (
+  state: State,
+  found: Walk,
+  fieldFor: FieldFor,
+  besides = nothingBesides
+): Either.Either<Totals, Problem> => {
   if (found.missing.size > 0) {
     const field = fieldFor((key) => (found.uses.get(key) ?? []).some((used) => found.missing.has(used)))
-    return new TemplateReferenceMissing({ references: sorted(found.missing), ...field })
+    return Either.left(new TemplateReferenceMissing({ references: sorted(found.missing), ...field }))
   }
   if (found.cycle !== undefined) {
     const members = new Set(found.cycle)
-    return new TemplateCycle({ cycle: startingAtSmallest(found.cycle), ...fieldFor((key) => members.has(key)) })
+    const field = fieldFor((key) => members.has(key))
+    return Either.left(new TemplateCycle({ cycle: startingAtSmallest(found.cycle), ...field }))
   }
   const down = depthsDown(found)
   if (found.order.some((key) => (down.get(key) ?? 0) > maxDepth)) {
     const up = depthsUp(found)
-    return new TemplateTooDeep(fieldFor((key) => (up.get(key) ?? 0) + (down.get(key) ?? 0) > maxDepth))
+    return Either.left(new TemplateTooDeep(fieldFor((key) => (up.get(key) ?? 0) + (down.get(key) ?? 0) > maxDepth)))
   }
   const sizes = sizesOf(state, found.order)
   const tooLarge = sorted(found.order).find((key) => (sizes.get(key)?.points ?? 0) > maxValueLength)
   if (tooLarge !== undefined) {
     const below = new Set(walk(state, [tooLarge]).order)
-    return new ValueTooLarge(fieldFor((key) => below.has(key)))
+    return Either.left(new ValueTooLarge(fieldFor((key) => below.has(key))))
   }
-  let expanded = besides
-  let written = besides
-  for (const size of sizes.values()) {
-    expanded += size.bytes
-    written += size.written
-  }
-  return Math.max(expanded, written) > maxEnvironmentBytes ? new PlanLimitReached() : undefined
-}
-
-/**
- * Returns the first problem of an environment. The order is: missing references (all of them, sorted), a cycle (its
- * keys in order, starting at the smallest), a path of more than 10 references, a value of more than 65,536 code points,
- * more than 16 MiB in total.
- */
-export const check = (state: State): Either.Either<void, Problem> => {
-  const problem = problemOf(state, walk(state, sorted(state.keys())), noField)
-  return problem === undefined ? Either.void : Either.left(problem)
+  const totals = totalsAmong(sizes.values(), besides)
+  return Math.max(totals.expanded, totals.written) > maxEnvironmentBytes
+    ? Either.left(new PlanLimitReached())
+    : Either.right(totals)
 }
 
 export const apply = (state: State, changes: Changes): State => {
@@ -221,17 +240,17 @@ export const apply = (state: State, changes: Changes): State => {
 }
 
 /**
- * Checks the state after all changes, like `check`. `fieldOf` maps a changed key to its request member: the error names
- * the first changed key, in the order of the request, that takes part in the problem. `besides` is the number of bytes
- * of literals that no template uses: the state leaves them out, and they count only towards the size of the
- * environment.
+ * Checks a state as it is after all changes, and returns its totals. `fieldOf` maps a changed key to its request member:
+ * the error names the first changed key, in the order of the request, that takes part in the problem. The state has all
+ * that the changes concern: what builds on a changed key, and all that either builds on; `besides` are the totals of
+ * what it leaves out.
  */
 export const checkAfter = (
   state: State,
   changes: Changes,
   fieldOf?: (key: string) => string | undefined,
-  besides?: number
-): Either.Either<void, Problem> => {
+  besides?: Totals
+): Either.Either<Totals, Problem> => {
   const after = apply(state, changes)
   const fieldFor: FieldFor = (takesPart) => {
     for (const key of changes.keys()) {
@@ -241,35 +260,34 @@ export const checkAfter = (
     }
     return {}
   }
-  const problem = problemOf(after, walk(after, sorted(after.keys())), fieldFor, besides)
-  return problem === undefined ? Either.void : Either.left(problem)
+  return checked(after, walk(after, sorted(after.keys())), fieldFor, besides)
 }
 
 const resolveFrom = (state: State, roots: Iterable<string>): Either.Either<ReadonlyMap<string, string>, Problem> => {
   const found = walk(state, roots)
-  const problem = problemOf(state, found, noField)
-  if (problem !== undefined) return Either.left(problem)
-  const values = new Map<string, string>()
-  const valueOf = (key: string) => values.get(key) ?? ""
-  for (const key of found.order) {
-    const one = state.get(key)
-    if (one === undefined) continue
-    values.set(key, one.kind === "literal" ? one.text : Template.expand(one.parts, valueOf))
-  }
-  return Either.right(values)
-}
-
-/** Returns the expanded value of every key, sorted by key in byte order. */
-export const resolve = (state: State): Either.Either<ReadonlyMap<string, string>, Problem> => {
-  const keys = sorted(state.keys())
-  return Either.map(resolveFrom(state, keys), (values) => new Map(keys.map((key) => [key, values.get(key) ?? ""])))
+  return Either.map(checked(state, found, noField), () => {
+    const values = new Map<string, string>()
+    const valueOf = (key: string) => values.get(key) ?? ""
+    for (const key of found.order) {
+      const one = state.get(key)
+      if (one === undefined) continue
+      values.set(key, one.kind === "literal" ? one.text : Template.expand(one.parts, valueOf))
+    }
+    return values
+  })
 }
 
 /**
- * Returns the expanded value of one key; reads only the keys that it depends on. An absent key is a missing reference.
+ * Returns the expanded values of `wanted` (by default of every key), sorted by key in byte order; reads only what they
+ * depend on. An absent key is a missing reference.
  */
-export const resolveOne = (state: State, key: string): Either.Either<string, Problem> =>
-  Either.map(resolveFrom(state, [key]), (values) => values.get(key) ?? "")
+export const resolve = (
+  state: State,
+  wanted: Iterable<string> = state.keys()
+): Either.Either<ReadonlyMap<string, string>, Problem> => {
+  const keys = sorted(wanted)
+  return Either.map(resolveFrom(state, keys), (values) => new Map(keys.map((key) => [key, values.get(key) ?? ""])))
+}
 
 /** Returns the keys outside `keys` whose templates use one of `keys` directly, sorted. */
 export const dependentsOfAll = (state: State, keys: ReadonlySet<string>): ReadonlyArray<string> => {

@@ -84,6 +84,12 @@ export const open = Effect.fnUntraced(function* (
   return opened
 })
 
-/** The data key that new boxes of the environment are sealed under. */
-export const activeKey = (dataKeys: DataKeys, target: EnvironmentTarget) =>
-  keyIntact(dieWhenVaultIsDown(dataKeys.active(target)))
+/** The data key that new boxes of the environment are sealed under: `id`, or one that is made now. */
+export const activeKey = (dataKeys: DataKeys, target: EnvironmentTarget, id: string | null) =>
+  keyIntact(
+    dieWhenVaultIsDown(
+      id === null
+        ? dataKeys.active(target)
+        : Effect.flatMap(dataKeys.byId(target, [id]), (keys) => Effect.orDie(Effect.fromNullable(keys.get(id))))
+    )
+  )

@@ -1,21 +1,24 @@
-/** SQL that changes secrets: for `WriteTransaction.ts` alone, which holds the lock of the environment. */
+/**
+ * SQL that changes secrets: for `WriteTransaction.ts` alone, which holds the lock of the environment. A write reads by
+ * one statement and changes everything by another, so that it holds its locks for as few round trips as there can be.
+ */
 import type * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { SecretId } from "#schema/Ids.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 import * as Rows from "#src/Rows.ts"
-import type { OpenSecret, SecretMetadata } from "./SecretMetadata.ts"
-import { liveVersions, metadataColumns, purgeDelay, sealedColumns, type SealedRow } from "./SecretRows.ts"
+import type { Totals } from "./Composition.ts"
+import type { OpenSecret } from "./SecretMetadata.ts"
+import { byKey, purgeDelay, type SealedRow, withConcerned } from "./SecretRows.ts"
 
 type Sql = SqlClient.SqlClient
 
-/** A live secret as a write knows it before it opens anything. */
-export interface LiveRow extends SecretMetadata {
+/** A live secret as a write finds it. */
+export interface LiveRow extends SealedRow {
   readonly pinned: boolean
   readonly refs: ReadonlyArray<string>
-  /** Length of its box. */
-  readonly bytes: number
 }
 
 /** A new version, ready to be sealed. */
@@ -24,29 +27,84 @@ export interface NewVersion extends OpenSecret {
   readonly refs: ReadonlyArray<string>
 }
 
-const RevisionRow = Schema.Struct({ revision: Schema.Number })
-const LastVersionRow = Schema.Struct({ key: Schema.String, lastVersion: Schema.Number })
+/** What a write names: keys and ids, and keys that its texts may refer to. */
+export interface Named {
+  readonly keys: ReadonlyArray<string>
+  readonly ids: ReadonlyArray<SecretId>
+  readonly mentions: ReadonlyArray<string>
+}
 
-/** Locks the environment until the transaction ends; undefined when it was deleted meanwhile. */
-export const lockEnvironment = (sql: Sql, { environmentId }: EnvironmentTarget) =>
-  Rows.findOne(
-    RevisionRow,
-    sql`SELECT revision FROM environments WHERE id = ${environmentId} AND deleted_at IS NULL FOR UPDATE`
-  )
+const Facts = Schema.parseJson(
+  Schema.Struct({
+    revision: Schema.Number,
+    secrets: Schema.Number,
+    written: Schema.Number,
+    expanded: Schema.Number,
+    /** The totals and the references are of this revision. */
+    counted: Schema.Boolean,
+    /** Nobody changed the environment while this statement waited for its lock. */
+    current: Schema.Boolean,
+    /** The active data key; null: none yet. */
+    dataKeyId: Schema.NullOr(Schema.String),
+    /** Of the audit stream that was free. */
+    head: Schema.NullOr(
+      Schema.Struct({
+        stream: Schema.String,
+        seq: Schema.Number,
+        hash: Schema.Uint8ArrayFromHex,
+        followed: Schema.Boolean
+      })
+    )
+  })
+)
+export type Facts = typeof Facts.Type
+const decodeFacts = Schema.decodeUnknown(Facts)
+
+interface ConcernedRow extends LiveRow {
+  readonly facts: string
+  readonly key: string
+  readonly lastVersion: number | null
+  readonly live: boolean
+}
 
 /**
- * Every live secret, without its box. Up to 5,000 rows under the lock: decoding them would hold it longer than reading.
+ * Locks the environment until the transaction ends, and reads what a write concerns: the secrets that it names, what
+ * builds on them, and all that either builds on. Undefined when the environment was deleted meanwhile.
+ *
+ * The rest of the statement may be older than the lock that it waited for: then `current` is false, and the same
+ * statement has to be run again. `xmin` tells it, since whoever changes what stands in an environment also updates its
+ * row (`FOR UPDATE` returns the row of now, the subselect the one of the statement's snapshot).
  */
-export const liveRows = (sql: Sql, { environmentId }: EnvironmentTarget) =>
-  Effect.orDie(sql<LiveRow>`
-    SELECT ${metadataColumns(sql)}, v.pinned, v.refs, octet_length(v.sealed) AS bytes
-    FROM ${liveVersions(sql)}
-    WHERE s.environment_id = ${environmentId} AND s.deleted_at IS NULL`)
-
-/** Boxes of secrets by id, at their current version. Large like an injection, and typed like one. */
-export const sealedRows = (sql: Sql, ids: ReadonlyArray<SecretId>) =>
-  Effect.orDie(sql<SealedRow>`
-    SELECT ${sealedColumns(sql)} FROM ${liveVersions(sql)} WHERE s.id = ANY(${ids}::uuid[])`)
+export const lock = Effect.fnUntraced(function* (
+  sql: Sql,
+  { environmentId }: EnvironmentTarget,
+  { ids, keys, mentions }: Named,
+  freeHead: Statement.Fragment
+) {
+  const named = sql`
+    SELECT unnest(${keys}::text[]) COLLATE "C"
+    UNION ALL SELECT key FROM secrets WHERE id = ANY(${ids}::uuid[]) AND environment_id = ${environmentId}`
+  // Typed at the statement: it may be thousands of rows, under the lock.
+  const rows = yield* sql<ConcernedRow>`
+    WITH RECURSIVE environment AS MATERIALIZED (
+      SELECT revision, live_secrets, written_bytes, expanded_bytes, counted_revision, xmin::text AS is,
+        (SELECT o.xmin::text FROM environments o WHERE o.id = ${environmentId}) AS was
+      FROM environments WHERE id = ${environmentId} AND deleted_at IS NULL FOR UPDATE
+    ), head AS MATERIALIZED (${freeHead}), ${withConcerned(sql, environmentId, named, mentions)}
+    SELECT json_build_object(
+        'revision', e.revision, 'secrets', e.live_secrets, 'written', e.written_bytes, 'expanded', e.expanded_bytes,
+        'counted', e.counted_revision = e.revision, 'current', e.is = e.was,
+        'dataKeyId', (SELECT id FROM data_keys WHERE environment_id = ${environmentId} AND state = 'active'),
+        'head', CASE WHEN h.stream IS NOT NULL THEN json_build_object(
+          'stream', h.stream, 'seq', h.seq, 'hash', encode(h.hash, 'hex'), 'followed', h.followed) END
+      )::text AS facts, c.key, s.id IS NOT NULL AS live,
+      (SELECT n.last_version FROM secret_counters n WHERE n.environment_id = ${environmentId} AND n.key = c.key),
+      s.id, s.kind, s.version, s.created_at, s.updated_at, s.pinned, s.refs, s.data_key_id, s.sealed
+    FROM environment e LEFT JOIN head h ON true LEFT JOIN concerned c ON true
+    LEFT JOIN LATERAL (${byKey(sql, environmentId, sql`c.key`)}) s ON true`
+  if (rows.length === 0) return undefined
+  return { facts: yield* decodeFacts(rows[0].facts), rows }
+}, Effect.orDie)
 
 /** One version of a live or deleted secret, with its box. */
 export const sealedVersion = (
@@ -59,93 +117,137 @@ export const sealedVersion = (
     FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = ${at.version}::bigint
     WHERE s.id = ${at.id} AND s.key = ${at.key} AND s.environment_id = ${environmentId}`)
 
-/** The last version a key ever had; 0 = never used. */
-export const lastVersion = (sql: Sql, { environmentId }: EnvironmentTarget, key: string) =>
-  Effect.map(
-    Rows.findOne(
-      LastVersionRow,
-      sql`SELECT key, last_version FROM secret_counters WHERE environment_id = ${environmentId} AND key = ${key}`
-    ),
-    (row) => row?.lastVersion ?? 0
+// --- counting anew ---
+
+/** Lists who refers to whom, whatever was listed. */
+export const listReferences = (sql: Sql, { environmentId }: EnvironmentTarget) =>
+  Effect.zipRight(
+    Rows.run(sql`DELETE FROM secret_references WHERE environment_id = ${environmentId}`),
+    Rows.run(sql`
+      INSERT INTO secret_references (environment_id, key, secret_id)
+      SELECT DISTINCT s.environment_id, r.key, s.id
+      FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version, unnest(v.refs) AS r (key)
+      WHERE s.environment_id = ${environmentId} AND s.deleted_at IS NULL`)
   )
 
-/** Counts each key's versions on, also after a deletion. */
-export const nextVersions = (sql: Sql, { environmentId }: EnvironmentTarget, keys: ReadonlyArray<string>) =>
-  Effect.map(
-    Rows.findAll(
-      LastVersionRow,
-      sql`
-        INSERT INTO secret_counters (environment_id, key, last_version)
-        SELECT ${environmentId}::uuid, k, 1 FROM unnest(${keys}::text[]) AS k
-        ON CONFLICT (environment_id, key) DO UPDATE SET last_version = secret_counters.last_version + 1
-        RETURNING key, last_version`
-    ),
-    (rows) => new Map(rows.map((row) => [row.key, row.lastVersion]))
-  )
-
-export const repin = (
-  sql: Sql,
-  rows: ReadonlyArray<{ readonly id: SecretId; readonly version: number; readonly pinned: boolean }>
-) =>
+/** Changes of earlier revisions were not all marked: nothing can be followed from before this one. */
+export const setTotals = (sql: Sql, { environmentId }: EnvironmentTarget, { expanded, secrets, written }: Counted) =>
   Rows.run(sql`
-    UPDATE secret_versions v SET pinned = i.pinned FROM unnest(
-      ${rows.map((r) => r.id)}::uuid[], ${rows.map((r) => r.version)}::int[], ${rows.map((r) => r.pinned)}::boolean[]
-    ) AS i (id, version, pinned) WHERE v.secret_id = i.id AND v.version = i.version`)
+    UPDATE environments SET live_secrets = ${secrets}, written_bytes = ${written}, expanded_bytes = ${expanded},
+      counted_revision = revision, tracked_from = revision
+    WHERE id = ${environmentId}`)
 
-export const markDeleted = (sql: Sql, ids: ReadonlyArray<SecretId>, at: Date) =>
-  Rows.run(sql`
-    UPDATE secrets SET deleted_at = ${at}, purge_at = ${new Date(at.getTime() + purgeDelay)}
-    WHERE id = ANY(${ids}::uuid[])`)
+export interface Counted extends Totals {
+  readonly secrets: number
+}
 
-/** `updated_at` stays: it says when the version was written, like `updatedBy` by whom. */
-export const unmarkDeleted = (sql: Sql, ids: ReadonlyArray<SecretId>) =>
-  Rows.run(sql`UPDATE secrets SET deleted_at = NULL, purge_at = NULL WHERE id = ANY(${ids}::uuid[])`)
+// --- changing ---
 
-/** Makes new secrets, and points existing ones to their new version. */
-export const upsertSecrets = (
-  sql: Sql,
-  { environmentId }: EnvironmentTarget,
-  secrets: ReadonlyArray<SecretMetadata>,
-  at: Date
-) =>
-  Rows.run(sql`
-    INSERT INTO secrets (id, environment_id, key, version, created_at, updated_at)
-    SELECT i.id, ${environmentId}::uuid, i.key, i.version, ${at}, ${at}
-    FROM unnest(${secrets.map((s) => s.id)}::uuid[], ${secrets.map((s) => s.key)}::text[],
-      ${secrets.map((s) => s.version)}::int[]) AS i (id, key, version)
-    ON CONFLICT (id) DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at`)
-
-export interface Sealed {
-  readonly dataKeyId: string
-  /** One for each version, in their order. */
-  readonly boxes: ReadonlyArray<Buffer>
+export interface RowChanges {
   readonly at: Date
   /** The author, as JSON. */
   readonly author: string
+  readonly revision: number
+  readonly totals: Counted
+  readonly dataKeyId: string
+  readonly written: ReadonlyArray<NewVersion>
+  /** One for each new version, in their order. */
+  readonly boxes: ReadonlyArray<Buffer>
+  readonly deleted: ReadonlyArray<SecretId>
+  readonly restored: ReadonlyArray<{ readonly id: SecretId; readonly refs: ReadonlyArray<string> }>
+  readonly repinned: ReadonlyArray<{ readonly id: SecretId; readonly version: number; readonly pinned: boolean }>
+  /** Secrets that referred to others before. */
+  readonly referred: ReadonlyArray<SecretId>
+  /** Only the current version is kept (Developer plan). */
+  readonly keepsOne: boolean
 }
 
-export const insertVersions = (
+const idsAndVersions = (sql: Sql, rows: ReadonlyArray<{ readonly id: SecretId; readonly version: number }>) =>
+  sql`${rows.map((s) => s.id)}::uuid[], ${rows.map((s) => s.version)}::int[]`
+
+/** Makes new secrets, points existing ones to their new version, and counts each key's versions on. */
+const writing = (
   sql: Sql,
-  versions: ReadonlyArray<NewVersion>,
-  { at, author, boxes, dataKeyId }: Sealed
-) =>
-  // Postgres has no array of arrays of unequal length: the references travel as JSON.
-  Rows.run(sql`
+  { environmentId }: EnvironmentTarget,
+  { at, author, boxes, dataKeyId, revision, written }: RowChanges
+) => [
+  sql`counters AS (
+    INSERT INTO secret_counters (environment_id, key, last_version)
+    SELECT ${environmentId}::uuid, * FROM unnest(
+      ${written.map((s) => s.key)}::text[], ${written.map((s) => s.version)}::int[])
+    ON CONFLICT (environment_id, key) DO UPDATE SET last_version = excluded.last_version)`,
+  sql`current AS (
+    INSERT INTO secrets (id, environment_id, key, version, revision, created_at, updated_at)
+    SELECT i.id, ${environmentId}::uuid, i.key, i.version, ${revision}::bigint, ${at}::timestamptz, ${at}::timestamptz
+    FROM unnest(${idsAndVersions(sql, written)}, ${written.map((s) => s.key)}::text[]) AS i (id, version, key)
+    ON CONFLICT (id) DO UPDATE
+    SET version = excluded.version, revision = excluded.revision, updated_at = excluded.updated_at)`,
+  // Postgres has no array of arrays of unequal length: the references travel as JSON. A data key that is active no more
+  // is null, which fails the statement.
+  sql`versions AS (
     INSERT INTO secret_versions (secret_id, version, kind, pinned, refs, data_key_id, sealed, created_at, created_by)
-    SELECT i.id, i.version, i.kind, i.pinned,
-      array(SELECT jsonb_array_elements_text(i.refs::jsonb)), ${dataKeyId}, i.sealed, ${at}, ${author}::jsonb
+    SELECT i.id, i.version, i.kind, i.pinned, array(SELECT jsonb_array_elements_text(i.refs::jsonb)),
+      (SELECT d.id FROM data_keys d WHERE d.id = ${dataKeyId} AND d.state = 'active'), i.sealed, ${at}, ${author}::jsonb
     FROM unnest(
-      ${versions.map((s) => s.id)}::uuid[], ${versions.map((s) => s.version)}::int[],
-      ${versions.map((s) => s.kind)}::text[], ${versions.map((s) => s.pinned)}::boolean[],
-      ${versions.map((s) => JSON.stringify(s.refs))}::text[], ${boxes}::bytea[]
-    ) AS i (id, version, kind, pinned, refs, sealed)`)
+      ${idsAndVersions(sql, written)}, ${written.map((s) => s.kind)}::text[], ${written.map((s) => s.pinned)}::boolean[],
+      ${written.map((s) => JSON.stringify(s.refs))}::text[], ${boxes}::bytea[]
+    ) AS i (id, version, kind, pinned, refs, sealed))`
+]
 
-/** Only the current version is kept on the Developer plan. */
-export const dropEarlierVersions = (sql: Sql, secrets: ReadonlyArray<SecretMetadata>) =>
-  Rows.run(sql`
-    DELETE FROM secret_versions v USING unnest(
-      ${secrets.map((s) => s.id)}::uuid[], ${secrets.map((s) => s.version)}::int[]
-    ) AS i (id, version) WHERE v.secret_id = i.id AND v.version < i.version`)
+const dropping = (sql: Sql, { written }: RowChanges) => sql`dropped AS (
+  DELETE FROM secret_versions v USING unnest(${idsAndVersions(sql, written)}) AS i (id, version)
+  WHERE v.secret_id = i.id AND v.version < i.version)`
 
-export const bumpRevision = (sql: Sql, { environmentId }: EnvironmentTarget) =>
-  Rows.run(sql`UPDATE environments SET revision = revision + 1 WHERE id = ${environmentId}`)
+const deleting = (sql: Sql, { at, deleted, revision }: RowChanges) => sql`deleted AS (
+  UPDATE secrets
+  SET deleted_at = ${at}, purge_at = ${new Date(at.getTime() + purgeDelay)}, revision = ${revision}
+  WHERE id = ANY(${deleted}::uuid[]))`
+
+/** `updated_at` stays: it says when the version was written, like `updatedBy` by whom. */
+const restoring = (sql: Sql, { restored, revision }: RowChanges) => sql`restored AS (
+  UPDATE secrets SET deleted_at = NULL, purge_at = NULL, revision = ${revision}
+  WHERE id = ANY(${restored.map(({ id }) => id)}::uuid[]))`
+
+const repinning = (sql: Sql, { repinned }: RowChanges) => sql`repinned AS (
+  UPDATE secret_versions v SET pinned = i.pinned
+  FROM unnest(${idsAndVersions(sql, repinned)}, ${repinned.map((r) => r.pinned)}::boolean[]) AS i (id, version, pinned)
+  WHERE v.secret_id = i.id AND v.version = i.version)`
+
+/** One statement cannot both delete a row and insert it again: what stays is left alone. */
+const referring = (
+  sql: Sql,
+  { environmentId }: EnvironmentTarget,
+  referred: ReadonlyArray<SecretId>,
+  uses: ReadonlyArray<{ readonly id: SecretId; readonly key: string }>
+) => [
+  sql`uses AS (
+    SELECT * FROM unnest(${uses.map(({ id }) => id)}::uuid[], ${uses.map(({ key }) => key)}::text[]) AS u (id, key))`,
+  sql`unused AS (
+    DELETE FROM secret_references r WHERE r.secret_id = ANY(${referred}::uuid[])
+      AND NOT EXISTS (SELECT 1 FROM uses u WHERE u.id = r.secret_id AND u.key = r.key))`,
+  sql`used AS (
+    INSERT INTO secret_references (environment_id, key, secret_id) SELECT ${environmentId}::uuid, u.key, u.id FROM uses u
+    ON CONFLICT DO NOTHING)`
+]
+
+/** Also when nothing but a pin changed: whoever waits for the lock sees that it has to read again. */
+const counting = (sql: Sql, { environmentId }: EnvironmentTarget, { revision, totals }: RowChanges) => sql`total AS (
+  UPDATE environments SET revision = ${revision}, counted_revision = ${revision}, live_secrets = ${totals.secrets},
+    written_bytes = ${totals.written}, expanded_bytes = ${totals.expanded}
+  WHERE id = ${environmentId})`
+
+/** The data-modifying parts of a WITH that make the changes. */
+export const changing = (sql: Sql, target: EnvironmentTarget, changes: RowChanges) => {
+  const { deleted, keepsOne, referred, repinned, restored, written } = changes
+  const uses = [...written, ...restored].flatMap(({ id, refs }) => refs.map((key) => ({ id, key })))
+  const parts = [
+    ...(written.length > 0 ? writing(sql, target, changes) : []),
+    ...(written.length > 0 && keepsOne ? [dropping(sql, changes)] : []),
+    ...(deleted.length > 0 ? [deleting(sql, changes)] : []),
+    ...(restored.length > 0 ? [restoring(sql, changes)] : []),
+    ...(repinned.length > 0 ? [repinning(sql, changes)] : []),
+    ...(uses.length > 0 || referred.length > 0 ? referring(sql, target, referred, uses) : []),
+    counting(sql, target, changes)
+  ]
+  return sql.csv(parts)
+}

@@ -52,11 +52,39 @@ export interface SealedRow extends SecretMetadata {
   readonly sealed: Buffer
 }
 
-export const liveVersions = (sql: Sql) =>
+const liveVersions = (sql: Sql) =>
   sql.literal(`secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version`)
-export const metadataColumns = (sql: Sql) => sql.literal(`s.id, s.key, v.kind, s.version, s.created_at, s.updated_at`)
-export const sealedColumns = (sql: Sql) =>
+const metadataColumns = (sql: Sql) => sql.literal(`s.id, s.key, v.kind, s.version, s.created_at, s.updated_at`)
+const sealedColumns = (sql: Sql) =>
   sql.literal(`s.id, s.key, v.kind, s.version, s.created_at, s.updated_at, v.data_key_id, v.sealed`)
+
+/** The live secret that has a key. As it stands it is looked up key by key, and never joined with all of an environment. */
+export const byKey = (sql: Sql, environmentId: string, key: Statement.Fragment) => sql`
+  SELECT ${sealedColumns(sql)}, v.pinned, v.refs FROM ${liveVersions(sql)}
+  WHERE s.environment_id = ${environmentId} AND s.key = ${key} AND s.deleted_at IS NULL LIMIT 1`
+
+/**
+ * Parts of a WITH RECURSIVE: `above` has the keys that `named` selects and the templates that build on them; `concerned`
+ * has those, `mentions`, and all that any of them builds on. `secret_references` must be of the current revision.
+ */
+export const withConcerned = (
+  sql: Sql,
+  environmentId: string,
+  named: Statement.Fragment,
+  mentions: ReadonlyArray<string>
+) => sql`
+  above (key) AS (
+    (${named})
+    UNION
+    SELECT u.key FROM above a, LATERAL (
+      SELECT s.key FROM secret_references r JOIN secrets s ON s.id = r.secret_id AND s.deleted_at IS NULL
+      WHERE r.environment_id = ${environmentId} AND r.key = a.key OFFSET 0) u
+  ), concerned (key) AS (
+    (SELECT key FROM above UNION SELECT unnest(${mentions}::text[]) COLLATE "C")
+    UNION
+    SELECT b.key COLLATE "C" FROM concerned c, LATERAL (
+      SELECT unnest(s.refs) AS key FROM (${byKey(sql, environmentId, sql`c.key`)}) s OFFSET 0) b
+  )`
 
 // --- hot: an injection reads up to 5,000 boxes by these three, and decoding each row would cost more than opening it
 // ---

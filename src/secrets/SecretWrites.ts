@@ -45,11 +45,16 @@ const create = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret, id
   const { environment, expectedVersion, key, kind, projectId, source, value } = body
   const permit = yield* needs.access.environment("secrets:write", body, { audit: "secret.create", keys: [key] })
   const request = [projectId, environment, key, kind, value, source, expectedVersion]
-  const changes = (transaction: Transaction) =>
-    WriteTransaction.newSecret(transaction, key, ValueSource.requested(body), expectedVersion)
+  const from = ValueSource.requested(body)
+  const changes = (transaction: Transaction) => WriteTransaction.newSecret(transaction, key, from, expectedVersion)
   const once = { key: idempotencyKey, route: "POST /secrets", request }
   const field = () => (source === undefined ? "value" : "source")
-  return yield* WriteTransaction.writeOnce(needs, permit, once, changes, { ...asOne(permit), keys: [key], field })
+  return yield* WriteTransaction.writeOnce(needs, permit, once, changes, {
+    ...asOne(permit),
+    keys: [key],
+    sources: [from],
+    field
+  })
 })
 
 const createBulk = Effect.fnUntraced(function* (needs: Needs, body: CreateSecretsBulk, idempotencyKey?: string) {
@@ -57,12 +62,14 @@ const createBulk = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret
   const keys = secrets.map((secret) => secret.key)
   const permit = yield* needs.access.environment("secrets:write", body, { audit: "secret.create", keys })
   const request = [projectId, environment, secrets.map(({ key, value }) => [key, value])]
+  const sources = new Map(secrets.map(({ key, value }) => [key, ValueSource.requested({ value })]))
   const changes = ({ live }: Transaction) =>
-    Effect.succeed(new Map(secrets.map(({ key, value }) => [key, ValueSource.requested({ value })(live.get(key))])))
+    Effect.succeed(new Map([...sources].map(([key, source]) => [key, source(live.get(key))])))
   const fields = new Map<string, string>(keys.map((key, i) => [key, `secrets.${i}.value`]))
   const once = { key: idempotencyKey, route: "POST /secrets/bulk", request }
   return yield* WriteTransaction.writeOnce(needs, permit, once, changes, {
     keys,
+    sources: sources.values(),
     field: (key) => fields.get(key),
     answer: (outcome) => Effect.succeed(bulkResult(outcome))
   })
@@ -79,15 +86,15 @@ const bulkResult = ({ results, transaction }: Outcome): BulkCreateResult => {
 
 const update = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: UpdateSecret) {
   const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.update" })
+  const source = ValueSource.requested(body)
   const changes = Effect.fnUntraced(function* (transaction: Transaction) {
     const { key, pinned } = yield* WriteTransaction.expectedSecret(transaction, id, body.expectedVersion)
-    const text = (yield* WriteTransaction.texts(transaction, [key])).get(key) ?? ""
-    return new Map([[key, ValueSource.requested(body)({ pinned, text })]])
+    const entry = (yield* transaction.stored).get(key)
+    return new Map([[key, source({ pinned, text: entry === undefined ? "" : Composition.sourceOf(entry) })]])
   })
   const field = body.source !== undefined ? "source" : body.value !== undefined ? "value" : "kind"
-  return yield* WriteTransaction.ofSecret(
-    WriteTransaction.write(needs, permit, changes, { ...asOne(permit), field: () => field })
-  )
+  const options = { ...asOne(permit), ids: [id], sources: [source], field: () => field }
+  return yield* WriteTransaction.ofSecret(WriteTransaction.write(needs, permit, changes, options))
 })
 
 /** Writes the text of an earlier version: a new version, or the same one when it is equal. */
@@ -100,7 +107,7 @@ const rollback = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: 
     return new Map([[key, earlier]])
   })
   return yield* WriteTransaction.ofSecret(
-    WriteTransaction.write(needs, permit, changes, { ...asOne(permit), field: () => "version" })
+    WriteTransaction.write(needs, permit, changes, { ...asOne(permit), ids: [id], field: () => "version" })
   )
 })
 
@@ -115,7 +122,9 @@ const restore = Effect.fnUntraced(function* (needs: Needs, id: SecretId) {
     if (write === undefined) return yield* new SecretNotFound()
     return new Map([[restored.key, { restored, write }]])
   })
-  return yield* WriteTransaction.ofSecret(WriteTransaction.write(needs, permit, changes, asOne(permit)))
+  return yield* WriteTransaction.ofSecret(
+    WriteTransaction.write(needs, permit, changes, { ...asOne(permit), ids: [id] })
+  )
 })
 
 // --- delete ---
@@ -128,7 +137,7 @@ const remove = Effect.fnUntraced(function* (needs: Needs, id: SecretId, disposit
   const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.delete" })
   const changes = Effect.fnUntraced(function* (transaction: Transaction) {
     const { key } = yield* WriteTransaction.liveSecret(transaction, id)
-    const state = yield* WriteTransaction.storedState(transaction, [key])
+    const state = yield* transaction.stored
     const dependents = Composition.dependents(state, key)
     if (dependents.length > 0 && disposition === undefined) return yield* new SecretHasDependents({ dependents })
     const cascaded = disposition === "cascade" ? Composition.transitiveDependents(state, key) : []
@@ -145,7 +154,7 @@ const remove = Effect.fnUntraced(function* (needs: Needs, id: SecretId, disposit
     return Effect.succeed(response)
   }
   return yield* WriteTransaction.ofSecret(
-    WriteTransaction.remove(needs, permit, changes, { entries: withDeleted(permit), answer })
+    WriteTransaction.remove(needs, permit, changes, { ids: [id], entries: withDeleted(permit), answer })
   )
 })
 
@@ -159,16 +168,13 @@ const deleteBulk = Effect.fnUntraced(function* (needs: Needs, body: DeleteSecret
       if (secret === undefined) return yield* new SecretNotFound({ field: `ids.${i}` })
       keys.push(secret.key)
     }
-    const dependents = Composition.dependentsOfAll(
-      yield* WriteTransaction.storedState(transaction, keys),
-      new Set(keys)
-    )
+    const dependents = Composition.dependentsOfAll(yield* transaction.stored, new Set(keys))
     if (dependents.length > 0) return yield* new SecretHasDependents({ dependents, field: "ids" })
     return new Map<string, Change>(keys.map((key) => [key, null]))
   })
   const response: BulkDeleteResult = { deleted: ids.length, ids }
   const once = { key: idempotencyKey, route: "POST /secrets/delete-bulk", request: [projectId, environment, ids] }
-  const options = { entries: withDeleted(permit), answer: () => Effect.succeed(response) }
+  const options = { ids, entries: withDeleted(permit), answer: () => Effect.succeed(response) }
   return yield* WriteTransaction.removeOnce(needs, permit, once, changes, options)
 })
 

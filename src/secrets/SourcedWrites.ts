@@ -100,7 +100,7 @@ export const createFrom = Effect.fnUntraced(function* (
     needs,
     permit,
     (transaction) => WriteTransaction.newSecret(transaction, at.key, source),
-    { ...asReference(permit), keys: [at.key], field: () => fieldOf(at) }
+    { ...asReference(permit), keys: [at.key], sources: [source], field: () => fieldOf(at) }
   )
 })
 
@@ -115,7 +115,7 @@ export const updateFrom = Effect.fnUntraced(function* (
       WriteTransaction.expectedSecret(transaction, at.secretId, at.expectedVersion),
       ({ key, pinned }) => new Map([[key, source({ pinned })]])
     )
-  const options = { ...asReference(permit), field: () => fieldOf(at) }
+  const options = { ...asReference(permit), ids: [at.secretId], sources: [source], field: () => fieldOf(at) }
   return yield* WriteTransaction.ofSecret(WriteTransaction.write(needs, permit, changes, options))
 })
 
@@ -141,6 +141,7 @@ const writeMany = (needs: Needs, permit: WritePermit, { field, overwrite, source
       ),
     {
       keys: [...sources.keys()],
+      sources: sources.values(),
       field,
       answer: ({ results, transaction }) => {
         const named = (outcome: Written["outcome"]) =>

@@ -2,6 +2,7 @@
  * Where a value comes from, and what is stored for it once it is known what its key holds. Pure. Here the texts of a
  * request leave their `Redacted`: templates need them, and what they become goes no further than to the cipher.
  */
+import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
 import type { SecretKind, SecretText } from "#schema/Values.ts"
 import * as Template from "./Template.ts"
@@ -49,6 +50,18 @@ export const requested =
     if (stored?.pinned === true) return { kind: "literal", pinned: true, text, from }
     return { kind: Template.kindOf(text), pinned: false, text, from }
   }
+
+/** The keys that what comes from these may refer to, as far as it is known before their own keys are read. */
+export const mentions = (sources: Iterable<ValueSource>): ReadonlyArray<string> => [
+  ...new Set(
+    [...sources].flatMap((source) => {
+      const { kind, text } = source(undefined)
+      return kind === "literal"
+        ? []
+        : Either.match(Template.parse(text), { onLeft: () => [], onRight: Template.references })
+    })
+  )
+]
 
 /** The text itself, whatever it looks like: copied as written, or opened from a sealed file. */
 export const verbatim =

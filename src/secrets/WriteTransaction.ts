@@ -17,6 +17,7 @@ import {
   type TemplateInvalid
 } from "#schema/Errors.ts"
 import { type SecretId, SecretIdOut } from "#schema/Ids.ts"
+import type { SecretKind } from "#schema/Values.ts"
 import type { Audit, AuditEvent } from "#src/access/Audit.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
@@ -31,7 +32,8 @@ import { metadataOf, type SecretMetadata } from "./SecretMetadata.ts"
 import * as SecretRowChanges from "./SecretRowChanges.ts"
 import * as SecretRows from "./SecretRows.ts"
 import { type Changes, type FieldOf, isRestoration, type Results, type Written } from "./SecretChanges.ts"
-import type { ValueSource, Write } from "./ValueSource.ts"
+import * as ValueSource from "./ValueSource.ts"
+import type { Write } from "./ValueSource.ts"
 
 export interface Needs {
   readonly sql: SqlClient.SqlClient
@@ -46,8 +48,14 @@ export type WritePermit = EnvironmentPermit<"secrets:write">
 
 export interface Transaction extends Needs {
   readonly permit: WritePermit
+  /** Live secrets that the write concerns: those that it names, what builds on them, and all that either builds on. */
   readonly live: ReadonlyMap<string, SecretRowChanges.LiveRow>
   readonly byId: ReadonlyMap<string, SecretRowChanges.LiveRow>
+  /** The last version that each of these keys ever had; deleted ones too. */
+  readonly lastVersions: ReadonlyMap<string, number>
+  /** `live` with its texts, opened when it is first asked for. */
+  readonly stored: Effect.Effect<Composition.State, SecretBoxes.BoxAltered>
+  readonly facts: SecretRowChanges.Facts
   readonly at: Date
   /** As it is now, in this transaction. */
   revision: number
@@ -58,58 +66,86 @@ export interface Transaction extends Needs {
 /** What a commit refuses, besides a box that does not open. */
 export type Refusal = Composition.Problem | TemplateInvalid | RateLimited
 
-/** Locks the environment until the transaction ends, and reads the names of what it holds. */
-export const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit) {
-  const environment = yield* SecretRowChanges.lockEnvironment(needs.sql, permit.target)
-  if (environment === undefined) return yield* new EnvironmentNotFound()
-  const rows = yield* SecretRowChanges.liveRows(needs.sql, permit.target)
+/** What a write names. `sources`: what their texts refer to is read with it. */
+export interface Naming {
+  /** Also the keys that a refusal names in the trail. */
+  readonly keys?: ReadonlyArray<string>
+  readonly ids?: ReadonlyArray<SecretId>
+  readonly sources?: Iterable<ValueSource.ValueSource>
+}
+
+const entryOf = (kind: SecretKind, key: string, text: string) =>
+  Effect.mapError(Composition.entry(kind, text), () => new SecretBoxes.BoxAltered({ keys: [key] }))
+
+const opened = Effect.fnUntraced(function* (
+  { dataKeys }: Needs,
+  permit: WritePermit,
+  rows: ReadonlyArray<SecretRows.SealedRow>
+) {
+  const state = new Map<string, Composition.Entry>()
+  for (const { key, kind, text } of yield* SecretBoxes.open(dataKeys, permit.target, rows)) {
+    state.set(key, yield* entryOf(kind, key, text))
+  }
+  return state
+})
+
+/**
+ * A process of an earlier release wrote to the environment, or this one is the first of this release: what is kept with
+ * the environment is counted anew.
+ */
+const recount = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit) {
+  const rows = (yield* SecretRows.live(needs.sql, permit)).filter(({ live }) => live)
+  const templates = yield* opened(
+    needs,
+    permit,
+    rows.filter(({ kind }) => kind === "template")
+  )
+  const used = new Set([...templates.values()].flatMap(Composition.referencesOf))
+  const bases = yield* opened(
+    needs,
+    permit,
+    rows.filter(({ key, kind }) => kind === "literal" && used.has(key))
+  )
+  let besides = 0
+  for (const { key, sealed } of rows) {
+    if (!templates.has(key) && !bases.has(key)) besides += sealed.length - Envelope.overhead
+  }
+  const totals = Composition.totalsOf(new Map([...templates, ...bases]), { written: besides, expanded: besides })
+  yield* SecretRowChanges.listReferences(needs.sql, permit.target)
+  yield* SecretRowChanges.setTotals(needs.sql, permit.target, { ...totals, secrets: rows.length })
+})
+
+/** Locks the environment until the transaction ends, and reads what the write concerns. */
+const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, naming: Naming) {
+  const { audit, sql } = needs
+  const { ids = [], keys = [], sources = [] } = naming
+  const named = { ids, keys, mentions: ValueSource.mentions(sources) }
+  const read = Effect.flatMap(
+    Effect.suspend(() => SecretRowChanges.lock(sql, permit.target, named, audit.freeHead())),
+    (found) => (found === undefined ? new EnvironmentNotFound() : Effect.succeed(found))
+  )
+  let found = yield* read
+  if (!found.facts.current) found = yield* read
+  if (!found.facts.counted) {
+    yield* recount(needs, permit)
+    found = yield* read
+  }
+  const { facts, rows } = found
+  const live = rows.filter((row) => row.live)
   const transaction: Transaction = {
     ...needs,
     permit,
-    live: new Map(rows.map((row) => [row.key, row])),
-    byId: new Map(rows.map((row) => [row.id, row])),
+    live: new Map(live.map((row) => [row.key, row])),
+    byId: new Map(live.map((row) => [row.id, row])),
+    lastVersions: new Map(rows.map(({ key, lastVersion }) => [key, lastVersion ?? 0])),
+    stored: yield* Effect.cached(opened(needs, permit, live)),
+    facts,
     at: new Date(yield* Clock.currentTimeMillis),
-    revision: environment.revision,
+    revision: facts.revision,
     versions: new Map()
   }
   return transaction
 })
-
-/** Texts as written of live secrets, by key. */
-export const texts = Effect.fnUntraced(function* (
-  { dataKeys, live, permit, sql }: Transaction,
-  keys: Iterable<string>
-) {
-  const ids = [...keys].flatMap((key) => live.get(key)?.id ?? [])
-  if (ids.length === 0) return new Map<string, string>()
-  const opened = yield* SecretBoxes.open(dataKeys, permit.target, yield* SecretRowChanges.sealedRows(sql, ids))
-  return new Map(opened.map((secret) => [secret.key, secret.text]))
-})
-
-const entriesOf = Effect.fnUntraced(function* (transaction: Transaction, keys: Iterable<string>) {
-  const entries = new Map<string, Composition.Entry>()
-  let sinceYield = 0
-  for (const [key, text] of yield* texts(transaction, keys)) {
-    entries.set(key, yield* Composition.entry(transaction.live.get(key)?.kind ?? "literal", text))
-    sinceYield += text.length
-    if (sinceYield > SecretBoxes.pieceBytes) {
-      sinceYield = 0
-      yield* Effect.yieldNow()
-    }
-  }
-  return entries
-})
-
-/** The part of the environment that composition concerns: templates and what they use, and `keys`. */
-const state = (transaction: Transaction, keys: Iterable<string>) => {
-  const concerned = new Set<string>(keys)
-  for (const { key, kind, refs } of transaction.live.values()) {
-    if (kind !== "template") continue
-    concerned.add(key)
-    for (const used of refs) concerned.add(used)
-  }
-  return entriesOf(transaction, concerned)
-}
 
 /** Text, kind and pin of an earlier version of a live or deleted secret; undefined when it has no such version. */
 export const earlierVersion = Effect.fnUntraced(function* (
@@ -130,18 +166,10 @@ export const deletedSecret = ({ at, permit, sql }: Transaction, id: SecretId) =>
  * Entries name the versions and the revision that a writer of the database would have to fit as well to roll back
  * unseen.
  */
-export const record = ({ audit, live, revision, versions }: Transaction, events: ReadonlyArray<AuditEvent>) =>
-  audit.append(
-    ...events.map((event) =>
-      event.keys === undefined
-        ? event
-        : {
-            ...event,
-            versions: event.keys.map((key) => versions.get(key) ?? live.get(key)?.version ?? 0),
-            revision
-          }
-    )
-  )
+const withVersions = ({ live, revision, versions }: Transaction, event: AuditEvent): AuditEvent =>
+  event.keys === undefined
+    ? event
+    : { ...event, versions: event.keys.map((key) => versions.get(key) ?? live.get(key)?.version ?? 0), revision }
 
 /** What the changes come to, compared with what is stored. An equal text of equal kind makes no version. */
 const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fieldOf?: FieldOf) {
@@ -152,19 +180,17 @@ const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: 
   const restored: Array<SecretMetadata> = []
   const deleted: Array<SecretId> = []
   const repinned: Array<SecretRowChanges.LiveRow> = []
-  const stored = yield* texts(
-    transaction,
-    [...changes].flatMap(([key, change]) => (change === null ? [] : [key]))
-  )
+  const stored = yield* transaction.stored
   for (const [key, change] of changes) {
     const row = live.get(key)
+    const before = stored.get(key)
     if (change === null) {
       entries.set(key, null)
       if (row !== undefined) deleted.push(row.id)
     } else if (isRestoration(change)) {
       entries.set(key, yield* Composition.entry(change.write.kind, change.write.text))
       restored.push(metadataOf(change.restored))
-    } else if (row !== undefined && row.kind === change.kind && stored.get(key) === change.text) {
+    } else if (row !== undefined && before?.kind === change.kind && Composition.sourceOf(before) === change.text) {
       if (row.pinned !== change.pinned) repinned.push({ ...row, pinned: change.pinned })
       results.set(key, { secret: metadataOf(row), outcome: "unchanged" })
     } else {
@@ -175,36 +201,63 @@ const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: 
   return { results, entries, written, restored, deleted, repinned }
 })
 
-/** Checks the environment as it will be: number of secrets, templates, sizes. */
-const check = Effect.fnUntraced(function* (transaction: Transaction, changes: Composition.Changes, fieldOf?: FieldOf) {
-  const { live } = transaction
-  let secrets = live.size
-  for (const [key, change] of changes) secrets += (change === null ? 0 : 1) - (live.has(key) ? 1 : 0)
-  if (secrets > SecretRows.maxSecrets) return yield* new PlanLimitReached()
-  const before = yield* state(transaction, [])
-  const textBytes = (key: string) => (live.get(key)?.bytes ?? 0) - Envelope.overhead
-  let besides = 0
-  for (const key of live.keys()) if (!before.has(key) && !changes.has(key)) besides += textBytes(key)
-  // A literal that a new template starts to use must take part in the check with its text.
+/** The keys that new texts use and that were not read with the lock, and all that those build on. */
+const joining = Effect.fnUntraced(function* (transaction: Transaction, changes: Composition.Changes) {
+  const { lastVersions, permit, sql } = transaction
   const joined = new Set<string>()
   for (const change of changes.values()) {
-    if (change === null) continue
-    for (const key of Composition.referencesOf(change)) if (!before.has(key) && !changes.has(key)) joined.add(key)
+    for (const key of change === null ? [] : Composition.referencesOf(change)) {
+      if (!lastVersions.has(key) && !changes.has(key)) joined.add(key)
+    }
   }
-  const concerned = new Map<string, Composition.Entry>(before)
-  for (const [key, entry] of yield* entriesOf(transaction, joined)) {
-    concerned.set(key, entry)
-    besides -= textBytes(key)
-  }
-  yield* Composition.checkAfter(concerned, changes, fieldOf, besides)
+  return joined.size === 0
+    ? new Map<string, Composition.Entry>()
+    : yield* opened(transaction, permit, yield* SecretRows.closure(sql, permit, [...joined], true))
+})
+
+/** Checks the environment as it will be: number of secrets, templates, sizes; and returns its totals. */
+const check = Effect.fnUntraced(function* (transaction: Transaction, changes: Composition.Changes, fieldOf?: FieldOf) {
+  const { facts, live } = transaction
+  let { secrets } = facts
+  for (const [key, change] of changes) secrets += (change === null ? 0 : 1) - (live.has(key) ? 1 : 0)
+  if (secrets > SecretRows.maxSecrets) return yield* new PlanLimitReached()
+  const before = new Map([...(yield* joining(transaction, changes)), ...(yield* transaction.stored)])
+  const counted = Composition.totalsOf(before)
+  const besides = { written: facts.written - counted.written, expanded: facts.expanded - counted.expanded }
+  const totals = yield* Composition.checkAfter(before, changes, fieldOf, besides)
+  return { ...totals, secrets }
+})
+
+/** New versions, of new secrets or of existing ones. */
+const versionsOf = Effect.fnUntraced(function* (
+  { at, crypto, lastVersions, live }: Transaction,
+  writes: ReadonlyArray<{ readonly key: string; readonly write: Write }>,
+  entries: Composition.Changes
+) {
+  const ids = yield* crypto.uuids(writes.length)
+  return writes.map(({ key, write }, i): SecretRowChanges.NewVersion => {
+    const before = live.get(key)
+    return {
+      id: before?.id ?? SecretIdOut.make(ids[i]),
+      key,
+      kind: write.kind,
+      version: (lastVersions.get(key) ?? 0) + 1,
+      createdAt: before?.createdAt ?? at,
+      updatedAt: at,
+      text: write.text,
+      pinned: write.pinned,
+      refs: referencesAfter(entries, key)
+    }
+  })
 })
 
 /** One box for each version, in their order, all under the active data key of the environment. */
 const seal = Effect.fnUntraced(function* (
-  { cipher, crypto, dataKeys, permit }: Transaction,
+  { cipher, crypto, dataKeys, facts, permit }: Transaction,
   versions: ReadonlyArray<SecretRowChanges.NewVersion>
 ) {
-  const dataKey = yield* SecretBoxes.activeKey(dataKeys, permit.target)
+  if (versions.length === 0) return { dataKeyId: "", boxes: [] }
+  const dataKey = yield* SecretBoxes.activeKey(dataKeys, permit.target, facts.dataKeyId)
   const boxes: Array<Buffer> = []
   for (const version of versions) {
     const salt = yield* crypto.randomBytes(Envelope.saltLength)
@@ -212,42 +265,6 @@ const seal = Effect.fnUntraced(function* (
     boxes.push(Envelope.sealValue(dataKey.key, place, version.text, salt, cipher))
   }
   return { dataKeyId: dataKey.id, boxes }
-})
-
-/** Seals the texts as new versions, of new secrets or of existing ones. */
-const insert = Effect.fnUntraced(function* (
-  transaction: Transaction,
-  writes: ReadonlyArray<{ readonly key: string; readonly write: Write }>,
-  entries: Composition.Changes
-) {
-  const { at, crypto, live, permit, sql } = transaction
-  const versionOf = yield* SecretRowChanges.nextVersions(
-    sql,
-    permit.target,
-    writes.map(({ key }) => key)
-  )
-  const ids = yield* crypto.uuids(writes.length)
-  const versions = writes.map(({ key, write }, i): SecretRowChanges.NewVersion => {
-    const before = live.get(key)
-    const entry = entries.get(key)
-    return {
-      id: before?.id ?? SecretIdOut.make(ids[i]),
-      key,
-      kind: write.kind,
-      version: versionOf.get(key) ?? 1,
-      createdAt: before?.createdAt ?? at,
-      updatedAt: at,
-      text: write.text,
-      pinned: write.pinned,
-      refs: entry === undefined || entry === null ? [] : Composition.referencesOf(entry)
-    }
-  })
-  yield* SecretRowChanges.upsertSecrets(sql, permit.target, versions, at)
-  const author = JSON.stringify(Guesses.authorOf(transaction))
-  const sealed = yield* seal(transaction, versions)
-  yield* SecretRowChanges.insertVersions(sql, versions, { ...sealed, at, author })
-  if (permit.target.plan === "developer") yield* SecretRowChanges.dropEarlierVersions(sql, versions)
-  return versions.map(metadataOf)
 })
 
 /** In the order of the request: any other would tell which values were equal. */
@@ -260,38 +277,49 @@ const inOrder = (results: Results, changes: Changes): Results => {
   return ordered
 }
 
-/** Checks the environment as it will be and writes the changes, all or none. */
-export const commit = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fieldOf?: FieldOf) {
-  const { at, live, permit, sql, versions } = transaction
+/** Checks the environment as it will be and decides what becomes of its rows; undefined: nothing. */
+const decide = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fieldOf?: FieldOf) {
+  const { at, facts, live, permit, sql, versions } = transaction
   yield* Guesses.count(transaction, changes)
   const { deleted, entries, repinned, restored, results, written } = yield* compare(transaction, changes, fieldOf)
-  if (repinned.length > 0) yield* SecretRowChanges.repin(sql, repinned)
-  if (entries.size === 0) return results
-  yield* check(transaction, entries, fieldOf).pipe(
-    Effect.mapError((error) =>
-      error instanceof SecretBoxes.BoxAltered || error._tag === "TEMPLATE_INVALID"
-        ? error
-        : Guesses.withoutNames(transaction, changes)(error)
-    )
-  )
-  if (deleted.length > 0) yield* SecretRowChanges.markDeleted(sql, deleted, at)
-  if (restored.length > 0) {
-    yield* SecretRowChanges.unmarkDeleted(
-      sql,
-      restored.map(({ id }) => id)
-    )
-    for (const secret of restored) results.set(secret.key, { secret, outcome: "restored" })
-  }
-  if (written.length > 0) {
-    for (const secret of yield* insert(transaction, written, entries)) {
-      results.set(secret.key, { secret, outcome: live.has(secret.key) ? "updated" : "created" })
-    }
+  if (entries.size === 0 && repinned.length === 0) return { results, rows: undefined }
+  const totals =
+    entries.size === 0
+      ? facts
+      : yield* check(transaction, entries, fieldOf).pipe(
+          Effect.mapError((error) =>
+            error instanceof SecretBoxes.BoxAltered ? error : Guesses.withoutNames(transaction, changes)(error)
+          )
+        )
+  const made = yield* versionsOf(transaction, written, entries)
+  for (const secret of restored) results.set(secret.key, { secret, outcome: "restored" })
+  for (const version of made) {
+    results.set(version.key, { secret: metadataOf(version), outcome: live.has(version.key) ? "updated" : "created" })
   }
   for (const [key, { outcome, secret }] of results) if (outcome !== "unchanged") versions.set(key, secret.version)
-  yield* SecretRowChanges.bumpRevision(sql, permit.target)
-  transaction.revision++
-  return inOrder(results, changes)
+  if (entries.size > 0) transaction.revision++
+  const rows = SecretRowChanges.changing(sql, permit.target, {
+    ...(yield* seal(transaction, made)),
+    at,
+    author: JSON.stringify(Guesses.authorOf(transaction)),
+    revision: transaction.revision,
+    totals,
+    written: made,
+    deleted,
+    restored: restored.map(({ id, key }) => ({ id, refs: referencesAfter(entries, key) })),
+    repinned,
+    referred: [...entries.keys()]
+      .flatMap((key) => live.get(key) ?? [])
+      .flatMap(({ id, refs }) => (refs.length > 0 ? [id] : [])),
+    keepsOne: permit.target.plan === "developer"
+  })
+  return { results: inOrder(results, changes), rows }
 })
+
+const referencesAfter = (entries: Composition.Changes, key: string) => {
+  const entry = entries.get(key)
+  return entry === undefined || entry === null ? [] : Composition.referencesOf(entry)
+}
 
 export interface Outcome {
   readonly transaction: Transaction
@@ -299,9 +327,7 @@ export interface Outcome {
   readonly results: Results
 }
 
-export interface WriteOptions<A, E, R> {
-  /** The keys that a refusal names in the trail. */
-  readonly keys?: ReadonlyArray<string>
+export interface WriteOptions<A, E, R> extends Naming {
   /** The member of the request that a key's text came in. */
   readonly field?: FieldOf
   /** The entries that are committed with the write. By default: which keys were created, and which updated. */
@@ -314,17 +340,18 @@ const transact = <A, E, R, E2, R2, E3>(
   needs: Needs,
   permit: WritePermit,
   changes: (transaction: Transaction) => Effect.Effect<Changes, E2, R2>,
-  { answer, entries = byOutcome(permit), field }: WriteOptions<A, E, R>,
+  { answer, entries = byOutcome(permit), field, ...naming }: WriteOptions<A, E, R>,
   refusal: (problem: Refusal) => E3
 ) =>
   Effect.gen(function* () {
-    const transaction = yield* begin(needs, permit)
+    const transaction = yield* begin(needs, permit, naming)
     const decided = yield* changes(transaction)
-    const results = yield* Effect.mapError(commit(transaction, decided, field), (error) =>
+    const { results, rows } = yield* Effect.mapError(decide(transaction, decided, field), (error) =>
       error instanceof SecretBoxes.BoxAltered ? error : refusal(error)
     )
     const outcome: Outcome = { transaction, changes: decided, results }
-    yield* record(transaction, entries(outcome))
+    const events = entries(outcome).map((event) => withVersions(transaction, event))
+    yield* needs.audit.appendWith({ changes: rows, head: transaction.facts.head ?? undefined }, events)
     return yield* answer(outcome)
   }).pipe(needs.sql.withTransaction, dieOfSql)
 
@@ -382,10 +409,6 @@ export const removeOnce = <A, E, R, E2, R2>(
   return recorded(needs, permit, options, needs.idempotency.once(permit, once, work))
 }
 
-/** `state`, of what a removal finds stored. */
-export const storedState = (transaction: Transaction, keys: Iterable<string>) =>
-  Effect.mapError(state(transaction, keys), (error) => (error instanceof SecretBoxes.BoxAltered ? error : damaged()))
-
 /** `Composition.flatten` of what is stored. */
 export const flattened = (stored: Composition.State, key: string) =>
   Effect.mapError(Composition.flatten(stored, key), damaged)
@@ -426,15 +449,13 @@ export const onlySecret = ({ results }: Outcome) =>
 export const newSecret = Effect.fnUntraced(function* (
   transaction: Transaction,
   key: string,
-  source: ValueSource,
+  source: ValueSource.ValueSource,
   expectedVersion = 0
 ) {
   if (transaction.live.has(key)) return yield* new SecretAlreadyExists({ field: "key" })
-  if (expectedVersion > 0) {
-    const currentVersion = yield* SecretRowChanges.lastVersion(transaction.sql, transaction.permit.target, key)
-    if (currentVersion !== expectedVersion) {
-      return yield* new SecretVersionConflict({ currentVersion, field: "expectedVersion" })
-    }
+  const currentVersion = transaction.lastVersions.get(key) ?? 0
+  if (expectedVersion > 0 && currentVersion !== expectedVersion) {
+    return yield* new SecretVersionConflict({ currentVersion, field: "expectedVersion" })
   }
   return new Map([[key, source(undefined)]])
 })

@@ -1,0 +1,79 @@
+import { during, type Statement } from "#test/support/Statements.ts"
+import { assert, describe, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import { CurrentCaller } from "#schema/Caller.ts"
+import { SecretKey } from "#schema/Values.ts"
+import { secrets as services, secretsLayer, world } from "#test/support/Fixtures.ts"
+
+const key = (text: string) => SecretKey.make(text)
+const numbers = (n: number) => Array.from({ length: n }, (_, i) => i)
+
+/** Every verb on a few secrets of an environment that holds `besides` others, a third of them templates. */
+const costs = Effect.fnUntraced(function* (besides: number) {
+  const w = yield* world()
+  const all = yield* services
+  const at = { projectId: w.projectId, environment: w.development }
+  const as = Effect.provideService(CurrentCaller, w.owner)
+  const bulk = (entries: ReadonlyArray<readonly [string, string]>) =>
+    all
+      .createBulk({ ...at, secrets: entries.map(([name, value]) => ({ key: key(name), value: Redacted.make(value) })) })
+      .pipe(as)
+  const create = (name: string, value: string) =>
+    all.create({ ...at, key: key(name), value: Redacted.make(value) }).pipe(as)
+  yield* bulk([["OTHER", "x"]])
+  for (let from = 0; from < besides; from += 100) {
+    yield* bulk(numbers(100).map((i) => [`B${from + i}`, i % 3 === 0 ? "${OTHER}!" : `value ${i}`] as const))
+  }
+  const a = yield* create("A", "1")
+  yield* create("USER", "${A}${OTHER}")
+  const b = yield* create("B", "1")
+  const cost: Record<string, ReadonlyArray<Statement>> = {
+    create: yield* during(create("NEW", "text")),
+    "create a template": yield* during(create("NEW_TEMPLATE", "${A}")),
+    update: yield* during(all.update(a.id, { value: Redacted.make("2") }).pipe(as)),
+    "update to a template": yield* during(all.update(b.id, { value: Redacted.make("${A}") }).pipe(as)),
+    "update to the same": yield* during(all.update(a.id, { value: Redacted.make("2") }).pipe(as)),
+    rollback: yield* during(all.rollback(a.id, { version: 1 }).pipe(as)),
+    "delete with dependents": yield* during(all.remove(a.id, "flatten").pipe(as)),
+    delete: yield* during(all.remove(b.id).pipe(as)),
+    restore: yield* during(all.restore(b.id).pipe(as)),
+    "bulk of 100": yield* during(bulk(numbers(100).map((i) => [`MANY${i}`, `value ${i}`] as const)))
+  }
+  return cost
+})
+
+const counted = (cost: Record<string, ReadonlyArray<Statement>>) =>
+  Object.fromEntries(
+    Object.entries(cost).map(([verb, statements]) => [
+      verb,
+      { statements: statements.length, rows: statements.reduce((sum, { rows }) => sum + rows, 0) }
+    ])
+  )
+
+describe("a write", () => {
+  layer(secretsLayer, { timeout: 120_000 })((it) => {
+    it.effect("asks the database as often, and reads as many rows, whatever else the environment holds", () =>
+      Effect.gen(function* () {
+        const small = counted(yield* costs(100))
+        assert.deepStrictEqual(counted(yield* costs(2_000)), small)
+        assert.deepStrictEqual(
+          Object.fromEntries(Object.entries(small).map(([verb, { statements }]) => [verb, statements])),
+          {
+            // With the authentication of its request, six.
+            create: 5,
+            "create a template": 5,
+            update: 5,
+            "update to a template": 5,
+            "update to the same": 5,
+            rollback: 6,
+            "delete with dependents": 5,
+            delete: 5,
+            restore: 7,
+            "bulk of 100": 5
+          }
+        )
+      })
+    )
+  })
+})
