@@ -44,6 +44,13 @@ const anyWrite = FastCheck.oneof(
     })
   },
   {
+    weight: 1,
+    arbitrary: anyEntry.map(([key]) => ({
+      verb: "bulk" as const,
+      entries: [["LONG", "x".repeat(40_000)] as const, [key, "${LONG}${LONG}"] as const]
+    }))
+  },
+  {
     weight: 2,
     arbitrary: FastCheck.record({
       verb: FastCheck.constant("bulk" as const),
