@@ -22,6 +22,7 @@ import _0016_audit_entry_mac from "#migrations/0016_audit_entry_mac.ts"
 import _0017_audit_terms from "#migrations/0017_audit_terms.ts"
 import _0018_access from "#migrations/0018_access.ts"
 import _0019_environment_totals from "#migrations/0019_environment_totals.ts"
+import _0020_audit_key_lists from "#migrations/0020_audit_key_lists.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -44,7 +45,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0016_audit_entry_mac": _0016_audit_entry_mac,
   "0017_audit_terms": _0017_audit_terms,
   "0018_access": _0018_access,
-  "0019_environment_totals": _0019_environment_totals
+  "0019_environment_totals": _0019_environment_totals,
+  "0020_audit_key_lists": _0020_audit_key_lists
 }
 
 type Registry = typeof registry
@@ -54,7 +56,11 @@ type Registry = typeof registry
  * again. One that only adds names the number before it; one that drops what a release stopped using names that release's
  * last. A migration that is not named here stops every program that does not know it.
  */
-export const servedFrom: ReadonlyMap<number, number> = new Map()
+export const servedFrom: ReadonlyMap<number, number> = new Map([
+  [16, 15],
+  [17, 16],
+  [20, 19]
+])
 
 const LEDGER = "effect_sql_migrations"
 /** Any fixed number: the lock's name among all users of the database ("ampoule" in ASCII digits, cut). */

@@ -14,11 +14,13 @@ import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import * as Chain from "#src/audit/Chain.ts"
+import * as KeyList from "#src/audit/KeyList.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import * as AuditAlarm from "./AuditAlarm.ts"
 import * as AuditKey from "./AuditKey.ts"
+import * as KeyLists from "./AuditKeyLists.ts"
 import * as SqlStreams from "./AuditStreamRows.ts"
 import * as Streams from "./AuditStreams.ts"
 import * as GroupCommit from "./GroupCommit.ts"
@@ -59,6 +61,8 @@ interface Entry {
   readonly at: number
   readonly origin: RequestOrigin
   readonly event: AuditEvent
+  /** Hash of the list that holds the event's keys, in hexadecimal. */
+  readonly keyList?: string | undefined
 }
 
 /** Shorter than the time after which others take a process for dead. */
@@ -95,7 +99,9 @@ export const canonicalBody = (entry: Entry, stream: string, seq: number): string
     environmentId: event.environmentId,
     id: entry.id,
     ip: origin.ip,
-    keys: event.keys ?? [],
+    keyList: entry.keyList,
+    // Also beside a list: releases before want the member.
+    keys: entry.keyList === undefined ? (event.keys ?? []) : [],
     outcome: event.outcome,
     project: event.projectId,
     reason: event.reason,
@@ -132,6 +138,7 @@ interface Needs {
   readonly crypto: Crypto
   readonly own: Streams.OwnStreams
   readonly key: KeyObject
+  readonly storedLists: KeyLists.Stored
   readonly alarm: AuditAlarm.AuditAlarm
   /** Open when enough entries came to seal before the time. */
   readonly due: Effect.Latch
@@ -168,7 +175,8 @@ const link = (entries: ReadonlyArray<Entry>, stream: string, head: Streams.Posit
 /** The hot statement of every read: typed here, since it returns no rows to decode. */
 const insert = ({ key, sql }: Needs, stream: string, { head, rows }: ReturnType<typeof link>) => sql`
   INSERT INTO audit_entries
-    (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash, mac)
+    (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash,
+     key_list, mac)
   SELECT ${stream}::uuid, r.*, CASE WHEN r.seq = ${head.seq} THEN ${Chain.entryMac(key, head.hash)}::bytea END
   FROM unnest(
     ${rows.map((r) => r.seq)}::bigint[],
@@ -181,7 +189,8 @@ const insert = ({ key, sql }: Needs, stream: string, { head, rows }: ReturnType<
     ${rows.map((r) => actorOf(r.entry.event.actor).id)}::text[],
     ${rows.map((r) => r.entry.event.action)}::text[],
     ${rows.map((r) => r.body)}::text[],
-    ${rows.map((r) => r.hash)}::bytea[]
+    ${rows.map((r) => r.hash)}::bytea[],
+    ${rows.map(({ entry: { keyList } }) => (keyList === undefined ? null : Buffer.from(keyList, "hex")))}::bytea[]
   ) AS r (seq)`
 
 /** `closeAt`: when the stream that is left may be closed; undefined: it was closed by another process. */
@@ -245,6 +254,9 @@ const insertReads = (needs: Needs, stream: Streams.ReadStream, entries: Readonly
 /** The number is taken: by an earlier statement of ours that was committed after all, or by somebody else. */
 const isTaken = ({ cause }: SqlError | ParseError) => Predicate.hasProperty(cause, "code") && cause.code === "23505"
 
+const listsOf = (entries: ReadonlyArray<Entry>) =>
+  new Map(entries.flatMap(({ event: { keys = [] }, keyList }) => (keyList === undefined ? [] : [[keyList, keys]])))
+
 /** One after the other, so that the order of entries is the order of commits. */
 const commitBatch = (
   needs: Needs,
@@ -256,6 +268,7 @@ const commitBatch = (
     const stream = own.read.uncertain ? yield* settleRead(needs, own.read) : own.read
     const entries = batch.flat()
     if (entries.length > 0) {
+      yield* KeyLists.store(needs.sql, needs.storedLists, listsOf(entries))
       yield* insertReads(needs, stream, entries).pipe(
         Effect.catchIf(isTaken, () =>
           Effect.flatMap(settleRead(needs, stream), (current) => insertReads(needs, current, entries))
@@ -272,7 +285,12 @@ const commitBatch = (
 const record = Effect.fnUntraced(function* (needs: CommittingNeeds, ...events: ReadonlyArray<AuditEvent>) {
   if (events.length === 0) return
   if (yield* insideTransaction) return yield* Effect.dieMessage("an audit entry of its own inside a transaction")
-  yield* Effect.orDie(needs.commit(yield* Effect.forEach(events, (event) => toEntry(needs, event))))
+  const entries = yield* Effect.forEach(events, (event) => toEntry(needs, event))
+  // Versions stand beside their keys.
+  const listed = entries.map((entry) =>
+    entry.event.versions === undefined ? { ...entry, keyList: KeyList.hashIfLong(entry.event.keys) } : entry
+  )
+  yield* Effect.orDie(needs.commit(listed))
 })
 
 // --- writes ---
@@ -460,6 +478,7 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
         aliveAt: undefined
       },
       key,
+      storedLists: new Set(),
       alarm: AuditAlarm.make(),
       due: Effect.unsafeMakeLatch(),
       unsealed: { count: 0 }

@@ -1,5 +1,6 @@
 /** Reading a team's trail. Entries are returned as they were hashed: the body is the record. */
 import * as SqlClient from "@effect/sql/SqlClient"
+import type { Fragment } from "@effect/sql/Statement"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -60,40 +61,41 @@ const boundsOf = ({ since, until }: AuditQuery, before: string | null) => {
   }
 }
 
-/** What narrows a search: a condition on each entry, and the terms of which a part of the trail has to hold one. */
+/**
+ * What narrows a search: a condition on each entry, and the terms of which a part of the trail has to hold one. Those that
+ * are rarest come first: the parts of the trail are looked up by the first.
+ */
 const filtersOf = (sql: SqlClient.SqlClient, { environmentIds, projectIds }: Reach, query: AuditQuery) => {
   const { term } = TrailIndex
   const { action, actor, environment, key, projectId } = query
+  const filter = (condition: Fragment, terms: ReadonlyArray<string>) => ({
+    condition,
+    terms: sql`${terms}::text[]`
+  })
+  const lists = sql`SELECT hash FROM audit_key_lists WHERE keys @> ARRAY[${key ?? ""}]::text[]`
   return [
-    ...(projectIds === null
-      ? []
-      : [{ condition: sql`project_id = any(${projectIds}::uuid[])`, terms: projectIds.map(term.project) }]),
-    ...(environmentIds === null
-      ? []
-      : [
-          {
-            condition: sql`environment_id = any(${environmentIds}::uuid[])`,
-            terms: environmentIds.map(term.environmentId)
-          }
-        ]),
-    // Those that are rarest first: the parts of the trail are looked up by the first.
     ...(key === undefined
       ? []
       : [
           {
-            // The first half is cheap, and is false for nearly all.
-            condition: sql`strpos(body, ${`"${key}"`}) > 0 AND body::jsonb -> 'keys' @> to_jsonb(${key}::text)`,
-            terms: [term.key(key)]
+            // The test of the text is cheap, and false for nearly all.
+            condition: sql`(key_list IN (${lists})
+              OR (strpos(body, ${`"${key}"`}) > 0 AND body::jsonb -> 'keys' @> to_jsonb(${key}::text)))`,
+            terms: sql`ARRAY(
+              SELECT ${term.key(key)} UNION ALL SELECT ${term.keyList("")} || encode(hash, 'hex') FROM (${lists}) AS l
+            )`
           }
         ]),
-    ...(actor === undefined ? [] : [{ condition: sql`actor_id = ${actor}`, terms: [term.actor(actor)] }]),
-    ...(projectId === undefined
+    ...(actor === undefined ? [] : [filter(sql`actor_id = ${actor}`, [term.actor(actor)])]),
+    ...(projectIds === null
       ? []
-      : [{ condition: sql`project_id = ${projectId}::uuid`, terms: [term.project(projectId)] }]),
-    ...(environment === undefined
+      : [filter(sql`project_id = any(${projectIds}::uuid[])`, projectIds.map(term.project))]),
+    ...(environmentIds === null
       ? []
-      : [{ condition: sql`environment = ${environment}`, terms: [term.environment(environment)] }]),
-    ...(action === undefined ? [] : [{ condition: sql`action = ${action}`, terms: [term.action(action)] }])
+      : [filter(sql`environment_id = any(${environmentIds}::uuid[])`, environmentIds.map(term.environmentId))]),
+    ...(projectId === undefined ? [] : [filter(sql`project_id = ${projectId}::uuid`, [term.project(projectId)])]),
+    ...(environment === undefined ? [] : [filter(sql`environment = ${environment}`, [term.environment(environment)])]),
+    ...(action === undefined ? [] : [filter(sql`action = ${action}`, [term.action(action)])])
   ]
 }
 

@@ -4,6 +4,7 @@ import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Export from "#src/audit/Export.ts"
+import * as KeyLists from "./AuditKeyLists.ts"
 import { Bytes } from "./AuditStreamRows.ts"
 import { fetched, type Progress, snapshot } from "./TrailVerification.ts"
 
@@ -101,6 +102,7 @@ const writeHeader = Effect.fnUntraced(function* (
 interface EntryRow {
   readonly body: string
   readonly hash: Buffer
+  readonly keyList: string | null
 }
 
 const writeEntries = Effect.fnUntraced(function* (
@@ -110,17 +112,29 @@ const writeEntries = Effect.fnUntraced(function* (
 ) {
   const { firsts, lasts, streams } = columnsOf(parts)
   yield* sql`DECLARE audit_walk NO SCROLL CURSOR FOR
-    SELECT e.body, e.hash FROM audit_entries e
+    SELECT e.body, e.hash, encode(e.key_list, 'hex') AS key_list FROM audit_entries e
     JOIN unnest(${streams}::uuid[], ${firsts}::bigint[], ${lasts}::bigint[]) AS r (stream, first, last)
       ON e.stream = r.stream AND e.seq BETWEEN r.first AND r.last
     ORDER BY e.stream, e.seq`
   let entries = 0
+  // Of the lines that were written; a file of CSV repeats the keys.
+  const written = new Set<string>()
   for (;;) {
     const rows = yield* sql<EntryRow>`FETCH ${sql.literal(String(fetched))} FROM audit_walk`
     if (rows.length > 0) {
-      const text = rows.map(({ body, hash }) =>
-        format === "csv" ? Export.csvRow(body, hash) : Export.print({ type: "entry", hash, body })
+      const named = rows.flatMap(({ keyList }) => (keyList === null || written.has(keyList) ? [] : [keyList]))
+      const lists = yield* KeyLists.find(sql, new Set(named))
+      const text = rows.map(({ body, hash, keyList }) =>
+        format === "csv"
+          ? Export.csvRow(body, hash, lists.get(keyList ?? ""))
+          : Export.print({ type: "entry", hash, body })
       )
+      if (format === "jsonl") {
+        for (const [hash, keys] of lists) {
+          written.add(hash)
+          yield* write(Export.print({ type: "keys", hash, keys }))
+        }
+      }
       yield* write(text.join(""))
     }
     entries += rows.length

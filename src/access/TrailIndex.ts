@@ -44,7 +44,9 @@ export const term = {
   project: (id: string) => `project:${id}`,
   environment: (slug: string) => `environment:${slug}`,
   environmentId: (id: string) => `environmentId:${id}`,
-  key: (key: string) => `key:${key}`
+  key: (key: string) => `key:${key}`,
+  /** `hash`: of a list of keys, in hexadecimal. */
+  keyList: (hash: string) => `keys:${hash}`
 }
 
 const LockRow = Schema.Struct({ locked: Schema.Boolean })
@@ -68,13 +70,14 @@ const fillSome = (sql: SqlClient.SqlClient) =>
         INSERT INTO audit_terms (team_id, part, term)
         WITH entries AS (
           SELECT team_id, left(id::text, ${partDigits}) AS part, action, actor_id, project_id, environment_id,
-            environment, body::jsonb -> 'keys' AS keys
+            environment, key_list, body::jsonb -> 'keys' AS keys
           FROM audit_entries
           WHERE stream = ${stream} AND seq > ${first} AND seq <= ${last} AND team_id IS NOT NULL
         )
         SELECT team_id, part, t.term FROM entries, LATERAL (VALUES
           ('action:' || action), ('actor:' || actor_id), ('project:' || project_id),
-          ('environment:' || environment), ('environmentId:' || environment_id)
+          ('environment:' || environment), ('environmentId:' || environment_id),
+          ('keys:' || encode(key_list, 'hex'))
         ) AS t (term) WHERE t.term IS NOT NULL
         UNION
         SELECT team_id, part, 'key:' || key

@@ -10,6 +10,7 @@ import * as Schema from "effect/Schema"
 import { AuditEntry } from "#schema/Audit.ts"
 import type { TeamId } from "#schema/Ids.ts"
 import * as Rows from "#src/Rows.ts"
+import * as KeyLists from "./AuditKeyLists.ts"
 import * as TrailIndex from "./TrailIndex.ts"
 
 /** `from` is included, `to` is not. */
@@ -22,8 +23,8 @@ export interface Search extends Range {
   readonly teamIds: ReadonlyArray<TeamId>
   /** What an entry has to fulfil. */
   readonly conditions: ReadonlyArray<Fragment>
-  /** Of each list, a part of the trail has to hold one. */
-  readonly terms: ReadonlyArray<ReadonlyArray<string>>
+  /** Of each array, a part of the trail has to hold a term. */
+  readonly terms: ReadonlyArray<Fragment>
   readonly limit: number
 }
 
@@ -41,10 +42,11 @@ const lastWindow = 20_000
 /** Parts of the trail that are asked for at once. */
 const partsAtATime = 100
 
+const StoredEntry = Schema.Struct({ ...AuditEntry.fields, keyList: Schema.optional(Schema.String) })
 const WindowRow = Schema.Struct({
   edge: Schema.NullOr(Schema.String),
   id: Schema.NullOr(Schema.String),
-  body: Schema.NullOr(Schema.parseJson(AuditEntry))
+  body: Schema.NullOr(Schema.parseJson(StoredEntry))
 })
 
 /**
@@ -76,25 +78,34 @@ const scan = Effect.fnUntraced(function* (
         ) AS one ORDER BY one.id DESC LIMIT ${limit}::int
       ) AS e ON true ORDER BY e.id DESC`
   )
-  return { edge: rows[0]?.edge ?? null, entries: rows.flatMap(({ body }) => (body === null ? [] : [body])) }
+  const entries = rows.flatMap(({ body }) => (body === null ? [] : [body]))
+  const hashes = new Set(entries.flatMap(({ keyList }) => (keyList === undefined ? [] : [keyList])))
+  const lists = yield* KeyLists.find(sql, hashes)
+  return {
+    edge: rows[0]?.edge ?? null,
+    entries: entries.map(({ keyList, ...entry }): AuditEntry => {
+      const keys = keyList === undefined ? undefined : lists.get(keyList)
+      return keys === undefined ? entry : { ...entry, keys }
+    })
+  }
 })
 
 const PartRow = Schema.Struct({ part: Schema.String })
 
-/** The newest parts below `to` that hold a term of each list, as far as they follow one another. */
+/** The newest parts below `to` that hold a term of each array, as far as they follow one another. */
 const partsBelow = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  { from, teamIds, terms: [first = [], ...others] }: Search,
+  { from, teamIds, terms }: Search,
   to: string
 ) {
-  const holds = others.map(
-    (terms) => sql`EXISTS (
-      SELECT 1 FROM audit_terms o WHERE o.team_id = a.team_id AND o.part = a.part AND o.term = ANY(${terms}::text[]))`
-  )
   const conditions = [
-    sql`a.team_id = ANY(${teamIds}::uuid[]) AND a.term = ANY(${first}::text[])`,
+    sql`a.team_id = ANY(${teamIds}::uuid[])`,
     sql`a.part >= ${TrailIndex.partOf(from)} AND a.part <= ${TrailIndex.lastPartBelow(to)}`,
-    ...holds
+    ...terms.map((array, i) =>
+      i === 0
+        ? sql`a.term = ANY(${array})`
+        : sql`EXISTS (SELECT 1 FROM audit_terms o WHERE o.team_id = a.team_id AND o.part = a.part AND o.term = ANY(${array}))`
+    )
   ]
   const rows = yield* Rows.findAll(
     PartRow,

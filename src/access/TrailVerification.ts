@@ -9,12 +9,14 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Chain from "#src/audit/Chain.ts"
 import * as Checkpoint from "#src/audit/Checkpoint.ts"
+import * as KeyList from "#src/audit/KeyList.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import * as SignedNote from "#src/audit/SignedNote.ts"
 import * as Values from "#src/audit/Values.ts"
 import { type Columns, type Expected, type Report, Verifier } from "#src/audit/Verify.ts"
 import { inTime, type Vault } from "#src/crypto/Vault.ts"
 import * as AuditKey from "./AuditKey.ts"
+import { ListRow } from "./AuditKeyLists.ts"
 import * as SealRows from "./AuditSealRows.ts"
 import { Bytes } from "./AuditStreamRows.ts"
 
@@ -25,6 +27,7 @@ export type Progress = (entries: number) => Effect.Effect<void>
 
 /** Rows that are fetched at a time. */
 export const fetched = 1_000
+const listsFetched = 100
 
 /** One view of the database for all that `work` reads. Writers are not held up. */
 export const snapshot = <A, E, R>(work: Effect.Effect<A, E, R>) =>
@@ -143,6 +146,22 @@ const readExpected = Effect.fnUntraced(function* (
   return { expected, seals }
 })
 
+const decodeLists = Schema.decodeUnknown(Schema.Array(ListRow))
+
+/** Hashes of the lists that fit them; the lists themselves are not kept. */
+const readLists = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const whole = new Set<string>()
+  yield* sql`DECLARE list_walk NO SCROLL CURSOR FOR SELECT encode(hash, 'hex') AS hash, keys FROM audit_key_lists`
+  for (;;) {
+    const rows = yield* decodeLists(yield* sql`FETCH ${sql.literal(String(listsFetched))} FROM list_walk`)
+    for (const { hash, keys } of rows) if (KeyList.hashOf(keys) === hash) whole.add(hash)
+    if (rows.length < listsFetched) break
+  }
+  yield* sql`CLOSE list_walk`
+  return whole
+})
+
 const WriteBody = Schema.parseJson(
   Schema.Struct({
     action: Schema.String,
@@ -173,7 +192,8 @@ type WalkRow = Columns & {
 const walk = Effect.fnUntraced(function* (options: InspectOptions, verifier: Verifier, writes: Values.LastWrites) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`DECLARE audit_walk NO SCROLL CURSOR FOR
-    SELECT stream, seq, hash, body, mac, id, at, team_id, project_id, environment_id, environment, actor_id, action
+    SELECT stream, seq, hash, body, mac, id, at, team_id, project_id, environment_id, environment, actor_id, action,
+      encode(key_list, 'hex') AS key_list
     FROM audit_entries ORDER BY stream, seq`
   for (let done = 0; ;) {
     const rows = yield* sql<WalkRow>`FETCH ${sql.literal(String(fetched))} FROM audit_walk`
@@ -233,7 +253,7 @@ export const inspect = Effect.fnUntraced(function* (
           sealed: { now, grace: Chain.graceMillis, alone },
           proves: yield* AuditKey.proves({ sql, vault })
         }
-  const verifier = new Verifier({ expected, cuts, ...vouched })
+  const verifier = new Verifier({ expected, cuts, lists: yield* readLists, ...vouched })
   const writes = new Values.LastWrites()
   yield* walk(options, verifier, writes)
   const report = verifier.finish()

@@ -1,16 +1,21 @@
 /**
  * An exported trail. Lines of JSON:
  *
- *   {"export":{"format":"ampoule-audit-export","version":1,"at":…,"since":…,"until":…}}
+ *   {"export":{"format":"ampoule-audit-export","version":2,"at":…,"since":…,"until":…}}
  *   {"cut":"<signed note>"}                                  streams that begin after a retention cut
  *   {"seal":{"stream","seq","hash","final"}}                 as the database had them; the vault alone can check a seal
  *   {"start":{"stream","seq","hash"}}                        the link before a part that begins in the middle
+ *   {"keys":{"hash":"<hex>","keys":[…]}}                     a list of keys, before the first entry that names its hash
  *   {"hash":"<hex>","entry":<the body, byte for byte>}       in the order of each stream
  *   {"end":{"entries":n}}
+ *
+ * Version 1 has no lists of keys.
  */
 import type { Head } from "./Chain.ts"
 
 export const format = "ampoule-audit-export"
+
+const version = 2
 
 export interface ExportInfo {
   readonly at: string
@@ -23,6 +28,7 @@ export type Line =
   | { readonly type: "cut"; readonly note: string }
   | { readonly type: "seal"; readonly head: Head; readonly final: boolean }
   | { readonly type: "start"; readonly head: Head }
+  | { readonly type: "keys"; readonly hash: string; readonly keys: ReadonlyArray<string> }
   | { readonly type: "entry"; readonly hash: Uint8Array; readonly body: string }
   | { readonly type: "end"; readonly entries: number }
 
@@ -32,13 +38,15 @@ const headOf = ({ hash, seq, stream }: Head) => ({ stream, seq, hash: hex(hash) 
 export const print = (line: Line): string => {
   switch (line.type) {
     case "export":
-      return `${JSON.stringify({ export: { format, version: 1, ...line.info } })}\n`
+      return `${JSON.stringify({ export: { format, version, ...line.info } })}\n`
     case "cut":
       return `${JSON.stringify({ cut: line.note })}\n`
     case "seal":
       return `${JSON.stringify({ seal: { ...headOf(line.head), final: line.final } })}\n`
     case "start":
       return `${JSON.stringify({ start: headOf(line.head) })}\n`
+    case "keys":
+      return `${JSON.stringify({ keys: { hash: line.hash, keys: line.keys } })}\n`
     case "entry":
       return `{"hash":"${hex(line.hash)}","entry":${line.body}}\n`
     case "end":
@@ -78,7 +86,12 @@ export const parse = (text: string): Line | undefined => {
   if (line === undefined) return undefined
   const info = record(line["export"])
   if (info !== undefined) {
-    if (info["format"] !== format || info["version"] !== 1 || typeof info["at"] !== "string") return undefined
+    if (
+      info["format"] !== format ||
+      (info["version"] !== 1 && info["version"] !== version) ||
+      typeof info["at"] !== "string"
+    )
+      return undefined
     return {
       type: "export",
       info: { at: info["at"], since: textOrNull(info["since"]), until: textOrNull(info["until"]) }
@@ -89,6 +102,13 @@ export const parse = (text: string): Line | undefined => {
   if (seal !== undefined) return { type: "seal", head: seal, final: record(line["seal"])?.["final"] === true }
   const start = headFrom(line["start"])
   if (start !== undefined) return { type: "start", head: start }
+  const list = record(line["keys"])
+  if (list !== undefined) {
+    const { hash, keys } = list
+    return typeof hash === "string" && Array.isArray(keys) && keys.every((key) => typeof key === "string")
+      ? { type: "keys", hash, keys }
+      : undefined
+  }
   const entries = record(line["end"])?.["entries"]
   return typeof entries === "number" ? { type: "end", entries } : undefined
 }
@@ -143,7 +163,8 @@ export const cell = (value: string): string => {
 
 export const csvHeader = `${columns.join(",")}\r\n`
 
-export const csvRow = (body: string, hash: Uint8Array): string => {
+/** `keys`: of the list that the entry names, if it names one. */
+export const csvRow = (body: string, hash: Uint8Array, keys?: ReadonlyArray<string>): string => {
   const entry = record(JSON.parse(body)) ?? {}
   const actor = record(entry["actor"]) ?? {}
   const target = record(entry["target"]) ?? {}
@@ -171,7 +192,7 @@ export const csvRow = (body: string, hash: Uint8Array): string => {
     project: text(entry["project"]),
     environment: text(entry["environment"]),
     environmentId: text(entry["environmentId"]),
-    keys: text(entry["keys"]),
+    keys: text(keys ?? entry["keys"]),
     versions: text(entry["versions"]),
     targetType: text(target["type"]),
     targetId: text(target["id"]),

@@ -38,6 +38,8 @@ export interface Options {
   readonly openEnd?: boolean
   /** A part from a time on: a stream may be absent. */
   readonly openStart?: boolean
+  /** Hashes of the lists of keys that are there as they were, in hexadecimal; unset: nobody looked. */
+  readonly lists?: ReadonlySet<string>
   /** Set where the key of entries is at hand. */
   readonly proves?: Proves
   /**
@@ -97,7 +99,8 @@ const repeated: ReadonlyMap<string, string> = new Map(
     projectId: "project",
     environmentId: "environmentId",
     environment: "environment",
-    action: "action"
+    action: "action",
+    keyList: "keyList"
   })
 )
 
@@ -193,6 +196,10 @@ export class Verifier {
     if (parsed === undefined) return broken("is no entry")
     if (parsed["stream"] !== stream || parsed["seq"] !== seq) return broken("was written as another entry")
     if (columns !== undefined) this.#compare(stream, seq, parsed, columns)
+    const list = textOf(parsed["keyList"])
+    if (list !== null && this.#options.lists?.has(list) === false) {
+      this.#problem(stream, seq, "names a list of keys that is gone or was altered")
+    }
     state.seq = seq
     state.hash = computed
     state.mac = mac

@@ -6,6 +6,7 @@ import * as Stream from "effect/Stream"
 import type { Head } from "#src/audit/Chain.ts"
 import * as Checkpoint from "#src/audit/Checkpoint.ts"
 import * as Export from "#src/audit/Export.ts"
+import * as KeyList from "#src/audit/KeyList.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import type * as SignedNote from "#src/audit/SignedNote.ts"
 import { type Expected, Verifier } from "#src/audit/Verify.ts"
@@ -18,7 +19,7 @@ interface FileOptions {
   readonly keys: ReadonlyArray<SignedNote.NoteKey>
 }
 
-/** What was read of the file so far. Bounded by the number of streams. */
+/** What was read of the file so far. Bounded by the number of streams and of lists of keys. */
 interface FileState {
   readonly file: string
   readonly options: FileOptions
@@ -26,6 +27,8 @@ interface FileState {
   readonly cuts: Array<Checkpoint.Cut>
   readonly expected: Array<Expected>
   readonly starts: Map<string, Head>
+  /** Hashes of the lists of keys so far. */
+  readonly lists: Set<string>
   info: Export.ExportInfo | undefined
   /** From the first entry on. */
   verifier: Verifier | undefined
@@ -54,7 +57,7 @@ const linesOf = (path: string) =>
 
 /** The lines before the first entry say what the file is; with them the verifier can begin. */
 const begin = Effect.fnUntraced(function* (state: FileState) {
-  const { cuts, expected, file, info, options, problems, starts } = state
+  const { cuts, expected, file, info, lists, options, problems, starts } = state
   if (info === undefined) return yield* notAnExport(file)
   state.reader = new Checkpoint.Reader(options.keys, Date.parse(info.at))
   for (const path of options.checkpoints) {
@@ -66,7 +69,7 @@ const begin = Effect.fnUntraced(function* (state: FileState) {
     expected.push({ stream, seq, hash, source: `the checkpoint of ${time(at)}` })
   }
   const openEnd = info.until !== null
-  return new Verifier({ expected, cuts, starts, openEnd, openStart: openEnd || info.since !== null })
+  return new Verifier({ expected, cuts, starts, lists, openEnd, openStart: openEnd || info.since !== null })
 })
 
 const readCut = ({ cuts, options, problems }: FileState, note: string) => {
@@ -107,6 +110,10 @@ const readLine = Effect.fnUntraced(function* (state: FileState, text: string) {
     case "start":
       state.starts.set(line.head.stream, line.head)
       return
+    case "keys":
+      // One that was altered is missing.
+      if (KeyList.hashOf(line.keys) === line.hash) state.lists.add(line.hash)
+      return
     case "end":
       state.end = line.entries
       return
@@ -137,6 +144,7 @@ export const verifyFile = Effect.fnUntraced(function* (file: string, options: Fi
     cuts: [],
     expected: [],
     starts: new Map(),
+    lists: new Set(),
     info: undefined,
     verifier: undefined,
     reader: new Checkpoint.Reader([]),

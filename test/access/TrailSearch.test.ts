@@ -193,7 +193,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a search of t
           const found: TrailSearch.Found = yield* TrailSearch.search(sql, {
             teamIds: teams.map((id) => TeamId.make(id)),
             conditions,
-            terms: conditions.map(() => [TrailIndex.term.action("secret.read")]),
+            terms: conditions.map(() => sql`${[TrailIndex.term.action("secret.read")]}::text[]`),
             from: TrailIndex.lowestId(0),
             to,
             limit: 400
