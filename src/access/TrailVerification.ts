@@ -155,7 +155,7 @@ const readLists = Effect.gen(function* () {
   yield* sql`DECLARE list_walk NO SCROLL CURSOR FOR SELECT encode(hash, 'hex') AS hash, keys FROM audit_key_lists`
   for (;;) {
     const rows = yield* decodeLists(yield* sql`FETCH ${sql.literal(String(listsFetched))} FROM list_walk`)
-    for (const { hash, keys } of rows) if (KeyList.hashOf(keys) === hash) whole.add(hash)
+    for (const { hash, keys } of rows) if (KeyList.isNamed(keys, hash)) whole.add(hash)
     if (rows.length < listsFetched) break
   }
   yield* sql`CLOSE list_walk`

@@ -11,13 +11,16 @@ const inlineAtMost = 8
 const known = new WeakMap<ReadonlyArray<string>, string>()
 
 /** SHA-256 of a label and of the list as JSON, in hexadecimal. */
-export const hashOf = (keys: ReadonlyArray<string>): string => {
+const hashOf = (keys: ReadonlyArray<string>): string => {
   const held = known.get(keys)
   if (held !== undefined) return held
   const hash = createHash("sha256").update("ampoule audit keys v1").update(JSON.stringify(keys)).digest("hex")
   known.set(keys, hash)
   return hash
 }
+
+/** Whether the list is the one that an entry names. */
+export const isNamed = (keys: ReadonlyArray<string>, name: string): boolean => hashOf(keys) === name
 
 /** Undefined: the keys stand in the entry. */
 export const hashIfLong = (keys: ReadonlyArray<string> = []): string | undefined =>

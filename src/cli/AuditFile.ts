@@ -112,7 +112,7 @@ const readLine = Effect.fnUntraced(function* (state: FileState, text: string) {
       return
     case "keys":
       // One that was altered is missing.
-      if (KeyList.hashOf(line.keys) === line.hash) state.lists.add(line.hash)
+      if (KeyList.isNamed(line.keys, line.hash)) state.lists.add(line.hash)
       return
     case "end":
       state.end = line.entries
