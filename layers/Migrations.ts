@@ -23,6 +23,7 @@ import _0017_audit_terms from "#migrations/0017_audit_terms.ts"
 import _0018_access from "#migrations/0018_access.ts"
 import _0019_environment_totals from "#migrations/0019_environment_totals.ts"
 import _0020_audit_key_lists from "#migrations/0020_audit_key_lists.ts"
+import _0021_access_requests from "#migrations/0021_access_requests.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -46,7 +47,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0017_audit_terms": _0017_audit_terms,
   "0018_access": _0018_access,
   "0019_environment_totals": _0019_environment_totals,
-  "0020_audit_key_lists": _0020_audit_key_lists
+  "0020_audit_key_lists": _0020_audit_key_lists,
+  "0021_access_requests": _0021_access_requests
 }
 
 type Registry = typeof registry
@@ -59,7 +61,8 @@ type Registry = typeof registry
 export const servedFrom: ReadonlyMap<number, number> = new Map([
   [16, 15],
   [17, 16],
-  [20, 19]
+  [20, 19],
+  [21, 20]
 ])
 
 const LEDGER = "effect_sql_migrations"

@@ -4,6 +4,7 @@ import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/Api.ts"
 import * as Dashboard from "#src/dashboard/Dashboard.ts"
 import * as AccessGrants from "#src/http/AccessGrants.ts"
+import * as AccessRequests from "#src/http/AccessRequests.ts"
 import * as ApiTokens from "#src/http/ApiTokens.ts"
 import * as AuditTrail from "#src/http/AuditTrail.ts"
 import * as Authentication from "#src/http/Authentication.ts"
@@ -35,6 +36,7 @@ import * as Services from "./Services.ts"
 /** One line per group of `schema/Api.ts`. */
 const routes = Layer.mergeAll(
   AccessGrants.layer,
+  AccessRequests.layer,
   ApiTokens.layer,
   AuditTrail.layer,
   Capabilities.layer,

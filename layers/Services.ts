@@ -34,6 +34,7 @@ import { Consent } from "#src/oauth/Consent.ts"
 import { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
 import { AuthorizationServer } from "#src/oauth/Provider.ts"
 import { AccessGrants } from "#src/projects/AccessGrants.ts"
+import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
@@ -76,6 +77,7 @@ const projects = Layer.mergeAll(
   Invitations.Default,
   Members.Default,
   AccessGrants.Default,
+  AccessRequests.Default,
   Projects.Default,
   SealingKeys.Default,
   Teams.Default

@@ -6,6 +6,7 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { AccessApi } from "./AccessApi.ts"
+import { AccessDecisionsApi, AccessRequestsApi } from "./AccessRequestsApi.ts"
 import { ApiTokensApi } from "./ApiTokensApi.ts"
 import { AuditApi } from "./AuditApi.ts"
 import { CapabilitiesApi } from "./CapabilitiesApi.ts"
@@ -52,6 +53,7 @@ export class Api extends HttpApi.make("ampoule")
   .add(CapabilitiesApi)
   .add(DeviceApi)
   .add(SealedApi)
+  .add(AccessRequestsApi)
   .add(MetadataApi)
   .addError(AnyRoute) {}
 
@@ -79,6 +81,7 @@ export class DashboardApi extends HttpApi.make("dashboard")
   .add(MembersApi)
   .add(ManageProjectsApi)
   .add(AccessApi)
+  .add(AccessDecisionsApi)
   .add(ApiTokensApi)
   .add(MachineRulesApi)
   .add(WebhooksApi)

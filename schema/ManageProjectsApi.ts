@@ -4,10 +4,10 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
-import { EnvironmentId, ProjectId, TeamId } from "./Ids.ts"
+import { EnvironmentId, ProjectId, TeamId, UserId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { Project, ProjectEnvironment } from "./ProjectsApi.ts"
-import { Readers, Visibility } from "./Scopes.ts"
+import { Approvals, Readers, Visibility } from "./Scopes.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, Name, ProjectSlug } from "./Values.ts"
 import { answers, DeletedAck } from "./Wire.ts"
@@ -60,12 +60,23 @@ export type UpdateProject = typeof UpdateProject.Type
 
 export const UpdateEnvironment = strict(
   atLeastOne(
-    Schema.Struct({ name: optional(Name), protected: optional(Schema.Boolean), readers: optional(Readers) }),
+    Schema.Struct({
+      name: optional(Name),
+      protected: optional(Schema.Boolean),
+      readers: optional(Readers),
+      approvers: optional(boundedList(UserId, 0, 20)),
+      approvals: optional(Approvals)
+    }),
     "name",
     "protected",
-    "readers"
+    "readers",
+    "approvers",
+    "approvals"
   )
-).annotations({ identifier: "UpdateEnvironment" })
+).annotations({
+  identifier: "UpdateEnvironment",
+  description: "approvers: ids of members who decide beside owners and admins. approvals: counts while it is protected."
+})
 export type UpdateEnvironment = typeof UpdateEnvironment.Type
 
 const ProjectPath = Schema.Struct({ projectId: ProjectId })
@@ -179,7 +190,8 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .annotateContext(
         operation({
           summary: "Change an environment",
-          description: "Its name, whether it is protected, and who reads its values.",
+          description:
+            "Its name, whether it is protected, who reads its values, and who decides about requests for access.",
           request: { protected: true },
           response: { ...environment, protected: true }
         })

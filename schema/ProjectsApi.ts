@@ -4,11 +4,11 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { AnyCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
-import { EnvironmentIdOut, ProjectId, ProjectIdOut, TeamIdOut } from "./Ids.ts"
+import { EnvironmentIdOut, ProjectId, ProjectIdOut, TeamIdOut, UserIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { optional } from "./Strict.ts"
 import { Timestamp } from "./Values.ts"
-import { answers, openEnum, Slug } from "./Wire.ts"
+import { answers, Integer, openEnum, Slug } from "./Wire.ts"
 
 export const Project = Schema.Struct({
   id: ProjectIdOut,
@@ -40,6 +40,8 @@ export const ProjectEnvironment = Schema.Struct({
   protected: Schema.Boolean,
   /** As `visibility` of a project. */
   readers: optional(openEnum("team", "granted")),
+  approvers: optional(Schema.Array(UserIdOut)),
+  approvals: optional(Integer),
   createdAt: Timestamp
 }).annotations({ identifier: "ProjectEnvironment" })
 export type ProjectEnvironment = typeof ProjectEnvironment.Type

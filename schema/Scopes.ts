@@ -59,6 +59,10 @@ export const Readers = Schema.Literal("team", "granted").annotations({
 })
 export type Readers = typeof Readers.Type
 
+/** How many people have to approve a request for access to a protected environment. */
+export const Approvals = Schema.Literal(1, 2).annotations({ message: () => "must be 1 or 2", identifier: "Approvals" })
+export type Approvals = typeof Approvals.Type
+
 /** Who sees a project: the team, or those who were granted something in it. */
 export const Visibility = Schema.Literal("team", "granted").annotations({
   message: () => "must be team or granted",

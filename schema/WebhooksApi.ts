@@ -24,7 +24,11 @@ export const WebhookEvent = Schema.Literal(
   "token.updated",
   "token.rotated",
   "token.revoked",
-  "token.deleted"
+  "token.deleted",
+  "access.requested",
+  "access.withdrawn",
+  "access.denied",
+  "access.granted"
 ).annotations({ message: () => "must be an event of webhooks", identifier: "WebhookEvent" })
 export type WebhookEvent = typeof WebhookEvent.Type
 
@@ -40,7 +44,11 @@ export const eventOfAction: { readonly [A in AuditAction]?: WebhookEvent } = {
   "token.make_read_only": "token.updated",
   "token.rotate": "token.rotated",
   "token.revoke": "token.revoked",
-  "token.delete": "token.deleted"
+  "token.delete": "token.deleted",
+  "access.request": "access.requested",
+  "access.withdraw": "access.withdrawn",
+  "access.deny": "access.denied",
+  "access.grant": "access.granted"
 }
 
 const WebhookUrl = Schema.String.pipe(
@@ -50,7 +58,7 @@ const WebhookUrl = Schema.String.pipe(
   description: "Public https address."
 })
 
-const Events = boundedList(WebhookEvent, 1, 10)
+const Events = boundedList(WebhookEvent, 1, WebhookEvent.literals.length)
 
 export const CreateWebhook = strict(
   Schema.Struct({ name: Name, url: WebhookUrl, events: optional(Events) })

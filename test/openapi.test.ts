@@ -80,6 +80,37 @@ const contract: Record<string, Row> = {
     more: body
   },
 
+  "POST /environments/{envId}/access-requests": {
+    success: 201,
+    response: "AccessRequest",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read",
+    required: ["envId"],
+    body: { required: ["level", "hours", "reason"], optional: [] },
+    more: body
+  },
+  "GET /environments/{envId}/access-requests": {
+    success: 200,
+    response: "AccessRequestList",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read",
+    required: ["envId"]
+  },
+  "GET /access-requests": {
+    success: 200,
+    response: "AccessRequestList",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read"
+  },
+  "DELETE /access-requests/{requestId}": {
+    success: 200,
+    response: "DeletedAck",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read",
+    required: ["requestId"],
+    more: [409]
+  },
+
   "POST /secrets": {
     success: 201,
     response: "SecretRef",
@@ -289,7 +320,7 @@ const dashboard: Record<string, Row> = {
   }),
   "PATCH /environments/{envId}": sessionRoute(200, "ProjectEnvironment", {
     required: ["envId"],
-    body: members([], ["name", "protected", "readers"]),
+    body: members([], ["name", "protected", "readers", "approvers", "approvals"]),
     more: body
   }),
   "DELETE /environments/{envId}": sessionRoute(200, "DeletedAck", { required: ["envId"] }),
@@ -306,6 +337,14 @@ const dashboard: Record<string, Row> = {
     more: body
   }),
   "DELETE /access-grants/{grantId}": sessionRoute(200, "DeletedAck", { required: ["grantId"] }),
+  "POST /access-requests/{requestId}/approve": sessionRoute(200, "AccessDecision", {
+    required: ["requestId"],
+    more: [409]
+  }),
+  "POST /access-requests/{requestId}/deny": sessionRoute(200, "AccessDecision", {
+    required: ["requestId"],
+    more: [409]
+  }),
   "POST /teams/{teamId}/api-tokens": sessionRoute(201, "ApiTokenWithValue", {
     required: ["teamId"],
     body: members(["name"], ["accessLevel", "projects", "environments", "lifetime", "mcpOnly", "mcpScopes"]),

@@ -11,7 +11,7 @@ import {
   Forbidden,
   ScopeMissing
 } from "#schema/Errors.ts"
-import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
+import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
 import type { GrantLevel, Role, Scope, Visibility } from "#schema/Scopes.ts"
 import type { TeamCreation } from "#src/AppConfig.ts"
 import type { EnvironmentTarget, Target } from "./Target.ts"
@@ -22,6 +22,7 @@ export type Action =
   | "projects:manage"
   | "environments:manage"
   | "access:manage"
+  | "access:decide"
   | "sealing-keys:manage"
   | "tokens:manage"
   | "members:read"
@@ -59,7 +60,13 @@ interface AccessRequest {
 type Rule = (request: AccessRequest) => Denial | undefined
 
 /** Decisions 9 "What roles may". */
-const viewer: ReadonlyArray<Action> = ["identity:read", "projects:read", "secrets:read", "members:read"]
+const viewer: ReadonlyArray<Action> = [
+  "identity:read",
+  "projects:read",
+  "secrets:read",
+  "members:read",
+  "access:decide"
+]
 const member: ReadonlyArray<Action> = [...viewer, "secrets:read_values", "secrets:run", "secrets:write"]
 const admin: ReadonlyArray<Action> = [
   ...member,
@@ -194,6 +201,24 @@ export const levelWithin = (role: Role, level: GrantLevel): boolean =>
   [...levelNeeded].every(
     ([action, needed]) => levels.indexOf(needed) > levels.indexOf(level) || roleAllows(role, action)
   )
+
+/** Who decides about requests for access to an environment: owners, admins and the approvers that it names. */
+export const decidesRequests = (role: Role, userId: UserId, approvers: ReadonlyArray<UserId>): boolean =>
+  manages(role) || approvers.includes(userId)
+
+/** A request is decided by another person than the one who asks, and never above that person's own standing. */
+export const mayDecide = (
+  caller: Caller,
+  team: CallerTeam,
+  at: Parameters<typeof lacksGrant>[2] & { readonly approvers: ReadonlyArray<UserId> },
+  asked: { readonly userId: UserId; readonly level: GrantLevel }
+): boolean =>
+  caller.user !== null &&
+  team.role !== null &&
+  caller.user.id !== asked.userId &&
+  decidesRequests(team.role, caller.user.id, at.approvers) &&
+  levelWithin(team.role, asked.level) &&
+  (manages(team.role) || !lacksGrant(caller, team, at, asked.level))
 
 /** Whether the caller may have values of the target: read them, or run programs with them. */
 export const mayHaveValues = (caller: Caller, target: EnvironmentTarget): boolean => {

@@ -9,6 +9,7 @@
  * | CLI grants                     | 180 days after their delivery        | 30 days later  |
  * | known devices                  | 90 days after the last sign-in       | 30 days later  |
  * | device requests                | 10 minutes after their start         | a day later    |
+ * | requests for access            | 7 days after they were made          | at once        |
  * | OAuth codes and tokens         | as `src/oauth/Configuration.ts` says | a day later    |
  * | OAuth grants                   | 30 days after the consent, or before | 30 days later  |
  * | OAuth requests                 | when nobody decided in time          | at once        |
@@ -53,6 +54,7 @@ export const purge = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
     ["cli_grants", ended(30)],
     ["known_devices", ended(30)],
     ["device_requests", ended(1)],
+    ["access_requests", ended(0)],
     ["oauth_interactions", ended(0)],
     ["oauth_codes", ended(1)],
     ["oauth_access_tokens", ended(1)],

@@ -19,7 +19,11 @@ const eventWords: Readonly<Record<WebhookEvent, string>> = {
   "token.updated": "an API token was renamed or narrowed",
   "token.rotated": "an API token was replaced",
   "token.revoked": "an API token was revoked",
-  "token.deleted": "an API token was deleted"
+  "token.deleted": "an API token was deleted",
+  "access.requested": "a person asked for access",
+  "access.withdrawn": "a request for access was withdrawn",
+  "access.denied": "a request for access was denied",
+  "access.granted": "a person was granted access"
 }
 
 /** The address without the part that is often a secret itself. */

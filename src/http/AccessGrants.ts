@@ -1,9 +1,9 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/Api.ts"
 import { AccessGrants } from "#src/projects/AccessGrants.ts"
+import * as Endpoints from "./Endpoints.ts"
 
-export const layer = HttpApiBuilder.group(ServerApi, "access", (handlers) =>
+export const layer = Endpoints.group(ServerApi, "access", (handlers) =>
   Effect.gen(function* () {
     const grants = yield* AccessGrants
 

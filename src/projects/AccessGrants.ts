@@ -25,6 +25,7 @@ import {
   EnvironmentIdOut,
   type ProjectId,
   ProjectIdOut,
+  type UserId,
   UserIdOut
 } from "#schema/Ids.ts"
 import { GrantLevel, Role } from "#schema/Scopes.ts"
@@ -41,6 +42,17 @@ import * as Rows from "#src/Rows.ts"
 const services = Effect.all({ access: Access, sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
 type Needs = Effect.Effect.Success<typeof services>
 type Manage = Permit<"access:manage", ProjectTarget | EnvironmentTarget>
+
+/** What a grant is given with, by an admin or by the decision about a request. */
+type Giving = Pick<Needs, "sql" | "crypto" | "audit">
+type At = Permit<Policy.Action, ProjectTarget | EnvironmentTarget>
+interface Given {
+  readonly user: { readonly id: UserId; readonly email: string }
+  readonly level: GrantLevel
+  readonly until: Date | null
+  readonly reason: string | null
+  readonly createdBy: UserId
+}
 
 /** An abuse limit: every request of the person reads them. */
 const grantsPerPerson = 200
@@ -112,27 +124,43 @@ const memberOf = ({ sql }: Needs, { target }: Manage, input: CreateAccessGrant) 
     () => new MemberNotFound()
   )
 
-const checkLimits = Effect.fnUntraced(function* (
-  { sql }: Needs,
-  { target }: Manage,
-  input: CreateAccessGrant,
-  now: Date
-) {
-  yield* Rows.run(sql`DELETE FROM access_grants WHERE user_id = ${input.userId} AND until <= ${now}`)
+const checkLimits = Effect.fnUntraced(function* ({ sql }: Giving, { target }: At, userId: UserId, now: Date) {
+  yield* Rows.run(sql`DELETE FROM access_grants WHERE user_id = ${userId} AND until <= ${now}`)
   const { ofPerson, ofProject } = yield* Rows.single(
     LimitsRow,
     sql`
-      SELECT count(*) FILTER (WHERE user_id = ${input.userId}) AS of_person,
+      SELECT count(*) FILTER (WHERE user_id = ${userId}) AS of_person,
         count(*) FILTER (WHERE project_id = ${target.projectId}) AS of_project
-      FROM access_grants WHERE user_id = ${input.userId} OR project_id = ${target.projectId}`
+      FROM access_grants WHERE user_id = ${userId} OR project_id = ${target.projectId}`
   )
   if (ofPerson >= grantsPerPerson || ofProject >= grantsPerProject) return yield* new PlanLimitReached()
 })
 
+/**
+ * Part of a transaction that knows the person as a member whose role allows the level: the grant and its entry. Answers
+ * its id.
+ */
+export const give = Effect.fnUntraced(function* (needs: Giving, permit: At, given: Given) {
+  const { audit, crypto, sql } = needs
+  const { target } = permit
+  const { createdBy, level, reason, until, user } = given
+  const now = new Date(yield* Clock.currentTimeMillis)
+  yield* checkLimits(needs, permit, user.id, now)
+  const id = AccessGrantIdOut.make(yield* crypto.uuid)
+  yield* Rows.run(sql`
+    INSERT INTO access_grants (id, team_id, user_id, project_id, environment_id, level, until, reason, created_by,
+      created_at)
+    VALUES (${id}, ${target.teamId}, ${user.id}, ${target.projectId},
+      ${target.type === "environment" ? target.environmentId : null}, ${level}, ${until}, ${reason}, ${createdBy},
+      ${now})`)
+  const event = permit.event({ audit: "access.grant", target: targetOf(id, level, user.email) })
+  yield* audit.append({ ...event, ...(reason === null ? {} : { reason }) })
+  return id
+})
+
 const add = (needs: Needs, permit: Manage, input: CreateAccessGrant) =>
   change(needs, permit.event(), function* () {
-    const { audit, crypto, sql } = needs
-    const { target } = permit
+    const { sql } = needs
     const creator = permit.caller.user
     if (creator === null) return yield* Effect.dieMessage("only a person gives grants")
     const { email, role } = yield* memberOf(needs, permit, input)
@@ -144,21 +172,15 @@ const add = (needs: Needs, permit: Manage, input: CreateAccessGrant) =>
     if (until !== null && until.getTime() <= now) {
       return yield* new ValidationFailed({ field: "until", message: "The end must lie in the future." })
     }
-    yield* checkLimits(needs, permit, input, new Date(now))
-    const id = AccessGrantIdOut.make(yield* crypto.uuid)
-    yield* Rows.run(sql`
-        INSERT INTO access_grants (id, team_id, user_id, project_id, environment_id, level, until, reason, created_by,
-          created_at)
-        VALUES (${id}, ${target.teamId}, ${input.userId}, ${target.projectId},
-          ${target.type === "environment" ? target.environmentId : null}, ${input.level}, ${until},
-          ${input.reason ?? null}, ${creator.id}, ${new Date(now)})`)
-    yield* audit.append(eventAbout(permit, id, input.level, email, input.reason))
+    const { level, reason = null, userId } = input
+    const id = yield* give(needs, permit, { user: { id: userId, email }, level, until, reason, createdBy: creator.id })
     return yield* Rows.single(GrantRow, sql`SELECT ${columns(sql)} WHERE g.id = ${id}`)
   })
 
-const eventAbout = (permit: Manage, id: AccessGrantId, level: GrantLevel, email: string, reason?: string) => ({
-  ...permit.event({ target: { type: "access_grant", id, name: `${level}: ${email}` } }),
-  ...(reason === undefined ? {} : { reason })
+const targetOf = (id: AccessGrantId, level: GrantLevel, email: string) => ({
+  type: "access_grant",
+  id,
+  name: `${level}: ${email}`
 })
 
 const grantProject = Effect.fn("AccessGrants.grantProject")(function* (
@@ -196,7 +218,7 @@ const end = Effect.fn("AccessGrants.end")(function* (needs: Needs, id: AccessGra
   yield* change(needs, permit.event(), function* () {
     const ended = yield* Rows.exists(sql`DELETE FROM access_grants WHERE id = ${id} RETURNING id`)
     if (!ended) return yield* new GrantNotFound()
-    yield* audit.append(eventAbout(permit, id, grant.level, grant.email))
+    yield* audit.append(permit.event({ target: targetOf(id, grant.level, grant.email) }))
   })
 })
 

@@ -3,18 +3,20 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { EnvironmentNotFound, NameTaken, PlanLimitReached, ProjectNotFound } from "#schema/Errors.ts"
+import { EnvironmentNotFound, NameTaken, PlanLimitReached, ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
 import {
   type EnvironmentId,
   EnvironmentIdOut,
   type ProjectId,
   ProjectIdOut,
   type TeamId,
-  TeamIdOut
+  TeamIdOut,
+  type UserId,
+  UserIdOut
 } from "#schema/Ids.ts"
 import type { CreateEnvironment, UpdateEnvironment } from "#schema/ManageProjectsApi.ts"
 import type { ProjectEnvironment, ProjectEnvironmentList } from "#schema/ProjectsApi.ts"
-import { Readers, Visibility } from "#schema/Scopes.ts"
+import { Approvals, Readers, Visibility } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
@@ -33,8 +35,12 @@ const columns = {
   name: Schema.String,
   protected: Schema.Boolean,
   readers: Readers,
+  approvers: Schema.Array(UserIdOut),
+  approvals: Approvals,
   createdAt: Rows.Iso
 }
+const selected = (sql: SqlClient.SqlClient) =>
+  sql.literal("e.id, e.slug, e.name, e.protected, e.readers, e.approvers, e.approvals, e.created_at")
 const EnvironmentRow = Schema.Struct(columns)
 const ProjectEnvironmentRow = Schema.Struct({
   ...columns,
@@ -43,6 +49,7 @@ const ProjectEnvironmentRow = Schema.Struct({
   visibility: Visibility
 })
 
+const MemberRow = Schema.Struct({ userId: UserIdOut })
 const ReachedEnvironmentRow = Schema.Struct({
   id: EnvironmentIdOut,
   slug: Schema.String,
@@ -66,8 +73,8 @@ const list = Effect.fn("Environments.list")(function* ({ access, sql }: Needs, p
   const rows = yield* Rows.findAll(
     EnvironmentRow,
     sql`
-      SELECT id, slug, name, protected, readers, created_at FROM environments
-      WHERE project_id = ${projectId} AND deleted_at IS NULL ORDER BY id`
+      SELECT ${selected(sql)} FROM environments e
+      WHERE e.project_id = ${projectId} AND e.deleted_at IS NULL ORDER BY e.id`
   )
   const response: ProjectEnvironmentList = {
     projectId,
@@ -85,7 +92,7 @@ const byProject = Effect.fn("Environments.byProject")(function* ({ access, sql }
   const rows = yield* Rows.findAll(
     ProjectEnvironmentRow,
     sql`
-      SELECT e.id, e.slug, e.name, e.protected, e.readers, e.created_at, e.team_id, e.project_id, p.visibility
+      SELECT ${selected(sql)}, e.team_id, e.project_id, p.visibility
       FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       WHERE e.team_id = any(${teamIds}::uuid[]) AND e.deleted_at IS NULL
       ORDER BY e.id LIMIT ${overviewLimit}`
@@ -134,16 +141,29 @@ const create = Effect.fn("Environments.create")(function* (
     const row = yield* Rows.findOne(
       EnvironmentRow,
       sql`
-          INSERT INTO environments (id, team_id, project_id, slug, name, protected, readers, created_at, updated_at)
+          INSERT INTO environments AS e (id, team_id, project_id, slug, name, protected, readers, created_at, updated_at)
           VALUES (${id}, ${permit.target.teamId}, ${projectId}, ${input.slug}, ${input.name ?? input.slug},
             ${input.protected ?? false}, ${readersOf(input)}, ${now}, ${now})
           ON CONFLICT (project_id, slug) WHERE deleted_at IS NULL DO NOTHING
-          RETURNING id, slug, name, protected, readers, created_at`
+          RETURNING ${selected(sql)}`
     )
     if (row === undefined) return yield* new NameTaken({ field: "slug" })
     yield* audit.append({ ...permit.event(), environmentId: id, environment: input.slug })
     return row
   })
+})
+
+/** Approvers are active members, who stay so until the transaction ends. */
+const checkMembers = Effect.fnUntraced(function* ({ sql }: Needs, teamId: TeamId, userIds: ReadonlyArray<UserId>) {
+  const members = yield* Rows.findAll(
+    MemberRow,
+    sql`
+      SELECT user_id FROM memberships WHERE team_id = ${teamId} AND user_id = any(${userIds}::uuid[]) AND active
+      ORDER BY user_id FOR SHARE`
+  )
+  if (members.length < userIds.length) {
+    return yield* new ValidationFailed({ field: "approvers", message: "must be different active members of the team" })
+  }
 })
 
 const update = Effect.fn("Environments.update")(function* (
@@ -155,15 +175,17 @@ const update = Effect.fn("Environments.update")(function* (
   const intent = { audit: "environment.update" } as const
   const permit = yield* access.environmentWithId("environments:manage", environmentId, intent)
   return yield* change(needs, permit.event(), function* () {
-    const { name = null, protected: isProtected = null, readers = null } = input
+    const { approvals = null, approvers, name = null, protected: isProtected = null, readers = null } = input
+    if (approvers !== undefined) yield* checkMembers(needs, permit.target.teamId, approvers)
     const row = yield* Rows.findOne(
       EnvironmentRow,
       sql`
-          UPDATE environments
+          UPDATE environments e
           SET name = coalesce(${name}, name), protected = coalesce(${isProtected}, protected),
-            readers = coalesce(${readers}, readers), updated_at = ${yield* DateTime.nowAsDate}
+            readers = coalesce(${readers}, readers), approvals = coalesce(${approvals}, approvals),
+            approvers = coalesce(${approvers ?? null}::uuid[], approvers), updated_at = ${yield* DateTime.nowAsDate}
           WHERE id = ${environmentId} AND deleted_at IS NULL
-          RETURNING id, slug, name, protected, readers, created_at`
+          RETURNING ${selected(sql)}`
     )
     if (row === undefined) return yield* new EnvironmentNotFound()
     yield* audit.append(permit.event())

@@ -149,6 +149,9 @@ const takeOut = Effect.fnUntraced(function* (
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`DELETE FROM memberships WHERE team_id = ${teamId} AND user_id = ${member.userId}`)
   yield* Rows.run(sql`DELETE FROM access_grants WHERE team_id = ${teamId} AND user_id = ${member.userId}`)
+  yield* Rows.run(sql`
+    UPDATE environments SET approvers = array_remove(approvers, ${member.userId}::uuid)
+    WHERE team_id = ${teamId} AND ${member.userId}::uuid = any(approvers)`)
   // An open invitation of the person would let them in again.
   yield* Rows.run(sql`
     UPDATE invitations SET revoked_at = ${now}

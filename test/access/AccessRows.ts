@@ -182,6 +182,50 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     manages("environmentId", [404, "SEALING_KEY_NOT_FOUND"], "/keypair/ek_00000000/retire")
   ],
 
+  // Requests for access: names are enough to ask, and who sees no request finds none
+  "POST /environments/:envId/access-requests": [
+    {
+      takes: ["cli_grant", "session"],
+      subject: "environmentId",
+      scope: "secrets:read",
+      needs: "names",
+      ask: ({ ids }) => ({
+        path: `/environments/${ids.environmentId}/access-requests`,
+        json: { level: "names", hours: 1, reason: "A try" }
+      }),
+      answers: [400, "VALIDATION_FAILED"]
+    }
+  ],
+  "GET /environments/:envId/access-requests": [
+    {
+      takes: ["cli_grant", "session"],
+      subject: "environmentId",
+      scope: "secrets:read",
+      needs: "names",
+      ask: ({ ids }) => ({ path: `/environments/${ids.environmentId}/access-requests` }),
+      answers: [200]
+    }
+  ],
+  "GET /access-requests": [
+    {
+      takes: ["cli_grant", "session"],
+      subject: "eachTeam",
+      scope: "secrets:read",
+      ask: () => ({ path: "/access-requests" }),
+      answers: [200]
+    }
+  ],
+  "DELETE /access-requests/:requestId": [
+    {
+      takes: ["cli_grant", "session"],
+      subject: "self",
+      ask: () => ({ path: `/access-requests/${nowhere}` }),
+      answers: noGrant
+    }
+  ],
+  "POST /access-requests/:requestId/approve": [mine(`/access-requests/${nowhere}/approve`, noGrant)],
+  "POST /access-requests/:requestId/deny": [mine(`/access-requests/${nowhere}/deny`, noGrant)],
+
   // Secrets
   "POST /secrets": [
     writes("environment", [409, "SECRET_ALREADY_EXISTS"], (place) => ({

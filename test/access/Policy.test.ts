@@ -29,6 +29,7 @@ tokens:manage        FORBIDDEN  FORBIDDEN  yes        yes
 members:manage       FORBIDDEN  FORBIDDEN  yes        yes
 team:manage          FORBIDDEN  FORBIDDEN  yes        yes
 access:manage        FORBIDDEN  FORBIDDEN  yes        yes
+access:decide        yes        yes        yes        yes
 plan:manage          FORBIDDEN  FORBIDDEN  FORBIDDEN  yes
 team-rules:manage    FORBIDDEN  FORBIDDEN  FORBIDDEN  yes
 `
@@ -90,6 +91,7 @@ const levels: ReadonlyArray<AccessLevel> = ["read", "write"]
 const actions: ReadonlyArray<Policy.Action> = [
   ...allScopes,
   "members:read",
+  "access:decide",
   "audit-trail:read",
   "projects:manage",
   "environments:manage",
@@ -254,6 +256,8 @@ const mayPerson = (role: Role, action: Policy.Action, isProtected: boolean): boo
     case "projects:read":
     case "secrets:read":
     case "members:read":
+    // The request itself says whether.
+    case "access:decide":
       return true
     // "member also reads values and writes unprotected environments"
     case "secrets:read_values":

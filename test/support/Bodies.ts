@@ -134,6 +134,16 @@ const routes = {
     approve: "POST /auth/cli/device/requests/:userCode/approve",
     deny: "POST /auth/cli/device/requests/:userCode/deny"
   },
+  accessRequests: {
+    create: "POST /environments/:envId/access-requests",
+    listOfEnvironment: "GET /environments/:envId/access-requests",
+    list: "GET /access-requests",
+    withdraw: "DELETE /access-requests/:requestId"
+  },
+  accessDecisions: {
+    approve: "POST /access-requests/:requestId/approve",
+    deny: "POST /access-requests/:requestId/deny"
+  },
   access: {
     listOfProject: "GET /projects/:projectId/grants",
     grantProject: "POST /projects/:projectId/grants",

@@ -1,0 +1,24 @@
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { ServerApi } from "#schema/Api.ts"
+import { AccessRequests } from "#src/projects/AccessRequests.ts"
+import * as Endpoints from "./Endpoints.ts"
+
+const asked = Endpoints.group(ServerApi, "accessRequests", (handlers) =>
+  Effect.map(AccessRequests, (requests) =>
+    handlers
+      .handle("create", ({ path, payload }) => requests.create(path.envId, payload))
+      .handle("listOfEnvironment", ({ path }) => requests.listOfEnvironment(path.envId))
+      .handle("list", () => requests.list())
+      .handle("withdraw", ({ path }) => Effect.as(requests.withdraw(path.requestId), { deleted: true }))
+  )
+)
+const decided = Endpoints.group(ServerApi, "accessDecisions", (handlers) =>
+  Effect.map(AccessRequests, (requests) =>
+    handlers
+      .handle("approve", ({ path }) => requests.approve(path.requestId))
+      .handle("deny", ({ path }) => requests.deny(path.requestId))
+  )
+)
+
+export const layer = Layer.merge(asked, decided)
