@@ -42,6 +42,11 @@ const seconds = (text: unknown): number | undefined => {
   return Number.isFinite(n) && n >= 0 ? n : undefined
 }
 
+const needsOf = ({ method, url }: HttpClientRequest.HttpClientRequest): "run" | "values" | "write" => {
+  if (url.endsWith("/secrets/inject") || url.endsWith("/sealed-values/open")) return "run"
+  return method === "GET" ? "values" : "write"
+}
+
 const refusal = (response: HttpClientResponse.HttpClientResponse, body: typeof Envelope.Type): ServerRefused => {
   const { code, field, message, statusCode: _, ...details } = body
   const retryAfterSeconds = seconds(details["retryAfterSeconds"]) ?? seconds(response.headers["retry-after"])
@@ -53,7 +58,8 @@ const refusal = (response: HttpClientResponse.HttpClientResponse, body: typeof E
     details,
     ...(field === undefined ? {} : { field }),
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
-    ...(requestId === undefined ? {} : { requestId })
+    ...(requestId === undefined ? {} : { requestId }),
+    ...(code === "ENVIRONMENT_NOT_GRANTED" ? { needs: needsOf(response.request) } : {})
   })
 }
 

@@ -1,5 +1,6 @@
 /** Every command. `run` starts before many programs, so it can also be loaded without the others (`Cli.ts`). */
 import * as Command from "@effect/cli/Command"
+import { access } from "./Access.ts"
 import { admin } from "./Admin.ts"
 import { audit } from "./Audit.ts"
 import { backup, backupWords, restore } from "./Backup.ts"
@@ -31,6 +32,7 @@ const below = [
   logout,
   whoami,
   trust,
+  access,
   doctor,
   setup,
   server,

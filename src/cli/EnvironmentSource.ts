@@ -104,7 +104,7 @@ export const fetchEnvironment = Effect.fnUntraced(function* (
     )
   )
   return yield* Effect.catchAll(
-    online,
+    Target.sayingHowToAsk(target)(online),
     Effect.fnUntraced(function* (error: CliError) {
       const projectId = yield* Target.knownProject(session, target.project)
       if (Option.isNone(projectId)) return yield* Effect.fail(error)

@@ -23,6 +23,10 @@ export class ServerRefused extends Data.TaggedError("ServerRefused")<{
   readonly details: Readonly<Record<string, unknown>>
   readonly retryAfterSeconds?: number
   readonly requestId?: string
+  /** What the request would have needed a grant for. */
+  readonly needs?: "run" | "values" | "write"
+  /** What to do about it, when the place where it happened says more than the code. */
+  readonly hint?: string
 }> {}
 
 /** Nothing came back. `reason` is one of our own sentences. */
@@ -56,6 +60,7 @@ const hints: ReadonlyMap<string, string> = new Map(
     SCOPE_MISSING: "Run `ampoule login` again and grant the scope, or use another credential.",
     API_TOKEN_READ_ONLY: "Use a token with access level write.",
     API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT: "Use a token that was created naming this environment.",
+    ENVIRONMENT_NOT_GRANTED: "Ask for it: `ampoule access request --env SLUG --for 2h --why REASON`.",
     CREDENTIAL_KIND_NOT_ACCEPTED: "This needs a login: `ampoule login`.",
     PROJECT_NOT_FOUND: "`ampoule projects` lists what this credential sees.",
     ENVIRONMENT_NOT_FOUND: "`ampoule projects environments` lists what this credential sees.",
@@ -115,7 +120,7 @@ export const describe = (error: CliError): Rendered => {
         code: error.code,
         message: plain(error.message),
         lines: detailLines(error),
-        hint: hints.get(error.code),
+        hint: error.hint ?? hints.get(error.code),
         exitCode: 1
       }
     case "ServerUnreachable":

@@ -37,7 +37,7 @@ export const within = <A, E extends CliError, R>(
     const session = yield* Credential.open(options)
     return yield* Target.withProject(session, target.project, (projectId) =>
       use({ session, projectId, environment: target.environment })
-    )
+    ).pipe(Target.sayingHowToAsk(target))
   })
 
 /** A handler of a command that is about one environment from its beginning to its end. */

@@ -9,7 +9,7 @@ import { ProjectId, ProjectIdOut, TeamIdOut } from "#schema/Ids.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
 import { type Connection, readBody } from "./Client.ts"
-import { type CliError, CliFailure, usage } from "./Failure.ts"
+import { type CliError, CliFailure, ServerRefused, usage } from "./Failure.ts"
 import { jsonFile } from "./Folders.ts"
 import { plain } from "./Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
@@ -59,6 +59,16 @@ export const target = Effect.fnUntraced(function* (options: TargetOptions) {
   yield* ProjectFile.ensureTrusted(file.value)
   return { project: name.value, environment } satisfies Target
 })
+
+/** A refusal for want of a grant names the command that asks for it. */
+export const sayingHowToAsk =
+  ({ environment, project }: Target) =>
+  <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ServerRefused, R> =>
+    Effect.mapError(self, (error) => {
+      if (error._tag !== "ServerRefused" || error.needs === undefined) return error
+      const words = `--project ${plain(project)} --env ${environment} --level ${error.needs}`
+      return new ServerRefused({ ...error, hint: `Ask for it: ampoule access request ${words} --for 2h --why "..."` })
+    })
 
 // --- slug to id: remembered, so that `run` is one request ---
 

@@ -1,0 +1,162 @@
+/** `ampoule access`: asking for an environment. Decisions are made in the dashboard: no stored credential decides. */
+import * as Command from "@effect/cli/Command"
+import * as HttpApi from "@effect/platform/HttpApi"
+import * as HttpApiClient from "@effect/platform/HttpApiClient"
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type AccessRequest, AccessRequestsApi } from "#schema/AccessRequestsApi.ts"
+import { AccessRequestId } from "#schema/Ids.ts"
+import { GrantLevel } from "#schema/Scopes.ts"
+import * as Browser from "./Browser.ts"
+import { call, type Connection } from "./Client.ts"
+import * as Credential from "./Credential.ts"
+import { CliFailure, usage } from "./Failure.ts"
+import * as Help from "./Help.ts"
+import * as Shared from "./Options.ts"
+import { json, list as printList, note, out, plain, stderrIsTerminal } from "./Output.ts"
+import * as SealingKeys from "./SealingKeys.ts"
+import * as Target from "./Target.ts"
+
+const api = HttpApi.make("ampoule").add(AccessRequestsApi)
+const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "accessRequests", httpClient: http })
+
+const duration = /^([1-9]\d{0,3})([hd])$/
+const hoursOf = Effect.fnUntraced(function* (text: string) {
+  const [, count, unit] = duration.exec(text) ?? []
+  const hours = Number(count) * (unit === "d" ? 24 : 1)
+  if (!(hours >= 1 && hours <= 168)) return yield* usage("--for takes 1h to 168h, or 1d to 7d.")
+  return hours
+})
+
+const pageOf = (url: string, { environment, projectId }: Pick<AccessRequest, "environment" | "projectId">) =>
+  `${url}/app/projects/${projectId}/env/${environment}/access`
+
+const request = Help.command(
+  "request",
+  {
+    says: "Ask for access to an environment for some hours; owners, admins and its approvers decide.",
+    more: [
+      "Levels: names, run (run programs with its values), values (read them), write; each includes those before it."
+    ],
+    examples: ['ampoule access request --env production --for 2h --why "Incident 42"']
+  },
+  {
+    ...Shared.inEnvironment,
+    json: Shared.json,
+    for: Shared.text("for", "duration", "How long, from the approval on: 2h, 3d"),
+    why: Shared.text("why", "reason", "What for; those who decide read it, and the trail keeps it"),
+    level: Options.choice("level", GrantLevel.literals).pipe(
+      Options.withDescription("names, run, values or write (values, unless said)"),
+      Options.withDefault("values")
+    )
+  },
+  Effect.fnUntraced(function* (options) {
+    const hours = yield* hoursOf(options.for)
+    const target = yield* Target.target(options)
+    const session = yield* Credential.open(options)
+    const envId = yield* SealingKeys.environmentId(session, target)
+    const client = yield* clientOf(session)
+    const payload = { level: options.level, hours, reason: options.why }
+    const made = yield* call(session, client.create({ path: { envId }, payload }))
+    if (options.json) return yield* json(made)
+    yield* note(`Asked for ${plain(made.level)} of ${plain(made.environment)} for ${made.hours} h.`)
+    yield* note(`Owners, admins and its approvers decide at ${pageOf(session.url, made)}`)
+    yield* out(`${plain(made.id)}\n`)
+  })
+)
+
+const pending = Effect.fnUntraced(function* (session: Connection) {
+  const client = yield* clientOf(session)
+  return (yield* call(session, client.list())).items
+})
+
+const list = Help.command(
+  "list",
+  {
+    says: "List pending requests: your own, and those that wait for your decision.",
+    examples: ["ampoule access list", "ampoule access list --json"]
+  },
+  { ...Shared.connection, json: Shared.json },
+  Effect.fnUntraced(function* (options) {
+    const session = yield* Credential.open(options)
+    yield* printList(options, yield* pending(session), "No request is pending.", [
+      ["ID", ({ id }) => id],
+      ["PROJECT", ({ project }) => project],
+      ["ENVIRONMENT", ({ environment }) => environment],
+      ["WHO", ({ user }) => user.email],
+      ["LEVEL", ({ level }) => level],
+      ["HOURS", ({ hours }) => String(hours)],
+      ["YOURS TO DECIDE", ({ mayDecide }) => (mayDecide ? "yes" : "no")],
+      ["WHY", ({ reason }) => reason]
+    ])
+  })
+)
+
+const idArgument = Shared.argument("ID", "Id of the request; `ampoule access list` shows it")
+const decodeId = Schema.decodeUnknown(AccessRequestId)
+const parseId = (text: string) => Effect.mapError(decodeId(text), () => usage("That is not the id of a request."))
+
+const approve = Help.command(
+  "approve",
+  {
+    says: "Open the page where a request is approved or denied.",
+    more: ["It needs you, signed in: a login of the command line manages nothing."],
+    examples: ["ampoule access approve 01980a5e-9f00-7a10-8b21-3c4d5e6f7082"]
+  },
+  {
+    ...Shared.connection,
+    noBrowser: Shared.flag("no-browser", "Do not open a browser; print the address only"),
+    id: idArgument
+  },
+  Effect.fnUntraced(function* (options) {
+    const id = yield* parseId(options.id)
+    const session = yield* Credential.open(options)
+    const found = (yield* pending(session)).find((one) => one.id === id)
+    if (found === undefined) {
+      return yield* new CliFailure({
+        message: "No such request waits for you.",
+        hint: "`ampoule access list` shows those that are pending."
+      })
+    }
+    if (!found.mayDecide) {
+      return yield* new CliFailure({
+        message: "You may not decide about this request: another person than the one who asks does."
+      })
+    }
+    yield* note(
+      `${plain(found.user.email)} asks for ${plain(found.level)} of ${plain(found.environment)} for ${found.hours} h: ${plain(found.reason)}`
+    )
+    yield* note("Decide on this page, signed in (the command line cannot):")
+    const page = Browser.webPage(pageOf(session.url, found))
+    if (page === undefined) return yield* new CliFailure({ message: "The server's address is not a web page." })
+    yield* out(`${page.href}\n`)
+    if (!options.noBrowser && Browser.hasScreen() && stderrIsTerminal() && (yield* Browser.open(page))) {
+      yield* note("(The page was opened in your browser.)")
+    }
+  })
+)
+
+const withdraw = Help.command(
+  "withdraw",
+  {
+    says: "Withdraw a request of your own.",
+    examples: ["ampoule access withdraw 01980a5e-9f00-7a10-8b21-3c4d5e6f7082"]
+  },
+  { ...Shared.connection, id: idArgument },
+  Effect.fnUntraced(function* (options) {
+    const requestId = yield* parseId(options.id)
+    const session = yield* Credential.open(options)
+    const client = yield* clientOf(session)
+    yield* call(session, client.withdraw({ path: { requestId } }))
+    yield* note("Withdrawn.")
+  })
+)
+
+const below = [request, list, approve, withdraw] as const
+export const access = Help.described(
+  Command.make("access").pipe(Command.withSubcommands(below)),
+  { says: "Ask for access to an environment, and see what is asked." },
+  below,
+  true
+)

@@ -1,0 +1,86 @@
+import { assert, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+import { app, setUp } from "./ProjectFolder.ts"
+
+/** A member whose login stands in the variable, at a production that is granted; and an admin. */
+const atProduction = Effect.gen(function* () {
+  const { project, run } = yield* setUp()
+  const { team } = project
+  const owner = (yield* World.session(team.owner)).text
+  yield* TestApp.patch(`/environments/${project.production.id}`, { session: owner, json: { readers: "granted" } })
+  const scopes = ["projects:read", "secrets:read", "secrets:read_values", "secrets:run", "secrets:write"] as const
+  const login = (person: World.Person) =>
+    Effect.map(World.grant({ teams: [{ team, scopes: [...scopes] }], person }), ({ text }) => Redacted.value(text))
+  const as = (person: World.Person) =>
+    Effect.map(
+      login(person),
+      (text) =>
+        (...words: ReadonlyArray<string>) =>
+          run(words, { env: { AMPOULE_API_TOKEN: text } })
+    )
+  const member = yield* World.member(team, "member")
+  return { project, owner, member: yield* as(member), admin: yield* as(team.owner), email: member.email }
+})
+
+layer(app, { excludeTestServices: true })("ampoule access", (it) => {
+  it.scoped("asks, lists and withdraws, and names the page where people decide", () =>
+    Effect.gen(function* () {
+      const { admin, email, member, owner, project } = yield* atProduction
+      const asked = yield* member("access", "request", "--env", "production", "--for", "2h", "--why", "Incident 42")
+      assert.strictEqual(asked.code, 0, asked.stderr)
+      assert.include(asked.stderr, "Asked for values of production for 2 h.")
+      const page = `/app/projects/${project.id}/env/production/access`
+      assert.include(asked.stderr, page)
+      const id = asked.stdout.trim()
+      const listed = yield* member("access", "list")
+      assert.match(listed.stdout, new RegExp(`${id} .*production .*values .*2 .*no .*Incident 42`))
+      const [item] = JSON.parse((yield* admin("access", "list", "--json")).stdout)
+      assert.deepStrictEqual([item.id, item.user.email, item.mayDecide], [id, email, true])
+
+      // The command line decides nothing: it says so and names the page.
+      const own = yield* member("access", "approve", id)
+      assert.strictEqual(own.code, 1)
+      assert.include(own.stderr, "another person")
+      const named = yield* admin("access", "approve", id, "--no-browser")
+      assert.strictEqual(named.code, 0)
+      assert.include(named.stderr, "the command line cannot")
+      assert.match(named.stdout, new RegExp(`^http://127.0.0.1:\\d+${page}\n$`))
+      assert.strictEqual((yield* TestApp.post(`/access-requests/${id}/approve`, { session: owner })).status, 200)
+      assert.strictEqual((yield* member("access", "list", "--json")).stdout, "[]\n")
+
+      const more = yield* member("access", "request", "-e", "production", "--for", "1d", "--why", "More", "--json")
+      const made = JSON.parse(more.stdout)
+      assert.deepStrictEqual([made.hours, made.level], [24, "values"])
+      assert.strictEqual((yield* member("access", "withdraw", made.id)).code, 0)
+      assert.include((yield* member("access", "list")).stderr, "No request is pending.")
+    })
+  )
+
+  it.scoped("takes hours and days, and refuses other durations", () =>
+    Effect.gen(function* () {
+      const { member } = yield* atProduction
+      for (const duration of ["0h", "169h", "8d", "2", "30m", "1.5h"]) {
+        const refused = yield* member("access", "request", "-e", "production", "--for", duration, "--why", "x")
+        assert.deepStrictEqual([duration, refused.code], [duration, 2])
+        assert.include(refused.stderr, "--for takes")
+      }
+    })
+  )
+
+  it.scoped("is what a command says that lacks a grant, with the level it lacks", () =>
+    Effect.gen(function* () {
+      const { member, project } = yield* atProduction
+      const hint = (level: string) =>
+        `ampoule access request --project ${project.slug} --env production --level ${level} --for 2h --why "..."`
+      const run = yield* member("run", "-e", "production", "--", "true")
+      assert.strictEqual(run.code, 125)
+      assert.include(run.stderr, hint("run"))
+      assert.include((yield* member("secrets", "get", "KEY", "-e", "production")).stderr, hint("values"))
+      const json = yield* member("secrets", "get", "KEY", "-e", "production", "--json")
+      assert.include(JSON.parse(json.stderr).error.hint, hint("values"))
+    })
+  )
+})
