@@ -1,0 +1,223 @@
+// npm run bench: what Ampoule does for a request beside what a bare server does (yardstick.mjs), in turn in one run, so
+// that a drift of the machine meets both; then what a start costs. It judges nothing. The record goes to
+// test/records/bench.json, or where BENCH_RECORD says. On Postgres when AMPOULE_TEST_DATABASE_URL names one
+// (.ci/with-postgres npm run bench), and on the embedded default.
+import { spawn } from "node:child_process"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpus, tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { ampoule, contents, large, stop, stopAll, usage, yardstick } from "./servers.mjs"
+import { measureStarts } from "./starts.mjs"
+
+const at = (name) => fileURLToPath(new URL(name, import.meta.url))
+const rounds = Number(process.env.BENCH_ROUNDS ?? 3)
+const millis = Number(process.env.BENCH_MILLIS ?? 600)
+const record = process.env.BENCH_RECORD ?? at("../records/bench.json")
+const folder = mkdtempSync(join(tmpdir(), "ampoule-bench-"))
+
+const query = ({ projectId }, environment) => `projectId=${projectId}&environment=${environment}`
+const secret = { key: "NEW_{n}", value: "x".repeat(128) }
+const hundred = Array.from({ length: 100 }, (_, i) => ({ key: `NEW_{n}_${i}`, value: "x".repeat(128) }))
+
+/** By row: the request to Ampoule, the request to the bare server, and how many at most in one measurement. */
+const rows = {
+  live: [() => ({ path: "/health/live" }), () => ({ path: "/live" })],
+  verify: [() => ({ path: "/me/verify" }), () => ({ path: "/verify?token=token" })],
+  "inject 50": [
+    (s) => ({ path: `/secrets/inject?${query(s, "fifty")}`, expect: 5_000 }),
+    ({ ids }) => ({ path: `/inject?environment=${ids.fifty}`, expect: 5_000 })
+  ],
+  "inject 500": [
+    (s) => ({ path: `/secrets/inject?${query(s, "five-hundred")}`, expect: 50_000 }),
+    ({ ids }) => ({ path: `/inject?environment=${ids["five-hundred"]}`, expect: 50_000 })
+  ],
+  "one value": [
+    (s) => ({ path: `/secrets/value?${query(s, "fifty")}&key=SECRET_7` }),
+    ({ ids }) => ({ path: `/value?environment=${ids.fifty}&key=SECRET_7` })
+  ],
+  "list 50 names": [
+    (s) => ({ path: `/secrets?${query(s, "fifty")}`, expect: 5_000 }),
+    ({ ids }) => ({ path: `/list?environment=${ids.fifty}`, expect: 5_000 })
+  ],
+  "create one": [
+    ({ projectId }, n) => ({
+      path: "/secrets",
+      status: 201,
+      body: JSON.stringify({ projectId, environment: `create-${n}`, ...secret }),
+      most: 300
+    }),
+    ({ ids }, n) => ({
+      path: "/create",
+      body: JSON.stringify({ environment: ids[`create-${n}`], ...secret }),
+      most: 300
+    })
+  ],
+  "bulk of 100": [
+    ({ projectId }) => ({
+      path: "/secrets/bulk",
+      status: 201,
+      body: JSON.stringify({ projectId, environment: "bulk", secrets: hundred }),
+      most: 10
+    }),
+    ({ ids }) => ({ path: "/bulk", body: JSON.stringify({ environment: ids.bulk, secrets: hundred }), most: 10 })
+  ]
+}
+
+const load = (target, asked, connections, forMillis) =>
+  new Promise((resolve, reject) => {
+    const before = usage(target.child.pid)
+    const method = asked.body === undefined ? "GET" : "POST"
+    const request = { method, status: 200, expect: 0, most: 1e9, headers: target.headers, port: target.port, ...asked }
+    const client = spawn(process.execPath, [
+      at("load.mjs"),
+      JSON.stringify({ ...request, connections, millis: forMillis })
+    ])
+    let output = ""
+    client.stdout.on("data", (chunk) => (output += chunk))
+    client.stderr.pipe(process.stderr)
+    client.on("exit", (code) => {
+      if (code !== 0) return reject(new Error(`the load on ${target.name} failed`))
+      const { p50, p99, requests, seconds } = JSON.parse(output)
+      const cpu = (usage(target.child.pid).cpu - before.cpu) / requests / 1000
+      resolve({ perSecond: requests / seconds, cpuMillis: cpu, p50, p99 })
+    })
+  })
+
+const median = (list) => list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)]
+const round = (n, digits = 2) => Number(n.toFixed(digits))
+const medians = (list) =>
+  Object.fromEntries(
+    ["perSecond", "cpuMillis", "p50", "p99"].map((key) => [
+      key,
+      round(median(list.map((one) => one[key])), key === "cpuMillis" ? 3 : 2)
+    ])
+  )
+
+const cell = async (ours, bare, [ask, askBare], connections) => {
+  const pairs = []
+  await load(ours, ask(ours, connections), connections, 300)
+  await load(bare, askBare(bare, connections), connections, 150)
+  for (let i = 0; i < rounds; i++) {
+    pairs.push([
+      await load(ours, ask(ours, connections), connections, millis),
+      await load(bare, askBare(bare, connections), connections, millis)
+    ])
+  }
+  const ratios = pairs.map(([a, b]) => a.perSecond / b.perSecond)
+  return {
+    ours: medians(pairs.map(([a]) => a)),
+    bare: medians(pairs.map(([, b]) => b)),
+    ratio: round(median(ratios)),
+    range: [round(Math.min(...ratios)), round(Math.max(...ratios))]
+  }
+}
+
+const print = (name, connections, { bare, ours, range, ratio }) =>
+  console.log(
+    `${name.padEnd(16)}${String(connections).padStart(4)}${[ours.perSecond, ours.cpuMillis, ours.p50, ours.p99, bare.perSecond, bare.cpuMillis, ratio].map((n) => String(n).padStart(11)).join("")}  (${range.join(" to ")})`
+  )
+
+const compare = async (title, ours, bare, names, levels) => {
+  console.log(
+    `\n${title}\n${" ".repeat(20)}    ours/s     CPU ms        p50        p99     bare/s     CPU ms      ratio`
+  )
+  const table = {}
+  for (const name of names) {
+    table[name] = {}
+    for (const connections of name === "bulk of 100" ? [1] : levels) {
+      table[name][connections] = await cell(ours, bare, rows[name], connections)
+      print(name, connections, table[name][connections])
+    }
+  }
+  const memory = (one) => ({ idle: round(one.idle / 2 ** 20, 0), peak: round(usage(one.child.pid).peak / 2 ** 20, 0) })
+  return { rows: table, memoryMiB: { ours: memory(ours), bare: memory(bare) } }
+}
+
+/** Milliseconds of the first injection after a write, beside one that is held. */
+const afterWrite = async ({ headers, port, projectId }, environment) => {
+  const base = `http://127.0.0.1:${port}`
+  const inject = async () => {
+    const started = performance.now()
+    const answer = await fetch(`${base}/secrets/inject?${query({ projectId }, environment)}`, { headers })
+    await answer.arrayBuffer()
+    return performance.now() - started
+  }
+  const first = []
+  const held = []
+  for (let i = 0; i < 12; i++) {
+    const body = JSON.stringify({ projectId, environment, secrets: [{ key: "SECRET_1", value: `${i}` }] })
+    const sent = { ...headers, "content-type": "application/json" }
+    await (await fetch(`${base}/secrets/bulk`, { method: "POST", headers: sent, body })).arrayBuffer()
+    first.push(await inject())
+    held.push(await inject())
+  }
+  return { first: round(median(first), 1), held: round(median(held), 1) }
+}
+
+const all = Object.keys(rows)
+const result = {
+  what: "Requests to Ampoule and to a bare server (test/bench/yardstick.mjs), in turn: per second, CPU of the server's processes per request in milliseconds, times in milliseconds; ratio: requests per second of ours to the bare server's, median of pairs. Rate limits off. npm run bench",
+  date: new Date().toISOString().slice(0, 10),
+  versions: {
+    ampoule: JSON.parse(readFileSync(at("../../package.json"), "utf8")).version,
+    node: process.versions.node
+  },
+  machine: { cores: cpus().length, model: cpus()[0]?.model ?? "unknown" },
+  rounds,
+  millis
+}
+
+const onPostgres = async (url) => {
+  const { default: pg } = await import("pg")
+  const admin = new pg.Client({ connectionString: url })
+  await admin.connect()
+  const names = []
+  const database = async () => {
+    const name = `bench_${process.pid}_${names.length}`
+    names.push(name)
+    await admin.query(`CREATE DATABASE ${name}`)
+    const own = new URL(url)
+    own.pathname = `/${name}`
+    return own.href
+  }
+  const pair = async (workers, contents) => [
+    await ampoule({ url: await database(), dir: join(folder, `ours-${workers}`), workers, contents }),
+    await yardstick({ url: await database(), workers, contents })
+  ]
+  try {
+    const [ours, bare] = await pair(1, { ...contents, ...large })
+    result.postgres = await compare("Postgres, one process", ours, bare, all, [1, 16, 64])
+    result.postgres.afterWrite = {
+      50: await afterWrite(ours, "after-fifty"),
+      4000: await afterWrite(ours, "after-four-thousand")
+    }
+    console.log("inject after a write, ms:", JSON.stringify(result.postgres.afterWrite))
+    await Promise.all([stop(ours.child), stop(bare.child)])
+    const [ours2, bare2] = await pair(2, contents)
+    const names2 = all.filter((name) => name !== "bulk of 100" && name !== "inject 500")
+    result.twoProcesses = await compare("Postgres, two processes", ours2, bare2, names2, [64])
+    await Promise.all([stop(ours2.child), stop(bare2.child)])
+  } finally {
+    await stopAll()
+    for (const name of names) await admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
+    await admin.end()
+  }
+}
+
+try {
+  const url = process.env.AMPOULE_TEST_DATABASE_URL
+  if (url === undefined)
+    console.log("Postgres: skipped, AMPOULE_TEST_DATABASE_URL is not set (.ci/with-postgres npm run bench)")
+  else await onPostgres(url)
+  const ours = await ampoule({ dir: join(folder, "embedded"), workers: 1, contents })
+  const bare = await yardstick({ dir: join(folder, "bare"), workers: 1, contents })
+  result.embedded = await compare("Embedded database", ours, bare, ["inject 50", "create one"], [16])
+  await Promise.all([stop(ours.child), stop(bare.child)])
+  result.starts = await measureStarts(folder, url)
+  console.log("\nstarts:", JSON.stringify(result.starts, undefined, 2))
+  writeFileSync(record, `${JSON.stringify(result, undefined, 2)}\n`)
+} finally {
+  await stopAll()
+  rmSync(folder, { recursive: true, force: true })
+}

@@ -1,0 +1,80 @@
+// What a start costs: the first one and a later one of a server, how much memory it rests on, and what `ampoule run`
+// adds to its child.
+import { spawnSync } from "node:child_process"
+import { mkdirSync } from "node:fs"
+import { join } from "node:path"
+import { ampoule, freePort, program, start, stop, usage } from "./servers.mjs"
+
+const round = (n) => Math.round(n)
+const rest = (millis) => new Promise((resolve) => setTimeout(resolve, millis))
+
+const timed = async (env) => {
+  const port = await freePort()
+  const began = performance.now()
+  const child = await start([program, "server"], { AMPOULE_PORT: String(port), ...env }, "listens on")
+  const millis = performance.now() - began
+  const atStart = usage(child.pid)
+  await rest(3_000)
+  const { rss } = usage(child.pid)
+  await stop(child)
+  const MiB = (bytes) => round(bytes / 2 ** 20)
+  return { millis: round(millis), cpuMillis: round(atStart.cpu / 1000), idleMiB: MiB(rss), peakMiB: MiB(atStart.peak) }
+}
+
+/** Median milliseconds of a child alone, and of the same child behind `ampoule run`. */
+const childTimes = async (folder) => {
+  const server = await ampoule({
+    dir: join(folder, "run"),
+    workers: 1,
+    contents: { fifty: [{ key: "A", value: "b" }] }
+  })
+  const env = {
+    ...process.env,
+    AMPOULE_URL: `http://127.0.0.1:${server.port}`,
+    AMPOULE_API_TOKEN: server.token,
+    XDG_CONFIG_HOME: join(folder, "config"),
+    XDG_CACHE_HOME: join(folder, "cache")
+  }
+  const child = ["-e", "0"]
+  const run = [program, "run", "--project", server.projectId, "--env", "fifty", "--", process.execPath, ...child]
+  const times = (args) => {
+    const list = []
+    for (let i = 0; i < 9; i++) {
+      const began = performance.now()
+      const done = spawnSync(process.execPath, args, { env })
+      if (done.status !== 0) throw new Error(`${args.join(" ")}: ${done.stderr}`)
+      list.push(performance.now() - began)
+    }
+    return round(list.toSorted((a, b) => a - b)[4])
+  }
+  times(run)
+  const measured = { alone: times(child), behindRun: times(run) }
+  await stop(server.child)
+  return measured
+}
+
+export const measureStarts = async (folder, url) => {
+  const embedded = { AMPOULE_DATA_DIR: join(folder, "started") }
+  const starts = { embeddedFirst: await timed(embedded), embeddedAgain: await timed(embedded) }
+  if (url !== undefined) {
+    const { default: pg } = await import("pg")
+    const admin = new pg.Client({ connectionString: url })
+    await admin.connect()
+    const name = `bench_start_${process.pid}`
+    await admin.query(`CREATE DATABASE ${name}`)
+    const own = new URL(url)
+    own.pathname = `/${name}`
+    mkdirSync(join(folder, "postgres"), { recursive: true })
+    const postgres = {
+      AMPOULE_DATA_DIR: join(folder, "postgres"),
+      AMPOULE_DATABASE_URL: own.href,
+      AMPOULE_UNSAFE_DATABASE: "allow"
+    }
+    starts.postgresFirst = await timed(postgres)
+    starts.postgresAgain = await timed(postgres)
+    await admin.query(`DROP DATABASE ${name} WITH (FORCE)`)
+    await admin.end()
+  }
+  starts.run = await childTimes(folder)
+  return starts
+}
