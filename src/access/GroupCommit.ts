@@ -3,6 +3,7 @@
  * goes with the next one.
  */
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Runtime from "effect/Runtime"
@@ -24,8 +25,9 @@ export const make = <A, B, E>(options: {
   readonly maxBatch: number
   readonly maxInFlight: number
 }): Effect.Effect<(item: A) => Effect.Effect<B, E>> =>
-  Effect.map(Effect.runtime<never>(), (runtime) => {
-    const fork = Runtime.runFork(runtime)
+  Effect.map(Effect.runtime<never>(), ({ fiberRefs, runtimeFlags }) => {
+    // A run needs no service (its type says so): each that it would provide had to copy the map of all of them.
+    const fork = Runtime.runFork(Runtime.make({ context: Context.empty(), fiberRefs, runtimeFlags }))
     let queue: Array<Waiting<A, B, E>> = []
     let inFlight = 0
     let scheduled = false

@@ -315,13 +315,23 @@ const ofAccess = (row: AccessRow, id: string, now: number): Verified => ({
   }
 })
 
-/** Look-ups that come while a statement is under way share the next one. */
+/** Look-ups that come while a statement is under way share the next one, which asks for each of them once. */
 const batched = <Row extends CredentialRow>(
   statement: (batch: ReadonlyArray<Lookup>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
 ) => {
   const run = (batch: ReadonlyArray<Lookup>) => {
     Metrics.credentialsLookedUp(batch.length)
-    return statement(batch)
+    const asked = new Map<string, number>()
+    const distinct: Array<Lookup> = []
+    const places = batch.map((lookup) => {
+      const { id, named } = lookup
+      const name = named === undefined ? id : `${id} ${named.projectId} ${named.environment}`
+      const known = asked.get(name)
+      if (known !== undefined) return known
+      asked.set(name, distinct.length)
+      return distinct.push(lookup) - 1
+    })
+    return Effect.map(statement(distinct), (rows) => places.map((place) => rows[place]))
   }
   return GroupCommit.make({ run, maxBatch: 128, maxInFlight: 1 })
 }
@@ -356,31 +366,34 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     const verifyAccess = verifier(yield* batched(accessTokenRows(sql)), ofAccess)
 
     /** Text, or what was parsed of it, to a credential in any state of life; does not count as a use. */
-    const verify = Effect.fnUntraced(function* (presented: string | TokenText.TokenText | undefined, named?: Named) {
+    const verify = (
+      presented: string | TokenText.TokenText | undefined,
+      named?: Named
+    ): Effect.Effect<Verified, CredentialInvalid> => {
       const token = typeof presented === "string" ? TokenText.parse(presented) : presented
-      const now = yield* Clock.currentTimeMillis
-      switch (token?.kind) {
-        case "at":
-          return yield* verifyToken(token, named, now)
-        case "ss":
-          return yield* verifySession(token, named, now)
-        case "cg":
-          return yield* verifyGrant(token, named, now)
-        case "oa":
-          return yield* verifyAccess(token, named, now)
-        default:
-          return yield* new CredentialInvalid()
-      }
-    })
+      return Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        switch (token?.kind) {
+          case "at":
+            return verifyToken(token, named, now)
+          case "ss":
+            return verifySession(token, named, now)
+          case "cg":
+            return verifyGrant(token, named, now)
+          case "oa":
+            return verifyAccess(token, named, now)
+          default:
+            return new CredentialInvalid()
+        }
+      })
+    }
 
     /** Only a live credential goes on; counts as its use. */
-    const admit = Effect.fnUntraced(function* (verified: Verified) {
-      if (verified.life === "revoked") return yield* new CredentialRevoked()
-      if (verified.life === "expired") return yield* new CredentialExpired()
+    const admit = (verified: Verified): Effect.Effect<Verified, CredentialRevoked | CredentialExpired> => {
+      if (verified.life === "revoked") return new CredentialRevoked()
+      if (verified.life === "expired") return new CredentialExpired()
       const { caller } = verified
-      yield* lastUse.touch(usedTables[caller.kind], caller.credentialId, caller.lastUsedAt)
-      return verified
-    })
+      return Effect.as(lastUse.touch(usedTables[caller.kind], caller.credentialId, caller.lastUsedAt), verified)
+    }
 
     /** A credential that may be used now. Counts as its use. */
     const authenticate = (text: string, named?: Named) => Effect.flatMap(verify(text, named), admit)

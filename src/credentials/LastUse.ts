@@ -23,12 +23,14 @@ export class LastUse extends Effect.Service<LastUse>()("credentials/LastUse", {
     const pending = new Map<UsedTable, Map<string, Use>>(tables.map((t) => [t, new Map()]))
 
     /** `written` is the last use as the row has it. */
-    const touch = Effect.fnUntraced(function* (table: UsedTable, id: string, written: Date | null) {
-      const at = yield* Clock.currentTimeMillis
-      if (written !== null && at - written.getTime() < writeInterval) return
-      const { ip, userAgent } = yield* RequestInfo
-      pending.get(table)?.set(id, { at, ip, userAgent: userAgent?.slice(0, maxUserAgent) ?? null })
-    })
+    const touch = (table: UsedTable, id: string, written: Date | null) =>
+      Effect.flatMap(Clock.currentTimeMillis, (at) =>
+        written !== null && at - written.getTime() < writeInterval
+          ? Effect.void
+          : Effect.map(RequestInfo, ({ ip, userAgent }) => {
+              pending.get(table)?.set(id, { at, ip, userAgent: userAgent?.slice(0, maxUserAgent) ?? null })
+            })
+      )
 
     /**
      * Writes what is waiting, one statement a table; one flush at a time, so that it answers when all that came before

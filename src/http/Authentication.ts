@@ -95,17 +95,15 @@ const deny = <E extends { readonly _tag: string }>(needs: Needs, caller: Caller,
   Effect.zipRight(recordRefusal(needs, caller, { reason: error._tag }), Effect.fail(error))
 
 /** The presented text, and what it is when it is one of ours: parsed once for all that follows. */
-const credential = Effect.fnUntraced(function* (needs: Needs, request: HttpServerRequest.HttpServerRequest) {
+const credential = (needs: Needs, request: HttpServerRequest.HttpServerRequest) => {
   const text = presented(request, needs.cookie)
-  if (text === undefined) return yield* refuse(needs, new Unauthenticated())
-  return { text, token: TokenText.parse(text) }
-})
+  return text === undefined
+    ? refuse(needs, new Unauthenticated())
+    : Effect.succeed({ text, token: TokenText.parse(text) })
+}
 
-const verified = Effect.fnUntraced(function* (needs: Needs, token: TokenText.TokenText | undefined, named?: Named) {
-  const found = yield* Effect.catchAll(needs.authenticate.verify(token, named), (error) => refuse(needs, error))
-  if (found.caller.kind === "session") (yield* CurrentExchange).via = "dashboard"
-  return found
-})
+const verified = (needs: Needs, token: TokenText.TokenText | undefined, named?: Named) =>
+  Effect.catchAll(needs.authenticate.verify(token, named), (error) => refuse(needs, error))
 
 const admitted = (needs: Needs, found: Verified) =>
   Effect.catchAll(needs.authenticate.admit(found), (error) =>
@@ -119,14 +117,17 @@ const refuseDeviceCode = Effect.fnUntraced(function* (needs: Needs, text: string
   return yield* new CredentialKindNotAccepted()
 })
 
+/** Every request of a credential passes here: one generator, and only what can wait or refuse is yielded. */
 const check = (needs: Needs, kinds: ReadonlyArray<CredentialKind>, alsoRevokedTokens = false) =>
   Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
+    const exchange = yield* CurrentExchange
+    const query = yield* HttpServerRequest.ParsedSearchParams
     const { text, token } = yield* credential(needs, request)
     if (token?.kind === "dc") return yield* refuseDeviceCode(needs, text)
-    const query = yield* HttpServerRequest.ParsedSearchParams
     const found = yield* verified(needs, token, namedBy(query))
     const { caller } = found
+    if (caller.kind === "session") exchange.via = "dashboard"
     if (!(alsoRevokedTokens && caller.kind === "api_token" && found.life === "revoked")) yield* admitted(needs, found)
     yield* countUse(needs.limiter, caller)
 
@@ -136,7 +137,7 @@ const check = (needs: Needs, kinds: ReadonlyArray<CredentialKind>, alsoRevokedTo
     if (caller.kind === "session" && isCrossSite(request, needs.origin)) {
       return yield* deny(needs, caller, new CrossSiteRequest())
     }
-    yield* LostParameter.refuse(Object.hasOwn(query, LostParameter.name))
+    if (Object.hasOwn(query, LostParameter.name)) yield* LostParameter.refuse(true)
     return caller
   })
 
@@ -150,6 +151,7 @@ const deviceCode = (needs: Needs) =>
       return Redacted.make(text)
     }
     const found = yield* verified(needs, token)
+    if (found.caller.kind === "session") (yield* CurrentExchange).via = "dashboard"
     yield* admitted(needs, found)
     yield* countUse(needs.limiter, found.caller)
     return yield* deny(needs, found.caller, new CredentialKindNotAccepted())

@@ -5,7 +5,7 @@ import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import * as Endpoints from "./Endpoints.ts"
 
-/** Answers that hold values leave as the bytes that were kept sealed: encoded once per snapshot. */
+/** Answers that are kept sealed by revision leave as they were kept: encoded once per snapshot. */
 const json = ({ bytes }: { readonly bytes: Uint8Array }, headers: Record<string, string> = {}) =>
   HttpServerResponse.uint8Array(bytes, { contentType: "application/json", headers })
 
@@ -13,7 +13,7 @@ export const layer = Endpoints.group(ServerApi, "secrets", (handlers) =>
   Effect.map(Effect.all([SecretReads, SecretWrites]), ([reads, writes]) =>
     handlers
       .handle("create", ({ headers, payload }) => writes.create(payload, headers["idempotency-key"]))
-      .handle("list", ({ urlParams }) => reads.list(urlParams))
+      .handle("list", ({ urlParams }) => Effect.map(reads.listed(urlParams), (answer) => json(answer)))
       .handle("createBulk", ({ headers, payload }) => writes.createBulk(payload, headers["idempotency-key"]))
       .handle("listWithValues", ({ urlParams }) => Effect.map(reads.withValues(urlParams), (answer) => json(answer)))
       .handle("readValue", ({ urlParams }) => Effect.map(reads.value(urlParams), (answer) => json(answer)))

@@ -108,12 +108,15 @@ export class RateLimiter extends Effect.Service<RateLimiter>()("limits/RateLimit
     const off = (yield* RateLimits) === "off"
 
     /** Counts a request and tells; a full window is an answer here, not a failure. `undefined` = limits are off. */
-    const count = Effect.fnUntraced(function* (bucket: string, policy: Policy, units = 1) {
-      if (off) return undefined
-      const taken = yield* store.take(bucket, policy, yield* Clock.currentTimeMillis, units)
-      if (!taken.allowed) Metrics.rateLimited(bucket)
-      return taken
-    })
+    const count = (bucket: string, policy: Policy, units = 1): Effect.Effect<RateLimitState | undefined> =>
+      off
+        ? Effect.succeed(undefined)
+        : Effect.flatMap(Clock.currentTimeMillis, (now) =>
+            Effect.map(store.take(bucket, policy, now, units), (taken) => {
+              if (!taken.allowed) Metrics.rateLimited(bucket)
+              return taken
+            })
+          )
 
     /** Counts all units or none; fails with RATE_LIMITED. `undefined` = limits are off. */
     const take = Effect.fnUntraced(function* (bucket: string, policy: Policy, units = 1) {

@@ -16,6 +16,7 @@ import type { Audit } from "#src/access/Audit.ts"
 import { isResolvable, type KeyGraph } from "./KeyGraph.ts"
 import { refOf } from "./SecretMetadata.ts"
 import * as SecretRows from "./SecretRows.ts"
+import type { Snapshots } from "./Snapshots.ts"
 
 interface Needs {
   readonly access: Access
@@ -30,28 +31,36 @@ export const search = Effect.fnUntraced(function* (
 ) {
   const permit = yield* access.environment("secrets:read", at, { audit: "secret.list" })
   const { page = 1, pageSize = 100, query = "" } = at
-  const part = query.toUpperCase()
-  const rows = yield* SecretRows.page(sql, permit, part, pageSize, (page - 1) * pageSize)
-  return { target: permit.target, rows, page, pageSize, total: yield* SecretRows.count(sql, permit, part) }
+  const found = yield* SecretRows.page(sql, permit, query.toUpperCase(), pageSize, (page - 1) * pageSize)
+  return { target: permit.target, rows: found.rows, page, pageSize, total: found.total }
 })
 
-export const list = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery) {
-  const { projectId, environment, page, pageSize } = query
-  const found = yield* search(needs, {
-    projectId,
-    environment,
-    ...(page === undefined ? {} : { page }),
-    ...(pageSize === undefined ? {} : { pageSize })
-  })
-  const response: ListSecretsResponse = {
-    items: found.rows.map((row) => ({ ...refOf(found.target, row), references: row.refs, updatedBy: row.updatedBy })),
-    page: found.page,
-    pageSize: found.pageSize,
-    total: found.total,
-    hasMore: found.page * found.pageSize < found.total
-  }
-  return response
+/** A page of names and metadata: the same for everybody who may see it, so that it is kept as long as its revision. */
+export const listed = Effect.fnUntraced(function* (
+  { access, snapshots, sql }: Needs & { readonly snapshots: Snapshots },
+  query: PagedQuery
+) {
+  const permit = yield* access.environment("secrets:read", query, { audit: "secret.list" })
+  const { target } = permit
+  const { page = 1, pageSize = 100 } = query
+  const build = Effect.map(
+    SecretRows.page(sql, permit, "", pageSize, (page - 1) * pageSize),
+    ({ revision, rows, total }) => {
+      const value: ListSecretsResponse = {
+        items: rows.map((row) => ({ ...refOf(target, row), references: row.refs, updatedBy: row.updatedBy })),
+        page,
+        pageSize,
+        total,
+        hasMore: page * pageSize < total
+      }
+      return { revision, keys: [], value }
+    }
+  )
+  return yield* snapshots.get(target.environmentId, target.revision, `names.${page}.${pageSize}`, build)
 })
+
+export const list = (needs: Parameters<typeof listed>[0], query: PagedQuery) =>
+  Effect.map(listed(needs, query), (answer) => answer.value())
 
 export const composition = Effect.fnUntraced(function* ({ access, sql }: Needs, query: EnvironmentQuery) {
   const permit = yield* access.environment("secrets:read", query, { audit: "secret.composition" })

@@ -255,8 +255,8 @@ export class SecretReads extends Effect.Service<SecretReads>()("secrets/SecretRe
       snapshots: yield* Snapshots,
       sql: yield* SqlClient.SqlClient
     }
-    const { check, composition, deleted, list, plan, search, versions } = SecretNames
-    const names = { list, search, check, plan, composition, versions, deleted }
+    const { check, composition, deleted, list, listed, plan, search, versions } = SecretNames
+    const names = { list, listed, search, check, plan, composition, versions, deleted }
     return methods(needs, { ...names, inject, resolved, value, withValues, diff, sealedExport })
   })
 }) {}

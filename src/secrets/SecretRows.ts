@@ -30,7 +30,14 @@ const metadata = {
   updatedAt: Schema.DateFromSelf
 }
 const NameRow = Schema.Struct({ id: SecretIdOut, key: Schema.String, kind: Kind, refs: Schema.Array(Schema.String) })
-const ListRow = Schema.Struct({ ...metadata, refs: Schema.Array(Schema.String), updatedBy: Author })
+const environmentState = { revision: Schema.Number, total: Schema.Number }
+const ListRow = Schema.Struct({
+  ...metadata,
+  refs: Schema.Array(Schema.String),
+  updatedBy: Author,
+  ...environmentState
+})
+const EmptyListRow = Schema.Struct({ id: Schema.Null, ...environmentState })
 const OriginRow = Schema.Struct({
   revision: Schema.Number,
   key: Schema.NullOr(Schema.String),
@@ -146,26 +153,32 @@ export const livePage = (sql: Sql, permit: ReadPermit, size: number, offset: num
 
 // --- cold: names and metadata ---
 
-/** Live secrets whose key contains `part`, in the order of keys. */
+/**
+ * Live secrets whose key contains `part`, in the order of keys, how many they are, and the revision at which they are,
+ * from one statement.
+ */
 export const page = (sql: Sql, { target }: ReadPermit, part: string, size: number, offset: number) =>
-  Rows.findAll(
-    ListRow,
-    sql`
-      SELECT ${metadataColumns(sql)}, v.refs, v.created_by AS updated_by
-      FROM ${liveVersions(sql)}
-      WHERE s.environment_id = ${target.environmentId} AND s.deleted_at IS NULL AND position(${part} IN s.key) > 0
-      ORDER BY s.key LIMIT ${size} OFFSET ${offset}`
-  )
-
-export const count = (sql: Sql, { target }: ReadPermit, part: string) =>
   Effect.map(
-    Rows.single(
-      Rows.CountRow,
+    Rows.findAll(
+      Schema.Union(ListRow, EmptyListRow),
       sql`
-        SELECT count(*)::int AS n FROM secrets
-        WHERE environment_id = ${target.environmentId} AND deleted_at IS NULL AND position(${part} IN key) > 0`
+        WITH found AS (
+          SELECT id, key, version, created_at, updated_at FROM secrets
+          WHERE environment_id = ${target.environmentId} AND deleted_at IS NULL AND position(${part} IN key) > 0
+        )
+        SELECT e.revision, (SELECT count(*)::int FROM found) AS total, ${metadataColumns(sql)}, v.refs,
+          v.created_by AS updated_by
+        FROM environments e
+        LEFT JOIN (SELECT * FROM found ORDER BY key LIMIT ${size} OFFSET ${offset}) s ON true
+        LEFT JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version
+        WHERE e.id = ${target.environmentId}
+        ORDER BY s.key`
     ),
-    ({ n }) => n
+    (rows) => ({
+      revision: rows[0]?.revision ?? target.revision,
+      total: rows[0]?.total ?? 0,
+      rows: rows.filter((row): row is typeof ListRow.Type => row.id !== null)
+    })
   )
 
 /** Keys of the live secrets and what each refers to, in the order of keys. */
