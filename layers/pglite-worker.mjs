@@ -6,6 +6,7 @@
  */
 import * as fs from "node:fs"
 import { isMainThread, parentPort, workerData } from "node:worker_threads"
+import { gunzipSync, gzipSync } from "node:zlib"
 
 /**
  * @typedef {import("./pglite-worker.d.mts").WorkerInput} WorkerInput
@@ -39,6 +40,40 @@ const hookFsync = (lite, input) => {
   }
 }
 
+/** An empty folder, made by the build: `initdb` in WebAssembly takes seconds and 800 MB. */
+const template = new URL("./postgres-template.gz", import.meta.url)
+
+/** Makes a new database in a folder. @param {string} folder */
+const initialize = async (folder) => {
+  const { PGlite } = await import("@electric-sql/pglite")
+  await (await PGlite.create(folder)).close()
+}
+
+/** What the build keeps of such a folder: names and sizes of its entries, then their bytes. @param {string} folder */
+export const makeTemplate = async (folder) => {
+  await initialize(folder)
+  const names = fs.readdirSync(folder, { recursive: true, encoding: "utf8" }).sort()
+  const isFile = names.map((name) => fs.statSync(`${folder}/${name}`).isFile())
+  const contents = names.filter((_, i) => isFile[i]).map((name) => fs.readFileSync(`${folder}/${name}`))
+  const sizes = contents.map((bytes) => bytes.length)
+  const entries = Buffer.from(JSON.stringify(names.map((name, i) => [name, isFile[i] ? sizes.shift() : null])))
+  const length = Buffer.alloc(4)
+  length.writeUInt32BE(entries.length)
+  return gzipSync(Buffer.concat([length, entries, ...contents]), { level: 9 })
+}
+
+/** @param {Buffer} packed @param {string} folder */
+const unpack = (packed, folder) => {
+  const bytes = gunzipSync(packed)
+  let at = 4 + bytes.readUInt32BE(0)
+  /** @type {Array<[string, number | null]>} */
+  const entries = JSON.parse(bytes.toString("utf8", 4, at))
+  for (const [name, size] of entries) {
+    if (size === null) fs.mkdirSync(`${folder}/${name}`, { recursive: true, mode: 0o700 })
+    else fs.writeFileSync(`${folder}/${name}`, bytes.subarray(at, (at += size)), { mode: 0o600 })
+  }
+}
+
 /** @param {WorkerInput} input @param {(message: FromWorker, transfer?: Array<ArrayBuffer>) => void} send */
 const openDatabase = async (input, send) => {
   /** @type {Array<string>} */
@@ -63,7 +98,8 @@ const openDatabase = async (input, send) => {
     const unfinished = `${folder}.new`
     fs.rmSync(unfinished, { recursive: true, force: true })
     fs.mkdirSync(unfinished, { recursive: true, mode: 0o700 })
-    await (await PGlite.create(unfinished, { startParams, onStderr })).close()
+    if (fs.existsSync(template)) unpack(fs.readFileSync(template), unfinished)
+    else await initialize(unfinished)
     syncTree(unfinished)
     fs.renameSync(unfinished, folder)
   }

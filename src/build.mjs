@@ -7,8 +7,10 @@
 import { build } from "esbuild"
 import * as fs from "node:fs"
 import { isBuiltin } from "node:module"
+import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { makeTemplate } from "../layers/pglite-worker.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 /** `node src/build.mjs [folder]`: tests build into a folder of their own. */
@@ -26,6 +28,9 @@ const result = await build({
   platform: "node",
   target: "node20",
   legalComments: "none",
+  // The text of a program stays in its memory; names stay, for the places that a log line tells.
+  minifySyntax: true,
+  minifyWhitespace: true,
   alias: { undici: path.join(root, "src/no-undici.mjs") },
   // Names that the stand-in does not have, in code that nobody calls.
   logOverride: { "import-is-undefined": "silent" },
@@ -76,6 +81,19 @@ await build({
 // Loaded by path, beside the chunk that starts or reads it.
 fs.copyFileSync(path.join(root, "layers/pglite-worker.mjs"), path.join(out, "pglite-worker.mjs"))
 fs.copyFileSync(path.join(root, "src/credentials/common-passwords.bin"), path.join(out, "common-passwords.bin"))
+// Once per version of PGlite: it takes seconds.
+const pglite = JSON.parse(fs.readFileSync(path.join(root, "node_modules/@electric-sql/pglite/package.json"), "utf8"))
+const kept = path.join(root, "node_modules/.cache/ampoule", `postgres-${pglite.version}.gz`)
+if (!fs.existsSync(kept)) {
+  const folder = fs.mkdtempSync(path.join(tmpdir(), "ampoule-template-"))
+  fs.mkdirSync(path.dirname(kept), { recursive: true })
+  // Under another name until it is whole: two builds may run at once.
+  const unfinished = `${kept}.${process.pid}`
+  fs.writeFileSync(unfinished, await makeTemplate(folder))
+  fs.renameSync(unfinished, kept)
+  fs.rmSync(folder, { recursive: true, force: true })
+}
+fs.copyFileSync(kept, path.join(out, "postgres-template.gz"))
 const assets = path.join(root, "src/dashboard/assets")
 if (fs.existsSync(assets)) fs.cpSync(assets, path.join(out, "assets"), { recursive: true })
 
