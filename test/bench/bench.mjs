@@ -13,6 +13,7 @@ import { measureStarts } from "./starts.mjs"
 const at = (name) => fileURLToPath(new URL(name, import.meta.url))
 const rounds = Number(process.env.BENCH_ROUNDS ?? 3)
 const millis = Number(process.env.BENCH_MILLIS ?? 600)
+const warmUp = 400
 const record = process.env.BENCH_RECORD ?? at("../records/bench.json")
 const folder = mkdtempSync(join(tmpdir(), "ampoule-bench-"))
 
@@ -78,9 +79,9 @@ const load = (target, asked, connections, forMillis) =>
     client.stderr.pipe(process.stderr)
     client.on("exit", (code) => {
       if (code !== 0) return reject(new Error(`the load on ${target.name} failed`))
-      const { p50, p99, requests, seconds } = JSON.parse(output)
-      const cpu = (usage(target.child.pid).cpu - before.cpu) / requests / 1000
-      resolve({ perSecond: requests / seconds, cpuMillis: cpu, p50, p99 })
+      const { p50, p99, refused, requests, seconds } = JSON.parse(output)
+      const cpu = (usage(target.child.pid).cpu - before.cpu) / Math.max(1, requests) / 1000
+      resolve({ perSecond: requests / seconds, cpuMillis: cpu, p50, p99, refused })
     })
   })
 
@@ -96,8 +97,8 @@ const medians = (list) =>
 
 const cell = async (ours, bare, [ask, askBare], connections) => {
   const pairs = []
-  await load(ours, ask(ours, connections), connections, 300)
-  await load(bare, askBare(bare, connections), connections, 150)
+  await load(ours, ask(ours, connections), connections, warmUp)
+  await load(bare, askBare(bare, connections), connections, warmUp)
   for (let i = 0; i < rounds; i++) {
     pairs.push([
       await load(ours, ask(ours, connections), connections, millis),
@@ -108,6 +109,7 @@ const cell = async (ours, bare, [ask, askBare], connections) => {
   return {
     ours: medians(pairs.map(([a]) => a)),
     bare: medians(pairs.map(([, b]) => b)),
+    refused: pairs.reduce((sum, [a]) => sum + a.refused, 0),
     ratio: round(median(ratios)),
     range: [round(Math.min(...ratios)), round(Math.max(...ratios))]
   }
@@ -133,6 +135,25 @@ const compare = async (title, ours, bare, names, levels) => {
   const memory = (one) => ({ idle: round(one.idle / 2 ** 20, 0), peak: round(usage(one.child.pid).peak / 2 ** 20, 0) })
   return { rows: table, memoryMiB: { ours: memory(ours), bare: memory(bare) } }
 }
+
+/** CPU milliseconds of each stage of a read, at 16 connections: what a row costs more than the one before it. */
+const stagesOf = (table) => {
+  const cpu = (name) => table[name][16].ours.cpuMillis
+  return {
+    pipeline: cpu("live"),
+    authentication: round(cpu("verify") - cpu("live"), 3),
+    snapshot: round(cpu("list 50 names") - cpu("verify"), 3),
+    "audit entry and values": round(cpu("inject 50") - cpu("list 50 names"), 3)
+  }
+}
+
+/** Lines of the README's table. */
+const readme = (table) =>
+  Object.entries(table).map(([name, cells]) => {
+    const of = (n) => (cells[n] === undefined ? "-" : `${cells[n].ratio} (${cells[n].range.join(" to ")})`)
+    const { bare, ours } = cells[16] ?? cells[1]
+    return `| ${name} | ${of(1)} | ${of(16)} | ${of(64)} | ${ours.cpuMillis} / ${bare.cpuMillis} |`
+  })
 
 /** Milliseconds of the first injection after a write, beside one that is held. */
 const afterWrite = async ({ headers, port, projectId }, environment) => {
@@ -188,6 +209,8 @@ const onPostgres = async (url) => {
   try {
     const [ours, bare] = await pair(1, { ...contents, ...large })
     result.postgres = await compare("Postgres, one process", ours, bare, all, [1, 16, 64])
+    result.postgres.stages = stagesOf(result.postgres.rows)
+    console.log("stages, CPU ms:", JSON.stringify(result.postgres.stages))
     result.postgres.afterWrite = {
       50: await afterWrite(ours, "after-fifty"),
       4000: await afterWrite(ours, "after-four-thousand")
@@ -216,6 +239,7 @@ try {
   await Promise.all([stop(ours.child), stop(bare.child)])
   result.starts = await measureStarts(folder, url)
   console.log("\nstarts:", JSON.stringify(result.starts, undefined, 2))
+  if (result.postgres !== undefined) console.log(`\nFor the README:\n${readme(result.postgres.rows).join("\n")}`)
   writeFileSync(record, `${JSON.stringify(result, undefined, 2)}\n`)
 } finally {
   await stopAll()
