@@ -1,5 +1,6 @@
 import { defineConfig } from "vitest/config"
 import { longTests } from "./test/longTests.ts"
+import { seeded } from "./test/seed.ts"
 
 /**
  * `npm test`. Files share the modules of their worker process (`isolate: false`): importing the server anew for every
@@ -8,6 +9,7 @@ import { longTests } from "./test/longTests.ts"
  */
 export default defineConfig({
   test: {
+    ...seeded,
     include: ["test/**/*.test.ts"],
     exclude: longTests,
     globalSetup: ["test/support/globalSetup.ts"],

@@ -1,9 +1,11 @@
 import { defineConfig } from "vitest/config"
 import { longTests } from "./longTests.ts"
+import { seeded } from "./seed.ts"
 
 /** `npm run test:long`: each file in a process of its own, from the top of the repository. */
 export default defineConfig({
   test: {
+    ...seeded,
     include: longTests,
     globalSetup: ["test/support/globalSetup.ts"],
     setupFiles: ["test/support/testMethods.ts"],
