@@ -374,6 +374,18 @@ describe("walls", () => {
   })
 })
 
+describe("any", () => {
+  it("is nowhere but in what YAML files hold: no other line switches the rule off that forbids it", () => {
+    const files = ["src", "schema", "layers", "migrations", "test"].flatMap((folder) =>
+      (fs.readdirSync(folder, { recursive: true }) as ReadonlyArray<string>)
+        .filter((name) => /\.tsx?$/.test(name))
+        .map((name) => `${folder}/${name}`)
+        .filter((file) => /disable[\w-]*\s.*no-explicit-any/.test(fs.readFileSync(file, "utf8")))
+    )
+    assert.deepStrictEqual(files, ["test/deploy/Documents.ts"])
+  })
+})
+
 describe("packages", () => {
   interface Manifest {
     readonly dependencies: Record<string, string>

@@ -41,7 +41,8 @@ const body = (setupCode: string, more: Record<string, unknown> = {}) => ({
 })
 const codeIn = (url: string) => new URL(url.trim()).searchParams.get("code") ?? ""
 
-describe("setting an instance up", () => {
+// The life of one instance, in order.
+describe("setting an instance up", { shuffle: false }, () => {
   const folder = temporaryFolder()
   layer(app(folder), { excludeTestServices: true })("with a generated code", (it) => {
     const file = path.join(folder, "setup-url")

@@ -135,6 +135,8 @@ layer(app, { excludeTestServices: true })("the audit trail", (it) => {
 
   it.effect("is one chain per stream: every hash covers the one before and the entry's own text", () =>
     Effect.gen(function* () {
+      const { session, team } = yield* setUp
+      for (let i = 0; i < 12; i++) yield* TestApp.patch(`/teams/${team.id}`, { session, json: { name: `Name ${i}` } })
       const sql = yield* SqlClient.SqlClient
       const rows = yield* sql<{
         readonly stream: string

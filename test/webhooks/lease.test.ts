@@ -72,6 +72,8 @@ const until = <E, R>(what: string, condition: Effect.Effect<boolean, E, R>): Eff
 
 /** Answers when it is told to: each event's id, and how to answer it. */
 const receiver = Effect.gen(function* () {
+  // A process takes whatever is due: nothing that an earlier test left behind.
+  yield* Effect.flatMap(SqlClient.SqlClient, (sql) => sql`DELETE FROM webhook_deliveries`)
   const asked: Array<{ readonly id: unknown; readonly answer: () => void }> = []
   const { url } = yield* serve((request, response) => {
     asked.push({ id: request.headers["ampoule-event-id"], answer: () => void response.writeHead(204).end() })
