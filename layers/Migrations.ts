@@ -61,6 +61,7 @@ type Registry = typeof registry
 export const servedFrom: ReadonlyMap<number, number> = new Map([
   [16, 15],
   [17, 16],
+  [19, 18],
   [20, 19],
   [21, 20]
 ])

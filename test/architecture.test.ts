@@ -196,9 +196,12 @@ describe("walls", () => {
     assert.deepStrictEqual(filesWith(/\bPermit\.issue\b/), ["src/access/Access.ts"])
   })
 
-  it("secrets are written in one way: one file changes their rows, and use cases of one folder alone come to it", () => {
+  it("secrets are written in one way: one file has their changes, and use cases of one folder alone come to it", () => {
     const importing = (target: string) => source.filter(({ ours }) => ours.includes(target)).map(({ file }) => file)
-    assert.deepStrictEqual(importing("src/secrets/SecretRowChanges.ts"), ["src/secrets/WriteTransaction.ts"])
+    assert.deepStrictEqual(importing("src/secrets/SecretRowChanges.ts"), [
+      "src/secrets/LockedEnvironment.ts",
+      "src/secrets/WriteTransaction.ts"
+    ])
     assert.deepStrictEqual(importing("src/secrets/WriteTransaction.ts"), [
       "src/secrets/SecretWrites.ts",
       "src/secrets/SourcedWrites.ts",

@@ -19,12 +19,61 @@ export interface Openers {
 const open = ({ audit, dataKeys }: Openers, permit: SecretRows.ReadPermit, rows: ReadonlyArray<SecretRows.SealedRow>) =>
   SecretBoxes.recordingRefusals(audit, permit.event(), SecretBoxes.open(dataKeys, permit.target, rows))
 
-/** Every live secret of the environment, and the revision that they have. */
-export const all = Effect.fnUntraced(function* (openers: Openers, permit: SecretRows.ReadPermit) {
-  const rows = yield* SecretRows.live(openers.sql, permit)
-  if (rows.length === 0) return yield* new EnvironmentNotFound()
+/** Rows of one statement: they are decoded without a pause. */
+const batch = 1_000
+
+/** Every live secret as it is sealed. More than one batch is read from one snapshot of the database. */
+const sealedRows = Effect.fnUntraced(function* ({ sql }: Openers, permit: SecretRows.ReadPermit) {
+  const first = yield* SecretRows.live(sql, permit, "", batch)
+  if (first.length === 0) return yield* new EnvironmentNotFound()
+  if (first.length < batch) return first
+  const all = Effect.gen(function* () {
+    yield* sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`
+    const rows: Array<(typeof first)[number]> = []
+    for (let after = ""; ; after = rows[rows.length - 1].key) {
+      const next = yield* SecretRows.live(sql, permit, after, batch)
+      for (const row of next) if (row.live) rows.push(row)
+      if (next.length < batch) return rows
+    }
+  })
+  const rows = yield* Effect.orDie(sql.withTransaction(all))
+  return rows.length === 0 ? yield* new EnvironmentNotFound() : rows
+})
+
+/** Every value of the environment, and the revision that they have. */
+const all = Effect.fnUntraced(function* (
+  openers: Openers,
+  permit: SecretRows.ReadPermit,
+  representation: Representation
+) {
+  const rows = yield* sealedRows(openers, permit)
   const secrets = yield* open(openers, permit, rows[0].live ? rows : [])
-  return { revision: rows[0].revision, secrets, keys: secrets.map(({ key }) => key), total: secrets.length }
+  return { revision: rows[0].revision, values: yield* represent(secrets, representation) }
+})
+
+/** What the values of all that changed after a revision are now; undefined when that is not known one by one. */
+const since = Effect.fnUntraced(function* (
+  openers: Openers,
+  permit: SecretRows.ReadPermit,
+  representation: Representation,
+  revision: number
+) {
+  const rows = yield* SecretRows.since(openers.sql, permit, revision)
+  if (rows.length === 0) return yield* new EnvironmentNotFound()
+  if (!rows[0].followed) return undefined
+  const live = rows.filter((row) => row.live)
+  const secrets = yield* open(openers, permit, live)
+  const changed = rows.filter((row) => row.changed)
+  const texts = yield* represent(secrets, representation, new Set(changed.map(({ changedKey }) => changedKey)))
+  const values = new Map<string, string | null>()
+  for (const { changedKey } of changed) if (changedKey !== null) values.set(changedKey, texts.get(changedKey) ?? null)
+  return { revision: rows[0].revision, values }
+})
+
+/** How a snapshot comes by the values of an environment. */
+export const source = (openers: Openers, permit: SecretRows.ReadPermit, representation: Representation) => ({
+  all: all(openers, permit, representation),
+  since: (revision: number) => since(openers, permit, representation, revision)
 })
 
 /** A page of the live secrets (`keys`); with `expand`, `secrets` also holds what they build on. */
@@ -59,18 +108,35 @@ export const named = Effect.fnUntraced(function* (
   }
 })
 
-const stateOf = (secrets: ReadonlyArray<OpenSecret>) =>
-  Effect.gen(function* () {
-    const state = new Map<string, Composition.Entry>()
-    for (const secret of secrets) state.set(secret.key, yield* Composition.entry(secret.kind, secret.text))
-    return state
-  })
+/** Templates that are expanded without a pause. */
+const templatesAtOnce = 50
 
 /**
- * The text of each key in the representation. A stored environment can always be resolved (it was checked when it was
- * written), so a problem here means that its rows do not belong together any more.
+ * The text of each key in the representation, or of those `wanted`, in the order of `secrets`. A stored environment can
+ * always be resolved (it was checked when it was written), so a problem here means that its rows do not belong together
+ * any more.
  */
-export const represent = (secrets: ReadonlyArray<OpenSecret>, representation: Representation) =>
-  representation === "source"
-    ? Effect.succeed<ReadonlyMap<string, string>>(new Map(secrets.map((secret) => [secret.key, secret.text])))
-    : Effect.flatMap(stateOf(secrets), Composition.resolve).pipe(Effect.mapError(() => new IntegrityFailure()))
+export const represent = Effect.fnUntraced(function* (
+  secrets: ReadonlyArray<OpenSecret>,
+  representation: Representation,
+  wanted?: ReadonlySet<string | null>
+) {
+  const values = new Map<string, string>()
+  const state = new Map<string, Composition.Entry>()
+  const templates: Array<string> = []
+  for (const { key, kind, text } of secrets) {
+    if (representation === "materialized") {
+      state.set(key, yield* Effect.mapError(Composition.entry(kind, text), () => new IntegrityFailure()))
+    }
+    if (wanted?.has(key) === false) continue
+    values.set(key, text)
+    if (representation === "materialized" && kind === "template") templates.push(key)
+  }
+  for (let i = 0; i < templates.length; i += templatesAtOnce) {
+    if (i > 0) yield* SecretBoxes.turn
+    const expanded = Composition.resolve(state, templates.slice(i, i + templatesAtOnce))
+    for (const [key, text] of yield* Effect.mapError(expanded, () => new IntegrityFailure())) values.set(key, text)
+  }
+  const all: ReadonlyMap<string, string> = values
+  return all
+})

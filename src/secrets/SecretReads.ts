@@ -22,7 +22,9 @@ import * as Guesses from "./Guesses.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
 import { refOf } from "./SecretMetadata.ts"
 import * as SecretNames from "./SecretNames.ts"
-import { type Answer, type Built, Snapshots } from "./Snapshots.ts"
+import type * as SecretRows from "./SecretRows.ts"
+import { type Answer, type Built, type OpenedValues, Snapshots } from "./Snapshots.ts"
+import * as ValuePieces from "./ValuePieces.ts"
 
 interface Needs extends OpenSecrets.Openers {
   readonly access: Access
@@ -55,17 +57,64 @@ const snapshotOf = <A, E, R>(
   build: Effect.Effect<Built<A>, E, R>
 ) => snapshots.get(target.environmentId, target.revision, what, build)
 
-const buildInjected = Effect.fnUntraced(function* (
+type ReadPermit = SecretRows.ReadPermit
+
+/** Every value of an environment, from what this process holds of it. */
+const allValues = (needs: Needs, permit: ReadPermit, representation: Representation) => {
+  const { environmentId, revision } = permit.target
+  const source = OpenSecrets.source(needs, permit, representation)
+  return needs.snapshots.values(environmentId, revision, representation, source)
+}
+
+const valuesByKey = (needs: Needs, permit: ReadPermit) =>
+  Effect.flatMap(
+    allValues(needs, permit, "materialized"),
+    Effect.fnUntraced(function* ({ members, revision }) {
+      return { revision, values: yield* ValuePieces.values(members) }
+    })
+  )
+
+type Injected = Omit<InjectedSecrets, "values" | "revision">
+
+/** As `JSON.stringify` writes `InjectedSecrets`, around values that are JSON already. */
+const injectedBytes = (injected: Injected, { members, revision }: OpenedValues) => {
+  const { environment, projectId, representation, ...paging } = injected
+  const before = JSON.stringify({ projectId, environment, representation }).slice(0, -1)
+  const after = JSON.stringify({ ...paging, revision }).slice(1)
+  const parts = members.flatMap((piece, i) => (i === 0 ? [piece] : [Buffer.from(","), piece]))
+  return Buffer.concat([Buffer.from(`${before},"values":{`), ...parts, Buffer.from(`},${after}`)])
+}
+
+const injectedWhole = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: EnvironmentPermit<"secrets:run">,
+  representation: Representation
+) {
+  const opened = yield* allValues(needs, permit, representation)
+  const total = opened.keys.length
+  const { projectId, slug: environment } = permit.target
+  const paging = { page: 1, pageSize: total, total, hasMore: false }
+  const bytes = injectedBytes({ projectId, environment, representation, ...paging }, opened)
+  const answer: Answer<InjectedSecrets> = {
+    revision: opened.revision,
+    keys: opened.keys,
+    bytes,
+    // The members above are those of the type, with keys and texts as values.
+    value: () => JSON.parse(bytes.toString()) as InjectedSecrets
+  }
+  return answer
+})
+
+const injectedPage = Effect.fnUntraced(function* (
   needs: Needs,
   permit: EnvironmentPermit<"secrets:run">,
   representation: Representation,
-  paging: Paging | undefined
+  paging: Paging
 ) {
-  const { keys, revision, secrets, total } = yield* paging === undefined
-    ? OpenSecrets.all(needs, permit)
-    : OpenSecrets.page(needs, permit, paging, representation === "materialized")
+  const found = yield* OpenSecrets.page(needs, permit, paging, representation === "materialized")
+  const { keys, revision, secrets, total } = found
   const texts = yield* OpenSecrets.represent(secrets, representation)
-  const { page, pageSize } = paging ?? { page: 1, pageSize: total }
+  const { page, pageSize } = paging
   const value: InjectedSecrets = {
     projectId: permit.target.projectId,
     environment: permit.target.slug,
@@ -93,8 +142,11 @@ const inject = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery, ifN
   if (ifNoneMatch !== undefined && matches(ifNoneMatch, etag(permit.target.revision))) {
     return { etag: etag(permit.target.revision), answer: undefined }
   }
-  const build = buildInjected(needs, permit, representation, paging)
-  const answer = yield* reveal(needs, permit, yield* snapshotOf(needs, permit, `inject.${form}`, build))
+  const read =
+    paging === undefined
+      ? injectedWhole(needs, permit, representation)
+      : snapshotOf(needs, permit, `inject.${form}`, injectedPage(needs, permit, representation, paging))
+  const answer = yield* reveal(needs, permit, yield* read)
   return { etag: etag(answer.revision), answer }
 })
 
@@ -168,14 +220,11 @@ const compared = (
     if (counted !== undefined && (counted.source !== before.revision || counted.target !== after.revision)) {
       return yield* compared(needs, source, target)
     }
-    return Diff.diff(
-      yield* OpenSecrets.represent(before.secrets, "materialized"),
-      yield* OpenSecrets.represent(after.secrets, "materialized")
-    )
+    return Diff.diff(before.values, after.values)
   })
 
 const readBoth = (needs: Needs, source: Guesses.ComparePermit, target: Guesses.ComparePermit) =>
-  Effect.all([OpenSecrets.all(needs, source), OpenSecrets.all(needs, target)])
+  Effect.all([valuesByKey(needs, source), valuesByKey(needs, target)])
 
 /** Names of what differs. Both environments must be readable; values are compared here and go nowhere. */
 const diff = Effect.fnUntraced(function* (needs: Needs, { projectId, sourceEnv, targetEnv }: DiffQuery) {
@@ -217,8 +266,7 @@ const sealedExport = Effect.fn("SecretReads.sealedExport")(
       Effect.flatMap((bytes) => SealedEnv.recipient(environmentId, bytes)),
       Effect.mapError(() => recipientKeyInvalid)
     )
-    const { secrets } = yield* OpenSecrets.all(needs, permit)
-    const values = yield* OpenSecrets.represent(secrets, "materialized")
+    const { values } = yield* valuesByKey(needs, permit)
     const names = at.keys ?? [...values.keys()]
     if (names.length > maxEntries) {
       return yield* new ValidationFailed({ field: "keys", message: "must name at most 500 keys of this environment" })

@@ -65,6 +65,8 @@ interface ConcernedRow extends LiveRow {
   readonly key: string
   readonly lastVersion: number | null
   readonly live: boolean
+  /** It is named, or builds on one that is. */
+  readonly above: boolean
 }
 
 /**
@@ -97,7 +99,7 @@ export const lock = Effect.fnUntraced(function* (
         'dataKeyId', (SELECT id FROM data_keys WHERE environment_id = ${environmentId} AND state = 'active'),
         'head', CASE WHEN h.stream IS NOT NULL THEN json_build_object(
           'stream', h.stream, 'seq', h.seq, 'hash', encode(h.hash, 'hex'), 'followed', h.followed) END
-      )::text AS facts, c.key, s.id IS NOT NULL AS live,
+      )::text AS facts, c.key, s.id IS NOT NULL AS live, c.key IN (SELECT key FROM above) AS above,
       (SELECT n.last_version FROM secret_counters n WHERE n.environment_id = ${environmentId} AND n.key = c.key),
       s.id, s.kind, s.version, s.created_at, s.updated_at, s.pinned, s.refs, s.data_key_id, s.sealed
     FROM environment e LEFT JOIN head h ON true LEFT JOIN concerned c ON true

@@ -97,14 +97,40 @@ export const withConcerned = (
 // ---
 
 /**
- * Every live secret and the revision they have, from one statement; one row without a secret for an empty environment.
+ * Live secrets in the order of keys, from the one after `after` on, and the revision that they have; one row without a
+ * secret when there is none.
  */
-export const live = (sql: Sql, { target }: ReadPermit) =>
+export const live = (sql: Sql, { target }: ReadPermit, after = "", size = maxSecrets) =>
   Effect.orDie(sql<SealedRow & { readonly revision: number; readonly live: boolean }>`
     SELECT e.revision, s.id IS NOT NULL AS live, ${sealedColumns(sql)}
-    FROM environments e LEFT JOIN (${liveVersions(sql)}) ON s.environment_id = e.id AND s.deleted_at IS NULL
+    FROM environments e LEFT JOIN (${liveVersions(sql)})
+      ON s.environment_id = e.id AND s.deleted_at IS NULL AND s.key > ${after}
     WHERE e.id = ${target.environmentId} AND e.deleted_at IS NULL
-    ORDER BY s.key`)
+    ORDER BY s.key LIMIT ${size}`)
+
+/**
+ * What was written, deleted or restored after a revision and the templates that build on it (`changed`), and all that
+ * those build on. `followed`: every change since is marked; no release before wrote meanwhile.
+ */
+export const since = (sql: Sql, { target: { environmentId } }: ReadPermit, revision: number) => {
+  const named = sql`SELECT key FROM secrets WHERE environment_id = ${environmentId} AND revision > ${revision}`
+  return Effect.orDie(sql<
+    SealedRow & {
+      readonly revision: number
+      readonly followed: boolean
+      /** Null: nothing changed. */
+      readonly changedKey: string | null
+      readonly changed: boolean
+      readonly live: boolean
+    }
+  >`
+    WITH RECURSIVE ${withConcerned(sql, environmentId, named, [])}
+    SELECT e.revision, e.counted_revision = e.revision AND e.tracked_from <= ${revision} AS followed, c.key AS changed_key,
+      c.key IN (SELECT key FROM above) AS changed, s.id IS NOT NULL AS live, s.*
+    FROM environments e LEFT JOIN concerned c ON true
+    LEFT JOIN LATERAL (${byKey(sql, environmentId, sql`c.key`)}) s ON true
+    WHERE e.id = ${environmentId} AND e.deleted_at IS NULL`)
+}
 
 /** Of `wanted`, the key column of a subselect: those keys and, to `expand` them, all that they build on. */
 const withBasis = (sql: Sql, { target }: ReadPermit, wanted: Statement.Fragment, expand: boolean) => sql`

@@ -25,10 +25,13 @@ import { toldOutcome } from "./Guesses.ts"
 import { Idempotency } from "./Idempotency.ts"
 import type { Change, Changes } from "./SecretChanges.ts"
 import { refOf } from "./SecretMetadata.ts"
+import { Snapshots } from "./Snapshots.ts"
 import * as SourcedWrites from "./SourcedWrites.ts"
+import * as LockedEnvironment from "./LockedEnvironment.ts"
+import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
 import * as ValueSource from "./ValueSource.ts"
 import * as WriteTransaction from "./WriteTransaction.ts"
-import type { Outcome, Transaction, WritePermit } from "./WriteTransaction.ts"
+import type { Outcome } from "./WriteTransaction.ts"
 
 type Needs = SourcedWrites.Needs
 
@@ -46,15 +49,11 @@ const create = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret, id
   const permit = yield* needs.access.environment("secrets:write", body, { audit: "secret.create", keys: [key] })
   const request = [projectId, environment, key, kind, value, source, expectedVersion]
   const from = ValueSource.requested(body)
-  const changes = (transaction: Transaction) => WriteTransaction.newSecret(transaction, key, from, expectedVersion)
+  const changes = (transaction: Transaction) => LockedEnvironment.newSecret(transaction, key, from, expectedVersion)
   const once = { key: idempotencyKey, route: "POST /secrets", request }
   const field = () => (source === undefined ? "value" : "source")
-  return yield* WriteTransaction.writeOnce(needs, permit, once, changes, {
-    ...asOne(permit),
-    keys: [key],
-    sources: [from],
-    field
-  })
+  const options = { ...asOne(permit), keys: [key], sources: [from], field }
+  return yield* WriteTransaction.writeOnce(needs, permit, once, changes, options)
 })
 
 const createBulk = Effect.fnUntraced(function* (needs: Needs, body: CreateSecretsBulk, idempotencyKey?: string) {
@@ -67,12 +66,9 @@ const createBulk = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret
     Effect.succeed(new Map([...sources].map(([key, source]) => [key, source(live.get(key))])))
   const fields = new Map<string, string>(keys.map((key, i) => [key, `secrets.${i}.value`]))
   const once = { key: idempotencyKey, route: "POST /secrets/bulk", request }
-  return yield* WriteTransaction.writeOnce(needs, permit, once, changes, {
-    keys,
-    sources: sources.values(),
-    field: (key) => fields.get(key),
-    answer: (outcome) => Effect.succeed(bulkResult(outcome))
-  })
+  const answer = (outcome: Outcome) => Effect.succeed(bulkResult(outcome))
+  const options = { keys, sources: sources.values(), field: (name: string) => fields.get(name), answer }
+  return yield* WriteTransaction.writeOnce(needs, permit, once, changes, options)
 })
 
 const bulkResult = ({ results, transaction }: Outcome): BulkCreateResult => {
@@ -88,7 +84,7 @@ const update = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: Up
   const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.update" })
   const source = ValueSource.requested(body)
   const changes = Effect.fnUntraced(function* (transaction: Transaction) {
-    const { key, pinned } = yield* WriteTransaction.expectedSecret(transaction, id, body.expectedVersion)
+    const { key, pinned } = yield* LockedEnvironment.expectedSecret(transaction, id, body.expectedVersion)
     const entry = (yield* transaction.stored).get(key)
     return new Map([[key, source({ pinned, text: entry === undefined ? "" : Composition.sourceOf(entry) })]])
   })
@@ -101,8 +97,8 @@ const update = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: Up
 const rollback = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: RollbackSecret) {
   const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.rollback" })
   const changes = Effect.fnUntraced(function* (transaction: Transaction) {
-    const { key } = yield* WriteTransaction.expectedSecret(transaction, id, body.expectedVersion)
-    const earlier = yield* WriteTransaction.earlierVersion(transaction, { id, key, version: body.version })
+    const { key } = yield* LockedEnvironment.expectedSecret(transaction, id, body.expectedVersion)
+    const earlier = yield* LockedEnvironment.earlierVersion(transaction, { id, key, version: body.version })
     if (earlier === undefined) return yield* new SecretVersionNotFound({ field: "version" })
     return new Map([[key, earlier]])
   })
@@ -115,10 +111,10 @@ const rollback = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: 
 const restore = Effect.fnUntraced(function* (needs: Needs, id: SecretId) {
   const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.restore" })
   const changes = Effect.fnUntraced(function* (transaction: Transaction) {
-    const restored = transaction.byId.get(id) ?? (yield* WriteTransaction.deletedSecret(transaction, id))
+    const restored = transaction.byId.get(id) ?? (yield* LockedEnvironment.deletedSecret(transaction, id))
     if (restored === undefined) return yield* new SecretNotFound()
     if (transaction.live.has(restored.key)) return yield* new SecretAlreadyExists({ field: "key" })
-    const write = yield* WriteTransaction.earlierVersion(transaction, restored)
+    const write = yield* LockedEnvironment.earlierVersion(transaction, restored)
     if (write === undefined) return yield* new SecretNotFound()
     return new Map([[restored.key, { restored, write }]])
   })
@@ -136,7 +132,7 @@ const mayRemove = ({ access }: Needs, id: SecretId) =>
 const remove = Effect.fnUntraced(function* (needs: Needs, id: SecretId, disposition?: Disposition) {
   const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.delete" })
   const changes = Effect.fnUntraced(function* (transaction: Transaction) {
-    const { key } = yield* WriteTransaction.liveSecret(transaction, id)
+    const { key } = yield* LockedEnvironment.liveSecret(transaction, id)
     const state = yield* transaction.stored
     const dependents = Composition.dependents(state, key)
     if (dependents.length > 0 && disposition === undefined) return yield* new SecretHasDependents({ dependents })
@@ -195,6 +191,7 @@ export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/Secret
       idempotency: yield* Idempotency,
       limiter: yield* RateLimiter,
       sealingKeys: yield* SealingKeys,
+      snapshots: yield* Snapshots,
       sql: yield* SqlClient.SqlClient
     }
     const single = { create, update, rollback, restore, remove }

@@ -1,15 +1,20 @@
 /**
- * A cache, per process, of answers that hold values. It keeps sealed bytes by environment, revision and question: a hit
- * costs one AEAD open and no query (docs/architecture.md, "The hot path"). Plaintext exists only while a request is
- * served.
+ * A cache, per process, of answers that hold values. It keeps sealed bytes: a hit costs one AEAD open and no query
+ * (docs/architecture.md, "The hot path"). Plaintext exists only while a request is served.
+ *
+ * Answers to a question (one value, a page) are of one revision. All values of an environment follow it: what changed
+ * since is opened and put in its place.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import type { Representation } from "#schema/Values.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
+import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
+import * as ValuePieces from "./ValuePieces.ts"
 
 /** The result of a build: the value, and the keys of the secrets that it holds. */
 export interface Built<A> {
@@ -18,7 +23,7 @@ export interface Built<A> {
   readonly value: A
 }
 
-/** What `get` returns: `http/` sends the bytes, callers inside the process take the value. */
+/** What a read returns: `http/` sends the bytes, callers inside the process take the value. */
 export interface Answer<A> {
   readonly revision: number
   readonly keys: ReadonlyArray<string>
@@ -27,21 +32,35 @@ export interface Answer<A> {
   readonly value: () => A
 }
 
+/** Values at a revision: all of an environment, sorted by key, or what became of those that changed (null: gone). */
+export interface Values<Value = string> {
+  readonly revision: number
+  readonly values: ReadonlyMap<string, Value>
+}
+export type ChangedValues = Values<string | null>
+
+/** All values of an environment, opened for one request. */
+export interface OpenedValues {
+  readonly revision: number
+  readonly keys: ReadonlyArray<string>
+  /** Members of a JSON object, to be joined by commas. */
+  readonly members: ReadonlyArray<Buffer>
+}
+
+/** How the values of an environment come about. `since`: undefined when the changes are not known one by one. */
+export interface Source<E, R> {
+  readonly all: Effect.Effect<Values, E, R>
+  readonly since: (revision: number) => Effect.Effect<ChangedValues | undefined, E, R>
+}
+
 interface Snapshot {
   readonly environmentId: string
   readonly revision: number
   readonly keys: ReadonlyArray<string>
-  readonly sealed: Buffer
+  readonly pieces: ValuePieces.Pieces
+  readonly bytes: number
   readonly heldUntil: number
 }
-
-const encoder = new TextEncoder()
-const encoded = <A>({ keys, revision, value }: Built<A>): Answer<A> => ({
-  revision,
-  keys,
-  bytes: encoder.encode(JSON.stringify(value)),
-  value: () => value
-})
 
 /** The most sealed bytes of all snapshots together. Above it, the least recently used are dropped. */
 const capacity = 64 * 1024 * 1024
@@ -51,98 +70,221 @@ const capacity = 64 * 1024 * 1024
  */
 const timeToLive = 300_000
 
+interface Needs {
+  readonly cipher: SnapshotCipher
+  /** In order of last use, oldest first. */
+  readonly snapshots: Map<string, Snapshot>
+  readonly pending: Map<string, Deferred.Deferred<unknown, unknown>>
+  readonly held: { bytes: number }
+}
+
+const drop = ({ held, snapshots }: Needs, name: string) => {
+  const snapshot = snapshots.get(name)
+  if (snapshot === undefined) return
+  snapshots.delete(name)
+  held.bytes -= snapshot.bytes
+}
+
+/** In place of what has the name. */
+const keep = (needs: Needs, name: string, snapshot: Snapshot) => {
+  const { held, snapshots } = needs
+  drop(needs, name)
+  if (snapshot.bytes > capacity / 4) return
+  snapshots.set(name, snapshot)
+  held.bytes += snapshot.bytes
+  for (const oldest of snapshots.keys()) {
+    if (held.bytes <= capacity) break
+    drop(needs, oldest)
+  }
+}
+
+const find = (needs: Needs, name: string, now: number): Snapshot | undefined => {
+  const { snapshots } = needs
+  const snapshot = snapshots.get(name)
+  if (snapshot !== undefined && now >= snapshot.heldUntil) drop(needs, name)
+  else if (snapshot !== undefined) {
+    snapshots.delete(name)
+    snapshots.set(name, snapshot)
+    return snapshot
+  }
+  return undefined
+}
+
+const snapshotOf = (
+  environmentId: string,
+  revision: number,
+  pieces: ValuePieces.Pieces,
+  heldUntil: number
+): Snapshot => ({
+  environmentId,
+  revision,
+  keys: pieces.flatMap(({ keys }) => keys),
+  pieces,
+  bytes: pieces.reduce((sum, { sealed }) => sum + sealed.length, 0),
+  heldUntil
+})
+
+/**
+ * One at a time under a name; others wait for its result. When the work is interrupted (its client went away), the next
+ * that waits does it.
+ */
+const oneAtATime = <A, E, R>(needs: Needs, name: string, work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.gen(function* () {
+    const { pending } = needs
+    // `name` says what the work is, and each has one type of result and one of failure.
+    const other = pending.get(name) as Deferred.Deferred<A, E> | undefined
+    if (other !== undefined) {
+      const exit = yield* Effect.exit(Deferred.await(other))
+      return Exit.isInterrupted(exit) ? yield* oneAtATime(needs, name, work) : yield* exit
+    }
+    const answer = yield* Deferred.make<A, E>()
+    pending.set(name, answer as Deferred.Deferred<unknown, unknown>)
+    return yield* Effect.onExit(work, (exit) => {
+      pending.delete(name)
+      return Deferred.done(answer, exit)
+    })
+  })
+
+/**
+ * Returns the answer to the question `what` at `revision` or newer: a build may return a newer one, because it reads
+ * after the caller's permit was issued.
+ */
+const get = <A, E, R>(
+  needs: Needs,
+  environmentId: string,
+  revision: number,
+  what: string,
+  build: Effect.Effect<Built<A>, E, R>
+): Effect.Effect<Answer<A>, E, R> =>
+  Effect.gen(function* () {
+    const { cipher } = needs
+    const nameAt = (at: number) => `${environmentId}/${at}/${what}`
+    const name = nameAt(revision)
+    const found = find(needs, name, yield* Clock.currentTimeMillis)
+    const opened = found === undefined ? Option.none() : yield* ValuePieces.open(cipher, found.pieces)
+    Metrics.snapshotLookedUp(Option.isSome(opened))
+    if (found !== undefined && Option.isSome(opened)) {
+      const bytes = Buffer.concat(opened.value)
+      // An A was made into these bytes: `what` names the question, and the question has one type of answer.
+      return { revision: found.revision, keys: found.keys, bytes, value: () => JSON.parse(bytes.toString()) as A }
+    }
+    const building = Effect.map(Effect.zip(build, Clock.currentTimeMillis), ([made, now]): Answer<A> => {
+      const bytes = Buffer.from(JSON.stringify(made.value))
+      const piece = ValuePieces.whole(cipher, nameAt(made.revision), made.keys, bytes)
+      const snapshot = snapshotOf(environmentId, made.revision, [piece], now + timeToLive)
+      keep(needs, nameAt(made.revision), snapshot)
+      return { revision: made.revision, keys: made.keys, bytes, value: () => made.value }
+    })
+    return yield* oneAtATime(needs, name, building)
+  })
+
+const valuesName = (environmentId: string, representation: Representation) => `${environmentId}/${representation}`
+
+/** The snapshot of the revision after the changes; undefined when it cannot be opened. */
+const changed = Effect.fnUntraced(function* (
+  { cipher }: Needs,
+  name: string,
+  snapshot: Snapshot,
+  { revision, values }: ChangedValues
+) {
+  const pieces = yield* ValuePieces.change(cipher, name, snapshot.pieces, values)
+  return Option.isNone(pieces)
+    ? undefined
+    : snapshotOf(snapshot.environmentId, revision, pieces.value, snapshot.heldUntil)
+})
+
+/** What is held, brought to the revision of now; else everything is built. */
+const renew = Effect.fnUntraced(function* <E, R>(
+  needs: Needs,
+  name: string,
+  environmentId: string,
+  source: Source<E, R>
+) {
+  const now = yield* Clock.currentTimeMillis
+  const before = find(needs, name, now)
+  const changes = before === undefined ? undefined : yield* source.since(before.revision)
+  const followed =
+    before === undefined || changes === undefined ? undefined : yield* changed(needs, name, before, changes)
+  if (followed !== undefined) return followed
+  const { revision, values } = yield* source.all
+  return snapshotOf(environmentId, revision, yield* ValuePieces.seal(needs.cipher, name, values), now + timeToLive)
+})
+
+/** All values of an environment at `revision` or newer. */
+const values = <E, R>(
+  needs: Needs,
+  environmentId: string,
+  revision: number,
+  representation: Representation,
+  source: Source<E, R>
+): Effect.Effect<OpenedValues, E, R> =>
+  Effect.gen(function* () {
+    const name = valuesName(environmentId, representation)
+    const held = find(needs, name, yield* Clock.currentTimeMillis)
+    const isCurrent = held !== undefined && held.revision >= revision
+    Metrics.snapshotLookedUp(isCurrent)
+    const snapshot = isCurrent
+      ? held
+      : yield* oneAtATime(
+          needs,
+          name,
+          Effect.tap(renew(needs, name, environmentId, source), (made) =>
+            Effect.sync(() => {
+              const other = needs.snapshots.get(name)
+              if (other === undefined || other.revision <= made.revision) keep(needs, name, made)
+            })
+          )
+        )
+    const opened = yield* ValuePieces.open(needs.cipher, snapshot.pieces)
+    if (snapshot.revision >= revision && Option.isSome(opened)) {
+      return { revision: snapshot.revision, keys: snapshot.keys, members: opened.value }
+    }
+    // Others waited for a read that began before the caller's permit; or what is held was altered.
+    if (Option.isNone(opened)) drop(needs, name)
+    return yield* values(needs, environmentId, revision, representation, source)
+  })
+
+/** Whether a write that makes `revision` into the next one can leave its result here. */
+const holds = ({ snapshots }: Needs, environmentId: string, revision: number, representation: Representation) =>
+  snapshots.get(valuesName(environmentId, representation))?.revision === revision
+
+/** Leaves what a write changed, if nothing else came in between. */
+const follow = Effect.fnUntraced(function* (
+  needs: Needs,
+  environmentId: string,
+  representation: Representation,
+  before: number,
+  changes: ChangedValues
+) {
+  const name = valuesName(environmentId, representation)
+  const held = needs.snapshots.get(name)
+  if (held === undefined || held.revision !== before) return
+  const made = yield* changed(needs, name, held, changes)
+  if (needs.snapshots.get(name) !== held) return
+  if (made === undefined) drop(needs, name)
+  else keep(needs, name, made)
+})
+
+/** Drops the snapshots of an environment that was changed or deleted. */
+const forget = (needs: Needs, environmentId: string) =>
+  Effect.sync(() => {
+    for (const [name, snapshot] of needs.snapshots) if (snapshot.environmentId === environmentId) drop(needs, name)
+  })
+
 export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", {
   effect: Effect.gen(function* () {
-    const cipher = yield* SnapshotCipher
-    const snapshots = new Map<string, Snapshot>()
-    const pending = new Map<string, Deferred.Deferred<Answer<unknown>, unknown>>()
-    let bytes = 0
-
-    const name = (environmentId: string, revision: number, what: string) => `${environmentId}/${revision}/${what}`
-    const drop = (key: string, entry: Snapshot) => {
-      snapshots.delete(key)
-      bytes -= entry.sealed.length
+    const needs: Needs = {
+      cipher: yield* SnapshotCipher,
+      snapshots: new Map(),
+      pending: new Map(),
+      held: { bytes: 0 }
     }
-
-    const find = <A>(key: string, now: number): Answer<A> | undefined => {
-      const entry = snapshots.get(key)
-      if (entry === undefined) return undefined
-      if (now >= entry.heldUntil) {
-        drop(key, entry)
-        return undefined
-      }
-      const opened = cipher.open(entry.sealed, Buffer.from(key))
-      if (Option.isNone(opened)) {
-        drop(key, entry)
-        return undefined
-      }
-      snapshots.delete(key)
-      snapshots.set(key, entry)
-      // `encoded` made the bytes from an A: `key` names the question, and the question has one type of answer.
-      const value = () => JSON.parse(Buffer.from(opened.value).toString()) as A
-      return { revision: entry.revision, keys: entry.keys, bytes: opened.value, value }
+    return {
+      ...methods(needs, { holds, follow, forget }),
+      get: <A, E, R>(environmentId: string, revision: number, what: string, build: Effect.Effect<Built<A>, E, R>) =>
+        get(needs, environmentId, revision, what, build),
+      values: <E, R>(environmentId: string, revision: number, representation: Representation, source: Source<E, R>) =>
+        values(needs, environmentId, revision, representation, source)
     }
-
-    const keep = (environmentId: string, what: string, answer: Answer<unknown>, now: number) => {
-      const key = name(environmentId, answer.revision, what)
-      if (answer.bytes.length > capacity / 4 || snapshots.has(key)) return
-      const sealed = cipher.seal(answer.bytes, Buffer.from(key))
-      snapshots.set(key, {
-        environmentId,
-        revision: answer.revision,
-        keys: answer.keys,
-        sealed,
-        heldUntil: now + timeToLive
-      })
-      bytes += sealed.length
-      for (const [oldest, entry] of snapshots) {
-        if (bytes <= capacity) break
-        drop(oldest, entry)
-      }
-    }
-
-    /**
-     * Returns the answer to the question `what` at `revision` or newer. Each question has one build at a time, and
-     * other callers wait for it. A build may return a newer revision, because it reads after the caller's permit was
-     * issued.
-     */
-    const get = <A, E, R>(
-      environmentId: string,
-      revision: number,
-      what: string,
-      build: Effect.Effect<Built<A>, E, R>
-    ): Effect.Effect<Answer<A>, E, R> =>
-      Effect.gen(function* () {
-        const key = name(environmentId, revision, what)
-        const found = find<A>(key, yield* Clock.currentTimeMillis)
-        Metrics.snapshotLookedUp(found !== undefined)
-        if (found !== undefined) return found
-        // `key` names the question, and the question has one type of answer and one of failure.
-        const other = pending.get(key) as Deferred.Deferred<Answer<A>, E> | undefined
-        // When a build is interrupted (its client went away), the next caller that waits builds.
-        if (other !== undefined) {
-          const exit = yield* Effect.exit(Deferred.await(other))
-          if (!Exit.isInterrupted(exit)) return yield* exit
-          return yield* get(environmentId, revision, what, build)
-        }
-        const answer = yield* Deferred.make<Answer<A>, E>()
-        pending.set(key, answer as Deferred.Deferred<Answer<unknown>, unknown>)
-        return yield* build.pipe(
-          Effect.map(encoded),
-          Effect.tap((made) => Effect.map(Clock.currentTimeMillis, (now) => keep(environmentId, what, made, now))),
-          Effect.onExit((exit) => {
-            pending.delete(key)
-            return Deferred.done(answer, exit)
-          })
-        )
-      })
-
-    /** Drops the snapshots of an environment that was changed or deleted. */
-    const forget = (environmentId: string) =>
-      Effect.sync(() => {
-        for (const [key, entry] of snapshots) if (entry.environmentId === environmentId) drop(key, entry)
-      })
-
-    return { get, forget } as const
   })
 }) {}

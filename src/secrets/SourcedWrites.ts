@@ -13,11 +13,13 @@ import { namesOf, type SealingKeys } from "#src/projects/SealingKeys.ts"
 import { toldOutcome } from "./Guesses.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
 import type { Written } from "./SecretChanges.ts"
+import * as LockedEnvironment from "./LockedEnvironment.ts"
+import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
 import * as ValueSource from "./ValueSource.ts"
 import * as WriteTransaction from "./WriteTransaction.ts"
-import type { Outcome, Transaction, WritePermit } from "./WriteTransaction.ts"
+import type { Outcome } from "./WriteTransaction.ts"
 
-export interface Needs extends WriteTransaction.Needs {
+export interface Needs extends LockedEnvironment.Needs {
   readonly access: Access
   readonly sealingKeys: SealingKeys
 }
@@ -99,7 +101,7 @@ export const createFrom = Effect.fnUntraced(function* (
   return yield* WriteTransaction.write(
     needs,
     permit,
-    (transaction) => WriteTransaction.newSecret(transaction, at.key, source),
+    (transaction) => LockedEnvironment.newSecret(transaction, at.key, source),
     { ...asReference(permit), keys: [at.key], sources: [source], field: () => fieldOf(at) }
   )
 })
@@ -112,7 +114,7 @@ export const updateFrom = Effect.fnUntraced(function* (
   const source = yield* sourceOf(needs, at, yield* copiesFor(needs, [at], permit), "")
   const changes = (transaction: Transaction) =>
     Effect.map(
-      WriteTransaction.expectedSecret(transaction, at.secretId, at.expectedVersion),
+      LockedEnvironment.expectedSecret(transaction, at.secretId, at.expectedVersion),
       ({ key, pinned }) => new Map([[key, source({ pinned })]])
     )
   const options = { ...asReference(permit), ids: [at.secretId], sources: [source], field: () => fieldOf(at) }

@@ -37,7 +37,8 @@ import * as Rows from "#src/Rows.ts"
 import * as SecretRows from "./SecretRows.ts"
 import { SecretWrites } from "./SecretWrites.ts"
 import * as ValueSource from "./ValueSource.ts"
-import { onlySecret, type Transaction } from "./WriteTransaction.ts"
+import type { Transaction } from "./LockedEnvironment.ts"
+import { onlySecret } from "./WriteTransaction.ts"
 
 export const lifetimeMillis = 600_000
 /** New requests of one credential: each costs a person's attention. */

@@ -2,165 +2,33 @@
  * The one way to write secrets: one transaction under the lock of the environment that counts guesses, checks, writes
  * the rows and commits the audit entry. For the use cases of `SecretWrites.ts` and `SourcedWrites.ts` alone.
  */
-import type * as SqlClient from "@effect/sql/SqlClient"
-import * as Clock from "effect/Clock"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Predicate from "effect/Predicate"
 import {
   EnvironmentNotFound,
   PlanLimitReached,
   type RateLimited,
-  SecretAlreadyExists,
   SecretNotFound,
-  SecretVersionConflict,
   type TemplateInvalid
 } from "#schema/Errors.ts"
 import { type SecretId, SecretIdOut } from "#schema/Ids.ts"
-import type { SecretKind } from "#schema/Values.ts"
-import type { Audit, AuditEvent } from "#src/access/Audit.ts"
-import type { EnvironmentPermit } from "#src/access/Permit.ts"
-import type { Crypto } from "#src/crypto/Crypto.ts"
-import type { DataKeys } from "#src/crypto/DataKeys.ts"
+import type { AuditEvent } from "#src/access/Audit.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
-import type { RateLimiter } from "#src/limits/RateLimiter.ts"
 import * as Composition from "./Composition.ts"
 import * as Guesses from "./Guesses.ts"
-import type { Idempotency, Idempotent } from "./Idempotency.ts"
+import type { Idempotent } from "./Idempotency.ts"
+import { begin, type Naming, type Needs, opened, type Transaction, type WritePermit } from "./LockedEnvironment.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
+import { type Changes, type FieldOf, isRestoration, type Results, type Written } from "./SecretChanges.ts"
 import { metadataOf, type SecretMetadata } from "./SecretMetadata.ts"
 import * as SecretRowChanges from "./SecretRowChanges.ts"
 import * as SecretRows from "./SecretRows.ts"
-import { type Changes, type FieldOf, isRestoration, type Results, type Written } from "./SecretChanges.ts"
-import * as ValueSource from "./ValueSource.ts"
 import type { Write } from "./ValueSource.ts"
-
-export interface Needs {
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly dataKeys: DataKeys
-  readonly cipher: Envelope.CipherName
-  readonly audit: Audit
-  readonly limiter: RateLimiter
-  readonly idempotency: Idempotency
-}
-export type WritePermit = EnvironmentPermit<"secrets:write">
-
-export interface Transaction extends Needs {
-  readonly permit: WritePermit
-  /** Live secrets that the write concerns: those that it names, what builds on them, and all that either builds on. */
-  readonly live: ReadonlyMap<string, SecretRowChanges.LiveRow>
-  readonly byId: ReadonlyMap<string, SecretRowChanges.LiveRow>
-  /** The last version that each of these keys ever had; deleted ones too. */
-  readonly lastVersions: ReadonlyMap<string, number>
-  /** `live` with its texts, opened when it is first asked for. */
-  readonly stored: Effect.Effect<Composition.State, SecretBoxes.BoxAltered>
-  readonly facts: SecretRowChanges.Facts
-  readonly at: Date
-  /** As it is now, in this transaction. */
-  revision: number
-  /** Versions that this transaction gave to keys, for the trail. */
-  readonly versions: Map<string, number>
-}
 
 /** What a commit refuses, besides a box that does not open. */
 export type Refusal = Composition.Problem | TemplateInvalid | RateLimited
-
-/** What a write names. `sources`: what their texts refer to is read with it. */
-export interface Naming {
-  /** Also the keys that a refusal names in the trail. */
-  readonly keys?: ReadonlyArray<string>
-  readonly ids?: ReadonlyArray<SecretId>
-  readonly sources?: Iterable<ValueSource.ValueSource>
-}
-
-const entryOf = (kind: SecretKind, key: string, text: string) =>
-  Effect.mapError(Composition.entry(kind, text), () => new SecretBoxes.BoxAltered({ keys: [key] }))
-
-const opened = Effect.fnUntraced(function* (
-  { dataKeys }: Needs,
-  permit: WritePermit,
-  rows: ReadonlyArray<SecretRows.SealedRow>
-) {
-  const state = new Map<string, Composition.Entry>()
-  for (const { key, kind, text } of yield* SecretBoxes.open(dataKeys, permit.target, rows)) {
-    state.set(key, yield* entryOf(kind, key, text))
-  }
-  return state
-})
-
-/**
- * A process of an earlier release wrote to the environment, or this one is the first of this release: what is kept with
- * the environment is counted anew.
- */
-const recount = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit) {
-  const rows = (yield* SecretRows.live(needs.sql, permit)).filter(({ live }) => live)
-  const templates = yield* opened(
-    needs,
-    permit,
-    rows.filter(({ kind }) => kind === "template")
-  )
-  const used = new Set([...templates.values()].flatMap(Composition.referencesOf))
-  const bases = yield* opened(
-    needs,
-    permit,
-    rows.filter(({ key, kind }) => kind === "literal" && used.has(key))
-  )
-  let besides = 0
-  for (const { key, sealed } of rows) {
-    if (!templates.has(key) && !bases.has(key)) besides += sealed.length - Envelope.overhead
-  }
-  const totals = Composition.totalsOf(new Map([...templates, ...bases]), { written: besides, expanded: besides })
-  yield* SecretRowChanges.listReferences(needs.sql, permit.target)
-  yield* SecretRowChanges.setTotals(needs.sql, permit.target, { ...totals, secrets: rows.length })
-})
-
-/** Locks the environment until the transaction ends, and reads what the write concerns. */
-const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, naming: Naming) {
-  const { audit, sql } = needs
-  const { ids = [], keys = [], sources = [] } = naming
-  const named = { ids, keys, mentions: ValueSource.mentions(sources) }
-  const read = Effect.flatMap(
-    Effect.suspend(() => SecretRowChanges.lock(sql, permit.target, named, audit.freeHead())),
-    (found) => (found === undefined ? new EnvironmentNotFound() : Effect.succeed(found))
-  )
-  let found = yield* read
-  if (!found.facts.current) found = yield* read
-  if (!found.facts.counted) {
-    yield* recount(needs, permit)
-    found = yield* read
-  }
-  const { facts, rows } = found
-  const live = rows.filter((row) => row.live)
-  const transaction: Transaction = {
-    ...needs,
-    permit,
-    live: new Map(live.map((row) => [row.key, row])),
-    byId: new Map(live.map((row) => [row.id, row])),
-    lastVersions: new Map(rows.map(({ key, lastVersion }) => [key, lastVersion ?? 0])),
-    stored: yield* Effect.cached(opened(needs, permit, live)),
-    facts,
-    at: new Date(yield* Clock.currentTimeMillis),
-    revision: facts.revision,
-    versions: new Map()
-  }
-  return transaction
-})
-
-/** Text, kind and pin of an earlier version of a live or deleted secret; undefined when it has no such version. */
-export const earlierVersion = Effect.fnUntraced(function* (
-  { dataKeys, permit, sql }: Transaction,
-  at: { readonly id: SecretId; readonly key: string; readonly version: number }
-) {
-  const rows = yield* SecretRowChanges.sealedVersion(sql, permit.target, at)
-  if (rows.length === 0) return undefined
-  const [{ kind, text }] = yield* SecretBoxes.open(dataKeys, permit.target, rows)
-  const write: Write = { kind, pinned: rows[0].pinned, text, from: "stored" }
-  return write
-})
-
-export const deletedSecret = ({ at, permit, sql }: Transaction, id: SecretId) =>
-  SecretRows.deletedSecret(sql, permit, id, at)
 
 /**
  * Entries name the versions and the revision that a writer of the database would have to fit as well to roll back
@@ -215,7 +83,7 @@ const joining = Effect.fnUntraced(function* (transaction: Transaction, changes: 
     : yield* opened(transaction, permit, yield* SecretRows.closure(sql, permit, [...joined], true))
 })
 
-/** Checks the environment as it will be: number of secrets, templates, sizes; and returns its totals. */
+/** Checks the environment as it will be: number of secrets, templates, sizes. Returns its totals, and what was concerned. */
 const check = Effect.fnUntraced(function* (transaction: Transaction, changes: Composition.Changes, fieldOf?: FieldOf) {
   const { facts, live } = transaction
   let { secrets } = facts
@@ -225,7 +93,7 @@ const check = Effect.fnUntraced(function* (transaction: Transaction, changes: Co
   const counted = Composition.totalsOf(before)
   const besides = { written: facts.written - counted.written, expanded: facts.expanded - counted.expanded }
   const totals = yield* Composition.checkAfter(before, changes, fieldOf, besides)
-  return { ...totals, secrets }
+  return { totals: { ...totals, secrets }, after: Composition.apply(before, changes) }
 })
 
 /** New versions, of new secrets or of existing ones. */
@@ -282,10 +150,10 @@ const decide = Effect.fnUntraced(function* (transaction: Transaction, changes: C
   const { at, facts, live, permit, sql, versions } = transaction
   yield* Guesses.count(transaction, changes)
   const { deleted, entries, repinned, restored, results, written } = yield* compare(transaction, changes, fieldOf)
-  if (entries.size === 0 && repinned.length === 0) return { results, rows: undefined }
-  const totals =
+  if (entries.size === 0 && repinned.length === 0) return { results, rows: undefined, left: undefined }
+  const { after, totals } =
     entries.size === 0
-      ? facts
+      ? { after: undefined, totals: facts }
       : yield* check(transaction, entries, fieldOf).pipe(
           Effect.mapError((error) =>
             error instanceof SecretBoxes.BoxAltered ? error : Guesses.withoutNames(transaction, changes)(error)
@@ -313,7 +181,38 @@ const decide = Effect.fnUntraced(function* (transaction: Transaction, changes: C
       .flatMap(({ id, refs }) => (refs.length > 0 ? [id] : [])),
     keepsOne: permit.target.plan === "developer"
   })
-  return { results: inOrder(results, changes), rows }
+  const affected = new Set([...transaction.above, ...entries.keys()])
+  const left: Left | undefined =
+    after === undefined ? undefined : { before: facts.revision, revision: transaction.revision, after, affected }
+  return { results: inOrder(results, changes), rows, left }
+})
+
+/** What a write leaves for the reads that come after it. */
+interface Left {
+  readonly before: number
+  readonly revision: number
+  readonly after: Composition.State
+  /** Keys whose values may be others than before. */
+  readonly affected: ReadonlySet<string>
+}
+
+/** Once it is committed. A read that finds nothing here asks the database what changed. */
+const leave = Effect.fnUntraced(function* (
+  { snapshots }: Needs,
+  { target: { environmentId } }: WritePermit,
+  { affected, after, before, revision }: Left
+) {
+  for (const representation of ["materialized", "source"] as const) {
+    if (!snapshots.holds(environmentId, before, representation)) continue
+    const live = [...affected].filter((key) => after.has(key))
+    const texts =
+      representation === "source"
+        ? Either.right(new Map([...after].map(([key, entry]) => [key, Composition.sourceOf(entry)])))
+        : Composition.resolve(after, live)
+    if (Either.isLeft(texts)) continue
+    const values = new Map([...affected].map((key) => [key, texts.right.get(key) ?? null]))
+    yield* snapshots.follow(environmentId, representation, before, { revision, values })
+  }
 })
 
 const referencesAfter = (entries: Composition.Changes, key: string) => {
@@ -335,53 +234,70 @@ export interface WriteOptions<A, E, R> extends Naming {
   readonly answer: (outcome: Outcome) => Effect.Effect<A, E, R>
 }
 
-/** `changes` are decided under the lock. `refusal`: what it means to the caller that the commit is refused. */
+type Deciding<E, R> = (transaction: Transaction) => Effect.Effect<Changes, E, R>
+
+/** The transaction. `leaves` is told what the write leaves, which counts when everything is committed. */
 const transact = <A, E, R, E2, R2, E3>(
   needs: Needs,
   permit: WritePermit,
-  changes: (transaction: Transaction) => Effect.Effect<Changes, E2, R2>,
+  changes: Deciding<E2, R2>,
   { answer, entries = byOutcome(permit), field, ...naming }: WriteOptions<A, E, R>,
-  refusal: (problem: Refusal) => E3
+  refusal: (problem: Refusal) => E3,
+  leaves: (left: Left | undefined) => void
 ) =>
   Effect.gen(function* () {
     const transaction = yield* begin(needs, permit, naming)
     const decided = yield* changes(transaction)
-    const { results, rows } = yield* Effect.mapError(decide(transaction, decided, field), (error) =>
+    const { left, results, rows } = yield* Effect.mapError(decide(transaction, decided, field), (error) =>
       error instanceof SecretBoxes.BoxAltered ? error : refusal(error)
     )
     const outcome: Outcome = { transaction, changes: decided, results }
     const events = entries(outcome).map((event) => withVersions(transaction, event))
     yield* needs.audit.appendWith({ changes: rows, head: transaction.facts.head ?? undefined }, events)
+    leaves(left)
     return yield* answer(outcome)
   }).pipe(needs.sql.withTransaction, dieOfSql)
 
-const recorded = <A, E, R>(
-  { audit }: Needs,
+/** Around the outermost transaction: refusals are recorded, and reads find what was committed. */
+const committed = <A, E, R>(
+  needs: Needs,
   permit: WritePermit,
-  { keys }: { readonly keys?: ReadonlyArray<string> },
-  work: Effect.Effect<A, E, R>
-) => SecretBoxes.recordingRefusals(audit, permit.event(keys === undefined ? {} : { keys }), work)
+  { keys }: Naming,
+  work: (leaves: (left: Left | undefined) => void) => Effect.Effect<A, E, R>
+) =>
+  Effect.suspend(() => {
+    let left: Left | undefined
+    const event = permit.event(keys === undefined ? {} : { keys })
+    return Effect.zipLeft(
+      SecretBoxes.recordingRefusals(
+        needs.audit,
+        event,
+        work((made) => void (left = made))
+      ),
+      Effect.suspend(() => (left === undefined ? Effect.void : leave(needs, permit, left)))
+    )
+  })
 
 const asIs = (problem: Refusal) => problem
 
 export const write = <A, E, R, E2, R2>(
   needs: Needs,
   permit: WritePermit,
-  changes: (transaction: Transaction) => Effect.Effect<Changes, E2, R2>,
+  changes: Deciding<E2, R2>,
   options: WriteOptions<A, E, R>
-) => recorded(needs, permit, options, transact(needs, permit, changes, options, asIs))
+) => committed(needs, permit, options, (leaves) => transact(needs, permit, changes, options, asIs, leaves))
 
 /** The same; a repeated request gets the answer that was stored for it. */
 export const writeOnce = <A, E, R, E2, R2>(
   needs: Needs,
   permit: WritePermit,
   once: Idempotent,
-  changes: (transaction: Transaction) => Effect.Effect<Changes, E2, R2>,
+  changes: Deciding<E2, R2>,
   options: WriteOptions<A, E, R>
-) => {
-  const work = transact(needs, permit, changes, options, asIs)
-  return recorded(needs, permit, options, needs.idempotency.once(permit, once, work))
-}
+) =>
+  committed(needs, permit, options, (leaves) =>
+    needs.idempotency.once(permit, once, transact(needs, permit, changes, options, asIs, leaves))
+  )
 
 /** A deletion never breaks what was stored well: a problem here means that rows were damaged. */
 const damaged = () => new SecretBoxes.BoxAltered({ keys: [] })
@@ -390,11 +306,11 @@ const damaged = () => new SecretBoxes.BoxAltered({ keys: [] })
 export const remove = <A, E, R, E2, R2>(
   needs: Needs,
   permit: WritePermit,
-  changes: (transaction: Transaction) => Effect.Effect<Changes, E2, R2>,
+  changes: Deciding<E2, R2>,
   options: WriteOptions<A, E, R>
 ) => {
   const refusal = (problem: Refusal) => (problem instanceof PlanLimitReached ? problem : damaged())
-  return recorded(needs, permit, options, transact(needs, permit, changes, options, refusal))
+  return committed(needs, permit, options, (leaves) => transact(needs, permit, changes, options, refusal, leaves))
 }
 
 /** Removes secrets and rewrites none; a repeated request gets the answer that was stored for it. */
@@ -402,12 +318,12 @@ export const removeOnce = <A, E, R, E2, R2>(
   needs: Needs,
   permit: WritePermit,
   once: Idempotent,
-  changes: (transaction: Transaction) => Effect.Effect<Changes, E2, R2>,
+  changes: Deciding<E2, R2>,
   options: WriteOptions<A, E, R>
-) => {
-  const work = transact(needs, permit, changes, options, damaged)
-  return recorded(needs, permit, options, needs.idempotency.once(permit, once, work))
-}
+) =>
+  committed(needs, permit, options, (leaves) =>
+    needs.idempotency.once(permit, once, transact(needs, permit, changes, options, damaged, leaves))
+  )
 
 /** `Composition.flatten` of what is stored. */
 export const flattened = (stored: Composition.State, key: string) =>
@@ -442,37 +358,6 @@ export const byAction =
 /** The secret that a write of one key wrote. */
 export const onlySecret = ({ results }: Outcome) =>
   Effect.orDie(Effect.map(Effect.fromNullable([...results.values()][0]), ({ secret }) => secret))
-
-// --- what changes begin with ---
-
-/** The key must not be live, and its last version must be the expected one, if one is expected. */
-export const newSecret = Effect.fnUntraced(function* (
-  transaction: Transaction,
-  key: string,
-  source: ValueSource.ValueSource,
-  expectedVersion = 0
-) {
-  if (transaction.live.has(key)) return yield* new SecretAlreadyExists({ field: "key" })
-  const currentVersion = transaction.lastVersions.get(key) ?? 0
-  if (expectedVersion > 0 && currentVersion !== expectedVersion) {
-    return yield* new SecretVersionConflict({ currentVersion, field: "expectedVersion" })
-  }
-  return new Map([[key, source(undefined)]])
-})
-
-export const liveSecret = ({ byId }: Transaction, id: SecretId) =>
-  Effect.mapError(Effect.fromNullable(byId.get(id)), () => new SecretNotFound())
-
-/** A live secret by id, at the version that the caller expects. */
-export const expectedSecret = Effect.fnUntraced(function* (
-  transaction: Transaction,
-  id: SecretId,
-  expectedVersion: number | undefined
-) {
-  const secret = yield* liveSecret(transaction, id)
-  if (expectedVersion === undefined || expectedVersion === secret.version) return secret
-  return yield* new SecretVersionConflict({ currentVersion: secret.version, field: "expectedVersion" })
-})
 
 /** Routes that name a secret say SECRET_NOT_FOUND also when its environment was deleted meanwhile. */
 export const ofSecret = <A, E, R>(self: Effect.Effect<A, E, R>) =>

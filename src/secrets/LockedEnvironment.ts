@@ -1,0 +1,183 @@
+/**
+ * An environment under the lock of a write, and what is known of it there. For `WriteTransaction.ts` and the use cases
+ * that decide their changes under that lock.
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import { EnvironmentNotFound, SecretAlreadyExists, SecretNotFound, SecretVersionConflict } from "#schema/Errors.ts"
+import type { SecretId } from "#schema/Ids.ts"
+import type { SecretKind } from "#schema/Values.ts"
+import type { Audit } from "#src/access/Audit.ts"
+import type { EnvironmentPermit } from "#src/access/Permit.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import type { DataKeys } from "#src/crypto/DataKeys.ts"
+import * as Envelope from "#src/crypto/Envelope.ts"
+import type { RateLimiter } from "#src/limits/RateLimiter.ts"
+import * as Composition from "./Composition.ts"
+import type { Idempotency } from "./Idempotency.ts"
+import * as SecretBoxes from "./SecretBoxes.ts"
+import * as SecretRowChanges from "./SecretRowChanges.ts"
+import * as SecretRows from "./SecretRows.ts"
+import type { Snapshots } from "./Snapshots.ts"
+import * as ValueSource from "./ValueSource.ts"
+import type { Write } from "./ValueSource.ts"
+
+export interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly dataKeys: DataKeys
+  readonly cipher: Envelope.CipherName
+  readonly audit: Audit
+  readonly limiter: RateLimiter
+  readonly idempotency: Idempotency
+  readonly snapshots: Snapshots
+}
+export type WritePermit = EnvironmentPermit<"secrets:write">
+
+export interface Transaction extends Needs {
+  readonly permit: WritePermit
+  /** Live secrets that the write concerns: those that it names, what builds on them, and all that either builds on. */
+  readonly live: ReadonlyMap<string, SecretRowChanges.LiveRow>
+  readonly byId: ReadonlyMap<string, SecretRowChanges.LiveRow>
+  /** Keys that the write names, and those that build on them. */
+  readonly above: ReadonlyArray<string>
+  /** The last version that each of these keys ever had; deleted ones too. */
+  readonly lastVersions: ReadonlyMap<string, number>
+  /** `live` with its texts, opened when it is first asked for. */
+  readonly stored: Effect.Effect<Composition.State, SecretBoxes.BoxAltered>
+  readonly facts: SecretRowChanges.Facts
+  readonly at: Date
+  /** As it is now, in this transaction. */
+  revision: number
+  /** Versions that this transaction gave to keys, for the trail. */
+  readonly versions: Map<string, number>
+}
+
+/** What a write names. `sources`: what their texts refer to is read with it. */
+export interface Naming {
+  /** Also the keys that a refusal names in the trail. */
+  readonly keys?: ReadonlyArray<string>
+  readonly ids?: ReadonlyArray<SecretId>
+  readonly sources?: Iterable<ValueSource.ValueSource>
+}
+
+const entryOf = (kind: SecretKind, key: string, text: string) =>
+  Effect.mapError(Composition.entry(kind, text), () => new SecretBoxes.BoxAltered({ keys: [key] }))
+
+export const opened = Effect.fnUntraced(function* (
+  { dataKeys }: Needs,
+  permit: WritePermit,
+  rows: ReadonlyArray<SecretRows.SealedRow>
+) {
+  const state = new Map<string, Composition.Entry>()
+  for (const { key, kind, text } of yield* SecretBoxes.open(dataKeys, permit.target, rows)) {
+    state.set(key, yield* entryOf(kind, key, text))
+  }
+  return state
+})
+
+/**
+ * A process of an earlier release wrote to the environment, or this one is the first of this release: what is kept with
+ * the environment is counted anew.
+ */
+const recount = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit) {
+  const rows = (yield* SecretRows.live(needs.sql, permit)).filter(({ live }) => live)
+  const templates = yield* opened(
+    needs,
+    permit,
+    rows.filter(({ kind }) => kind === "template")
+  )
+  const used = new Set([...templates.values()].flatMap(Composition.referencesOf))
+  const bases = yield* opened(
+    needs,
+    permit,
+    rows.filter(({ key, kind }) => kind === "literal" && used.has(key))
+  )
+  let besides = 0
+  for (const { key, sealed } of rows) {
+    if (!templates.has(key) && !bases.has(key)) besides += sealed.length - Envelope.overhead
+  }
+  const totals = Composition.totalsOf(new Map([...templates, ...bases]), { written: besides, expanded: besides })
+  yield* SecretRowChanges.listReferences(needs.sql, permit.target)
+  yield* SecretRowChanges.setTotals(needs.sql, permit.target, { ...totals, secrets: rows.length })
+})
+
+/** Locks the environment until the transaction ends, and reads what the write concerns. */
+export const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, naming: Naming) {
+  const { audit, sql } = needs
+  const { ids = [], keys = [], sources = [] } = naming
+  const named = { ids, keys, mentions: ValueSource.mentions(sources) }
+  const read = Effect.flatMap(
+    Effect.suspend(() => SecretRowChanges.lock(sql, permit.target, named, audit.freeHead())),
+    (found) => (found === undefined ? new EnvironmentNotFound() : Effect.succeed(found))
+  )
+  let found = yield* read
+  if (!found.facts.current) found = yield* read
+  if (!found.facts.counted) {
+    yield* recount(needs, permit)
+    found = yield* read
+  }
+  const { facts, rows } = found
+  const live = rows.filter((row) => row.live)
+  const transaction: Transaction = {
+    ...needs,
+    permit,
+    live: new Map(live.map((row) => [row.key, row])),
+    byId: new Map(live.map((row) => [row.id, row])),
+    above: rows.flatMap(({ above, key }) => (above ? [key] : [])),
+    lastVersions: new Map(rows.map(({ key, lastVersion }) => [key, lastVersion ?? 0])),
+    stored: yield* Effect.cached(opened(needs, permit, live)),
+    facts,
+    at: new Date(yield* Clock.currentTimeMillis),
+    revision: facts.revision,
+    versions: new Map()
+  }
+  return transaction
+})
+
+/** Text, kind and pin of an earlier version of a live or deleted secret; undefined when it has no such version. */
+export const earlierVersion = Effect.fnUntraced(function* (
+  { dataKeys, permit, sql }: Transaction,
+  at: { readonly id: SecretId; readonly key: string; readonly version: number }
+) {
+  const rows = yield* SecretRowChanges.sealedVersion(sql, permit.target, at)
+  if (rows.length === 0) return undefined
+  const [{ kind, text }] = yield* SecretBoxes.open(dataKeys, permit.target, rows)
+  const write: Write = { kind, pinned: rows[0].pinned, text, from: "stored" }
+  return write
+})
+
+export const deletedSecret = ({ at, permit, sql }: Transaction, id: SecretId) =>
+  SecretRows.deletedSecret(sql, permit, id, at)
+
+// --- what changes begin with ---
+
+/** The key must not be live, and its last version must be the expected one, if one is expected. */
+export const newSecret = Effect.fnUntraced(function* (
+  transaction: Transaction,
+  key: string,
+  source: ValueSource.ValueSource,
+  expectedVersion = 0
+) {
+  if (transaction.live.has(key)) return yield* new SecretAlreadyExists({ field: "key" })
+  const currentVersion = transaction.lastVersions.get(key) ?? 0
+  if (expectedVersion > 0 && currentVersion !== expectedVersion) {
+    return yield* new SecretVersionConflict({ currentVersion, field: "expectedVersion" })
+  }
+  return new Map([[key, source(undefined)]])
+})
+
+export const liveSecret = ({ byId }: Transaction, id: SecretId) =>
+  Effect.mapError(Effect.fromNullable(byId.get(id)), () => new SecretNotFound())
+
+/** A live secret by id, at the version that the caller expects. */
+export const expectedSecret = Effect.fnUntraced(function* (
+  transaction: Transaction,
+  id: SecretId,
+  expectedVersion: number | undefined
+) {
+  const secret = yield* liveSecret(transaction, id)
+  if (expectedVersion === undefined || expectedVersion === secret.version) return secret
+  return yield* new SecretVersionConflict({ currentVersion: secret.version, field: "expectedVersion" })
+})

@@ -1,0 +1,134 @@
+/**
+ * All values of an environment as sealed pieces of the JSON that leaves: runs of members in the order of keys. A change
+ * of a few keys opens and seals the pieces that hold them, and no step of it is long.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
+import { turn } from "./SecretBoxes.ts"
+
+export interface Piece {
+  readonly keys: ReadonlyArray<string>
+  /** `"KEY":"value"`, joined by commas. */
+  readonly sealed: Buffer
+  /** Part of what is sealed: no piece can stand in for another. */
+  readonly name: string
+}
+export type Pieces = ReadonlyArray<Piece>
+
+/** Bytes of a piece, but for a value that is longer alone: about a millisecond of work. */
+const pieceBytes = 65_536
+
+let made = 0
+
+/** Bytes that are one piece. */
+export const whole = (cipher: SnapshotCipher, of: string, keys: ReadonlyArray<string>, bytes: Uint8Array): Piece => {
+  const name = `${of}/${++made}`
+  return { keys, name, sealed: cipher.seal(bytes, Buffer.from(name)) }
+}
+
+const sealed = (cipher: SnapshotCipher, of: string, keys: ReadonlyArray<string>, members: ReadonlyArray<string>) => {
+  const bytes = Buffer.from(members.join(","))
+  const piece = whole(cipher, of, keys, bytes)
+  bytes.fill(0)
+  return piece
+}
+
+/** Seals values, sorted by key. `of`: whose values they are. */
+export const seal = Effect.fnUntraced(function* (
+  cipher: SnapshotCipher,
+  of: string,
+  values: Iterable<readonly [string, string]>
+) {
+  const pieces: Array<Piece> = []
+  let keys: Array<string> = []
+  let members: Array<string> = []
+  let length = 0
+  for (const [key, value] of values) {
+    const member = `${JSON.stringify(key)}:${JSON.stringify(value)}`
+    if (length > 0 && length + member.length > pieceBytes) {
+      pieces.push(sealed(cipher, of, keys, members))
+      keys = []
+      members = []
+      length = 0
+      yield* turn
+    }
+    keys.push(key)
+    members.push(member)
+    length += member.length
+  }
+  if (keys.length > 0) pieces.push(sealed(cipher, of, keys, members))
+  return pieces
+})
+
+/** The members of each piece; none when one does not open. */
+export const open = Effect.fnUntraced(function* (cipher: SnapshotCipher, pieces: Pieces) {
+  const members: Array<Buffer> = []
+  let sinceTurn = 0
+  for (const { name, sealed } of pieces) {
+    const opened = cipher.open(sealed, Buffer.from(name))
+    if (Option.isNone(opened)) return Option.none()
+    members.push(opened.value)
+    sinceTurn += sealed.length
+    if (sinceTurn > 16 * pieceBytes) {
+      sinceTurn = 0
+      yield* turn
+    }
+  }
+  return Option.some(members)
+})
+
+/** The values of opened pieces by key, in their order. */
+export const values = Effect.fnUntraced(function* (members: ReadonlyArray<Buffer>) {
+  const all = new Map<string, string>()
+  for (const [i, bytes] of members.entries()) {
+    if (i > 0) yield* turn
+    // `seal` wrote keys and texts alone.
+    const part = JSON.parse(`{${bytes.toString()}}`) as Record<string, string>
+    for (const key of Object.keys(part)) all.set(key, part[key])
+  }
+  return all
+})
+
+/** The piece that has a key or would have it. */
+const placeOf = (pieces: Pieces, key: string) => {
+  const after = pieces.findIndex(({ keys }) => keys[0] > key)
+  return after < 0 ? pieces.length - 1 : Math.max(0, after - 1)
+}
+
+/** The same values with changes: a value, or null for a key that is gone. None when a piece does not open. */
+export const change = Effect.fnUntraced(function* (
+  cipher: SnapshotCipher,
+  of: string,
+  pieces: Pieces,
+  changes: ReadonlyMap<string, string | null>
+) {
+  const byPlace = new Map<number, Array<string>>()
+  for (const key of changes.keys()) {
+    const place = placeOf(pieces, key)
+    const known = byPlace.get(place)
+    if (known === undefined) byPlace.set(place, [key])
+    else known.push(key)
+  }
+  const result: Array<Piece> = []
+  for (const place of pieces.length === 0 ? [-1] : pieces.keys()) {
+    const changed = byPlace.get(place)
+    if (changed === undefined) {
+      result.push(...pieces.slice(place, place + 1))
+      continue
+    }
+    yield* turn
+    const opened = yield* open(cipher, pieces.slice(Math.max(0, place), place + 1))
+    if (Option.isNone(opened)) return Option.none()
+    const held = yield* values(opened.value)
+    for (const bytes of opened.value) bytes.fill(0)
+    for (const key of changed) {
+      const value = changes.get(key)
+      if (typeof value === "string") held.set(key, value)
+      else held.delete(key)
+    }
+    const sorted = [...held].sort(([a], [b]) => (a < b ? -1 : 1))
+    result.push(...(yield* seal(cipher, of, sorted)))
+  }
+  return Option.some<Pieces>(result)
+})
