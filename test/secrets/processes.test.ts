@@ -3,18 +3,11 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
-import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { SecretKey } from "#schema/Values.ts"
-import { Access } from "#src/access/Access.ts"
-import { Audit } from "#src/access/Audit.ts"
-import { DataKeys } from "#src/crypto/DataKeys.ts"
-import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import * as Composition from "#src/secrets/Composition.ts"
-import { Snapshots } from "#src/secrets/Snapshots.ts"
-import { secrets, secretServices, secretsLayer, world } from "#test/support/Fixtures.ts"
+import { anotherProcess, secretsLayer, world } from "#test/support/Fixtures.ts"
 
 const keys = Array.from({ length: 14 }, (_, i) => `K${String(i).padStart(2, "0")}`)
 
@@ -74,17 +67,6 @@ const anyHistory = FastCheck.array(FastCheck.tuple(FastCheck.nat(1), anyWrite), 
 type AnyWrite =
   FastCheck.Arbitrary<never> extends never ? never : typeof anyWrite extends FastCheck.Arbitrary<infer W> ? W : never
 
-const oneProcess = Layer.fresh(
-  secretServices.pipe(
-    Layer.provideMerge(Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)),
-    Layer.provideMerge(Audit.Default)
-  )
-)
-const started = Effect.map(Layer.build(oneProcess), (context) => ({
-  secrets: Effect.provide(secrets, context),
-  snapshots: Effect.provide(Snapshots, context)
-})).pipe(Effect.flatMap(Effect.all))
-
 /** What a write was refused with. */
 const refusal = <A, E extends object, R>(work: Effect.Effect<A, E, R>) =>
   Effect.match(work, { onFailure: (error) => ({ ...error }), onSuccess: () => undefined })
@@ -92,8 +74,8 @@ const refusal = <A, E extends object, R>(work: Effect.Effect<A, E, R>) =>
 const setUp = Effect.gen(function* () {
   const w = yield* world()
   const sql = yield* SqlClient.SqlClient
-  const processes = [yield* started, yield* started] as const
-  const cold = yield* started
+  const processes = [yield* anotherProcess, yield* anotherProcess] as const
+  const cold = yield* anotherProcess
   const at = { projectId: w.projectId, environment: w.development }
   const as = Effect.provideService(CurrentCaller, w.owner)
   const environment = sql.literal(`'${w.developmentId}'::uuid`)

@@ -3,8 +3,14 @@ import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { CurrentCaller } from "#schema/Caller.ts"
+import { SecretIdOut } from "#schema/Ids.ts"
 import { SecretKey } from "#schema/Values.ts"
-import { secrets as services, secretsLayer, world } from "#test/support/Fixtures.ts"
+import type { EnvironmentTarget } from "#src/access/Target.ts"
+import { DataKeys } from "#src/crypto/DataKeys.ts"
+import * as Envelope from "#src/crypto/Envelope.ts"
+import * as SecretBoxes from "#src/secrets/SecretBoxes.ts"
+import type { SealedRow } from "#src/secrets/SecretRows.ts"
+import { anotherProcess, secrets as services, secretsLayer, world } from "#test/support/Fixtures.ts"
 
 const key = (text: string) => SecretKey.make(text)
 const numbers = (n: number) => Array.from({ length: n }, (_, i) => i)
@@ -40,6 +46,15 @@ const costs = Effect.fnUntraced(function* (besides: number) {
     restore: yield* during(all.restore(b.id).pipe(as)),
     "bulk of 100": yield* during(bulk(numbers(100).map((i) => [`MANY${i}`, `value ${i}`] as const)))
   }
+  const inject = (by: typeof all | (typeof other)["secrets"]) => by.inject(at).pipe(as)
+  const other = yield* anotherProcess
+  yield* Effect.all([inject(all), inject(other.secrets)])
+  yield* all.update(b.id, { value: Redacted.make("3") }).pipe(as)
+  cost["inject after a write"] = yield* during(inject(all))
+  cost["inject after a write of another process"] = yield* during(inject(other.secrets))
+  cost["diff"] = yield* during(
+    other.secrets.diff({ projectId: w.projectId, sourceEnv: w.development, targetEnv: w.development }).pipe(as)
+  )
   return cost
 })
 
@@ -51,9 +66,9 @@ const counted = (cost: Record<string, ReadonlyArray<Statement>>) =>
     ])
   )
 
-describe("a write", () => {
+describe("a write, and a read after it", () => {
   layer(secretsLayer, { timeout: 120_000 })((it) => {
-    it.effect("asks the database as often, and reads as many rows, whatever else the environment holds", () =>
+    it.scoped("asks the database as often, and reads as many rows, whatever else the environment holds", () =>
       Effect.gen(function* () {
         const small = counted(yield* costs(100))
         assert.deepStrictEqual(counted(yield* costs(2_000)), small)
@@ -70,9 +85,57 @@ describe("a write", () => {
             "delete with dependents": 5,
             delete: 5,
             restore: 7,
-            "bulk of 100": 5
+            "bulk of 100": 5,
+            // The environment of the request, and the entry.
+            "inject after a write": 2,
+            "inject after a write of another process": 3,
+            diff: 3
           }
         )
+      })
+    )
+
+    it.effect("other requests have their turn while many values are opened", () =>
+      Effect.gen(function* () {
+        const w = yield* world()
+        const dataKeys = yield* DataKeys
+        const target: EnvironmentTarget = {
+          type: "environment",
+          teamId: w.teamId,
+          plan: "team",
+          projectId: w.projectId,
+          environmentId: w.developmentId,
+          slug: w.development,
+          protected: false,
+          revision: 0,
+          readers: "team",
+          visibility: "team"
+        }
+        const { id: dataKeyId, key: dataKey } = yield* dataKeys.active(target)
+        const rows = numbers(320).map((i): SealedRow => {
+          const at = new Date(0)
+          const secret = { id: SecretIdOut.make(w.developmentId), key: `K${i}`, kind: "literal", version: 1 } as const
+          const row = { ...secret, createdAt: at, updatedAt: at, dataKeyId }
+          const box = Envelope.sealValue(
+            dataKey,
+            SecretBoxes.contextOf(target, row, dataKeyId),
+            "x",
+            new Uint8Array(32)
+          )
+          return { ...row, sealed: box }
+        })
+        // The data key is held: nothing below waits for anything but its turn.
+        let turns = 0
+        let going = true
+        const count = () => {
+          turns++
+          if (going) setImmediate(count)
+        }
+        setImmediate(count)
+        const opened = yield* SecretBoxes.open(dataKeys, target, rows)
+        going = false
+        assert.strictEqual(opened.length, rows.length)
+        assert.isAtLeast(turns, 9)
       })
     )
   })

@@ -44,6 +44,21 @@ export const secretsLayer = Layer.merge(
   Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer))
 )
 
+/** The secrets services of another process on the same database. */
+export const anotherProcess = Effect.map(
+  Layer.build(
+    Layer.fresh(
+      secretServices.pipe(
+        Layer.provideMerge(
+          Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)
+        ),
+        Layer.provideMerge(Audit.Default)
+      )
+    )
+  ),
+  (context) => ({ secrets: Effect.provide(secrets, context), snapshots: Effect.provide(Snapshots, context) })
+).pipe(Effect.flatMap(Effect.all))
+
 const at = new Date(0)
 
 /** A team with a project `demo`, environments `development` and `production` (protected), and an owner. */
