@@ -3,6 +3,7 @@
  * leads to a server that takes writes or is none.
  */
 import * as Pg from "pg"
+import type { RequestOrigin } from "#src/access/RequestInfo.ts"
 
 /** The database did not answer a statement in time. The connection it ran on is gone with it. */
 export class QueryDeadlineExceeded extends Error {
@@ -40,16 +41,19 @@ export interface Options {
   /** How long a statement may take before its connection is destroyed, in milliseconds. */
   readonly deadlineMillis: number
   /**
-   * How long the wait for a connection and the first statement on it may take together, in milliseconds; absent: each
-   * has its own time. Whoever waited for a connection may get one to a server that hangs.
+   * After how long without a word from the server, on any connection, it is taken to hang, in milliseconds; absent: it is
+   * not asked. A statement that waits longer than that while the server answers others is only slow.
    */
-  readonly togetherMillis?: number
+  readonly silenceMillis?: number
 }
 
 /** What the connections to one database know together. */
 export class Database {
   #host = 0
   #generation = 0
+  #heardAt = 0
+  readonly #asking: Array<(answers: boolean) => void> = []
+  readonly #silent: Array<() => void> = []
   readonly options: Options
   constructor(options: Options) {
     this.options = options
@@ -70,14 +74,40 @@ export class Database {
     if (host !== undefined && host === this.host) this.#host = (this.#host + 1) % (this.options.hosts?.length ?? 1)
   }
 
+  /** The server said something, if only a refusal. */
+  heard() {
+    this.#heardAt = performance.now()
+  }
+
+  /** Whether the server has said something within this many milliseconds, or does when it is asked. One asks for all. */
+  answers(within: number, tell: (answers: boolean) => void) {
+    if (performance.now() - this.#heardAt < within) return tell(true)
+    this.#asking.push(tell)
+    if (this.#asking.length > 1) return
+    const connection = make(this)
+    let known = false
+    const told = (answers: boolean) => {
+      if (known) return
+      known = true
+      clearTimeout(timer)
+      connection.abandon()
+      for (const asked of this.#asking.splice(0)) asked(answers)
+      if (!answers) for (const silent of this.#silent) silent()
+    }
+    const timer = setTimeout(() => told(false), within)
+    connection.connect((error: Error | undefined) => told(error === undefined || isWord(error)))
+  }
+
+  /** Calls `tell` each time that the server is found to hang. */
+  onSilence(tell: () => void) {
+    this.#silent.push(tell)
+  }
+
   /** The server that connections lead to stopped taking writes: none of them is used again. */
   demoted() {
     this.#generation++
   }
 }
-
-/** What is left for the statement of someone who waited for almost all of the time. */
-const LEAST_MILLIS = 100
 
 /**
  * A bigint of the database is beyond 2^53, where a JavaScript number would be another one. The value is not repeated.
@@ -106,6 +136,12 @@ export const types: Pg.CustomTypesConfig = {
     // The overloads of pg's own type pair each oid with its result; a column's type is not known here.
     Number(oid) === INT8 && format !== "binary" ? parseInt8 : Pg.types.getTypeParser(oid, format as "text")
 }
+
+/** The part of the time of silence in which the server is asked. */
+const ASKING = 0.4
+
+const readsOnly =
+  /^\s*(?:(?:SELECT|SAVEPOINT|RELEASE|ROLLBACK TO|SET LOCAL)\b|WITH\b(?![^]*\b(?:INSERT|UPDATE|DELETE)\b))/i
 
 type Callback = (error: Error | null | undefined, result: unknown) => void
 export type Release = (error?: Error | boolean) => void
@@ -146,6 +182,9 @@ const spoilsConnection = (error: Error) =>
   spoiling.has(codeOf(error)) ||
   spoilingClass.test(codeOf(error))
 
+/** The server's own words, and not the driver's. */
+const isWord = (error: Error) => "severity" in error
+
 const sessionOf = (settings: Readonly<Record<string, number>>) =>
   [
     ...Object.entries(settings).map(([name, millis]) => `SET ${name} = ${millis}`),
@@ -163,10 +202,13 @@ export class Connection extends Pg.Client {
   readonly #database: Database
   readonly #host: string | undefined
   readonly #generation: number
-  /** Of the next statement. */
-  #deadline: number
+  /** Whose request has it now; undefined: the service. */
+  #request: RequestOrigin | undefined
+  #inTransaction = false
+  #wrote = false
   #running = 0
   #poisoned = false
+  #left: (() => void) | undefined
   #release: Release | undefined
   #waitingRelease: Release | undefined
 
@@ -176,7 +218,6 @@ export class Connection extends Pg.Client {
     this.#database = database
     this.#host = host
     this.#generation = database.generation
-    this.#deadline = database.options.deadlineMillis
     // @effect/sql-pg asks the pool to cancel this backend when a fiber is interrupted; by then the backend may run
     // somebody else's query. Without a process id it does not ask.
     Object.defineProperty(this, "processID", { get: () => undefined, set: () => {} })
@@ -205,10 +246,10 @@ export class Connection extends Pg.Client {
     this.on("error", () => {})
   }
 
-  /** Whoever has the connection now waited this long for it, in milliseconds. */
-  set waited(millis: number) {
-    const { deadlineMillis, togetherMillis = Number.POSITIVE_INFINITY } = this.#database.options
-    this.#deadline = Math.min(deadlineMillis, Math.max(LEAST_MILLIS, Math.ceil(togetherMillis - millis)))
+  /** From now on, and until its release, it belongs to this request. `left` is called at its release. */
+  given(request: RequestOrigin | undefined, left: () => void) {
+    this.#request = request
+    this.#left = left
   }
 
   /** It may lead to a server that stopped taking writes. */
@@ -236,7 +277,15 @@ export class Connection extends Pg.Client {
     const release = this.#release
     if (release === undefined) return
     if (error === undefined && this.#running > 0) this.#waitingRelease = release
-    else release(error ?? (this.#spoiled || undefined))
+    else this.#giveBack(release, error)
+  }
+
+  #giveBack(release: Release, error?: Error | boolean) {
+    const left = this.#left
+    this.#left = undefined
+    this.#request = undefined
+    release(error ?? (this.#spoiled || undefined))
+    left?.()
   }
 
   get #spoiled() {
@@ -248,33 +297,60 @@ export class Connection extends Pg.Client {
       typeof config === "string"
         ? { text: config, values: Array.isArray(values) ? values : [] }
         : (config as { text: string; values?: unknown })
+    this.#note(given.text)
     // Without parameters the simple protocol serves best: transaction control, and migrations' DDL.
     if (!Array.isArray(given.values) || given.values.length === 0) return given
     const name = statementName(given.text)
     return name === undefined ? given : { ...given, name }
   }
 
+  /** Before it is sent: from then on nobody knows that nothing was changed. */
+  #note(text: string) {
+    if (this.#request === undefined) return
+    if (text === "BEGIN") {
+      this.#inTransaction = true
+      this.#wrote = false
+    } else if (text === "COMMIT" || text === "ROLLBACK") {
+      this.#inTransaction = false
+      if (text === "COMMIT" && this.#wrote) this.#request.committed = true
+    } else if (!readsOnly.test(text)) {
+      this.#wrote = true
+      if (!this.#inTransaction) this.#request.committed = true
+    }
+  }
+
   #watched(callback: Callback): Callback {
     this.#running++
     let settled = false
-    const deadline = this.#deadline
-    this.#deadline = this.#database.options.deadlineMillis
-    const timer = setTimeout(() => {
-      // The answer may already be here, behind work that held the event loop: let the sockets speak first.
-      setImmediate(() => setImmediate(() => settled || this.abandon(new QueryDeadlineExceeded())))
-    }, deadline)
+    const database = this.#database
+    const { deadlineMillis, silenceMillis = deadlineMillis } = database.options
+    const started = performance.now()
+    const giveUp = () => settled || this.abandon(new QueryDeadlineExceeded())
+    const look = () => {
+      if (settled || silenceMillis >= deadlineMillis || performance.now() - started >= deadlineMillis) return giveUp()
+      return database.answers(silenceMillis * ASKING, (answers) => (answers ? again() : giveUp()))
+    }
+    const again = () => {
+      if (settled) return
+      const left = deadlineMillis - (performance.now() - started)
+      timer = setTimeout(later, Math.min(left, silenceMillis * (1 - ASKING)))
+    }
+    // The answer may already be here, behind work that held the event loop: let the sockets speak first.
+    const later = () => setImmediate(() => setImmediate(look))
+    let timer = setTimeout(later, silenceMillis < deadlineMillis ? silenceMillis * (1 - ASKING) : deadlineMillis)
     return (error, result) => {
       if (settled) return
       settled = true
       clearTimeout(timer)
       this.#running--
+      if (error == null || isWord(error)) database.heard()
       if (error != null && spoilsConnection(error)) this.#spoil(error)
       callback(error, result)
       const waiting = this.#waitingRelease
       if (waiting !== undefined && this.#running === 0) {
         this.#waitingRelease = undefined
         // Next tick: `pg` puts its own state in order after this callback.
-        process.nextTick(() => waiting(this.#spoiled || undefined))
+        process.nextTick(() => this.#giveBack(waiting))
       }
     }
   }

@@ -1,13 +1,19 @@
 import * as PgClient from "@effect/sql-pg/PgClient"
-import type * as SqlClient from "@effect/sql/SqlClient"
+import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Str from "effect/String"
 import * as Pg from "pg"
 import * as PgConnection from "#layers/PgConnection.ts"
 import type { Endpoint } from "#layers/PrivateConnection.ts"
+import { Busy } from "#src/access/Dependency.ts"
+import { RequestInfo, type RequestOrigin } from "#src/access/RequestInfo.ts"
+import * as FairTurns from "#src/limits/FairTurns.ts"
 import * as Collectors from "#src/telemetry/Collectors.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 
@@ -35,38 +41,104 @@ export const endpointOf = (connection: Pg.PoolConfig): Endpoint => {
 export interface PoolOptions extends PgConnection.Options {
   /** Connections at most. */
   readonly size: number
+  /** How long a request may wait for a connection, in milliseconds; absent: as long as for a new one. */
+  readonly queueMillis?: number
+}
+
+/** Set while a connection is reserved for a transaction. */
+class InTransaction extends Context.Reference<InTransaction>()("layers/InTransaction", {
+  defaultValue: () => false
+}) {}
+
+/** Connections that transactions leave to single statements: those who wait for a lock starve no reader. */
+const shareOfTransactions = 0.6
+/** Requests that wait for a connection, at most. */
+const mostWaiting = 2_000
+
+/** Who wants a connection: `pg.Pool` is asked within the fiber that wants one. */
+const asking = () => {
+  const services = Option.map(Fiber.getCurrentFiber(), (fiber) => fiber.currentContext.unsafeMap)
+  const service = (key: string): unknown => Option.getOrUndefined(services)?.get(key)
+  return {
+    // The casts: what is kept under these keys.
+    request: service(RequestInfo.key) as RequestOrigin | undefined,
+    inTransaction: (service(InTransaction.key) as boolean | undefined) ?? false
+  }
 }
 
 type Connected = (error: Error | undefined, client: Pg.PoolClient | undefined, release: PgConnection.Release) => void
 
+const noRelease = () => {}
+
 /**
- * Tells each connection how long its next user waited for it. One that may lead to a server which takes no writes any
- * more goes, and so does one that could not be made: while there are other hosts, the next one is tried at once.
+ * Puts a fair queue before the pool, in which teams take turns. A connection that may lead to a server which takes no
+ * writes any more goes, and so does one that could not be made: while there are other hosts, the next one is tried at
+ * once. When the server is found to hang, everybody who waits is told.
  */
-const telling = (pool: Pg.Pool, { checkoutMillis, hosts }: PoolOptions): Pg.Pool => {
+const queued = (pool: Pg.Pool, database: PgConnection.Database, options: PoolOptions): FairTurns.Queue => {
+  const { checkoutMillis, hosts, queueMillis = checkoutMillis, size } = options
+  const queue = new FairTurns.Queue({
+    atOnce: size,
+    longAtOnce: Math.max(1, Math.floor(size * shareOfTransactions)),
+    waiting: mostWaiting
+  })
+  let hangs = false
+  const tellAll = () => {
+    hangs = true
+    queue.refuse()
+    hangs = false
+  }
+  database.onSilence(tellAll)
   // `connect` is overloaded; both callers (sql-pg and pg-pool) use the callback form.
   const connect = pool.connect.bind(pool) as unknown as (answer: Connected) => void
+  const checkOut = (request: RequestOrigin | undefined, left: () => void, answer: Connected) => {
+    const asked = performance.now()
+    let tries = hosts?.length ?? 1
+    const attempt = () =>
+      connect((error, client, release) => {
+        if (error !== undefined && --tries > 0 && performance.now() - asked < checkoutMillis / 2) return attempt()
+        if (!(client instanceof PgConnection.Connection)) {
+          left()
+          // It took all the time that there is: who waits behind would only meet the same.
+          if (performance.now() - asked >= checkoutMillis) tellAll()
+          return answer(error, client, release)
+        }
+        if (client.stale) {
+          release(true)
+          return attempt()
+        }
+        client.given(request, left)
+        return answer(error, client, release)
+      })
+    attempt()
+  }
   Object.defineProperty(pool, "connect", {
     value: (answer: Connected) => {
-      const asked = performance.now()
-      let tries = hosts?.length ?? 1
-      const checkOut = () =>
-        connect((error, client, release) => {
-          const waited = performance.now() - asked
-          if (error !== undefined && --tries > 0 && waited < checkoutMillis / 2) return checkOut()
-          if (client instanceof PgConnection.Connection) {
-            if (client.stale) {
-              release(true)
-              return checkOut()
-            }
-            client.waited = waited
-          }
-          return answer(error, client, release)
-        })
-      checkOut()
+      const { inTransaction, request } = asking()
+      let timer: NodeJS.Timeout | undefined
+      const turn: FairTurns.Turn = queue.join(
+        request?.owner,
+        (runs) => {
+          clearTimeout(timer)
+          // Next tick: `turn` is known by then.
+          if (runs) process.nextTick(() => checkOut(request, () => queue.leave(turn), answer))
+          else answer(hangs ? new PgConnection.QueryDeadlineExceeded() : new Busy(), undefined, noRelease)
+        },
+        inTransaction
+      )
+      if (turn.state === "waiting") timer = setTimeout(() => queue.refuse(turn), queueMillis)
     }
   })
-  return pool
+  return queue
+}
+
+/** Marks what wants a connection for a transaction. */
+const marked = <A extends SqlClient.SqlClient>(client: A): A => {
+  const { withTransaction } = client
+  return Object.assign(client, {
+    withTransaction: <R, E, B>(self: Effect.Effect<B, E, R>) =>
+      Effect.provideService(withTransaction(self), InTransaction, true)
+  })
 }
 
 export const acquirePool = (options: PoolOptions): Effect.Effect<Pg.Pool, never, Scope.Scope> =>
@@ -90,22 +162,25 @@ export const acquirePool = (options: PoolOptions): Effect.Effect<Pg.Pool, never,
       })
       // An idle connection that breaks is dropped by the pool; without a listener it would end the process.
       pool.on("error", () => {})
-      return telling(pool, options)
+      return { pool, queue: queued(pool, database, options) }
     }),
-    (pool) => Effect.promise(() => pool.end()).pipe(Effect.interruptible, Effect.timeoutOption("2 seconds"))
+    ({ pool }) => Effect.promise(() => pool.end()).pipe(Effect.interruptible, Effect.timeoutOption("2 seconds"))
   ).pipe(
-    Effect.tap((pool) =>
+    Effect.tap(({ pool, queue }) =>
       Collectors.register(() =>
         Metrics.databasePool({
           total: pool.totalCount,
           idle: pool.idleCount,
-          waiting: pool.waitingCount,
+          waiting: queue.waiting + pool.waitingCount,
           size: options.size
         })
       )
-    )
+    ),
+    Effect.map(({ pool }) => pool)
   )
 
 /** SqlClient over such a pool. Result columns come back in camelCase; JSON documents are left alone. */
 export const layer = (options: PoolOptions): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError> =>
-  PgClient.layerFromPool({ acquire: acquirePool(options), transformResultNames: camel, transformJson: false })
+  PgClient.layerFromPool({ acquire: acquirePool(options), transformResultNames: camel, transformJson: false }).pipe(
+    Layer.tap((context) => Effect.sync(() => marked(Context.get(context, SqlClient.SqlClient))))
+  )

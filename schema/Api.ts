@@ -34,6 +34,7 @@ const AnyRoute = Schema.Union(
   Errors.ValidationFailed,
   Errors.RouteNotFound,
   Errors.RateLimited,
+  Errors.ServerBusy,
   Errors.InternalError,
   Errors.DependencyUnavailable
 )

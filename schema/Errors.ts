@@ -192,6 +192,11 @@ export class RateLimited extends ApiError<RateLimited>()(
   "Too many requests. Try again after the time in retryAfterSeconds.",
   { retryAfterSeconds: integer("the same number as Retry-After.") }
 ) {}
+export class ServerBusy extends ApiError<ServerBusy>()(
+  "SERVER_BUSY",
+  429,
+  "The server has too much to do. Nothing was changed. Try again shortly."
+) {}
 
 // 500
 export class InternalError extends ApiError<InternalError>()(

@@ -23,6 +23,7 @@ import * as AuditKey from "./AuditKey.ts"
 import * as KeyLists from "./AuditKeyLists.ts"
 import * as SqlStreams from "./AuditStreamRows.ts"
 import * as Streams from "./AuditStreams.ts"
+import { dieWhenNotWritten } from "./Dependency.ts"
 import * as GroupCommit from "./GroupCommit.ts"
 import * as Outbox from "./Outbox.ts"
 import { RequestInfo, type RequestOrigin } from "./RequestInfo.ts"
@@ -290,7 +291,7 @@ const record = Effect.fnUntraced(function* (needs: CommittingNeeds, ...events: R
   const listed = entries.map((entry) =>
     entry.event.versions === undefined ? { ...entry, keyList: KeyList.hashIfLong(entry.event.keys) } : entry
   )
-  yield* Effect.orDie(needs.commit(listed))
+  yield* dieWhenNotWritten(needs.commit(listed))
 })
 
 // --- writes ---
@@ -375,7 +376,7 @@ const appendWith = Effect.fnUntraced(function* (
     WITH ${changes} ${outbox} entries AS (${insert(needs, stream.id, linked)})
     ${SqlStreams.move(sql, stream.id, linked.head)}`
   grew(needs, linked.rows.length)
-}, Effect.orDie)
+}, dieWhenNotWritten)
 
 /**
  * Adds the entries to the caller's transaction: they commit with the change or not at all. Call it last, since it

@@ -49,11 +49,10 @@ const unavailableMessages = new Set([
   "Cannot use a pool after calling end on the pool"
 ])
 
-/**
- * Whether the database was out of reach, whatever it is wrapped in: a Cause, a SqlError, an AggregateError or one of
- * their causes. An answer of a working database (a constraint, a syntax error) is not.
- */
-export const isDatabaseUnavailable = (cause: unknown): boolean => {
+const codeOf = (error: object) => ("code" in error && typeof error.code === "string" ? error.code : undefined)
+
+/** Whether any error of it says so, whatever it is wrapped in: a Cause, a SqlError, an AggregateError or their causes. */
+const some = (cause: unknown, says: (error: object) => boolean): boolean => {
   const pending: Array<unknown> = [cause]
   const seen = new Set<unknown>()
   while (pending.length > 0) {
@@ -65,14 +64,35 @@ export const isDatabaseUnavailable = (cause: unknown): boolean => {
       for (const one of Cause.defects(next)) pending.push(one)
       continue
     }
-    if (next instanceof DependencyDown && next.dependency === "database") return true
-    const code = "code" in next && typeof next.code === "string" ? next.code : undefined
-    if (code !== undefined && (unavailableCodes.has(code) || unavailableClass.test(code))) return true
-    // A Unix socket that is not there: not to be mixed up with a missing file.
-    if (code === "ENOENT" && "syscall" in next && next.syscall === "connect") return true
-    if (code === undefined && next instanceof Error && unavailableMessages.has(next.message)) return true
+    if (says(next)) return true
     if ("cause" in next) pending.push(next.cause)
     if ("errors" in next && Array.isArray(next.errors)) for (const one of next.errors) pending.push(one)
   }
   return false
 }
+
+/** Whether the database was out of reach. An answer of a working database (a constraint, a syntax error) is not. */
+export const isDatabaseUnavailable = (cause: unknown): boolean =>
+  some(cause, (error) => {
+    if (error instanceof DependencyDown && error.dependency === "database") return true
+    const code = codeOf(error)
+    if (code !== undefined && (unavailableCodes.has(code) || unavailableClass.test(code))) return true
+    // A Unix socket that is not there: not to be mixed up with a missing file.
+    if (code === "ENOENT" && "syscall" in error && error.syscall === "connect") return true
+    return code === undefined && error instanceof Error && unavailableMessages.has(error.message)
+  })
+
+/** No turn came in time. */
+export class Busy extends Data.TaggedError("Busy")<{}> {
+  readonly code = "BUSY"
+}
+
+/** SQLSTATE: a lock was not given in time (lock_timeout). */
+const busyCodes = new Set(["BUSY", "55P03"])
+
+/** Whether it failed because too many wanted the same at once. */
+export const isBusy = (cause: unknown): boolean => some(cause, (error) => busyCodes.has(codeOf(error) ?? ""))
+
+/** Of what must be written before anything leaves: whatever it fails with, the caller cannot act on it. */
+export const dieWhenNotWritten = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, never, R> =>
+  Effect.catchAll(self, (cause) => Effect.die(new DependencyDown({ dependency: "database", cause })))

@@ -40,13 +40,14 @@ const explanations: ReadonlyMap<string, Explanation> = new Map(
       detail: "Your plan or this server does not allow more of these."
     },
     RATE_LIMITED: { title: "Too many requests", detail: "Wait a moment, then try again." },
+    SERVER_BUSY: { title: "The server has too much to do", detail: "Nothing was changed. Try again in a moment." },
     INTERNAL_ERROR: {
       title: "Something went wrong on the server",
       detail: "Try again. If it happens again, ask the operator of the server, whose log has the details."
     },
     DEPENDENCY_UNAVAILABLE: {
       title: "A part of the service is not available",
-      detail: "Nothing was changed. Try again in a moment."
+      detail: "Try again in a moment. If you changed something, look first whether it was done."
     },
     INTEGRITY_FAILURE: {
       title: "A stored value failed its integrity check",

@@ -127,6 +127,7 @@ const check = (needs: Needs, kinds: ReadonlyArray<CredentialKind>, alsoRevokedTo
     if (token?.kind === "dc") return yield* refuseDeviceCode(needs, text)
     const found = yield* verified(needs, token, namedBy(query))
     const { caller } = found
+    exchange.owner = caller.named?.teamId ?? caller.teams[0]?.id ?? exchange.ip
     if (caller.kind === "session") exchange.via = "dashboard"
     if (!(alsoRevokedTokens && caller.kind === "api_token" && found.life === "revoked")) yield* admitted(needs, found)
     yield* countUse(needs.limiter, caller)

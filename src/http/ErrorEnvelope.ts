@@ -8,12 +8,13 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import { type AnyApiError, bodyOf, isApiError, statusOf } from "#schema/ApiError.ts"
-import { DependencyUnavailable, InternalError, ValidationFailed } from "#schema/Errors.ts"
-import { DependencyDown, isDatabaseUnavailable } from "#src/access/Dependency.ts"
+import { DependencyUnavailable, InternalError, ServerBusy, ValidationFailed } from "#schema/Errors.ts"
+import { DependencyDown, isBusy, isDatabaseUnavailable } from "#src/access/Dependency.ts"
+import * as Metrics from "#src/telemetry/Metrics.ts"
 import { causeText } from "#src/telemetry/CauseText.ts"
 import type { Exchange } from "./RequestContext.ts"
 
-/** What an answer recommends when a dependency is down: recovery takes seconds. */
+/** What an answer recommends when a dependency is down or too much is to be done: recovery takes seconds. */
 const dependencyRetrySeconds = 2
 
 interface Issue {
@@ -60,12 +61,17 @@ type Verdict =
   | { readonly answer: AnyApiError; readonly log?: "error" | "warning" }
   | { readonly response: HttpServerResponse.HttpServerResponse }
 
-const verdictOf = (cause: Cause.Cause<unknown>): Verdict => {
+const verdictOf = (cause: Cause.Cause<unknown>, exchange: Exchange): Verdict => {
   const error = Cause.squash(cause)
   if (isApiError(error)) return { answer: error }
   if (HttpServerResponse.isServerResponse(error)) return { response: error }
+  if (isBusy(cause) && !exchange.committed) {
+    Metrics.rateLimited("busy:")
+    return { answer: new ServerBusy() }
+  }
   if (
     error instanceof DependencyDown ||
+    isBusy(cause) ||
     Predicate.isTagged(error, "VaultUnavailable") ||
     isDatabaseUnavailable(cause)
   ) {
@@ -75,14 +81,11 @@ const verdictOf = (cause: Cause.Cause<unknown>): Verdict => {
 }
 
 const headersOf = (error: AnyApiError): Record<string, string> => {
-  switch (statusOf(error)) {
-    case 401:
-      return { "www-authenticate": "Bearer" }
-    case 429:
-      return "retryAfterSeconds" in error ? { "retry-after": String(error.retryAfterSeconds) } : {}
-    default:
-      return error._tag === "DEPENDENCY_UNAVAILABLE" ? { "retry-after": String(dependencyRetrySeconds) } : {}
-  }
+  if (statusOf(error) === 401) return { "www-authenticate": "Bearer" }
+  if ("retryAfterSeconds" in error) return { "retry-after": String(error.retryAfterSeconds) }
+  return error._tag === "DEPENDENCY_UNAVAILABLE" || error._tag === "SERVER_BUSY"
+    ? { "retry-after": String(dependencyRetrySeconds) }
+    : {}
 }
 
 export const respond = (error: AnyApiError): HttpServerResponse.HttpServerResponse =>
@@ -104,7 +107,7 @@ export const judge = (
 ): Effect.Effect<AnyApiError | HttpServerResponse.HttpServerResponse> => {
   // The client is gone, or the server had to stop.
   if (Cause.isInterruptedOnly(cause)) return Effect.failCause(Cause.stripFailures(cause))
-  const verdict = verdictOf(cause)
+  const verdict = verdictOf(cause, exchange)
   if ("response" in verdict) return Effect.succeed(verdict.response)
   if (verdict.log === undefined) return Effect.succeed(verdict.answer)
   const log = verdict.log === "error" ? Effect.logError("request failed") : Effect.logWarning("dependency unavailable")

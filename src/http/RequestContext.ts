@@ -24,12 +24,15 @@ export class Exchange implements RequestOrigin {
   route = "none"
   /** The answer has no end of its own. */
   streams = false
+  owner: string
+  committed = false
   constructor(
     readonly id: string,
     readonly ip: string,
     readonly userAgent: string | null,
     readonly path: string
   ) {
+    this.owner = ip
     this.via = userAgent?.startsWith("ampoule-cli/") === true ? "cli" : "rest"
   }
 }

@@ -9,7 +9,7 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerRespondable from "@effect/platform/HttpServerRespondable"
 import type * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import type * as Cause from "effect/Cause"
+import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -17,6 +17,7 @@ import * as Runtime from "effect/Runtime"
 import type * as Scope from "effect/Scope"
 import * as FindMyWay from "find-my-way-ts"
 import { type RateLimited, RouteNotFound } from "#schema/Errors.ts"
+import { Busy } from "#src/access/Dependency.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -25,6 +26,7 @@ import { pathOf, queryOf } from "#src/net/RequestPath.ts"
 import { countAddress, countDeviceStart } from "./AddressLimit.ts"
 import * as Answer from "./Answer.ts"
 import { Declared, type RequestServices } from "./Endpoints.ts"
+import * as Deadline from "./Deadline.ts"
 import { answer, respond } from "./ErrorEnvelope.ts"
 import * as LostParameter from "./LostParameter.ts"
 import type { Handler } from "./Metrics.ts"
@@ -154,7 +156,10 @@ export const make = ({ traced }: { readonly traced: boolean }) =>
       const known = contextOf(request, exchange)
       const sent = { head: request.method === "HEAD", overTls }
       const failed = (cause: Cause.Cause<unknown>) => answer(cause, exchange, request.method, path)
-      const send = (response: HttpServerResponse.HttpServerResponse) => Answer.send(outgoing, response, exchange, sent)
+      const send = (response: HttpServerResponse.HttpServerResponse) => {
+        inTime()
+        return Answer.send(outgoing, response, exchange, sent)
+      }
       const work = Effect.suspend(() => {
         const { answer, scoped } = routed(request, exchange, known)
         const response = traced ? Tracing.spanned(request, exchange, Effect.catchAllCause(answer, failed)) : answer
@@ -162,9 +167,15 @@ export const make = ({ traced }: { readonly traced: boolean }) =>
       })
       const whole = Effect.catchAllCause(work, (cause) => Effect.flatMap(failed(cause), send))
       const context = Context.unsafeMake<RequestServices | Scope.Scope>(known)
-      const fiber = Runtime.runFork(Runtime.make({ context, fiberRefs, runtimeFlags }), whole)
+      const runFork = Runtime.runFork(Runtime.make({ context, fiberRefs, runtimeFlags }))
+      const inTime = Deadline.watch(incoming, () => {
+        runFork(Effect.flatMap(failed(Cause.fail(new Busy())), send))
+        fiber.unsafeInterruptAsFork(fiber.id())
+      })
+      const fiber = runFork(whole)
       // Nobody waits for the answer any more.
       outgoing.once("close", () => {
+        inTime()
         if (!outgoing.writableEnded) fiber.unsafeInterruptAsFork(fiber.id())
       })
       return exchange

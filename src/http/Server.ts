@@ -26,6 +26,8 @@ export interface Options {
   readonly traced: boolean
   /** Requests counted and timed: only when somebody reads it. */
   readonly measured?: boolean
+  /** After how long a connection is cut on which nothing moves, in milliseconds; absent: a minute. */
+  readonly stalledMillis?: number
 }
 
 /** Where the server listens. */
@@ -46,6 +48,9 @@ const limits: Http.ServerOptions = {
   // No route reads it, and Node's own refusal has no body.
   requireHostHeader: false
 }
+
+/** Who stops reading an answer holds its memory no longer than this. Event streams have their beats. */
+const stalledMillis = 60_000
 
 const listen = (server: Http.Server, { host, port }: Options) =>
   Effect.async<AddressInfo, StartRefused>((resume) => {
@@ -119,6 +124,7 @@ export const layer = (options: Options) =>
       const handler = options.measured === true ? counted(handle) : handle
 
       const server = Http.createServer(limits, handler)
+      server.setTimeout(options.stalledMillis ?? stalledMillis)
       server.on("checkExpectation", handler)
       server.on(
         "clientError",

@@ -1,20 +1,146 @@
-/** Costly work, a few at a time: who waits is bounded, and every owner (an address) gets the next turn in its turn. */
+/**
+ * Scarce things (threads, connections), a few at a time: who waits is bounded, and every owner (an address, a team) gets
+ * the next turn in its turn.
+ */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as FiberId from "effect/FiberId"
 import { RateLimited } from "#schema/Errors.ts"
 
-interface Turn {
-  readonly owner: string
+export interface Turn {
+  /** Undefined: the service itself, which goes first and is never refused for want of room. */
+  readonly owner: string | undefined
+  readonly long: boolean
+  readonly decide: (runs: boolean) => void
   state: "waiting" | "running" | "refused"
-  readonly decided: Deferred.Deferred<void, RateLimited>
 }
 
-interface Options {
-  /** Works that run at the same time. */
+interface QueueOptions {
+  /** Turns that are taken at the same time. */
   readonly atOnce: number
-  /** Works that wait at most, of all owners together. */
+  /** Long ones among them, so that there are always some for the short; absent: all of them. */
+  readonly longAtOnce?: number
+  /** Turns that wait at most, of all owners together. */
   readonly waiting: number
+}
+
+/**
+ * Turns go around the owners that wait, however many each has. When the queue is full, the owner that has most of
+ * it makes room with its newest, so that no owner keeps the others out; without such an owner, the newcomer is
+ * refused.
+ */
+export class Queue {
+  /** By owner, in the order of their turns; no owner without one that waits. */
+  readonly #waiting = new Map<string | undefined, Array<Turn>>()
+  #waitingNow = 0
+  #running = 0
+  #longRunning = 0
+  readonly #options: QueueOptions
+
+  constructor(options: QueueOptions) {
+    this.#options = options
+  }
+
+  get waiting(): number {
+    return this.#waitingNow
+  }
+
+  /** `decide` is called once, perhaps at once. Who was given the turn leaves; who stops waiting does too. */
+  join(owner: string | undefined, decide: Turn["decide"], long = false): Turn {
+    const turn: Turn = { owner, long, decide, state: "waiting" }
+    if (this.#isFree(turn)) {
+      this.#decide(turn, true)
+      return turn
+    }
+    const own = this.#waiting.get(owner)
+    if (owner !== undefined && !this.#makesRoom(own?.length ?? 0)) {
+      this.#decide(turn, false)
+      return turn
+    }
+    if (own === undefined) this.#waiting.set(owner, [turn])
+    else own.push(turn)
+    this.#waitingNow++
+    return turn
+  }
+
+  leave(turn: Turn) {
+    if (turn.state === "waiting") this.#withdraw(turn)
+    if (turn.state !== "running") return
+    turn.state = "refused"
+    this.#running--
+    if (turn.long) this.#longRunning--
+    this.#next()
+  }
+
+  /** Refuses one that waits, or all. */
+  refuse(...turns: ReadonlyArray<Turn>) {
+    for (const turn of turns.length > 0 ? turns : [...this.#waiting.values()].flat()) {
+      if (turn.state !== "waiting") continue
+      this.#withdraw(turn)
+      this.#decide(turn, false)
+    }
+  }
+
+  #isFree({ long }: Turn) {
+    const { atOnce, longAtOnce = atOnce } = this.#options
+    return this.#running < atOnce && (!long || this.#longRunning < longAtOnce)
+  }
+
+  #decide(turn: Turn, runs: boolean) {
+    turn.state = runs ? "running" : "refused"
+    if (runs) this.#running++
+    if (runs && turn.long) this.#longRunning++
+    turn.decide(runs)
+  }
+
+  #withdraw(turn: Turn) {
+    const turns = this.#waiting.get(turn.owner) ?? []
+    const at = turns.indexOf(turn)
+    if (at < 0) return
+    turns.splice(at, 1)
+    this.#waitingNow--
+    if (turns.length === 0) this.#waiting.delete(turn.owner)
+  }
+
+  #following(): Turn | undefined {
+    const free = (turn: Turn) => this.#isFree(turn)
+    const service = this.#waiting.get(undefined)?.find(free)
+    if (service !== undefined) return service
+    for (const turns of this.#waiting.values()) {
+      const turn = turns.find(free)
+      if (turn !== undefined) return turn
+    }
+    return undefined
+  }
+
+  #next() {
+    for (let turn = this.#following(); turn !== undefined; turn = this.#following()) {
+      this.#withdraw(turn)
+      // Behind all others, for whatever else it has.
+      const more = this.#waiting.get(turn.owner)
+      if (more !== undefined) {
+        this.#waiting.delete(turn.owner)
+        this.#waiting.set(turn.owner, more)
+      }
+      this.#decide(turn, true)
+    }
+  }
+
+  /** Whether there is room now for one of an owner that has `own` waiting. */
+  #makesRoom(own: number): boolean {
+    if (this.#waitingNow < this.#options.waiting) return true
+    let longest: ReadonlyArray<Turn> = []
+    for (const [owner, turns] of this.#waiting) {
+      if (owner !== undefined && turns.length > longest.length) longest = turns
+    }
+    const newest = longest.at(-1)
+    if (newest === undefined || longest.length <= own + 1) return false
+    this.refuse(newest)
+    return true
+  }
+}
+
+interface Options extends QueueOptions {
   /** What the refused are told. */
   readonly retryAfterSeconds: number
 }
@@ -27,89 +153,20 @@ export interface FairTurns {
   readonly take: <A, E, R>(owner: string, work: Effect.Effect<A, E, R>) => Effect.Effect<A, E | RateLimited, R>
 }
 
-/**
- * Turns go around the owners that wait, however many works each has. When the queue is full, the owner that has most of
- * it makes room with its newest work, so that no owner keeps the others out; without such an owner, the newcomer is
- * refused.
- */
-export const make = ({ atOnce, retryAfterSeconds, waiting: most }: Options): FairTurns => {
-  /** By owner, in the order of their turns; no owner without a work. */
-  const waiting = new Map<string, Array<Turn>>()
-  let waitingNow = 0
-  let running = 0
-
-  const decide = (turn: Turn, state: "running" | "refused") => {
-    turn.state = state
-    if (state === "running") running++
-    Deferred.unsafeDone(turn.decided, state === "running" ? Effect.void : new RateLimited({ retryAfterSeconds }))
-  }
-
-  const withdraw = (turn: Turn) => {
-    const turns = waiting.get(turn.owner) ?? []
-    const at = turns.indexOf(turn)
-    if (at < 0) return
-    turns.splice(at, 1)
-    waitingNow--
-    if (turns.length === 0) waiting.delete(turn.owner)
-  }
-
-  const next = () => {
-    for (const [owner, turns] of waiting) {
-      if (running >= atOnce) return
-      const [first] = turns
-      withdraw(first)
-      // Behind all others, for whatever else it has.
-      if (turns.length > 0) {
-        waiting.delete(owner)
-        waiting.set(owner, turns)
-      }
-      decide(first, "running")
-    }
-  }
-
-  /** Whether there is room now for a work of an owner that has `own` waiting. */
-  const makesRoom = (own: number): boolean => {
-    if (waitingNow < most) return true
-    let longest: ReadonlyArray<Turn> = []
-    for (const turns of waiting.values()) if (turns.length > longest.length) longest = turns
-    const newest = longest.at(-1)
-    if (newest === undefined || longest.length <= own + 1) return false
-    withdraw(newest)
-    decide(newest, "refused")
-    return true
-  }
-
-  const join = (owner: string): Turn => {
-    const turn: Turn = { owner, state: "waiting", decided: Deferred.unsafeMake(FiberId.none) }
-    if (running < atOnce) {
-      decide(turn, "running")
-      return turn
-    }
-    const own = waiting.get(owner)
-    if (!makesRoom(own?.length ?? 0)) {
-      decide(turn, "refused")
-      return turn
-    }
-    if (own === undefined) waiting.set(owner, [turn])
-    else own.push(turn)
-    waitingNow++
-    return turn
-  }
-
-  const leave = (turn: Turn) =>
-    Effect.sync(() => {
-      if (turn.state === "waiting") withdraw(turn)
-      if (turn.state !== "running") return
-      running--
-      next()
-    })
-
+export const make = ({ retryAfterSeconds, ...options }: Options): FairTurns => {
+  const queue = new Queue(options)
   return {
     take: (owner, work) =>
       Effect.uninterruptibleMask((restore) =>
         Effect.suspend(() => {
-          const turn = join(owner)
-          return Effect.ensuring(Effect.zipRight(restore(Deferred.await(turn.decided)), work), leave(turn))
+          const decided = Deferred.unsafeMake<void, RateLimited>(FiberId.none)
+          const turn = queue.join(owner, (runs) =>
+            Deferred.unsafeDone(decided, runs ? Effect.void : new RateLimited({ retryAfterSeconds }))
+          )
+          return Effect.ensuring(
+            Effect.zipRight(restore(Deferred.await(decided)), work),
+            Effect.sync(() => queue.leave(turn))
+          )
         })
       )
   }

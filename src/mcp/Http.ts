@@ -128,6 +128,7 @@ const respond = Effect.fnUntraced(function* (needs: Needs) {
     return Message.rpcError(405, -32_000, "Method not allowed", { headers: { allow: allowedMethods } })
   }
   const client = yield* identify(needs)
+  exchange.owner = client.caller.teams[0]?.id ?? exchange.ip
   yield* countUse(needs.limiter, client.caller)
   const response =
     request.method === "POST"
@@ -142,7 +143,8 @@ const respond = Effect.fnUntraced(function* (needs: Needs) {
 const failed = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   const error = yield* judge(cause, yield* CurrentExchange, "POST", "/mcp")
   if (!isApiError(error)) return error
-  const headers: Record<string, string> = error._tag === "DEPENDENCY_UNAVAILABLE" ? { "retry-after": "2" } : {}
+  const headers: Record<string, string> =
+    error._tag === "DEPENDENCY_UNAVAILABLE" || error._tag === "SERVER_BUSY" ? { "retry-after": "2" } : {}
   return Message.rpcError(statusOf(error), -32_603, error.message, { headers, data: { code: error._tag } })
 })
 

@@ -37,6 +37,20 @@ describe("health and discovery", () => {
           CREATE FUNCTION refuse_entries() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the trail fails'; END $$`
         yield* sql`CREATE TRIGGER refused BEFORE INSERT ON audit_entries EXECUTE FUNCTION refuse_entries()`
         assert.strictEqual((yield* until(503)).json.checks.database.status, "down")
+        const { id, team } = yield* World.project()
+        const { text: bearer } = yield* World.token({ team })
+        const inject = TestApp.get(`/secrets/inject?projectId=${id}&environment=development`, { bearer })
+        const failed = yield* inject
+        assert.deepStrictEqual([failed.status, failed.error.code], [500, "DEPENDENCY_UNAVAILABLE"])
+        // A lock that was not given in time: nothing is broken, there is too much to do.
+        yield* sql`
+          CREATE OR REPLACE FUNCTION refuse_entries() RETURNS trigger LANGUAGE plpgsql
+          AS $$ BEGIN RAISE 'busy' USING ERRCODE = '55P03'; END $$`
+        const busy = yield* inject
+        assert.deepStrictEqual(
+          [busy.status, busy.error.code, busy.headers.get("retry-after")],
+          [429, "SERVER_BUSY", "2"]
+        )
         yield* sql`DROP TRIGGER refused ON audit_entries`
         assert.strictEqual((yield* until(200)).json.checks.database.status, "up")
         yield* sql`DROP FUNCTION refuse_entries()`

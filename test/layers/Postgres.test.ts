@@ -8,11 +8,13 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
 import { inject } from "vitest"
 import * as Postgres from "#layers/Postgres.ts"
-import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
+import { isBusy, isDatabaseUnavailable } from "#src/access/Dependency.ts"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import * as FaultProxy from "#test/support/FaultProxy.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
@@ -96,31 +98,89 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
     })
   )
 
-  it.scopedLive("the wait for a connection counts: who waited is given up earlier, and nobody else", () =>
+  it.scopedLive("a server that hangs is known in 3 s, also to those who wait for a connection", () =>
+    Effect.gen(function* () {
+      const { proxy, sql } = yield* behindProxy({ poolSize: 2, deadlineMillis: 600_000, checkoutMillis: 2_000 })
+      yield* Effect.all([sql`SELECT 1`, sql`SELECT 1`], { concurrency: "unbounded" })
+      yield* proxy.set("blackhole")
+      const exits = yield* Effect.forEach(
+        Array.from({ length: 12 }, (_, n) => n),
+        (n) => Effect.exit(n % 2 === 0 ? sql`SELECT 1` : sql.withTransaction(sql`SELECT 1`)),
+        { concurrency: "unbounded" }
+        // Without a look at the server a statement would have ten minutes.
+      ).pipe(Effect.timeout("20 seconds"))
+      exits.forEach(outage)
+    })
+  )
+
+  it.scopedLive("a statement that is only slow has its time, as long as the server answers others", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* behindProxy({ poolSize: 1, deadlineMillis: 60_000 })
+      assert.deepStrictEqual(yield* sql`SELECT 1 AS one FROM pg_sleep(${4}::int)`, [{ one: 1 }])
+    })
+  )
+
+  it.scopedLive("transactions that wait for a lock leave connections to readers, and are told that it is busy", () =>
     Effect.gen(function* () {
       const { sql } = yield* behindProxy({
-        poolSize: 1,
-        deadlineMillis: 600_000,
-        checkoutMillis: 600_000,
-        togetherMillis: 1_000
+        poolSize: 4,
+        deadlineMillis: 1_000,
+        checkoutMillis: 2_000,
+        queueMillis: 60_000
       })
+      yield* sql`CREATE TABLE counts (n int)`
+      yield* sql`INSERT INTO counts (n) VALUES (1)`
+      const change = sql.withTransaction(sql`UPDATE counts SET n = n + 1`)
       const holding = yield* Deferred.make<void>()
+      const enough = yield* Deferred.make<void>()
       const holder = yield* Effect.fork(
         sql.withTransaction(
-          // BEGIN is the first statement; those after it have the time of a statement, all of it.
-          Effect.all([
-            Deferred.succeed(holding, undefined),
-            Effect.sleep("600 millis"),
-            sql`SELECT pg_sleep(${1.2}::float8)`
-          ])
+          Effect.all([sql`UPDATE counts SET n = 0`, Deferred.succeed(holding, undefined), Deferred.await(enough)])
         )
       )
       yield* Deferred.await(holding)
-      // Without the wait in the account it would have ten minutes.
-      outage(yield* Effect.exit(sql`SELECT pg_sleep(${300}::int)`))
+      const writers = yield* Effect.fork(
+        Effect.forEach(Array.from({ length: 6 }), () => Effect.exit(change), { concurrency: "unbounded" })
+      )
+      const read = sql`SELECT n FROM counts`
+      while (Option.isNone(yield* Fiber.poll(writers))) assert.deepStrictEqual(yield* read, [{ n: 1 }])
+      for (const exit of yield* Fiber.join(writers)) {
+        assert.isTrue(Exit.isFailure(exit) && isBusy(exit.cause))
+      }
+      yield* Deferred.succeed(enough, undefined)
       yield* Fiber.join(holder)
-      assert.deepStrictEqual(yield* sql`SELECT 1 AS one`, [{ one: 1 }])
+      yield* change
     })
+  )
+
+  it.scopedLive(
+    "teams take turns for a connection, the service goes first, and who waits too long is told that it is busy",
+    () =>
+      Effect.gen(function* () {
+        const { sql } = yield* behindProxy({
+          poolSize: 1,
+          deadlineMillis: 60_000,
+          checkoutMillis: 2_000,
+          queueMillis: 3_000
+        })
+        const asking = (owner: string | undefined, seconds: number) => {
+          const query = sql`SELECT pg_sleep(${seconds}::float8)`
+          return Effect.fork(
+            Effect.exit(
+              owner === undefined
+                ? query
+                : Effect.provideService(query, RequestInfo, { id: "", ip: "", userAgent: null, via: "rest", owner })
+            )
+          )
+        }
+        const greedy = yield* Effect.forEach([0.3, 0.1, 5, 0.01], (seconds) => asking("greedy", seconds))
+        const modest = yield* asking("modest", 0.01)
+        const service = yield* asking(undefined, 0.01)
+        const ends = [...greedy, modest, service].map(Fiber.join)
+        const exits = yield* Effect.all(ends)
+        assert.deepStrictEqual(exits.map(Exit.isSuccess), [true, true, true, false, true, true])
+        assert.isTrue(exits.some((exit) => Exit.isFailure(exit) && isBusy(exit.cause)))
+      })
   )
 
   it.scopedLive("a transaction cut in the middle leaves nothing behind", () =>
