@@ -286,9 +286,8 @@ const commitBatch = (
 const record = Effect.fnUntraced(function* (needs: CommittingNeeds, ...events: ReadonlyArray<AuditEvent>) {
   if (events.length === 0) return
   if (yield* insideTransaction) return yield* Effect.dieMessage("an audit entry of its own inside a transaction")
-  const entries = yield* Effect.forEach(events, (event) => toEntry(needs, event))
   // Versions stand beside their keys.
-  const listed = entries.map((entry) =>
+  const listed = (yield* Effect.forEach(events, (event) => toEntry(needs, event))).map((entry) =>
     entry.event.versions === undefined ? { ...entry, keyList: KeyList.hashIfLong(entry.event.keys) } : entry
   )
   yield* dieWhenNotWritten(needs.commit(listed))
