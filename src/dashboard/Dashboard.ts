@@ -7,6 +7,7 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { RouteNotFound } from "#schema/Errors.ts"
+import * as AccessPages from "./AccessPages.tsx"
 import * as AuditPages from "./AuditPages.tsx"
 import * as AuthPages from "./AuthPages.tsx"
 import * as ConnectPages from "./ConnectPages.tsx"
@@ -30,6 +31,7 @@ const pages = HttpRouter.concatAll(
   ProjectPages.routes,
   EnvironmentPages.routes,
   SecretPages.routes,
+  AccessPages.routes,
   ViewPages.routes,
   SealingPages.routes,
   TokenPages.routes,

@@ -3,8 +3,10 @@ import * as Effect from "effect/Effect"
 import type { ComponentChildren } from "preact"
 import { EnvironmentNotFound } from "#schema/Errors.ts"
 import { ProjectId } from "#schema/Ids.ts"
+import type { GrantLevel } from "#schema/Scopes.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
+import * as Policy from "#src/access/Policy.ts"
 import * as Ui from "./Components.tsx"
 import { Layout, Tabs } from "./Layout.tsx"
 import { inTeam, param } from "./Pages.ts"
@@ -25,6 +27,8 @@ export interface Location {
   /** Whether the person may change secrets here: pages show buttons accordingly; the use cases decide. */
   readonly writes: boolean
   readonly readsValues: boolean
+  /** The role would do, a grant is missing. */
+  readonly lacksValues: boolean
 }
 export interface AtEnvironment {
   readonly location: Location
@@ -39,6 +43,20 @@ const locate = Effect.fnUntraced(function* (visit: Visit) {
   if (environment === undefined) return yield* new EnvironmentNotFound()
   const here = inTeam(visit, project.teamId)
   const role = here.team?.role
+  const lacks = (level: GrantLevel) =>
+    here.team !== null &&
+    Policy.lacksGrant(
+      visit.caller,
+      here.team,
+      {
+        projectId,
+        environmentId: environment.id,
+        readers: environment.readers === "granted" ? "granted" : "team",
+        visibility: project.visibility === "granted" ? "granted" : "team"
+      },
+      level
+    )
+  const lacksValues = may(here, "secrets:read_values") && lacks("values")
   const location: Location = {
     visit: here,
     project,
@@ -46,8 +64,10 @@ const locate = Effect.fnUntraced(function* (visit: Visit) {
     environments: items,
     path: { projectId, slug },
     query: { projectId, environment: slug },
-    writes: may(here, "secrets:write") && (!environment.protected || role === "owner" || role === "admin"),
-    readsValues: may(here, "secrets:read_values")
+    writes:
+      may(here, "secrets:write") && (!environment.protected || role === "owner" || role === "admin") && !lacks("write"),
+    readsValues: may(here, "secrets:read_values") && !lacksValues,
+    lacksValues
   }
   return location
 })
@@ -77,7 +97,7 @@ export const EnvironmentPill = ({
   </a>
 )
 
-type View = "secrets" | "graph" | "deleted" | "compare" | "sealing"
+type View = "secrets" | "access" | "graph" | "deleted" | "compare" | "sealing"
 
 export const EnvironmentTabs = ({ path, view }: { readonly path: Paths.EnvironmentPath; readonly view: View }) => {
   const here = Paths.environment(path)
@@ -91,6 +111,7 @@ export const EnvironmentTabs = ({ path, view }: { readonly path: Paths.Environme
         ["graph", `${here}/graph`, "References"],
         ["deleted", `${here}/deleted`, "Deleted"],
         ["sealing", `${here}/sealing`, "Sealed files"],
+        ["access", `${here}/access`, "Access"],
         ["settings", Paths.projectSettings(path.projectId), "Project settings"]
       ]}
     />

@@ -3,6 +3,7 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { EnvironmentId, ProjectId } from "#schema/Ids.ts"
+import type { AccessRequest } from "#schema/AccessRequestsApi.ts"
 import { CreateEnvironment, CreateProject, UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import * as Ui from "./Components.tsx"
@@ -93,15 +94,44 @@ const NoProjects = ({ manages }: { readonly manages: boolean }) => (
   </Ui.Empty>
 )
 
+/** The badge of what waits: environments with pending requests that the person may decide. */
+const ToDecide = ({ requests }: { readonly requests: ReadonlyArray<AccessRequest> }) => {
+  const mine = requests.filter(({ mayDecide }) => mayDecide)
+  const places = new Map(
+    mine.map((one) => [
+      one.environmentId,
+      { ...one, count: mine.filter((r) => r.environmentId === one.environmentId).length }
+    ])
+  )
+  return mine.length === 0 ? null : (
+    <Ui.Callout
+      title={
+        mine.length === 1 ? "A request for access waits for you" : `${mine.length} requests for access wait for you`
+      }
+    >
+      <ul class="pills">
+        {[...places.values()].map(({ count, environment, project, projectId }) => (
+          <li>
+            <a class="pill" href={`${Paths.environment({ projectId, slug: environment })}/access`}>
+              {project} / {environment} <Ui.Badge tone="accent">{count}</Ui.Badge>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </Ui.Callout>
+  )
+}
+
 interface Overview {
   readonly projects: ReadonlyArray<Project>
   readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
+  readonly requests: ReadonlyArray<AccessRequest>
   readonly page: number
   /** What the list is filtered by. */
   readonly words: string
 }
 
-const ProjectList = ({ environments, page, projects, words }: Overview) => {
+const ProjectList = ({ environments, page, projects, words }: Omit<Overview, "requests">) => {
   const matching = projects.filter((project) =>
     `${project.name} ${project.slug}`.toLowerCase().includes(words.toLowerCase())
   )
@@ -156,6 +186,7 @@ const ProjectsPage = ({
         manages && !creating ? <Ui.AddButton href={`${Paths.home}?panel=new`}>New project</Ui.AddButton> : undefined
       }
     >
+      <ToDecide requests={overview.requests} />
       {creating ? (
         <div class="stack">
           <NewProject visit={visit} form={form} problem={problem} />
@@ -182,6 +213,7 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
   return {
     projects,
     environments,
+    requests: (yield* UseCases.accessRequests.list()).items,
     page: pageNumber(params),
     words: params.text("q").trim(),
     panel: params.text("panel")
@@ -217,7 +249,9 @@ const load = ({ projectId, visit }: AtProject) =>
   Effect.gen(function* () {
     const project = yield* UseCases.projects.get(projectId)
     const { items } = yield* UseCases.environments.list(projectId)
-    return { project, environments: items, visit: inTeam(visit, project.teamId) }
+    const here = inTeam(visit, project.teamId)
+    const members = may(here, "projects:manage") ? yield* UseCases.members.list(project.teamId) : []
+    return { project, environments: items, members, visit: here }
   })
 const settings = (editing?: Editing) => screen(load, (shown) => <ProjectSettingsPage {...shown} editing={editing} />)
 
@@ -230,7 +264,12 @@ const enter = project((at) =>
 )
 
 const update = action(project, {
-  decode: (form) => Form.decode(UpdateProject)({ name: form.text("name"), slug: form.text("slug") }),
+  decode: (form) =>
+    Form.decode(UpdateProject)({
+      name: form.text("name"),
+      slug: form.text("slug"),
+      visibility: form.text("visibility")
+    }),
   run: (input, { projectId }) => UseCases.projects.update(projectId, input),
   done: (_, { projectId }) => to(Paths.projectSettings(projectId), "project-changed"),
   again: settings("project")
@@ -256,7 +295,14 @@ const addEnvironment = action(project, {
 })
 
 const updateEnvironment = action(environment, {
-  decode: (form) => Form.decode(UpdateEnvironment)({ name: form.text("name"), protected: form.has("protected") }),
+  decode: (form) =>
+    Form.decode(UpdateEnvironment)({
+      name: form.text("name"),
+      protected: form.has("protected"),
+      readers: form.text("readers"),
+      approvals: Number(form.text("approvals")),
+      approvers: form.all("approvers")
+    }),
   run: (input, { environmentId }) => UseCases.environments.update(environmentId, input),
   done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-changed")
 })

@@ -1,5 +1,6 @@
 /** The settings of one project and of its environments. */
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
+import type { Member } from "#schema/TeamsApi.ts"
 import * as Ui from "./Components.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -11,6 +12,8 @@ export type Editing = "project" | "environment"
 
 interface Settings {
   readonly project: Project
+  /** Those who can be named as approvers; none for who does not manage the project. */
+  readonly members: ReadonlyArray<Member>
   readonly environments: ReadonlyArray<ProjectEnvironment>
 }
 
@@ -21,11 +24,57 @@ const WhoMayChange = ({ environment }: { readonly environment: ProjectEnvironmen
     <>owners, admins and members; write tokens</>
   )
 
+const readersWords = [
+  { value: "team", label: "the team, as the roles allow" },
+  { value: "granted", label: "owners, admins and those who were granted it" }
+]
+const visibilityWords = [
+  { value: "team", label: "the team" },
+  { value: "granted", label: "owners, admins and those who were granted something in it" }
+]
+
+/** Who reads, and who decides about requests for it. */
+const AccessFields = ({
+  environment: { approvals, approvers = [], id, readers },
+  members
+}: {
+  readonly environment: ProjectEnvironment
+  readonly members: ReadonlyArray<Member>
+}) => (
+  <>
+    <Ui.Select id={`readers-${id}`} name="readers" label="Who reads values" choices={readersWords} value={readers} />
+    <Ui.Select
+      id={`approvals-${id}`}
+      name="approvals"
+      label="A request for access needs"
+      hint="Two count while the environment is protected."
+      choices={[
+        { value: "1", label: "one approval" },
+        { value: "2", label: "approvals of two people" }
+      ]}
+      value={String(approvals ?? 1)}
+    />
+    <fieldset class="part">
+      <legend>Approvers, beside owners and admins</legend>
+      {members
+        .filter(({ active, role }) => active && role !== "owner" && role !== "admin")
+        .map(({ email, userId }) => (
+          <Ui.CheckBox name="approvers" value={userId} checked={approvers.includes(userId)}>
+            {email}
+          </Ui.CheckBox>
+        ))}
+      <p class="hint">An approver gives nobody more than they have here themselves.</p>
+    </fieldset>
+  </>
+)
+
 const EnvironmentPanel = ({
   environment,
+  members,
   settings
 }: {
   readonly environment: ProjectEnvironment
+  readonly members: ReadonlyArray<Member>
   readonly settings: string
 }) => (
   <details>
@@ -42,6 +91,7 @@ const EnvironmentPanel = ({
         >
           Protected
         </Ui.CheckBox>
+        <AccessFields environment={environment} members={members} />
         <Ui.Submit>Save</Ui.Submit>
       </form>
       <Ui.Confirm
@@ -55,9 +105,9 @@ const EnvironmentPanel = ({
   </details>
 )
 
-const EnvironmentTable = ({ environments, project, visit }: Settings & { readonly visit: Visit }) => (
+const EnvironmentTable = ({ environments, members, project, visit }: Settings & { readonly visit: Visit }) => (
   <section>
-    <Ui.Table label="Environments" head={["Environment", "Who may change secrets", ""]}>
+    <Ui.Table label="Environments" head={["Environment", "Who reads values", "Who may change secrets", ""]}>
       {environments.map((environment) => (
         <tr>
           <th scope="row">
@@ -65,17 +115,28 @@ const EnvironmentTable = ({ environments, project, visit }: Settings & { readonl
             {environment.slug === environment.name ? null : <code class="hint">{environment.slug}</code>}{" "}
             {environment.protected ? <Ui.Protected /> : null}
           </th>
+          <td data-label="Read values">
+            {environment.readers === "granted" ? "those who were granted it" : "the team"}
+          </td>
           <td data-label="May change secrets">
             <WhoMayChange environment={environment} />
           </td>
           <td class="end">
             {may(visit, "projects:manage") ? (
-              <EnvironmentPanel environment={environment} settings={Paths.projectSettings(project.id)} />
+              <EnvironmentPanel
+                environment={environment}
+                members={members}
+                settings={Paths.projectSettings(project.id)}
+              />
             ) : null}
           </td>
         </tr>
       ))}
     </Ui.Table>
+    <p class="hint section-small">
+      A new protected environment is read by those who were granted it. Environments from before this setting existed
+      stay open to the team until you change them.
+    </p>
   </section>
 )
 
@@ -133,6 +194,14 @@ const ProjectForm = ({
       value={form === undefined ? project.slug : form.text("slug")}
       problem={problem}
     />
+    <Ui.Select
+      name="visibility"
+      label="Who sees the project"
+      hint="With grants, all of its environments need them too."
+      choices={visibilityWords}
+      value={form?.filled("visibility") ?? project.visibility}
+      problem={problem}
+    />
     <Ui.Submit>Save</Ui.Submit>
   </form>
 )
@@ -141,6 +210,7 @@ export const ProjectSettingsPage = ({
   editing,
   environments,
   form,
+  members,
   problem,
   project,
   visit
@@ -154,7 +224,7 @@ export const ProjectSettingsPage = ({
       title={`Settings of ${project.name}`}
       crumbs={[{ href: Paths.home, label: "Projects" }]}
     >
-      <EnvironmentTable visit={visit} project={project} environments={environments} />
+      <EnvironmentTable visit={visit} project={project} environments={environments} members={members} />
       {may(visit, "projects:manage") ? (
         <>
           <section class="section columns">

@@ -1,6 +1,7 @@
 /** The secrets of an environment as a list. */
 import type { ComponentChildren } from "preact"
 import type { SecretListItem } from "#schema/SecretResponses.ts"
+import { AskForm } from "./AccessViews.tsx"
 import * as Ui from "./Components.tsx"
 import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Icons from "./Icons.tsx"
@@ -54,7 +55,7 @@ const SecretRow = ({
       {location.readsValues ? (
         <SecretValue action={`${Paths.environment(location.path)}/reveal`} secretKey={item.key} revealed={revealed} />
       ) : (
-        <span class="hint">your role cannot read values</span>
+        <span class="hint">{location.lacksValues ? "ask for access below" : "your role cannot read values"}</span>
       )}
     </td>
     <td class="tight hint" data-label="Version">
@@ -165,7 +166,9 @@ export const SecretsPage = (shown: Shown) => {
         <p class="hint">
           {environment.protected
             ? "This environment is protected: only owners and admins can change its secrets."
-            : "Your role in this team can read names, but not values."}
+            : location.lacksValues
+              ? "The values of this environment are for those who were granted it."
+              : "Your role in this team can read names, but not values."}
         </p>
       )}
       <section class={panel === undefined ? undefined : "section"} aria-label="Secrets">
@@ -175,6 +178,11 @@ export const SecretsPage = (shown: Shown) => {
           <NoSecrets here={here} writes={writes} />
         ) : null}
       </section>
+      {location.lacksValues ? (
+        <section class="section">
+          <AskForm location={location} />
+        </section>
+      ) : null}
     </EnvironmentFrame>
   )
 }

@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import type { ComponentChildren } from "preact"
 import { ValidationFailed } from "#schema/Errors.ts"
 import type { Plan } from "#schema/Scopes.ts"
-import { CreateTeam, UpdateTeam } from "#schema/TeamsApi.ts"
+import { CreateTeam, type TeamRecord, UpdateTeam } from "#schema/TeamsApi.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
@@ -71,7 +71,32 @@ const PlanFields = ({ form, problem, visit }: Attempt & { readonly visit: TeamVi
   )
 }
 
-const TeamSettingsPage = ({ form, problem, visit }: Attempt & { readonly visit: TeamVisit }) => {
+const RuleFields = ({ record }: { readonly record: TeamRecord }) => (
+  <fieldset class="part">
+    <legend>Rules</legend>
+    <Ui.CheckBox
+      name="adminsNeedGrants"
+      checked={record.adminsNeedGrants}
+      hint="Where values are for those who were granted them. They can still grant themselves, and the audit trail shows it."
+    >
+      Owners and admins need grants too
+    </Ui.CheckBox>
+    <Ui.CheckBox
+      name="tokensFollowCreators"
+      checked={record.tokensFollowCreators}
+      hint="A token reaches no more than the person who made it may now, and stops when that person is deactivated."
+    >
+      API tokens follow the people who made them
+    </Ui.CheckBox>
+  </fieldset>
+)
+
+const TeamSettingsPage = ({
+  form,
+  problem,
+  record,
+  visit
+}: Attempt & { readonly visit: TeamVisit; readonly record: TeamRecord }) => {
   const { team } = visit
   return (
     <SettingsFrame visit={visit} view="team" title="Team settings">
@@ -85,6 +110,7 @@ const TeamSettingsPage = ({ form, problem, visit }: Attempt & { readonly visit: 
             problem={problem}
           />
           <PlanFields visit={visit} form={form} problem={problem} />
+          {may(visit, "team-rules:manage") ? <RuleFields record={record} /> : null}
           <Ui.Submit>Save</Ui.Submit>
         </form>
       ) : (
@@ -212,7 +238,10 @@ const StartPage = ({ slug, visit }: { readonly visit: Visit; readonly slug: stri
   )
 }
 
-const settings = screen(({ teamId }: AtTeam) => Effect.as(UseCases.teams.get(teamId), {}), TeamSettingsPage)
+const settings = screen(
+  ({ teamId }: AtTeam) => Effect.map(UseCases.teams.get(teamId), (record) => ({ record })),
+  TeamSettingsPage
+)
 
 const decodeTeam = Effect.fnUntraced(function* (form: Form.Form, { visit }: AtTeam) {
   const plan = form.filled("plan")
@@ -223,7 +252,10 @@ const decodeTeam = Effect.fnUntraced(function* (form: Form.Form, { visit }: AtTe
       message: "To change to the Developer plan, confirm that all earlier versions are deleted."
     })
   }
-  return yield* Form.decode(UpdateTeam)({ name: form.text("name"), ...(changes ? { plan } : {}) })
+  const rules = may(visit, "team-rules:manage")
+    ? { adminsNeedGrants: form.has("adminsNeedGrants"), tokensFollowCreators: form.has("tokensFollowCreators") }
+    : {}
+  return yield* Form.decode(UpdateTeam)({ name: form.text("name"), ...(changes ? { plan } : {}), ...rules })
 })
 
 const update = action(team, {

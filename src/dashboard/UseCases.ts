@@ -11,6 +11,8 @@ import { Tokens } from "#src/credentials/Tokens.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import { Consent } from "#src/oauth/Consent.ts"
 import { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
+import { AccessGrants } from "#src/projects/AccessGrants.ts"
+import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
@@ -23,6 +25,8 @@ import { ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
 
 export type Services =
+  | AccessGrants
+  | AccessRequests
   | AppConfig
   | AuditTrail
   | Authenticate
@@ -45,6 +49,8 @@ export type Services =
   | ValueRequests
   | Webhooks
 
+export const accessGrants = Effect.serviceFunctions(AccessGrants)
+export const accessRequests = Effect.serviceFunctions(AccessRequests)
 export const auditTrail = Effect.serviceFunctions(AuditTrail)
 export const cliGrants = Effect.serviceFunctions(CliGrants)
 export const deviceGrants = Effect.serviceFunctions(DeviceGrants)

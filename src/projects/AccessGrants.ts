@@ -111,6 +111,43 @@ const listOfEnvironment = Effect.fn("AccessGrants.listOfEnvironment")(function* 
   return yield* inForce(needs, yield* ofEnvironment(needs, id, "access.list"))
 })
 
+/** A CLI login or an agent of a member, whose reach holds the environment. */
+const ConnectionRow = Schema.Struct({
+  type: Schema.Literal("cli", "agent"),
+  name: Schema.NullOr(Schema.String),
+  email: Schema.String,
+  expiresAt: Rows.Iso,
+  lastUsedAt: Schema.NullOr(Rows.Iso)
+})
+export type Connection = typeof ConnectionRow.Type
+
+/** For who manages access: CLI logins and connected agents that reach the environment, whoever they belong to. */
+const connections = Effect.fn("AccessGrants.connections")(function* (needs: Needs, id: EnvironmentId) {
+  const { sql } = needs
+  const { target } = yield* ofEnvironment(needs, id, "access.list")
+  const now = new Date(yield* Clock.currentTimeMillis)
+  const reaching = sql`
+    g.revoked_at IS NULL AND g.expires_at > ${now}
+    AND (g.project_ids IS NULL OR ${target.projectId}::uuid = any(g.project_ids))
+    AND (g.environment_ids IS NULL OR ${id}::uuid = any(g.environment_ids))`
+  return yield* Rows.findAll(
+    ConnectionRow,
+    sql`
+      SELECT c.type, c.name, u.email, c.expires_at, c.last_used_at FROM (
+        SELECT 'cli' AS type, g.hostname AS name, g.user_id, g.expires_at, g.last_used_at FROM cli_grants g
+        JOIN cli_grant_teams t ON t.grant_id = g.id AND t.team_id = ${target.teamId}
+        WHERE ${reaching}
+        UNION ALL
+        SELECT 'agent', g.client_name, g.user_id, g.expires_at, g.last_used_at FROM oauth_grants g
+        JOIN oauth_grant_teams t ON t.grant_id = g.id AND t.team_id = ${target.teamId}
+        WHERE ${reaching}
+      ) c
+      JOIN users u ON u.id = c.user_id
+      JOIN memberships m ON m.team_id = ${target.teamId} AND m.user_id = u.id AND m.active
+      ORDER BY u.email, c.type, c.expires_at LIMIT ${grantsPerProject}`
+  )
+})
+
 /** The person as a member of the team now, who stays one until the transaction ends. */
 const memberOf = ({ sql }: Needs, { target }: Manage, input: CreateAccessGrant) =>
   Effect.filterOrFail(
@@ -224,6 +261,6 @@ const end = Effect.fn("AccessGrants.end")(function* (needs: Needs, id: AccessGra
 
 export class AccessGrants extends Effect.Service<AccessGrants>()("projects/AccessGrants", {
   effect: Effect.map(services, (needs) =>
-    methods(needs, { listOfProject, listOfEnvironment, grantProject, grantEnvironment, end })
+    methods(needs, { listOfProject, listOfEnvironment, connections, grantProject, grantEnvironment, end })
   )
 }) {}

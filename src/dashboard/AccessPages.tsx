@@ -1,0 +1,119 @@
+/** The page of who reaches an environment, and what people decide there. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { CreateAccessGrant } from "#schema/AccessApi.ts"
+import { CreateAccessRequest } from "#schema/AccessRequestsApi.ts"
+import { AccessGrantId, AccessRequestId } from "#schema/Ids.ts"
+import type { EnvironmentRef, ProjectRef } from "#schema/ProjectsApi.ts"
+import { AccessPage, type Asking } from "./AccessViews.tsx"
+import { type AtEnvironment, environment, type Location } from "./EnvironmentFrame.tsx"
+import * as Form from "./Form.ts"
+import * as Paths from "./Paths.ts"
+import { action, button, page, screen, to, withIds } from "./Routes.ts"
+import * as UseCases from "./UseCases.ts"
+import { may } from "./Visit.ts"
+
+const hour = 3_600_000
+
+interface Narrowed {
+  readonly projects: ReadonlyArray<typeof ProjectRef.Type> | null
+  readonly environments: ReadonlyArray<typeof EnvironmentRef.Type> | null
+}
+const reaches =
+  ({ environment, project }: Location) =>
+  ({ environments, projects }: Narrowed): boolean =>
+    (projects === null || projects.some(({ id }) => id === project.id)) &&
+    (environments === null || environments.some(({ id }) => id === environment.id))
+
+const reachOf = Effect.fnUntraced(function* (location: Location) {
+  const { environment, project, visit } = location
+  if (!may(visit, "access:manage")) return undefined
+  return {
+    members: yield* UseCases.members.list(project.teamId),
+    grants: (yield* UseCases.accessGrants.listOfEnvironment(environment.id)).items,
+    tokens: (yield* UseCases.tokens.list(project.teamId)).filter(reaches(location)),
+    rules: (yield* UseCases.rules.list(project.teamId)).filter(reaches(location)),
+    connections: yield* UseCases.accessGrants.connections(environment.id)
+  }
+})
+
+const load = ({ location }: AtEnvironment) =>
+  Effect.gen(function* () {
+    const { items } = yield* UseCases.accessRequests.listOfEnvironment(location.environment.id)
+    return { requests: items, reach: yield* reachOf(location) }
+  })
+const view = (asking?: Asking) => screen(load, (shown) => <AccessPage {...shown} asking={asking} />)
+const access = ({ location }: AtEnvironment) => `${Paths.environment(location.path)}/access`
+
+const reasonOf = (form: Form.Form) => {
+  const reason = form.filled("reason")
+  return reason === undefined ? {} : { reason }
+}
+
+const ask = action(environment, {
+  decode: (form) =>
+    Form.decode(CreateAccessRequest)({
+      level: form.text("level"),
+      hours: Number(form.text("hours")),
+      reason: form.text("reason")
+    }),
+  run: (input, { location }) => UseCases.accessRequests.create(location.environment.id, input),
+  done: (_, at) => to(access(at), "access-asked"),
+  again: view("ask")
+})
+
+/** A number of hours as the moment of the end; a text that is none is left for the decoder to refuse. */
+const endOf = (hours: string | undefined, now: number): string | null => {
+  if (hours === undefined) return null
+  return /^[1-9]\d{0,3}$/.test(hours) ? new Date(now + Number(hours) * hour).toISOString() : hours
+}
+
+const give = action(environment, {
+  decode: (form, { location }) => {
+    return Form.decode(CreateAccessGrant)({
+      userId: form.text("userId"),
+      level: form.text("level"),
+      until: endOf(form.filled("hours"), location.visit.now),
+      ...reasonOf(form)
+    })
+  },
+  run: (input, { location }) => UseCases.accessGrants.grantEnvironment(location.environment.id, input),
+  done: (_, at) => to(access(at), "access-given"),
+  again: view("give")
+})
+
+const grant = withIds(environment, Schema.Struct({ grantId: AccessGrantId }))
+const request = withIds(environment, Schema.Struct({ requestId: AccessRequestId }))
+
+const end = button(grant, {
+  run: ({ grantId }) => UseCases.accessGrants.end(grantId),
+  done: (_, at) => to(access(at), "access-ended"),
+  again: view()
+})
+const approve = button(request, {
+  run: ({ requestId }) => UseCases.accessRequests.approve(requestId),
+  done: ({ status }, at) => to(access(at), status === "approved" ? "access-approved" : "access-first-approval"),
+  again: view()
+})
+const deny = button(request, {
+  run: ({ requestId }) => UseCases.accessRequests.deny(requestId),
+  done: (_, at) => to(access(at), "access-denied"),
+  again: view()
+})
+const withdraw = button(request, {
+  run: ({ requestId }) => UseCases.accessRequests.withdraw(requestId),
+  done: (_, at) => to(access(at), "access-withdrawn"),
+  again: view()
+})
+
+const at = "/app/projects/:projectId/env/:slug/access"
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get(at, page(environment, view())),
+  HttpRouter.post(`${at}/ask`, ask),
+  HttpRouter.post(`${at}/give`, give),
+  HttpRouter.post(`${at}/grants/:grantId/end`, end),
+  HttpRouter.post(`${at}/requests/:requestId/approve`, approve),
+  HttpRouter.post(`${at}/requests/:requestId/deny`, deny),
+  HttpRouter.post(`${at}/requests/:requestId/withdraw`, withdraw)
+)
