@@ -2,6 +2,7 @@
 export const longTests = [
   "test/backup/release.test.ts",
   "test/crypto/cores.test.ts",
+  "test/dashboard/access.test.ts",
   "test/dashboard/hostile.test.ts",
   "test/dashboard/journeys.test.ts",
   "test/dashboard/login.test.ts",

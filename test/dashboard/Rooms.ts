@@ -184,6 +184,7 @@ export const furnished = Effect.gen(function* () {
     graph: `${development}/graph`,
     compare: `${here}/compare?from=development&to=production`,
     sealing: `${development}/sealing`,
+    access: `${development}/access`,
     tokens: `/app/teams/${team.id}/tokens`,
     "token-new": `/app/teams/${team.id}/tokens/new`,
     token: `/app/teams/${team.id}/tokens/${token.id}`,
