@@ -32,8 +32,12 @@ const reachOf = Effect.fnUntraced(function* (location: Location) {
   return {
     members: yield* UseCases.members.list(project.teamId),
     grants: (yield* UseCases.accessGrants.listOfEnvironment(environment.id)).items,
-    tokens: (yield* UseCases.tokens.list(project.teamId)).filter(reaches(location)),
-    rules: (yield* UseCases.rules.list(project.teamId)).filter(reaches(location)),
+    tokens: (yield* UseCases.tokens.list(project.teamId)).filter(
+      (token) => reaches(location)(token) && (token.expiresAt === null || Date.parse(token.expiresAt) > visit.now)
+    ),
+    rules: (yield* UseCases.rules.list(project.teamId)).filter(
+      (rule) => reaches(location)(rule) && rule.state === "active"
+    ),
     connections: yield* UseCases.accessGrants.connections(environment.id)
   }
 })

@@ -22,10 +22,10 @@ export interface Reach {
 }
 
 const levelWords = new Map<string, string>([
-  ["names", "sees names"],
-  ["run", "runs programs with its values"],
-  ["values", "reads values"],
-  ["write", "reads and writes values"]
+  ["names", "see names"],
+  ["run", "run programs with its values"],
+  ["values", "read values"],
+  ["write", "read and write values"]
 ])
 const wordsOf = (level: string) => levelWords.get(level) ?? level
 const levels = GrantLevel.literals.map((value) => ({ value, label: wordsOf(value) }))
@@ -45,13 +45,7 @@ export const AskForm = ({ form, location, problem }: Partial<Attempt> & { readon
     <h2>Ask for access</h2>
     {problem?.field === undefined ? <Ui.ProblemNote problem={problem} /> : null}
     <div class="fields">
-      <Ui.Select
-        name="level"
-        label="What for"
-        choices={levels}
-        value={form?.filled("level") ?? "values"}
-        problem={problem}
-      />
+      <Ui.Select name="level" label="To" choices={levels} value={form?.filled("level") ?? "values"} problem={problem} />
       <Ui.Select name="hours" label="How long" choices={hours} value={form?.filled("hours") ?? "2"} problem={problem} />
     </div>
     <Ui.TextField
@@ -76,14 +70,14 @@ const Decide = ({ item, location }: { readonly item: AccessRequest; readonly loc
   }
   if (!item.mayDecide) return <span class="hint">above what you have here yourself</span>
   return (
-    <div class="buttons">
+    <>
       <Ui.Act action={`${here}/approve`}>
         Approve<span class="hidden"> the request of {item.user.email}</span>
-      </Ui.Act>
+      </Ui.Act>{" "}
       <Ui.Act action={`${here}/deny`} kind="quiet">
         Deny<span class="hidden"> the request of {item.user.email}</span>
       </Ui.Act>
-    </div>
+    </>
   )
 }
 
@@ -99,11 +93,11 @@ const Requests = ({
       <h2>
         Pending requests <Ui.Badge tone="accent">{requests.length}</Ui.Badge>
       </h2>
-      <Ui.Table label="Pending requests" head={["Person", "Asks for", "How long", "Why", "Asked", ""]}>
+      <Ui.Table label="Pending requests" head={["Person", "Asks to", "How long", "Why", "Asked", ""]}>
         {requests.map((item) => (
           <tr>
             <th scope="row">{item.user.email}</th>
-            <td data-label="Asks for">{wordsOf(item.level)}</td>
+            <td data-label="Asks to">{wordsOf(item.level)}</td>
             <td data-label="How long">{item.hours} h</td>
             <td data-label="Why">{item.reason}</td>
             <td data-label="Asked" class="hint">
@@ -188,6 +182,12 @@ const People = ({ location, reach: { grants, members } }: { readonly location: L
 const LastUse = ({ at, now }: { readonly at: string | null; readonly now: number }) =>
   at === null ? <>never</> : <Ui.Ago at={at} now={now} />
 
+/** A write token changes a protected environment only when it names it. */
+const tokenWords = (
+  { accessLevel, environments }: Pick<ApiToken, "accessLevel" | "environments">,
+  environment: Location["environment"]
+) => wordsOf(accessLevel === "write" && (!environment.protected || environments !== null) ? "write" : "values")
+
 interface MachineRow {
   readonly name: string
   readonly href?: string
@@ -198,20 +198,20 @@ interface MachineRow {
 }
 const rowsOf = (
   { connections, rules, tokens }: Reach,
-  team: Location["project"]["teamId"]
+  { environment, project }: Location
 ): ReadonlyArray<MachineRow> => [
   ...tokens.map((token) => ({
     name: token.name,
-    href: Paths.token(team, token.id),
-    may: wordsOf(token.accessLevel === "write" ? "write" : "values"),
-    by: `an API token made by ${token.createdBy.email}`,
+    href: Paths.token(project.teamId, token.id),
+    may: tokenWords(token, environment),
+    by: `an API token${token.mcpOnly ? " for /mcp" : ""} made by ${token.createdBy.email}`,
     until: token.expiresAt,
     lastUsedAt: token.lastUsedAt
   })),
   ...rules.map((rule) => ({
     name: rule.name,
-    href: Paths.rule(team, rule.id),
-    may: wordsOf(rule.accessLevel === "write" ? "write" : "values"),
+    href: Paths.rule(project.teamId, rule.id),
+    may: tokenWords(rule, environment),
     by: `a trust rule made by ${rule.createdBy.email}`,
     until: null,
     lastUsedAt: rule.lastUsedAt
@@ -227,7 +227,7 @@ const rowsOf = (
 
 const Machines = ({ location, reach }: { readonly location: Location; readonly reach: Reach }) => {
   const { now } = location.visit
-  const rows = rowsOf(reach, location.project.teamId)
+  const rows = rowsOf(reach, location)
   return (
     <section class="section">
       <h2>Tokens, trust rules, logins and agents</h2>

@@ -108,7 +108,12 @@ export const keysOf = (problem: AnyApiError): ReadonlyArray<string> => [
 ]
 
 /** Codes that several things share: a message that names the thing replaces the words about the usual one. */
-const namesItsThing: ReadonlySet<string> = new Set(["GRANT_NOT_FOUND", "ROUTE_NOT_FOUND", "NAME_TAKEN"])
+const namesItsThing: ReadonlySet<string> = new Set([
+  "GRANT_NOT_FOUND",
+  "GRANT_ALREADY_DECIDED",
+  "ROUTE_NOT_FOUND",
+  "NAME_TAKEN"
+])
 
 const capital = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1)
 const sentence = (text: string) => (text.endsWith(".") ? text : `${text}.`)

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { EnvironmentId, ProjectId } from "#schema/Ids.ts"
 import type { AccessRequest } from "#schema/AccessRequestsApi.ts"
+import { ValidationFailed } from "#schema/Errors.ts"
 import { CreateEnvironment, CreateProject, UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import * as Ui from "./Components.tsx"
@@ -294,15 +295,29 @@ const addEnvironment = action(project, {
   again: settings("environment")
 })
 
+/** Ids of the members whose addresses stand in the form. */
+const approversOf = Effect.fnUntraced(function* (text: string, projectId: ProjectId) {
+  const emails = text.split(/\s+/).filter((one) => one !== "")
+  if (emails.length === 0) return []
+  const members = yield* UseCases.members.list((yield* UseCases.projects.get(projectId)).teamId)
+  const ids = new Map<string, string>(members.map(({ email, userId }) => [email, userId]))
+  const unknown = emails.some((email) => !ids.has(email.toLowerCase()))
+  if (unknown) return yield* new ValidationFailed({ field: "approvers", message: "Approvers are members of the team." })
+  return emails.map((email) => ids.get(email.toLowerCase()))
+})
+
+const decodeEnvironment = Effect.fnUntraced(function* (form: Form.Form, { projectId }: AtProject) {
+  return yield* Form.decode(UpdateEnvironment)({
+    name: form.text("name"),
+    protected: form.has("protected"),
+    readers: form.text("readers"),
+    approvals: Number(form.text("approvals")),
+    approvers: yield* approversOf(form.text("approvers"), projectId)
+  })
+})
+
 const updateEnvironment = action(environment, {
-  decode: (form) =>
-    Form.decode(UpdateEnvironment)({
-      name: form.text("name"),
-      protected: form.has("protected"),
-      readers: form.text("readers"),
-      approvals: Number(form.text("approvals")),
-      approvers: form.all("approvers")
-    }),
+  decode: decodeEnvironment,
   run: (input, { environmentId }) => UseCases.environments.update(environmentId, input),
   done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-changed")
 })

@@ -26,11 +26,11 @@ const WhoMayChange = ({ environment }: { readonly environment: ProjectEnvironmen
 
 const readersWords = [
   { value: "team", label: "the team, as the roles allow" },
-  { value: "granted", label: "owners, admins and those who were granted it" }
+  { value: "granted", label: "those who were granted it" }
 ]
 const visibilityWords = [
   { value: "team", label: "the team" },
-  { value: "granted", label: "owners, admins and those who were granted something in it" }
+  { value: "granted", label: "those who were granted something in it" }
 ]
 
 /** Who reads, and who decides about requests for it. */
@@ -54,17 +54,15 @@ const AccessFields = ({
       ]}
       value={String(approvals ?? 1)}
     />
-    <fieldset class="part">
-      <legend>Approvers, beside owners and admins</legend>
-      {members
-        .filter(({ active, role }) => active && role !== "owner" && role !== "admin")
-        .map(({ email, userId }) => (
-          <Ui.CheckBox name="approvers" value={userId} checked={approvers.includes(userId)}>
-            {email}
-          </Ui.CheckBox>
-        ))}
-      <p class="hint">An approver gives nobody more than they have here themselves.</p>
-    </fieldset>
+    <Ui.TextArea
+      id={`approvers-${id}`}
+      name="approvers"
+      label="Approvers, beside owners and admins"
+      hint="One e-mail address per line. An approver gives nobody more than they have here themselves."
+      rows={2}
+      optional
+      value={members.flatMap(({ email, userId }) => (approvers.includes(userId) ? [email] : [])).join("\n")}
+    />
   </>
 )
 

@@ -235,26 +235,24 @@ const grantEnvironment = Effect.fn("AccessGrants.grantEnvironment")(function* (
   return yield* add(needs, yield* ofEnvironment(needs, id, "access.grant"), input)
 })
 
+const noGrant = () => new GrantNotFound({ message: "No such grant of access." })
+
 /** Told as not found by whoever does not see its project; one that ended by itself is not there any more. */
 const end = Effect.fn("AccessGrants.end")(function* (needs: Needs, id: AccessGrantId) {
   const { audit, sql } = needs
   const find = Rows.findOne(GrantRow, sql`SELECT ${columns(sql)} WHERE g.id = ${id}`)
-  const grant = yield* Effect.filterOrFail(
-    find,
-    (row) => row !== undefined,
-    () => new GrantNotFound()
-  )
+  const grant = yield* Effect.filterOrFail(find, (row) => row !== undefined, noGrant)
   const where: Effect.Effect<Manage, EnvironmentNotFound | Forbidden | ProjectNotFound, CurrentCaller> =
     grant.environmentId === null
       ? ofProject(needs, grant.projectId, "access.end")
       : ofEnvironment(needs, grant.environmentId, "access.end")
   const permit = yield* Effect.catchTags(where, {
-    PROJECT_NOT_FOUND: () => new GrantNotFound(),
-    ENVIRONMENT_NOT_FOUND: () => new GrantNotFound()
+    PROJECT_NOT_FOUND: noGrant,
+    ENVIRONMENT_NOT_FOUND: noGrant
   })
   yield* change(needs, permit.event(), function* () {
     const ended = yield* Rows.exists(sql`DELETE FROM access_grants WHERE id = ${id} RETURNING id`)
-    if (!ended) return yield* new GrantNotFound()
+    if (!ended) return yield* noGrant()
     yield* audit.append(permit.event({ target: targetOf(id, grant.level, grant.email) }))
   })
 })

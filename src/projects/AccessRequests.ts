@@ -196,21 +196,23 @@ const create = Effect.fn("AccessRequests.create")(function* (
   })
 })
 
+// The same for one that is not there and one that is not shown.
+const gone = () => new GrantNotFound({ message: "No such request for access." })
+const over = () => new GrantAlreadyDecided({ message: "This request for access was already decided." })
+
 const find = Effect.fnUntraced(function* ({ sql }: Needs, id: AccessRequestId) {
   const row = yield* Rows.findOne(
     RequestRow,
     sql`
       SELECT ${columns(sql)} WHERE r.id = ${id} AND r.expires_at > ${new Date(yield* Clock.currentTimeMillis)}`
   )
-  return row ?? (yield* new GrantNotFound())
+  return row ?? (yield* gone())
 })
-
-const gone = () => new GrantNotFound()
 
 /** The request as the caller sees it. */
 const seen = Effect.fnUntraced(function* (needs: Needs, id: AccessRequestId) {
   const row = yield* find(needs, id)
-  return sees(yield* CurrentCaller, row) ? row : yield* new GrantNotFound()
+  return sees(yield* CurrentCaller, row) ? row : yield* gone()
 })
 
 const toDecide = Effect.fnUntraced(function* (needs: Needs, id: AccessRequestId, audit: AuditAction) {
@@ -247,7 +249,7 @@ const deciding = Effect.fnUntraced(function* (needs: Needs, before: RequestRow, 
   const roles = yield* lockedRoles(needs, before, by)
   yield* Rows.run(needs.sql`SELECT id FROM access_requests WHERE id = ${id} FOR UPDATE`)
   const row = yield* find(needs, id)
-  if (row.status !== "pending") return yield* new GrantAlreadyDecided()
+  if (row.status !== "pending") return yield* over()
   const role = roles.get(by) ?? null
   const asked = { userId: row.user.id, level: row.level }
   if (!Policy.mayDecide(caller, { ...team, role }, row, asked)) return yield* new Forbidden()
@@ -318,7 +320,7 @@ const withdraw = Effect.fn("AccessRequests.withdraw")(function* (needs: Needs, i
     if (row.user.id !== permit.caller.user?.id) return yield* new Forbidden({ message: "Who asked can withdraw it." })
     const withdrawn = yield* Rows.exists(needs.sql`
       DELETE FROM access_requests WHERE id = ${id} AND status = 'pending' RETURNING id`)
-    if (!withdrawn) return yield* new GrantAlreadyDecided()
+    if (!withdrawn) return yield* over()
     yield* needs.audit.append(event)
   })
 })
