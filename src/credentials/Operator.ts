@@ -117,6 +117,8 @@ const end = Effect.fnUntraced(function* ({ revocation, sql }: Needs, account: Ac
   const { id } = account
   yield* Rows.run(sql`DELETE FROM memberships WHERE user_id = ${id}`)
   yield* Rows.run(sql`DELETE FROM access_grants WHERE user_id = ${id}`)
+  yield* Rows.run(sql`
+    UPDATE environments SET approvers = array_remove(approvers, ${id}::uuid) WHERE ${id}::uuid = any(approvers)`)
   yield* revocation.linksBy(id, null)
   yield* revocation.resetLinksOf(id)
   yield* revocation.sessionsOf(id)

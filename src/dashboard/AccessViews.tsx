@@ -327,7 +327,11 @@ export const AccessPage = ({
         .
       </p>
       <Requests location={location} requests={requests} />
-      {lacksValues ? <AskForm location={location} {...(asking === "ask" ? attempt : {})} /> : null}
+      {lacksValues ? (
+        <section class="section">
+          <AskForm location={location} {...(asking === "ask" ? attempt : {})} />
+        </section>
+      ) : null}
       {reach === undefined ? null : (
         <>
           <People location={location} reach={reach} />

@@ -1,4 +1,5 @@
 import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { UserId } from "#schema/Ids.ts"
@@ -107,6 +108,32 @@ layer(TestApp.layer, { excludeTestServices: true })("a request for access", (it)
         ["access.approve", people.admin.id, name],
         ["access.grant", people.admin.id, name]
       ])
+    })
+  )
+
+  it.effect("is told to webhooks, without its reason", () =>
+    Effect.gen(function* () {
+      const { approve, ask, deny, people, sessions, team, withdraw } = yield* setUp
+      const session = sessions.owner
+      const hook = yield* TestApp.post(`/teams/${team.id}/webhooks`, {
+        session,
+        json: { name: "chat", url: "https://127.0.0.1:9/chat", events: ["access.requested", "access.granted"] }
+      })
+      assert.strictEqual(hook.status, 201)
+      yield* approve((yield* ask({ reason: "only for those who decide" })).json.id, sessions.admin)
+      yield* deny((yield* ask()).json.id, sessions.admin)
+      yield* withdraw((yield* ask()).json.id, sessions.asker)
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql<{ readonly event: string; readonly body: string }>`
+        SELECT event, body FROM webhook_deliveries WHERE webhook_id = ${hook.json.id} ORDER BY event`
+      assert.deepStrictEqual(
+        rows.map(({ event }) => event),
+        ["access.granted", "access.requested", "access.requested", "access.requested"]
+      )
+      for (const { body } of rows) {
+        assert.include(body, `values: ${people.asker.email}`)
+        assert.notInclude(body, "only for those who decide")
+      }
     })
   )
 
