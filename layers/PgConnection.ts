@@ -187,6 +187,8 @@ const isWord = (error: Error) => "severity" in error
 
 const sessionOf = (settings: Readonly<Record<string, number>>) =>
   [
+    // To compile a statement takes a second; none of ours runs that long.
+    "SET jit = off",
     ...Object.entries(settings).map(([name, millis]) => `SET ${name} = ${millis}`),
     "SELECT current_setting('transaction_read_only') AS read_only"
   ].join("; ")

@@ -149,8 +149,8 @@ export const acquirePool = (options: PoolOptions): Effect.Effect<Pg.Pool, never,
         application_name: "ampoule",
         idleTimeoutMillis: 30_000,
         types: PgConnection.types,
-        // To compile a statement takes a second; none of ours runs that long.
-        options: "-c jit=off",
+        // A session that is settled by a statement has this from there: poolers refuse it here.
+        ...(options.session === undefined ? { options: "-c jit=off" } : {}),
         ...options.connection,
         max: options.size,
         connectionTimeoutMillis: options.checkoutMillis,
