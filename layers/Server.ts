@@ -1,7 +1,7 @@
 /** The server, as a table of contents: routes, services, and the choices it runs on. */
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Layer from "effect/Layer"
-import { ServerApi } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
 import * as Dashboard from "#src/dashboard/Dashboard.ts"
 import * as AccessGrants from "#src/http/AccessGrants.ts"
 import * as AccessRequests from "#src/http/AccessRequests.ts"

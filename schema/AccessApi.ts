@@ -15,6 +15,7 @@ import {
   UserId,
   UserIdOut
 } from "./Ids.ts"
+import { PersonRef } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { GrantLevel } from "./Scopes.ts"
 import { optional, strict } from "./Strict.ts"
@@ -34,8 +35,6 @@ export const CreateAccessGrant = strict(
 })
 export type CreateAccessGrant = typeof CreateAccessGrant.Type
 
-const Person = Schema.Struct({ id: UserIdOut, email: Schema.String })
-
 export const AccessGrant = Schema.Struct({
   id: AccessGrantIdOut,
   userId: UserIdOut,
@@ -46,7 +45,7 @@ export const AccessGrant = Schema.Struct({
   level: openEnum("names", "run", "values", "write"),
   until: Schema.NullOr(Timestamp),
   reason: Schema.NullOr(Schema.String),
-  createdBy: Person,
+  createdBy: PersonRef,
   createdAt: Timestamp
 }).annotations({ identifier: "AccessGrant" })
 export type AccessGrant = typeof AccessGrant.Type

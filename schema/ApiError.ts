@@ -4,7 +4,9 @@
  */
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as Data from "effect/Data"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as AST from "effect/SchemaAST"
 import type * as Types from "effect/Types"
 import type { YieldableError } from "effect/Cause"
 
@@ -18,7 +20,9 @@ export interface ErrorBody<Code extends string> {
 
 /** The wire schemas of those members, but `code`, which each class has its own of. */
 export const members = {
-  statusCode: Schema.Number.annotations({ jsonSchema: { type: "integer", description: "The HTTP status, repeated." } }),
+  statusCode: Schema.Number.annotations({
+    jsonSchema: { type: "integer", minimum: 400, maximum: 599, description: "The HTTP status, repeated." }
+  }),
   message: Schema.String.annotations({ description: "For people; wording may change. Never repeats an input." }),
   field: Schema.String.annotations({ description: "The offending member of the request, as a dotted path." })
 }
@@ -125,6 +129,10 @@ export const ApiError =
       }
     }) as unknown as ApiErrorClass<Self, Code, F>
   }
+
+/** Codes of the errors that a schema of errors can be. */
+export const codesOf = (ast: AST.AST): ReadonlyArray<string> =>
+  AST.isUnion(ast) ? ast.types.flatMap(codesOf) : Option.toArray(AST.getIdentifierAnnotation(ast))
 
 export const isApiError = (u: unknown): u is AnyApiError => typeof u === "object" && u !== null && marker in u
 

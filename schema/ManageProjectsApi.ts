@@ -37,7 +37,7 @@ export const CreateProject = strict(
             const at = slugs.findIndex((slug, i) => slugs.indexOf(slug) < i)
             return at < 0 ? undefined : { path: [at, "slug"], message: "must not repeat an earlier slug" }
           },
-          { jsonSchema: {} }
+          { jsonSchema: { uniqueItems: true } }
         )
       )
     )

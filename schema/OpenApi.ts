@@ -8,8 +8,9 @@ import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Context from "effect/Context"
 import * as Option from "effect/Option"
-import * as AST from "effect/SchemaAST"
-import { Api, DashboardApi, servesMcp, version } from "./Api.ts"
+import { codesOf } from "./ApiError.ts"
+import { Api, servesMcp, version } from "./Api.ts"
+import { DashboardApi } from "./ServerApi.ts"
 import { auditActions } from "./Audit.ts"
 import {
   errorCodes,
@@ -50,9 +51,6 @@ interface Declared {
   readonly response: Json | undefined
 }
 
-const identifiers = (ast: AST.AST): ReadonlyArray<string> =>
-  AST.isUnion(ast) ? ast.types.flatMap(identifiers) : Option.toArray(AST.getIdentifierAnnotation(ast))
-
 const declarations = <Id extends string, Groups extends HttpApiGroup.HttpApiGroup.Any, E, R>(
   api: HttpApi.HttpApi<Id, Groups, E, R>
 ): ReadonlyArray<Declared> => {
@@ -63,7 +61,7 @@ const declarations = <Id extends string, Groups extends HttpApiGroup.HttpApiGrou
       const examples = Option.getOrUndefined(Context.getOption(mergedAnnotations, Examples))
       const codes = new Map<number, ReadonlyArray<string>>()
       for (const [status, { ast }] of errors) {
-        const known = Option.match(ast, { onNone: () => [], onSome: identifiers }).filter((id) => sentenceOf.has(id))
+        const known = Option.match(ast, { onNone: () => [], onSome: codesOf }).filter((id) => sentenceOf.has(id))
         codes.set(status, [...new Set(known)])
       }
       all.push({
@@ -110,9 +108,11 @@ const tidy = (object: JsonObject): JsonObject =>
     )
   )
 
-/** An integer that 32 bits do not hold for certain: generators take them for it otherwise. */
+/** An integer that 32 bits may not hold says so: generators take 32 otherwise. */
 const wide = (object: JsonObject): JsonObject =>
-  object["type"] === "integer" && !(Number(object["maximum"]) < 2 ** 31) ? { ...object, format: "int64" } : object
+  object["type"] === "integer" && object["enum"] === undefined && !(Number(object["maximum"]) < 2 ** 31)
+    ? { ...object, format: "int64" }
+    : object
 
 /** Gives an open enumeration its name (Wire.ts), unless a request has a closed one of that name. */
 const named = (closed: ReadonlySet<string>, into: Record<string, Json>, object: JsonObject): JsonObject => {

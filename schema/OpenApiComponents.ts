@@ -80,6 +80,8 @@ export const errorSchemas: JsonObject = {
           {
             type: "object",
             properties: {
+              // What tells one from another where a generator makes a union of them.
+              statusCode: { type: "integer", enum: [status] },
               code: openText(errorCodes.filter((one) => one.status === status).map(({ code }) => code)),
               ...extraMembers(status)
             }

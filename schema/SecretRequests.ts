@@ -104,7 +104,7 @@ export const CreateSecretsBulk = strict(
           const at = repeated(entries.map((entry) => entry.key))
           return at < 0 ? undefined : { path: [at, "key"], message: "must not repeat an earlier key" }
         },
-        { jsonSchema: {} }
+        { jsonSchema: { uniqueItems: true } }
       )
     )
   })

@@ -62,7 +62,7 @@ export class SetupApi extends HttpApiGroup.make("setup")
             setupCode: "amp_su_<id>_<secret and checksum>",
             email: "ada@example.com",
             name: "Ada",
-            password: "correct horse battery staple",
+            password: "seven green lamps over a quiet harbour",
             teamName: "Platform"
           },
           response: { user, team }
@@ -84,7 +84,7 @@ export class SessionApi extends HttpApiGroup.make("session")
         operation({
           summary: "Sign in",
           description: "Sets the session cookie.",
-          request: { email: "ada@example.com", password: "correct horse battery staple" },
+          request: { email: "ada@example.com", password: "seven green lamps over a quiet harbour" },
           response: { user, teams: [team] }
         })
       )
@@ -109,7 +109,10 @@ export class SessionApi extends HttpApiGroup.make("session")
           summary: "Change the own password",
           description:
             "Ends the person's other sessions, CLI and OAuth grants, and device approvals that were not fetched yet; revokes the API tokens that they created. The session gets a new cookie.",
-          request: { currentPassword: "correct horse battery staple", newPassword: "another horse battery staple" },
+          request: {
+            currentPassword: "seven green lamps over a quiet harbour",
+            newPassword: "eight green lamps over a quiet harbour"
+          },
           response: { changed: true }
         })
       )
@@ -125,7 +128,7 @@ export class SessionApi extends HttpApiGroup.make("session")
         operation({
           summary: "Set a password with a reset code",
           description: "Ends the person's sessions and grants, and revokes the API tokens that they created.",
-          request: { code: "amp_pr_<id>_<secret and checksum>", newPassword: "another horse battery staple" },
+          request: { code: "amp_pr_<id>_<secret and checksum>", newPassword: "eight green lamps over a quiet harbour" },
           response: { changed: true }
         })
       )

@@ -194,7 +194,7 @@ export class MembersApi extends HttpApiGroup.make("members")
           request: {
             code: "amp_iv_<id>_<secret and checksum>",
             name: "Grace",
-            password: "correct horse battery staple"
+            password: "seven green lamps over a quiet harbour"
           },
           response: {
             user: { id: userId, email: "grace@example.com", name: "Grace" },

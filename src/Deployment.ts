@@ -4,7 +4,8 @@
  */
 import type * as HttpApi from "@effect/platform/HttpApi"
 import * as Option from "effect/Option"
-import { ServerApi, servesMcp } from "#schema/Api.ts"
+import { servesMcp } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
 import { type Capabilities, limits } from "#schema/CapabilitiesApi.ts"
 import type { Settings } from "#src/AppConfig.ts"
 import manifest from "../package.json" with { type: "json" }

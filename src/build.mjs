@@ -54,17 +54,9 @@ const result = await build({
   }
 })
 
-// The client library: its packages are those of the program that uses it, so that both have one Effect.
-await build({
+/** @type {import("esbuild").BuildOptions} */
+const library = {
   absWorkingDir: root,
-  entryPoints: {
-    client: "src/client/Client.ts",
-    config: "src/client/Config.ts",
-    promise: "src/client/Promises.ts",
-    errors: "schema/Errors.ts",
-    ids: "schema/Ids.ts",
-    values: "schema/Values.ts"
-  },
   outdir: path.join(out, "client"),
   outExtension: { ".js": ".mjs" },
   chunkNames: "chunk-[hash]",
@@ -73,10 +65,23 @@ await build({
   format: "esm",
   platform: "node",
   target: "node20",
-  packages: "external",
   legalComments: "none",
   logLevel: "warning"
+}
+// For programs with Effect: its packages are those of the program that uses it, so that both have one.
+await build({
+  ...library,
+  entryPoints: {
+    client: "src/client/Client.ts",
+    config: "src/client/Config.ts",
+    errors: "schema/Errors.ts",
+    ids: "schema/Ids.ts",
+    values: "schema/Values.ts"
+  },
+  packages: "external"
 })
+// For programs without: it needs no package.
+await build({ ...library, entryPoints: { promise: "src/client/Promises.ts" }, minify: true })
 
 // Loaded by path, beside the chunk that starts or reads it.
 fs.copyFileSync(path.join(root, "layers/pglite-worker.mjs"), path.join(out, "pglite-worker.mjs"))

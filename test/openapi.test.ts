@@ -1,7 +1,8 @@
 /** The documents against the tables of docs/contract, typed here by hand. */
 import * as HttpApi from "@effect/platform/HttpApi"
 import { assert, describe, it } from "@effect/vitest"
-import { Api, DashboardApi } from "#schema/Api.ts"
+import { Api } from "#schema/Api.ts"
+import { DashboardApi } from "#schema/ServerApi.ts"
 import { auditActions } from "#schema/Audit.ts"
 import { DeviceApi, DeviceApprovalApi, MyGrantsApi } from "#schema/DeviceApi.ts"
 import { MetadataApi } from "#schema/DiscoveryApi.ts"
@@ -430,7 +431,7 @@ interface SchemaObject {
   readonly properties?: Record<string, SchemaObject>
   readonly items?: SchemaObject
   readonly additionalProperties?: boolean | SchemaObject
-  readonly enum?: ReadonlyArray<string>
+  readonly enum?: ReadonlyArray<string | number>
   readonly "x-extensible-enum"?: ReadonlyArray<string>
   readonly allOf?: ReadonlyArray<SchemaObject>
   readonly minimum?: number
@@ -595,6 +596,7 @@ for (const [name, document, table] of [
           }
           const [base, own] = resolve(document, schema ?? {}).allOf ?? []
           assert.deepStrictEqual(base, { $ref: "#/components/schemas/ErrorResponse" })
+          assert.deepStrictEqual(own.properties?.["statusCode"].enum, [Number(status)])
           const codes = response["x-error-codes"] ?? []
           assert.isNotEmpty(codes)
           assert.includeMembers([...(own.properties?.["code"]["x-extensible-enum"] ?? [])], [...codes])
@@ -643,7 +645,7 @@ for (const [name, document, table] of [
       const { ErrorResponse, ...others } = document.components.schemas
       assert.sameMembers(Object.keys(ErrorResponse.properties ?? {}), ["statusCode", "code", "message", "field"])
       const shown = Object.values(others).flatMap(({ allOf }) => {
-        const { code, ...members } = allOf?.[1]?.properties ?? {}
+        const { code, statusCode: _, ...members } = allOf?.[1]?.properties ?? {}
         return Object.entries(members).map(([name, member]) => {
           assert.include(["string", "integer", "array"], member.type)
           const [, owner = ""] = /^With ([A-Z_]+)[.:]/.exec(String(member.description)) ?? []

@@ -3,7 +3,7 @@
  * error class of its code, so that `Effect.catchTag("SECRET_NOT_FOUND", …)` works.
  */
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
-import type * as HttpApi from "@effect/platform/HttpApi"
+import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import type * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
@@ -20,6 +20,7 @@ import * as Record from "effect/Record"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { Api } from "#schema/Api.ts"
+import { codesOf, isApiError, statusOf } from "#schema/ApiError.ts"
 import * as Errors from "#schema/Errors.ts"
 
 /** Every error of the contract; `_tag` is its code. */
@@ -156,22 +157,23 @@ export const httpClient = (options: Options) =>
     )
   })
 
-/** Groups of routes by name, routes by name. */
+/** Groups of routes by name, routes by name. A route fails with the errors that it declares, and with what is not an answer. */
 export type Client =
-  typeof Api extends HttpApi.HttpApi<infer _Id, infer Groups, infer _E, infer _R>
+  typeof Api extends HttpApi.HttpApi<infer _Id, infer Groups, infer AnyRoute, infer _R>
     ? {
         readonly [Name in HttpApiGroup.HttpApiGroup.Name<Groups>]: RoutesOf<
-          HttpApiGroup.HttpApiGroup.WithName<Groups, Name>
+          HttpApiGroup.HttpApiGroup.WithName<Groups, Name>,
+          Extract<AnyRoute, ApiError> | ServerUnreachable | UnexpectedAnswer
         >
       }
     : never
 
-type RoutesOf<Group> =
+type RoutesOf<Group, Always> =
   Group extends HttpApiGroup.HttpApiGroup<infer _Id, infer Endpoints, infer _E, infer _R>
-    ? { readonly [Endpoint in Endpoints as HttpApiEndpoint.HttpApiEndpoint.Name<Endpoint>]: Route<Endpoint> }
+    ? { readonly [Endpoint in Endpoints as HttpApiEndpoint.HttpApiEndpoint.Name<Endpoint>]: Route<Endpoint, Always> }
     : never
 
-type Route<Endpoint> =
+type Route<Endpoint, Always> =
   Endpoint extends HttpApiEndpoint.HttpApiEndpoint<
     infer _Name,
     infer _Method,
@@ -180,13 +182,13 @@ type Route<Endpoint> =
     infer Payload,
     infer Headers,
     infer Success,
-    infer _E,
+    infer Failure,
     infer _R,
     infer _RE
   >
     ? (
         request: HttpApiEndpoint.HttpApiEndpoint.ClientRequest<Path, UrlParams, Payload, Headers, false>
-      ) => Effect.Effect<Success, ClientError>
+      ) => Effect.Effect<Success, Failure | Always>
     : never
 
 /** The path of the first thing wrong with a request, as the server would name it. What is wrong there is input. */
@@ -195,14 +197,29 @@ const fieldOf = (error: ParseResult.ParseError): { readonly field?: string } => 
   return first === undefined || first.path.length === 0 ? {} : { field: first.path.map(String).join(".") }
 }
 
+/** Codes that each route declares, by group and route. */
+const declared = new Map<string, ReadonlySet<string>>()
+HttpApi.reflect(Api, {
+  onGroup: () => undefined,
+  onEndpoint: ({ endpoint, errors, group }) => {
+    const codes = [...errors.values()].flatMap(({ ast }) => Option.toArray(ast).flatMap(codesOf))
+    declared.set(`${group.identifier}.${endpoint.name}`, new Set(codes))
+  }
+})
+
 /**
- * What is left when `httpClient` has named its failures: a request that cannot be sent. Messages of schemas quote
- * input.
+ * What is left when `httpClient` has named its failures: a request that cannot be sent, and a code that the route does
+ * not declare: a later server's. Messages of schemas quote input.
  */
-const requestFailure = (error: unknown): unknown => {
-  if (ParseResult.isParseError(error)) return new Errors.ValidationFailed(fieldOf(error))
-  return HttpClientError.isHttpClientError(error) ? unreachable("The request could not be sent.") : error
-}
+const routeFailure =
+  (route: string) =>
+  (error: unknown): unknown => {
+    if (ParseResult.isParseError(error)) return new Errors.ValidationFailed(fieldOf(error))
+    if (isApiError(error) && declared.get(route)?.has(error._tag) !== true) {
+      return new UnexpectedAnswer({ status: statusOf(error), code: error._tag })
+    }
+    return HttpClientError.isHttpClientError(error) ? unreachable("The request could not be sent.") : error
+  }
 
 const answerFailure = (error: unknown): unknown =>
   ParseResult.isParseError(error) || HttpClientError.isHttpClientError(error) ? unexpected(200) : error
@@ -216,12 +233,12 @@ export const make = (options: Options): Effect.Effect<Client, never, HttpClient.
       httpClient: yield* httpClient(options),
       transformResponse: (effect) => inTime(options)(Effect.mapError(effect, answerFailure))
     })
-    const named = (routes: Record<string, AnyRoute>) =>
+    const named = (routes: Record<string, AnyRoute>, group: string) =>
       Record.map(
         routes,
-        (route): AnyRoute =>
+        (route, name): AnyRoute =>
           (request) =>
-            Effect.mapError(route(request), requestFailure)
+            Effect.mapError(route(request), routeFailure(`${group}.${name}`))
       )
     // One function for every route: the types stay those of the routes, but for the failures named here.
     const routes = typed as unknown as Record<string, Record<string, AnyRoute>>

@@ -14,7 +14,20 @@ import type { ClientError } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import * as Environment from "./Environment.ts"
 
-export interface Options extends Omit<Environment.Options, "credential"> {
+/** Milliseconds, or such as `"30 seconds"`. */
+export type Wait = number | `${number} ${"millis" | "second" | "seconds" | "minute" | "minutes"}`
+
+/** Of the same meaning as those of `ampoule/client`; no type of Effect, which such a program need not have. */
+export interface Options {
+  /** Id or slug. */
+  readonly project: string
+  /** Slug. */
+  readonly environment: string
+  /** A refusal that names when to come back is tried again this often (3), if the wait is not longer than this (10 s). */
+  readonly retry?: { readonly times: number; readonly longest: Wait }
+  /** Longest wait for one answer; 30 s by default. */
+  readonly timeout?: Wait
+  readonly userAgent?: string
   /** `AMPOULE_API_TOKEN`, then `AMPOULE_TOKEN` by default, each also as `…_FILE`. */
   readonly credential?: string
   /** `AMPOULE_URL` by default, else http://127.0.0.1:4400. */

@@ -1,6 +1,6 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { ServerApi } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import * as Endpoints from "./Endpoints.ts"
 

@@ -1,5 +1,5 @@
 import * as Effect from "effect/Effect"
-import { ServerApi } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
 import type { Capabilities } from "#schema/CapabilitiesApi.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { AppConfig } from "#src/AppConfig.ts"

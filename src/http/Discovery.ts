@@ -1,7 +1,7 @@
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { ServerApi } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
 import { AuditProbe } from "#src/access/AuditProbe.ts"
 import { AppConfig } from "#src/AppConfig.ts"

@@ -1,5 +1,5 @@
 import * as Effect from "effect/Effect"
-import { ServerApi } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import * as Endpoints from "./Endpoints.ts"
 

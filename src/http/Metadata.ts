@@ -1,6 +1,6 @@
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
-import { ServerApi } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import * as Metadata from "#src/oauth/Metadata.ts"
 import * as Endpoints from "./Endpoints.ts"

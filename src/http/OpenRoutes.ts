@@ -3,7 +3,7 @@
  * know.
  */
 import type * as HttpApi from "@effect/platform/HttpApi"
-import { ServerApi } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
 
 export interface OpenRoute {
   readonly limits: "none" | "address" | "address and start"

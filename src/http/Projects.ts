@@ -1,5 +1,5 @@
 import * as Effect from "effect/Effect"
-import { ServerApi } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import * as Endpoints from "./Endpoints.ts"

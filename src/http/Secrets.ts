@@ -1,6 +1,6 @@
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
-import { ServerApi } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import * as Endpoints from "./Endpoints.ts"

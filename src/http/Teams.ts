@@ -1,5 +1,5 @@
 import * as Effect from "effect/Effect"
-import { ServerApi } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
 import { Members } from "#src/projects/Members.ts"
 import { Teams } from "#src/projects/Teams.ts"
 import * as Endpoints from "./Endpoints.ts"

@@ -275,6 +275,29 @@ describe("the typed client, when the other end misbehaves", () => {
   )
 })
 
+describe("a route", () => {
+  type Failures = Effect.Effect.Error<ReturnType<Client.Client["secrets"]["readValue"]>>["_tag"]
+
+  it.scoped("fails with the codes that it declares; another is a later server's", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeServer.make(({ path }) =>
+        path.startsWith("/secrets/value")
+          ? FakeServer.refusal(409, "SECRET_ALREADY_EXISTS")
+          : FakeServer.refusal(404, "ROUTE_NOT_FOUND")
+      )
+      const api = yield* client({ url: server.url, credential })
+      const own: Failures = "SECRET_NOT_FOUND"
+      // @ts-expect-error reading a value cannot fail with it
+      const foreign: Failures = "SECRET_ALREADY_EXISTS"
+      assert.notStrictEqual(own, foreign)
+      const failure = yield* Effect.flip(api.secrets.readValue(readValue("A")))
+      assert.deepInclude(failure, { _tag: "UnexpectedAnswer", status: 409, code: "SECRET_ALREADY_EXISTS" })
+      const common = yield* Effect.catchTag(api.projects.list(), "ROUTE_NOT_FOUND", ({ _tag }) => Effect.succeed(_tag))
+      assert.strictEqual(common, "ROUTE_NOT_FOUND")
+    })
+  )
+})
+
 const limited = (seconds: string): FakeServer.Answer => ({
   ...FakeServer.refusal(429, "RATE_LIMITED", { retryAfterSeconds: Number(seconds) }),
   headers: { "retry-after": seconds }
@@ -296,7 +319,7 @@ describe("retries of the typed client", () => {
         const server = yield* FakeServer.make(() => answers[Math.min(at++, answers.length - 1)])
         const api = yield* client({ url: server.url, credential, retry })
         const headers = write?.idempotencyKey === undefined ? {} : { "idempotency-key": write.idempotencyKey }
-        const result = yield* Effect.either(
+        const call: Effect.Effect<void, Client.ClientError> =
           write === undefined
             ? Effect.asVoid(api.secrets.readValue(readValue("A")))
             : Effect.asVoid(
@@ -309,7 +332,7 @@ describe("retries of the typed client", () => {
                   }
                 })
               )
-        )
+        const result = yield* Effect.either(call)
         return { asked: server.asked.length, failed: Either.isLeft(result) ? result.left._tag : undefined }
       })
     )
