@@ -53,7 +53,9 @@ const shapes = Effect.gen(function* () {
       for (const { text } of checks) {
         const column = /CHECK \(\(+"?(\w+)"?/.exec(text)?.[1] ?? ""
         const allowed = [...text.matchAll(/'([^']+)'::text/g)].map(([, value = ""]) => value)
-        choices.set(column, allowed.length > 0 ? allowed : [/= (\d+)/.exec(text)?.[1] ?? ""])
+        // `= 1`, `= ANY (ARRAY[1, 2])`, `>= 1 AND <= 168`: each number stands for itself.
+        const numbers = [...text.matchAll(/(?:= |[[ ])(\d+)(?=[\],) ])/g)].map(([, value = ""]) => value)
+        if (allowed.length + numbers.length > 0) choices.set(column, allowed.length > 0 ? allowed : numbers)
       }
       return { name, columns, references, choices } satisfies Shape
     })
