@@ -3,7 +3,7 @@
  * database.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, layer } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -90,250 +90,255 @@ const put = (all: ReadonlyArray<Row>) =>
 
 const cases = 150
 
-layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("the trail of a database", (it) => {
-  it.effect(
-    "verifies as it stands; checkpoints are private to the server's user, and seals are few",
-    () =>
-      Effect.gen(function* () {
-        yield* filled
-        const report = yield* verify()
-        assert.deepStrictEqual(report.problems, [])
-        assert.strictEqual(report.entries, 48)
-        assert.strictEqual(report.unsealed, 0)
-        assert.isAbove(report.checkpoints.count, 0)
-        assert.strictEqual(fs.statSync(yield* TrailWorld.Checkpoints).mode & 0o777, 0o600)
-        const sql = yield* SqlClient.SqlClient
-        const [{ n }] = yield* sql<{ n: number }>`SELECT count(*)::int AS n FROM audit_seals`
-        assert.strictEqual(n, 4)
-      }),
-    60_000
-  )
+// Each test looks at the trail that the ones before it wrote.
+describe("the trail of a database", { shuffle: false }, () => {
+  layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })((it) => {
+    it.effect(
+      "verifies as it stands; checkpoints are private to the server's user, and seals are few",
+      () =>
+        Effect.gen(function* () {
+          yield* filled
+          const report = yield* verify()
+          assert.deepStrictEqual(report.problems, [])
+          assert.strictEqual(report.entries, 48)
+          assert.strictEqual(report.unsealed, 0)
+          assert.isAbove(report.checkpoints.count, 0)
+          assert.strictEqual(fs.statSync(yield* TrailWorld.Checkpoints).mode & 0o777, 0o600)
+          const sql = yield* SqlClient.SqlClient
+          const [{ n }] = yield* sql<{ n: number }>`SELECT count(*)::int AS n FROM audit_seals`
+          assert.strictEqual(n, 4)
+        }),
+      60_000
+    )
 
-  it.effect(
-    "never verifies after a writer of the database was at it, whatever they did and where",
-    () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const all = yield* rows
-        const streams = [...new Set(all.map((row) => row.stream))]
-        const of = (stream: string) => all.filter((row) => row.stream === stream)
-        const entry = FastCheck.nat(all.length - 1).map((i) => all[i])
-        const stream = FastCheck.constantFrom(...streams)
-        const wrong = (report: DatabaseReport, what: string) => assert.isAbove(report.problemCount, 0, what)
+    it.effect(
+      "never verifies after a writer of the database was at it, whatever they did and where",
+      () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const all = yield* rows
+          const streams = [...new Set(all.map((row) => row.stream))]
+          const of = (stream: string) => all.filter((row) => row.stream === stream)
+          const entry = FastCheck.nat(all.length - 1).map((i) => all[i])
+          const stream = FastCheck.constantFrom(...streams)
+          const wrong = (report: DatabaseReport, what: string) => assert.isAbove(report.problemCount, 0, what)
 
-        yield* holds(FastCheck.tuple(entry, FastCheck.nat()), cases, ([row, where]) => {
-          const at = 1 + (where % (row.body.length - 2))
-          const body = row.body.slice(0, at) + (row.body[at] === "x" ? "y" : "x") + row.body.slice(at + 1)
-          return Effect.map(
-            verifyTampered(
-              sql`UPDATE audit_entries SET body = ${body} WHERE stream = ${row.stream} AND seq = ${row.seq}`
-            ),
-            (report) => wrong(report, "modified")
-          )
-        })
-        yield* holds(
-          FastCheck.tuple(entry, FastCheck.constantFrom("action", "environment", "actor_id")),
-          cases,
-          ([row, column]) =>
-            Effect.map(
+          yield* holds(FastCheck.tuple(entry, FastCheck.nat()), cases, ([row, where]) => {
+            const at = 1 + (where % (row.body.length - 2))
+            const body = row.body.slice(0, at) + (row.body[at] === "x" ? "y" : "x") + row.body.slice(at + 1)
+            return Effect.map(
               verifyTampered(
-                sql`UPDATE audit_entries SET ${sql(column)} = 'other' WHERE stream = ${row.stream} AND seq = ${row.seq}`
+                sql`UPDATE audit_entries SET body = ${body} WHERE stream = ${row.stream} AND seq = ${row.seq}`
               ),
-              (report) => wrong(report, `column ${column}`)
+              (report) => wrong(report, "modified")
             )
-        )
-        yield* holds(entry, cases, (row) =>
-          Effect.map(
-            verifyTampered(sql`DELETE FROM audit_entries WHERE stream = ${row.stream} AND seq = ${row.seq}`),
-            (report) => wrong(report, "deleted")
-          )
-        )
-        yield* holds(entry, cases, (row) =>
-          Effect.map(
-            verifyTampered(sql`DELETE FROM audit_entries WHERE stream = ${row.stream} AND seq >= ${row.seq}`),
-            (report) => wrong(report, "cut off")
-          )
-        )
-        // Everything after it made to fit: insertion, deletion, reordering with the numbers and hashes closed up.
-        yield* holds(FastCheck.tuple(entry, FastCheck.nat(2)), cases, ([row, how]) => {
-          const bodies = of(row.stream).map((one) => one.body)
-          const i = row.seq - 1
-          // One entry alone has nobody to change places with.
-          const changed =
-            how === 0 || (how === 2 && bodies.length === 1)
-              ? bodies.toSpliced(i, 0, row.body)
-              : how === 1
-                ? bodies.toSpliced(i, 1)
-                : bodies.with(i, bodies[(i + 1) % bodies.length]).with((i + 1) % bodies.length, row.body)
-          return Effect.map(
-            verifyTampered(
-              Effect.zipRight(
-                sql`DELETE FROM audit_entries WHERE stream = ${row.stream}`,
-                put(relink(row.stream, changed))
-              )
-            ),
-            (report) => wrong(report, "relinked")
-          )
-        })
-        // Another label: of another stream, of a new one, with the seal taken along or left behind.
-        yield* holds(FastCheck.tuple(stream, stream, FastCheck.nat(3)), cases, ([from, onto, how]) =>
-          Effect.gen(function* () {
-            const label = how === 0 ? yield* Effect.flatMap(Crypto, (crypto) => crypto.uuid) : onto
-            if (label === from) return
-            const bodies = of(from).map((one) => one.body)
-            const report = yield* verifyTampered(
-              Effect.gen(function* () {
-                yield* sql`DELETE FROM audit_entries WHERE stream = ANY(${[from, label]}::uuid[])`
-                yield* put(how === 1 ? of(from).map((row) => ({ ...row, stream: label })) : relink(label, bodies))
-                yield* sql`DELETE FROM audit_seals WHERE stream = ${label}`
-                if (how > 1) yield* sql`UPDATE audit_seals SET stream = ${label} WHERE stream = ${from}`
-                if (how === 3) {
-                  const last = relink(label, bodies).at(-1)
-                  yield* sql`UPDATE audit_seals SET hash = ${last?.hash ?? null} WHERE stream = ${label}`
-                }
-              })
-            )
-            wrong(report, `relabelled, way ${how}`)
           })
-        )
-        // The whole table replaced by a forgery that fits in itself, with seals made up or without any.
-        yield* holds(FastCheck.tuple(FastCheck.nat(2), FastCheck.nat()), cases, ([how, n]) =>
-          Effect.gen(function* () {
-            const label = yield* Effect.flatMap(Crypto, (crypto) => crypto.uuid)
-            const made = relink(
-              label,
-              all.slice(n % 10, (n % 10) + 10).map((row) => row.body)
+          yield* holds(
+            FastCheck.tuple(entry, FastCheck.constantFrom("action", "environment", "actor_id")),
+            cases,
+            ([row, column]) =>
+              Effect.map(
+                verifyTampered(
+                  sql`UPDATE audit_entries SET ${sql(column)} = 'other' WHERE stream = ${row.stream} AND seq = ${row.seq}`
+                ),
+                (report) => wrong(report, `column ${column}`)
+              )
+          )
+          yield* holds(entry, cases, (row) =>
+            Effect.map(
+              verifyTampered(sql`DELETE FROM audit_entries WHERE stream = ${row.stream} AND seq = ${row.seq}`),
+              (report) => wrong(report, "deleted")
             )
-            const report = yield* verifyTampered(
-              Effect.gen(function* () {
-                yield* sql`DELETE FROM audit_entries`
-                yield* put(made)
-                if (how > 0) yield* sql`DELETE FROM audit_seals`
-                if (how > 1) {
-                  const last = made.at(-1)
-                  yield* sql`INSERT INTO audit_seals (stream, seq, hash, final, root_key_id, mac, sealed_at, seen_at)
+          )
+          yield* holds(entry, cases, (row) =>
+            Effect.map(
+              verifyTampered(sql`DELETE FROM audit_entries WHERE stream = ${row.stream} AND seq >= ${row.seq}`),
+              (report) => wrong(report, "cut off")
+            )
+          )
+          // Everything after it made to fit: insertion, deletion, reordering with the numbers and hashes closed up.
+          yield* holds(FastCheck.tuple(entry, FastCheck.nat(2)), cases, ([row, how]) => {
+            const bodies = of(row.stream).map((one) => one.body)
+            const i = row.seq - 1
+            // One entry alone has nobody to change places with.
+            const changed =
+              how === 0 || (how === 2 && bodies.length === 1)
+                ? bodies.toSpliced(i, 0, row.body)
+                : how === 1
+                  ? bodies.toSpliced(i, 1)
+                  : bodies.with(i, bodies[(i + 1) % bodies.length]).with((i + 1) % bodies.length, row.body)
+            return Effect.map(
+              verifyTampered(
+                Effect.zipRight(
+                  sql`DELETE FROM audit_entries WHERE stream = ${row.stream}`,
+                  put(relink(row.stream, changed))
+                )
+              ),
+              (report) => wrong(report, "relinked")
+            )
+          })
+          // Another label: of another stream, of a new one, with the seal taken along or left behind.
+          yield* holds(FastCheck.tuple(stream, stream, FastCheck.nat(3)), cases, ([from, onto, how]) =>
+            Effect.gen(function* () {
+              const label = how === 0 ? yield* Effect.flatMap(Crypto, (crypto) => crypto.uuid) : onto
+              if (label === from) return
+              const bodies = of(from).map((one) => one.body)
+              const report = yield* verifyTampered(
+                Effect.gen(function* () {
+                  yield* sql`DELETE FROM audit_entries WHERE stream = ANY(${[from, label]}::uuid[])`
+                  yield* put(how === 1 ? of(from).map((row) => ({ ...row, stream: label })) : relink(label, bodies))
+                  yield* sql`DELETE FROM audit_seals WHERE stream = ${label}`
+                  if (how > 1) yield* sql`UPDATE audit_seals SET stream = ${label} WHERE stream = ${from}`
+                  if (how === 3) {
+                    const last = relink(label, bodies).at(-1)
+                    yield* sql`UPDATE audit_seals SET hash = ${last?.hash ?? null} WHERE stream = ${label}`
+                  }
+                })
+              )
+              wrong(report, `relabelled, way ${how}`)
+            })
+          )
+          // The whole table replaced by a forgery that fits in itself, with seals made up or without any.
+          yield* holds(FastCheck.tuple(FastCheck.nat(2), FastCheck.nat()), cases, ([how, n]) =>
+            Effect.gen(function* () {
+              const label = yield* Effect.flatMap(Crypto, (crypto) => crypto.uuid)
+              const made = relink(
+                label,
+                all.slice(n % 10, (n % 10) + 10).map((row) => row.body)
+              )
+              const report = yield* verifyTampered(
+                Effect.gen(function* () {
+                  yield* sql`DELETE FROM audit_entries`
+                  yield* put(made)
+                  if (how > 0) yield* sql`DELETE FROM audit_seals`
+                  if (how > 1) {
+                    const last = made.at(-1)
+                    yield* sql`INSERT INTO audit_seals (stream, seq, hash, final, root_key_id, mac, sealed_at, seen_at)
                     VALUES (${label}, 10, ${last?.hash ?? null}, true, 'rk_00000000',
                       ${createHash("sha256").update(String(n)).digest()}, now(), now())`
-                }
-              })
-            )
-            wrong(report, `replaced, way ${how}`)
+                  }
+                })
+              )
+              wrong(report, `replaced, way ${how}`)
+            })
+          )
+          // Nothing of all this is left, and the trail is as it was.
+          assert.deepStrictEqual((yield* verify()).problems, [])
+        }),
+      600_000
+    )
+
+    it.effect(
+      "with an older copy of the whole database back in place is whole in itself, and behind its checkpoints",
+      () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const seal = yield* AuditSeal
+          const audit = yield* Audit
+          yield* sql`CREATE TABLE old_entries AS SELECT * FROM audit_entries`
+          yield* sql`CREATE TABLE old_seals AS SELECT * FROM audit_seals`
+          yield* record(audit, "secret.inject", ["LATER"])
+          yield* seal.now
+          const back = Effect.gen(function* () {
+            for (const table of ["entries", "seals"]) {
+              yield* sql`DELETE FROM ${sql(`audit_${table}`)}`
+              yield* sql`INSERT INTO ${sql(`audit_${table}`)} SELECT * FROM ${sql(`old_${table}`)}`
+            }
           })
-        )
-        // Nothing of all this is left, and the trail is as it was.
-        assert.deepStrictEqual((yield* verify()).problems, [])
-      }),
-    600_000
-  )
+          assert.deepStrictEqual((yield* verifyTampered(back)).problems, [])
+          const report = yield* verifyTampered(back, { checkpoints: true })
+          assert.strictEqual(report.problemCount, 1)
+          assert.include(report.problems[0].what, "the checkpoint of")
+          yield* sql`DROP TABLE old_entries`
+          yield* sql`DROP TABLE old_seals`
+        }),
+      60_000
+    )
 
-  it.effect(
-    "with an older copy of the whole database back in place is whole in itself, and behind its checkpoints",
-    () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const seal = yield* AuditSeal
-        const audit = yield* Audit
-        yield* sql`CREATE TABLE old_entries AS SELECT * FROM audit_entries`
-        yield* sql`CREATE TABLE old_seals AS SELECT * FROM audit_seals`
-        yield* record(audit, "secret.inject", ["LATER"])
-        yield* seal.now
-        const back = Effect.gen(function* () {
-          for (const table of ["entries", "seals"]) {
-            yield* sql`DELETE FROM ${sql(`audit_${table}`)}`
-            yield* sql`INSERT INTO ${sql(`audit_${table}`)} SELECT * FROM ${sql(`old_${table}`)}`
-          }
-        })
-        assert.deepStrictEqual((yield* verifyTampered(back)).problems, [])
-        const report = yield* verifyTampered(back, { checkpoints: true })
-        assert.strictEqual(report.problemCount, 1)
-        assert.include(report.problems[0].what, "the checkpoint of")
-        yield* sql`DROP TABLE old_entries`
-        yield* sql`DROP TABLE old_seals`
-      }),
-    60_000
-  )
+    it.effect(
+      "is not sealed by its process once it was altered",
+      () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const { audit, seal } = yield* Effect.scoped(TrailWorld.otherProcess)
+          yield* append(audit, ["A"])
+          yield* append(audit, ["B"])
+          yield* seal.now
+          const [, stream] = yield* audit.seals.streams
+          const sealed = sql<{ seq: number }>`SELECT seq::float8 AS seq FROM audit_seals WHERE stream = ${stream}`
+          assert.strictEqual((yield* sealed)[0]?.seq, 2)
+          const before = yield* rows
+          // Back to the first entry, head and all; the process goes on from there.
+          yield* sql`DELETE FROM audit_entries WHERE stream = ${stream} AND seq = 2`
+          const first = before.find((row) => row.stream === stream && row.seq === 1)
+          yield* sql`UPDATE audit_streams SET seq = 1, hash = ${first?.hash ?? null} WHERE id = ${stream}`
+          yield* append(audit, ["C"])
+          yield* append(audit, ["D"])
+          yield* seal.now
+          assert.strictEqual((yield* sealed)[0]?.seq, 2)
+          assert.isAbove((yield* verify()).problemCount, 0)
+          yield* sql`DELETE FROM audit_entries WHERE stream = ${stream}`
+          yield* put(before.filter((row) => row.stream === stream))
+          assert.deepStrictEqual((yield* verify()).problems, [])
+        }),
+      60_000
+    )
 
-  it.effect(
-    "is not sealed by its process once it was altered",
-    () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const { audit, seal } = yield* Effect.scoped(TrailWorld.otherProcess)
-        yield* append(audit, ["A"])
-        yield* append(audit, ["B"])
-        yield* seal.now
-        const [, stream] = yield* audit.seals.streams
-        const sealed = sql<{ seq: number }>`SELECT seq::float8 AS seq FROM audit_seals WHERE stream = ${stream}`
-        assert.strictEqual((yield* sealed)[0]?.seq, 2)
-        const before = yield* rows
-        // Back to the first entry, head and all; the process goes on from there.
-        yield* sql`DELETE FROM audit_entries WHERE stream = ${stream} AND seq = 2`
-        const first = before.find((row) => row.stream === stream && row.seq === 1)
-        yield* sql`UPDATE audit_streams SET seq = 1, hash = ${first?.hash ?? null} WHERE id = ${stream}`
-        yield* append(audit, ["C"])
-        yield* append(audit, ["D"])
-        yield* seal.now
-        assert.strictEqual((yield* sealed)[0]?.seq, 2)
-        assert.isAbove((yield* verify()).problemCount, 0)
-        yield* sql`DELETE FROM audit_entries WHERE stream = ${stream}`
-        yield* put(before.filter((row) => row.stream === stream))
-        assert.deepStrictEqual((yield* verify()).problems, [])
-      }),
-    60_000
-  )
+    it.effect(
+      "goes on while the vault is down, and is sealed when it is back",
+      () =>
+        Effect.gen(function* () {
+          const { down, vault: switched } = yield* TrailWorld.switchedVault
+          yield* Ref.set(down, true)
+          yield* Effect.scoped(
+            Effect.gen(function* () {
+              const { audit, seal } = yield* Effect.provideService(TrailWorld.otherProcess, Vault, switched)
+              for (let i = 0; i < 20; i++) yield* record(audit, "secret.inject", ["DURING"])
+              assert.isTrue(Exit.isFailure(yield* Effect.exit(seal.now)))
+              assert.deepStrictEqual((yield* verify()).problems, [])
+              assert.isAbove((yield* verify()).unsealed, 19)
+              yield* Ref.set(down, false)
+              yield* seal.now
+              const report = yield* verify({ later: 3_600_000 })
+              assert.deepStrictEqual([report.problems, report.unsealed], [[], 0])
+            })
+          )
+        }),
+      60_000
+    )
 
-  it.effect(
-    "goes on while the vault is down, and is sealed when it is back",
-    () =>
-      Effect.gen(function* () {
-        const { down, vault: switched } = yield* TrailWorld.switchedVault
-        yield* Ref.set(down, true)
-        yield* Effect.scoped(
-          Effect.gen(function* () {
-            const { audit, seal } = yield* Effect.provideService(TrailWorld.otherProcess, Vault, switched)
-            for (let i = 0; i < 20; i++) yield* record(audit, "secret.inject", ["DURING"])
-            assert.isTrue(Exit.isFailure(yield* Effect.exit(seal.now)))
-            assert.deepStrictEqual((yield* verify()).problems, [])
-            assert.isAbove((yield* verify()).unsealed, 19)
-            yield* Ref.set(down, false)
-            yield* seal.now
-            const report = yield* verify({ later: 3_600_000 })
-            assert.deepStrictEqual([report.problems, report.unsealed], [[], 0])
-          })
-        )
-      }),
-    60_000
-  )
-
-  it.effect(
-    "tells a process that was taken for dead to go on in new streams",
-    () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        yield* Effect.scoped(
-          Effect.gen(function* () {
-            const { audit, seal } = yield* TrailWorld.otherProcess
-            yield* record(audit, "secret.inject", ["BEFORE"])
-            yield* seal.now
-            const before = yield* audit.seals.streams
-            // As another process does after it saw no sign of this one for five minutes.
-            const [head] = yield* audit.seals.ownHeads(true)
-            assert.isTrue(yield* SealRows.put({ sql, vault: yield* Vault }, head, true, yield* Clock.currentTimeMillis))
-            // Of one that was only asleep: nothing was written since, so that nothing is lost.
-            yield* append(audit, ["WOKEN"])
-            yield* seal.now
-            assert.notInclude(yield* audit.seals.streams, before[0])
-            yield* record(audit, "secret.inject", ["AFTER"])
-            yield* seal.now
-          })
-        )
-        const [{ n }] = yield* sql<{
-          n: number
-        }>`SELECT count(*)::int AS n FROM audit_entries WHERE body LIKE '%"AFTER"%'`
-        assert.strictEqual(n, 1)
-      }),
-    60_000
-  )
+    it.effect(
+      "tells a process that was taken for dead to go on in new streams",
+      () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          yield* Effect.scoped(
+            Effect.gen(function* () {
+              const { audit, seal } = yield* TrailWorld.otherProcess
+              yield* record(audit, "secret.inject", ["BEFORE"])
+              yield* seal.now
+              const before = yield* audit.seals.streams
+              // As another process does after it saw no sign of this one for five minutes.
+              const [head] = yield* audit.seals.ownHeads(true)
+              assert.isTrue(
+                yield* SealRows.put({ sql, vault: yield* Vault }, head, true, yield* Clock.currentTimeMillis)
+              )
+              // Of one that was only asleep: nothing was written since, so that nothing is lost.
+              yield* append(audit, ["WOKEN"])
+              yield* seal.now
+              assert.notInclude(yield* audit.seals.streams, before[0])
+              yield* record(audit, "secret.inject", ["AFTER"])
+              yield* seal.now
+            })
+          )
+          const [{ n }] = yield* sql<{
+            n: number
+          }>`SELECT count(*)::int AS n FROM audit_entries WHERE body LIKE '%"AFTER"%'`
+          assert.strictEqual(n, 1)
+        }),
+      60_000
+    )
+  })
 })
 
 layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })(

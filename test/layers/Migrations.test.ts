@@ -26,90 +26,96 @@ describe("the registry of migrations", () => {
   })
 })
 
-layer(TestDatabase.layer)("a migrated database", (it) => {
-  const { registry } = Migrations
-  const known = Object.keys(registry).length
-  const next = (offset: number, name: string) => `${String(known + offset).padStart(4, "0")}_${name}`
+// Each test goes on with the ledger that the one before left.
+describe("a migrated database", { shuffle: false }, () => {
+  layer(TestDatabase.layer)((it) => {
+    const { registry } = Migrations
+    const known = Object.keys(registry).length
+    const next = (offset: number, name: string) => `${String(known + offset).padStart(4, "0")}_${name}`
 
-  it.effect("is left alone by a second run", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* Migrations.migrate(), [])
-    })
-  )
+    it.effect("is left alone by a second run", () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* Migrations.migrate(), [])
+      })
+    )
 
-  it.effect("is as it was before when a migration fails, even the ones that went well", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const error = yield* Effect.flip(
-        Migrations.migrate({
-          ...registry,
-          [next(1, "good")]: statement("CREATE TABLE good (id int)"),
-          [next(2, "bad")]: statement("CREATE TABLE bad (id no_such_type)")
-        })
-      )
-      assert.strictEqual(error._tag, "StartRefused")
-      assert.include(error.message, "bad")
-      assert.deepStrictEqual(yield* sql`SELECT to_regclass('good') AS good`, [{ good: null }])
-      assert.deepStrictEqual(yield* sql`SELECT count(*)::int AS n FROM effect_sql_migrations`, [{ n: known }])
-    })
-  )
+    it.effect("is as it was before when a migration fails, even the ones that went well", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const error = yield* Effect.flip(
+          Migrations.migrate({
+            ...registry,
+            [next(1, "good")]: statement("CREATE TABLE good (id int)"),
+            [next(2, "bad")]: statement("CREATE TABLE bad (id no_such_type)")
+          })
+        )
+        assert.strictEqual(error._tag, "StartRefused")
+        assert.include(error.message, "bad")
+        assert.deepStrictEqual(yield* sql`SELECT to_regclass('good') AS good`, [{ good: null }])
+        assert.deepStrictEqual(yield* sql`SELECT count(*)::int AS n FROM effect_sql_migrations`, [{ n: known }])
+      })
+    )
 
-  it.effect("of a newer program is served by this one when each newer migration says so, and is left as it is", () =>
-    Effect.gen(function* () {
-      const newer = { ...registry, [next(1, "more")]: statement("CREATE TABLE more (id int)") }
-      const newest = { ...newer, [next(2, "most")]: statement("CREATE TABLE most (id int)") }
-      const served = new Map([
-        [known + 1, known],
-        [known + 2, known + 1]
-      ])
-      yield* undone(
-        Effect.gen(function* () {
-          yield* Migrations.migrate(newer, served)
-          assert.deepStrictEqual(yield* Migrations.migrate(), [])
-          yield* Migrations.migrate(newest, served)
-          assert.deepStrictEqual(yield* Migrations.migrate(newer), [])
-          // Two releases behind: what it still uses may be gone.
-          assert.include((yield* Effect.flip(Migrations.migrate())).message, "migrated by a newer Ampoule")
-        })
-      )
-      yield* undone(
-        Effect.gen(function* () {
-          const contract = new Map([[known + 1, known + 1]])
-          yield* Migrations.migrate(newer, contract)
-          assert.include((yield* Effect.flip(Migrations.migrate())).message, "migrated by a newer Ampoule")
-        })
-      )
-    })
-  )
+    it.effect("of a newer program is served by this one when each newer migration says so, and is left as it is", () =>
+      Effect.gen(function* () {
+        const newer = { ...registry, [next(1, "more")]: statement("CREATE TABLE more (id int)") }
+        const newest = { ...newer, [next(2, "most")]: statement("CREATE TABLE most (id int)") }
+        const served = new Map([
+          [known + 1, known],
+          [known + 2, known + 1]
+        ])
+        yield* undone(
+          Effect.gen(function* () {
+            yield* Migrations.migrate(newer, served)
+            assert.deepStrictEqual(yield* Migrations.migrate(), [])
+            yield* Migrations.migrate(newest, served)
+            assert.deepStrictEqual(yield* Migrations.migrate(newer), [])
+            // Two releases behind: what it still uses may be gone.
+            assert.include((yield* Effect.flip(Migrations.migrate())).message, "migrated by a newer Ampoule")
+          })
+        )
+        yield* undone(
+          Effect.gen(function* () {
+            const contract = new Map([[known + 1, known + 1]])
+            yield* Migrations.migrate(newer, contract)
+            assert.include((yield* Effect.flip(Migrations.migrate())).message, "migrated by a newer Ampoule")
+          })
+        )
+      })
+    )
 
-  it.effect("with the ledger of 1.0 gets what that lacks", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      yield* undone(
-        Effect.gen(function* () {
-          yield* sql`ALTER TABLE effect_sql_migrations DROP COLUMN served_from`
-          assert.deepStrictEqual(yield* Migrations.migrate(), [])
-          const newer = { ...registry, [next(1, "more")]: statement("CREATE TABLE more (id int)") }
-          yield* Migrations.migrate(newer, new Map([[known + 1, known]]))
-          assert.deepStrictEqual(yield* Migrations.migrate(), [])
-        })
-      )
-    })
-  )
+    it.effect("with the ledger of 1.0 gets what that lacks", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* undone(
+          Effect.gen(function* () {
+            yield* sql`ALTER TABLE effect_sql_migrations DROP COLUMN served_from`
+            assert.deepStrictEqual(yield* Migrations.migrate(), [])
+            const newer = { ...registry, [next(1, "more")]: statement("CREATE TABLE more (id int)") }
+            yield* Migrations.migrate(newer, new Map([[known + 1, known]]))
+            assert.deepStrictEqual(yield* Migrations.migrate(), [])
+          })
+        )
+      })
+    )
 
-  it.effect("of a newer program is refused by this one, and one of another program too", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const newer = { ...registry, [next(1, "newer")]: statement("CREATE TABLE newer (id int)") }
-      assert.deepStrictEqual(yield* Migrations.migrate(newer), [[known + 1, "newer"]])
-      const error = yield* Effect.flip(Migrations.migrate())
-      assert.strictEqual(error._tag, "StartRefused")
-      assert.include(
-        error.message,
-        `migrated by a newer Ampoule (migration ${known + 1}, this program knows up to ${known})`
-      )
-      yield* sql`UPDATE effect_sql_migrations SET name = 'other' WHERE migration_id = 1`
-      assert.include((yield* Effect.flip(Migrations.migrate(newer))).message, "differs from this program's at number 1")
-    })
-  )
+    it.effect("of a newer program is refused by this one, and one of another program too", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const newer = { ...registry, [next(1, "newer")]: statement("CREATE TABLE newer (id int)") }
+        assert.deepStrictEqual(yield* Migrations.migrate(newer), [[known + 1, "newer"]])
+        const error = yield* Effect.flip(Migrations.migrate())
+        assert.strictEqual(error._tag, "StartRefused")
+        assert.include(
+          error.message,
+          `migrated by a newer Ampoule (migration ${known + 1}, this program knows up to ${known})`
+        )
+        yield* sql`UPDATE effect_sql_migrations SET name = 'other' WHERE migration_id = 1`
+        assert.include(
+          (yield* Effect.flip(Migrations.migrate(newer))).message,
+          "differs from this program's at number 1"
+        )
+      })
+    )
+  })
 })
