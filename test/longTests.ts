@@ -1,5 +1,6 @@
 /** Tests that start programs, browsers or databases for minutes, fuzz, or kill: `npm run test:long`, which CI calls. */
 export const longTests = [
+  "test/audit/millions.test.ts",
   "test/backup/release.test.ts",
   "test/crypto/cores.test.ts",
   "test/dashboard/access.test.ts",

@@ -1,6 +1,6 @@
 /**
  * Which parts of a team's trail are about a term, so that a search looks at those parts alone. A part is what the ids of
- * 2^20 milliseconds (17 minutes) begin with: ids are UUIDv7. It is filled behind the entries, from what stands under a
+ * 2^24 milliseconds (4.7 hours) begin with: ids are UUIDv7. It is filled behind the entries, from what stands under a
  * seal: an index beside the entries would cost every read of a secret its time.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import * as Rows from "#src/Rows.ts"
 
 /** Hexadecimal digits of a part. */
-const partDigits = 7
+const partDigits = 6
 /** Entries that one statement reads. */
 const atATime = 500
 /** Any fixed number: the lock of the process that fills. */

@@ -134,7 +134,8 @@ export const search = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, ask
   const filledTo = asked.terms.length === 0 ? asked.from : yield* TrailIndex.filledTo(sql)
   const entries: Array<AuditEntry> = []
   let window = firstWindow
-  let range = yield* rangeBelow(sql, asked, filledTo, asked.to)
+  // The newest entries hold most of what is asked for.
+  let range: Range | undefined = asked.to > asked.from ? asked : undefined
   while (range !== undefined) {
     const found = yield* scan(sql, { ...asked, limit: asked.limit - entries.length }, range, window)
     entries.push(...found.entries)
@@ -142,8 +143,9 @@ export const search = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, ask
     const isLate = (yield* Clock.currentTimeMillis) - started > budget
     if (entries.length >= asked.limit) return { entries, next: entries.at(-1)?.id } satisfies Found
     if (isLate) return { entries, next: to } satisfies Found
+    range =
+      window > firstWindow && to > range.from ? { from: range.from, to } : yield* rangeBelow(sql, asked, filledTo, to)
     window = Math.min(4 * window, lastWindow)
-    range = to > range.from ? { from: range.from, to } : yield* rangeBelow(sql, asked, filledTo, to)
   }
   return { entries, next: undefined } satisfies Found
 })

@@ -18,8 +18,8 @@ import * as Fixtures from "#test/support/Fixtures.ts"
 const app = AuditTrail.Default.pipe(Layer.provideMerge(Fixtures.secretsLayer))
 
 const count = 3_000
-/** Two seconds between entries: six parts of the trail, all long past. */
-const step = 2_000
+/** Half a minute between entries: six parts of the trail, all long past. */
+const step = 33_000
 const actors = Array.from({ length: 4 }, () => randomUUID())
 const projects = [randomUUID(), randomUUID()]
 const places = ["development", "staging", "production"]
@@ -189,7 +189,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a search of t
       for (const conditions of [[], [sql`action = 'secret.read'`]]) {
         const wanted = entries.filter(({ action }) => conditions.length === 0 || action === "secret.read").toReversed()
         const ids: Array<string> = []
-        for (let to: string | undefined = TrailIndex.lowestId(begin + 86_400_000); to !== undefined;) {
+        for (let to: string | undefined = TrailIndex.lowestId(begin + 2 * 86_400_000); to !== undefined;) {
           const found: TrailSearch.Found = yield* TrailSearch.search(sql, {
             teamIds: teams.map((id) => TeamId.make(id)),
             conditions,
