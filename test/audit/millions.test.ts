@@ -245,7 +245,7 @@ const writing = Effect.fnUntraced(function* (world: Fixtures.World) {
   return figures
 })
 
-/** The most memory in use after a collection, MiB, while `work` tells of its progress. */
+/** The most memory in use, MiB, garbage included, while `work` tells of its progress. */
 const watched = <A, E, R>(work: (progress: () => Effect.Effect<void>) => Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     let most = 0
@@ -266,7 +266,7 @@ const keeping = Effect.gen(function* () {
   const exported = yield* watched((progress) =>
     exportTrail({ since: null, until: null, format: "jsonl", now, write, progress })
   )
-  const figures = ({ result, ...rest }: { readonly result: unknown; readonly seconds: number }) => rest
+  const figures = ({ result: _, ...rest }: { readonly result: unknown; readonly seconds: number }) => rest
   return [
     { work: "audit verify", entries: verified.result.entries, ...figures(verified) },
     { work: "audit export", entries: exported.result, "file MiB": Math.round(bytes / 2 ** 20), ...figures(exported) }
@@ -279,6 +279,13 @@ const sizes = Effect.flatMap(
     SELECT relname::text AS relation, round(pg_relation_size(oid) / 1048576.0)::int AS "MiB" FROM pg_class
     WHERE relname LIKE 'audit%' AND pg_relation_size(oid) > 1048576 ORDER BY 2 DESC`
 )
+
+const notes = [
+  "first ms: the first answer, 50 entries at most; longest ms: the slowest answer; all ms: every answer until the end, or until 1,000 entries were found",
+  "a search answers after a second with what it has and a cursor: before the index is filled that takes up to six answers",
+  "heap: beyond what was in use before, garbage that was not collected yet included",
+  "entries that 16 callers commit: other work on the machine moves these figures more than the indexes do"
+]
 
 const app = AuditTrail.Default.pipe(Layer.provideMerge(Layer.merge(Fixtures.secretsLayer, NodeContext.layer)))
 
@@ -302,6 +309,7 @@ layer(app, { excludeTestServices: true, timeout: "2 minutes" })("a trail of a mi
           what: `A trail with ${entries} entries of one team in ${days} days: times on a busy machine with two cores, Postgres beside it. npm run test:trail`,
           date: new Date(yield* Clock.currentTimeMillis).toISOString().slice(0, 10),
           versions: { ampoule: version, node: process.versions.node },
+          notes,
           "index of terms, seconds to fill": Math.round(millis / 100) / 10,
           "searches before the index is filled": before,
           searches: after,
