@@ -252,7 +252,7 @@ const watched = <A, E, R>(work: (progress: () => Effect.Effect<void>) => Effect.
     const progress = () => Effect.sync(() => void (most = Math.max(most, process.memoryUsage().heapUsed)))
     const before = process.memoryUsage().heapUsed
     const { millis, result } = yield* timed(work(progress))
-    return { result, seconds: millis / 1_000, "heap MiB, at most": Math.round((most - before) / 2 ** 20) }
+    return { result, figures: { seconds: millis / 1_000, "heap MiB, at most": Math.round((most - before) / 2 ** 20) } }
   })
 
 const keeping = Effect.gen(function* () {
@@ -266,10 +266,9 @@ const keeping = Effect.gen(function* () {
   const exported = yield* watched((progress) =>
     exportTrail({ since: null, until: null, format: "jsonl", now, write, progress })
   )
-  const figures = ({ result: _, ...rest }: { readonly result: unknown; readonly seconds: number }) => rest
   return [
-    { work: "audit verify", entries: verified.result.entries, ...figures(verified) },
-    { work: "audit export", entries: exported.result, "file MiB": Math.round(bytes / 2 ** 20), ...figures(exported) }
+    { work: "audit verify", entries: verified.result.entries, ...verified.figures },
+    { work: "audit export", entries: exported.result, "file MiB": Math.round(bytes / 2 ** 20), ...exported.figures }
   ]
 })
 
