@@ -16,8 +16,10 @@ export interface Piece {
 }
 export type Pieces = ReadonlyArray<Piece>
 
-/** Bytes of a piece, but for a value that is longer alone: about a millisecond of work. */
-const pieceBytes = 65_536
+/** Bytes of a piece, but for a value that is longer alone: a change of one value costs about a millisecond. */
+const pieceBytes = 16_384
+/** Bytes that are opened between turns. */
+const openedAtOnce = 1_048_576
 
 let made = 0
 
@@ -70,7 +72,7 @@ export const open = Effect.fnUntraced(function* (cipher: SnapshotCipher, pieces:
     if (Option.isNone(opened)) return Option.none()
     members.push(opened.value)
     sinceTurn += sealed.length
-    if (sinceTurn > 16 * pieceBytes) {
+    if (sinceTurn > openedAtOnce) {
       sinceTurn = 0
       yield* turn
     }
