@@ -1,8 +1,11 @@
 /** The arrows and walls of the code, read from its import lines. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { registry } from "#layers/Migrations.ts"
+import { optional } from "#schema/Strict.ts"
+import { parsed, TextsByName } from "#test/support/Json.ts"
 
 const filesBelow = (folder: string): ReadonlyArray<string> =>
   fs.readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
@@ -390,14 +393,13 @@ describe("any", () => {
 })
 
 describe("packages", () => {
-  interface Manifest {
-    readonly dependencies: Record<string, string>
-    readonly devDependencies: Record<string, string>
-    readonly packages: Record<string, { readonly version: string; readonly resolved?: string }>
-  }
-  const json = (file: string): Manifest => JSON.parse(fs.readFileSync(file, "utf8"))
-  const manifest = json("package.json")
-  const lock = json("package-lock.json")
+  const manifest = parsed(Schema.Struct({ dependencies: TextsByName, devDependencies: TextsByName }))(
+    fs.readFileSync("package.json", "utf8")
+  )
+  const locked = Schema.Struct({ version: optional(Schema.String), resolved: optional(Schema.String) })
+  const lock = parsed(Schema.Struct({ packages: Schema.Record({ key: Schema.String, value: locked }) }))(
+    fs.readFileSync("package-lock.json", "utf8")
+  )
   const named = { ...manifest.dependencies, ...manifest.devDependencies }
   const installed = (name: string) => lock.packages[`node_modules/${name}`]?.version
 

@@ -8,6 +8,8 @@ import { randomBytes } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { parsed } from "#test/support/Json.ts"
 import * as Release from "#test/support/Release.ts"
 
 /** Forms in which a careless program could have written a text down. */
@@ -36,6 +38,8 @@ const files = (folder: string): ReadonlyArray<string> =>
   })
 
 const canary = (what: string) => `canary-${what}-${randomBytes(12).toString("hex")}`
+
+const Identified = Schema.Struct({ id: Schema.String })
 
 describe("leaks", () => {
   it.scopedLive(
@@ -73,7 +77,7 @@ describe("leaks", () => {
             return { status: response.status, text }
           })
         const listed = yield* call("GET", "/projects")
-        const { items } = JSON.parse(listed.text) as { readonly items: ReadonlyArray<{ readonly id: string }> }
+        const { items } = parsed(Schema.Struct({ items: Schema.Array(Identified) }))(listed.text)
         const at = { projectId: items[0].id, environment: "development" }
         const query = `projectId=${at.projectId}&environment=development`
 
@@ -89,7 +93,7 @@ describe("leaks", () => {
 
         const made = yield* call("POST", "/secrets", { ...at, key: "LITERAL", value: values.literal })
         assert.strictEqual(made.status, 201)
-        const { id } = JSON.parse(made.text) as { readonly id: string }
+        const { id } = parsed(Identified)(made.text)
         yield* call("POST", "/secrets", { ...at, key: "TEMPLATE", source: `${values.template}\${LITERAL}` })
         yield* call("POST", "/secrets/bulk", { ...at, secrets: [{ key: "BULK", value: values.bulk }] })
         yield* call("PATCH", `/secrets/${id}`, { value: values.replaced })

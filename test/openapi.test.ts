@@ -3,12 +3,15 @@ import * as HttpApi from "@effect/platform/HttpApi"
 import { assert, describe, it } from "@effect/vitest"
 import { Api } from "#schema/Api.ts"
 import { DashboardApi } from "#schema/ServerApi.ts"
+import * as Schema from "effect/Schema"
 import { auditActions } from "#schema/Audit.ts"
 import { DeviceApi, DeviceApprovalApi, MyGrantsApi } from "#schema/DeviceApi.ts"
 import { MetadataApi } from "#schema/DiscoveryApi.ts"
 import * as Errors from "#schema/Errors.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
 import * as OpenApiComponents from "#schema/OpenApiComponents.ts"
+import { optional } from "#schema/Strict.ts"
+import { AnyObject, parsed, Texts } from "#test/support/Json.ts"
 
 interface Row {
   readonly success: number
@@ -428,7 +431,7 @@ interface SchemaObject {
   readonly type?: string
   readonly anyOf?: ReadonlyArray<SchemaObject>
   readonly required?: ReadonlyArray<string>
-  readonly properties?: Record<string, SchemaObject>
+  readonly properties?: { readonly [name: string]: SchemaObject }
   readonly items?: SchemaObject
   readonly additionalProperties?: boolean | SchemaObject
   readonly enum?: ReadonlyArray<string | number>
@@ -437,46 +440,60 @@ interface SchemaObject {
   readonly minimum?: number
   readonly maximum?: number
 }
-interface Media {
-  readonly schema: SchemaObject
-  readonly example?: unknown
-}
-interface Operation {
-  readonly operationId: string
-  readonly summary?: string
-  readonly description?: string
-  readonly security: ReadonlyArray<Record<string, ReadonlyArray<string>>>
-  readonly "x-cli-scope"?: string
-  readonly parameters?: ReadonlyArray<{
-    readonly name: string
-    readonly in: string
-    readonly required: boolean
-    readonly schema: SchemaObject
-  }>
-  readonly requestBody?: { readonly content: Record<string, Media> }
-  readonly responses: Record<
-    string,
-    {
-      readonly description: string
-      readonly headers?: Record<string, unknown>
-      readonly content?: Record<string, Media>
-      readonly "x-error-codes"?: ReadonlyArray<string>
-    }
-  >
-}
-interface Document {
-  readonly openapi: string
-  readonly "x-audit-actions": ReadonlyArray<string>
-  readonly info: { readonly title: string; readonly version: string; readonly description: string }
-  readonly paths: Record<string, Record<string, Operation>>
-  readonly components: {
-    readonly schemas: Record<string, SchemaObject>
-    readonly headers: Record<string, unknown>
-    readonly securitySchemes: Record<string, unknown>
-  }
-}
+const named = <A, I>(value: Schema.Schema<A, I>) => Schema.Record({ key: Schema.String, value })
+const SchemaObject: Schema.Schema<SchemaObject> = Schema.Struct({
+  description: optional(Schema.String),
+  $ref: optional(Schema.String),
+  type: optional(Schema.String),
+  anyOf: optional(Schema.Array(Schema.suspend(() => SchemaObject))),
+  required: optional(Texts),
+  properties: optional(named(Schema.suspend(() => SchemaObject))),
+  items: optional(Schema.suspend(() => SchemaObject)),
+  additionalProperties: optional(
+    Schema.Union(
+      Schema.Boolean,
+      Schema.suspend(() => SchemaObject)
+    )
+  ),
+  enum: optional(Schema.Array(Schema.Union(Schema.String, Schema.Number))),
+  "x-extensible-enum": optional(Texts),
+  allOf: optional(Schema.Array(Schema.suspend(() => SchemaObject))),
+  minimum: optional(Schema.Number),
+  maximum: optional(Schema.Number)
+})
+const Content = named(Schema.Struct({ schema: SchemaObject, example: optional(Schema.Unknown) }))
+const Operation = Schema.Struct({
+  operationId: Schema.String,
+  summary: optional(Schema.String),
+  description: optional(Schema.String),
+  security: Schema.Array(named(Texts)),
+  "x-cli-scope": optional(Schema.String),
+  parameters: optional(
+    Schema.Array(
+      Schema.Struct({ name: Schema.String, in: Schema.String, required: Schema.Boolean, schema: SchemaObject })
+    )
+  ),
+  requestBody: optional(Schema.Struct({ content: Content })),
+  responses: named(
+    Schema.Struct({
+      description: Schema.String,
+      headers: optional(AnyObject),
+      content: optional(Content),
+      "x-error-codes": optional(Texts)
+    })
+  )
+})
+type Operation = typeof Operation.Type
+const Document = Schema.Struct({
+  openapi: Schema.String,
+  "x-audit-actions": Texts,
+  info: Schema.Struct({ title: Schema.String, version: Schema.String, description: Schema.String }),
+  paths: named(named(Operation)),
+  components: Schema.Struct({ schemas: named(SchemaObject), headers: AnyObject, securitySchemes: AnyObject })
+})
+type Document = typeof Document.Type
 
-const read = (document: OpenApiComponents.JsonObject): Document => JSON.parse(JSON.stringify(document))
+const read = (document: OpenApiComponents.JsonObject) => parsed(Document)(JSON.stringify(document))
 
 const operations = (document: Document): ReadonlyArray<readonly [string, Operation]> =>
   Object.entries(document.paths).flatMap(([path, item]) =>

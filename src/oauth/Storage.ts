@@ -8,7 +8,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Runtime from "effect/Runtime"
 import * as Schema from "effect/Schema"
-import type { Adapter, AdapterPayload } from "oidc-provider"
+import type { Adapter } from "oidc-provider"
 import { Audit } from "#src/access/Audit.ts"
 import { Crypto, sha256 } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
@@ -48,6 +48,8 @@ const clients = ({ sql }: StoreNeeds): Store => ({
   })
 })
 
+const readPayload = Schema.decodeUnknown(Schema.parseJson(Payload))
+
 /** Stands for the id of a stored interaction, which contains its own address. */
 const ownId = "{id}"
 
@@ -69,7 +71,7 @@ const interactions = ({ sql }: StoreNeeds): Store => ({
       sql`SELECT payload FROM oauth_interactions WHERE id_hash = ${sha256(id)} AND expires_at > ${now}`
     )
     if (row === undefined || !/^[\w-]{1,128}$/.test(id)) return undefined
-    const payload: AdapterPayload = JSON.parse(JSON.stringify(row.payload).replaceAll(ownId, id))
+    const payload = yield* readPayload(JSON.stringify(row.payload).replaceAll(ownId, id))
     return { ...payload, jti: id }
   }),
   destroy: (id) => sql`DELETE FROM oauth_interactions WHERE id_hash = ${sha256(id)}`

@@ -27,6 +27,7 @@ import { chain, entryMac, genesis } from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as TrailWorld from "./TrailWorld.ts"
 
 const { append, record, verify, verifyTampered } = TrailWorld
@@ -510,9 +511,9 @@ layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
           [[last.stream, 1, 3]]
         )
         assert.deepStrictEqual((yield* verify()).problems, [])
-        const [{ body }] = yield* sql<{ body: string }>`
+        const [row] = yield* sql<{ body: string }>`
           SELECT body FROM audit_entries WHERE action = 'audit.accept_restore' ORDER BY id LIMIT 1`
-        assert.deepStrictEqual(JSON.parse(body).target, { type: "audit_stream", id: last.stream, name: "1 of 3" })
+        assert.deepStrictEqual(auditEntry(row).target, { type: "audit_stream", id: last.stream, name: "1 of 3" })
         assert.isFalse(yield* acceptRestore(yield* TrailWorld.options, decide(true)))
         // An altered database is no restored one.
         yield* sql`UPDATE audit_entries SET body = replace(body, '"A"', '"X"') WHERE stream = ${last.stream}`

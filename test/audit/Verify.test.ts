@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
+import * as Schema from "effect/Schema"
 import { generateKeyPairSync, sign } from "node:crypto"
 import { chain, genesis, graceMillis } from "#src/audit/Chain.ts"
 import * as Checkpoint from "#src/audit/Checkpoint.ts"
@@ -9,9 +10,11 @@ import * as Export from "#src/audit/Export.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import * as SignedNote from "#src/audit/SignedNote.ts"
 import { type Expected, type Link, type Options, Verifier } from "#src/audit/Verify.ts"
+import { parsed, Texts } from "#test/support/Json.ts"
 import { at, lastOf, linked, trails } from "./Trails.ts"
 
 const runs = { numRuns: 1_000 }
+const linkOf = parsed(Schema.Struct({ keys: Texts }))
 
 const sealsOf = (all: ReadonlyArray<ReadonlyArray<Link>>): ReadonlyArray<Expected> =>
   all.map((links) => ({ ...lastOf(links), source: "its seal", final: false }))
@@ -109,7 +112,7 @@ describe("a trail", () => {
       FastCheck.property(picked, FastCheck.boolean(), ({ all, i, stream }, relinked) => {
         const link = all[stream][i]
         if (!relinked) return found(replaced(all, stream, all[stream].toSpliced(i, 0, link)), all, stream)
-        const texts = all[stream].toSpliced(i, 0, link).map((one) => String(JSON.parse(one.body).keys[0]))
+        const texts = all[stream].toSpliced(i, 0, link).map((one) => linkOf(one.body).keys[0])
         found(replaced(all, stream, linked(link.stream, texts)), all, stream)
       }),
       runs

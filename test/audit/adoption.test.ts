@@ -8,6 +8,7 @@ import { AuditSeal } from "#src/access/AuditSeal.ts"
 import * as SealRows from "#src/access/AuditSealRows.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import { Vault } from "#src/crypto/Vault.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TrailWorld from "./TrailWorld.ts"
 
@@ -39,7 +40,7 @@ const forge = (stream: string) =>
     const [last] = yield* sql<Row>`
       SELECT stream, seq, hash, body FROM audit_entries WHERE stream = ${stream} ORDER BY seq DESC LIMIT 1`
     const seq = last.seq + 1
-    const entry = { ...JSON.parse(last.body), seq, keys: ["FORGED"] }
+    const entry = { ...auditEntry(last), seq, keys: ["FORGED"] }
     const body = JSON.stringify(entry)
     const hash = Chain.chain(last.hash, body)
     yield* sql`

@@ -10,6 +10,7 @@ import { AuditSeal } from "#src/access/AuditSeal.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { hardLimit } from "#src/crypto/DataKeys.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TrailWorld from "./TrailWorld.ts"
 
@@ -59,7 +60,7 @@ const write = (audit: Audit, key: string) =>
 
 /** An entry as the database would hold it, linked onto `last`, that claims to be of another time. */
 const forged = (last: Row, at: number, seq = last.seq + 1) => {
-  const body = JSON.stringify({ ...JSON.parse(last.body), at: new Date(at).toISOString(), seq, keys: ["FORGED"] })
+  const body = JSON.stringify({ ...auditEntry(last), at: new Date(at).toISOString(), seq, keys: ["FORGED"] })
   return { stream: last.stream, seq, body, hash: Chain.chain(last.hash, body), at: new Date(at) }
 }
 /** With the MAC that servers give, as if their key had leaked: the rest is found without it. */
@@ -67,7 +68,7 @@ const insert = ({ at, body, hash, seq, stream }: ReturnType<typeof forged>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const mac = Chain.entryMac(yield* AuditKey.shared, hash)
-    const { action, id } = JSON.parse(body)
+    const { action, id } = auditEntry({ body })
     yield* sql`
       INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash, mac)
       VALUES (${stream}, ${seq}, ${id}, ${at}, 'system', ${action}, ${body}, ${hash}, ${mac})`
@@ -219,7 +220,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
         const [stream] = yield* audit.seals.streams
         yield* kill
         const rows = yield* entriesOf(stream)
-        const killedAt = Date.parse(JSON.parse(rows[2].body).at)
+        const killedAt = Date.parse(auditEntry(rows[2]).at)
         yield* attack(rows[2], killedAt)
         yield* MovableClock.advance("2 minutes")
         assert.include(

@@ -12,6 +12,7 @@ import * as TrailVerification from "#src/access/TrailVerification.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as TrailWorld from "./TrailWorld.ts"
@@ -63,7 +64,7 @@ const forge = (last: Row, changes: Readonly<Record<string, unknown>>) =>
     const sql = yield* SqlClient.SqlClient
     const id = yield* Effect.flatMap(Crypto, (crypto) => crypto.uuid)
     const at = new Date(yield* Clock.currentTimeMillis)
-    const entry = { ...JSON.parse(last.body), ...changes, id, at: at.toISOString(), seq: last.seq + 1 }
+    const entry = { ...auditEntry(last), ...changes, id, at: at.toISOString(), seq: last.seq + 1 }
     const body = JSON.stringify(entry)
     const hash = Chain.chain(last.hash, body)
     yield* sql`

@@ -1,12 +1,14 @@
 /** Backup and restore as they are released: processes, files, kill -9; from one kind of database to the other. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { spawn } from "node:child_process"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { inject } from "vitest"
 import * as Bodies from "#test/support/Bodies.ts"
+import { parsed, Texts } from "#test/support/Json.ts"
 import * as Release from "#test/support/Release.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
@@ -205,7 +207,7 @@ describe("a backup", () => {
         // --- with it, everything is as it was ---
         const second = yield* place(folder, "second", true)
         const whole = ok(yield* run(folder, second, [...restore, "--root-key", `${file}.root-key`, "--json"]))
-        const outcome = JSON.parse(whole.stdout)
+        const outcome = parsed(Schema.Struct({ problems: Texts, opened: Schema.Unknown }))(whole.stdout)
         assert.deepStrictEqual(outcome.problems, [])
         assert.deepStrictEqual(outcome.opened, { dataKeys: 2, values: 2 })
         const back = yield* Release.server(folder, second)
@@ -234,7 +236,9 @@ describe("a backup", () => {
         // Whole as far as it goes; without a checkpoint beside it nobody can say that nothing is missing.
         const unchecked = yield* run(folder, third, ["audit", "verify", "--values", "--json"])
         assert.strictEqual(unchecked.code, 2)
-        const { problems, result, verified } = JSON.parse(unchecked.stdout)
+        const { problems, result, verified } = parsed(
+          Schema.Struct({ problems: Schema.Unknown, result: Schema.String, verified: Schema.Unknown })
+        )(unchecked.stdout)
         assert.deepStrictEqual({ problems, result, verified }, { problems: [], result: "unknown", verified: null })
 
         // --- an export is verified where there is no database, with the checkpoints of the original ---

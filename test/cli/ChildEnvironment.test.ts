@@ -48,8 +48,14 @@ describe("the environment of a child", () => {
 
   it("carries variables that are called like members of objects, and no others", () => {
     const composed = ChildEnvironment.compose({
-      inherited: JSON.parse('{"__proto__": "inherited", "PATH": "/bin"}'),
-      values: JSON.parse('{"constructor": "value", "toString": "value"}'),
+      inherited: Object.fromEntries([
+        ["__proto__", "inherited"],
+        ["PATH", "/bin"]
+      ]),
+      values: Object.fromEntries([
+        ["constructor", "value"],
+        ["toString", "value"]
+      ]),
       keepExisting: true,
       passCredentials: false
     })

@@ -1,5 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { AccessRequest } from "#schema/AccessRequestsApi.ts"
+import { failureOf, parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { app, setUp } from "./ProjectFolder.ts"
@@ -36,7 +39,7 @@ layer(app, { excludeTestServices: true })("ampoule access", (it) => {
       const id = asked.stdout.trim()
       const listed = yield* member("access", "list")
       assert.match(listed.stdout, new RegExp(`${id} .*production .*values .*2 .*no .*Incident 42`))
-      const [item] = JSON.parse((yield* admin("access", "list", "--json")).stdout)
+      const [item] = parsed(Schema.Array(AccessRequest))((yield* admin("access", "list", "--json")).stdout)
       assert.deepStrictEqual([item.id, item.user.email, item.mayDecide], [id, email, true])
 
       // The command line decides nothing: it says so and names the page.
@@ -51,7 +54,7 @@ layer(app, { excludeTestServices: true })("ampoule access", (it) => {
       assert.strictEqual((yield* member("access", "list", "--json")).stdout, "[]\n")
 
       const more = yield* member("access", "request", "-e", "production", "--for", "1d", "--why", "More", "--json")
-      const made = JSON.parse(more.stdout)
+      const made = parsed(AccessRequest)(more.stdout)
       assert.deepStrictEqual([made.hours, made.level], [24, "values"])
       assert.strictEqual((yield* member("access", "withdraw", made.id)).code, 0)
       assert.include((yield* member("access", "list")).stderr, "No request is pending.")
@@ -79,7 +82,7 @@ layer(app, { excludeTestServices: true })("ampoule access", (it) => {
       assert.include(run.stderr, hint("run"))
       assert.include((yield* member("secrets", "get", "KEY", "-e", "production")).stderr, hint("values"))
       const json = yield* member("secrets", "get", "KEY", "-e", "production", "--json")
-      assert.include(JSON.parse(json.stderr).error.hint, hint("values"))
+      assert.include(failureOf(json.stderr).hint, hint("values"))
     })
   )
 })

@@ -1,6 +1,8 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { typist } from "#src/cli/Ask.ts"
+import { parsed } from "#test/support/Json.ts"
 import { Ampoule } from "./Ampoule.ts"
 import * as FakeServer from "./FakeServer.ts"
 
@@ -79,7 +81,9 @@ layer(Ampoule.Default, { excludeTestServices: true })("questions at a terminal",
         `${esc}[200~first\rsecond\r${esc}[201~\r`
       )
       assert.strictEqual(ended.code, 0, ended.stdout)
-      assert.deepStrictEqual(JSON.parse(secrets[0] ?? "").secrets, [{ key: "TLS_KEY", value: "first\nsecond" }])
+      assert.deepStrictEqual(parsed(Schema.Struct({ secrets: Schema.Unknown }))(secrets[0] ?? "").secrets, [
+        { key: "TLS_KEY", value: "first\nsecond" }
+      ])
       assert.notMatch(ended.stdout, /first|second/)
       // The terminal is left as it was found.
       assert.isTrue(ended.stdout.indexOf(`${esc}[?2004h`) < ended.stdout.indexOf(`${esc}[?2004l`))

@@ -1,8 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import { version } from "#src/cli/Version.ts"
+import { parsed } from "#test/support/Json.ts"
 import { Ampoule } from "./Ampoule.ts"
 
 /** The commands a help page lists. */
@@ -83,7 +85,9 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
   it.scoped("says its version without loading anything else", () =>
     Effect.gen(function* () {
       const ampoule = yield* Ampoule
-      const { version: released } = JSON.parse(fs.readFileSync("package.json", "utf8"))
+      const { version: released } = parsed(Schema.Struct({ version: Schema.String }))(
+        fs.readFileSync("package.json", "utf8")
+      )
       assert.strictEqual(version, released)
       for (const flag of ["--version", "-v"]) {
         const ended = yield* ampoule.run([flag], { env: { NODE_DEBUG: "esm" } })
@@ -92,9 +96,10 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
       const loaded = yield* ampoule.run(["--version"], { env: { NODE_V8_COVERAGE: `${ampoule.root}/coverage` } })
       assert.strictEqual(loaded.code, 0)
       const [report = ""] = fs.readdirSync(`${ampoule.root}/coverage`)
-      const urls: ReadonlyArray<string> = JSON.parse(
+      const { result } = parsed(Schema.Struct({ result: Schema.Array(Schema.Struct({ url: Schema.String })) }))(
         fs.readFileSync(`${ampoule.root}/coverage/${report}`, "utf8")
-      ).result.map(({ url }: { readonly url: string }) => url)
+      )
+      const urls = result.map(({ url }) => url)
       assert.isNotEmpty(urls)
       const bytes = urls.filter((url) => url.startsWith("file:")).map((url) => fs.statSync(new URL(url)).size)
       assert.isBelow(

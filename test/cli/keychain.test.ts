@@ -7,8 +7,10 @@ import * as Layer from "effect/Layer"
 import { spawn, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { VerifyAuthResponse } from "#schema/IdentityApi.ts"
 import { Listening } from "#src/http/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
+import { parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { Ampoule, type RunOptions } from "./Ampoule.ts"
@@ -113,7 +115,7 @@ if (hasKeychain) {
 
         const who = yield* run(["whoami", "--json"])
         assert.strictEqual(who.code, 0, who.stderr)
-        assert.strictEqual(JSON.parse(who.stdout).credential.type, "cli_grant")
+        assert.strictEqual(parsed(VerifyAuthResponse)(who.stdout).credential.type, "cli_grant")
         const doctor = yield* run(["doctor"])
         assert.match(doctor.stdout, /ok +keychain +answers/)
 

@@ -3,15 +3,21 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { VerifyAuthResponse } from "#schema/IdentityApi.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import { Listening } from "#src/http/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
+import { parsed, TextsByName } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { Ampoule, type RunOptions } from "./Ampoule.ts"
 import * as FakeServer from "./FakeServer.ts"
+
+const credentialsOf = parsed(TextsByName)
+const loginsOf = parsed(Schema.Struct({ installationId: Schema.String }))
 
 const app = Layer.merge(TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off"))), Ampoule.Default)
 const scopes = ["identity:read", "projects:read", "secrets:read", "secrets:run"]
@@ -61,7 +67,7 @@ layer(app, { excludeTestServices: true })("ampoule login", (it) => {
       assert.strictEqual(fs.statSync(path.dirname(file("x"))).mode & 0o777, 0o700)
       assert.notInclude(fs.readFileSync(file("logins.json"), "utf8"), "amp_")
 
-      const credential: string = JSON.parse(fs.readFileSync(file("credentials.json"), "utf8"))[url]
+      const credential = credentialsOf(fs.readFileSync(file("credentials.json"), "utf8"))[url]
       const who = yield* run(["whoami"])
       assert.match(who.stdout, /credential: +CLI login/)
       assert.include(who.stdout, scopes.join(" "))
@@ -96,7 +102,7 @@ layer(app, { excludeTestServices: true })("ampoule login", (it) => {
         const { running, userCode } = yield* login("--machine", "--json")
         yield* decide(userCode, "approve", granted)
         const ended = yield* running.ended
-        assert.strictEqual(JSON.parse(ended.stdout).machine, granted)
+        assert.strictEqual(parsed(Schema.Struct({ machine: Schema.Boolean }))(ended.stdout).machine, granted)
       }
     })
   )
@@ -110,8 +116,8 @@ layer(app, { excludeTestServices: true })("ampoule login", (it) => {
         const { running, userCode } = yield* login()
         yield* decide(userCode, "approve")
         yield* running.ended
-        credentials.push(JSON.parse(fs.readFileSync(file("credentials.json"), "utf8"))[url])
-        installations.push(JSON.parse(fs.readFileSync(file("logins.json"), "utf8")).installationId)
+        credentials.push(credentialsOf(fs.readFileSync(file("credentials.json"), "utf8"))[url])
+        installations.push(loginsOf(fs.readFileSync(file("logins.json"), "utf8")).installationId)
       }
       assert.strictEqual(new Set(installations).size, 1)
       assert.strictEqual(
@@ -130,13 +136,13 @@ layer(app, { excludeTestServices: true })("ampoule login", (it) => {
       yield* running.ended
       const both = { env: { AMPOULE_API_TOKEN: token } }
       const plain = yield* run(["whoami", "--json"], both)
-      assert.strictEqual(JSON.parse(plain.stdout).credential.type, "cli_grant")
+      assert.strictEqual(parsed(VerifyAuthResponse)(plain.stdout).credential.type, "cli_grant")
       assert.include(plain.stderr, "using the stored login, not AMPOULE_API_TOKEN")
       const stored = yield* run(["whoami", "--json", "--credential", "stored"], both)
-      assert.strictEqual(JSON.parse(stored.stdout).credential.type, "cli_grant")
+      assert.strictEqual(parsed(VerifyAuthResponse)(stored.stdout).credential.type, "cli_grant")
       assert.strictEqual(stored.stderr, "")
       const env = yield* run(["whoami", "--json", "--credential", "env"], both)
-      assert.strictEqual(JSON.parse(env.stdout).credential.type, "api_token")
+      assert.strictEqual(parsed(VerifyAuthResponse)(env.stdout).credential.type, "api_token")
       assert.strictEqual(env.stderr, "")
       // The variable's token goes where the variables say, never to the server of the login.
       const elsewhere = yield* FakeServer.make(() => undefined)

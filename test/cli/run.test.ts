@@ -1,7 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { parsed } from "#test/support/Json.ts"
 import { Ampoule, type RunOptions } from "./Ampoule.ts"
 import * as FakeServer from "./FakeServer.ts"
 
@@ -25,6 +27,7 @@ const withServer = (values: Readonly<Record<string, string>>) =>
   })
 
 /** Prints the variables named, as JSON, one array. */
+const printed = Schema.Array(Schema.NullOr(Schema.String))
 const print = (...names: ReadonlyArray<string>) => [
   node,
   "-e",
@@ -200,11 +203,11 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
       const env = { AMPOULE_TOKEN: "t2", AMPOULE_ROOT_KEY: "k", AMPOULE_SETUP_CODE: "s", OTHER: "o" }
       const kept = yield* run([...project, "--", ...print(...names)], { env })
       assert.deepStrictEqual(
-        JSON.parse(kept.stdout).map((value: unknown) => value !== null),
+        parsed(printed)(kept.stdout).map((value) => value !== null),
         [false, false, false, false, true, true]
       )
       const passed = yield* run([...project, "--pass-credentials", "--", ...print(...names)], { env })
-      assert.deepStrictEqual(JSON.parse(passed.stdout).slice(0, 4), [token, "t2", "k", "s"])
+      assert.deepStrictEqual(parsed(printed)(passed.stdout).slice(0, 4), [token, "t2", "k", "s"])
     })
   )
 

@@ -1,6 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import * as path from "node:path"
+import { Project } from "#schema/ProjectsApi.ts"
+import { failureOf, parsed, Texts } from "#test/support/Json.ts"
 import { app, setUp } from "./ProjectFolder.ts"
 
 layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
@@ -20,9 +23,11 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
       assert.include((yield* set("DB_PASSWORD", "hunter3")).stderr, "unchanged, version 2")
       assert.include((yield* secrets("rollback", "DB_PASSWORD", "1")).stderr, "version 3 now says what version 1 said")
       assert.strictEqual((yield* secrets("get", "DB_PASSWORD")).stdout, "hunter2")
-      const history = JSON.parse((yield* secrets("history", "DB_PASSWORD", "--json")).stdout)
+      const history = parsed(Schema.Array(Schema.Struct({ version: Schema.Number })))(
+        (yield* secrets("history", "DB_PASSWORD", "--json")).stdout
+      )
       assert.deepStrictEqual(
-        history.map(({ version }: { readonly version: number }) => version),
+        history.map(({ version }) => version),
         [3, 2, 1]
       )
 
@@ -89,7 +94,7 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
       assert.include(imported.stderr, "HTTPS_PROXY redirects traffic")
       assert.strictEqual((yield* secrets("get", "HARMLESS")).code, 1)
       const dry = yield* run(["secrets", "import", name, "--dry-run", "--json"])
-      assert.deepStrictEqual(JSON.parse(dry.stdout).dangerous, ["HTTPS_PROXY"])
+      assert.deepStrictEqual(parsed(Schema.Struct({ dangerous: Texts }))(dry.stdout).dangerous, ["HTTPS_PROXY"])
       assert.strictEqual((yield* run(["secrets", "import", name, "--yes", "--allow", "*_PROXY"])).code, 0)
 
       const nul = yield* set("WITH_NUL", "a\0b")
@@ -105,7 +110,7 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
       yield* set("STRANGE", text)
       assert.strictEqual((yield* secrets("get", "STRANGE")).stdout, text)
       const asJson = yield* secrets("get", "STRANGE", "--json")
-      assert.strictEqual(JSON.parse(asJson.stdout).value, text)
+      assert.strictEqual(parsed(Schema.Struct({ value: Schema.String }))(asJson.stdout).value, text)
       assert.notInclude(asJson.stdout, "\u009b")
       const seen = yield* ampoule.terminal(["secrets", "get", "STRANGE"], { home, env })
       yield* seen.ended
@@ -269,15 +274,17 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
       assert.strictEqual(refused.code, 1)
       assert.include(refused.stderr, "[API_TOKEN_READ_ONLY]")
       const json = yield* run(["secrets", "set", "KEY", "--json"], { stdin: "v" })
-      assert.strictEqual(JSON.parse(json.stderr).error.code, "API_TOKEN_READ_ONLY")
+      assert.strictEqual(failureOf(json.stderr).code, "API_TOKEN_READ_ONLY")
       const who = yield* run(["whoami"])
       assert.match(who.stdout, /access level: +read/)
       assert.match(who.stdout, /from: +AMPOULE_API_TOKEN/)
-      const projects = JSON.parse((yield* run(["projects", "--json"])).stdout)
+      const projects = parsed(Schema.Array(Project))((yield* run(["projects", "--json"])).stdout)
       assert.strictEqual(projects.length, 1)
       assert.include((yield* run(["projects", "environments"])).stdout, "production")
       const doctor = yield* run(["doctor", "--json"])
-      const states = JSON.parse(doctor.stdout).map(({ check, state }: Record<string, string>) => `${check} ${state}`)
+      const states = parsed(Schema.Array(Schema.Struct({ check: Schema.String, state: Schema.String })))(
+        doctor.stdout
+      ).map(({ check, state }) => `${check} ${state}`)
       for (const state of [
         "address ok",
         "server ok",

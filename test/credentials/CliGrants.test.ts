@@ -10,6 +10,7 @@ import { CliGrants, type NewGrant } from "#src/credentials/CliGrants.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { deviceLayer } from "#test/support/DeviceFixtures.ts"
 import { world, type World } from "#test/support/Fixtures.ts"
+import { auditEntry } from "#test/support/Json.ts"
 
 const day = 86_400_000
 const scopes: ReadonlyArray<Scope> = ["identity:read", "secrets:run"]
@@ -135,10 +136,10 @@ layer(deviceLayer)("CLI grants", (it) => {
       yield* Effect.all([grants.logout(), grants.logout()], { concurrency: "unbounded" }).pipe(as(caller))
       assert.strictEqual(yield* grant.life, "revoked")
       const rows = yield* sql<{ readonly body: string }>`SELECT body FROM audit_entries WHERE team_id = ${w.teamId}`
-      const entries = rows.map((row) => JSON.parse(row.body))
+      const entries = rows.map(auditEntry)
       assert.lengthOf(entries, 1)
       assert.strictEqual(entries[0].action, "grant.revoke")
-      assert.deepStrictEqual(entries[0].actor, { type: "cli_grant", id: grant.id, name: w.owner.user?.email })
+      assert.deepStrictEqual(entries[0].actor, { type: "cli_grant", id: grant.id, name: w.owner.user?.email ?? null })
     })
   )
 

@@ -21,6 +21,7 @@ import { Revocation } from "#src/credentials/Revocation.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { deviceLayer, otherProcess } from "#test/support/DeviceFixtures.ts"
 import { world, type World } from "#test/support/Fixtures.ts"
+import { auditEntry } from "#test/support/Json.ts"
 
 const scopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read", "secrets:run"]
 const granting = (w: World, more: Partial<ApproveDevice> = {}): ApproveDevice => ({
@@ -466,7 +467,7 @@ layer(deviceLayer)("device authorization", (it) => {
       assert.strictEqual((yield* approve)._tag, "FORBIDDEN")
       const [denied] = yield* sql<{ readonly body: string }>`
         SELECT body FROM audit_entries WHERE team_id = ${w.teamId} ORDER BY id DESC LIMIT 1`
-      assert.deepInclude(JSON.parse(denied?.body ?? "{}"), {
+      assert.deepInclude(auditEntry(denied), {
         action: "device.approve",
         outcome: "denied",
         reason: "FORBIDDEN"
@@ -545,7 +546,7 @@ layer(deviceLayer)("device authorization", (it) => {
       const rows = yield* sql<{
         readonly body: string
       }>`SELECT body FROM audit_entries WHERE team_id = ${w.teamId} ORDER BY id`
-      const entries = rows.map((row) => JSON.parse(row.body))
+      const entries = rows.map(auditEntry)
       assert.deepStrictEqual(
         entries.map((entry) => [entry.action, entry.outcome, entry.actor.id]),
         [

@@ -7,6 +7,7 @@ import * as Operator from "#src/credentials/Operator.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
@@ -37,8 +38,7 @@ const lastOf = (teamId: string, action: string) =>
     const sql = yield* SqlClient.SqlClient
     const [row] = yield* sql<{ readonly body: string }>`
       SELECT body FROM audit_entries WHERE team_id = ${teamId} AND action = ${action} ORDER BY id DESC LIMIT 1`
-    const entry: unknown = JSON.parse(row?.body ?? "{}")
-    return entry
+    return auditEntry(row)
   })
 
 layer(TestApp.layer, { excludeTestServices: true })("the operator of the server", (it) => {

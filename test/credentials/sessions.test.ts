@@ -13,6 +13,7 @@ import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -65,19 +66,12 @@ const oauthGrant = (person: World.Person) =>
         '{}'::jsonb, ${now}, ${now})`
   })
 
-interface TrailRow {
-  readonly action: string
-  readonly outcome: string
-  readonly reason?: string
-  readonly actor: { readonly type: string; readonly id: string }
-  readonly target?: { readonly name: string }
-}
 const trail = (teamId: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const rows = yield* sql<{ readonly body: string }>`
       SELECT body FROM audit_entries WHERE team_id = ${teamId} ORDER BY id`
-    return rows.map((row): TrailRow => JSON.parse(row.body))
+    return rows.map(auditEntry)
   })
 
 layer(app, { excludeTestServices: true })("sessions", (it) => {

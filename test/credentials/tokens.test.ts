@@ -7,6 +7,7 @@ import type { TeamId } from "#schema/Ids.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
 import { Listening } from "#src/http/Server.ts"
 import * as Plans from "#src/limits/Plans.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -54,18 +55,12 @@ const listTools = (text: string) =>
 const read = (text: string, projectId: string, environment: string) =>
   TestApp.get(`/secrets?projectId=${projectId}&environment=${environment}`, { bearer: text })
 
-interface TrailRow {
-  readonly action: string
-  readonly outcome: string
-  readonly actor: { readonly type: string; readonly id: string; readonly name: string }
-  readonly target?: { readonly type: string; readonly id: string; readonly name: string }
-}
 const trailOf = (teamId: TeamId) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const rows = yield* sql<{ readonly body: string }>`
       SELECT body FROM audit_entries WHERE team_id = ${teamId} ORDER BY id`
-    return rows.map((row): TrailRow => JSON.parse(row.body))
+    return rows.map(auditEntry)
   })
 const trail = (teamId: TeamId) =>
   Effect.map(trailOf(teamId), (entries) => entries.filter(({ action }) => action.startsWith("token.")))

@@ -3,10 +3,12 @@ import { gcm } from "@noble/ciphers/aes.js"
 import { xchacha20poly1305 } from "@noble/ciphers/chacha.js"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
+import * as Schema from "effect/Schema"
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto"
 import { readFileSync } from "node:fs"
 import type { ValueContext } from "#src/crypto/Envelope.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
+import { parsed } from "#test/support/Json.ts"
 
 const keyOf = (bytes: Uint8Array) => createSecretKey(bytes)
 const bytes = (length: number) => FastCheck.uint8Array({ minLength: length, maxLength: length })
@@ -41,15 +43,29 @@ const sample: ValueContext = {
 const refuses = (result: Either.Either<unknown, { readonly _tag: string }>) =>
   Either.isLeft(result) && result.left._tag === "INTEGRITY_FAILURE"
 
-interface Vector {
-  readonly cipher: Envelope.CipherName
-  readonly key: string
-  readonly context: ValueContext
-  readonly salt: string
-  readonly plaintext: string
-  readonly box: string
-}
-const vectors: ReadonlyArray<Vector> = JSON.parse(readFileSync("test/vectors/box-v1.json", "utf8")).vectors
+const { vectors } = parsed(
+  Schema.Struct({
+    vectors: Schema.Array(
+      Schema.Struct({
+        cipher: Schema.Literal("xchacha20-poly1305", "aes-256-gcm"),
+        key: Schema.String,
+        context: Schema.Struct({
+          teamId: Schema.String,
+          projectId: Schema.String,
+          environmentId: Schema.String,
+          secretId: Schema.String,
+          key: Schema.String,
+          kind: Schema.String,
+          version: Schema.Number,
+          dataKeyId: Schema.String
+        }),
+        salt: Schema.String,
+        plaintext: Schema.String,
+        box: Schema.String
+      })
+    )
+  })
+)(readFileSync("test/vectors/box-v1.json", "utf8"))
 
 const algorithms = {
   "xchacha20-poly1305": { byte: 1, nonceLength: 24, noble: xchacha20poly1305 },

@@ -2,12 +2,14 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import type { AuditAction } from "#schema/Audit.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Setup } from "#src/credentials/Setup.ts"
+import { parsed, Texts } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Browser from "./Browser.ts"
@@ -487,7 +489,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           trail.items.map(({ keys, outcome, via }) => [keys, outcome, via]),
           [[["STRIPE_SECRET_KEY"], "allowed", "dashboard"]]
         )
-        assert.deepStrictEqual(JSON.parse(files.lines.trim()).keys, ["STRIPE_SECRET_KEY"])
+        assert.deepStrictEqual(parsed(Schema.Struct({ keys: Texts }))(files.lines.trim()).keys, ["STRIPE_SECRET_KEY"])
         assert.include(files.csv, '"STRIPE_SECRET_KEY"')
         const exported = yield* entries("audit.export")
         assert.strictEqual(exported.items.length, 2)

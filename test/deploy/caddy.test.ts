@@ -2,12 +2,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import { spawn, spawnSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import * as http from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort } from "#test/support/FreePort.ts"
+import { bodyOf, TextsByName } from "#test/support/Json.ts"
 
 const available = spawnSync("caddy", ["version"], { stdio: "ignore" }).status === 0
 
@@ -65,10 +67,7 @@ describe.skipIf(!available)("the Caddyfile", () => {
         const get = Effect.tryPromise(async (signal) => {
           const response = await fetch(`${url}/health/live`, { signal, headers: { "x-forwarded-for": "203.0.113.9" } })
           if (response.status !== 200) throw new Error(String(response.status))
-          return (await response.json()) as {
-            readonly port: number
-            readonly headers: Readonly<Record<string, string>>
-          }
+          return bodyOf(Schema.Struct({ port: Schema.Number, headers: TextsByName }), response)
         })
         const answer = yield* Effect.retry(get, Schedule.spaced("100 millis"))
         assert.strictEqual(answer.headers["x-forwarded-for"], "127.0.0.1")

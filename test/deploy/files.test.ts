@@ -12,6 +12,7 @@ import * as Postgres from "#layers/Postgres.ts"
 import * as PrivateConnection from "#layers/PrivateConnection.ts"
 import * as Redis from "#layers/Redis.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
+import { parsed, pathsOf, Texts } from "#test/support/Json.ts"
 import * as Release from "#test/support/Release.ts"
 import { type Document, manifests, yaml } from "./Documents.ts"
 
@@ -41,7 +42,7 @@ const temporary = Effect.acquireRelease(
   Effect.sync(() => fs.mkdtempSync(path.join(tmpdir(), "ampoule-deploy-"))),
   (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
 )
-const routes = Object.keys(JSON.parse(JSON.stringify(OpenApi.contractDocument)).paths)
+const routes = pathsOf(OpenApi.contractDocument)
 
 const [compose]: ReadonlyArray<Document> = yaml("docker-compose.yml")
 const services: ReadonlyArray<readonly [string, Document]> = Object.entries(compose.services)
@@ -251,7 +252,7 @@ describe("the Dockerfile", () => {
         })
         const server = yield* Release.server(app, { AMPOULE_DATA_DIR: path.join(folder, "data") })
         const [check] = of("HEALTHCHECK")
-        const [, ...args]: ReadonlyArray<string> = JSON.parse(/CMD (\[.*\])$/.exec(check)?.[1] ?? "[]")
+        const [, ...args] = parsed(Texts)(/CMD (\[.*\])$/.exec(check)?.[1] ?? "[]")
         const run = (port: number) =>
           Effect.sync(() => {
             const env = { ...process.env, AMPOULE_PORT: String(port) }

@@ -6,6 +6,7 @@ import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Config from "#layers/Config.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
+import { pathsOf } from "#test/support/Json.ts"
 import * as Release from "#test/support/Release.ts"
 import { fences, manifests, yaml } from "./Documents.ts"
 
@@ -80,7 +81,7 @@ describe("the pages of operations", () => {
   it("name settings, routes, metrics and files that there are", () => {
     const known = new Set(Config.table.flatMap(({ name, secret }) => (secret ? [name, `${name}_FILE`] : [name])))
     for (const [name] of operations.matchAll(/\bAMPOULE_[A-Z_]+\b/g)) assert.include(known, name)
-    const routes = Object.keys(JSON.parse(JSON.stringify(OpenApi.contractDocument)).paths)
+    const routes = pathsOf(OpenApi.contractDocument)
     for (const [, route] of operations.matchAll(/`(?:GET )?(\/(?:health|capabilities)[\w/]*)`/g))
       assert.include(routes, route)
     const metrics = readFileSync("src/telemetry/Metrics.ts", "utf8")

@@ -13,6 +13,7 @@ import { Listening } from "#src/http/Server.ts"
 import { scratch } from "#test/client/Installed.ts"
 import * as LocalIssuer from "#test/machines/LocalIssuer.ts"
 import { freePort } from "#test/support/FreePort.ts"
+import { AnyObject, bodyOf, parsed, Texts } from "#test/support/Json.ts"
 import * as Release from "#test/support/Release.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -113,8 +114,8 @@ describe("docs/recipes.md", () => {
           const { token, url } = yield* shop
           const { env, folder, srv } = yield* image
           const dockerfile = block("Dockerfile").split("\n")
-          const words = (instruction: string): ReadonlyArray<string> =>
-            JSON.parse((dockerfile.find((line) => line.startsWith(instruction)) ?? "").slice(instruction.length))
+          const words = (instruction: string) =>
+            parsed(Texts)((dockerfile.find((line) => line.startsWith(instruction)) ?? "").slice(instruction.length))
           const [command = "", ...args] = [...words("ENTRYPOINT "), ...words("CMD ")]
           fs.writeFileSync(path.join(srv, "server.mjs"), serverProgram)
           const file = path.join(folder, "token")
@@ -255,7 +256,7 @@ describe("docs/recipes.md", () => {
               Object.entries<string>(webhook.headers).map(([name, template]) => [name, filled(template)])
             )
             const response = await fetch(address, { method: webhook.method, headers })
-            const body = await response.json()
+            const body = await bodyOf(AnyObject, response)
             return { status: response.status, found: body[webhook.result.jsonPath.replace("$.", "")] }
           })
         const one = named("ExternalSecret", "shop-database").spec

@@ -11,6 +11,7 @@ import { randomBytes } from "node:crypto"
 import { existsSync, readFileSync } from "node:fs"
 import * as http from "node:http"
 import { join } from "node:path"
+import * as Release from "#test/support/Release.ts"
 import * as Topology from "./Topology.ts"
 import { until } from "./Topology.ts"
 
@@ -266,7 +267,7 @@ describe.skipIf(Topology.skipped)("two API processes behind a balancer", () => {
           assert.isTrue(existsSync(join(folder, "night.backup")))
           assert.isFalse(readFileSync(join(folder, "night.backup")).includes("OPERATED"))
 
-          const keys = Effect.map(done(["vault", "status", "--json"]), ({ stdout }) => JSON.parse(stdout).rootKeys)
+          const keys = Effect.map(done(["vault", "status", "--json"]), ({ stdout }) => Release.rootKeysOf(stdout))
           const [before] = yield* keys
           assert.isAbove(before.rows, 0)
           // At the vault, which has no database, then from a server, which has no key file.

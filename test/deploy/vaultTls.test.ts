@@ -1,12 +1,16 @@
 /** A vault on another machine, with the certificates of make-vault-certificates.sh: as processes, over TCP. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort } from "#test/support/FreePort.ts"
+import { bodyOf } from "#test/support/Json.ts"
 import * as Release from "#test/support/Release.ts"
+
+const Readiness = Schema.Struct({ checks: Schema.Struct({ vault: Schema.Struct({ status: Schema.String }) }) })
 
 const available = spawnSync("openssl", ["version"], { stdio: "ignore" }).status === 0
 
@@ -68,7 +72,9 @@ describe.skipIf(!available)("a vault on tls://", () => {
           Effect.scoped(
             Effect.gen(function* () {
               const server = yield* Release.server(release, env)
-              const ready = yield* Effect.promise(async () => (await fetch(`${server.url}/health/ready`)).json())
+              const ready = yield* Effect.promise(async () =>
+                bodyOf(Readiness, await fetch(`${server.url}/health/ready`))
+              )
               return ready.checks.vault.status
             })
           )

@@ -7,11 +7,14 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import type * as http from "node:http"
 import { allScopes } from "#schema/Scopes.ts"
+import { optional } from "#schema/Strict.ts"
 import { Listening } from "#src/http/Server.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import { AccessWorld, layer as worldLayer, type Made as Credential } from "#test/access/AccessWorld.ts"
+import { parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { type Asked, problemsOf } from "./Checks.ts"
@@ -19,6 +22,8 @@ import { type Dice, dice } from "./Dice.ts"
 import { type Operation, operations } from "./Documents.ts"
 import * as Exchange from "./Exchange.ts"
 import * as Inputs from "./Inputs.ts"
+
+const Refusal = Schema.Struct({ code: optional(Schema.String), field: optional(Schema.String) })
 
 export interface Options {
   readonly seed: string
@@ -357,7 +362,7 @@ const once = (turn: Turn, index: number) =>
       harvest(pools, operation, answer.text)
     }
     if (phase === "valid" && answer.status === 400) {
-      const { code, field } = JSON.parse(answer.text || "{}") as { readonly code?: string; readonly field?: string }
+      const { code, field } = parsed(Refusal)(answer.text || "{}")
       count(tally.refusedValid, `${operation.id} ${code} ${(field ?? "").replace(/\d+/g, "#").slice(0, 60)}`)
     }
   })

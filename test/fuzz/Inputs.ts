@@ -1,5 +1,6 @@
 /** Requests: as the documents allow them, with one thing wrong, or hostile as a whole (security page 5.2). */
 import { gzipSync } from "node:zlib"
+import { parsed, TextsByName } from "#test/support/Json.ts"
 import type { Dice } from "./Dice.ts"
 import type { Json, Operation, Schema } from "./Documents.ts"
 
@@ -135,7 +136,7 @@ export const valid = (
       }
       if (typeof schema.additionalProperties === "object") {
         const sealed = known.pools["entries"] ?? []
-        if (name === "entries" && sealed.length > 0 && dice.chance(0.8)) return JSON.parse(dice.pick(sealed)) as Tree
+        if (name === "entries" && sealed.length > 0 && dice.chance(0.8)) return parsed(TextsByName)(dice.pick(sealed))
         const member = name === "entries" ? dice.pick(keys) : "repository"
         out[member] = valid(dice, known, marks, operation, schema.additionalProperties, name)
       }

@@ -6,6 +6,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { clientAddress, trustedProxies } from "#src/http/RequestContext.ts"
 import * as Redacted from "effect/Redacted"
+import { auditEntry } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -182,7 +183,7 @@ describe("credentials of a request", () => {
           headers: { "user-agent": "ampoule-cli/1" }
         })
         const rows = yield* sql<{ body: string }>`SELECT body FROM audit_entries WHERE team_id = ${team.id}`
-        const entries = rows.map(({ body }) => JSON.parse(body))
+        const entries = rows.map(auditEntry)
         assert.strictEqual(entries.length, 1)
         assert.strictEqual(entries[0].action, "credential.refused")
         assert.strictEqual(entries[0].outcome, "denied")
@@ -204,7 +205,7 @@ describe("credentials of a request", () => {
         assert.strictEqual((yield* TestApp.post("/secrets", { session: session.text, json })).status, 201)
         const rows = yield* sql<{ body: string }>`SELECT body FROM audit_entries WHERE team_id = ${project.team.id}`
         assert.deepStrictEqual(
-          rows.map(({ body }) => JSON.parse(body).via),
+          rows.map((row) => auditEntry(row).via),
           ["dashboard"]
         )
       })
@@ -224,7 +225,7 @@ describe("credentials of a request", () => {
         const rows = yield* sql<{ body: string }>`
           SELECT body FROM audit_entries WHERE team_id = ${project.team.id} ORDER BY seq`
         assert.deepStrictEqual(
-          rows.map(({ body }) => JSON.parse(body)).map(({ action, reason, via }) => [action, reason, via]),
+          rows.map(auditEntry).map(({ action, reason, via }) => [action, reason, via]),
           [
             ["credential.refused", "CREDENTIAL_KIND_NOT_ACCEPTED", "dashboard"],
             ["credential.refused", "CREDENTIAL_REVOKED", "dashboard"]
@@ -305,7 +306,7 @@ describe("requests that nobody vouches for", () => {
         const revoked = yield* World.token({ team, revoked: true })
         yield* TestApp.get("/capabilities", { bearer: revoked.text, headers: { "x-forwarded-for": "203.0.113.7" } })
         const rows = yield* sql<{ body: string }>`SELECT body FROM audit_entries WHERE team_id = ${team.id}`
-        assert.strictEqual(JSON.parse(rows[0].body).ip, "127.0.0.1")
+        assert.strictEqual(auditEntry(rows[0]).ip, "127.0.0.1")
       })
     )
 

@@ -3,6 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Plans from "#src/limits/Plans.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
@@ -141,7 +142,7 @@ layer(ownersOnly, { excludeTestServices: true })("teams, where only owners may c
       const entries = yield* sql<{ readonly body: string }>`
         SELECT body FROM audit_entries WHERE action = 'team.create' AND actor_id = ${stranger.id}`
       assert.deepStrictEqual(
-        entries.map(({ body }) => JSON.parse(body).outcome),
+        entries.map((row) => auditEntry(row).outcome),
         ["denied"]
       )
     })

@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { spawn, spawnSync } from "node:child_process"
 import { Listening } from "#src/http/Server.ts"
+import { parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as LocalIssuer from "./LocalIssuer.ts"
@@ -53,7 +54,7 @@ layer(TestApp.layer, { excludeTestServices: true })("a job of GitHub Actions", (
         RULE: rule.json.id
       })
       assert.strictEqual(code, 0)
-      const bearer: string = JSON.parse(out).access_token
+      const { access_token: bearer } = parsed(LocalIssuer.IssuedToken)(out)
       const answer = yield* TestApp.get(`/secrets/inject?projectId=${project.id}&environment=development`, { bearer })
       assert.strictEqual(answer.status, 200)
     })

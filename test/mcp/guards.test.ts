@@ -8,6 +8,7 @@ import { request as httpRequest } from "node:http"
 import { toolNames, tools } from "#schema/McpTools.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as World from "#test/support/World.ts"
@@ -259,7 +260,7 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
         const sql = yield* SqlClient.SqlClient
         const rows = yield* sql<{ body: string }>`
           SELECT body FROM audit_entries WHERE team_id = ${project.team.id} AND action = 'credential.refused'`
-        const entry = JSON.parse(rows[0].body)
+        const entry = auditEntry(rows[0])
         assert.strictEqual(entry.via, "mcp")
         assert.strictEqual(entry.outcome, "denied")
         assert.deepStrictEqual(entry.target, { type: "tool", id: "whoami", name: "whoami" })

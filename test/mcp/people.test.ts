@@ -9,8 +9,10 @@ import { Client as LegacyClient } from "@modelcontextprotocol/sdk/client/index.j
 import { StreamableHTTPClientTransport as LegacyTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { ElicitationCompleteNotificationSchema, UrlElicitationRequiredError } from "@modelcontextprotocol/sdk/types.js"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { allScopes } from "#schema/Scopes.ts"
 import { Changes } from "#src/mcp/Changes.ts"
+import { auditEntry, parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
@@ -86,7 +88,7 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
       const rows = yield* sql<{ body: string }>`
         SELECT body FROM audit_entries WHERE team_id = ${project.team.id} AND action = 'secret.create'`
       assert.lengthOf(rows, 1)
-      const entry = JSON.parse(rows[0].body)
+      const entry = auditEntry(rows[0])
       assert.strictEqual(entry.actor.type, "user")
       assert.strictEqual(entry.via, "dashboard")
     })
@@ -387,7 +389,9 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
           )
           const { contents } = yield* Effect.promise(() => reader.readResource({ uri }))
           const text = contents[0].text ?? ""
-          assert.deepStrictEqual(JSON.parse(text).secrets, [{ key: "K", kind: "literal", references: [] }])
+          assert.deepStrictEqual(parsed(Schema.Struct({ secrets: Schema.Unknown }))(text).secrets, [
+            { key: "K", kind: "literal", references: [] }
+          ])
           assert.notInclude(text, "marker-value")
           const prompt = yield* Effect.promise(() =>
             reader.getPrompt({ name: "rotate_credential", arguments: { ...place, key: "K" } })

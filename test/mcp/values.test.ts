@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import type { Role, Scope } from "#schema/Scopes.ts"
 import type { ToolName } from "#schema/McpTools.ts"
 import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
@@ -156,7 +157,7 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
       const sql = yield* SqlClient.SqlClient
       const entries = yield* sql<{ readonly body: string }>`
         SELECT body FROM audit_entries WHERE team_id = ${project.team.id} AND action = 'secret.read' ORDER BY seq`
-      const denied = entries.map(({ body }) => JSON.parse(body)).filter(({ outcome }) => outcome === "denied")
+      const denied = entries.map(auditEntry).filter(({ outcome }) => outcome === "denied")
       assert.lengthOf(denied, 5)
       for (const { actor, environment, keys } of denied) {
         assert.deepStrictEqual([actor.id, environment, keys], [token.id, "staging", ["A"]])

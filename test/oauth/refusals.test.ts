@@ -6,11 +6,13 @@ import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import { AuthorizationServerMetadata, ProtectedResourceMetadata } from "#schema/DiscoveryApi.ts"
 import { MetadataFetch } from "#src/oauth/MetadataFetch.ts"
 import * as Redirects from "#src/oauth/Clients.ts"
 import { isPublicAddress } from "#src/outbound/Address.ts"
 import { guardedLookup, refusedAddress } from "#src/outbound/Outbound.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
+import { bodyOf } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as World from "#test/support/World.ts"
 import * as OAuth from "./OAuthClient.ts"
@@ -382,20 +384,20 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
       it.effect("say one issuer everywhere, to every page", () =>
         Effect.gen(function* () {
           const base = yield* McpApp.base
-          const read = (path: string) =>
+          const read = <A, I>(path: string, schema: Schema.Schema<A, I>) =>
             Effect.promise(async () => {
               const response = await fetch(`${base}${path}`, { headers: { origin: "https://page.example" } })
               assert.strictEqual(response.headers.get("access-control-allow-origin"), "*")
-              return response.json()
+              return bodyOf(schema, response)
             })
-          const server = yield* read("/.well-known/oauth-authorization-server")
+          const server = yield* read("/.well-known/oauth-authorization-server", AuthorizationServerMetadata)
           assert.strictEqual(server.issuer, base)
           assert.deepStrictEqual(server.code_challenge_methods_supported, ["S256"])
           assert.notInclude(server.scopes_supported, "offline_access")
-          const mcp = yield* read("/.well-known/oauth-protected-resource/mcp")
+          const mcp = yield* read("/.well-known/oauth-protected-resource/mcp", ProtectedResourceMetadata)
           assert.strictEqual(mcp.resource, `${base}/mcp`)
           assert.deepStrictEqual(mcp.authorization_servers, [base])
-          const root = yield* read("/.well-known/oauth-protected-resource")
+          const root = yield* read("/.well-known/oauth-protected-resource", ProtectedResourceMetadata)
           assert.strictEqual(root.resource, base)
         })
       )

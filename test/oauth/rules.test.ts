@@ -1,7 +1,9 @@
 /** Rules of OAuth 2.1 about parameters, errors and headers, on the wire. */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
+import { bodyOf } from "#test/support/Json.ts"
 import * as World from "#test/support/World.ts"
 import * as OAuth from "./OAuthClient.ts"
 
@@ -181,7 +183,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server's e
         body.append("code", "another")
         const response = yield* Effect.promise(() => fetch(`${base}/oauth/token`, { method: "POST", body }))
         assert.strictEqual(response.status, 400)
-        assert.strictEqual((yield* Effect.promise(() => response.json())).error, "invalid_request")
+        assert.strictEqual((yield* Effect.promise(() => bodyOf(OAuthErrorResponse, response))).error, "invalid_request")
       })
     )
 

@@ -9,37 +9,33 @@ import { CreateApiToken } from "#schema/ApiTokensApi.ts"
 import { CreateMachineRule } from "#schema/MachineIdentityApi.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
 import * as Requests from "#schema/SecretRequests.ts"
+import { optional } from "#schema/Strict.ts"
 import { HostText, IdempotencyKey, Name } from "#schema/Values.ts"
 import { UpdateTeam } from "#schema/TeamsApi.ts"
+import { AnyObject, parsed, TextsByName } from "#test/support/Json.ts"
 
-interface Node {
-  readonly [member: string]: unknown
-}
-interface Operation {
-  readonly operationId: string
-  readonly parameters?: ReadonlyArray<{ readonly name: string; readonly in: string; readonly schema: Node }>
-  readonly requestBody?: { readonly required: boolean; readonly content: Record<string, Media> }
-  readonly responses: Record<
-    string,
-    { readonly content?: Record<string, Media>; readonly links?: Record<string, Link> }
-  >
-}
-interface Media {
-  readonly schema: Node
-  readonly example?: unknown
-}
-interface Link {
-  readonly operationId: string
-  readonly parameters: Record<string, string>
-}
-interface Document {
-  readonly paths: Record<string, Record<string, Operation>>
-  readonly components: { readonly schemas: Record<string, Node>; readonly headers: Node }
-}
+const named = <A, I>(value: Schema.Schema<A, I>) => Schema.Record({ key: Schema.String, value })
+const Node = AnyObject
+type Node = typeof Node.Type
+const Media = Schema.Struct({ schema: Node, example: optional(Schema.Unknown) })
+const Link = Schema.Struct({ operationId: Schema.String, parameters: TextsByName })
+const Operation = Schema.Struct({
+  operationId: Schema.String,
+  parameters: optional(Schema.Array(Schema.Struct({ name: Schema.String, in: Schema.String, schema: Node }))),
+  requestBody: optional(Schema.Struct({ required: Schema.Boolean, content: named(Media) })),
+  responses: named(Schema.Struct({ content: optional(named(Media)), links: optional(named(Link)) }))
+})
+type Operation = typeof Operation.Type
+const Document = Schema.Struct({
+  paths: named(named(Operation)),
+  components: Schema.Struct({ schemas: named(Node), headers: Node })
+})
+type Document = typeof Document.Type
+const served = (document: object) => parsed(Document)(JSON.stringify(document))
 
 const documents: Record<string, Document> = {
-  contract: JSON.parse(JSON.stringify(OpenApi.contractDocument)),
-  dashboard: JSON.parse(JSON.stringify(OpenApi.dashboardDocument))
+  contract: served(OpenApi.contractDocument),
+  dashboard: served(OpenApi.dashboardDocument)
 }
 const operationsOf = (document: Document) => Object.values(document.paths).flatMap((path) => Object.values(path))
 

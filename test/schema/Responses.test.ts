@@ -21,6 +21,8 @@ import { SecretId } from "#schema/Ids.ts"
 import { Examples } from "#schema/Operation.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
 import { SealedApi, SealingKeysApi } from "#schema/SealedApi.ts"
+import { optional } from "#schema/Strict.ts"
+import { parsed, Texts } from "#test/support/Json.ts"
 
 const Everything = HttpApi.make("everything")
   .addHttpApi(Api)
@@ -36,19 +38,22 @@ interface SchemaObject {
   readonly $ref?: string
   readonly "x-extensible-enum"?: ReadonlyArray<string>
   readonly anyOf?: ReadonlyArray<SchemaObject>
-  readonly properties?: Record<string, SchemaObject>
+  readonly properties?: { readonly [name: string]: SchemaObject }
   readonly items?: SchemaObject
 }
-const document: {
-  readonly paths: Record<
-    string,
-    Record<
-      string,
-      { readonly responses: Record<string, { readonly content?: Record<string, { readonly schema: SchemaObject }> }> }
-    >
-  >
-  readonly components: { readonly schemas: Record<string, SchemaObject> }
-} = JSON.parse(JSON.stringify(OpenApi.describe(Everything, { title: "Everything", description: "" }, false)))
+const named = <A, I>(value: Schema.Schema<A, I>) => Schema.Record({ key: Schema.String, value })
+const SchemaObject: Schema.Schema<SchemaObject> = Schema.Struct({
+  $ref: optional(Schema.String),
+  "x-extensible-enum": optional(Texts),
+  anyOf: optional(Schema.Array(Schema.suspend(() => SchemaObject))),
+  properties: optional(named(Schema.suspend(() => SchemaObject))),
+  items: optional(Schema.suspend(() => SchemaObject))
+})
+const Content = named(Schema.Struct({ schema: SchemaObject }))
+const Operation = Schema.Struct({ responses: named(Schema.Struct({ content: optional(Content) })) })
+const document = parsed(
+  Schema.Struct({ paths: named(named(Operation)), components: Schema.Struct({ schemas: named(SchemaObject) }) })
+)(JSON.stringify(OpenApi.describe(Everything, { title: "Everything", description: "" }, false)))
 
 /** The example as a later server sends it: one more member in each object, another value for each enumeration. */
 const later = (example: unknown, schema: SchemaObject): unknown => {

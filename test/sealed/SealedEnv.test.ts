@@ -3,27 +3,31 @@ import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { createHash, randomBytes } from "node:crypto"
 import { readFileSync } from "node:fs"
 import * as Hpke from "#src/sealed/Hpke.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
+import { parsed } from "#test/support/Json.ts"
 import * as Rfc9180 from "./Rfc9180.ts"
 
-interface Vectors {
-  readonly environmentId: string
-  readonly privateKey: string
-  readonly publicKey: string
-  readonly keyId: string
-  readonly info: string
-  readonly entries: ReadonlyArray<{
-    readonly name: string
-    readonly plaintext: string
-    readonly ephemeralPrivateKey: string
-    readonly aad: string
-    readonly entry: string
-  }>
-}
-const vectors: Vectors = JSON.parse(readFileSync("test/vectors/sealed-v1.json", "utf8"))
+const Vectors = Schema.Struct({
+  environmentId: Schema.String,
+  privateKey: Schema.String,
+  publicKey: Schema.String,
+  keyId: Schema.String,
+  info: Schema.String,
+  entries: Schema.Array(
+    Schema.Struct({
+      name: Schema.String,
+      plaintext: Schema.String,
+      ephemeralPrivateKey: Schema.String,
+      aad: Schema.String,
+      entry: Schema.String
+    })
+  )
+})
+const vectors = parsed(Vectors)(readFileSync("test/vectors/sealed-v1.json", "utf8"))
 
 const environmentId = "0190a000-0000-7000-8000-000000000003"
 
@@ -265,7 +269,7 @@ describe("the manifest", () => {
     Effect.gen(function* () {
       const { by, to } = yield* party(environmentId)
       const entries = yield* sealAll(to, { A: "one", B: "two" })
-      const list: ReadonlyArray<unknown> = JSON.parse(SealedEnv.manifestOf(entries))
+      const list = parsed(Schema.Array(Schema.Unknown))(SealedEnv.manifestOf(entries))
       const texts = [
         "",
         "[",

@@ -8,10 +8,11 @@ import * as TestClock from "effect/TestClock"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import type { SecretId } from "#schema/Ids.ts"
 import type { CreateSecret, UpdateSecret } from "#schema/SecretRequests.ts"
-import type { InjectedSecrets } from "#schema/SecretResponses.ts"
+import { InjectedSecrets } from "#schema/SecretResponses.ts"
 import { type SecretKind, SecretKey } from "#schema/Values.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
 import { secrets as fixtureSecrets, secretsLayer, world, type World } from "#test/support/Fixtures.ts"
+import { auditEntry, parsed } from "#test/support/Json.ts"
 
 const key = (text: string) => SecretKey.make(text)
 const as = (caller: Caller) => Effect.provideService(CurrentCaller, caller)
@@ -61,7 +62,7 @@ const actor = (w: World, caller: Caller = w.owner) =>
           as(caller),
           // The bytes are what a client gets; the value beside them must say the same.
           Effect.map(({ answer, etag }) => {
-            const body = answer && (JSON.parse(new TextDecoder().decode(answer.bytes)) as InjectedSecrets)
+            const body = answer && parsed(InjectedSecrets)(new TextDecoder().decode(answer.bytes))
             assert.deepStrictEqual(answer?.value(), body)
             return { etag, body }
           })
@@ -335,8 +336,8 @@ describe("Secrets", () => {
         const entries = yield* sql<{ readonly body: string }>`
           SELECT body FROM audit_entries WHERE team_id = ${w.teamId} ORDER BY id`
         assert.deepStrictEqual(
-          entries.map(({ body }) => {
-            const { action, keys, outcome } = JSON.parse(body) as Record<string, unknown>
+          entries.map((row) => {
+            const { action, keys, outcome } = auditEntry(row)
             return [action, outcome, keys]
           }),
           [
@@ -416,8 +417,8 @@ describe("Secrets", () => {
         const denied = yield* sql<{ readonly body: string }>`
           SELECT body FROM audit_entries WHERE team_id = ${w.teamId} AND body LIKE '%INTEGRITY_FAILURE%' ORDER BY id`
         assert.deepStrictEqual(
-          denied.map(({ body }) => {
-            const { action, keys, outcome } = JSON.parse(body) as Record<string, unknown>
+          denied.map((row) => {
+            const { action, keys, outcome } = auditEntry(row)
             return [action, outcome, keys]
           }),
           [
@@ -520,10 +521,7 @@ describe("Secrets", () => {
         assert.strictEqual((yield* left).length, 0)
         const entries = yield* sql<{ readonly body: string }>`
           SELECT body FROM audit_entries WHERE team_id = ${w.teamId} AND action = 'secret.purge'`
-        assert.deepStrictEqual(
-          entries.flatMap(({ body }) => (JSON.parse(body) as { readonly keys: ReadonlyArray<string> }).keys).sort(),
-          ["A", "B"]
-        )
+        assert.deepStrictEqual(entries.flatMap((row) => auditEntry(row).keys).sort(), ["A", "B"])
       })
     )
 

@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -57,7 +58,7 @@ layer(app, { excludeTestServices: true })("what a deleted environment held", (it
 
         const entries = yield* sql<{ readonly body: string }>`
           SELECT body FROM audit_entries WHERE environment_id = ${project.development.id} AND action = 'secret.purge'`
-        const named = entries.flatMap(({ body }) => JSON.parse(body).keys as ReadonlyArray<string>)
+        const named = entries.flatMap((row) => auditEntry(row).keys)
         assert.sameMembers(named, ["A", "B", "GONE"])
         const fresh = (yield* World.session(project.team.owner)).text
         const query = `projectId=${kept.id}&environment=development`

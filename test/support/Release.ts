@@ -3,6 +3,8 @@ import { execFileSync, spawn } from "node:child_process"
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import * as path from "node:path"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { parsed } from "./Json.ts"
 import { freePort } from "./FreePort.ts"
 
 /** A folder with `dist/ampoule.mjs` in it, where the packages that stay outside the bundle are found. */
@@ -43,3 +45,13 @@ export const server = (folder: string, env: Record<string, string>) =>
     })
     return { url, port, child, output }
   })
+
+const readStatus = parsed(
+  Schema.Struct({
+    rootKeys: Schema.Array(
+      Schema.Struct({ id: Schema.String, current: Schema.Boolean, held: Schema.Boolean, rows: Schema.Number })
+    )
+  })
+)
+/** What `ampoule vault status --json` says. */
+export const rootKeysOf = (stdout: string) => readStatus(stdout).rootKeys

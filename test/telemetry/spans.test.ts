@@ -5,11 +5,14 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
 import * as Server from "#layers/Server.ts"
 import * as Telemetry from "#layers/Telemetry.ts"
+import { optional } from "#schema/Strict.ts"
 import { DependencyDown } from "#src/access/Dependency.ts"
+import { parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
@@ -64,20 +67,37 @@ const traced = Server.layer({ host: "127.0.0.1", port: 0, traced: true, measured
   Layer.provideMerge(collector)
 )
 
-interface Span {
-  readonly traceId: string
-  readonly spanId: string
-  readonly parentSpanId?: string
-  readonly name: string
-  readonly kind: number
-  readonly attributes: ReadonlyArray<{ readonly key: string; readonly value: Record<string, unknown> }>
-  readonly events: ReadonlyArray<{ readonly name: string }>
-  readonly status: { readonly code: number; readonly message?: string }
-}
+/** OTLP/JSON, as far as it is looked at (opentelemetry-proto, trace/v1 and metrics/v1). */
+const Attributes = Schema.Array(
+  Schema.Struct({ key: Schema.String, value: Schema.Record({ key: Schema.String, value: Schema.Unknown }) })
+)
+const Span = Schema.Struct({
+  traceId: Schema.String,
+  spanId: Schema.String,
+  parentSpanId: optional(Schema.String),
+  name: Schema.String,
+  kind: Schema.Number,
+  attributes: Attributes,
+  events: Schema.Array(Schema.Struct({ name: Schema.String })),
+  status: Schema.Struct({ code: Schema.Number, message: optional(Schema.String) })
+})
+type Span = typeof Span.Type
+const tracesOf = parsed(
+  Schema.Struct({
+    resourceSpans: Schema.Array(
+      Schema.Struct({ scopeSpans: Schema.Array(Schema.Struct({ spans: Schema.Array(Span) })) })
+    )
+  })
+)
+const metricsOf = parsed(
+  Schema.Struct({
+    resourceMetrics: Schema.Array(Schema.Struct({ resource: Schema.Struct({ attributes: Attributes }) }))
+  })
+)
 const spansOf = (received: ReadonlyArray<Received>): ReadonlyArray<Span> =>
   received
     .filter(({ path }) => path === "/v1/traces")
-    .flatMap(({ body }) => JSON.parse(body).resourceSpans)
+    .flatMap(({ body }) => tracesOf(body).resourceSpans)
     .flatMap(({ scopeSpans }) => scopeSpans)
     .flatMap(({ spans }) => spans)
 const attributesOf = (span: Span) =>
@@ -197,9 +217,9 @@ describe("traces", () => {
         )
         assert.strictEqual(found.headers["authorization"], "Bearer collector-key")
         assert.strictEqual(found.headers["x-tenant"], "7")
-        const { resource } = JSON.parse(found.body).resourceMetrics[0]
-        const attributes: Record<string, string> = Object.fromEntries(
-          resource.attributes.map(({ key, value }: Span["attributes"][number]) => [key, value["stringValue"]])
+        const { resource } = metricsOf(found.body).resourceMetrics[0]
+        const attributes = Object.fromEntries(
+          resource.attributes.map(({ key, value }) => [key, String(value["stringValue"])])
         )
         assert.strictEqual(attributes["service.name"], "ampoule-test")
         assert.match(attributes["service.instance.id"], /^[0-9a-f-]{36}$/)

@@ -6,6 +6,9 @@
 import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto"
 import * as http from "node:http"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { optional } from "#schema/Strict.ts"
+import { parsed } from "#test/support/Json.ts"
 
 interface Call {
   readonly request: http.IncomingMessage
@@ -79,7 +82,19 @@ const signedBy = ({ body, request }: Call, accessKeyId: string, secret: string):
   return timingSafeEqual(hmac(key, toSign), Buffer.from(signature, "hex"))
 }
 
-const context = (given: Record<string, string> = {}) =>
+const kmsRequest = parsed(
+  Schema.Struct({
+    KeyId: Schema.String,
+    EncryptionContext: optional(Schema.Record({ key: Schema.String, value: Schema.String })),
+    Plaintext: optional(Schema.String),
+    CiphertextBlob: optional(Schema.String)
+  })
+)
+const transitRequest = parsed(
+  Schema.Struct({ plaintext: optional(Schema.String), ciphertext: optional(Schema.String) })
+)
+
+const context = (given: Readonly<Record<string, string>> = {}) =>
   JSON.stringify(Object.entries(given).sort(([a], [b]) => (a < b ? -1 : 1)))
 
 /** One KMS key. Answers the address, and the operations that were asked for. */
@@ -93,19 +108,19 @@ export const kms = (options: { readonly keyId: string; readonly accessKeyId: str
       asked.push(operation)
       if (call.request.headers["content-type"] !== "application/x-amz-json-1.1") return refuse("SerializationException")
       if (!signedBy(call, options.accessKeyId, options.secret)) return refuse("InvalidSignatureException")
-      const input = JSON.parse(call.body)
+      const input = kmsRequest(call.body)
       if (input.KeyId !== options.keyId) return refuse("NotFoundException")
       const aad = context(input.EncryptionContext)
       const KeyId = `arn:aws:kms:eu-central-1:111122223333:key/${options.keyId}`
       if (operation === "TrentService.Encrypt") {
-        const blob = seal(key, aad, Buffer.from(input.Plaintext, "base64"))
+        const blob = seal(key, aad, Buffer.from(input.Plaintext ?? "", "base64"))
         return {
           status: 200,
           json: { CiphertextBlob: blob.toString("base64"), KeyId, EncryptionAlgorithm: "SYMMETRIC_DEFAULT" }
         }
       }
       if (operation === "TrentService.Decrypt") {
-        const plaintext = open(key, aad, Buffer.from(input.CiphertextBlob, "base64"))
+        const plaintext = open(key, aad, Buffer.from(input.CiphertextBlob ?? "", "base64"))
         if (plaintext === undefined) return refuse("InvalidCiphertextException")
         return {
           status: 200,
@@ -127,17 +142,17 @@ export const transit = (options: { readonly mount: string; readonly name: string
       if (request.headers["x-vault-token"] !== options.token) {
         return { status: 403, json: { errors: ["permission denied"] } }
       }
-      const input = JSON.parse(body)
+      const input = transitRequest(body)
       const answer = (data: object) => ({
         status: 200,
         json: { request_id: "b7c1", lease_id: "", renewable: false, lease_duration: 0, data, wrap_info: null }
       })
       if (request.method === "POST" && request.url === `/v1/${options.mount}/encrypt/${options.name}`) {
-        const sealed = seal(key, "", Buffer.from(input.plaintext, "base64"))
+        const sealed = seal(key, "", Buffer.from(input.plaintext ?? "", "base64"))
         return answer({ ciphertext: `vault:v1:${sealed.toString("base64")}`, key_version: 1 })
       }
       if (request.method === "POST" && request.url === `/v1/${options.mount}/decrypt/${options.name}`) {
-        const sealed = /^vault:v1:([A-Za-z0-9+/=]+)$/.exec(input.ciphertext)
+        const sealed = /^vault:v1:([A-Za-z0-9+/=]+)$/.exec(input.ciphertext ?? "")
         const plaintext = sealed === null ? undefined : open(key, "", Buffer.from(sealed[1], "base64"))
         return plaintext === undefined
           ? { status: 400, json: { errors: ["cipher: message authentication failed"] } }

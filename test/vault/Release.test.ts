@@ -168,9 +168,8 @@ describe.skipIf(inject("postgres") === undefined)("a vault on a machine of its o
             assert.strictEqual(hook.status, 201, hook.text)
           }).pipe(Effect.provideService(Listening, { host: "127.0.0.1", port }))
         )
-        const status = Effect.map(
-          run(folder, ["vault", "status", "--json"], env),
-          ({ stdout }): ReadonlyArray<{ id: string; current: boolean; rows: number }> => JSON.parse(stdout).rootKeys
+        const status = Effect.map(run(folder, ["vault", "status", "--json"], env), ({ stdout }) =>
+          Release.rootKeysOf(stdout)
         )
         const [{ id: old }] = yield* status
 

@@ -12,6 +12,7 @@ import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import { createHash, randomBytes } from "node:crypto"
 import * as fs from "node:fs"
@@ -28,6 +29,7 @@ import * as Vault from "#src/crypto/Vault.ts"
 import * as VaultLog from "#src/vault/VaultLog.ts"
 import * as Certificates from "#test/support/Certificates.ts"
 import { freePort } from "#test/support/FreePort.ts"
+import { parsed } from "#test/support/Json.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
 const rootKey = (name: string) => RootKey.rootKey(RootKey.secretKeyFrom(createHash("sha256").update(name).digest()))
@@ -200,7 +202,16 @@ layer(world, { excludeTestServices: true })("a vault in another process", (it) =
         .readFileSync(vault.log, "utf8")
         .trimEnd()
         .split("\n")
-        .map((line) => JSON.parse(line))
+        .map(
+          parsed(
+            Schema.Struct({
+              operation: Schema.String,
+              outcome: Schema.String,
+              purpose: Schema.String,
+              key: Schema.String
+            })
+          )
+        )
       const of = (operation: string, outcome: string) =>
         lines.filter((line) => line.operation === operation && line.outcome === outcome && line.purpose === "data-key")
       assert.sameMembers(

@@ -5,10 +5,13 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Fiber from "effect/Fiber"
+import * as Schema from "effect/Schema"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import * as VaultLog from "#src/vault/VaultLog.ts"
+import { optional } from "#schema/Strict.ts"
+import { parsed } from "#test/support/Json.ts"
 
 const event = (key: string, outcome: VaultLog.Event["outcome"] = "done"): VaultLog.Event => ({
   operation: "unwrap",
@@ -37,6 +40,17 @@ const names = (n: number) => Array.from({ length: n }, (_, i) => `key-${i}`)
 const refused = (file: string) =>
   Effect.map(Effect.flip(VaultLog.verify(file)), (error) => (error._tag === "VaultLogBroken" ? error.line : error))
 
+const logged = parsed(
+  Schema.Struct({
+    seq: Schema.Number,
+    key: Schema.String,
+    operation: Schema.String,
+    outcome: Schema.String,
+    team: optional(Schema.String),
+    hash: Schema.String
+  })
+)
+
 layer(NodeFileSystem.layer)("the vault's log", (it) => {
   it.scoped("has a line for each key, whose hashes can be made without our code", () =>
     Effect.gen(function* () {
@@ -44,7 +58,7 @@ layer(NodeFileSystem.layer)("the vault's log", (it) => {
       const head = yield* writeAll(file, names(3))
       let hash = createHash("sha256").update("ampoule vault log v1").digest("hex")
       for (const [i, line] of lines(file).entries()) {
-        const { hash: said, ...body } = JSON.parse(line)
+        const { hash: said, ...body } = logged(line)
         hash = createHash("sha256").update(hash).update(JSON.stringify(body)).digest("hex")
         assert.strictEqual(said, hash)
         assert.deepInclude(body, { seq: i + 1, key: `key-${i}`, operation: "unwrap", outcome: "done", team: "t" })
@@ -64,7 +78,7 @@ layer(NodeFileSystem.layer)("the vault's log", (it) => {
       })
       const head = yield* VaultLog.verify(file)
       assert.strictEqual(head.seq, 400)
-      const keys = lines(file).map((line): string => JSON.parse(line).key)
+      const keys = lines(file).map((line) => logged(line).key)
       assert.sameMembers(
         keys,
         names(200).flatMap((key) => [key, `${key}-b`])
@@ -95,7 +109,7 @@ layer(NodeFileSystem.layer)("the vault's log", (it) => {
           const moved = whole.with(at, whole[other]).with(other, line)
           assert.strictEqual(yield* rewritten(moved), Math.min(at, other) + 1)
         }
-        const forged = JSON.stringify({ ...JSON.parse(line), key: "another" })
+        const forged = JSON.stringify({ ...logged(line), key: "another" })
         assert.strictEqual(yield* rewritten(whole.with(at, forged)), at + 1)
       }),
     { fastCheck: { numRuns: 25 } }
@@ -110,7 +124,7 @@ layer(NodeFileSystem.layer)("the vault's log", (it) => {
       for (let length = two; length < whole.length; length += 17) {
         fs.writeFileSync(file, whole.subarray(0, length))
         yield* writeAll(file, ["after"])
-        const keys = lines(file).map((line): string => JSON.parse(line).key)
+        const keys = lines(file).map((line) => logged(line).key)
         assert.deepStrictEqual(keys, ["key-0", "key-1", "after"])
         assert.strictEqual((yield* VaultLog.verify(file)).seq, 3)
       }
@@ -226,7 +240,7 @@ layer(NodeFileSystem.layer)("the vault's log", (it) => {
         )
         yield* writeAll(file, ["after"])
         assert.deepStrictEqual(
-          lines(file).map((line): string => JSON.parse(line).key),
+          lines(file).map((line) => logged(line).key),
           ["a", "after"]
         )
       })

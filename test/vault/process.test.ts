@@ -9,6 +9,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { type ChildProcess, spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
@@ -20,12 +21,15 @@ import * as VaultRemote from "#layers/VaultRemote.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { Listening } from "#src/http/Server.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
+import { parsed, Texts } from "#test/support/Json.ts"
 import * as Release from "#test/support/Release.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 import { inject } from "vitest"
 
 type Env = Record<string, string>
+
+const Rotated = Schema.Struct({ made: Schema.Boolean, older: Texts, rootKeyId: Schema.String })
 
 const place = Effect.acquireRelease(
   Effect.sync(() => fs.mkdtempSync(join(tmpdir(), "ampoule-vault-"))),
@@ -229,7 +233,7 @@ describe("a vault process", () => {
 
         const log = yield* run(folder, ["vault", "verify-log", "--json"], vaultEnv)
         assert.strictEqual(log.code, 0, log.text)
-        assert.isAbove(JSON.parse(log.text).entries, 5)
+        assert.isAbove(parsed(Schema.Struct({ entries: Schema.Number }))(log.text).entries, 5)
       }),
     120_000
   )
@@ -348,7 +352,7 @@ describe.skipIf(postgres === undefined)("rotation by a process that is killed ha
         assert.strictEqual(half.size, 2, "killed half way")
         const finished = yield* run(folder, ["vault", "rotate", "--json"], env)
         assert.strictEqual(finished.code, 0, finished.text)
-        const rotated = JSON.parse(finished.text)
+        const rotated = parsed(Rotated)(finished.text)
         assert.strictEqual(rotated.made, false, "the second run goes on; it makes no other key")
         assert.deepStrictEqual(rotated.older, [before])
         assert.deepStrictEqual([...(yield* byRootKey).keys()], [rotated.rootKeyId])
@@ -376,7 +380,7 @@ describe.skipIf(postgres === undefined)("rotation by a process that is killed ha
         assert.strictEqual(destroyed.code, 0, destroyed.text)
         const status = yield* run(folder, ["vault", "status", "--json"], env)
         assert.deepStrictEqual(
-          JSON.parse(status.text).rootKeys.map(({ id, held }: { id: string; held: boolean }) => [id, held]),
+          Release.rootKeysOf(status.text).map(({ held, id }) => [id, held]),
           [[rotated.rootKeyId, true]]
         )
 
@@ -400,7 +404,7 @@ describe.skipIf(postgres === undefined)("rotation by a process that is killed ha
         assert.strictEqual(yield* bySeal, 2, "killed half way")
         const resumed = yield* run(folder, [...words, "--before", "2020-01-01T00:00:00Z", "--json"], env)
         assert.strictEqual(resumed.code, 0, resumed.text)
-        assert.strictEqual(JSON.parse(resumed.text).environments, 1)
+        assert.strictEqual(parsed(Schema.Struct({ environments: Schema.Number }))(resumed.text).environments, 1)
         assert.strictEqual(yield* bySeal, 1)
 
         state.run = false
