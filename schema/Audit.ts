@@ -125,13 +125,20 @@ export const AuditEntry = Schema.Struct({
   keys: Schema.Array(Key),
   versions: optional(
     Schema.Array(Integer).annotations({
-      description: "Of a write: the versions that the keys have after it (of a deletion: had), in the order of `keys`."
+      description:
+        "In the order of `keys`. Of a read: their versions. Of a write: those that they have after it (of a deletion: had)."
+    })
+  ),
+  contains: optional(
+    Schema.Record({ key: Key, value: Integer }).annotations({
+      description: "Of a read: what else was handed out, inside of composed values. Versions by key."
     })
   ),
   revision: optional(
     Integer.annotations({
       jsonSchema: { type: "integer" },
-      description: "Of a write: the environment's revision after it."
+      description:
+        "The environment's revision. Of a write: after it. A read without `versions` read the keys as they were at it."
     })
   ),
   target: optional(AuditTarget),

@@ -47,9 +47,11 @@ export interface AuditEvent {
   readonly environment?: string
   /** Key names, never values. */
   readonly keys?: ReadonlyArray<string>
-  /** Of a write: the versions that `keys` have after it (of a deletion: had), in their order. */
+  /** Of a read: the versions of `keys`. Of a write: those that they have after it (of a deletion: had). In their order. */
   readonly versions?: ReadonlyArray<number>
-  /** Of a write: the environment's revision after it. Orders writes, whatever the clocks of several hosts say. */
+  /** Of a read: what else was handed out, inside of composed values; versions by key, in the order of keys. */
+  readonly contains?: Readonly<Record<string, number>>
+  /** The environment's: that a read saw, or after a write. Orders writes, whatever the clocks of several hosts say. */
   readonly revision?: number
   /** What was acted on, where keys do not say it: a token, a member, a grant. */
   readonly target?: { readonly type: string; readonly id: string; readonly name: string }
@@ -71,9 +73,7 @@ const silenceMillis = Chain.deadAfterMillis - 60_000
 /** What was under way when a stream was left has ended by then, one way or the other. */
 const settledMillis = 30_000
 
-export const actorOf = (
-  actor: AuditEvent["actor"]
-): { readonly id: string; readonly name: string; readonly type: string } => {
+export const actorOf = (actor: AuditEvent["actor"]) => {
   if (actor === "system") return { id: "system", name: "system", type: "system" }
   if ("tokenId" in actor) return { id: actor.tokenId, name: actor.name, type: "api_token" }
   if ("userId" in actor) return { id: actor.userId, name: actor.email, type: "user" }
@@ -96,6 +96,7 @@ export const canonicalBody = (entry: Entry, stream: string, seq: number): string
     action: event.action,
     actor: actorOf(event.actor),
     at: new Date(entry.at).toISOString(),
+    contains: event.contains,
     environment: event.environment,
     environmentId: event.environmentId,
     id: entry.id,

@@ -8,20 +8,22 @@ import type { AuditEvent } from "./Audit.ts"
 import type { Action } from "./Policy.ts"
 import type { EnvironmentTarget, Target, TeamTarget } from "./Target.ts"
 
+/** What an entry says beside who did what to which target. */
+type Details = Pick<AuditEvent, "keys" | "versions" | "contains" | "revision" | "target">
+
 /** What `caller` did to `target`, or was kept from doing. */
 export const eventOf = (
   caller: Caller,
   target: Target,
   action: AuditAction,
-  details: Pick<AuditEvent, "keys" | "target"> = {}
+  details: Details = {}
 ): Omit<AuditEvent, "outcome"> => ({
   actor: caller,
   action,
   teamId: target.teamId,
   ...("projectId" in target ? { projectId: target.projectId } : {}),
   ...("environmentId" in target ? { environmentId: target.environmentId, environment: target.slug } : {}),
-  ...(details.keys === undefined ? {} : { keys: details.keys }),
-  ...(details.target === undefined ? {} : { target: details.target })
+  ...details
 })
 
 export class Permit<out A extends Action, out T extends Target> {
@@ -50,8 +52,8 @@ export class Permit<out A extends Action, out T extends Target> {
   }
 
   /** The entry that says this permit was used on these keys. */
-  event(details: Pick<AuditEvent, "keys" | "target"> & { readonly audit?: AuditAction } = {}): AuditEvent {
-    return { ...eventOf(this.caller, this.target, details.audit ?? this.audit, details), outcome: "allowed" }
+  event({ audit = this.audit, ...details }: Details & { readonly audit?: AuditAction } = {}): AuditEvent {
+    return { ...eventOf(this.caller, this.target, audit, details), outcome: "allowed" }
   }
 }
 

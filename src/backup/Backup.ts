@@ -3,12 +3,16 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import { dirname } from "node:path"
 import { pipeline } from "node:stream/promises"
 import { createGzip } from "node:zlib"
+import { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Rows from "#src/Rows.ts"
+import { printRecipient } from "#src/sealed/RecipientKey.ts"
 import * as Archive from "./Archive.ts"
 import * as SealedFile from "./SealedFile.ts"
 import { SealedFileRefused } from "./SealedFile.ts"
@@ -120,6 +124,22 @@ export interface Options {
   readonly progress: Progress
 }
 
+const EnvironmentRow = Schema.Struct({
+  teamId: TeamId,
+  projectId: ProjectId,
+  environmentId: EnvironmentId,
+  environment: Schema.String,
+  revision: Schema.Number
+})
+
+/** Deleted ones too: their rows are in the file. */
+const allEnvironments = (sql: SqlClient.SqlClient) =>
+  Rows.findAll(
+    EnvironmentRow,
+    sql`
+      SELECT team_id, project_id, id AS environment_id, slug AS environment, revision FROM environments ORDER BY id`
+  )
+
 export const backup = Effect.fn("Backup.backup")(function* (options: Options) {
   const sql = yield* SqlClient.SqlClient
   const audit = yield* Audit
@@ -157,20 +177,27 @@ export const backup = Effect.fn("Backup.backup")(function* (options: Options) {
             yield* write(`${JSON.stringify({ end: table.name, rows: digest.rows, digest: String(digest) })}\n`)
           }
           yield* write(`${JSON.stringify({ done: { tables: tables.length, rows: total } })}\n`)
-          return { tables: tables.length, rows: total, rootKeyIds: yield* Archive.rootKeyIds }
+          return {
+            tables: tables.length,
+            rows: total,
+            rootKeyIds: yield* Archive.rootKeyIds,
+            environments: yield* allEnvironments(sql)
+          }
         })
       )
   )
+  const { environments, ...made } = result
+  const event = {
+    actor: "system",
+    action: "backup.create",
+    outcome: "allowed",
+    target: { type: "backup", id: options.recipients.map(printRecipient).join(" "), name: createdAt }
+  } as const
+  // The trail of each team says which of its values the recipients were handed.
   yield* sql.withTransaction(
-    audit.append({
-      actor: "system",
-      action: "backup.create",
-      outcome: "allowed",
-      teamId: null,
-      target: { type: "backup", id: "", name: createdAt }
-    })
+    audit.append({ ...event, teamId: null }, ...environments.map((environment) => ({ ...event, ...environment })))
   )
-  return { ...result, bytes }
+  return { ...made, bytes }
 })
 
 /** The root key's text in a file of its own. */

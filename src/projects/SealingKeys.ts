@@ -246,7 +246,8 @@ const openFile = Effect.fnUntraced(function* (
     needs.audit.record({ ...permit.event({ keys: namesOf(entries) }), outcome: "denied", reason: error._tag })
   )
   const active = newer === undefined ? undefined : yield* vouch(needs, target, newer)
-  yield* needs.audit.record(permit.event({ keys: [...values.keys()] }))
+  // Which versions the file holds is not known here: whoever sealed it knows.
+  yield* needs.audit.record(permit.event({ keys: [...values.keys()], revision: target.revision }))
   const response: OpenedSealedValues = {
     keyId,
     values: Object.fromEntries([...values].map(([name, value]) => [name, Redacted.value(value)])),

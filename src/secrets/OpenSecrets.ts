@@ -8,6 +8,7 @@ import type { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Composition from "./Composition.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
 import type { OpenSecret } from "./SecretMetadata.ts"
+import type { Read } from "./Snapshots.ts"
 import * as SecretRows from "./SecretRows.ts"
 
 export interface Openers {
@@ -107,6 +108,24 @@ export const named = Effect.fnUntraced(function* (
     secrets: yield* open(openers, permit, rows)
   }
 })
+
+/** What a read of `keys` names when what it opened is `secrets`: more, where composed values hold others. */
+export const readOf = (keys: ReadonlyArray<string>, secrets: ReadonlyArray<OpenSecret>): Read => {
+  const versions = new Map(secrets.map(({ key, version }) => [key, version]))
+  const asked = keys.map((key) => versions.get(key) ?? 0)
+  for (const key of keys) versions.delete(key)
+  return {
+    keys,
+    versions: asked,
+    ...(versions.size === 0 ? {} : { contains: Object.fromEntries([...versions].sort()) })
+  }
+}
+
+/** The same of many keys, whose versions are those of the environment's revision: an entry is to stay short. */
+export const readAt = (revision: number, keys: ReadonlyArray<string>, secrets: ReadonlyArray<OpenSecret>): Read => {
+  const { versions: _, ...read } = readOf(keys, secrets)
+  return { ...read, revision }
+}
 
 /** Templates that are expanded without a pause. */
 const templatesAtOnce = 50

@@ -53,7 +53,7 @@ export const listed = Effect.fnUntraced(function* (
         total,
         hasMore: page * pageSize < total
       }
-      return { revision, keys: [], value }
+      return { revision, read: { keys: [] }, value }
     }
   )
   return yield* snapshots.get(target.environmentId, target.revision, `names.${page}.${pageSize}`, build)

@@ -45,7 +45,7 @@ const reveal = Effect.fnUntraced(function* <A>(
   answer: Answer<A>,
   reason?: string
 ) {
-  const event = permit.event({ keys: answer.keys })
+  const event = permit.event(answer.read)
   yield* audit.record(reason === undefined ? event : { ...event, reason })
   return answer
 })
@@ -97,7 +97,7 @@ const injectedWhole = Effect.fnUntraced(function* (
   const bytes = injectedBytes({ projectId, environment, representation, ...paging }, opened)
   const answer: Answer<InjectedSecrets> = {
     revision: opened.revision,
-    keys: opened.keys,
+    read: { keys: opened.keys, revision: opened.revision },
     bytes,
     // The members above are those of the type, with keys and texts as values.
     value: () => JSON.parse(bytes.toString()) as InjectedSecrets
@@ -126,7 +126,7 @@ const injectedPage = Effect.fnUntraced(function* (
     hasMore: page * pageSize < total,
     revision
   }
-  return { revision, keys, value }
+  return { revision, read: OpenSecrets.readAt(revision, keys, secrets), value }
 })
 
 /** `undefined` as answer: the ETag of the caller still holds. No value was read, so nothing is recorded. */
@@ -179,7 +179,7 @@ const withValues = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery)
       total,
       hasMore: page * pageSize < total
     }
-    return { revision, keys, value }
+    return { revision, read: OpenSecrets.readAt(revision, keys, secrets), value }
   })
   const what = `values.${representation}.${page}.${pageSize}`
   return yield* reveal(needs, permit, yield* snapshotOf(needs, permit, what, build))
@@ -199,11 +199,17 @@ const value = Effect.fnUntraced(function* (needs: Needs, query: ValueQuery, reas
       value: texts.get(key) ?? "",
       representation
     }
-    return { revision, keys: [key], value }
+    return { revision, read: OpenSecrets.readOf([key], secrets), value }
   })
   const answer = yield* snapshotOf(needs, permit, `value.${representation}.${key}`, build)
   return yield* reveal(needs, permit, answer, reason)
 })
+
+interface Comparison {
+  readonly difference: Diff.Difference
+  readonly sourceRevision: number
+  readonly targetRevision: number
+}
 
 /**
  * The comparison is counted before a value is opened. If an environment changed in between, what was counted is not
@@ -213,14 +219,15 @@ const compared = (
   needs: Needs,
   source: Guesses.ComparePermit,
   target: Guesses.ComparePermit
-): Effect.Effect<Diff.Difference, Effect.Effect.Error<ReturnType<typeof readBoth>> | RateLimited> =>
+): Effect.Effect<Comparison, Effect.Effect.Error<ReturnType<typeof readBoth>> | RateLimited> =>
   Effect.gen(function* () {
     const counted = yield* Guesses.countCompared(needs, source, target)
     const [before, after] = yield* readBoth(needs, source, target)
     if (counted !== undefined && (counted.source !== before.revision || counted.target !== after.revision)) {
       return yield* compared(needs, source, target)
     }
-    return Diff.diff(before.values, after.values)
+    const difference = Diff.diff(before.values, after.values)
+    return { difference, sourceRevision: before.revision, targetRevision: after.revision }
   })
 
 const readBoth = (needs: Needs, source: Guesses.ComparePermit, target: Guesses.ComparePermit) =>
@@ -232,9 +239,12 @@ const diff = Effect.fnUntraced(function* (needs: Needs, { projectId, sourceEnv, 
   const intent = { audit: "secret.diff" } as const
   const source = yield* access.environment("secrets:read", { projectId, environment: sourceEnv }, intent)
   const target = yield* access.environment("secrets:read", { projectId, environment: targetEnv }, intent)
-  const difference = yield* compared(needs, source, target)
+  const { difference, sourceRevision, targetRevision } = yield* compared(needs, source, target)
   const keys = [...difference.added, ...difference.removed, ...difference.changed].map((entry) => entry.key)
-  yield* audit.record(source.event({ keys }), target.event({ keys }))
+  yield* audit.record(
+    source.event({ keys, revision: sourceRevision }),
+    target.event({ keys, revision: targetRevision })
+  )
   const response: SecretDiff = { projectId, sourceEnv, targetEnv, ...difference }
   return response
 })
@@ -245,6 +255,19 @@ const maxEntries = 500
 const recipientKeyInvalid = new ValidationFailed({
   field: "recipientPublicKey",
   message: "must be an X25519 public key, 32 bytes in base64url"
+})
+
+/** What an export opens: everything, or what it names with all that this builds on. */
+const exported = Effect.fnUntraced(function* (needs: Needs, permit: ValuePermit, keys?: ReadonlyArray<string>) {
+  if (keys === undefined) {
+    const { revision, values } = yield* valuesByKey(needs, permit)
+    return { read: { keys: [...values.keys()], revision }, values }
+  }
+  const { revision, secrets } = yield* OpenSecrets.named(needs, permit, keys, true)
+  return {
+    read: OpenSecrets.readAt(revision, keys, secrets),
+    values: yield* OpenSecrets.represent(secrets, "materialized")
+  }
 })
 
 /**
@@ -266,19 +289,21 @@ const sealedExport = Effect.fn("SecretReads.sealedExport")(
       Effect.flatMap((bytes) => SealedEnv.recipient(environmentId, bytes)),
       Effect.mapError(() => recipientKeyInvalid)
     )
-    const { values } = yield* valuesByKey(needs, permit)
-    const names = at.keys ?? [...values.keys()]
-    if (names.length > maxEntries) {
+    const { read, values } = yield* exported(needs, permit, at.keys)
+    if (read.keys.length > maxEntries) {
       return yield* new ValidationFailed({ field: "keys", message: "must name at most 500 keys of this environment" })
     }
     const entries = new Map<string, string>()
-    for (const [i, name] of names.entries()) {
+    for (const [i, name] of read.keys.entries()) {
       const text = values.get(name)
       if (text === undefined) return yield* new SecretNotFound({ field: `keys.${i}` })
       entries.set(name, yield* SealedEnv.sealEntry(recipient, name, Redacted.make(text)))
     }
     if (entries.size > 0) entries.set(SealedEnv.manifestName, yield* SealedEnv.sealManifest(recipient, entries))
-    yield* needs.audit.record(permit.event({ keys: names }))
+    yield* needs.audit.record({
+      ...permit.event(read),
+      target: { type: "sealing_key", id: recipient.keyId, name: publicKey }
+    })
     return { environmentId, keyId: recipient.keyId, entries: Object.fromEntries(entries) }
   },
   // Only a public key that was not checked before can be invalid.

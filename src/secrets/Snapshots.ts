@@ -11,22 +11,28 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type { Representation } from "#schema/Values.ts"
+import type { AuditEvent } from "#src/access/Audit.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import * as ValuePieces from "./ValuePieces.ts"
 
-/** The result of a build: the value, and the keys of the secrets that it holds. */
+/** What the trail says of what was read. */
+export interface Read extends Pick<AuditEvent, "versions" | "contains" | "revision"> {
+  readonly keys: ReadonlyArray<string>
+}
+
+/** The result of a build: the value, and which secrets it holds. */
 export interface Built<A> {
   readonly revision: number
-  readonly keys: ReadonlyArray<string>
+  readonly read: Read
   readonly value: A
 }
 
 /** What a read returns: `http/` sends the bytes, callers inside the process take the value. */
 export interface Answer<A> {
   readonly revision: number
-  readonly keys: ReadonlyArray<string>
+  readonly read: Read
   /** The value as JSON, encoded once per snapshot. */
   readonly bytes: Uint8Array
   readonly value: () => A
@@ -56,7 +62,7 @@ export interface Source<E, R> {
 interface Snapshot {
   readonly environmentId: string
   readonly revision: number
-  readonly keys: ReadonlyArray<string>
+  readonly read: Read
   readonly pieces: ValuePieces.Pieces
   readonly bytes: number
   readonly heldUntil: number
@@ -114,11 +120,12 @@ const snapshotOf = (
   environmentId: string,
   revision: number,
   pieces: ValuePieces.Pieces,
-  heldUntil: number
+  heldUntil: number,
+  read: Read = { keys: pieces.flatMap(({ keys }) => keys), revision }
 ): Snapshot => ({
   environmentId,
   revision,
-  keys: pieces.flatMap(({ keys }) => keys),
+  read,
   pieces,
   bytes: pieces.reduce((sum, { sealed }) => sum + sealed.length, 0),
   heldUntil
@@ -166,14 +173,14 @@ const get = <A, E, R>(
     if (found !== undefined && Option.isSome(opened)) {
       const bytes = Buffer.concat(opened.value)
       // An A was made into these bytes: `what` names the question, and the question has one type of answer.
-      return { revision: found.revision, keys: found.keys, bytes, value: () => JSON.parse(bytes.toString()) as A }
+      return { revision: found.revision, read: found.read, bytes, value: () => JSON.parse(bytes.toString()) as A }
     }
     const building = Effect.map(Effect.zip(build, Clock.currentTimeMillis), ([made, now]): Answer<A> => {
       const bytes = Buffer.from(JSON.stringify(made.value))
-      const piece = ValuePieces.whole(cipher, nameAt(made.revision), made.keys, bytes)
-      const snapshot = snapshotOf(environmentId, made.revision, [piece], now + timeToLive)
+      const piece = ValuePieces.whole(cipher, nameAt(made.revision), [], bytes)
+      const snapshot = snapshotOf(environmentId, made.revision, [piece], now + timeToLive, made.read)
       keep(needs, nameAt(made.revision), snapshot)
-      return { revision: made.revision, keys: made.keys, bytes, value: () => made.value }
+      return { revision: made.revision, read: made.read, bytes, value: () => made.value }
     })
     return yield* oneAtATime(needs, name, building)
   })
@@ -237,7 +244,7 @@ const values = <E, R>(
         )
     const opened = yield* ValuePieces.open(needs.cipher, snapshot.pieces)
     if (snapshot.revision >= revision && Option.isSome(opened)) {
-      return { revision: snapshot.revision, keys: snapshot.keys, members: opened.value }
+      return { revision: snapshot.revision, keys: snapshot.read.keys, members: opened.value }
     }
     // Others waited for a read that began before the caller's permit; or what is held was altered.
     if (Option.isNone(opened)) drop(needs, name)

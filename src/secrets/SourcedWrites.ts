@@ -39,7 +39,12 @@ const copies = Effect.fnUntraced(function* (
   const permit = yield* needs.access.sourceOfCopy(at, into, { audit: "secret.read", keys })
   const { secrets } = yield* OpenSecrets.named(needs, permit, keys, false)
   const sources: Sources = new Map(secrets.map(({ key, kind, text }) => [key, ValueSource.verbatim(text, kind)]))
-  return { permit, sources }
+  // Where the values are from now on, and under the same names or others, the entry of the write says.
+  const event = {
+    ...permit.event(OpenSecrets.readOf([...sources.keys()], secrets)),
+    target: { type: "environment", id: into.target.environmentId, name: into.target.slug }
+  }
+  return { event, sources }
 })
 
 /**
@@ -58,8 +63,8 @@ const copiesFor = Effect.fnUntraced(function* (
   const { projectId } = into.target
   const byEnvironment = new Map<string, Sources>()
   for (const [environment, keys] of wanted) {
-    const { permit, sources } = yield* copies(needs, { projectId, environment }, [...keys], into)
-    if (sources.size > 0) yield* needs.audit.record(permit.event({ keys: [...sources.keys()] }))
+    const { event, sources } = yield* copies(needs, { projectId, environment }, [...keys], into)
+    if (sources.size > 0) yield* needs.audit.record(event)
     byEnvironment.set(environment, sources)
   }
   return byEnvironment
@@ -194,7 +199,7 @@ export const copy = Effect.fnUntraced(function* (
   const copied = yield* copies(needs, from, keys, permit)
   const absent = keys.findIndex((key) => !copied.sources.has(key))
   if (absent >= 0) return yield* new SecretNotFound({ field: `keys.${absent}` })
-  yield* needs.audit.record(copied.permit.event({ keys }))
+  yield* needs.audit.record(copied.event)
   const sources = new Map(keys.flatMap((key) => [...copied.sources].filter(([one]) => one === key)))
   return yield* writeMany(needs, permit, { sources, field: (key) => `keys.${keys.indexOf(key)}`, overwrite })
 })

@@ -178,7 +178,7 @@ const setUp = Effect.gen(function* () {
       assert.strictEqual(followed.etag, built.etag)
       const text = (bytes: Uint8Array | undefined) => Buffer.from(bytes ?? []).toString()
       assert.strictEqual(text(followed.answer?.bytes), text(built.answer?.bytes))
-      assert.deepStrictEqual(followed.answer?.keys, built.answer?.keys)
+      assert.deepStrictEqual(followed.answer?.read.keys, built.answer?.read.keys)
     }
   })
 
