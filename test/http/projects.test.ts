@@ -51,6 +51,8 @@ layer(TestApp.layer, { excludeTestServices: true })("what is listed", (it) => {
           name: e.slug,
           protected: e.protected,
           readers: "team",
+          approvers: [],
+          approvals: 1,
           createdAt: json.items[i].createdAt
         }))
       })
