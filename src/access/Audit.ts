@@ -64,6 +64,8 @@ interface Entry {
   readonly at: number
   readonly origin: RequestOrigin
   readonly event: AuditEvent
+  /** Under which the end of its stream is proved. */
+  readonly key: KeyObject
   /** Hash of the list that holds the event's keys, in hexadecimal. */
   readonly keyList?: string | undefined
 }
@@ -139,7 +141,7 @@ interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly crypto: Crypto
   readonly own: Streams.OwnStreams
-  readonly key: KeyObject
+  readonly key: Effect.Effect<KeyObject>
   readonly storedLists: KeyLists.Stored
   readonly alarm: AuditAlarm.AuditAlarm
   /** Open when enough entries came to seal before the time. */
@@ -152,10 +154,10 @@ type CommittingNeeds = Needs & {
   readonly commit: (entries: ReadonlyArray<Entry>) => Effect.Effect<void, SqlError | ParseError>
 }
 
-const toEntry = ({ crypto }: Needs, event: AuditEvent): Effect.Effect<Entry> =>
+const toEntry = ({ crypto, key }: Needs, event: AuditEvent): Effect.Effect<Entry> =>
   Effect.gen(function* () {
     const origin = yield* RequestInfo
-    return { id: yield* crypto.uuid, at: yield* Clock.currentTimeMillis, origin, event }
+    return { id: yield* crypto.uuid, at: yield* Clock.currentTimeMillis, origin, event, key: yield* key }
   })
 
 const grew = ({ due, unsealed }: Needs, entries: number) => {
@@ -175,11 +177,11 @@ const link = (entries: ReadonlyArray<Entry>, stream: string, head: Streams.Posit
 }
 
 /** The hot statement of every read: typed here, since it returns no rows to decode. */
-const insert = ({ key, sql }: Needs, stream: string, { head, rows }: ReturnType<typeof link>) => sql`
+const insert = ({ sql }: Needs, stream: string, { head, rows }: ReturnType<typeof link>) => sql`
   INSERT INTO audit_entries
     (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash,
      key_list, mac)
-  SELECT ${stream}::uuid, r.*, CASE WHEN r.seq = ${head.seq} THEN ${Chain.entryMac(key, head.hash)}::bytea END
+  SELECT ${stream}::uuid, r.*, CASE WHEN r.seq = ${head.seq} THEN ${Chain.entryMac(rows[0].entry.key, head.hash)}::bytea END
   FROM unnest(
     ${rows.map((r) => r.seq)}::bigint[],
     ${rows.map((r) => r.entry.id)}::uuid[],
@@ -468,7 +470,6 @@ const leaveClosed = (needs: Needs, streams: ReadonlyArray<string>) =>
 export class Audit extends Effect.Service<Audit>()("access/Audit", {
   effect: Effect.gen(function* () {
     const crypto = yield* Crypto
-    const key = yield* AuditKey.shared
     const needs: Needs = {
       sql: yield* SqlClient.SqlClient,
       crypto,
@@ -478,7 +479,7 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
         left: [],
         aliveAt: undefined
       },
-      key,
+      key: yield* AuditKey.shared,
       storedLists: new Set(),
       alarm: AuditAlarm.make(),
       due: Effect.unsafeMakeLatch(),
@@ -496,7 +497,7 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
         { ownHeads, known, toClose, lastOwnHead, wrote, closed, leaveAltered, leaveClosed }
       ),
       alarm: needs.alarm,
-      proves: Chain.proves(key),
+      proves: Effect.map(needs.key, Chain.proves),
       /** Waits until enough entries came to seal before the time. */
       due: needs.due.await,
       taken: sealsTaken(needs),

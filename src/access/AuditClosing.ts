@@ -59,7 +59,7 @@ const closeOne = Effect.fnUntraced(function* (needs: Needs, row: SealRows.SealRo
   if (!(yield* SealRows.genuine(vault, row)) || !(yield* SealRows.stands(sql, row))) {
     return yield* audit.seals.alarm.raise(row.stream, "the seal of a stream is wrong, or what it covers is gone")
   }
-  const { proves } = audit.seals
+  const proves = yield* audit.seals.proves
   const verifier = new Verifier({ expected: [], cuts: [], starts: new Map([[row.stream, row]]), proves })
   let last: Chain.Head = row
   for (;;) {

@@ -80,7 +80,7 @@ const relink = (stream: string, texts: ReadonlyArray<string>) => {
 const put = (all: ReadonlyArray<Row>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const key = yield* AuditKey.shared
+    const key = yield* yield* AuditKey.shared
     yield* sql`
       INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash, mac)
       SELECT s, n, (b::jsonb ->> 'id')::uuid, (b::jsonb ->> 'at')::timestamptz, 'system', b::jsonb ->> 'action', b, h, m

@@ -67,7 +67,7 @@ const forged = (last: Row, at: number, seq = last.seq + 1) => {
 const insert = ({ at, body, hash, seq, stream }: ReturnType<typeof forged>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const mac = Chain.entryMac(yield* AuditKey.shared, hash)
+    const mac = Chain.entryMac(yield* yield* AuditKey.shared, hash)
     const { action, id } = auditEntry({ body })
     yield* sql`
       INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash, mac)

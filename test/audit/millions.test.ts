@@ -112,7 +112,7 @@ const put = (sql: SqlClient.SqlClient, team: string, rows: ReadonlyArray<Row>, k
 const filled = Effect.fnUntraced(function* (team: string, begin: number) {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
-  const key = yield* AuditKey.shared
+  const key = yield* yield* AuditKey.shared
   const heads = Array.from({ length: streams }, () => Chain.withMacs(randomUUID())).map((stream) => ({
     stream,
     seq: 0,
