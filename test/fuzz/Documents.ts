@@ -102,11 +102,16 @@ const closed = (json: Json): Json => {
 const pointer = (...parts: ReadonlyArray<string>) =>
   `#/${parts.map((part) => encodeURIComponent(part.replaceAll("~", "~0").replaceAll("/", "~1"))).join("/")}`
 
-const read = (name: string, json: OpenApiComponents.JsonObject): ReadonlyArray<Operation> => {
+const documentOf = (json: OpenApiComponents.JsonObject): Document => {
   // A document is JSON; its members are looked at by the tests of the documents themselves.
   const document = closed(json) as unknown as Document
   // Each failure's own schema is this one and more, and is closed as a whole.
   Object.assign(document.components.schemas, { ErrorResponse: OpenApiComponents.errorSchemas["ErrorResponse"] })
+  return document
+}
+
+const read = (name: string, json: OpenApiComponents.JsonObject): ReadonlyArray<Operation> => {
+  const document = documentOf(json)
   const ajv = new Ajv2020({ strict: false, allErrors: false, formats, unicodeRegExp: false })
   ajv.addSchema(document, name)
   const at = (...parts: ReadonlyArray<string>) => ajv.compile({ $ref: `${name}${pointer(...parts)}` })
@@ -158,9 +163,10 @@ export const operations: ReadonlyArray<Operation> = [
   ...read("dashboard", OpenApi.dashboardDocument)
 ]
 
-/** The error response, for requests that are for no operation. */
+/** The error response of any status, with the members that this one has and no others. */
 export const isErrorResponse: ValidateFunction = (() => {
   const ajv = new Ajv2020({ strict: false, formats })
-  ajv.addSchema(closed(OpenApi.contractDocument) as object, "contract")
-  return ajv.compile({ $ref: "contract#/components/schemas/ErrorResponse" })
+  ajv.addSchema(documentOf(OpenApi.contractDocument) as object, "contract")
+  const ofStatus = Object.keys(OpenApiComponents.errorSchemas).filter((name) => !/^Error(Code|Response)$/.test(name))
+  return ajv.compile({ anyOf: ofStatus.map((name) => ({ $ref: `contract#/components/schemas/${name}` })) })
 })()
