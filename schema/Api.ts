@@ -30,7 +30,7 @@ export const version = "1.0.0"
 /** `/mcp` is served beside the HttpApi; the document lists it from the day it exists. */
 export const servesMcp = true
 
-/** Interface 4: what a token, a CLI grant or an agent may call. Described by `/openapi.json`. */
+/** What a token, a CLI grant or an agent may call. Described by `/openapi.json`. */
 export class Api extends HttpApi.make("ampoule")
   .add(DiscoveryApi)
   .add(IdentityApi)

@@ -1,7 +1,7 @@
 import * as Context from "effect/Context"
 import * as Schema from "effect/Schema"
 
-/** Interface 2 "Scopes". */
+/** What a credential can be limited to (docs/contract/credentials.md). */
 export const Scope = Schema.Literal(
   "identity:read",
   "projects:read",

@@ -37,7 +37,7 @@ class DashboardDocumentApi extends HttpApiGroup.make("dashboardDocument")
   )
   .annotateContext(OpenApi.annotations({ description: "Description of the session routes." })) {}
 
-/** Decisions 9: what a signed-in person may call. Described by `/dashboard/openapi.json`. */
+/** What a signed-in person may call. Described by `/dashboard/openapi.json`. */
 export class DashboardApi extends HttpApi.make("dashboard")
   .add(DashboardDocumentApi)
   .add(SetupApi)

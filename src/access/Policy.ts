@@ -59,7 +59,7 @@ interface AccessRequest {
 }
 type Rule = (request: AccessRequest) => Denial | undefined
 
-/** Decisions 9 "What roles may". */
+/** What roles may (docs/contract/session-routes.md, "Teams and members"). */
 const viewer: ReadonlyArray<Action> = [
   "identity:read",
   "projects:read",

@@ -1,4 +1,4 @@
-/** Interface 3 as functions of a clock. Pure: rows and a time in, a state out. */
+/** How long a credential lives (docs/contract/credentials.md), as functions of a clock. Pure: rows and a time in, a state out. */
 import { days } from "#src/Days.ts"
 
 export type Life = "live" | "expired" | "revoked"

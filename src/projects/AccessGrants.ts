@@ -1,6 +1,6 @@
 /**
  * Grants of projects and environments to people (docs/contract/access.md). A grant that ended is deleted: the trail
- * tells of it. `credentials/CredentialRows.ts` reads them with each credential.
+ * tells of it. `credentials/Authenticate.ts` reads them with each credential.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"

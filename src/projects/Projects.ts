@@ -36,7 +36,7 @@ const ReachableProjectRow = Schema.Struct({ ...columns, environmentIds: Schema.A
 const ProjectNameRow = Schema.Struct({ name: Schema.String })
 const EnvironmentSlugRow = Schema.Struct({ id: EnvironmentIdOut, slug: Schema.String })
 
-/** Decisions 9: what a project starts with when its environments are not named. */
+/** What a project starts with (docs/contract/session-routes.md) when its environments are not named. */
 const defaultEnvironments = [
   { slug: "development", name: "Development", protected: false },
   { slug: "staging", name: "Staging", protected: false },
