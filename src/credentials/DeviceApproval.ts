@@ -189,7 +189,7 @@ export const approve = Effect.fn("DeviceGrants.approve")(function* (needs: Needs
   const event = { actor: caller, action: "device.approve", target: targetOf(row) } as const
   const own = new Map(caller.teams.map(({ id, role }) => [id, role ?? "viewer"]))
   if (!approval.teams.every(({ teamId }) => own.has(teamId))) return yield* new TeamNotFound()
-  const beyond = yield* beyondTeams(needs, [...own.keys()], approval)
+  const beyond = yield* beyondTeams(needs, caller, [...own.keys()], approval)
   if (beyond !== undefined) return yield* beyond === "projects" ? new ProjectNotFound() : new EnvironmentNotFound()
   yield* checkRoles(own, approval.teams).pipe(
     Effect.zipRight(

@@ -213,24 +213,38 @@ export const checkReadable = Effect.fnUntraced(function* (
   })
 })
 
+const SeenProjectRow = Schema.Struct({ teamId: TeamIdOut, projectId: ProjectIdOut, visibility: Visibility })
+const SeenEnvironmentRow = Schema.Struct({ ...SeenProjectRow.fields, environmentId: EnvironmentIdOut })
+
 /** Which of the two lists is empty, or names what is deleted or belongs to none of these teams; undefined: neither. */
 export const beyondTeams = Effect.fnUntraced(function* (
   { sql }: Needs,
+  caller: Caller,
   teamIds: ReadonlyArray<TeamId>,
   { environmentIds, projectIds }: Restrictions
 ) {
-  const lacks = (ids: ReadonlyArray<string>, n: number) => ids.length === 0 || n < new Set(ids).size
+  // What the person does not see is told as what does not exist.
+  const lacks = (ids: ReadonlyArray<string>, seen: number) => ids.length === 0 || seen < new Set(ids).size
   if (projectIds !== null) {
-    const n = yield* Rows.count(sql`
-      SELECT count(*) AS n FROM projects
-      WHERE id = any(${projectIds}::uuid[]) AND team_id = any(${teamIds}::uuid[]) AND deleted_at IS NULL`)
-    if (lacks(projectIds, n)) return "projects"
+    const rows = yield* Rows.findAll(
+      SeenProjectRow,
+      sql`
+        SELECT team_id, id AS project_id, visibility FROM projects
+        WHERE id = any(${projectIds}::uuid[]) AND team_id = any(${teamIds}::uuid[]) AND deleted_at IS NULL`
+    )
+    const seen = rows.filter((row) => Policy.projectVisible(caller, { ...row, environmentIds: [] }))
+    if (lacks(projectIds, seen.length)) return "projects"
   }
   if (environmentIds !== null) {
-    const n = yield* Rows.count(sql`
-      SELECT count(*) AS n FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
-      WHERE e.id = any(${environmentIds}::uuid[]) AND e.team_id = any(${teamIds}::uuid[]) AND e.deleted_at IS NULL`)
-    if (lacks(environmentIds, n)) return "environments"
+    const rows = yield* Rows.findAll(
+      SeenEnvironmentRow,
+      sql`
+        SELECT e.team_id, e.project_id, e.id AS environment_id, p.visibility
+        FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+        WHERE e.id = any(${environmentIds}::uuid[]) AND e.team_id = any(${teamIds}::uuid[]) AND e.deleted_at IS NULL`
+    )
+    if (lacks(environmentIds, rows.filter((row) => Policy.environmentVisible(caller, row)).length))
+      return "environments"
   }
   return undefined
 })

@@ -129,7 +129,7 @@ const give = Effect.fn("OAuthGrants.give")(function* (needs: Needs, grant: NewOA
   const caller = yield* CurrentCaller
   const user = yield* signedIn
   const scopes = yield* checkScopes(needs, caller, grant)
-  const beyond = yield* beyondTeams(needs, grant.teamIds, grant)
+  const beyond = yield* beyondTeams(needs, caller, grant.teamIds, grant)
   if (beyond === "projects") return yield* new ProjectNotFound({ field: "projects" })
   if (beyond === "environments") return yield* new EnvironmentNotFound({ field: "environments" })
   const id = yield* crypto.uuid

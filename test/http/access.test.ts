@@ -192,6 +192,24 @@ layer(TestApp.layer, { excludeTestServices: true })("a granted environment", (it
 })
 
 layer(TestApp.layer, { excludeTestServices: true })("a granted project", (it) => {
+  it.effect("cannot be named by who does not see it when a device is approved", () =>
+    Effect.gen(function* () {
+      const { development, grant, owner, person, projectId, team } = yield* setUp
+      yield* TestApp.patch(`/projects/${projectId}`, { session: owner, json: { visibility: "granted" } })
+      const approve = (restriction: object) =>
+        Effect.gen(function* () {
+          const { json } = yield* TestApp.post("/auth/cli/device")
+          const teams = [{ teamId: team.id, scopes: ["secrets:read"] }]
+          const path = `/auth/cli/device/requests/${json.userCode}/approve` as const
+          return (yield* TestApp.post(path, { session: person, json: { teams, ...restriction } })).status
+        })
+      assert.strictEqual(yield* approve({ projectIds: [projectId] }), 404)
+      assert.strictEqual(yield* approve({ environmentIds: [development] }), 404)
+      yield* grant({ level: "names" }, `/projects/${projectId}/grants`)
+      assert.strictEqual(yield* approve({ projectIds: [projectId] }), 200)
+    })
+  )
+
   it.effect("is not there for who holds no grant in it, byte for byte", () =>
     Effect.gen(function* () {
       const { development, grant, owner, person, projectId, query } = yield* setUp
