@@ -34,7 +34,7 @@ const read = Effect.gen(function* () {
       Effect.provideService(CurrentCaller, world.owner),
       Effect.map(({ items }) => items.filter(({ action }) => action === "secret.inject").map((entry) => entry.keys))
     )
-  return { list }
+  return { list, teamId: world.teamId }
 })
 
 const exported = (format: "csv" | "jsonl") =>
@@ -62,11 +62,11 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a list of keys
   it.effect("is stored once, stands in no entry, and is answered, searched and exported as ever", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const { list } = yield* read
+      const { list, teamId } = yield* read
       const wanted = [["FEW"], [...keys, "ONE_MORE"], keys, keys]
       assert.deepStrictEqual(yield* list({}), wanted)
       const rows = yield* sql<{ readonly body: string }>`
-        SELECT body FROM audit_entries WHERE action = 'secret.inject' ORDER BY id`
+        SELECT body FROM audit_entries WHERE action = 'secret.inject' AND team_id = ${teamId} ORDER BY id`
       assert.deepStrictEqual(
         rows.map(({ body }) => body.includes("KEY_3")),
         [false, false, false, false]
@@ -83,7 +83,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a list of keys
         assert.deepStrictEqual(yield* list({ key: "KEY" }), [])
       }
       const csv = yield* exported("csv")
-      assert.strictEqual(csv.split("\r\n").filter((line) => line.includes("KEY_39")).length, 3)
+      assert.strictEqual(csv.split("\r\n").filter((line) => line.includes("KEY_39") && line.includes(teamId)).length, 3)
     })
   )
 

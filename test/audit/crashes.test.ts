@@ -192,62 +192,68 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
       yield* assertNoAlarm
     })
   )
-
-  it.effect("is not closed, and is reported, once a writer of the database was at its end", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const alarms = yield* TrailWorld.Alarms
-      const attacks: ReadonlyArray<
-        (end: Row, killedAt: number) => Effect.Effect<unknown, unknown, SqlClient.SqlClient | ServiceKeys>
-      > = [
-        // Of another time than the process can have written in.
-        (end, killedAt) => insert(forged(end, killedAt - 3_600_000)),
-        (end, killedAt) => insert(forged(end, killedAt + 3_600_000)),
-        (end, killedAt) => insert(forged(end, killedAt + 1_000, end.seq + 2)),
-        // What it left under no seal, altered.
-        (end) => sql`UPDATE audit_entries SET body = replace(body, 'LAST', 'LESS') WHERE stream = ${end.stream}`,
-        (end) => sql`DELETE FROM audit_entries WHERE stream = ${end.stream} AND seq = ${end.seq - 1}`,
-        // What it had sealed.
-        (end) => sql`DELETE FROM audit_entries WHERE stream = ${end.stream} AND seq = 1`,
-        (end) => sql`UPDATE audit_seals SET seq = 0, hash = ${Chain.genesis(end.stream)} WHERE stream = ${end.stream}`
-      ]
-      for (const attack of attacks) {
-        const { audit, kill, seal } = yield* TrailWorld.mortalProcess
-        yield* record(audit, "secret.inject", ["SEALED"])
-        yield* seal.now
-        yield* record(audit, "secret.inject", ["LAST"])
-        yield* record(audit, "secret.inject", ["LAST"])
-        const [stream] = yield* audit.seals.streams
-        yield* kill
-        const rows = yield* entriesOf(stream)
-        const killedAt = Date.parse(auditEntry(rows[2]).at)
-        yield* attack(rows[2], killedAt)
-        yield* MovableClock.advance("2 minutes")
-        assert.include(
-          (yield* verify()).problems.map((problem) => problem.stream),
-          stream
-        )
-        const before = alarms.length
-        yield* minutesPass(6)
-        assert.strictEqual(alarms.length, before + 1)
-        assert.isFalse((yield* sealOf(stream))?.final)
-        assert.include(
-          (yield* verify()).problems.map((problem) => problem.stream),
-          stream
-        )
-        yield* sql`DELETE FROM audit_entries WHERE stream = ${stream}`
-        yield* sql`DELETE FROM audit_seals WHERE stream = ${stream}`
-      }
-      alarms.length = 0
-    })
-  )
 })
+
+// Apart, with a database of its own: the checkpoints go on vouching for the streams that it takes away.
+layer(app, { excludeTestServices: true, timeout: "60 seconds" })(
+  "a stream whose end was written to by others",
+  (it) => {
+    it.effect("is not closed, and is reported", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const alarms = yield* TrailWorld.Alarms
+        const attacks: ReadonlyArray<
+          (end: Row, killedAt: number) => Effect.Effect<unknown, unknown, SqlClient.SqlClient | ServiceKeys>
+        > = [
+          // Of another time than the process can have written in.
+          (end, killedAt) => insert(forged(end, killedAt - 3_600_000)),
+          (end, killedAt) => insert(forged(end, killedAt + 3_600_000)),
+          (end, killedAt) => insert(forged(end, killedAt + 1_000, end.seq + 2)),
+          // What it left under no seal, altered.
+          (end) => sql`UPDATE audit_entries SET body = replace(body, 'LAST', 'LESS') WHERE stream = ${end.stream}`,
+          (end) => sql`DELETE FROM audit_entries WHERE stream = ${end.stream} AND seq = ${end.seq - 1}`,
+          // What it had sealed.
+          (end) => sql`DELETE FROM audit_entries WHERE stream = ${end.stream} AND seq = 1`,
+          (end) => sql`UPDATE audit_seals SET seq = 0, hash = ${Chain.genesis(end.stream)} WHERE stream = ${end.stream}`
+        ]
+        for (const attack of attacks) {
+          const { audit, kill, seal } = yield* TrailWorld.mortalProcess
+          yield* record(audit, "secret.inject", ["SEALED"])
+          yield* seal.now
+          yield* record(audit, "secret.inject", ["LAST"])
+          yield* record(audit, "secret.inject", ["LAST"])
+          const [stream] = yield* audit.seals.streams
+          yield* kill
+          const rows = yield* entriesOf(stream)
+          const killedAt = Date.parse(auditEntry(rows[2]).at)
+          yield* attack(rows[2], killedAt)
+          yield* MovableClock.advance("2 minutes")
+          assert.include(
+            (yield* verify()).problems.map((problem) => problem.stream),
+            stream
+          )
+          const before = alarms.length
+          yield* minutesPass(6)
+          assert.strictEqual(alarms.length, before + 1)
+          assert.isFalse((yield* sealOf(stream))?.final)
+          assert.include(
+            (yield* verify()).problems.map((problem) => problem.stream),
+            stream
+          )
+          yield* sql`DELETE FROM audit_entries WHERE stream = ${stream}`
+          yield* sql`DELETE FROM audit_seals WHERE stream = ${stream}`
+        }
+        alarms.length = 0
+      })
+    )
+  }
+)
 
 layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a process that runs", (it) => {
   it.effect("is sealed while the next commit is under way: at most the last batch is under no seal", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const { audit, seal } = yield* TrailWorld.mortalProcess
+      const { audit, kill, seal } = yield* TrailWorld.mortalProcess
       const [stream] = yield* audit.seals.streams
       const committed = Effect.map(
         sql<{ n: number }>`SELECT count(*)::int AS n FROM audit_entries WHERE stream = ${stream}`,
@@ -266,6 +272,9 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a process that
         })
       )
       assert.isAbove(yield* committed, 256)
+      yield* kill
+      yield* minutesPass(6)
+      yield* assertWhole
     })
   )
 

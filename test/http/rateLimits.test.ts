@@ -21,8 +21,12 @@ const limits = ({ headers }: TestApp.Answer) => [
 const repeat = <A, E, R>(times: number, effect: Effect.Effect<A, E, R>) =>
   Effect.all(Array.from({ length: times }, () => effect))
 
+/** Of the block for measurements (RFC 2544): 131,072 addresses, more than the tests of this file ask for. */
 let addresses = 0
-const freshAddress = () => ({ "x-forwarded-for": `203.0.113.${++addresses}` })
+const freshAddress = () => {
+  addresses++
+  return { "x-forwarded-for": `198.18.${addresses >> 8}.${addresses & 255}` }
+}
 
 describe("rate limits over HTTP", () => {
   layer(clocked, { excludeTestServices: true })((it) => {
