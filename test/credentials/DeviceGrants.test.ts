@@ -21,6 +21,7 @@ import { Revocation } from "#src/credentials/Revocation.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { deviceLayer, otherProcess } from "#test/support/DeviceFixtures.ts"
 import { world, type World } from "#test/support/Fixtures.ts"
+import { freshAddress } from "#test/support/FreshAddress.ts"
 import { auditEntry } from "#test/support/Json.ts"
 
 const scopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read", "secrets:run"]
@@ -32,14 +33,13 @@ const as = (caller: Caller) => Effect.provideService(CurrentCaller, caller)
 /** Limits count per address; a test that needs a fresh one says so. */
 const from = (ip: string) =>
   Effect.provideService(RequestInfo, { id: "test", ip, userAgent: null, via: "rest" as const })
-let addresses = 0
 /** Lets what other fibers ask of the database come back: one round trip behind theirs. */
 const settled = Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.repeatN(sql`SELECT 1`, 5)).pipe(Effect.orDie)
-const freshAddress = () => from(`192.0.2.${++addresses}`)
+const fromFresh = () => from(freshAddress())
 
 const begin = Effect.fnUntraced(function* (asked: Parameters<DeviceGrants["start"]>[0] = null) {
   const device = yield* DeviceGrants
-  const started = yield* device.start(asked).pipe(freshAddress())
+  const started = yield* device.start(asked).pipe(fromFresh())
   return { ...started, code: Redacted.make(started.deviceCode), poll: device.poll(Redacted.make(started.deviceCode)) }
 })
 
@@ -138,7 +138,7 @@ layer(deviceLayer)("device authorization", (it) => {
         last_used_at: at,
         revoked_at: at
       })}`
-      const refused = yield* Effect.flip(device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress()))
+      const refused = yield* Effect.flip(device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh()))
       assert.strictEqual(refused._tag, "FORBIDDEN")
       assert.strictEqual((yield* poll).status, "pending")
     })
@@ -151,7 +151,7 @@ layer(deviceLayer)("device authorization", (it) => {
       const { poll, userCode } = yield* begin()
       yield* poll
       yield* poll
-      yield* device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      yield* device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
       assert.strictEqual((yield* poll).status, "granted")
     })
   )
@@ -162,7 +162,7 @@ layer(deviceLayer)("device authorization", (it) => {
       const device = yield* DeviceGrants
       const authenticate = yield* Authenticate
       const { poll, userCode } = yield* begin({ host: { hostname: "laptop" } })
-      yield* device.approve(userCode.toLowerCase().replace("-", " "), granting(w)).pipe(as(w.owner), freshAddress())
+      yield* device.approve(userCode.toLowerCase().replace("-", " "), granting(w)).pipe(as(w.owner), fromFresh())
       const granted = yield* poll
       const now = yield* Clock.currentTimeMillis
       assert.match(granted.credential ?? "", /^amp_cg_/)
@@ -195,7 +195,7 @@ layer(deviceLayer)("device authorization", (it) => {
       const device = yield* DeviceGrants
       for (let round = 0; round < 3; round++) {
         const { poll, userCode } = yield* begin()
-        yield* device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+        yield* device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
         const answers = yield* Effect.all(
           Array.from({ length: 100 }, () => poll),
           { concurrency: "unbounded" }
@@ -225,7 +225,7 @@ layer(deviceLayer)("device authorization", (it) => {
             Array.from({ length: 20 }, () => poll),
             { concurrency: "unbounded" }
           ),
-          device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+          device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
         ],
         { concurrency: "unbounded" }
       )
@@ -243,7 +243,7 @@ layer(deviceLayer)("device authorization", (it) => {
         const { poll, userCode } = yield* begin(asked ? { machineCredential: "grant" } : {})
         yield* device
           .approve(userCode, granting(w, machine === undefined ? {} : { machine }))
-          .pipe(as(w.owner), freshAddress())
+          .pipe(as(w.owner), fromFresh())
         const { credential, status } = yield* poll
         const { caller } = yield* Effect.flatMap(Authenticate, (authenticate) => authenticate.verify(credential ?? ""))
         assert.strictEqual(caller.machine, status === "granted-machine")
@@ -262,13 +262,13 @@ layer(deviceLayer)("device authorization", (it) => {
       const w = yield* world()
       const device = yield* DeviceGrants
       const denied = yield* begin()
-      yield* device.deny(denied.userCode).pipe(as(w.owner), freshAddress())
+      yield* device.deny(denied.userCode).pipe(as(w.owner), fromFresh())
       assert.deepStrictEqual(yield* denied.poll, { status: "failed", reason: "denied" })
 
       const expired = yield* begin()
       const approvedLate = yield* begin()
       yield* TestClock.adjust(`${lifetimeSeconds - 1} seconds`)
-      yield* device.approve(approvedLate.userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      yield* device.approve(approvedLate.userCode, granting(w)).pipe(as(w.owner), fromFresh())
       assert.deepStrictEqual(yield* expired.poll, { status: "pending" })
       yield* TestClock.adjust("1 seconds")
       assert.deepStrictEqual(yield* expired.poll, { status: "failed", reason: "expired" })
@@ -291,7 +291,7 @@ layer(deviceLayer)("device authorization", (it) => {
         machineCredential: "grant",
         host: { hostname: "build-7", os: "linux" }
       }).pipe(from("203.0.113.7"))
-      const show = device.show(userCode).pipe(as(w.owner), freshAddress())
+      const show = device.show(userCode).pipe(as(w.owner), fromFresh())
       const now = yield* Clock.currentTimeMillis
       const seen = yield* show
       assert.deepStrictEqual(
@@ -307,8 +307,8 @@ layer(deviceLayer)("device authorization", (it) => {
           status: "pending"
         }
       )
-      assert.match(seen.ip, /^192\.0\.2\./)
-      yield* device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      assert.match(seen.ip, /^198\.18\./)
+      yield* device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
       assert.strictEqual((yield* show).status, "approved")
     })
   )
@@ -321,9 +321,9 @@ layer(deviceLayer)("device authorization", (it) => {
       const decisions = yield* Effect.all(
         [
           ...Array.from({ length: 4 }, () =>
-            Effect.either(device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress()))
+            Effect.either(device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh()))
           ),
-          ...Array.from({ length: 4 }, () => Effect.either(device.deny(userCode).pipe(as(w.owner), freshAddress())))
+          ...Array.from({ length: 4 }, () => Effect.either(device.deny(userCode).pipe(as(w.owner), fromFresh())))
         ],
         { concurrency: "unbounded" }
       )
@@ -346,13 +346,13 @@ layer(deviceLayer)("device authorization", (it) => {
       const device = yield* DeviceGrants
       const { userCode } = yield* begin()
       yield* TestClock.adjust("10 minutes")
-      const approve = device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      const approve = device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
       assert.strictEqual((yield* Effect.flip(approve))._tag, "GRANT_NOT_FOUND")
       assert.strictEqual(
-        (yield* Effect.flip(device.deny(userCode).pipe(as(w.owner), freshAddress())))._tag,
+        (yield* Effect.flip(device.deny(userCode).pipe(as(w.owner), fromFresh())))._tag,
         "GRANT_NOT_FOUND"
       )
-      assert.strictEqual((yield* device.show(userCode).pipe(as(w.owner), freshAddress())).status, "expired")
+      assert.strictEqual((yield* device.show(userCode).pipe(as(w.owner), fromFresh())).status, "expired")
     })
   )
 
@@ -363,7 +363,7 @@ layer(deviceLayer)("device authorization", (it) => {
       const device = yield* DeviceGrants
       const { poll, userCode } = yield* begin()
       const attempt = (role: Role, body: ApproveDevice) =>
-        Effect.map(Effect.either(device.approve(userCode, body).pipe(as(w.person(role)), freshAddress())), (tried) =>
+        Effect.map(Effect.either(device.approve(userCode, body).pipe(as(w.person(role)), fromFresh())), (tried) =>
           tried._tag === "Left" ? tried.left._tag : "OK"
         )
       const one = (scope: "secrets:write" | "secrets:run" | "secrets:read_values") => ({
@@ -397,7 +397,7 @@ layer(deviceLayer)("device authorization", (it) => {
       const device = yield* DeviceGrants
       const { poll, userCode } = yield* begin()
       const body = granting(w, { projectIds: [w.projectId, w.projectId], environmentIds: [w.developmentId] })
-      yield* device.approve(userCode, body).pipe(as(w.owner), freshAddress())
+      yield* device.approve(userCode, body).pipe(as(w.owner), fromFresh())
       const restrictions = { projectIds: [w.projectId], environmentIds: [w.developmentId] }
       const granted = yield* poll
       assert.deepStrictEqual(granted.restrictions, restrictions)
@@ -412,7 +412,7 @@ layer(deviceLayer)("device authorization", (it) => {
       const device = yield* DeviceGrants
       const { userCode } = yield* begin()
       const enter = (code: string) =>
-        Effect.map(Effect.either(device.show(code).pipe(as(w.owner), freshAddress())), (tried) =>
+        Effect.map(Effect.either(device.show(code).pipe(as(w.owner), fromFresh())), (tried) =>
           tried._tag === "Left" ? tried.left._tag : "OK"
         )
       for (let i = 0; i < 12; i++) assert.strictEqual(yield* enter(userCode), "OK")
@@ -420,7 +420,7 @@ layer(deviceLayer)("device authorization", (it) => {
       assert.strictEqual(yield* enter("BBBB-BBBB"), "RATE_LIMITED")
       // Otherwise guessing would go on unhindered.
       assert.strictEqual(yield* enter(userCode), "RATE_LIMITED")
-      const approve = device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      const approve = device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
       assert.strictEqual((yield* Effect.flip(approve))._tag, "RATE_LIMITED")
       yield* TestClock.adjust("10 minutes")
       assert.strictEqual(yield* enter("BBBB-BBBB"), "GRANT_NOT_FOUND")
@@ -458,7 +458,7 @@ layer(deviceLayer)("device authorization", (it) => {
       const device = yield* DeviceGrants
       const { poll, userCode } = yield* begin()
       // Signed in as owner; what the database says since is what counts.
-      const approve = device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress(), Effect.flip)
+      const approve = device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh(), Effect.flip)
       const become = (change: { readonly active: boolean; readonly role: Role }) =>
         sql`UPDATE memberships SET ${sql.update(change)} WHERE user_id = ${w.userId}`
       yield* become({ active: false, role: "owner" })
@@ -484,12 +484,12 @@ layer(deviceLayer)("device authorization", (it) => {
       const device = yield* DeviceGrants
       const revocation = yield* Revocation
       const { poll, userCode } = yield* begin()
-      yield* device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      yield* device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
       yield* sql.withTransaction(revocation.grantsInTeam(w.userId, w.teamId))
       assert.deepStrictEqual(yield* poll, { status: "failed", reason: "denied" })
 
       const second = yield* begin()
-      yield* device.approve(second.userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      yield* device.approve(second.userCode, granting(w)).pipe(as(w.owner), fromFresh())
       yield* sql`UPDATE memberships SET active = false WHERE user_id = ${w.userId}`
       assert.deepStrictEqual(yield* second.poll, { status: "failed", reason: "denied" })
     })
@@ -502,7 +502,7 @@ layer(deviceLayer)("device authorization", (it) => {
       const device = yield* DeviceGrants
       const revocation = yield* Revocation
       const { poll, userCode } = yield* begin()
-      yield* device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      yield* device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
       yield* sql.withTransaction(revocation.grantsOf(w.userId))
       assert.deepStrictEqual(yield* poll, { status: "failed", reason: "denied" })
     })
@@ -516,7 +516,7 @@ layer(deviceLayer)("device authorization", (it) => {
       for (let round = 0; round < 10; round++) {
         const w = yield* world()
         const { poll, userCode } = yield* begin()
-        yield* device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+        yield* device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
         const [answer] = yield* Effect.all([poll, sql.withTransaction(revocation.grantsInTeam(w.userId, w.teamId))], {
           concurrency: "unbounded"
         })
@@ -539,9 +539,9 @@ layer(deviceLayer)("device authorization", (it) => {
       yield* Effect.flip(
         device
           .approve(userCode, { teams: [{ teamId: w.teamId, scopes: ["secrets:write"] }] })
-          .pipe(as(w.person("viewer")), freshAddress())
+          .pipe(as(w.person("viewer")), fromFresh())
       )
-      yield* device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      yield* device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
       yield* poll
       const rows = yield* sql<{
         readonly body: string
@@ -565,7 +565,7 @@ layer(deviceLayer)("device authorization", (it) => {
       const device = yield* DeviceGrants
       const delivered = yield* begin()
       const pending = yield* begin()
-      yield* device.approve(delivered.userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      yield* device.approve(delivered.userCode, granting(w)).pipe(as(w.owner), fromFresh())
       yield* delivered.poll
       const now = yield* Clock.currentTimeMillis
       const expire = (at: number) => sql`UPDATE device_requests SET expires_at = ${new Date(at)}`
@@ -606,8 +606,8 @@ layer(deviceLayer)("events of a device authorization", (it) => {
         const inbox = yield* listen(code)
         assert.deepStrictEqual(yield* Queue.take(inbox), { event: "connected" })
         yield* status === "approved"
-          ? Effect.asVoid(device.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress()))
-          : Effect.asVoid(device.deny(userCode).pipe(as(w.owner), freshAddress()))
+          ? Effect.asVoid(device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh()))
+          : Effect.asVoid(device.deny(userCode).pipe(as(w.owner), fromFresh()))
         assert.deepStrictEqual(yield* Queue.take(inbox), { event: status, email: w.owner.user?.email ?? "" })
         assert.strictEqual(yield* Queue.take(inbox), "closed")
       }
@@ -619,7 +619,7 @@ layer(deviceLayer)("events of a device authorization", (it) => {
       const w = yield* world()
       const device = yield* DeviceGrants
       const { code, userCode } = yield* begin()
-      yield* device.deny(userCode).pipe(as(w.owner), freshAddress())
+      yield* device.deny(userCode).pipe(as(w.owner), fromFresh())
       const signals = yield* Stream.runCollect(yield* device.events(code))
       assert.deepStrictEqual(Chunk.toReadonlyArray(signals), [
         { event: "connected" },
@@ -658,7 +658,7 @@ layer(deviceLayer)("events of a device authorization", (it) => {
       const inbox = yield* listen(code)
       assert.deepStrictEqual(yield* Queue.take(inbox), { event: "connected" })
       const elsewhere = Context.get(yield* otherProcess, DeviceGrants)
-      yield* elsewhere.approve(userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      yield* elsewhere.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
       yield* settled
       assert.strictEqual(yield* Queue.size(inbox), 0)
       yield* TestClock.adjust("10 seconds")
@@ -674,7 +674,7 @@ layer(deviceLayer)("events of a device authorization", (it) => {
       const w = yield* world()
       const device = yield* DeviceGrants
       const consumed = yield* begin()
-      yield* device.approve(consumed.userCode, granting(w)).pipe(as(w.owner), freshAddress())
+      yield* device.approve(consumed.userCode, granting(w)).pipe(as(w.owner), fromFresh())
       yield* consumed.poll
       assert.strictEqual((yield* Effect.flip(device.events(consumed.code)))._tag, "CREDENTIAL_INVALID")
       const unknown = Redacted.make(consumed.deviceCode.replace("amp_dc_", "amp_dc_0"))

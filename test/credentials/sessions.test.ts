@@ -14,6 +14,7 @@ import { Passwords } from "#src/credentials/Passwords.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { auditEntry } from "#test/support/Json.ts"
+import { freshAddress } from "#test/support/FreshAddress.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -35,7 +36,6 @@ const owner = Effect.gen(function* () {
   return { person, team }
 })
 
-let addresses = 0
 /** Sign-in is limited per address; every call comes from another one unless it says. */
 const signIn = (
   email: string,
@@ -43,7 +43,7 @@ const signIn = (
 ) =>
   TestApp.post("/auth/session", {
     json: { email, password: more.password ?? password },
-    headers: { "x-forwarded-for": more.ip ?? `198.51.${++addresses >> 8}.${addresses & 255}`, ...more.headers }
+    headers: { "x-forwarded-for": more.ip ?? freshAddress(), ...more.headers }
   })
 const cookieOf = (answer: TestApp.Answer) => /^[^=]+=([^;]*)/.exec(answer.headers.get("set-cookie") ?? "")?.[1] ?? ""
 /** `name=value` of the cookie by which a browser is known the next time. */

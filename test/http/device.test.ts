@@ -6,6 +6,7 @@ import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Listening } from "#src/http/Server.ts"
+import { freshAddress } from "#test/support/FreshAddress.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
@@ -14,12 +15,11 @@ const app = TestApp.server.pipe(
   Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config({ trustedProxies: ["127.0.0.0/8"] })))
 )
 
-let addresses = 0
-const freshAddress = () => ({ "x-forwarded-for": `192.0.2.${++addresses}` })
+const fromFresh = () => ({ "x-forwarded-for": freshAddress() })
 const start = (asked: TestApp.Asked = {}) =>
-  TestApp.post("/auth/cli/device", { ...asked, headers: { ...freshAddress(), ...asked.headers } })
+  TestApp.post("/auth/cli/device", { ...asked, headers: { ...fromFresh(), ...asked.headers } })
 const poll = (deviceCode: unknown, asked: TestApp.Asked = {}) =>
-  TestApp.post("/auth/cli/device/token", { json: { deviceCode }, headers: freshAddress(), ...asked })
+  TestApp.post("/auth/cli/device/token", { json: { deviceCode }, headers: fromFresh(), ...asked })
 
 const begin = Effect.fnUntraced(function* (json: object = {}) {
   const answer = yield* start({ json })
@@ -287,7 +287,7 @@ describe("the device routes", () => {
         assert.deepStrictEqual(failure(yield* poll(deviceCode, { json: {} })), [400, "VALIDATION_FAILED", "deviceCode"])
         assert.deepStrictEqual(failure(yield* poll(7)), [400, "VALIDATION_FAILED", "deviceCode"])
         assert.strictEqual(
-          (yield* TestApp.post(`${token}?deviceCode=${deviceCode}`, { headers: freshAddress() })).status,
+          (yield* TestApp.post(`${token}?deviceCode=${deviceCode}`, { headers: fromFresh() })).status,
           400
         )
         assert.deepStrictEqual(failure(yield* TestApp.get(`/auth/cli/device/events?deviceCode=${deviceCode}`)), [

@@ -3,6 +3,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
+import { freshAddress } from "#test/support/FreshAddress.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -21,12 +22,7 @@ const limits = ({ headers }: TestApp.Answer) => [
 const repeat = <A, E, R>(times: number, effect: Effect.Effect<A, E, R>) =>
   Effect.all(Array.from({ length: times }, () => effect))
 
-/** Of the block for measurements (RFC 2544): 131,072 addresses, more than the tests of this file ask for. */
-let addresses = 0
-const freshAddress = () => {
-  addresses++
-  return { "x-forwarded-for": `198.18.${addresses >> 8}.${addresses & 255}` }
-}
+const fromFresh = () => ({ "x-forwarded-for": freshAddress() })
 
 describe("rate limits over HTTP", () => {
   layer(clocked, { excludeTestServices: true })((it) => {
@@ -70,7 +66,7 @@ describe("rate limits over HTTP", () => {
 
     it.effect("of an address hold for every spelling of a path", () =>
       Effect.gen(function* () {
-        const headers = freshAddress()
+        const headers = fromFresh()
         const answers = yield* repeat(301, TestApp.post("/set%75p", { headers, json: {} }))
         assert.deepStrictEqual(
           [...new Set(answers.slice(0, 300).map((answer) => answer.error.code))],
@@ -362,7 +358,7 @@ describe("rate limits over HTTP", () => {
       "without a credential are 300 a minute per address; health is exempt, a good credential is not held up",
       () =>
         Effect.gen(function* () {
-          const headers = freshAddress()
+          const headers = fromFresh()
           const { json, status } = yield* TestApp.get("/openapi.json", { headers })
           assert.strictEqual(status, 200)
           assert.isDefined(json)
@@ -376,7 +372,7 @@ describe("rate limits over HTTP", () => {
           assert.strictEqual((yield* TestApp.get("/health/live", { headers })).status, 200)
           const bearer = (yield* World.token({ team: yield* World.team() })).text
           assert.strictEqual((yield* TestApp.get("/me/verify", { headers, bearer })).status, 200)
-          assert.strictEqual((yield* TestApp.get("/me/verify", { headers: freshAddress() })).status, 401)
+          assert.strictEqual((yield* TestApp.get("/me/verify", { headers: fromFresh() })).status, 401)
           yield* MovableClock.advance(Duration.minutes(1))
           assert.strictEqual((yield* TestApp.get("/me/verify", { headers })).status, 401)
         })
@@ -389,7 +385,7 @@ describe("rate limits over HTTP", () => {
       it.effect("X-Forwarded-For does not make another address of a client", () =>
         Effect.gen(function* () {
           const tries = Effect.all(
-            Array.from({ length: 301 }, () => TestApp.get("/me/verify", { headers: freshAddress() }))
+            Array.from({ length: 301 }, () => TestApp.get("/me/verify", { headers: fromFresh() }))
           )
           assert.isTrue((yield* tries).some((answer) => answer.status === 429))
         })
