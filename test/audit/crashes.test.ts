@@ -145,6 +145,11 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
 
   it.effect("again and again, in a crash loop, raises no alarm at any time", () =>
     Effect.gen(function* () {
+      // A first checkpoint, for the verifier to read.
+      const first = yield* TrailWorld.mortalProcess
+      yield* write(first.audit, "FIRST")
+      yield* first.seal.now
+      yield* first.kill
       for (let i = 0; i < 12; i++) {
         const { audit, kill } = yield* TrailWorld.mortalProcess
         yield* write(audit, `LOOP_${i}`)
