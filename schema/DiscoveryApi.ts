@@ -115,7 +115,7 @@ const resourceExample = (resource: string) => ({
   resource,
   authorization_servers: [base],
   bearer_methods_supported: ["header"],
-  scopes_supported: ["identity:read", "projects:read", "secrets:read"],
+  scopes_supported: ["identity:read", "projects:read", "secrets:read", "secrets:write", "secrets:run"],
   resource_name: "Ampoule",
   resource_documentation: `${base}/openapi.json`
 })
@@ -141,7 +141,7 @@ export class MetadataApi extends HttpApiGroup.make("metadata")
             code_challenge_methods_supported: ["S256"],
             token_endpoint_auth_methods_supported: ["none", "client_secret_basic", "client_secret_post"],
             revocation_endpoint_auth_methods_supported: ["none", "client_secret_basic", "client_secret_post"],
-            scopes_supported: ["identity:read", "projects:read", "secrets:read"],
+            scopes_supported: ["identity:read", "projects:read", "secrets:read", "secrets:write", "secrets:run"],
             authorization_response_iss_parameter_supported: true,
             client_id_metadata_document_supported: true,
             protected_resources: [`${base}/mcp`],

@@ -110,6 +110,8 @@ export interface ToolDefinition<I extends Schema.Schema.AnyNoContext, O extends 
   readonly description: string
   /** All of them are needed. */
   readonly scopes: ReadonlyArray<Scope>
+  /** Needed as well by a call that has the member. */
+  readonly scopesWith?: { readonly member: string; readonly scopes: ReadonlyArray<Scope> }
   readonly input: I
   readonly output: O
   readonly annotations: Annotations

@@ -59,6 +59,7 @@ export const useTools = {
     description:
       "The values of an environment, each sealed to the public key of the environment. Safe to commit; opened by the ampoule program or by this server. No plaintext.",
     scopes: ["secrets:run"],
+    scopesWith: { member: "recipientPublicKey", scopes: ["secrets:read_values"] },
     input: strict(
       Schema.Struct({
         ...location,

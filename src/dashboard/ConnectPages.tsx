@@ -7,52 +7,22 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { isApiError } from "#schema/ApiError.ts"
-import type { CallerTeam } from "#schema/Caller.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { EnvironmentId, ProjectId, TeamId, uuidPattern } from "#schema/Ids.ts"
-import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { Scope } from "#schema/Scopes.ts"
-import * as Policy from "#src/access/Policy.ts"
-import type { ConsentRequest } from "#src/oauth/Consent.ts"
 import type { OAuthGrant } from "#src/oauth/OAuthGrants.ts"
 import * as Ui from "./Components.tsx"
+import { type AtConsent, ConsentPage, plaintext, type Restrictable } from "./ConsentView.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
-import { Card, Layout } from "./Layout.tsx"
+import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
-import {
-  action,
-  type AtPerson,
-  type Attempt,
-  button,
-  type Guard,
-  page,
-  person,
-  screen,
-  to,
-  withIds,
-  within
-} from "./Routes.ts"
+import { action, type AtPerson, button, type Guard, page, person, screen, to, withIds, within } from "./Routes.ts"
 import type { Visit } from "./Visit.ts"
 import * as UseCases from "./UseCases.ts"
 
 /** Projects that the page offers for a restriction. */
 const maxOffered = 100
-
-/** Scopes by which a value can reach the model that the client talks to. */
-const plaintext: ReadonlySet<Scope> = new Set<Scope>(["secrets:read_values", "secrets:run"])
-
-/** What a person agrees to; the page shows the scope's name beside it. */
-export const consentWords: Readonly<Record<Scope, string>> = {
-  "identity:read": "See your name, e-mail address and teams",
-  "projects:read": "List projects and environments",
-  "secrets:read": "List secrets by name, without values",
-  "secrets:read_values": "Read values of secrets",
-  "secrets:write":
-    "Create, change and delete secrets. It copies values between environments only if you also allow it to read values or to run programs",
-  "secrets:run": "Get all values of an environment, to run programs with them",
-  "audit:read": "Read the audit trail"
-}
 
 const Uid = Schema.String.pipe(Schema.pattern(/^[\w-]{20,64}$/))
 const OAuthGrantId = Schema.String.pipe(Schema.filter((s) => uuidPattern.test(s)))
@@ -63,180 +33,6 @@ const ConsentForm = Schema.Struct({
   environmentIds: Schema.NullOr(Schema.Array(EnvironmentId))
 })
 
-interface AtConsent extends AtPerson {
-  readonly uid: string
-  readonly client: ConsentRequest
-  readonly redirectOrigin: string
-}
-
-/** What the person can restrict the connection to. */
-interface Restrictable {
-  readonly projects: ReadonlyArray<Project>
-  readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
-}
-
-/** What the person ticked; nothing is ticked before. */
-const isTicked = (form: Form.Form, name: string, value: string) => form.all(name).includes(value)
-
-const ClientFacts = ({ client }: { readonly client: ConsentRequest }) => (
-  <>
-    <p class="lead">
-      <strong>{client.clientName}</strong> <Ui.Badge tone="amber">name not verified</Ui.Badge> wants to work with your
-      secrets on your behalf.
-    </p>
-    <dl class="facts section-small">
-      <Ui.Fact name="Returns to">
-        <code>{client.redirectHost}</code>
-        {client.onThisMachine ? " on your own machine" : ""}
-      </Ui.Fact>
-      {client.documentedAt === null ? null : <Ui.Fact name="Published at" is={<code>{client.documentedAt}</code>} />}
-    </dl>
-    {client.onThisMachine ? (
-      <Ui.Callout tone="warning">
-        <p>
-          Any program on your machine can claim to be this one. Continue only if you started it yourself a moment ago.
-        </p>
-      </Ui.Callout>
-    ) : null}
-  </>
-)
-
-const ScopeChoice = ({
-  client,
-  form,
-  teams
-}: {
-  readonly client: ConsentRequest
-  readonly form: Form.Form
-  readonly teams: ReadonlyArray<CallerTeam>
-}) => (
-  <section class="part">
-    <h2>What it may do</h2>
-    <fieldset>
-      <legend class="hidden">Scopes</legend>
-      <div class="checks">
-        {client.scopes.map((scope) =>
-          teams.some(({ role }) => Policy.roleAllows(role ?? "viewer", scope)) ? (
-            <Ui.CheckBox
-              name="scopes"
-              value={scope}
-              checked={isTicked(form, "scopes", scope)}
-              hint={<code>{scope}</code>}
-            >
-              {consentWords[scope]}{" "}
-              {plaintext.has(scope) ? <Ui.Badge tone="amber">values can reach the model</Ui.Badge> : null}
-            </Ui.CheckBox>
-          ) : (
-            <p class="hint">
-              {consentWords[scope]} (<code>{scope}</code>): requested, but your role does not allow it.
-            </p>
-          )
-        )}
-      </div>
-    </fieldset>
-  </section>
-)
-
-const RestrictionChoice = ({
-  form,
-  restrictable: { environments, projects },
-  teams
-}: {
-  readonly form: Form.Form
-  readonly restrictable: Restrictable
-  readonly teams: ReadonlyArray<CallerTeam>
-}) => {
-  const teamName = ({ teamId }: Project) =>
-    teams.length > 1 ? `${teams.find(({ id }) => id === teamId)?.name ?? ""} / ` : null
-  return (
-    <details class="disclosure section-small" open={form.has("projectIds") || form.has("environmentIds")}>
-      <summary>Only some projects or environments</summary>
-      <p class="hint">
-        None chosen: everything in the teams above, later projects and environments included. With projects and
-        environments chosen, only what is in both.
-      </p>
-      <fieldset class="part">
-        <legend>Projects</legend>
-        <div class="checks">
-          {projects.map((project) => (
-            <Ui.CheckBox name="projectIds" value={project.id} checked={isTicked(form, "projectIds", project.id)}>
-              {project.name}{" "}
-              <span class="hint">
-                {teamName(project)}
-                <code>{project.slug}</code>
-              </span>
-            </Ui.CheckBox>
-          ))}
-        </div>
-      </fieldset>
-      <fieldset class="part">
-        <legend>Environments</legend>
-        <div class="checks">
-          {projects.flatMap((project) =>
-            (environments.get(project.id) ?? []).map((environment) => (
-              <Ui.CheckBox
-                name="environmentIds"
-                value={environment.id}
-                checked={isTicked(form, "environmentIds", environment.id)}
-              >
-                {teamName(project)}
-                {project.slug} / {environment.slug}{" "}
-                {environment.protected ? <Ui.Badge tone="amber">protected</Ui.Badge> : null}
-              </Ui.CheckBox>
-            ))
-          )}
-        </div>
-      </fieldset>
-    </details>
-  )
-}
-
-const ConsentPage = ({
-  client,
-  form,
-  problem,
-  restrictable,
-  visit
-}: AtConsent & Attempt & { readonly restrictable: Restrictable }) => {
-  const { teams } = visit.caller
-  return (
-    <Card who={visit} title="Connect this program?" wide>
-      <Ui.ProblemNote problem={problem} />
-      <ClientFacts client={client} />
-      <form method="post" action={`${Paths.connect(client.uid)}/approve`}>
-        <ScopeChoice client={client} form={form} teams={teams} />
-        <section class="part">
-          <h2>Where</h2>
-          <fieldset>
-            <legend>Teams</legend>
-            <div class="checks">
-              {teams.map((team) => (
-                <Ui.CheckBox name="teamIds" value={team.id} checked={isTicked(form, "teamIds", team.id)}>
-                  {team.name} <span class="hint">you are {team.role}</span>
-                </Ui.CheckBox>
-              ))}
-            </div>
-          </fieldset>
-          {restrictable.projects.length === 0 ? null : (
-            <RestrictionChoice form={form} restrictable={restrictable} teams={teams} />
-          )}
-        </section>
-        <div class="buttons">
-          <button class="button button-primary" data-decides>
-            Connect
-          </button>
-          <button class="button button-danger-quiet" formaction={`${Paths.connect(client.uid)}/deny`} data-decides>
-            Refuse
-          </button>
-        </div>
-      </form>
-      <p class="card-foot">
-        The connection can never do more than you can. It ends after 30 days, and you can revoke it at any time.
-      </p>
-    </Card>
-  )
-}
-
 const listOf = (names: ReadonlyArray<string>, none: string) => (names.length === 0 ? none : names.join(", "))
 
 const Connection = ({ grant, visit }: { readonly grant: OAuthGrant; readonly visit: Visit }) => (
@@ -245,9 +41,7 @@ const Connection = ({ grant, visit }: { readonly grant: OAuthGrant; readonly vis
       <h2>{grant.clientName}</h2>
       <span class="badges">
         {grant.projects === null && grant.environments === null ? null : <Ui.Badge tone="accent">restricted</Ui.Badge>}
-        {grant.scopes.some((scope) => plaintext.has(scope)) ? (
-          <Ui.Badge tone="amber">values can reach the model</Ui.Badge>
-        ) : null}
+        {grant.scopes.includes(plaintext) ? <Ui.Badge tone="amber">values can reach the model</Ui.Badge> : null}
       </span>
     </div>
     <dl class="facts facts-small">

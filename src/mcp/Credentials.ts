@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type { Caller } from "#schema/Caller.ts"
 import type { TeamId } from "#schema/Ids.ts"
-import type { Scope } from "#schema/Scopes.ts"
+import { allScopes, type Scope } from "#schema/Scopes.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate, type Verified } from "#src/credentials/Authenticate.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
@@ -52,9 +52,16 @@ const insufficientScope = (caller: Caller, description: string, scopes: Readonly
 
 const powerlessToken = (caller: Caller, description: string) => insufficientScope(caller, description, startScopes)
 
-/** "{operation} needs {scopes}": all scopes that the operation needs, in one challenge. */
-export const missingScope = (caller: Caller, operation: string, scopes: ReadonlyArray<Scope>) =>
-  insufficientScope(caller, `${operation} needs ${scopes.join(" ")}`, scopes)
+/**
+ * "{operation} needs {scopes}". What to ask for is what is held and what is needed: a client that asks for the latter
+ * alone loses the former, and asks again at every change of tool (MCP 2025-11-25, authorization, step-up).
+ */
+export const missingScope = (caller: Caller, operation: string, needed: ReadonlyArray<Scope>) =>
+  insufficientScope(
+    caller,
+    `${operation} needs ${needed.join(" ")}`,
+    allScopes.filter((scope) => needed.includes(scope) || scopesOf(caller).includes(scope))
+  )
 
 /** `metadata`: the address of the protected resource's document (RFC 9728 5.1). */
 export const responseTo = (metadata: string, { description, error, scopes, status }: Challenge): HttpResponse => {

@@ -92,6 +92,16 @@ const headersOf = (request: HttpServerRequest.HttpServerRequest): Headers => {
   return headers
 }
 
+/**
+ * Revisions are dates. The newer SDK's refusal repeats the version, as it must (-32022, `requested`); another text is
+ * repeated only to who says it twice, in the header and in the message of that revision.
+ */
+const isVersion = (header: string | undefined, message: unknown): boolean => {
+  if (header === undefined || /^\d{4}-\d\d-\d\d$/.test(header)) return true
+  const meta = Message.memberOf(Message.memberOf(message, "params"), "_meta")
+  return /^[\w.-]{1,40}$/.test(header) && Message.memberOf(meta, "io.modelcontextprotocol/protocolVersion") === header
+}
+
 const post = Effect.fnUntraced(function* (needs: Needs, client: AuthenticatedClient) {
   const request = yield* HttpServerRequest.HttpServerRequest
   const body = yield* Message.read
@@ -103,8 +113,7 @@ const post = Effect.fnUntraced(function* (needs: Needs, client: AuthenticatedCli
     yield* record(needs, refused.refusal, refused.tool)
     return yield* refused.refusal
   }
-  // Revisions are dates. The newer SDK's refusal would repeat any other text.
-  if (!/^\d{4}-\d\d-\d\d$/.test(request.headers["mcp-protocol-version"] ?? "2025-03-26")) {
+  if (!isVersion(request.headers["mcp-protocol-version"], message)) {
     return Message.rpcError(400, -32_000, "Unsupported protocol version")
   }
   // The older SDK checks this itself; the newer one does not.

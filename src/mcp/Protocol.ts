@@ -38,11 +38,11 @@ const scopesNeeded = (
   method: string,
   params: JsonObject
 ): { readonly operation: string; readonly scopes: ReadonlyArray<Scope> } | undefined => {
-  const { name, uri } = params
+  const { arguments: given, name, uri } = params
   switch (method) {
     case "tools/call": {
       const tool = typeof name === "string" ? tools.get(name) : undefined
-      return tool === undefined ? undefined : { operation: tool.listed.name, scopes: tool.scopes }
+      return tool === undefined ? undefined : { operation: tool.listed.name, scopes: tool.scopesOf(given) }
     }
     case "resources/read":
     case "resources/subscribe":

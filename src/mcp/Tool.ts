@@ -11,7 +11,7 @@ import { type ToolInput, type ToolName, type ToolOutput, tools } from "#schema/M
 import type { Scope } from "#schema/Scopes.ts"
 import { judge, validationFailed } from "#src/http/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/RequestContext.ts"
-import type { JsonObject } from "./Message.ts"
+import { type JsonObject, memberOf } from "./Message.ts"
 
 /** What the protocol revision and the client can do, and what the person answered. */
 export interface CallContext {
@@ -51,7 +51,8 @@ export interface ToolResult {
     readonly text: string
     readonly annotations?: { readonly audience: ReadonlyArray<"user"> }
   }>
-  readonly structuredContent: JsonObject
+  /** Of the output's schema; a failure has none, since a structured result must conform to that schema (server/tools). */
+  readonly structuredContent?: JsonObject
   readonly isError?: true
 }
 
@@ -80,6 +81,8 @@ export interface ListedTool {
 export interface Tool {
   readonly listed: ListedTool
   readonly scopes: ReadonlyArray<Scope>
+  /** What a call with these arguments needs. */
+  readonly scopesOf: (given: unknown) => ReadonlyArray<Scope>
   readonly returnsPlaintext: boolean
   readonly call: (input: unknown, context: CallContext) => Effect.Effect<CallResult, never, CurrentCaller>
 }
@@ -99,10 +102,10 @@ const schemaOf = (schema: Schema.Schema.AnyNoContext): JsonObject => {
   return rest
 }
 
-const failed = (error: AnyApiError): ToolResult => {
-  const structuredContent = bodyOf(error)
-  return { content: [{ type: "text", text: JSON.stringify(structuredContent) }], structuredContent, isError: true }
-}
+const failed = (error: AnyApiError): ToolResult => ({
+  content: [{ type: "text", text: JSON.stringify(bodyOf(error)) }],
+  isError: true
+})
 
 /** Clients that tell content for the person from content for the model keep plaintext from the model. */
 const forTheUser = { annotations: { audience: ["user"] } } as const
@@ -113,7 +116,7 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>): Tool => 
     Schema.Schema<ToolInput<N>, JsonObject>,
     Schema.Schema<ToolOutput<N>, JsonObject>
   >
-  const { annotations, description, input, output, plaintext = false, scopes, title } = definition
+  const { annotations, description, input, output, plaintext = false, scopes, scopesWith, title } = definition
   const decode = ParseResult.decodeUnknown(input)
   const encode = ParseResult.encode(output)
 
@@ -149,6 +152,10 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>): Tool => 
       annotations: { title, ...annotations }
     },
     scopes,
+    scopesOf: (given) =>
+      scopesWith === undefined || memberOf(given, scopesWith.member) === undefined
+        ? scopes
+        : [...scopes, ...scopesWith.scopes],
     returnsPlaintext: plaintext,
     call: (given, context) =>
       Effect.map(settled(run(given, context), name), (result): CallResult =>

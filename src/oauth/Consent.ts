@@ -89,7 +89,8 @@ const details = Effect.fnUntraced(function* ({ server }: Needs, uid: string, coo
 
 const show = Effect.fn("Consent.show")(function* (needs: Needs, uid: string, cookies: string | undefined) {
   const { client, redirectUri } = yield* details(needs, uid, cookies)
-  return { client, redirectOrigin: new URL(redirectUri).origin }
+  const earlier = (yield* needs.grants.list()).find(({ clientId }) => clientId === client.clientId)
+  return { client, earlier, redirectOrigin: new URL(redirectUri).origin }
 })
 
 /** Answers where the browser goes next. */

@@ -4,9 +4,16 @@ import { allScopes, type Scope } from "#schema/Scopes.ts"
 
 const authMethods = ["none", "client_secret_basic", "client_secret_post"]
 /**
- * What a client asks for first: names only. (`offline_access` is not supported; refresh tokens are given without it.)
+ * What a client asks for first: everything that shows no value, since clients of 2025-11-25 cannot ask for more later
+ * (they refresh instead). (`offline_access` is not supported; refresh tokens are given without it.)
  */
-export const startScopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read"]
+export const startScopes: ReadonlyArray<Scope> = [
+  "identity:read",
+  "projects:read",
+  "secrets:read",
+  "secrets:write",
+  "secrets:run"
+]
 
 export const authorizationServer = (baseUrl: string): AuthorizationServerMetadata => {
   const issuer = new URL(baseUrl).origin

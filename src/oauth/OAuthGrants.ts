@@ -13,7 +13,7 @@ import {
   TeamNotFound,
   ValidationFailed
 } from "#schema/Errors.ts"
-import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
+import { EnvironmentIdOut, ProjectIdOut, type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
 import { Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/access/Audit.ts"
 import * as Policy from "#src/access/Policy.ts"
@@ -41,6 +41,7 @@ interface NewOAuthGrant extends Restrictions {
 
 const OAuthGrantRow = Schema.Struct({
   id: Schema.String,
+  clientId: Schema.String,
   clientName: Schema.String,
   redirectHost: Schema.String,
   scopes: Schema.Array(Scope),
@@ -49,6 +50,8 @@ const OAuthGrantRow = Schema.Struct({
   projects: Schema.NullOr(Schema.Array(Schema.String)),
   /** Each with the slug of its project; null: not restricted. */
   environments: Schema.NullOr(Schema.Array(Schema.String)),
+  projectIds: Schema.NullOr(Schema.Array(ProjectIdOut)),
+  environmentIds: Schema.NullOr(Schema.Array(EnvironmentIdOut)),
   createdAt: Schema.DateFromSelf,
   expiresAt: Schema.DateFromSelf,
   lastUsedAt: Schema.NullOr(Schema.DateFromSelf)
@@ -124,6 +127,22 @@ const payloadOf = (
   }
 }
 
+const GrantIdRow = Schema.Struct({ id: Schema.String })
+
+/**
+ * Ends what the person granted this client before: one client has one grant, and a refresh token of an earlier one is
+ * dead. Under a lock, so that of two consents at once one replaces the other.
+ */
+const replaceEarlier = Effect.fnUntraced(function* (needs: Needs, userId: UserId, clientId: string) {
+  const { sql } = needs
+  yield* sql`SELECT pg_advisory_xact_lock(hashtextextended(${`oauth-grant ${userId} ${clientId}`}, 0))`
+  const earlier = yield* Rows.findAll(
+    GrantIdRow,
+    sql`SELECT id FROM oauth_grants WHERE user_id = ${userId} AND client_id = ${clientId} AND revoked_at IS NULL`
+  )
+  for (const { id } of earlier) yield* Store.revoke(needs, id)
+})
+
 const give = Effect.fn("OAuthGrants.give")(function* (needs: Needs, grant: NewOAuthGrant) {
   const { audit, crypto, resource, sql } = needs
   const caller = yield* CurrentCaller
@@ -138,6 +157,7 @@ const give = Effect.fn("OAuthGrants.give")(function* (needs: Needs, grant: NewOA
   yield* Rows.transaction(sql, function* () {
     // Locked to the end: a new password either comes before this and is seen, or after it and revokes the grant.
     if (yield* hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
+    yield* replaceEarlier(needs, user.id, grant.clientId)
     yield* sql`
           INSERT INTO oauth_grants (id, user_id, client_id, client_name, redirect_host, scopes, project_ids,
             environment_ids, payload, created_at, expires_at)
@@ -159,7 +179,7 @@ const list = Effect.fn("OAuthGrants.list")(function* ({ sql }: Needs) {
   return yield* Rows.findAll(
     OAuthGrantRow,
     sql`
-      SELECT g.id, g.client_name, g.redirect_host, g.scopes, g.created_at, g.expires_at, g.last_used_at,
+      SELECT g.id, g.client_id, g.project_ids, g.environment_ids, g.client_name, g.redirect_host, g.scopes, g.created_at, g.expires_at, g.last_used_at,
         (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name) ORDER BY t.name), '[]'::json)
           FROM oauth_grant_teams o JOIN teams t ON t.id = o.team_id
           JOIN memberships m ON m.team_id = t.id AND ${sql.literal(Store.membershipUnchanged)}

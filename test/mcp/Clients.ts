@@ -157,8 +157,10 @@ export const raw = (
         )
       },
       get refusal() {
-        const { isError, structuredContent } = result()
-        return isError === true ? Bodies.failure(structuredContent) : assert.fail(text)
+        const { content, isError, structuredContent } = result()
+        // A structured result conforms to the tool's schema, and a failure does not: it has its text alone.
+        assert.isUndefined(structuredContent)
+        return isError === true ? Bodies.failure(JSON.parse(content?.[0]?.text ?? "")) : assert.fail(text)
       }
     }
   })

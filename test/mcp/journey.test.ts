@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { createServer } from "node:http"
 import { Passwords } from "#src/credentials/Passwords.ts"
-import { consentWords } from "#src/dashboard/ConnectPages.tsx"
+import { consentWords } from "#src/dashboard/ConsentView.tsx"
 import * as Browser from "#test/dashboard/Browser.ts"
 import { inspect } from "#test/dashboard/Look.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -100,7 +100,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         }
 
         /** What the consent page has to say and not to have done, then the person's choice. */
-        const consent = (name: string) => async (scopes: ReadonlyArray<string>) => {
+        const consent = (name: string, ticked: number) => async (scopes: ReadonlyArray<string>) => {
           await page.getByRole("heading", { name: "Connect this program?" }).waitFor()
           const text = await page.locator("main").innerText()
           for (const said of [
@@ -113,11 +113,16 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             assert.include(text, said)
           }
           for (const scope of scopes) assert.include(text, consentWords[scope as keyof typeof consentWords])
-          assert.strictEqual(await page.getByRole("checkbox", { checked: true }).count(), 0, "something is preapproved")
+          // Closed `details` hide their boxes from roles; inputs are counted wherever they are.
+          assert.strictEqual(
+            await page.locator("input[type=checkbox]:checked").count(),
+            ticked,
+            "what it has is ticked"
+          )
           await looked(name)
           for (const scope of scopes) await page.locator(`input[name=scopes][value="${scope}"]`).check()
           await page.locator(`input[name=teamIds][value="${platform.id}"]`).check()
-          await page.getByText("Only some projects or environments").click()
+          if (ticked === 0) await page.getByText("Only some projects or environments").click()
           await page.locator(`input[name=projectIds][value="${project.id}"]`).check()
           await looked(`${name}-chosen`)
           await page.getByRole("button", { name: "Connect" }).click()
@@ -146,11 +151,11 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             await page.getByLabel("E-mail address").fill("ada@example.com")
             await page.getByLabel("Password").fill(password)
             await page.getByRole("button", { name: "Sign in" }).click()
-            await consent("consent")(scopes)
+            await consent("consent", 0)(scopes)
           }
           const first = connect()
           await refused(first.client.connect(first.transport))
-          assert.deepStrictEqual(asked, ["identity:read projects:read secrets:read"])
+          assert.deepStrictEqual(asked, ["identity:read projects:read secrets:read secrets:write secrets:run"])
           await first.transport.finishAuth(answer)
           await first.client.close()
 
@@ -160,18 +165,24 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           assert.include(JSON.stringify(structuredContent), project.id)
           assert.notInclude(JSON.stringify(structuredContent), private_.id)
 
-          // One scope more is one more decision, by a person who is signed in by now.
-          decide = consent("consent-step-up")
           const place = { projectId: project.id, environment: "development" }
-          const generate = () =>
+          const made = await client.callTool({
+            name: "create_secret",
+            arguments: { ...place, key: "SESSION_KEY", generate: { length: 32 } }
+          })
+          assert.notStrictEqual(made.isError, true)
+
+          // Plaintext is one more decision, by a person who is signed in by now; the earlier ones are kept.
+          decide = consent("consent-step-up", 7)
+          const reveal = () =>
             client.callTool({
-              name: "create_secret",
-              arguments: { ...place, key: "SESSION_KEY", generate: { length: 32 } }
+              name: "reveal_secret_value",
+              arguments: { ...place, key: "SESSION_KEY", reason: "The person asked for it" }
             })
-          await refused(generate())
-          assert.include(asked[1]?.split(" ") ?? [], "secrets:write")
+          await refused(reveal())
+          assert.include(asked[1]?.split(" ") ?? [], "secrets:read_values")
           await transport.finishAuth(answer)
-          assert.notStrictEqual((await generate()).isError, true)
+          assert.notStrictEqual((await reveal()).isError, true)
 
           // A value that only a person has.
           client.setRequestHandler("elicitation/create", async ({ params }) => {

@@ -157,14 +157,17 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
       Effect.gen(function* () {
         const { post } = yield* scene
         const { body, headers } = modern("tools/list")
-        const { error, status } = yield* post(
-          JSON.parse(JSON.stringify(body).replaceAll(Clients.modernVersion, "2031-01-01")),
-          { ...headers, "mcp-protocol-version": "2031-01-01" }
-        )
-        assert.strictEqual(status, 400)
-        assert.strictEqual(error.code, -32_022)
-        assert.include(error.data?.supported ?? [], Clients.modernVersion)
-        assert.strictEqual(error.data?.requested, "2031-01-01")
+        for (const version of ["2031-01-01", "v999.0.0-invalid"]) {
+          const answer = yield* post(JSON.parse(JSON.stringify(body).replaceAll(Clients.modernVersion, version)), {
+            ...headers,
+            "mcp-protocol-version": version
+          })
+          assert.strictEqual(answer.status, 400)
+          assert.strictEqual(answer.as(Clients.Response).id, body.id)
+          assert.strictEqual(answer.error.code, -32_022)
+          assert.include(answer.error.data?.supported ?? [], Clients.modernVersion)
+          assert.strictEqual(answer.error.data?.requested, version)
+        }
       })
     )
 

@@ -158,12 +158,39 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
       })
     )
 
-    it.effect("is consented to each time, also when it was before", () =>
+    it.effect("is consented to each time; the newer consent replaces the earlier one, whose choice it shows", () =>
       Effect.gen(function* () {
         const stage = yield* scene
-        yield* authorize(stage)
-        const { page } = yield* authorize(stage)
+        const { base, browser, clientId, project } = stage
+        const first = yield* tokens(stage, ["projects:read"])
+        const { code, page, verifier } = yield* authorize(stage, ["projects:read", "secrets:read_values"])
         assert.include(page, "Test client")
+        const ticked = [...page.matchAll(/<input[^>]*type="checkbox"[^>]*>/g)].filter(([box]) => / checked/.test(box))
+        assert.deepStrictEqual(
+          ticked.map(([box]) => /value="([^"]*)"/.exec(box)?.[1]),
+          ["projects:read", project.team.id]
+        )
+        assert.include(page, "has it already")
+        assert.include(page, "Values in plain text")
+        // From the decision on, what the earlier consent gave is dead.
+        assert.strictEqual((yield* mcp(base, first.access_token)).status, 401)
+        assert.isTrue(isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(base, clientId, first.refresh_token))))
+        const { json } = yield* Effect.promise(() => OAuth.redeem(base, clientId, code, verifier))
+        assert.strictEqual((yield* mcp(base, json.access_token)).status, 200)
+        const shown = yield* Effect.promise(async () => (await browser.go(`${base}/app/connections`)).text())
+        assert.lengthOf([...shown.matchAll(/<h2>Test client<\/h2>/g)], 1)
+      })
+    )
+
+    it.effect("that two consents at once are for has one of them", () =>
+      Effect.gen(function* () {
+        const stage = yield* scene
+        const browsers = [stage.browser, new McpApp.Browser((yield* World.session(stage.project.team.owner)).text)]
+        yield* Effect.forEach(browsers, (browser) => authorize({ ...stage, browser }), { concurrency: 2 })
+        const sql = yield* SqlClient.SqlClient
+        const live = yield* sql`
+          SELECT id FROM oauth_grants WHERE client_id = ${stage.clientId} AND revoked_at IS NULL`
+        assert.lengthOf(live, 1)
       })
     )
   })
@@ -447,16 +474,20 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
       })
     )
 
-    it.effect("stays as narrow when it is refreshed, and when the person consents to more for the same client", () =>
+    it.effect("stays as narrow when it is refreshed, and reaches what the person chooses next time instead", () =>
       Effect.gen(function* () {
         const stage = yield* scene
         const { base, project } = stage
         const first = yield* restricted(stage, [project.development])
-        const second = yield* restricted(stage, [project.staging])
         const renewed = yield* Effect.promise(() => OAuth.refresh(base, stage.clientId, first.refresh))
         for (const bearer of [first.access, renewed.json.access_token]) {
           assert.deepStrictEqual(yield* listed(base, bearer, project.id), ["development"])
         }
+        const second = yield* restricted(stage, [project.staging])
+        assert.match(
+          second.page,
+          new RegExp(`value="${project.development.id}"[^>]* checked|checked[^>]*value="${project.development.id}"`)
+        )
         assert.deepStrictEqual(yield* listed(base, second.access, project.id), ["staging"])
       })
     )

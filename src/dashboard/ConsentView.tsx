@@ -1,0 +1,243 @@
+/** What a person sees of a client that wants to act for them, and chooses: scopes, teams, projects and environments. */
+import type { CallerTeam } from "#schema/Caller.ts"
+import type { ProjectId } from "#schema/Ids.ts"
+import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
+import type { Scope } from "#schema/Scopes.ts"
+import * as Policy from "#src/access/Policy.ts"
+import type { ConsentRequest } from "#src/oauth/Consent.ts"
+import type { OAuthGrant } from "#src/oauth/OAuthGrants.ts"
+import * as Ui from "./Components.tsx"
+import * as Form from "./Form.ts"
+import { Card } from "./Layout.tsx"
+import * as Paths from "./Paths.ts"
+import type { AtPerson, Attempt } from "./Routes.ts"
+
+/** The scope by which a value reaches the model that the client talks to; it is chosen apart from the others. */
+export const plaintext: Scope = "secrets:read_values"
+
+/** What a person agrees to; the page shows the scope's name beside it. */
+export const consentWords: Readonly<Record<Scope, string>> = {
+  "identity:read": "See your name, e-mail address and teams",
+  "projects:read": "List projects and environments",
+  "secrets:read": "List secrets by name, without values",
+  "secrets:read_values":
+    "Read values in plain text. They become part of the conversation and of every copy of it. Few programs need this",
+  "secrets:write":
+    "Create, change and delete secrets. It copies values between environments only if you also allow it to read values or to run programs",
+  "secrets:run":
+    "Run programs with the values of an environment. The values reach the program and not the conversation",
+  "audit:read": "Read the audit trail"
+}
+
+export interface AtConsent extends AtPerson {
+  readonly uid: string
+  readonly client: ConsentRequest
+  /** What the person granted this client before, as far as it is in force; this decision replaces it. */
+  readonly earlier: OAuthGrant | undefined
+  readonly redirectOrigin: string
+}
+
+/** What the person can restrict the connection to. */
+export interface Restrictable {
+  readonly projects: ReadonlyArray<Project>
+  readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
+}
+
+/**
+ * What is ticked at first for a program that has something already. Undefined when none of what it was restricted to can
+ * be offered: nothing ticked there means no restriction, so the person has to choose anew.
+ */
+const held = (
+  { environmentIds, projectIds, scopes, teams }: OAuthGrant,
+  { environments, projects }: Restrictable
+): Form.Form | undefined => {
+  const offered = new Set<string>(projects.flatMap(({ id }) => [id, ...(environments.get(id) ?? []).map((e) => e.id)]))
+  const restrictions = [projectIds, environmentIds].map((ids) => ids?.filter((id) => offered.has(id)))
+  if (restrictions.some((ids) => ids?.length === 0)) return undefined
+  const [inProjects = [], inEnvironments = []] = restrictions
+  return new Form.Form([
+    ...scopes.map((scope) => ["scopes", scope] as const),
+    ...teams.map(({ id }) => ["teamIds", id] as const),
+    ...inProjects.map((id) => ["projectIds", id] as const),
+    ...inEnvironments.map((id) => ["environmentIds", id] as const)
+  ])
+}
+
+const isTicked = (form: Form.Form, name: string, value: string) => form.all(name).includes(value)
+
+const ClientFacts = ({ client }: { readonly client: ConsentRequest }) => (
+  <>
+    <p class="lead">
+      <strong>{client.clientName}</strong> <Ui.Badge tone="amber">name not verified</Ui.Badge> wants to work with your
+      secrets on your behalf.
+    </p>
+    <dl class="facts section-small">
+      <Ui.Fact name="Returns to">
+        <code>{client.redirectHost}</code>
+        {client.onThisMachine ? " on your own machine" : ""}
+      </Ui.Fact>
+      {client.documentedAt === null ? null : <Ui.Fact name="Published at" is={<code>{client.documentedAt}</code>} />}
+    </dl>
+    {client.onThisMachine ? (
+      <Ui.Callout tone="warning">
+        <p>
+          Any program on your machine can claim to be this one. Continue only if you started it yourself a moment ago.
+        </p>
+      </Ui.Callout>
+    ) : null}
+  </>
+)
+
+interface ScopeChoiceProps {
+  readonly client: ConsentRequest
+  readonly earlier: OAuthGrant | undefined
+  readonly form: Form.Form
+  readonly teams: ReadonlyArray<CallerTeam>
+}
+
+const ScopeTick = ({ earlier, form, scope, teams }: Omit<ScopeChoiceProps, "client"> & { readonly scope: Scope }) =>
+  teams.some(({ role }) => Policy.roleAllows(role ?? "viewer", scope)) ? (
+    <Ui.CheckBox name="scopes" value={scope} checked={isTicked(form, "scopes", scope)} hint={<code>{scope}</code>}>
+      {consentWords[scope]} {scope === plaintext ? <Ui.Badge tone="amber">values can reach the model</Ui.Badge> : null}{" "}
+      {earlier?.scopes.includes(scope) === true ? <Ui.Badge>has it already</Ui.Badge> : null}
+    </Ui.CheckBox>
+  ) : (
+    <p class="hint">
+      {consentWords[scope]} (<code>{scope}</code>): requested, but your role does not allow it.
+    </p>
+  )
+
+const ScopeGroup = ({
+  name,
+  scopes,
+  ...choice
+}: Omit<ScopeChoiceProps, "client"> & { readonly name: string; readonly scopes: ReadonlyArray<Scope> }) =>
+  scopes.length === 0 ? null : (
+    <section class="part">
+      <h2>{name}</h2>
+      <fieldset>
+        <legend class="hidden">{name}</legend>
+        <div class="checks">
+          {scopes.map((scope) => (
+            <ScopeTick {...choice} scope={scope} />
+          ))}
+        </div>
+      </fieldset>
+    </section>
+  )
+
+const ScopeChoice = ({ client, ...choice }: ScopeChoiceProps) => (
+  <>
+    <ScopeGroup {...choice} name="What it may do" scopes={client.scopes.filter((scope) => scope !== plaintext)} />
+    <ScopeGroup {...choice} name="Values in plain text" scopes={client.scopes.filter((scope) => scope === plaintext)} />
+  </>
+)
+
+const RestrictionChoice = ({
+  form,
+  restrictable: { environments, projects },
+  teams
+}: {
+  readonly form: Form.Form
+  readonly restrictable: Restrictable
+  readonly teams: ReadonlyArray<CallerTeam>
+}) => {
+  const teamName = ({ teamId }: Project) =>
+    teams.length > 1 ? `${teams.find(({ id }) => id === teamId)?.name ?? ""} / ` : null
+  return (
+    <details class="disclosure section-small" open={form.has("projectIds") || form.has("environmentIds")}>
+      <summary>Only some projects or environments</summary>
+      <p class="hint">
+        None chosen: everything in the teams above, later projects and environments included. With projects and
+        environments chosen, only what is in both.
+      </p>
+      <fieldset class="part">
+        <legend>Projects</legend>
+        <div class="checks">
+          {projects.map((project) => (
+            <Ui.CheckBox name="projectIds" value={project.id} checked={isTicked(form, "projectIds", project.id)}>
+              {project.name}{" "}
+              <span class="hint">
+                {teamName(project)}
+                <code>{project.slug}</code>
+              </span>
+            </Ui.CheckBox>
+          ))}
+        </div>
+      </fieldset>
+      <fieldset class="part">
+        <legend>Environments</legend>
+        <div class="checks">
+          {projects.flatMap((project) =>
+            (environments.get(project.id) ?? []).map((environment) => (
+              <Ui.CheckBox
+                name="environmentIds"
+                value={environment.id}
+                checked={isTicked(form, "environmentIds", environment.id)}
+              >
+                {teamName(project)}
+                {project.slug} / {environment.slug}{" "}
+                {environment.protected ? <Ui.Badge tone="amber">protected</Ui.Badge> : null}
+              </Ui.CheckBox>
+            ))
+          )}
+        </div>
+      </fieldset>
+    </details>
+  )
+}
+
+export const ConsentPage = ({
+  client,
+  earlier,
+  form: typed,
+  problem,
+  restrictable,
+  visit
+}: AtConsent & Attempt & { readonly restrictable: Restrictable }) => {
+  const { teams } = visit.caller
+  const before = earlier === undefined ? undefined : held(earlier, restrictable)
+  const form = before === undefined || problem !== undefined ? typed : before
+  return (
+    <Card who={visit} title="Connect this program?" wide>
+      <Ui.ProblemNote problem={problem} />
+      <ClientFacts client={client} />
+      {earlier === undefined ? null : (
+        <p class="hint">
+          You connected it <Ui.Ago at={earlier.createdAt.toISOString()} now={visit.now} />. What you choose now replaces
+          what it has{form === before ? ", which is ticked" : ""}.
+        </p>
+      )}
+      <form method="post" action={`${Paths.connect(client.uid)}/approve`}>
+        <ScopeChoice client={client} earlier={earlier} form={form} teams={teams} />
+        <section class="part">
+          <h2>Where</h2>
+          <fieldset>
+            <legend>Teams</legend>
+            <div class="checks">
+              {teams.map((team) => (
+                <Ui.CheckBox name="teamIds" value={team.id} checked={isTicked(form, "teamIds", team.id)}>
+                  {team.name} <span class="hint">you are {team.role}</span>
+                </Ui.CheckBox>
+              ))}
+            </div>
+          </fieldset>
+          {restrictable.projects.length === 0 ? null : (
+            <RestrictionChoice form={form} restrictable={restrictable} teams={teams} />
+          )}
+        </section>
+        <div class="buttons">
+          <button class="button button-primary" data-decides>
+            Connect
+          </button>
+          <button class="button button-danger-quiet" formaction={`${Paths.connect(client.uid)}/deny`} data-decides>
+            Refuse
+          </button>
+        </div>
+      </form>
+      <p class="card-foot">
+        The connection can never do more than you can. It ends after 30 days, and you can revoke it at any time.
+      </p>
+    </Card>
+  )
+}
