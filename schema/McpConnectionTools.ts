@@ -2,7 +2,7 @@
 import * as Schema from "effect/Schema"
 import { environment, environmentList, integer, nothing, projectId, reads, tool } from "./McpToolParts.ts"
 import { AuditCursor, Instant, SecretKey, Timestamp } from "./Values.ts"
-import { AccessLevelOut, openEnum, RoleOut, ScopeOut, Uuid } from "./Wire.ts"
+import { AccessLevelOut, Integer, Key, openEnum, RoleOut, ScopeOut, Slug, Uuid } from "./Wire.ts"
 import { optional, strict } from "./Strict.ts"
 import { AuditEntry } from "./Audit.ts"
 import { Capabilities } from "./CapabilitiesApi.ts"
@@ -69,6 +69,22 @@ export const connectionTools = {
   })
 } as const
 
+/** An entry in the short form: who did what, where, with which keys. */
+const ShortEntry = Schema.Struct({
+  id: Uuid,
+  at: Timestamp,
+  actor: Schema.String,
+  action: Schema.String,
+  outcome: Schema.String,
+  reason: optional(Schema.String),
+  project: optional(Uuid),
+  environment: optional(Slug),
+  target: optional(Schema.String),
+  keys: Schema.Array(Key).annotations({ description: "The first three." }),
+  keyCount: Integer,
+  via: Schema.String
+})
+
 export const auditTools = {
   list_audit_events: tool({
     title: "Read the audit trail",
@@ -82,10 +98,15 @@ export const auditTools = {
         since: optional(Instant),
         until: optional(Instant),
         cursor: optional(AuditCursor),
-        limit: optional(integer(1, 100, "50 by default."))
+        limit: optional(integer(1, 100, "50 by default.")),
+        full: optional(Schema.Boolean.annotations({ description: "Whole entries; a short form by default." }))
       })
     ),
-    output: Schema.Struct({ events: Schema.Array(AuditEntry), nextCursor: optional(Schema.String) }),
+    output: Schema.Struct({
+      events: Schema.Array(ShortEntry),
+      entries: optional(Schema.Array(AuditEntry)),
+      nextCursor: optional(Schema.String)
+    }),
     annotations: reads
   })
 } as const

@@ -1,37 +1,64 @@
 /** Tools that read names and metadata of secrets, never a value. */
 import * as Schema from "effect/Schema"
-import { integer, keyList, keys, location, plainText, projectId, reads, tool } from "./McpToolParts.ts"
-import { EnvironmentSlug, Timestamp } from "./Values.ts"
+import {
+  groups,
+  integer,
+  keyList,
+  keys,
+  location,
+  next,
+  otherEnvironment,
+  projectId,
+  query,
+  reads,
+  tool
+} from "./McpToolParts.ts"
+import { boundedList, SecretKey, Timestamp } from "./Values.ts"
 import { Integer, Key, KindOut, Uuid } from "./Wire.ts"
 import { optional, strict } from "./Strict.ts"
+
+const counts = Schema.Struct({ added: Integer, removed: Integer, changed: Integer })
+
 export const nameTools = {
   list_secrets: tool({
     title: "List secrets",
-    description: "Keys and metadata of an environment, by name. Never a value, its length or a digest.",
+    description:
+      "Keys of an environment, by name: how many, which groups, and a page of them. Never a value, its length or a digest.",
     scopes: ["secrets:read"],
     input: strict(
       Schema.Struct({
         ...location,
-        query: optional(plainText(255, "Only keys that contain this text; case does not count.")),
+        query,
+        fields: optional(
+          boundedList(
+            Schema.Literal("id", "kind", "version", "updatedAt", "reference", "references").annotations({
+              message: () => "must be id, kind, version, updatedAt, reference or references"
+            }),
+            1,
+            6
+          ).annotations({ description: "What to say of each key; kind and version by default." })
+        ),
         page: optional(integer(1, 10_000, "1 by default.")),
         pageSize: optional(integer(1, 500, "100 by default."))
       })
     ),
     output: Schema.Struct({
+      total: Integer,
+      groups,
       secrets: Schema.Array(
         Schema.Struct({
-          id: Uuid,
+          id: optional(Uuid),
           key: Key,
-          kind: KindOut,
-          version: Integer,
-          updatedAt: Timestamp,
-          reference: Schema.String.annotations({ description: "secret://<project>/<environment>/<KEY>" }),
-          references: keyList.annotations({ description: "Keys that its template uses." })
+          kind: optional(KindOut),
+          version: optional(Integer),
+          updatedAt: optional(Timestamp),
+          reference: optional(Schema.String.annotations({ description: "secret://<project>/<environment>/<KEY>" })),
+          references: optional(keyList.annotations({ description: "Keys that its template uses." }))
         })
       ),
       page: Integer,
       pageSize: Integer,
-      total: Integer
+      next
     }),
     annotations: reads
   }),
@@ -47,21 +74,23 @@ export const nameTools = {
     title: "Compare environments",
     description: "Keys that only the target has, only the source has, or whose values differ. No values.",
     scopes: ["secrets:read"],
-    input: strict(Schema.Struct({ projectId, sourceEnv: EnvironmentSlug, targetEnv: EnvironmentSlug })),
-    output: Schema.Struct({ added: keyList, removed: keyList, changed: keyList }),
+    input: strict(Schema.Struct({ projectId, sourceEnv: otherEnvironment, targetEnv: otherEnvironment, query })),
+    output: Schema.Struct({ counts, added: keyList, removed: keyList, changed: keyList, next }),
     annotations: reads
   }),
   get_composition: tool({
     title: "Composition graph",
     description: "Which secrets are composed from which. No values.",
     scopes: ["secrets:read"],
-    input: strict(Schema.Struct(location)),
+    input: strict(Schema.Struct({ ...location, key: optional(SecretKey) })),
     output: Schema.Struct({
-      nodes: Schema.Array(Schema.Struct({ id: Uuid, key: Key, kind: KindOut })),
+      secrets: Integer,
+      total: Integer.annotations({ description: "Edges." }),
       edges: Schema.Array(Schema.Struct({ from: Key, to: Key })).annotations({
-        description: "From the template to what it uses."
+        description: "From the template to what it uses; with key, those of that key alone."
       }),
-      cycles: Schema.Array(keyList)
+      cycles: Schema.Array(keyList),
+      next
     }),
     annotations: reads
   })

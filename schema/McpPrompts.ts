@@ -13,9 +13,10 @@ export const guide = {
   mimeType: "text/markdown",
   text: `# Working with secrets without seeing them
 
-1. \`list_projects\`, \`list_environments\`, \`list_secrets\`: names only.
+1. \`list_projects\`, \`list_environments\`, \`list_secrets\`: names only. Lists say how much there is, show a part, and what to
+   call for more. A project is named by its id or its slug.
 2. \`check_secrets\`: which of the keys that a program needs exist.
-3. \`plan_run\`: a command line that runs the program with the values. Run it as it is.
+3. \`plan_run\`: a command line that runs the program with the values and masks them in its output. Run it as it is.
 4. A key is missing:
    - no one needs to know it (a signing key, a password of your own database): \`create_secret\` with \`generate\`;
    - another environment has it: \`copy_secrets\`;
@@ -56,6 +57,6 @@ export const prompts = {
       key: "Key of the secret."
     },
     text: (projectId: string, environment: string, key: string) =>
-      `Rotate the secret ${key} of project ${projectId}, environment ${environment}, in Ampoule. Call get_composition to see what is composed from it. If the value can be any random text, call update_secret with generate; otherwise call request_secret_value with replace true and let me type the new one. Then tell me which services have to be restarted. Never reveal the value.`
+      `Rotate the secret ${key} of project ${projectId}, environment ${environment}, in Ampoule. Call get_composition with the key to see what is composed from it. If the value can be any random text, call update_secret with generate; otherwise call request_secret_value with replace true and let me type the new one. Then tell me which services have to be restarted. Never reveal the value.`
   }
 } as const

@@ -1,6 +1,6 @@
 /** Tools that return values in plain text; the operator can switch them off. */
 import * as Schema from "effect/Schema"
-import { location, newerKey, plainText, reads, sealedFile, tool } from "./McpToolParts.ts"
+import { integer, location, newerKey, next, plainText, reads, sealedFile, tool } from "./McpToolParts.ts"
 import { Representation, SecretKey } from "./Values.ts"
 import { Integer, Key } from "./Wire.ts"
 import { optional, strict } from "./Strict.ts"
@@ -25,10 +25,21 @@ export const revealTools = {
   resolve_environment: tool({
     title: "Resolve an environment (enters the model's context)",
     description:
-      "Returns every value of an environment in plain text. For agents that run where the ampoule program cannot: everywhere else use plan_run, which gives the values to the process only.",
+      "Returns the values of an environment in plain text, page by page. For agents that run where the ampoule program cannot: everywhere else use plan_run, which gives the values to the process only.",
     scopes: ["secrets:run", "secrets:read_values"],
-    input: strict(Schema.Struct({ ...location, representation: optional(Representation) })),
-    output: Schema.Struct({ values: Schema.Record({ key: Schema.String, value: Schema.String }) }),
+    input: strict(
+      Schema.Struct({
+        ...location,
+        representation: optional(Representation),
+        page: optional(integer(1, 10_000, "1 by default.")),
+        pageSize: optional(integer(1, 500, "100 by default."))
+      })
+    ),
+    output: Schema.Struct({
+      values: Schema.Record({ key: Schema.String, value: Schema.String }),
+      total: Integer,
+      next
+    }),
     annotations: reads,
     plaintext: true
   }),

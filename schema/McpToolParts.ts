@@ -1,10 +1,10 @@
 /** Parts that definitions of tools share: members of inputs and outputs, and hints. */
 import * as Schema from "effect/Schema"
-import { ProjectId, uuidPattern } from "./Ids.ts"
+import { ProjectId } from "./Ids.ts"
 import type { Scope } from "./Scopes.ts"
 import { OpenSealedValues, SealingKey } from "./SealedApi.ts"
 import { optional, strict } from "./Strict.ts"
-import { boundedList, codePoints, environmentSlugPattern, EnvironmentSlug, isPlainName, SecretKey } from "./Values.ts"
+import { boundedList, codePoints, EnvironmentSlug, isPlainName, SecretKey } from "./Values.ts"
 import { Integer, Key, Slug, Uuid } from "./Wire.ts"
 
 // --- members of inputs ---
@@ -20,21 +20,14 @@ export const nothing = strict(
 ).annotations({ jsonSchema: { type: "object", properties: {}, additionalProperties: false } })
 
 // `x-mcp-header`: clients repeat these two in headers, so that a gateway can route without reading the body.
+/** A call that names a project by its slug is decoded with the id that the slug has for its caller (src/mcp/Tool.ts). */
 export const projectId = ProjectId.annotations({
-  jsonSchema: {
-    type: "string",
-    format: "uuid",
-    pattern: uuidPattern.source,
-    description: "Id of the project.",
-    "x-mcp-header": "Project"
-  }
+  message: () => "must be the id or the slug of a project",
+  jsonSchema: { type: "string", description: "Id or slug of the project.", "x-mcp-header": "Project" }
 })
 export const environment = EnvironmentSlug.annotations({
   jsonSchema: {
     type: "string",
-    minLength: 1,
-    maxLength: 50,
-    pattern: environmentSlugPattern.source,
     description: "Slug of the environment.",
     "x-mcp-header": "Environment"
   }
@@ -80,7 +73,22 @@ export const newerKey = optional(
   SealingKey.annotations({ description: "Present when the key was rotated since: seal the file again with it." })
 )
 
+/** Another environment of the same project. */
+export const otherEnvironment = EnvironmentSlug.annotations({
+  jsonSchema: { type: "string", description: "Slug of an environment." }
+})
+export const query = optional(plainText(255, "Only keys that contain this text; case does not count."))
+
 // --- members of outputs ---
+
+/** What to call for more; absent: this is all. */
+export const next = optional(Schema.String.annotations({ description: "What to call for more. Absent: this is all." }))
+/** What a list has, before its members. */
+export const groups = optional(
+  Schema.Array(Schema.Struct({ prefix: Schema.String, count: Integer })).annotations({
+    description: "Keys by the text before their first underscore, the largest groups first; each is a query."
+  })
+)
 
 export const keyList = Schema.Array(Key)
 export const environmentList = Schema.Array(

@@ -5,6 +5,7 @@ import {
   keys,
   location,
   newerKey,
+  next,
   outcomes,
   overwrites,
   problem,
@@ -13,7 +14,7 @@ import {
   tool
 } from "./McpToolParts.ts"
 import { boundedList } from "./Values.ts"
-import { Uuid } from "./Wire.ts"
+import { Integer, Uuid } from "./Wire.ts"
 import { optional, strict } from "./Strict.ts"
 export const useTools = {
   get_environment_keypair: tool({
@@ -45,25 +46,34 @@ export const useTools = {
       })
     ),
     output: Schema.Struct({
-      command: Schema.Array(Schema.String).annotations({ description: "Run this, argument by argument." }),
-      http: Schema.Struct({ method: Schema.String, url: Schema.String }).annotations({
-        description: "The request that the program makes, for other clients."
-      }),
-      injectedKeys: keyList,
-      problems: Schema.Array(problem)
+      command: optional(
+        Schema.Array(Schema.String).annotations({
+          description: "Run this, argument by argument. Absent: solve the problems first."
+        })
+      ),
+      setup: optional(Schema.Array(Schema.String).annotations({ description: "What to do when the command fails." })),
+      http: optional(
+        Schema.Struct({ method: Schema.String, url: Schema.String }).annotations({
+          description: "The request that the program makes, for other clients."
+        })
+      ),
+      injected: Integer.annotations({ description: "Keys that the process gets." }),
+      injectedKeys: keyList.annotations({ description: "The first twenty of them." }),
+      problems: Schema.Array(problem),
+      next
     }),
     annotations: reads
   }),
   export_encrypted_env: tool({
     title: "Export an encrypted .env file",
     description:
-      "The values of an environment, each sealed to the public key of the environment. Safe to commit; opened by the ampoule program or by this server. No plaintext.",
+      "The values of an environment, each sealed to its public key: safe to commit. Answers a command that writes the file; with keys or recipientPublicKey the entries themselves. No plaintext.",
     scopes: ["secrets:run"],
     scopesWith: { member: "recipientPublicKey", scopes: ["secrets:read_values"] },
     input: strict(
       Schema.Struct({
         ...location,
-        keys: optional(keys(500).annotations({ description: "Only these keys; all by default, at most 500." })),
+        keys: optional(keys(500).annotations({ description: "These keys, in the answer." })),
         recipientPublicKey: optional(
           Schema.String.pipe(
             Schema.filter((s) => /^[A-Za-z0-9_-]{43}$/.test(s) || "must be 32 bytes in base64url without padding")
@@ -72,7 +82,7 @@ export const useTools = {
               type: "string",
               pattern: "^[A-Za-z0-9_-]{43}$",
               description:
-                "Seal to this X25519 key instead. Needs secrets:read_values too. Not accepted where plaintext tools are switched off."
+                "Seal to this X25519 key instead, at most 500 keys. Needs secrets:read_values too. Not accepted where plaintext tools are switched off."
             }
           })
         )
@@ -81,7 +91,9 @@ export const useTools = {
     output: Schema.Struct({
       environmentId: Uuid,
       keyId: Schema.String,
-      entries: Schema.Record({ key: Schema.String, value: Schema.String })
+      count: Integer,
+      command: optional(Schema.Array(Schema.String).annotations({ description: "Run this, argument by argument." })),
+      entries: optional(Schema.Record({ key: Schema.String, value: Schema.String }))
     }),
     annotations: { ...reads, idempotentHint: false }
   }),

@@ -5,6 +5,7 @@ import {
   keyList,
   keys,
   location,
+  otherEnvironment,
   outcomes,
   overwrites,
   plainText,
@@ -15,7 +16,7 @@ import {
   writes
 } from "./McpToolParts.ts"
 import { exactlyOneSource, valueSourceFields } from "./ValueSource.ts"
-import { boundedList, Disposition, EnvironmentSlug, ExpectedVersion, SecretKey, Timestamp } from "./Values.ts"
+import { boundedList, Disposition, ExpectedVersion, SecretKey, Timestamp } from "./Values.ts"
 import { Integer, Key, openEnum, Uuid } from "./Wire.ts"
 import { SecretId } from "./Ids.ts"
 import { optional, strict } from "./Strict.ts"
@@ -79,8 +80,8 @@ export const writeTools = {
     input: strict(
       Schema.Struct({
         projectId,
-        sourceEnv: EnvironmentSlug,
-        targetEnv: EnvironmentSlug,
+        sourceEnv: otherEnvironment,
+        targetEnv: otherEnvironment,
         keys: keys(100),
         overwrite: optional(Schema.Boolean.annotations({ description: "false by default." }))
       })

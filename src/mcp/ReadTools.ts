@@ -1,6 +1,7 @@
 /** Tools that change nothing: about the connection, names and metadata of secrets, values put to use, and plain text. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import type { AuditEntry } from "#schema/Audit.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -14,14 +15,37 @@ import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { scopesOf } from "./Credentials.ts"
 import { done, type Handlers } from "./Tool.ts"
 
-const pageOfProjects = 100
+const pageOfProjects = 50
 const toCursor = (offset: number) => Buffer.from(String(offset)).toString("base64url")
 const fromCursor = (cursor: string): Option.Option<number> => {
   const text = Buffer.from(cursor, "base64url").toString("latin1")
   return /^[1-9]\d{0,6}$/.test(text) && toCursor(Number(text)) === cursor ? Option.some(Number(text)) : Option.none()
 }
 
-const names = (list: ReadonlyArray<{ readonly key: string }>) => list.map(({ key }) => key)
+const shortEntry = (entry: AuditEntry) => ({
+  id: entry.id,
+  at: entry.at,
+  actor: entry.actor.name === null ? entry.actor.type : `${entry.actor.type} ${entry.actor.name}`,
+  action: entry.action,
+  outcome: entry.outcome,
+  ...(entry.reason === undefined ? {} : { reason: entry.reason }),
+  ...(entry.project === undefined ? {} : { project: entry.project }),
+  ...(entry.environment === undefined ? {} : { environment: entry.environment }),
+  ...(entry.target === undefined ? {} : { target: `${entry.target.type} ${entry.target.name}` }),
+  keys: entry.keys.slice(0, 3),
+  keyCount: entry.keys.length,
+  via: entry.via
+})
+
+// Answers say how much there is and show a part that a model can read; `next` says how to see the rest.
+
+/** Keys of one list. */
+const maxKeys = 100
+const maxEdges = 250
+/** Keys that a plan names; it tells how many there are. */
+const maxInjected = 20
+
+const names = (list: ReadonlyArray<{ readonly key: string }>) => list.slice(0, maxKeys).map(({ key }) => key)
 
 const services = Effect.all({
   identity: Identity,
@@ -86,46 +110,90 @@ const aboutTheConnection = ({ environments, identity, projects, settings, trail 
         })
       }),
 
-    list_audit_events: (query) =>
+    list_audit_events: ({ full = false, ...query }) =>
       Effect.map(trail.listReachable(query), ({ items, nextCursor }) =>
-        done({ events: items, ...(nextCursor === null ? {} : { nextCursor }) })
+        done({
+          events: full ? [] : items.map(shortEntry),
+          ...(full ? { entries: items } : {}),
+          ...(nextCursor === null ? {} : { nextCursor })
+        })
       )
   }) satisfies Partial<Handlers>
 
 const aboutNames = ({ reads }: Needs) =>
   ({
-    list_secrets: (input) =>
-      Effect.map(reads.search(input), ({ page, pageSize, rows, target, total }) =>
-        done({
+    list_secrets: ({ fields = ["kind", "version"], ...input }) =>
+      Effect.map(reads.search(input), ({ groups, page, pageSize, rows, target, total }) => {
+        const has = (field: (typeof fields)[number]) => fields.includes(field)
+        return done({
+          total,
+          ...(groups === undefined ? {} : { groups }),
           secrets: rows.map((row) => ({
-            id: row.id,
+            ...(has("id") ? { id: row.id } : {}),
             key: row.key,
-            kind: row.kind,
-            version: row.version,
-            updatedAt: row.updatedAt.toISOString(),
-            reference: `secret://${target.projectId}/${target.slug}/${row.key}`,
-            references: row.refs
+            ...(has("kind") ? { kind: row.kind } : {}),
+            ...(has("version") ? { version: row.version } : {}),
+            ...(has("updatedAt") ? { updatedAt: row.updatedAt.toISOString() } : {}),
+            ...(has("reference") ? { reference: `secret://${target.projectId}/${target.slug}/${row.key}` } : {}),
+            ...(has("references") ? { references: row.refs } : {})
           })),
           page,
           pageSize,
-          total
+          ...(page * pageSize < total
+            ? { next: `list_secrets with page ${page + 1}, or with query, such as the prefix of a group` }
+            : {})
         })
-      ),
+      }),
 
     check_secrets: (input) => Effect.map(reads.check(input), done),
 
     compare_environments: (input) =>
-      Effect.map(reads.diff(input), ({ added, changed, removed }) =>
-        done({ added: names(added), removed: names(removed), changed: names(changed) })
-      ),
+      Effect.map(reads.diff(input), (difference) => {
+        const part = (input.query ?? "").toUpperCase()
+        const of = (list: ReadonlyArray<{ readonly key: string }>) => list.filter(({ key }) => key.includes(part))
+        const [added, removed, changed] = [of(difference.added), of(difference.removed), of(difference.changed)]
+        const isCut = [added, removed, changed].some(({ length }) => length > maxKeys)
+        return done({
+          counts: { added: added.length, removed: removed.length, changed: changed.length },
+          added: names(added),
+          removed: names(removed),
+          changed: names(changed),
+          ...(isCut ? { next: "compare_environments with query shows those of a part" } : {})
+        })
+      }),
 
-    get_composition: (input) =>
-      Effect.map(reads.composition(input), ({ edges, nodes }) => {
-        const graph = new Map<string, Array<string>>(nodes.map(({ key }) => [key, []]))
+    get_composition: ({ key, ...at }) =>
+      Effect.map(reads.composition(at), ({ edges, nodes }) => {
+        const graph = new Map<string, Array<string>>(nodes.map((node) => [node.key, []]))
         for (const { from, to } of edges) graph.get(from)?.push(to)
-        return done({ nodes, edges, cycles: cyclesOf(graph) })
+        const wanted = key === undefined ? edges : edges.filter(({ from, to }) => from === key || to === key)
+        return done({
+          secrets: nodes.length,
+          total: wanted.length,
+          edges: wanted.slice(0, maxEdges),
+          cycles: cyclesOf(graph).slice(0, maxKeys),
+          ...(wanted.length > maxEdges ? { next: "get_composition with key shows those of one key" } : {})
+        })
       })
   }) satisfies Partial<Handlers>
+
+/** For the person's own machine: the command line is the product's, and a person logs in. */
+const setupOf = (baseUrl: string): ReadonlyArray<string> => [
+  `"ampoule: command not found": ask the person to install the Ampoule command line (README of the server at ${baseUrl}).`,
+  `"No credential": ask the person to run \`ampoule login --url ${baseUrl}\`, or to set AMPOULE_API_TOKEN.`,
+  "Exit code 125: ampoule refused before your program began; its message says why.",
+  "--redact masks values in the output by accident guard: do not make the program print them in another form."
+]
+
+/** Writes `.env.sealed` on the person's machine; the values pass between the two programs. The names are slugs and ids. */
+const sealing = (
+  baseUrl: string,
+  { projectId, slug }: { readonly projectId: string; readonly slug: string }
+): ReadonlyArray<string> => {
+  const place = `--url ${baseUrl} --project ${projectId} --env ${slug}`
+  const write = `ampoule seal file ${place} --manifest --format json - > .env.sealed`
+  return ["sh", "-c", `ampoule secrets export ${place} --format json | ${write}`]
+}
 
 /** Values are put to use and not returned. */
 const uses = ({ reads, sealingKeys, settings }: Needs) =>
@@ -138,25 +206,20 @@ const uses = ({ reads, sealingKeys, settings }: Needs) =>
 
     plan_run: (input) =>
       Effect.map(reads.plan(input), ({ injected, problems, target }) => {
-        const query = new URLSearchParams({ projectId: target.projectId, environment: target.slug })
-        const only = input.keys === undefined ? [] : injected.flatMap((key) => ["--only", key])
+        const { projectId, slug } = target
+        const counts = { injected: injected.length, injectedKeys: injected.slice(0, maxInjected), problems }
+        if (problems.length > 0) {
+          const next = "create_secret or request_secret_value for keys that are missing, then plan_run again"
+          return done({ ...counts, problems: problems.slice(0, maxKeys), next })
+        }
+        const place = ["--url", settings.baseUrl, "--project", projectId, "--env", slug]
+        const only = (input.keys ?? []).flatMap((key) => ["--only", key])
+        const query = new URLSearchParams({ projectId, environment: slug })
         return done({
-          command: [
-            "ampoule",
-            "run",
-            "--url",
-            settings.baseUrl,
-            "--project",
-            target.projectId,
-            "--env",
-            target.slug,
-            ...only,
-            "--",
-            ...input.command
-          ],
-          http: { method: "GET", url: `${settings.baseUrl}/secrets/inject?${query.toString()}` },
-          injectedKeys: injected,
-          problems
+          ...counts,
+          command: ["ampoule", "run", ...place, ...only, "--redact", "--", ...input.command],
+          setup: setupOf(settings.baseUrl),
+          http: { method: "GET", url: `${settings.baseUrl}/secrets/inject?${query.toString()}` }
         })
       }),
 
@@ -169,13 +232,17 @@ const uses = ({ reads, sealingKeys, settings }: Needs) =>
             message: "is not accepted here: plaintext tools are switched off"
           })
         }
-        return done(
-          yield* reads.sealedExport({
-            ...at,
-            ...(keys === undefined ? {} : { keys }),
-            ...(recipientPublicKey === undefined ? {} : { recipient: recipientPublicKey })
-          })
-        )
+        if (keys === undefined && recipientPublicKey === undefined) {
+          const { injected, target } = yield* reads.plan(at)
+          const { environmentId, keyId } = yield* sealingKeys.keypairIn(at)
+          return done({ environmentId, keyId, count: injected.length, command: sealing(settings.baseUrl, target) })
+        }
+        const sealed = yield* reads.sealedExport({
+          ...at,
+          ...(keys === undefined ? {} : { keys }),
+          ...(recipientPublicKey === undefined ? {} : { recipient: recipientPublicKey })
+        })
+        return done({ ...sealed, count: Object.keys(sealed.entries).length })
       }),
 
     verify_encrypted_env: ({ entries, keyId, ...at }) =>
@@ -193,7 +260,10 @@ const reveals = ({ reads, sealingKeys }: Needs) =>
         return done({ key, version, value })
       }),
 
-    resolve_environment: (query) => Effect.map(reads.resolved(query), (values) => done({ values })),
+    resolve_environment: (query) =>
+      Effect.map(reads.resolved({ page: 1, ...query }), ({ hasMore, page, total, values }) =>
+        done({ values, total, ...(hasMore ? { next: `resolve_environment with page ${page + 1}` } : {}) })
+      ),
 
     open_sealed_values: ({ entries, keyId, ...at }) =>
       Effect.map(sealingKeys.openIn(at, { entries, keyId }), ({ activeKey, values }) =>

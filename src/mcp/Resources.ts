@@ -9,7 +9,9 @@ import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { missingScopes } from "./Credentials.ts"
 
 /** Environments that a listing shows; `list_projects` and `list_environments` show all. */
-const maxListed = 200
+const maxListed = 100
+/** Keys that one environment shows; `list_secrets` shows all. */
+const maxKeys = 200
 const prefix = "secrets://projects/"
 
 const environmentUri = (projectId: string, environment: string) => `${prefix}${projectId}/environments/${environment}`
@@ -65,12 +67,14 @@ export const make = Effect.gen(function* () {
     if (uri === guide.uri) return { uri, mimeType: guide.mimeType, text: guide.text }
     const at = parseEnvironmentUri(uri)
     if (at === undefined) return undefined
-    const { rows, total } = yield* secrets.search({ ...at, pageSize: 500 })
+    const { groups, rows, total } = yield* secrets.search({ ...at, pageSize: maxKeys })
     const text = JSON.stringify({
       projectId: at.projectId,
       environment: at.environment,
       total,
-      secrets: rows.map(({ key, kind, refs }) => ({ key, kind, references: refs }))
+      groups,
+      secrets: rows.map(({ key, kind, refs }) => ({ key, kind, references: refs })),
+      ...(total > rows.length ? { next: "list_secrets shows the rest" } : {})
     })
     return { uri, mimeType: environmentResource.mimeType, text }
   })

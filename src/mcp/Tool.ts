@@ -3,15 +3,18 @@ import * as Effect from "effect/Effect"
 import * as JSONSchema from "effect/JSONSchema"
 import * as ParseResult from "effect/ParseResult"
 import type * as Schema from "effect/Schema"
-import { type AnyApiError, bodyOf, isApiError } from "#schema/ApiError.ts"
+import { type AnyApiError, isApiError } from "#schema/ApiError.ts"
 import type { CurrentCaller } from "#schema/Caller.ts"
 import { InternalError } from "#schema/Errors.ts"
+import { uuidPattern } from "#schema/Ids.ts"
 import type { ToolDefinition } from "#schema/McpToolParts.ts"
 import { type ToolInput, type ToolName, type ToolOutput, tools } from "#schema/McpTools.ts"
 import type { Scope } from "#schema/Scopes.ts"
+import { environmentSlugPattern } from "#schema/Values.ts"
 import { judge, validationFailed } from "#src/http/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/RequestContext.ts"
-import { type JsonObject, memberOf } from "./Message.ts"
+import { isObject, type JsonObject, memberOf } from "./Message.ts"
+import { explained } from "./NextCall.ts"
 
 /** What the protocol revision and the client can do, and what the person answered. */
 export interface CallContext {
@@ -96,21 +99,62 @@ export const settled = <A, R>(work: Effect.Effect<A, AnyApiError, R>, what: stri
     })
   )
 
+/** A schema as models read it, with every list: `format: uuid` says what the pattern does, in a tenth of its tokens. */
+const brief = (schema: unknown): unknown => {
+  if (Array.isArray(schema)) return schema.map(brief)
+  if (!isObject(schema)) return schema
+  const members = Object.entries(schema).filter(([member]) => member !== "pattern" || schema["format"] !== "uuid")
+  return Object.fromEntries(members.map(([member, value]) => [member, brief(value)]))
+}
+
 /** The dialect is 2020-12, which both eras assume and neither names. */
 const schemaOf = (schema: Schema.Schema.AnyNoContext): JsonObject => {
   const { $schema: _, ...rest } = { ...JSONSchema.make(schema, { target: "jsonSchema2020-12" }) }
-  return rest
+  const shown = brief(rest)
+  return isObject(shown) ? shown : {}
 }
 
-const failed = (error: AnyApiError): ToolResult => ({
-  content: [{ type: "text", text: JSON.stringify(bodyOf(error)) }],
-  isError: true
+/** Names of what the caller sees, for ids. */
+export interface Names {
+  /** The id of the project with this slug. */
+  readonly project: (slug: string) => Effect.Effect<string, AnyApiError, CurrentCaller>
+  /** Slugs of the environments that the caller sees in the project with this id; empty where it may not list them. */
+  readonly environments: (projectId: string) => Effect.Effect<ReadonlyArray<string>, never, CurrentCaller>
+}
+
+/** A slug that cannot be an id. */
+const isSlug = (text: unknown): text is string =>
+  typeof text === "string" && text.length <= 50 && environmentSlugPattern.test(text) && !uuidPattern.test(text)
+
+/** The input with the id of the project that it names by its slug. */
+const withProjectId = (names: Names, inputs: ReadonlyArray<string>, given: unknown) => {
+  const slug = memberOf(given, "projectId")
+  return inputs.includes("projectId") && isObject(given) && isSlug(slug)
+    ? Effect.map(names.project(slug), (projectId): unknown => ({ ...given, projectId }))
+    : Effect.succeed(given)
+}
+
+/** An error that helps: what to call next, with the slugs that exist where one was wrong. */
+const failed = Effect.fnUntraced(function* (
+  names: Names,
+  { inputs, tool }: { readonly tool: ToolName; readonly inputs: ReadonlyArray<string> },
+  error: AnyApiError,
+  given: unknown
+) {
+  const projectId =
+    error._tag === "ENVIRONMENT_NOT_FOUND"
+      ? yield* Effect.orElseSucceed(withProjectId(names, inputs, given), () => undefined)
+      : undefined
+  const id = memberOf(projectId, "projectId")
+  const environments = typeof id === "string" && uuidPattern.test(id) ? yield* names.environments(id) : []
+  const body = explained(error, { tool, inputs, environments })
+  return { content: [{ type: "text", text: JSON.stringify(body) }], isError: true } satisfies ToolResult
 })
 
 /** Clients that tell content for the person from content for the model keep plaintext from the model. */
 const forTheUser = { annotations: { audience: ["user"] } } as const
 
-export const make = <N extends ToolName>(name: N, handler: Handler<N>): Tool => {
+export const make = <N extends ToolName>(name: N, handler: Handler<N>, names: Names): Tool => {
   // The definition of this name: the compiler does not follow which name has which of the table's types.
   const definition = tools[name] as unknown as ToolDefinition<
     Schema.Schema<ToolInput<N>, JsonObject>,
@@ -119,6 +163,8 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>): Tool => 
   const { annotations, description, input, output, plaintext = false, scopes, scopesWith, title } = definition
   const decode = ParseResult.decodeUnknown(input)
   const encode = ParseResult.encode(output)
+  const inputSchema = schemaOf(input)
+  const inputs = isObject(inputSchema["properties"]) ? Object.keys(inputSchema["properties"]) : []
 
   const succeeded = (value: ToolOutput<N>) =>
     Effect.map(Effect.orDie(encode(value)), (structuredContent): ToolResult => ({
@@ -128,7 +174,7 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>): Tool => 
 
   const run = (given: unknown, context: CallContext) =>
     Effect.gen(function* () {
-      const decoded = yield* Effect.mapError(decode(given ?? {}), (issue) =>
+      const decoded = yield* Effect.mapError(decode((yield* withProjectId(names, inputs, given)) ?? {}), (issue) =>
         validationFailed(ParseResult.ArrayFormatter.formatIssueSync(issue))
       )
       const outcome = yield* handler(decoded, context)
@@ -147,7 +193,7 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>): Tool => 
       name,
       title,
       description,
-      inputSchema: schemaOf(input),
+      inputSchema,
       outputSchema: schemaOf(output),
       annotations: { title, ...annotations }
     },
@@ -158,8 +204,13 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>): Tool => 
         : [...scopes, ...scopesWith.scopes],
     returnsPlaintext: plaintext,
     call: (given, context) =>
-      Effect.map(settled(run(given, context), name), (result): CallResult =>
-        "error" in result ? { _tag: "Result", result: failed(result.error) } : result
+      Effect.flatMap(settled(run(given, context), name), (result) =>
+        "error" in result
+          ? Effect.map(failed(names, { tool: name, inputs }, result.error, given), (result): CallResult => ({
+              _tag: "Result",
+              result
+            }))
+          : Effect.succeed(result)
       )
   }
 }

@@ -10,6 +10,21 @@ import { done, type Handlers, type Outcome } from "./Tool.ts"
 /** How long a call waits for the person, once the client has opened the page; below the usual timeout of clients. */
 const patience = 25_000
 
+/** Keys that a question names; more are counted. */
+const maxNamed = 20
+
+/** What the person is asked, once for all. */
+const confirmation = (removal: {
+  readonly keys: ReadonlyArray<string>
+  readonly environment: string
+  readonly project: string
+}) => {
+  const { environment, keys, project } = removal
+  const more = keys.length > maxNamed ? ` and ${keys.length - maxNamed} more` : ""
+  const named = keys.slice(0, maxNamed).join(", ")
+  return `Delete ${keys.length === 1 ? named : `${keys.length} secrets (${named}${more})`} from ${environment} of project ${project}?`
+}
+
 /** Written, with a warning for each key that can change which code runs, as the command line and the pages have it. */
 const written = <O>(output: O, keys: ReadonlyArray<string>) => {
   const warnings = keys.flatMap((key) => {
@@ -73,18 +88,23 @@ export const handlers = Effect.map(
       delete_secret: ({ disposition, secretId }, { confirms, said }) =>
         Effect.gen(function* () {
           if (confirms && said === undefined) {
-            yield* writes.mayRemove(secretId)
-            return {
-              _tag: "Confirm" as const,
-              message: `Delete the secret ${secretId}${disposition === "cascade" ? " and everything composed from it" : ""}?`
-            }
+            const question = confirmation(yield* writes.removal([secretId]))
+            const more = disposition === "cascade" ? " Everything composed from it is deleted too." : ""
+            return { _tag: "Confirm" as const, message: `${question}${more}` }
           }
           if (said === "decline") return done({ deleted: false, dependents: [] })
           const { cascaded, deleted, flattened } = yield* writes.remove(secretId, disposition)
           return done({ deleted, dependents: [...flattened, ...cascaded] })
         }),
 
-      delete_secrets: (input) => Effect.map(writes.deleteBulk(input), ({ ids }) => done({ deleted: ids })),
+      delete_secrets: (input, { confirms, said }) =>
+        Effect.gen(function* () {
+          if (confirms && said === undefined) {
+            return { _tag: "Confirm" as const, message: confirmation(yield* writes.removal(input.ids)) }
+          }
+          if (said === "decline") return done({ deleted: [] })
+          return done({ deleted: (yield* writes.deleteBulk(input)).ids })
+        }),
 
       import_encrypted_env: (input) =>
         Effect.map(writes.importSealed(input), ({ created, skipped, updated }) =>

@@ -3,7 +3,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { NameTaken, PlanLimitReached, ProjectNotFound } from "#schema/Errors.ts"
+import { CurrentCaller } from "#schema/Caller.ts"
+import { NameTaken, PlanLimitReached, ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { EnvironmentIdOut, type ProjectId, ProjectIdOut, type TeamId, TeamIdOut } from "#schema/Ids.ts"
 import type { CreateProject, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
@@ -33,6 +34,12 @@ const columns = {
 }
 const ProjectRow = Schema.Struct(columns)
 const ReachableProjectRow = Schema.Struct({ ...columns, environmentIds: Schema.Array(EnvironmentIdOut) })
+const NamedProjectRow = Schema.Struct({
+  id: ProjectIdOut,
+  teamId: TeamIdOut,
+  visibility: Visibility,
+  environmentIds: Schema.Array(EnvironmentIdOut)
+})
 const ProjectNameRow = Schema.Struct({ name: Schema.String })
 const EnvironmentSlugRow = Schema.Struct({ id: EnvironmentIdOut, slug: Schema.String })
 
@@ -79,6 +86,23 @@ const list = Effect.fn("Projects.list")(function* ({ access, sql }: Needs) {
   return rows.flatMap(({ environmentIds, ...project }): ReadonlyArray<Project> =>
     Policy.projectVisible(caller, { ...project, projectId: project.id, environmentIds }) ? [project] : []
   )
+})
+
+/** The id of the project that the caller sees by this slug. */
+const named = Effect.fn("Projects.named")(function* ({ sql }: Needs, slug: string) {
+  const caller = yield* CurrentCaller
+  const rows = yield* Rows.findAll(
+    NamedProjectRow,
+    sql`
+      SELECT p.id, p.team_id, p.visibility,
+        array(SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS environment_ids
+      FROM projects p
+      WHERE p.team_id = any(${caller.teams.map(({ id }) => id)}::uuid[]) AND p.slug = ${slug} AND p.deleted_at IS NULL`
+  )
+  const [found, ...others] = rows.filter((row) => Policy.projectVisible(caller, { ...row, projectId: row.id }))
+  if (found === undefined) return yield* new ProjectNotFound()
+  if (others.length === 0) return found.id
+  return yield* new ValidationFailed({ field: "projectId", message: "Several teams have a project of this slug." })
 })
 
 const get = Effect.fn("Projects.get")(function* ({ access, sql }: Needs, projectId: ProjectId) {
@@ -219,5 +243,5 @@ const remove = Effect.fn("Projects.remove")(function* (needs: Needs, projectId: 
 })
 
 export class Projects extends Effect.Service<Projects>()("projects/Projects", {
-  effect: Effect.map(services, (needs) => methods(needs, { list, get, create, update, remove }))
+  effect: Effect.map(services, (needs) => methods(needs, { list, named, get, create, update, remove }))
 }) {}

@@ -24,15 +24,20 @@ interface Needs {
   readonly sql: SqlClient.SqlClient
 }
 
-/** Live secrets whose key contains `query` (case does not count), in the order of keys. */
+/**
+ * Live secrets whose key contains `query` (case does not count), in the order of keys; with the first page of more than
+ * one, the groups that they fall into.
+ */
 export const search = Effect.fnUntraced(function* (
   { access, sql }: Needs,
   at: EnvironmentQuery & { readonly query?: string; readonly page?: number; readonly pageSize?: number }
 ) {
   const permit = yield* access.environment("secrets:read", at, { audit: "secret.list" })
   const { page = 1, pageSize = 100, query = "" } = at
-  const found = yield* SecretRows.page(sql, permit, query.toUpperCase(), pageSize, (page - 1) * pageSize)
-  return { target: permit.target, rows: found.rows, page, pageSize, total: found.total }
+  const part = query.toUpperCase()
+  const { rows, total } = yield* SecretRows.page(sql, permit, part, pageSize, (page - 1) * pageSize)
+  const groups = page === 1 && total > rows.length ? yield* SecretRows.groups(sql, permit, part) : undefined
+  return { target: permit.target, rows, groups, page, pageSize, total }
 })
 
 /** A page of names and metadata: the same for everybody who may see it, so that it is kept as long as its revision. */

@@ -150,11 +150,11 @@ const inject = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery, ifN
   return { etag: etag(answer.revision), answer }
 })
 
-/** Every value of an environment by key, read and recorded like an injection. */
+/** The values of an environment by key, or a page of them, read and recorded like an injection. */
 const resolved = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery) {
   const { answer } = yield* inject(needs, query)
   if (answer === undefined) return yield* Effect.dieMessage("an injection without a condition has an answer")
-  return answer.value().values
+  return answer.value()
 })
 
 const withValues = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery) {

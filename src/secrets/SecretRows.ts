@@ -29,6 +29,7 @@ const metadata = {
   createdAt: Schema.DateFromSelf,
   updatedAt: Schema.DateFromSelf
 }
+const NamedRow = Schema.Struct({ project: Schema.String, keys: Schema.Array(Schema.String) })
 const NameRow = Schema.Struct({ id: SecretIdOut, key: Schema.String, kind: Kind, refs: Schema.Array(Schema.String) })
 const environmentState = { revision: Schema.Number, total: Schema.Number }
 const ListRow = Schema.Struct({
@@ -205,6 +206,30 @@ export const page = (sql: Sql, { target }: ReadPermit, part: string, size: numbe
       total: rows[0]?.total ?? 0,
       rows: rows.filter((row): row is typeof ListRow.Type => row.id !== null)
     })
+  )
+
+const GroupRow = Schema.Struct({ prefix: Schema.String, count: Schema.Number })
+
+/** The largest groups of live keys that contain `part`, by their text before the first underscore. */
+export const groups = (sql: Sql, { target }: ReadPermit, part: string) =>
+  Rows.findAll(
+    GroupRow,
+    sql`
+      SELECT split_part(key, '_', 1) AS prefix, count(*)::int AS count FROM secrets
+      WHERE environment_id = ${target.environmentId} AND deleted_at IS NULL AND position(${part} IN key) > 0
+      GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 40`
+  )
+
+/** Keys of these live secrets, in the order of keys, and the slug of their project. */
+export const named = (sql: Sql, { target }: EnvironmentPermit<"secrets:write">, ids: ReadonlyArray<SecretId>) =>
+  Rows.single(
+    NamedRow,
+    sql`
+      SELECT p.slug AS project, array(
+        SELECT s.key FROM secrets s
+        WHERE s.environment_id = ${target.environmentId} AND s.id = any(${ids}::uuid[]) AND s.deleted_at IS NULL
+        ORDER BY s.key) AS keys
+      FROM projects p WHERE p.id = ${target.projectId}`
   )
 
 /** Keys of the live secrets and what each refers to, in the order of keys. */

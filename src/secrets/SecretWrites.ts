@@ -25,6 +25,7 @@ import { toldOutcome } from "./Guesses.ts"
 import { Idempotency } from "./Idempotency.ts"
 import type { Change, Changes } from "./SecretChanges.ts"
 import { refOf } from "./SecretMetadata.ts"
+import * as SecretRows from "./SecretRows.ts"
 import { Snapshots } from "./Snapshots.ts"
 import * as SourcedWrites from "./SourcedWrites.ts"
 import * as LockedEnvironment from "./LockedEnvironment.ts"
@@ -126,8 +127,12 @@ const restore = Effect.fnUntraced(function* (needs: Needs, id: SecretId) {
 // --- delete ---
 
 /** Refuses a caller who may not delete the secret, before a person is asked to confirm it. */
-const mayRemove = ({ access }: Needs, id: SecretId) =>
-  Effect.asVoid(access.environmentOfSecret("secrets:write", id, { audit: "secret.delete" }))
+/** What a person is asked before these secrets of one environment are deleted; refused as the deletion would be. */
+const removal = Effect.fnUntraced(function* ({ access, sql }: Needs, ids: ReadonlyArray<SecretId>) {
+  const permit = yield* access.environmentOfSecret("secrets:write", ids[0], { audit: "secret.delete" })
+  const { keys, project } = yield* SecretRows.named(sql, permit, ids)
+  return keys.length < ids.length ? yield* new SecretNotFound() : { keys, project, environment: permit.target.slug }
+})
 
 const remove = Effect.fnUntraced(function* (needs: Needs, id: SecretId, disposition?: Disposition) {
   const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.delete" })
@@ -199,7 +204,7 @@ export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/Secret
     return {
       ...methods(needs, {
         ...single,
-        mayRemove,
+        removal,
         createBulk,
         deleteBulk,
         createFrom,

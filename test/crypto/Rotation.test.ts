@@ -91,7 +91,8 @@ const readCold = (w: World) =>
     yield* (yield* Snapshots).forget(w.developmentId)
     yield* (yield* DataKeys).forget(w.developmentId)
     const secrets = yield* fixtureSecrets
-    return yield* secrets.resolved({ projectId: w.projectId, environment: w.development }).pipe(as(w.owner))
+    const page = yield* secrets.resolved({ projectId: w.projectId, environment: w.development }).pipe(as(w.owner))
+    return page.values
   })
 
 const generations = (w: World) =>

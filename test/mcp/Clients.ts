@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { type ToolName, type ToolOutput, tools } from "#schema/McpTools.ts"
 import { optional } from "#schema/Strict.ts"
 import * as Bodies from "#test/support/Bodies.ts"
+import { parsed } from "#test/support/Json.ts"
 
 export const modernVersion = "2026-07-28"
 export const legacyVersion = "2025-11-25"
@@ -65,6 +66,8 @@ const Result = Schema.Struct(
   },
   more
 )
+/** A failure of a tool: the body that REST has, and what to call next. */
+const Refusal = Schema.Struct({ next: Schema.String }, more)
 const RpcError = Schema.Struct({
   code: Schema.Number,
   message: Schema.String,
@@ -160,7 +163,10 @@ export const raw = (
         const { content, isError, structuredContent } = result()
         // A structured result conforms to the tool's schema, and a failure does not: it has its text alone.
         assert.isUndefined(structuredContent)
-        return isError === true ? Bodies.failure(JSON.parse(content?.[0]?.text ?? "")) : assert.fail(text)
+        if (isError !== true) return assert.fail(text)
+        const { next, ...body } = parsed(Refusal)(content?.[0]?.text ?? "")
+        assert.isNotEmpty(next)
+        return Bodies.failure(body)
       }
     }
   })

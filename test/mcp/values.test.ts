@@ -66,7 +66,7 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
       const all = yield* guesses(0, 100)
       assert.strictEqual(all.refusal.code, "RATE_LIMITED")
       assert.match(all.refusal.message, /Send fewer keys/)
-      const listed = (yield* use("list_secrets", { ...place, query: "PIN" })).output
+      const listed = (yield* use("list_secrets", { ...place, query: "PIN", fields: ["id"] })).output
       const right = { secretId: listed.secrets[0].id, value: "7391" }
       const made = yield* use("update_secret", right)
       assert.strictEqual(made.output.version, 1)
@@ -120,7 +120,7 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
       yield* store("production", { PIN: "42" })
       yield* store("production", Object.fromEntries(many.map((key) => [`OTHER_${key}`, "a"])))
       yield* store("development", Object.fromEntries(many.map((key) => [`OTHER_${key}`, "a"])))
-      assert.deepStrictEqual((yield* compare).output, { added: ["PIN"], removed: [], changed: [] })
+      assert.deepInclude((yield* compare).output, { added: ["PIN"], removed: [], changed: [] })
       const write = (environment: string, value: (i: number) => string) =>
         use("bulk_upsert_secrets", { ...at(environment), secrets: many.map((key, i) => ({ key, value: value(i) })) })
       assert.deepInclude((yield* write("production", () => "${PIN}")).output, { updated: [] })
@@ -138,7 +138,7 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
       yield* store("staging", { A: "value of staging" })
       yield* store("development", { OLD: "x" })
       const copyFrom = { environment: "staging", key: "A" }
-      const { secrets } = (yield* use("list_secrets", at("development"))).output
+      const { secrets } = (yield* use("list_secrets", { ...at("development"), fields: ["id"] })).output
       const answers = [
         yield* use("copy_secrets", {
           projectId: project.id,
@@ -205,8 +205,8 @@ layer(McpApp.layer, { excludeTestServices: true })("a connection with values", (
     Effect.gen(function* () {
       const { at, store, use } = yield* scene([...names, "secrets:run"])
       yield* store("development", { A: "value of development" })
-      const file = (yield* use("export_encrypted_env", at("development"))).output
-      assert.match(file.entries["A"], /^sealed:v1:/)
+      const file = (yield* use("export_encrypted_env", { ...at("development"), keys: ["A"] })).output
+      assert.match(file.entries?.["A"] ?? "", /^sealed:v1:/)
       const recipientPublicKey = Buffer.alloc(32, 9).toString("base64url")
       const { entries, keyId } = file
       // Refused before the tool is called: the answer is a challenge.

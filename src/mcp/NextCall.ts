@@ -1,0 +1,136 @@
+/**
+ * What to call after a failure: each error code has a sentence for the model that made the call. A tool is named with
+ * the inputs that it has, and nothing of the input is repeated.
+ */
+import { type AnyApiError, bodyOf } from "#schema/ApiError.ts"
+import type * as Errors from "#schema/Errors.ts"
+import type { ToolName } from "#schema/McpTools.ts"
+
+type Classes = (typeof Errors)[keyof typeof Errors]
+/** Every code of `schema/Errors.ts`. */
+export type Code = Classes extends infer C
+  ? C extends { readonly code: infer One extends string }
+    ? One
+    : never
+  : never
+
+interface Call {
+  readonly tool: ToolName
+  /** Names of the inputs that the tool has. */
+  readonly inputs: ReadonlyArray<string>
+  readonly field: string | undefined
+  /** Slugs of the environments that the caller sees in the project of the call; empty when that is not known. */
+  readonly environments: ReadonlyArray<string>
+}
+type Next = string | ((call: Call) => string)
+
+/** Of a list in a sentence. */
+const maxNamed = 20
+
+const byField = new Map<string, string>([
+  ["projectId", "list_projects gives the ids and slugs of projects."],
+  ["environment", "list_environments gives the slugs of environments."],
+  ["sourceEnv", "list_environments gives the slugs of environments."],
+  ["targetEnv", "list_environments gives the slugs of environments."],
+  ["key", "list_secrets gives the keys that exist; a new one is of A-Z, 0-9 and _."],
+  ["keys", "list_secrets gives the keys that exist."],
+  ["secretId", 'list_secrets with fields ["id"] gives ids.'],
+  ["ids", 'list_secrets with fields ["id"] gives ids.'],
+  ["keyId", "get_environment_keypair gives the key of the environment."],
+  ["entries", "export_encrypted_env gives entries; pass them on unchanged."],
+  ["command", 'Give command as a list of arguments, such as ["npm", "start"].'],
+  ["recipientPublicKey", "Leave recipientPublicKey out: then values are sealed to the environment's own key."],
+  ["cursor", "Call again without cursor, and then with each answer's nextCursor."]
+])
+
+const correct = ({ field = "", inputs, tool }: Call): string => {
+  const known = byField.get(field.split(".")[0] ?? "")
+  if (inputs.includes(field.split(".")[0] ?? "") && known !== undefined) return known
+  return inputs.length === 0 ? `${tool} takes no input.` : `${tool} takes ${inputs.join(", ")}.`
+}
+
+const findSecret: Next = ({ inputs }) =>
+  inputs.includes("secretId") || inputs.includes("ids")
+    ? 'list_secrets with fields ["id"] gives the ids that exist.'
+    : "list_secrets with query finds the key."
+const exists: Next = ({ inputs, tool }) =>
+  inputs.includes("replace")
+    ? `${tool} with replace true asks for a new value; or use the secret as it is.`
+    : "update_secret gives it another value; or use the secret as it is."
+const dependents: Next = ({ inputs, tool }) =>
+  inputs.includes("disposition")
+    ? `${tool} with disposition flatten (the dependents keep their text) or cascade (they are deleted too).`
+    : `${tool} with the dependents' ids as well; delete_secret has flatten and cascade for one.`
+const environment: Next = ({ environments }) =>
+  environments.length === 0
+    ? "list_environments gives the slugs that exist."
+    : `The project has ${environments.slice(0, maxNamed).join(", ")}; list_environments says more.`
+const reconnect = "The connection has to be made anew: tell the person."
+const askPerson = "whoami shows what this connection may do; tell the person what is missing."
+const repair = "get_composition with key shows what refers to what; correct the template and call again."
+const later = "Wait, then make the same call again."
+const notHere = "No tool of this server leads here: tell the person."
+
+const nextCalls: Readonly<Record<Code, Next>> = {
+  VALIDATION_FAILED: correct,
+  TEMPLATE_INVALID: "Write ${KEY} for a reference and $${ for a plain ${, and call again.",
+  TEMPLATE_REFERENCE_MISSING: "create_secret or request_secret_value for the missing keys, then call again.",
+  TEMPLATE_TOO_DEEP: repair,
+  VALUE_TOO_LARGE: "Split the value into several secrets.",
+  SEALED_VALUE_INVALID: "export_encrypted_env makes the file anew; pass its entries on unchanged.",
+  SEALING_KEY_EXPIRED: "export_encrypted_env makes the file anew, with the active key.",
+  UNAUTHENTICATED: reconnect,
+  CREDENTIAL_INVALID: reconnect,
+  CREDENTIAL_EXPIRED: reconnect,
+  CREDENTIAL_REVOKED: reconnect,
+  SIGN_IN_FAILED: reconnect,
+  FORBIDDEN: askPerson,
+  SCOPE_MISSING: askPerson,
+  API_TOKEN_READ_ONLY: askPerson,
+  API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT: askPerson,
+  ENVIRONMENT_NOT_GRANTED:
+    "Tell the person: `ampoule access request`, or the Access page of the environment, asks for it.",
+  CREDENTIAL_KIND_NOT_ACCEPTED: askPerson,
+  CROSS_SITE_REQUEST: reconnect,
+  PLAN_LIMIT_REACHED: "get_capabilities shows the limits; tell the person.",
+  ROUTE_NOT_FOUND: notHere,
+  TEAM_NOT_FOUND: "whoami gives the teams of this connection.",
+  PROJECT_NOT_FOUND: "list_projects gives the ids and slugs of projects.",
+  ENVIRONMENT_NOT_FOUND: environment,
+  SECRET_NOT_FOUND: findSecret,
+  SECRET_VERSION_NOT_FOUND: 'list_secrets with fields ["version"] gives the current versions.',
+  SEALING_KEY_NOT_FOUND: "get_environment_keypair gives the key of the environment.",
+  TOKEN_NOT_FOUND: notHere,
+  GRANT_NOT_FOUND: "request_secret_value asks the person anew.",
+  MEMBER_NOT_FOUND: notHere,
+  SECRET_ALREADY_EXISTS: exists,
+  SECRET_VERSION_CONFLICT: "Call again with currentVersion as expectedVersion, if what others wrote may be replaced.",
+  SECRET_HAS_DEPENDENTS: dependents,
+  TEMPLATE_CYCLE: repair,
+  NAME_TAKEN: notHere,
+  SETUP_ALREADY_DONE: notHere,
+  GRANT_ALREADY_DECIDED: "request_secret_value asks the person anew.",
+  IDEMPOTENCY_KEY_REUSED: notHere,
+  PAYLOAD_TOO_LARGE: "Make several calls with fewer members each.",
+  UNSUPPORTED_MEDIA_TYPE: notHere,
+  RATE_LIMITED: later,
+  SERVER_BUSY: later,
+  INTERNAL_ERROR: "Make the call again once; if it fails again, tell the person.",
+  DEPENDENCY_UNAVAILABLE: later,
+  INTEGRITY_FAILURE: "Tell the person: a stored value was altered. Do not write it again."
+}
+const byCode = new Map<string, Next>(Object.entries(nextCalls))
+
+/** REST's sentences that name a member which this tool does not have. */
+const messages = new Map([["SECRET_HAS_DEPENDENTS", "Other secrets use this one."]])
+
+/** The body of the error as a tool tells it, with what to do next. */
+export const explained = (error: AnyApiError, call: Omit<Call, "field">): Readonly<Record<string, unknown>> => {
+  const body = bodyOf(error)
+  const next = byCode.get(body.code)
+  return {
+    ...body,
+    message: messages.get(body.code) ?? body.message,
+    ...(next === undefined ? {} : { next: typeof next === "string" ? next : next({ ...call, field: body.field }) })
+  }
+}
