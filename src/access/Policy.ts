@@ -3,7 +3,7 @@
  * of evaluation; the first denial wins. A rule is pure: (caller's standing in the target's team, target, action) to a
  * denial or nothing.
  */
-import type { Caller, CallerTeam } from "#schema/Caller.ts"
+import type { Caller, CallerTeam, HeldGrant } from "#schema/Caller.ts"
 import {
   ApiTokenNotScopedToProtectedEnvironment,
   ApiTokenReadOnly,
@@ -310,9 +310,12 @@ export const projectVisible = (
 ): boolean => {
   const { environmentIds, projectIds } = caller.restrictions
   const team = teamOf(caller, at.teamId)
+  const reached = ({ environmentId }: HeldGrant) =>
+    environmentId === null || environmentIds === null || environmentIds.includes(environmentId)
   return (
     team !== undefined &&
-    (!hidden(team, at.visibility) || caller.grants.some((grant) => grant.projectId === at.projectId)) &&
+    (!hidden(team, at.visibility) ||
+      caller.grants.some((grant) => grant.projectId === at.projectId && reached(grant))) &&
     (projectIds === null || projectIds.includes(at.projectId)) &&
     (environmentIds === null || at.environmentIds.some((id) => environmentIds.includes(id)))
   )

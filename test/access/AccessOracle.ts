@@ -2,11 +2,11 @@
  * Who gets what answer, from the sentences of docs/contract. Pure, and written on its own:
  * it imports no rule of the server.
  */
-import type { AccessLevel, Role, Scope } from "#schema/Scopes.ts"
+import type { AccessLevel, GrantLevel, Role, Scope } from "#schema/Scopes.ts"
 import type { Asked } from "#test/support/TestApp.ts"
 
-export type Kind = "api_token" | "cli_grant" | "session" | "device_code"
-export type TeamKey = "T" | "U"
+export type Kind = "api_token" | "cli_grant" | "session" | "device_code" | "oauth_token"
+export type TeamKey = "T" | "U" | "V"
 /** Status and, of a failure, its code. */
 export type Outcome = readonly [status: number, code?: string]
 
@@ -18,6 +18,9 @@ export interface Place {
   /** `<project>/<slug>` */
   readonly environment: string | null
   readonly protected: boolean
+  /** Who reads its values, and who sees its project: the team, or those who were granted it. */
+  readonly readers: "team" | "granted"
+  readonly visibility: "team" | "granted"
   readonly secret: "live" | "deleted" | null
   readonly ids: {
     readonly teamId: string
@@ -28,6 +31,14 @@ export interface Place {
   }
 }
 
+/** What a person was granted; `environment`: null for all of the project. `until`: null, or milliseconds since 1970. */
+export interface Held {
+  readonly project: string
+  readonly environment: string | null
+  readonly level: GrantLevel
+  readonly until: number | null
+}
+
 export interface Credential {
   readonly name: string
   /** What stands in the request, before anybody asks what it may do. */
@@ -35,8 +46,15 @@ export interface Credential {
   readonly life: "live" | "expired" | "revoked"
   readonly kind: Kind
   readonly teams: {
-    readonly [K in TeamKey]?: { readonly role: Role | null; readonly scopes: ReadonlyArray<Scope> | null }
+    readonly [K in TeamKey]?: {
+      /** Of the person, or of the creator of an API token that its creator bounds; null: the token's own reach. */
+      readonly role: Role | null
+      readonly scopes: ReadonlyArray<Scope> | null
+      readonly adminsNeedGrants?: true
+    }
   }
+  /** Of the same person; ended ones too. */
+  readonly grants: ReadonlyArray<Held>
   readonly level: AccessLevel | null
   /** Keys of places; null = not narrowed. */
   readonly projects: ReadonlyArray<string> | null
@@ -62,6 +80,10 @@ export interface Row {
   readonly answers: Outcome
   /** The same where the secret is deleted; default: the 404 of the secret. */
   readonly answersDeleted?: Outcome
+  /** It makes a credential that reads everything of the team; nobody makes one that reads what they may not. */
+  readonly makesReader?: true
+  /** Absent: everywhere. Where the request would not be harmless, the row is not asked. */
+  readonly where?: (place: Place) => boolean
   /** The request ends the credential (or the membership) that makes it. */
   readonly endsCredential?: true
   /** The request deletes its target. */
@@ -76,48 +98,85 @@ const notFound: Record<"team" | "project" | "environment" | "secret", Outcome> =
   secret: [404, "SECRET_NOT_FOUND"]
 }
 
-const seesTeam = (c: Credential, place: Place) => place.team !== null && c.teams[place.team] !== undefined
+const rank: Record<Role, number> = { viewer: 0, member: 1, admin: 2, owner: 3 }
+const standing = (c: Credential, place: Place) => (place.team === null ? undefined : c.teams[place.team])
+
+/** "A grant ends by itself at `until`." */
+const inForce = (c: Credential, now: number) => c.grants.filter(({ until }) => until === null || now < until)
+
+/** "A person below admin sees of it what a grant reaches." */
+const needsGrantToSee = (c: Credential, place: Place) => {
+  const role = standing(c, place)?.role ?? null
+  return place.visibility === "granted" && role !== null && rank[role] < rank.admin
+}
+
+const reachesEnvironment = (c: Credential, environment: string) =>
+  (c.projects === null || c.projects.some((project) => environment.startsWith(`${project}/`))) &&
+  (c.environments === null || c.environments.includes(environment))
 
 /** "Projects without a reached environment are hidden." */
-export const seesProject = (c: Credential, place: Place): boolean =>
-  seesTeam(c, place) &&
+export const seesProject = (c: Credential, place: Place, now: number): boolean =>
+  standing(c, place) !== undefined &&
   place.project !== null &&
   (c.projects === null || c.projects.includes(place.project)) &&
-  (c.environments === null || c.environments.some((e) => e.startsWith(`${place.project}/`)))
+  (c.environments === null || c.environments.some((e) => e.startsWith(`${place.project}/`))) &&
+  (!needsGrantToSee(c, place) ||
+    inForce(c, now).some(
+      ({ environment, project }) =>
+        project === place.project && (environment === null || reachesEnvironment(c, environment))
+    ))
+
+const granted = (c: Credential, place: Place, now: number) =>
+  inForce(c, now).filter(
+    ({ environment, project }) =>
+      project === place.project && (environment === null || environment === place.environment)
+  )
 
 /** "Narrowing is checked on every request." */
-export const seesEnvironment = (c: Credential, place: Place): boolean =>
-  seesTeam(c, place) &&
+export const seesEnvironment = (c: Credential, place: Place, now: number): boolean =>
+  standing(c, place) !== undefined &&
   place.environment !== null &&
-  (c.projects === null || c.projects.includes(place.project ?? "")) &&
-  (c.environments === null || c.environments.includes(place.environment))
+  reachesEnvironment(c, place.environment) &&
+  (!needsGrantToSee(c, place) || granted(c, place, now).length > 0)
 
-const unseen = (row: Row, c: Credential, place: Place): Outcome | undefined => {
+const unseen = (row: Row, c: Credential, place: Place, now: number): Outcome | undefined => {
   switch (row.subject) {
     case "team":
-      return seesTeam(c, place) ? undefined : notFound.team
+      return standing(c, place) === undefined ? notFound.team : undefined
     case "project":
-      return seesProject(c, place) ? undefined : notFound.project
+      return seesProject(c, place, now) ? undefined : notFound.project
     case "environment":
-      if (seesEnvironment(c, place)) return undefined
-      return seesProject(c, place) ? notFound.environment : notFound.project
+      if (seesEnvironment(c, place, now)) return undefined
+      return seesProject(c, place, now) ? notFound.environment : notFound.project
     case "environmentId":
-      return seesEnvironment(c, place) ? undefined : notFound.environment
+      return seesEnvironment(c, place, now) ? undefined : notFound.environment
     case "secret":
-      return seesEnvironment(c, place) && place.secret !== null ? undefined : notFound.secret
+      return seesEnvironment(c, place, now) && place.secret !== null ? undefined : notFound.secret
     default:
       return undefined
   }
 }
 
-const rank: Record<Role, number> = { viewer: 0, member: 1, admin: 2, owner: 3 }
 const enough = (role: Role, needs: NonNullable<Row["needs"]>): boolean =>
   rank[role] >= { names: 0, values: 1, write: 1, manage: 2, own: 3 }[needs]
 
 const forbidden: Outcome = [403, "FORBIDDEN"]
 const scopeMissing: Outcome = [403, "SCOPE_MISSING"]
 
-const mayNot = (row: Row, c: Credential, place: Place): Outcome | undefined => {
+/** "Reads, runs, is handed or writes a value there by a grant only"; each level gives those before it. */
+const lacksGrant = (row: Row, c: Credential, place: Place, now: number) => {
+  const at = standing(c, place)
+  if (at === undefined || at.role === null) return false
+  if (place.readers === "team" && place.visibility === "team") return false
+  if (rank[at.role] >= rank.admin && at.adminsNeedGrants !== true) return false
+  const levels = granted(c, place, now).map(({ level }) => level)
+  if (row.needs === "write") return !levels.includes("write")
+  if (row.scope === "secrets:read_values" || row.makesReader === true)
+    return !levels.some((level) => level === "values" || level === "write")
+  return row.scope === "secrets:run" && !levels.some((level) => level !== "names")
+}
+
+const mayNot = (row: Row, c: Credential, place: Place, now: number): Outcome | undefined => {
   const standings = Object.values(c.teams)
   const lacks = ({ scopes }: { readonly scopes: ReadonlyArray<Scope> | null }) =>
     row.scope !== undefined && scopes !== null && !scopes.includes(row.scope)
@@ -126,7 +185,7 @@ const mayNot = (row: Row, c: Credential, place: Place): Outcome | undefined => {
   if (row.subject === "eachTeam") return standings.length > 0 && standings.every(lacks) ? scopeMissing : undefined
   const at = place.team === null ? undefined : c.teams[place.team]
   if (at === undefined) return undefined
-  // Role, scope, level, protected: in this order.
+  // Role, scope, level, protected, grant: in this order.
   if (at.role !== null && row.needs !== undefined && !enough(at.role, row.needs)) return forbidden
   if (lacks(at)) return scopeMissing
   const writes = row.needs === "write"
@@ -140,7 +199,7 @@ const mayNot = (row: Row, c: Credential, place: Place): Outcome | undefined => {
     return [403, "API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT"]
   }
   if (writes && place.protected && at.role !== null && rank[at.role] < rank.admin) return forbidden
-  return undefined
+  return lacksGrant(row, c, place, now) ? [403, "ENVIRONMENT_NOT_GRANTED"] : undefined
 }
 
 export interface Verdict {
@@ -151,7 +210,7 @@ export interface Verdict {
   readonly early: boolean
 }
 
-export const expected = (method: string, row: Row, c: Credential, place: Place): Verdict => {
+export const expected = (method: string, row: Row, c: Credential, place: Place, now = Date.now()): Verdict => {
   const as = (outcome: Outcome, unseen = false): Verdict => ({ outcome, unseen, early: false })
   const early = (outcome: Outcome): Verdict => ({ outcome, unseen: false, early: true })
   if (row.takes === "anyone") return early(row.answers)
@@ -163,9 +222,9 @@ export const expected = (method: string, row: Row, c: Credential, place: Place):
   }
   if (!row.takes.includes(c.kind)) return early([403, "CREDENTIAL_KIND_NOT_ACCEPTED"])
   if (c.crossSite && method !== "GET") return early([403, "CROSS_SITE_REQUEST"])
-  const hidden = unseen(row, c, place)
+  const hidden = unseen(row, c, place, now)
   if (hidden !== undefined) return as(hidden, true)
-  const denied = mayNot(row, c, place)
+  const denied = mayNot(row, c, place, now)
   if (denied !== undefined) return as(denied)
   if (row.subject === "secret" && place.secret === "deleted") return as(row.answersDeleted ?? notFound.secret)
   return as(row.answers)

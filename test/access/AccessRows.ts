@@ -193,6 +193,8 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
         path: `/environments/${ids.environmentId}/access-requests`,
         json: { level: "names", hours: 1, reason: "A try" }
       }),
+      // Where grants decide, it is a request that somebody has to decide about.
+      where: ({ readers, visibility }) => readers === "team" && visibility === "team",
       answers: [400, "VALIDATION_FAILED"]
     }
   ],
@@ -314,7 +316,11 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   "PATCH /teams/:teamId": [
     ofTeam("manage", [200], "", { name: "Team" }),
     ofTeam("own", [200], "", { plan: "team" }),
-    ofTeam("own", [200], "", { tokensFollowCreators: false })
+    // As the team has it already.
+    {
+      ...ofTeam("own", [200], ""),
+      ask: ({ ids, team }) => ({ path: `/teams/${ids.teamId}`, json: { tokensFollowCreators: team === "V" } })
+    }
   ],
   "POST /teams/:teamId/leave": [{ ...ofTeam("names", [200], "/leave"), endsCredential: true }],
   "GET /teams/:teamId/members": [ofTeam("names", [200], "/members")],
@@ -346,7 +352,7 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     manages("environmentId", [404, "MEMBER_NOT_FOUND"], "/grants", { userId: nowhere, level: "names" })
   ],
   "DELETE /access-grants/:grantId": [mine(`/access-grants/${nowhere}`, [404, "GRANT_NOT_FOUND"])],
-  "POST /teams/:teamId/api-tokens": [ofTeam("manage", [201], "/api-tokens", { name: "ci" })],
+  "POST /teams/:teamId/api-tokens": [{ ...ofTeam("manage", [201], "/api-tokens", { name: "ci" }), makesReader: true }],
   "GET /teams/:teamId/api-tokens": [ofTeam("manage", [200], "/api-tokens")],
   "PATCH /teams/:teamId/api-tokens/:tokenId": [
     ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}`, { name: "ci" })
@@ -359,11 +365,14 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   ],
   "DELETE /teams/:teamId/api-tokens/:tokenId": [ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}`)],
   "POST /teams/:teamId/machine-rules": [
-    ofTeam("manage", [201], "/machine-rules", {
-      name: "ci",
-      issuer: "https://ci.example.com",
-      claims: { sub: "project:shop" }
-    })
+    {
+      ...ofTeam("manage", [201], "/machine-rules", {
+        name: "ci",
+        issuer: "https://ci.example.com",
+        claims: { sub: "project:shop" }
+      }),
+      makesReader: true
+    }
   ],
   "GET /teams/:teamId/machine-rules": [ofTeam("manage", [200], "/machine-rules")],
   "DELETE /teams/:teamId/machine-rules/:ruleId": [

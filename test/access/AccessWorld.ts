@@ -5,12 +5,13 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import { cliScopes, type Role, type Scope } from "#schema/Scopes.ts"
+import { ProjectIdOut } from "#schema/Ids.ts"
+import { cliScopes, GrantLevel, type Role, type Scope } from "#schema/Scopes.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
-import type { Credential, Kind, Place } from "./AccessOracle.ts"
+import type { Credential, Held, Kind, Place, TeamKey } from "./AccessOracle.ts"
 
 const day = 86_400_000
 const ago = (millis: number) => Effect.map(Clock.currentTimeMillis, (now) => new Date(now - millis))
@@ -23,10 +24,20 @@ const places = Effect.gen(function* () {
   const P1 = yield* World.project({ team: T, slug: "one" })
   const P2 = yield* World.project({ team: T, slug: "two" })
   const X = yield* World.project({ team: U, slug: "one" })
+  const hidden = yield* World.project({ team: T, slug: "hidden" })
+  const closedEnvironment = yield* World.environment(P1, "closed")
+  // A team that binds its admins, and its tokens by their creators.
+  const V = yield* World.team()
+  const bound = yield* World.project({ team: V, slug: "one" })
+  const keys = new Map([P1, P2, X, hidden, bound].map(({ id }, i) => [id, ["P1", "P2", "X", "H", "B"][i]]))
   const deletedProject = yield* World.project({ team: T })
   const deletedEnvironment = yield* World.environment(P1, "gone")
 
-  const owners = { T: (yield* World.session(T.owner)).text, U: (yield* World.session(U.owner)).text }
+  const owners = {
+    T: (yield* World.session(T.owner)).text,
+    U: (yield* World.session(U.owner)).text,
+    V: (yield* World.session(V.owner)).text
+  }
   /** A secret that another one uses: BASE and DEPENDENT. Answers the id of BASE. */
   const secrets = Effect.fnUntraced(function* (session: string, projectId: string, environment: string) {
     const create = (key: string, value: string) =>
@@ -37,18 +48,20 @@ const places = Effect.gen(function* () {
   })
   const at = Effect.fnUntraced(function* (
     name: string,
-    team: "T" | "U",
+    team: TeamKey,
     project: World.Project,
     environment: World.Environment,
     more: Partial<Place> = {}
   ) {
-    const key = project === P1 ? "P1" : project === P2 ? "P2" : "X"
+    const key = keys.get(project.id) ?? project.id
     const place: Place = {
       name,
       team,
       project: key,
       environment: `${key}/${environment.slug}`,
       protected: environment.protected,
+      readers: "team",
+      visibility: "team",
       secret: "live",
       ids: {
         teamId: project.team.id,
@@ -67,6 +80,15 @@ const places = Effect.gen(function* () {
   const staging = yield* at("staging", "T", P1, P1.staging)
   const otherProject = yield* at("development of another project", "T", P2, P2.development)
   const otherTeam = yield* at("development of another team", "U", X, X.development)
+  const closed = yield* at("a granted environment", "T", P1, closedEnvironment, { readers: "granted" })
+  const inHidden = yield* at("a granted project", "T", hidden, hidden.development, { visibility: "granted" })
+  const alsoInHidden = yield* at("another environment of it", "T", hidden, hidden.staging, { visibility: "granted" })
+  const inBound = yield* at("a granted environment whose team binds its admins", "V", bound, bound.development, {
+    readers: "granted"
+  })
+  yield* sql`UPDATE environments SET readers = 'granted' WHERE id IN (${closed.ids.environmentId}, ${inBound.ids.environmentId})`
+  yield* sql`UPDATE projects SET visibility = 'granted' WHERE id = ${hidden.id}`
+  yield* sql`UPDATE teams SET admins_need_grants = true, tokens_follow_creators = true WHERE id = ${V.id}`
   const nothing = { environment: null, secret: null, protected: false } as const
   const inDeletedEnvironment = yield* at("a deleted environment", "T", P1, deletedEnvironment, nothing)
   const inDeletedProject = yield* at("a deleted project", "T", deletedProject, deletedProject.development, {
@@ -108,8 +130,12 @@ const places = Effect.gen(function* () {
   return {
     T,
     U,
+    V,
     P1,
     P2,
+    closed,
+    inHidden,
+    inBound,
     development,
     all: [
       development,
@@ -117,6 +143,10 @@ const places = Effect.gen(function* () {
       staging,
       otherProject,
       otherTeam,
+      closed,
+      inHidden,
+      alsoInHidden,
+      inBound,
       inDeletedEnvironment,
       inDeletedProject,
       noEnvironment,
@@ -132,7 +162,23 @@ export interface Made extends Credential {
   readonly again: Effect.Effect<TestApp.Asked, never, SqlClient.SqlClient | Crypto>
 }
 
-const credentials = ({ P1, T, U }: Places) =>
+/** What people were granted, straight in the database; `millis` from now. */
+export const grantTo = (
+  person: World.Person,
+  by: World.Person,
+  { ids: { environmentId, projectId, teamId } }: Place,
+  { level, millis, whole }: { readonly level: GrantLevel; readonly millis: number | null; readonly whole: boolean }
+) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const now = yield* Clock.currentTimeMillis
+    yield* sql`
+      INSERT INTO access_grants (id, team_id, user_id, project_id, environment_id, level, until, created_by, created_at)
+      VALUES (${yield* (yield* Crypto).uuid}, ${teamId}, ${person.id}, ${projectId}, ${whole ? null : environmentId}, ${level},
+        ${millis === null ? null : new Date(now + millis)}, ${by.id}, ${new Date(now)})`
+  })
+
+const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const made: Array<Made> = []
@@ -150,6 +196,7 @@ const credentials = ({ P1, T, U }: Places) =>
           presents: "credential",
           life: "live",
           teams: {},
+          grants: [],
           level: null,
           projects: null,
           environments: null,
@@ -412,6 +459,88 @@ const credentials = ({ P1, T, U }: Places) =>
       { ...inT("owner", null), life: "revoked" }
     )
 
+    // --- people who were granted something ---
+    const grantee = (team: World.Team, role: Role, place: Place, held: Held, millis: number | null) =>
+      Effect.tap(World.member(team, role), (person) =>
+        grantTo(person, team.owner, place, { level: held.level, millis, whole: held.environment === null })
+      )
+    const holding = (place: Place, level: GrantLevel, whole = false, until: number | null = null): Held => ({
+      project: place.project ?? "",
+      environment: whole ? null : place.environment,
+      level,
+      until
+    })
+    for (const level of GrantLevel.literals) {
+      const held = holding(closed, level)
+      const person = grantee(T, "member", closed, held, null)
+      yield* add(
+        `a session of a member who was granted ${level}`,
+        "session",
+        cookie(Effect.flatMap(person, World.session)),
+        {
+          ...inT("member", null),
+          grants: [held]
+        }
+      )
+    }
+    const endedGrant = holding(closed, "write", true, 0)
+    yield* add(
+      "a session of a member whose grant ended",
+      "session",
+      cookie(Effect.flatMap(grantee(T, "member", closed, endedGrant, -1_000), World.session)),
+      { ...inT("member", null), grants: [endedGrant] }
+    )
+    const ofViewer = holding(closed, "write")
+    yield* add(
+      "a session of a viewer who holds a grant above the role",
+      "session",
+      cookie(Effect.flatMap(grantee(T, "viewer", closed, ofViewer, null), World.session)),
+      { ...inT("viewer", null), grants: [ofViewer] }
+    )
+    const ofHidden = holding(inHidden, "values")
+    yield* add(
+      "a grant of a member who was granted an environment of a granted project",
+      "cli_grant",
+      bearer(
+        Effect.flatMap(grantee(T, "member", inHidden, ofHidden, null), (person) =>
+          World.grant({ person, teams: [{ team: T, scopes: cliScopes }] })
+        )
+      ),
+      { ...inT("member", cliScopes), grants: [ofHidden] }
+    )
+    const inV = (role: Role) => ({ teams: { V: { role, scopes: null, adminsNeedGrants: true } } }) as const
+    yield* add(
+      "a session of an owner whose team binds its admins",
+      "session",
+      cookie(Effect.flatMap(World.member(V, "owner"), World.session)),
+      inV("owner")
+    )
+    const ofAdmin = holding(inBound, "run", true)
+    const admin = grantee(V, "admin", inBound, ofAdmin, null)
+    yield* add("a session of such an admin with a grant", "session", cookie(Effect.flatMap(admin, World.session)), {
+      ...inV("admin"),
+      grants: [ofAdmin]
+    })
+    const ofCreator = (role: Role) =>
+      Effect.flatMap(World.member(V, role), (creator) => World.token({ team: V, creator }))
+    yield* add("a token that follows a member", "api_token", bearer(ofCreator("member")), {
+      ...inV("member"),
+      level: "write"
+    })
+    yield* add(
+      "a token that follows someone who is switched off",
+      "api_token",
+      bearer(
+        Effect.gen(function* () {
+          const creator = yield* World.member(V, "admin")
+          const token = yield* World.token({ team: V, creator })
+          yield* switchedOff(0)(creator)
+          return token
+        })
+      ),
+      { ...inV("admin"), life: "revoked" }
+    )
+
     // --- device codes: denied ones, so that their stream ends ---
     const deviceCode = (expiresIn: number) =>
       Effect.gen(function* () {
@@ -434,7 +563,7 @@ export class AccessWorld extends Context.Tag("test/AccessWorld")<
   AccessWorld,
   Places & {
     readonly credentials: ReadonlyArray<Made>
-    /** A project, or an environment of project one, to delete: it stands where `place` stands. */
+    /** A project, or an environment of the same one, to delete: it stands where `place` stands. */
     readonly copyOf: (
       place: Place,
       what: "project" | "environment"
@@ -445,8 +574,8 @@ export class AccessWorld extends Context.Tag("test/AccessWorld")<
 export const layer = Layer.effect(
   AccessWorld,
   Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
     const made = yield* places
-    const projects = { T: made.P1, U: yield* World.project({ team: made.U }) }
     let copies = 0
     return {
       ...made,
@@ -456,11 +585,11 @@ export const layer = Layer.effect(
           if (place.team === null || place.environment === null) return place
           if (what === "project") {
             const { id } = yield* World.project({ team: made[place.team] })
+            yield* sql`UPDATE projects SET visibility = ${place.visibility} WHERE id = ${id}`
             return { ...place, ids: { ...place.ids, projectId: id } }
           }
-          const { id } = yield* World.environment(projects[place.team], `copy-${++copies}`, {
-            protected: place.protected
-          })
+          const project = { id: ProjectIdOut.make(place.ids.projectId), team: made[place.team] }
+          const { id } = yield* World.environment(project, `copy-${++copies}`, { protected: place.protected })
           return { ...place, ids: { ...place.ids, environmentId: id } }
         }).pipe(Effect.orDie)
     }

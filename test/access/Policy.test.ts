@@ -417,13 +417,17 @@ describe("the rules, for all standings", () => {
     assert.strictEqual(Policy.environmentVisible(caller, target), inside && (shown || reaching.length > 0))
     assert.isFalse(Policy.environmentVisible(caller, { ...target, teamId: TeamIdOut.make("another") }))
     const project = { teamId, projectId, environmentIds: [environmentId], visibility: target.visibility }
-    assert.strictEqual(Policy.projectVisible(caller, project), inside && (shown || inProject.length > 0))
+    // A grant of an environment that the credential does not reach shows nothing of the project.
+    const held = inProject.filter(
+      (one) => one.environmentId === null || (environmentIds?.includes(one.environmentId) ?? true)
+    )
+    assert.strictEqual(Policy.projectVisible(caller, project), inside && (shown || held.length > 0))
     // "Projects without a reached environment are hidden": one without environments is, from whoever is narrowed to
     // some.
     const empty = { ...project, environmentIds: [] }
     assert.strictEqual(
       Policy.projectVisible(caller, empty),
-      environmentIds === null && (projectIds?.includes(projectId) ?? true) && (shown || inProject.length > 0)
+      environmentIds === null && (projectIds?.includes(projectId) ?? true) && (shown || held.length > 0)
     )
   })
 })

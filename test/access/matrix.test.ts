@@ -70,6 +70,7 @@ const checkRow = Effect.fnUntraced(function* (method: string, row: Row) {
   const wrong: Array<string> = []
   const cells = credentials.flatMap((credential) =>
     placesOf(row, all)
+      .filter(row.where ?? (() => true))
       .map((place) => ({ credential, place, verdict: expected(method, row, credential, place) }))
       .filter(({ verdict }, i) => i < 2 || !verdict.early)
   )
@@ -132,7 +133,11 @@ describe("the access matrix", { shuffle: false }, () => {
           const listed = yield* TestApp.get("/projects", credential.asked)
           const projects = all.filter((place) => {
             const scopes = place.team === null ? undefined : credential.teams[place.team]?.scopes
-            return seesProject(credential, place) && scopes !== undefined && (scopes?.includes("projects:read") ?? true)
+            return (
+              seesProject(credential, place, Date.now()) &&
+              scopes !== undefined &&
+              (scopes?.includes("projects:read") ?? true)
+            )
           })
           const ids: ReadonlyArray<string> = listed.status === 200 ? listed.json.items.map(({ id }) => id) : []
           const known = new Set(all.map((place) => place.ids.projectId))
@@ -143,7 +148,9 @@ describe("the access matrix", { shuffle: false }, () => {
           )
           for (const projectId of new Set(projects.map((place) => place.ids.projectId))) {
             const { json } = yield* TestApp.get(`/projects/${projectId}/environments`, credential.asked)
-            const seen = all.filter((place) => place.ids.projectId === projectId && seesEnvironment(credential, place))
+            const seen = all.filter(
+              (place) => place.ids.projectId === projectId && seesEnvironment(credential, place, Date.now())
+            )
             const environments = new Set<string>(json.items.map(({ id }) => id))
             const there = all.filter((place) => place.ids.projectId === projectId)
             assert.sameMembers(

@@ -407,6 +407,7 @@ const inWorld = (options: Options, agent: http.Agent, tally: Tally, from: number
       presents: "credential",
       life: "live",
       teams: { T: { role: null, scopes: null } },
+      grants: [],
       level: "write",
       projects: null,
       environments: null,

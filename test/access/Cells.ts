@@ -1,0 +1,195 @@
+/**
+ * Random cells of the matrix of access: a person, the way of a credential, a route or tool, a place and a time. The
+ * running server answers as the oracle says, and lets through what the policies in Cedar allow, and nothing else.
+ */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Layer from "effect/Layer"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { AnyFailure } from "#test/support/Bodies.ts"
+import * as MovableClock from "#test/support/MovableClock.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as Clients from "#test/mcp/Clients.ts"
+import * as McpApp from "#test/mcp/McpApp.ts"
+import { expected, type Outcome, type Place, type Row } from "./AccessOracle.ts"
+import { rows } from "./AccessRows.ts"
+import { type CedarAction, judge } from "./CedarRules.ts"
+import { atMcp, build, type Built, credentialOf, scene, type ScenePerson, times, type Way, ways } from "./Scene.ts"
+
+/** Time is moved by the test; the address is the one that agents' tokens are for. */
+export const layer = Layer.provideMerge(Layer.merge(McpApp.layer, Crypto.Default), MovableClock.layer)
+
+interface Route {
+  readonly name: string
+  readonly row: Row
+  readonly action: CedarAction
+  readonly tool?: (place: Place) => Record<string, unknown>
+}
+
+/** They make something new each time, or end what the other cells are about. */
+const left = new Set(["POST /environments/:envId/keypair/rotate", "GET /secrets/diff"])
+const subjects: ReadonlySet<Row["subject"]> = new Set(["project", "environment", "environmentId", "secret"])
+const routes: ReadonlyArray<Route> = Object.entries(rows)
+  .filter(([name]) => !left.has(name))
+  .flatMap(([name, ofRoute]) => ofRoute.map((row) => ({ name, row, action: row.scope ?? ("manage" as const) })))
+  .filter(({ row }) => subjects.has(row.subject) && row.deletes === undefined && row.endsCredential === undefined)
+
+const at = ({ ids }: Place) => ({ projectId: ids.projectId, environment: ids.slug })
+const tool = (
+  name: string,
+  scope: "secrets:read" | "secrets:read_values" | "secrets:run" | "secrets:write",
+  input: Record<string, unknown>,
+  answers: Outcome = [200]
+): Route => ({
+  name,
+  action: scope,
+  tool: (place) => ({ ...at(place), ...input }),
+  row: {
+    takes: ["api_token", "oauth_token"],
+    subject: "environment",
+    scope,
+    needs: scope === "secrets:write" ? "write" : scope === "secrets:read" ? "names" : "values",
+    ask: () => ({ path: "/mcp" }),
+    answers
+  }
+})
+const tools: ReadonlyArray<Route> = [
+  tool("list_secrets", "secrets:read", {}),
+  tool("plan_run", "secrets:run", { command: ["true"] }),
+  tool("reveal_secret_value", "secrets:read_values", { key: "BASE", reason: "A try" }),
+  tool("create_secret", "secrets:write", { key: "BASE", value: "other" }, [409, "SECRET_ALREADY_EXISTS"])
+]
+
+interface Cell {
+  readonly person: ScenePerson
+  readonly way: Way
+  readonly route: Route
+  readonly place: Place
+  /** Milliseconds from the beginning of the scene. */
+  readonly time: number
+}
+
+/** A row that is not asked everywhere is not asked here. */
+const cellOf = ({ places, scene: { people } }: Built): FastCheck.Arbitrary<Cell> =>
+  FastCheck.constantFrom(...ways).chain((way) => {
+    const kind = way === "api_token at /mcp" ? "api_token" : way
+    const open = routes.filter(
+      ({ row }) => row.takes !== "anyone" && row.takes.includes(kind) && row.where === undefined
+    )
+    return FastCheck.record({
+      person: FastCheck.constantFrom(...people),
+      way: FastCheck.constant(way),
+      route: FastCheck.constantFrom(...(atMcp(way) ? tools : open)),
+      place: FastCheck.constantFrom(...places),
+      time: FastCheck.constantFrom(...times)
+    })
+  })
+
+/** At `/mcp` a credential without the scope is challenged before anybody looks at the place. */
+const oracle = (built: Built, { person, place, route: { name, row }, time, way }: Cell): string => {
+  const credential = credentialOf(built, person, way)
+  if (atMcp(way) && credential.life !== "live") return "401"
+  const scopes = credential.teams.T?.scopes ?? null
+  if (atMcp(way) && row.scope !== undefined && scopes?.includes(row.scope) === false) return "403"
+  return expected(name.split(" ")[0], row, credential, place, built.start + time).outcome.join(" ")
+}
+
+const answerOf = (built: Built, { person, place, route: { name, row, tool: input }, way }: Cell) =>
+  Effect.gen(function* () {
+    const asked = built.asked(person, way)
+    if (input !== undefined) {
+      const call = Clients.modernCall(name, input(place))
+      const answer = yield* Clients.raw(yield* McpApp.base, "POST", { bearer: String(asked.bearer), ...call })
+      if (answer.status !== 200) return String(answer.status)
+      if (answer.result.isError !== true) return "200"
+      return `${answer.refusal.statusCode} ${answer.refusal.code}`
+    }
+    const { json, path } = row.ask(place)
+    const answer = yield* TestApp.request(name.split(" ")[0], path, {
+      ...asked,
+      ...(json === undefined ? {} : { json })
+    })
+    return answer.status < 400 ? String(answer.status) : `${answer.status} ${answer.as(AnyFailure).code}`
+  })
+
+/** What stands in the way of the one who asks; anything else is the answer of the route itself. */
+const refused = new Set([
+  "ENVIRONMENT_NOT_FOUND",
+  "PROJECT_NOT_FOUND",
+  "FORBIDDEN",
+  "SCOPE_MISSING",
+  "API_TOKEN_READ_ONLY",
+  "API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT",
+  "ENVIRONMENT_NOT_GRANTED",
+  "CREDENTIAL_REVOKED"
+])
+const passes = (answer: string, { route: { row } }: Cell): boolean => {
+  const [status, code] = answer.split(" ")
+  if (code === undefined) return Number(status) < 400
+  // In these cells every secret is there, so that a secret that is not found is one that is not visible.
+  if (code === "SECRET_NOT_FOUND") return row.answers[1] === code
+  return !refused.has(code)
+}
+
+const checkScene = Effect.fnUntraced(function* (count: number) {
+  const audience = `${yield* McpApp.base}/mcp`
+  const [drawn] = FastCheck.sample(scene, { numRuns: 1, seed: yield* nextSeed })
+  const built = yield* build(drawn, audience)
+  const cells = FastCheck.sample(cellOf(built), { numRuns: count, seed: yield* nextSeed })
+  const says = judge(built)
+  const seen = new Map<string, number>()
+  const wrong: Array<string> = []
+  let before = 0
+  for (const time of times) {
+    yield* MovableClock.advance(time - before)
+    before = time
+    const now = built.start + time
+    yield* Effect.forEach(
+      cells.filter((cell) => cell.time === time),
+      (cell) =>
+        Effect.map(answerOf(built, cell), (answer) => {
+          const { person, place, route, way } = cell
+          const on = route.row.subject === "project" ? ("project" as const) : ("environment" as const)
+          const { may, sees } = says(person, way, route.action, place, on, now)
+          const wanted = oracle(built, cell)
+          seen.set(wanted, (seen.get(wanted) ?? 0) + 1)
+          if (answer === wanted && passes(answer, cell) === (may && sees)) return
+          wrong.push(
+            JSON.stringify({
+              answer,
+              wanted,
+              cedar: { may, sees },
+              person,
+              way,
+              route: route.name,
+              place,
+              time,
+              rules: { ...drawn, people: undefined }
+            })
+          )
+        }),
+      { concurrency: 8 }
+    )
+  }
+  return { seen, wrong }
+})
+
+let draws = Number(process.env["AMPOULE_TEST_SEED"] ?? "1")
+/** Every draw of a run is another one, and the same one when the run is repeated. */
+const nextSeed = Effect.sync(() => ++draws)
+
+/** `count` cells of each of `scenes` teams. */
+export const check = Effect.fnUntraced(function* (scenes: number, count: number) {
+  const seen = new Map<string, number>()
+  for (let i = 0; i < scenes; i++) {
+    const checked = yield* checkScene(count)
+    assert.deepStrictEqual(checked.wrong.slice(0, 3), [], `${checked.wrong.length} cells`)
+    for (const [answer, n] of checked.seen) seen.set(answer, (seen.get(answer) ?? 0) + n)
+  }
+  // Both sides of every rule were asked about.
+  for (const answer of ["200", "403 FORBIDDEN", "403 ENVIRONMENT_NOT_GRANTED", "404 ENVIRONMENT_NOT_FOUND"]) {
+    assert.isAbove(seen.get(answer) ?? 0, 0, answer)
+  }
+  return seen
+})
