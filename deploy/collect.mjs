@@ -40,20 +40,20 @@ const add = (name, from, optional) => {
   for (const needed of Object.keys(dependencies)) if (!(needed in optionalDependencies)) add(needed, folder, false)
 }
 
-const { name, version, type, dependencies, optionalDependencies = {} } = json(path.join(root, "package.json"))
-for (const external of json(path.join(dist, "packages.json"))) {
-  // What a bundled package would use if it were there, and we do not install, is not needed.
-  if (external in dependencies) add(external, root, external in optionalDependencies)
-}
+const { name, version, type, optionalDependencies } = json(path.join(root, "package.json"))
+for (const external of json(path.join(dist, "packages.json"))) add(external, root, external in optionalDependencies)
 
 fs.mkdirSync(to, { recursive: true })
 for (const folder of packages) {
   fs.cpSync(folder, path.join(to, path.relative(root, folder)), {
     recursive: true,
-    // Packages inside of it are listed by themselves.
-    filter: (from) => !path.relative(folder, from).split(path.sep).includes("node_modules")
+    // Packages inside of it are listed by themselves; types and maps are for those who change it.
+    filter: (from) =>
+      !path.relative(folder, from).split(path.sep).includes("node_modules") && !/\.map$|\.d\.[cm]?ts$/.test(from)
   })
 }
-fs.cpSync(dist, path.join(to, "dist"), { recursive: true })
+// The client library is for other programs.
+const ofLibrary = ["client", "types"].map((name) => path.join(dist, name))
+fs.cpSync(dist, path.join(to, "dist"), { recursive: true, filter: (from) => !ofLibrary.includes(from) })
 fs.writeFileSync(path.join(to, "package.json"), `${JSON.stringify({ name, version, type, private: true })}\n`)
 process.stdout.write(`${packages.size} packages and the bundle in ${to}\n`)

@@ -13,7 +13,7 @@ import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Cli from "#src/cli/Cli.ts"
 import { CredentialStores } from "#src/cli/CredentialStore.ts"
-import { type CliError, describe, print } from "#src/cli/Failure.ts"
+import { type CliError, CliFailure, describe, print } from "#src/cli/Failure.ts"
 import { wantsColour, withoutColour } from "#src/cli/Output.ts"
 import { agents } from "#src/cli/Proxy.ts"
 import { ChildCommand } from "#src/cli/Run.ts"
@@ -27,8 +27,20 @@ const stores = Layer.effect(
   Effect.map(CredentialFile.make, (file) => ({ os_keychain: keychain, plaintext_local: file }))
 )
 
+/** The chunk of the server names its packages in its imports: without them it would not load. */
+const withPackages = Effect.flatMap(
+  Effect.promise(() => import("./ServerPackages.ts")),
+  ({ missing }) => {
+    const message = missing("@node-rs/argon2")
+    return message === undefined ? Effect.void : new CliFailure({ message })
+  }
+)
+
 const serverSide = Layer.succeed(ServerSide, {
-  server: Effect.promise(() => import("./ServerPrograms.ts")),
+  server: Effect.zipRight(
+    withPackages,
+    Effect.promise(() => import("./ServerPrograms.ts"))
+  ),
   vault: Effect.promise(() => import("./VaultPrograms.ts")),
   maintenance: Effect.promise(() => import("./MaintenancePrograms.ts")),
   admin: Effect.promise(() => import("./AdminPrograms.ts"))

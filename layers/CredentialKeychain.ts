@@ -17,16 +17,23 @@ const unavailable = () =>
     hint: "Unlock it, or log in with --plaintext-local, which keeps the credential in a file that only you can read."
   })
 
+const withoutLibrary = () =>
+  new CliFailure({
+    message: "The library of keychains, @napi-rs/keyring, is not installed or does not run on this system.",
+    hint: "Install ampoule with its optional dependencies, or log in with --plaintext-local, which keeps the credential in a file that only you can read."
+  })
+
 // Loaded on first use: the commands that need no keychain do not pay for its library, nor fail without it.
 const entry = (url: string) =>
-  Effect.tryPromise({
-    try: async () => {
-      const { AsyncEntry } = await import("@napi-rs/keyring")
-      // Without this the library falls back to the kernel's keyring, which forgets at reboot and does not say so.
-      return new AsyncEntry(service, url, { linux: { store: "secret-service" } })
-    },
-    catch: unavailable
-  })
+  Effect.tryPromise({ try: () => import("@napi-rs/keyring"), catch: withoutLibrary }).pipe(
+    Effect.flatMap(({ AsyncEntry }) =>
+      Effect.try({
+        // Without this the library falls back to the kernel's keyring, which forgets at reboot and does not say so.
+        try: () => new AsyncEntry(service, url, { linux: { store: "secret-service" } }),
+        catch: unavailable
+      })
+    )
+  )
 
 const use = <A>(url: string, f: (keychain: Effect.Effect.Success<ReturnType<typeof entry>>) => Promise<A>) =>
   Effect.flatMap(entry(url), (keychain) => Effect.tryPromise({ try: () => f(keychain), catch: unavailable })).pipe(

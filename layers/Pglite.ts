@@ -11,6 +11,7 @@ import { Worker } from "node:worker_threads"
 import * as DataFolder from "#layers/DataFolder.ts"
 import { migrate } from "#layers/Migrations.ts"
 import * as PgPool from "#layers/PgPool.ts"
+import * as ServerPackages from "#layers/ServerPackages.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 import type { FromWorker, Origin, ToWorker, WorkerInput } from "#layers/pglite-worker.mjs"
 
@@ -235,6 +236,8 @@ export interface EmbeddedOptions {
 const acquire = (options: EmbeddedOptions): Effect.Effect<EmbeddedDatabase, StartRefused, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.gen(function* () {
+      const message = ServerPackages.missing("@electric-sql/pglite")
+      if (message !== undefined) return yield* new StartRefused({ message })
       const runFork = Runtime.runFork(yield* Effect.runtime())
       const database = new EmbeddedDatabase(
         {

@@ -6,7 +6,6 @@
  */
 import { build } from "esbuild"
 import * as fs from "node:fs"
-import { isBuiltin } from "node:module"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
@@ -44,7 +43,6 @@ const result = await build({
     "@parcel/watcher",
     "bufferutil",
     "msgpackr-extract",
-    "oidc-provider",
     "pg-native",
     "utf-8-validate"
   ],
@@ -88,7 +86,7 @@ fs.copyFileSync(path.join(root, "layers/pglite-worker.mjs"), path.join(out, "pgl
 fs.copyFileSync(path.join(root, "src/credentials/common-passwords.bin"), path.join(out, "common-passwords.bin"))
 // Once per version of PGlite: it takes seconds.
 const pglite = JSON.parse(fs.readFileSync(path.join(root, "node_modules/@electric-sql/pglite/package.json"), "utf8"))
-const kept = path.join(root, "node_modules/.cache/ampoule", `postgres-${pglite.version}.gz`)
+const kept = path.join(root, "node_modules/.cache/ampoule", `postgres-${pglite.version}.br`)
 if (!fs.existsSync(kept)) {
   const folder = fs.mkdtempSync(path.join(tmpdir(), "ampoule-template-"))
   fs.mkdirSync(path.dirname(kept), { recursive: true })
@@ -98,7 +96,7 @@ if (!fs.existsSync(kept)) {
   fs.renameSync(unfinished, kept)
   fs.rmSync(folder, { recursive: true, force: true })
 }
-fs.copyFileSync(kept, path.join(out, "postgres-template.gz"))
+fs.copyFileSync(kept, path.join(out, "postgres-template.br"))
 const assets = path.join(root, "src/dashboard/assets")
 if (fs.existsSync(assets)) fs.cpSync(assets, path.join(out, "assets"), { recursive: true })
 
@@ -115,9 +113,13 @@ const ofWorker = [...worker.matchAll(/(?:from|import\() ?"([^"]+)"/g)].map(([, n
 const packages = [...outside, ...ofWorker.filter((name) => !name.startsWith("."))].map((name) =>
   name.split("/", name.startsWith("@") ? 2 : 1).join("/")
 )
+const { devDependencies, optionalDependencies } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
 fs.writeFileSync(
   path.join(out, "packages.json"),
-  JSON.stringify([...new Set(packages)].filter((name) => !isBuiltin(name)).sort())
+  // What a bundled package would use if it were there, and we do not install, is not needed.
+  JSON.stringify(
+    [...new Set(packages)].filter((name) => name in devDependencies || name in optionalDependencies).sort()
+  )
 )
 
 const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)

@@ -4,8 +4,9 @@ import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { registry } from "#layers/Migrations.ts"
+import { versions } from "#layers/ServerPackages.ts"
 import { optional } from "#schema/Strict.ts"
-import { parsed, TextsByName } from "#test/support/Json.ts"
+import { AnyObject, parsed, TextsByName } from "#test/support/Json.ts"
 
 const filesBelow = (folder: string): ReadonlyArray<string> =>
   fs.readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
@@ -393,20 +394,26 @@ describe("any", () => {
 })
 
 describe("packages", () => {
-  const manifest = parsed(Schema.Struct({ dependencies: TextsByName, devDependencies: TextsByName }))(
+  const manifest = parsed(Schema.Struct({ devDependencies: TextsByName, optionalDependencies: TextsByName }))(
     fs.readFileSync("package.json", "utf8")
   )
   const locked = Schema.Struct({ version: optional(Schema.String), resolved: optional(Schema.String) })
   const lock = parsed(Schema.Struct({ packages: Schema.Record({ key: Schema.String, value: locked }) }))(
     fs.readFileSync("package-lock.json", "utf8")
   )
-  const named = { ...manifest.dependencies, ...manifest.devDependencies }
+  const named = { ...manifest.optionalDependencies, ...manifest.devDependencies }
   const installed = (name: string) => lock.packages[`node_modules/${name}`]?.version
 
   it("are pinned to one version each, which is the one that is locked", () => {
     const loose = Object.entries(named).filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version))
     assert.deepStrictEqual(loose, [])
     for (const [name, version] of Object.entries(named)) assert.strictEqual(installed(name), version, name)
+  })
+
+  it("are installed with ampoule only when a client has a use for them; a server names the versions of its own", () => {
+    assert.deepStrictEqual(Object.keys(manifest.optionalDependencies), ["@napi-rs/keyring"])
+    assert.notProperty(parsed(AnyObject)(fs.readFileSync("package.json", "utf8")), "dependencies")
+    for (const [name, version] of Object.entries(versions)) assert.strictEqual(manifest.devDependencies[name], version)
   })
 
   it("are not older than what is known to be unsafe", () => {

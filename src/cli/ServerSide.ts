@@ -206,7 +206,8 @@ export interface AdminPrograms {
 export class ServerSide extends Context.Tag("cli/ServerSide")<
   ServerSide,
   {
-    readonly server: Effect.Effect<ServerPrograms>
+    /** Fails where the packages of a server are not installed. */
+    readonly server: Effect.Effect<ServerPrograms, CliFailure>
     readonly vault: Effect.Effect<VaultPrograms>
     readonly maintenance: Effect.Effect<MaintenancePrograms>
     readonly admin: Effect.Effect<AdminPrograms>

@@ -1,8 +1,8 @@
 /** The client library as another program has it: the built package in a folder of its own, imported by plain node. */
-import { assert, describe, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { execFile, execFileSync } from "node:child_process"
-import { renameSync, writeFileSync } from "node:fs"
+import { execFile, execFileSync, spawnSync } from "node:child_process"
+import { readdirSync, renameSync, writeFileSync } from "node:fs"
 import * as path from "node:path"
 import { promisify } from "node:util"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -59,6 +59,37 @@ try {
 }
 console.log(JSON.stringify([environment.get("DATABASE_URL"), process.env["DATABASE_URL"], code]))
 `
+
+describe("the built command, where nothing else is installed", () => {
+  it.scoped("does what a client does; a server says which packages it needs", () =>
+    Effect.gen(function* () {
+      const folder = yield* scratch
+      const program = path.join(folder, "node_modules/ampoule/dist/ampoule.mjs")
+      const env = { PATH: process.env["PATH"], HOME: folder, AMPOULE_DATA_DIR: path.join(folder, "data") }
+      const said = (...words: ReadonlyArray<string>) => {
+        const { status, stderr, stdout } = spawnSync(process.execPath, [program, ...words], {
+          cwd: folder,
+          env,
+          encoding: "utf8"
+        })
+        return { status, text: stdout + stderr }
+      }
+      assert.deepStrictEqual(readdirSync(path.join(folder, "node_modules/ampoule")).sort(), ["dist", "package.json"])
+      assert.strictEqual(said("completion", "bash").status, 0)
+      assert.include(said("run", "--", "true").text, "--project")
+      for (const command of [["server"], ["migrate"]]) {
+        const { status, text } = said(...command)
+        assert.strictEqual(status, 1, text)
+        assert.include(text, "npm install --global @electric-sql/pglite@")
+        assert.include(text, "@node-rs/argon2@")
+      }
+      // The vault needs none of them; with a Postgres, neither do the programs that maintain it.
+      assert.include(said("vault", "verify-log").text, "0 entries")
+      assert.include(said("admin", "users").text, "There is no Ampoule database here yet.")
+      assert.include(said("audit", "verify").text, "There is no Ampoule database here yet.")
+    })
+  )
+})
 
 describe("the built client library", () => {
   layer(TestApp.layer, { excludeTestServices: true })((it) => {

@@ -32,11 +32,12 @@ const freePort = async () => {
  * @param {string} program the built `ampoule.mjs`
  * @param {string} folder for its data
  * @param {Record<string, string>} settings
+ * @param {string} node that runs it
  */
-export const start = async (program, folder, settings = {}) => {
+export const start = async (program, folder, settings = {}, node = process.execPath) => {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  const child = spawn(process.execPath, [program, "server"], {
+  const child = spawn(node, [program, "server"], {
     env: {
       PATH: process.env["PATH"],
       AMPOULE_PORT: String(port),

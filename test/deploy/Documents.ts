@@ -34,3 +34,11 @@ export const manifests = (): ReadonlyArray<Document> =>
 /** Sections of fenced code, by their language. */
 export const fences = (file: string): ReadonlyArray<{ readonly language: string; readonly text: string }> =>
   [...readFileSync(file, "utf8").matchAll(/^```(\S*)\n(.*?)^```$/gms)].map(([, language, text]) => ({ language, text }))
+
+/** The block of a page that is marked with this name of a file. */
+export const block = (page: string, name: string): string => {
+  const marked = new RegExp(`^\`\`\`\\S+ ${name.replaceAll(".", "\\.")}\\n(.*?)^\`\`\`$`, "ms")
+  const found = marked.exec(readFileSync(page, "utf8"))?.[1]
+  if (found === undefined) throw new Error(`${page} has no ${name}`)
+  return found
+}

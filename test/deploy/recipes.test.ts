@@ -5,97 +5,22 @@ import * as Exit from "effect/Exit"
 import * as Schedule from "effect/Schedule"
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
-import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { promisify } from "node:util"
-import { parse, parseAllDocuments } from "yaml"
-import { Listening } from "#src/http/Server.ts"
+import { parseAllDocuments } from "yaml"
 import { scratch } from "#test/client/Installed.ts"
-import * as LocalIssuer from "#test/machines/LocalIssuer.ts"
 import { freePort } from "#test/support/FreePort.ts"
 import { AnyObject, bodyOf, parsed, Texts } from "#test/support/Json.ts"
-import * as Release from "#test/support/Release.ts"
 import * as TestApp from "#test/support/TestApp.ts"
-import * as World from "#test/support/World.ts"
+import * as Documents from "./Documents.ts"
+import { image, serverProgram, shop, untilStopped, values } from "./Shop.ts"
 
 const page = fs.readFileSync("docs/recipes.md", "utf8")
-/** The block of the page that is marked with this name of a file. */
-const block = (name: string): string => {
-  const found = new RegExp(`^\`\`\`\\S+ ${name.replaceAll(".", "\\.")}\\n(.*?)^\`\`\`$`, "ms").exec(page)?.[1]
-  if (found === undefined) throw new Error(`docs/recipes.md has no ${name}`)
-  return found
-}
+const block = (name: string) => Documents.block("docs/recipes.md", name)
 const has = (...programs: ReadonlyArray<string>) =>
   programs.every((program) => spawnSync("which", [program], { stdio: "ignore" }).status === 0)
 
 const run = promisify(execFile)
-const temporary = Effect.acquireRelease(
-  Effect.sync(() => fs.mkdtempSync(path.join(tmpdir(), "ampoule-recipe-"))),
-  (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
-)
-
-const values = {
-  DATABASE_URL: "postgres://app:canary@db.internal/app",
-  SMTP_HOST: "smtp.internal",
-  SMTP_PORT: "2525",
-  VITE_API: "https://api.example.com"
-}
-
-/** A project `shop` with these values in production, and a token that reads that environment alone. */
-const shop = Effect.gen(function* () {
-  const project = yield* World.project({ slug: "shop" })
-  const writer = yield* World.token({ team: project.team, environments: [project.production, project.development] })
-  for (const environment of ["production", "development"]) {
-    const secrets = Object.entries(values).map(([key, value]) => ({ key, value }))
-    const json = { projectId: project.id, environment, secrets }
-    const { status } = yield* TestApp.post("/secrets/bulk", { bearer: writer.text, json })
-    assert.strictEqual(status, 201)
-  }
-  const reader = yield* World.token({
-    team: project.team,
-    accessLevel: "read",
-    projects: [project],
-    environments: [project.production, project.development]
-  })
-  const { port } = yield* Listening
-  return { project, token: reader.text, writer: writer.text, url: `http://127.0.0.1:${port}` }
-})
-
-/** Folder with the program as the image has it, and `ampoule` to be found in `bin`. */
-const image = Effect.gen(function* () {
-  const folder = yield* temporary
-  const release = yield* Release.build
-  const app = path.join(folder, "opt/ampoule")
-  execFileSync(process.execPath, ["deploy/collect.mjs", app, path.join(release, "dist")], { stdio: "pipe" })
-  const bin = path.join(folder, "bin")
-  fs.mkdirSync(bin)
-  fs.symlinkSync(path.join(app, "dist/ampoule.mjs"), path.join(bin, "ampoule"))
-  const srv = path.join(folder, "srv")
-  fs.mkdirSync(srv)
-  const env = { PATH: `${bin}:${process.env["PATH"]}`, HOME: folder }
-  return { folder, srv, program: path.join(app, "dist/ampoule.mjs"), env }
-})
-
-/** Says what it got, then waits for a signal and ends with 7. */
-const serverProgram = `
-process.on("SIGTERM", () => { console.log("stopping"); process.exit(7) })
-setInterval(() => {}, 1_000)
-console.log(JSON.stringify({ url: process.env.DATABASE_URL, token: process.env.AMPOULE_API_TOKEN_FILE ?? null }))
-`
-const untilStopped = (command: string, args: ReadonlyArray<string>, options: { cwd: string; env: NodeJS.ProcessEnv }) =>
-  Effect.async<{ readonly code: number | null; readonly out: string }>((resume) => {
-    const child = spawn(command, args, { ...options, stdio: ["ignore", "pipe", "pipe"] })
-    let out = ""
-    const read = (chunk: unknown) => {
-      const before = out
-      out += String(chunk)
-      if (!before.includes("\n") && out.includes("\n")) child.kill("SIGTERM")
-    }
-    child.stdout.on("data", read)
-    child.stderr.on("data", (chunk) => (out += String(chunk)))
-    child.once("close", (code) => resume(Effect.succeed({ code, out })))
-    return Effect.sync(() => child.kill("SIGKILL"))
-  })
 
 const endGroup = (pid: number | undefined) => {
   try {
@@ -149,81 +74,33 @@ describe("docs/recipes.md", () => {
           assert.include(under.out, values.DATABASE_URL)
           assert.strictEqual(under.code, 7)
 
-          if (has("systemd-analyze")) {
-            const file = path.join(folder, "shop.service")
-            fs.writeFileSync(file, unit)
+          const sealed = /LoadCredentialEncrypted=\S+(?=`)/.exec(page)?.[0] ?? ""
+          assert.include(block("systemd-creds"), sealed.split(":")[1])
+          for (const [i, text] of [unit, unit.replace(/^LoadCredential=.*$/m, sealed)].entries()) {
+            if (!has("systemd-analyze")) continue
+            assert.include(text, "LoadCredential")
+            const file = path.join(folder, `shop-${i}.service`)
+            fs.writeFileSync(file, text)
             const { stderr } = spawnSync("systemd-analyze", ["verify", "--man=no", file], { encoding: "utf8" })
-            const complaints = stderr.split("\n").filter((line) => line.includes("shop.service"))
+            const complaints = stderr.split("\n").filter((line) => line.includes("shop-"))
             assert.deepStrictEqual(
               complaints.filter((line) => !line.includes("not executable")),
               []
             )
           }
-        }),
-      180_000
-    )
-
-    it.scoped.skipIf(!has("curl", "jq", "bash"))(
-      "GitHub Actions: the job's identity becomes a token, and the deployment has its variables",
-      () =>
-        Effect.gen(function* () {
-          const { project, url } = yield* shop
-          const { env, folder, srv } = yield* image
-          const issuer = yield* LocalIssuer.make()
-          const session = (yield* World.session(project.team.owner)).text
-          const rule = yield* TestApp.post(`/teams/${project.team.id}/machine-rules`, {
-            session,
-            json: {
-              name: "shop deploys",
-              issuer: issuer.url,
-              audience: url,
-              claims: { repository: "acme/shop", ref: "refs/heads/main" },
-              projects: [project.id],
-              environments: ["production"]
-            }
-          })
-          assert.strictEqual(rule.status, 201, rule.text)
-          const jwt = yield* issuer.sign({ aud: url })
-          const runner = yield* LocalIssuer.serve((request, response) => {
-            const audience = new URL(request.url ?? "", "http://x").searchParams.get("audience")
-            const allowed = request.headers.authorization === "Bearer runner" && audience === url
-            response.writeHead(allowed ? 200 : 403).end(JSON.stringify({ value: jwt }))
-          })
-          const workflow = parse(block("deploy.yml"))
-          assert.strictEqual(workflow.permissions["id-token"], "write")
-          const steps: ReadonlyArray<{ readonly name?: string; readonly run?: string }> = workflow.jobs.deploy.steps
-          const script = (name: string) => steps.find((step) => step.name === name)?.run ?? ""
-          const githubEnv = path.join(folder, "github-env")
-          const job = {
-            ...env,
-            NO_PROXY: "*",
-            AMPOULE_URL: url,
-            AMPOULE_RULE: rule.json.id,
-            ACTIONS_ID_TOKEN_REQUEST_URL: `${runner.url}/request?api-version=2`,
-            ACTIONS_ID_TOKEN_REQUEST_TOKEN: "runner",
-            GITHUB_ENV: githubEnv
-          }
-          const exchanged = yield* Effect.promise(() =>
-            run("bash", ["-e", "-c", script("Token for Ampoule")], { cwd: srv, env: job })
-          )
-          const set = Object.fromEntries(
-            fs
-              .readFileSync(githubEnv, "utf8")
+          if (has("systemd-creds")) {
+            const cred = path.join(folder, "token.cred")
+            // The key of the machine stays out of a test.
+            const line = block("systemd-creds")
               .trim()
-              .split("\n")
-              .map((line) => line.split("=") as [string, string])
-          )
-          assert.match(set["AMPOULE_API_TOKEN"], /^amp_at_/)
-          assert.strictEqual(exchanged.stdout, `::add-mask::${set["AMPOULE_API_TOKEN"]}\n`)
-          fs.writeFileSync(path.join(srv, "deploy.sh"), '#!/bin/sh\necho "to $SMTP_HOST as $DATABASE_URL"\n', {
-            mode: 0o755
-          })
-          const deployed = yield* Effect.promise(() =>
-            run("bash", ["-e", "-c", script("Deploy")], { cwd: srv, env: { ...job, ...set } })
-          )
-          assert.match(deployed.stdout, /^to .+ as .+\n$/)
-          assert.notInclude(deployed.stdout, values.DATABASE_URL)
-          assert.notInclude(deployed.stdout, values.SMTP_HOST)
+              .replace("systemd-creds encrypt", "systemd-creds encrypt --with-key=tpm2-absent")
+              .replace("/etc/shop/ampoule-token.cred", cred)
+              .replace("/etc/shop/ampoule-token", file)
+            execFileSync("bash", ["-ec", line], { stdio: "pipe" })
+            assert.notInclude(fs.readFileSync(cred, "latin1"), token)
+            const opened = execFileSync("systemd-creds", ["decrypt", "--name=ampoule", cred, "-"], { encoding: "utf8" })
+            assert.strictEqual(opened.trim(), token)
+          }
         }),
       180_000
     )

@@ -1,0 +1,40 @@
+/**
+ * What a server loads and the package does not bring, because a client would install mostly that
+ * (docs/operations.md, "Install").
+ */
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { readFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
+
+/** The embedded database and the hash of passwords, as `package.json` has them. */
+export const versions = {
+  "@electric-sql/pglite": "0.5.16",
+  "@node-rs/argon2": "2.2.1"
+} as const
+
+const versionOf = Schema.decodeUnknownOption(Schema.parseJson(Schema.Struct({ version: Schema.String })))
+
+const read = (file: string): string => {
+  try {
+    return readFileSync(file, "utf8")
+  } catch {
+    return ""
+  }
+}
+
+/** The version that `import(name)` would load here: that of the nearest node_modules which has it. */
+const installed = (name: string, from = dirname(fileURLToPath(import.meta.url))): string | undefined => {
+  const found = versionOf(read(join(from, "node_modules", name, "package.json")))
+  if (Option.isSome(found)) return found.value.version
+  return dirname(from) === from ? undefined : installed(name, dirname(from))
+}
+
+/** When one of `names` is not here in its version: a sentence for the operator, which brings all that are missing. */
+export const missing = (...names: ReadonlyArray<keyof typeof versions>): string | undefined => {
+  const absent = Object.entries(versions).filter(([name, version]) => installed(name) !== version)
+  if (!absent.some(([name]) => names.some((one) => one === name))) return undefined
+  const packages = absent.map(([name, version]) => `${name}@${version}`).join(" ")
+  return `A server needs packages that are not installed with ampoule itself: \`npm install --global ${packages}\` adds them (in a project, leave out --global).`
+}
