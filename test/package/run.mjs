@@ -19,6 +19,8 @@ const tools = process.env["AMPOULE_PACKAGE_DIR"] ?? path.join(tmpdir(), "ampoule
 const work = fs.mkdtempSync(path.join(tmpdir(), "ampoule-newcomer-"))
 
 const versions = { npm: "11.19.1", verdaccio: "6.10.4", "typescript 5": "5.9.3", "typescript 7": "7.0.2" }
+/** verdaccio asks for it by a tag, which not every registry has. */
+const overrides = { "node-fetch": "2.7.0" }
 const nodes = { 20: "20.20.2", 22: "22.23.3", 24: "24.21.0" }
 /** What an installation may have at most. */
 const limits = { clientBytes: 12e6, clientPackages: 12, serverBytes: 80e6 }
@@ -37,7 +39,7 @@ const npmProgram = (/** @type {"npm" | "npx"} */ name) => path.join(tools, `node
 
 const install = () => {
   fs.mkdirSync(tools, { recursive: true })
-  fs.writeFileSync(path.join(tools, "package.json"), JSON.stringify({ private: true }))
+  fs.writeFileSync(path.join(tools, "package.json"), JSON.stringify({ private: true, overrides }))
   const wanted = [
     `npm@${versions.npm}`,
     `verdaccio@${versions.verdaccio}`,
