@@ -5,6 +5,7 @@
  * them.
  */
 import { build } from "esbuild"
+import crypto from "node:crypto"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
@@ -84,6 +85,34 @@ await build({ ...library, entryPoints: { promise: "src/client/Promises.ts" }, mi
 // Loaded by path, beside the chunk that starts or reads it.
 fs.copyFileSync(path.join(root, "layers/pglite-worker.mjs"), path.join(out, "pglite-worker.mjs"))
 fs.copyFileSync(path.join(root, "src/credentials/common-passwords.bin"), path.join(out, "common-passwords.bin"))
+/**
+ * The same template wherever it is built: `initdb` writes down the time and, for passwords that nobody has here, random
+ * bytes.
+ * @template A @param {() => Promise<A>} work @returns {Promise<A>}
+ */
+const withoutTimeAndChance = async (work) => {
+  const { Date } = globalThis
+  const { randomFillSync } = crypto
+  const { getRandomValues } = globalThis.crypto
+  const then = Date.UTC(2020, 0)
+  globalThis.Date = class extends Date {
+    constructor(/** @type {number | string} */ given = then) {
+      super(given)
+    }
+    static now = () => then
+  }
+  const fill = (/** @type {Uint8Array} */ bytes) => bytes.fill(1)
+  crypto.randomFillSync = fill
+  globalThis.crypto.getRandomValues = fill
+  try {
+    return await work()
+  } finally {
+    globalThis.Date = Date
+    crypto.randomFillSync = randomFillSync
+    globalThis.crypto.getRandomValues = getRandomValues
+  }
+}
+
 // Once per version of PGlite: it takes seconds.
 const pglite = JSON.parse(fs.readFileSync(path.join(root, "node_modules/@electric-sql/pglite/package.json"), "utf8"))
 const kept = path.join(root, "node_modules/.cache/ampoule", `postgres-${pglite.version}.br`)
@@ -92,7 +121,7 @@ if (!fs.existsSync(kept)) {
   fs.mkdirSync(path.dirname(kept), { recursive: true })
   // Under another name until it is whole: two builds may run at once.
   const unfinished = `${kept}.${process.pid}`
-  fs.writeFileSync(unfinished, await makeTemplate(folder))
+  fs.writeFileSync(unfinished, await withoutTimeAndChance(() => makeTemplate(folder)))
   fs.renameSync(unfinished, kept)
   fs.rmSync(folder, { recursive: true, force: true })
 }
