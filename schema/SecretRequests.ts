@@ -94,21 +94,29 @@ const repeated = (values: ReadonlyArray<string>): number => {
   return values.findIndex((value) => seen.size === seen.add(value).size)
 }
 
-export const CreateSecretsBulk = strict(
-  Schema.Struct({
-    projectId: ProjectId,
-    environment: EnvironmentSlug,
-    secrets: boundedList(BulkEntry, 1, 100).pipe(
-      Schema.filter(
-        (entries): Schema.FilterOutput => {
-          const at = repeated(entries.map((entry) => entry.key))
-          return at < 0 ? undefined : { path: [at, "key"], message: "must not repeat an earlier key" }
-        },
-        { jsonSchema: { uniqueItems: true } }
+/** Entries of one transaction: at most `max`, each key once. */
+const bulkOf = (max: number) =>
+  strict(
+    Schema.Struct({
+      projectId: ProjectId,
+      environment: EnvironmentSlug,
+      secrets: boundedList(BulkEntry, 1, max).pipe(
+        Schema.filter(
+          (entries): Schema.FilterOutput => {
+            const at = repeated(entries.map((entry) => entry.key))
+            return at < 0 ? undefined : { path: [at, "key"], message: "must not repeat an earlier key" }
+          },
+          { jsonSchema: { uniqueItems: true } }
+        )
       )
-    )
-  })
-).annotations({ identifier: "CreateSecretsBulk" })
+    })
+  )
+
+/** What a person imports on a page: a whole file in one transaction. */
+export const maxImported = 500
+export const ImportSecrets = bulkOf(maxImported)
+
+export const CreateSecretsBulk = bulkOf(100).annotations({ identifier: "CreateSecretsBulk" })
 export type CreateSecretsBulk = typeof CreateSecretsBulk.Type
 
 export const DeleteSecretsBulk = strict(

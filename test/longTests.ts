@@ -11,6 +11,7 @@ export const longTests = [
   "test/dashboard/login.test.ts",
   "test/dashboard/pages.test.ts",
   "test/dashboard/settings.test.ts",
+  "test/dashboard/typing.test.ts",
   "test/deploy/*.test.ts",
   "test/fuzz/fuzz.test.ts",
   "test/http/declared.test.ts",

@@ -1,5 +1,5 @@
 /**
- * The two files that pages load: one stylesheet, one script. Their names carry a hash, so browsers cache them for a
+ * The files that pages load: a stylesheet, a script and an icon. Their names carry a hash, so browsers cache them for a
  * year.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -32,7 +32,11 @@ const style = [
 ].map((subject) => `style/${subject}.css`)
 
 /** One file of the parts, which are beside this module, or beside the bundle that it became part of. */
-const asset = Effect.fnUntraced(function* (extension: "css" | "js", contentType: string, parts: ReadonlyArray<string>) {
+const asset = Effect.fnUntraced(function* (
+  extension: "css" | "js" | "svg",
+  contentType: string,
+  parts: ReadonlyArray<string>
+) {
   const fs = yield* FileSystem.FileSystem
   const texts = yield* Effect.forEach(parts, (part) =>
     fs.readFileString(fileURLToPath(new URL(`./assets/${part}`, import.meta.url)))
@@ -51,5 +55,6 @@ const asset = Effect.fnUntraced(function* (extension: "css" | "js", contentType:
 
 export const load = Effect.all({
   style: asset("css", "text/css; charset=utf-8", style),
-  script: asset("js", "text/javascript; charset=utf-8", ["app.js"])
+  script: asset("js", "text/javascript; charset=utf-8", ["app.js"]),
+  icon: asset("svg", "image/svg+xml", ["icon.svg"])
 }).pipe(Effect.orDie)

@@ -1,7 +1,8 @@
 /** The logins of command lines that act for a person. */
 import type { CliGrant } from "#schema/DeviceApi.ts"
 import * as Ui from "./Components.tsx"
-import type { Restrictable } from "./DeviceViews.tsx"
+import * as CopyText from "./CopyText.tsx"
+import type { Restrictable } from "./ReachFields.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Visit } from "./Visit.ts"
@@ -101,7 +102,7 @@ export const GrantsPage = ({
       <Ui.Empty title="No logins">
         <p>To log in, run this in your terminal:</p>
         <div class="narrow center">
-          <Ui.Command>{`ampoule login --url ${visit.ui.baseUrl}`}</Ui.Command>
+          <CopyText.Command>{`ampoule login --url ${visit.ui.baseUrl}`}</CopyText.Command>
         </div>
       </Ui.Empty>
     ) : (

@@ -1,6 +1,7 @@
 /** The parts that pages are made of. */
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
+import * as Form from "./Form.ts"
 import * as Icons from "./Icons.tsx"
 import * as Problem from "./Problem.ts"
 
@@ -105,7 +106,7 @@ export const ProblemNote = ({ problem }: { readonly problem: AnyApiError | undef
 
 interface FieldProps {
   readonly name: string
-  readonly label: string
+  readonly label: ComponentChildren
   readonly hint?: ComponentChildren
   readonly problem?: AnyApiError | undefined
   /** Name of the member that a problem is about, if it is not the field's own name. */
@@ -161,6 +162,7 @@ interface TextProps extends FieldProps {
 
 export const TextField = ({
   autocomplete = "off",
+  capitals = false,
   focus = false,
   mono = false,
   optional = false,
@@ -171,6 +173,8 @@ export const TextField = ({
   readonly type?: "text" | "email" | "password" | "datetime-local"
   readonly autocomplete?: string
   readonly mono?: boolean
+  /** Letters become capitals while they are typed. */
+  readonly capitals?: boolean
 }) => {
   const { control, frame } = field(props)
   return (
@@ -183,8 +187,9 @@ export const TextField = ({
         required={!optional}
         autocomplete={autocomplete}
         autofocus={focus}
-        autocapitalize="off"
+        autocapitalize={capitals ? "characters" : "off"}
         spellcheck={false}
+        data-capitals={capitals ? "" : undefined}
       />
     </FieldFrame>
   )
@@ -196,8 +201,14 @@ export const TextArea = ({
   focus = false,
   optional = false,
   placeholder,
+  takesFiles = false,
   ...props
-}: TextProps & { readonly rows?: number; readonly placeholder?: string }) => {
+}: TextProps & {
+  readonly rows?: number
+  readonly placeholder?: string
+  /** A file that is dropped on it becomes its text; nothing is sent before the form is. */
+  readonly takesFiles?: boolean
+}) => {
   const { control, frame } = field(props)
   return (
     <FieldFrame {...frame}>
@@ -211,6 +222,7 @@ export const TextArea = ({
         autocapitalize="off"
         spellcheck={false}
         placeholder={placeholder}
+        data-takes-files={takesFiles ? "" : undefined}
         // The first line break after the tag is not part of the text (HTML, 4.10.11).
         value={value === undefined ? undefined : value.startsWith("\n") ? `\n${value}` : value}
       />
@@ -307,13 +319,31 @@ export const Act = ({
   </form>
 )
 
+/** The name of what is to end for good, repeated by hand (`Form.repeats`). */
+export const Repeat = ({ name, problem }: { readonly name: string; readonly problem: AnyApiError | undefined }) => (
+  <TextField
+    // A name can have spaces, an id cannot.
+    id={`confirm-${encodeURIComponent(name)}`}
+    name={Form.confirm}
+    mono
+    label={
+      <>
+        Type <code>{name}</code> to confirm
+      </>
+    }
+    problem={problem}
+  />
+)
+
 /** A destructive action asks once more, in place and without script. */
 export const Confirm = ({
   action,
   children,
   label,
   of,
+  problem,
   quiet = false,
+  repeat,
   tone = "danger",
   verb
 }: {
@@ -326,53 +356,21 @@ export const Confirm = ({
   readonly verb: string
   readonly children: ComponentChildren
   readonly tone?: "danger" | "plain"
+  /** What has to be typed first, where much ends at once. */
+  readonly repeat?: string
+  readonly problem?: AnyApiError | undefined
 }) => (
-  <details class="confirm">
+  <details class="confirm" open={problem !== undefined}>
     <summary class={`button ${tone === "plain" ? "button-plain" : quiet ? "button-quiet" : "button-danger-quiet"}`}>
       {label}
       {of === undefined ? null : <span class="hidden"> {of}</span>}
     </summary>
     <form method="post" action={action} class={`confirm-panel confirm-${tone}`}>
       {children}
+      {repeat === undefined ? null : <Repeat name={repeat} problem={problem} />}
       <button class={`button ${tone === "danger" ? "button-danger" : "button-primary"}`}>{verb}</button>
     </form>
   </details>
-)
-
-// --- text to take along ---
-
-/** Shown once: in this answer, in no address and in no later page. */
-export const Once = ({ label, text }: { readonly label: string; readonly text: string }) => (
-  <div class="once">
-    <label for="once">{label}</label>
-    <div class="once-line">
-      <input id="once" class="mono" readonly value={text} autocomplete="off" spellcheck={false} data-select />
-      <button type="button" class="button button-primary needs-script" data-copy-from="once">
-        <Icons.Copy /> Copy
-      </button>
-    </div>
-  </div>
-)
-
-/** `block`: of several lines. */
-export const Command = ({ block = false, children }: { readonly children: string; readonly block?: boolean }) => (
-  <div class={block ? "command command-block" : "command"}>
-    <pre {...(block ? { tabIndex: 0, role: "group", "aria-label": "Text to copy" } : {})}>
-      <code>
-        {block
-          ? children
-          : children.split(" ").map((word, i) => (
-              <>
-                {i === 0 ? "" : " "}
-                <span>{word}</span>
-              </>
-            ))}
-      </code>
-    </pre>
-    <button type="button" class="button button-quiet needs-script" data-copy={children} aria-label="Copy the command">
-      <Icons.Copy />
-    </button>
-  </div>
 )
 
 export const Empty = ({ children, title }: { readonly title: string; readonly children?: ComponentChildren }) => (

@@ -12,17 +12,16 @@ import { EnvironmentId, ProjectId, TeamId, uuidPattern } from "#schema/Ids.ts"
 import { Scope } from "#schema/Scopes.ts"
 import type { OAuthGrant } from "#src/oauth/OAuthGrants.ts"
 import * as Ui from "./Components.tsx"
-import { type AtConsent, ConsentPage, plaintext, type Restrictable } from "./ConsentView.tsx"
+import { type AtConsent, ConsentPage, plaintext } from "./ConsentView.tsx"
+import * as CopyText from "./CopyText.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
+import { maxOffered, reachOf, type Restrictable } from "./ReachFields.tsx"
 import { action, type AtPerson, button, type Guard, page, person, screen, to, withIds, within } from "./Routes.ts"
 import type { Visit } from "./Visit.ts"
 import * as UseCases from "./UseCases.ts"
-
-/** Projects that the page offers for a restriction. */
-const maxOffered = 100
 
 const Uid = Schema.String.pipe(Schema.pattern(/^[\w-]{20,64}$/))
 const OAuthGrantId = Schema.String.pipe(Schema.filter((s) => uuidPattern.test(s)))
@@ -83,7 +82,7 @@ const ConnectionsPage = ({ items, visit }: { readonly visit: Visit; readonly ite
       <Ui.Empty title="No connections">
         <p>Give an agent this address. A page like this one then asks you what it may do:</p>
         <div class="narrow center">
-          <Ui.Command>{`claude mcp add --transport http ampoule ${visit.ui.baseUrl}/mcp`}</Ui.Command>
+          <CopyText.Command>{`claude mcp add --transport http ampoule ${visit.ui.baseUrl}/mcp`}</CopyText.Command>
         </div>
       </Ui.Empty>
     ) : (
@@ -132,11 +131,20 @@ const asChoice = (error: unknown) => {
 
 const approve = action(consent, {
   decode: (form) =>
-    Form.decode(ConsentForm)({
-      scopes: form.all("scopes"),
-      teamIds: form.all("teamIds"),
-      projectIds: form.has("projectIds") ? form.all("projectIds") : null,
-      environmentIds: form.has("environmentIds") ? form.all("environmentIds") : null
+    Effect.gen(function* () {
+      for (const [name, message] of [
+        ["scopes", "Choose at least one thing that the program may do."],
+        ["teamIds", "Choose at least one team."]
+      ] as const) {
+        if (!form.has(name)) return yield* new ValidationFailed({ message })
+      }
+      const { environmentIds = null, projectIds = null } = yield* reachOf(form)
+      return yield* Form.decode(ConsentForm)({
+        scopes: form.all("scopes"),
+        teamIds: form.all("teamIds"),
+        projectIds,
+        environmentIds
+      })
     }),
   run: (decision, { uid }) =>
     Effect.flatMap(cookies, (cookie) => UseCases.consent.approve(uid, cookie, decision)).pipe(

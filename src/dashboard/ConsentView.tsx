@@ -1,7 +1,6 @@
 /** What a person sees of a client that wants to act for them, and chooses: scopes, teams, projects and environments. */
 import type { CallerTeam } from "#schema/Caller.ts"
-import type { ProjectId } from "#schema/Ids.ts"
-import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
+import type { Project } from "#schema/ProjectsApi.ts"
 import type { Scope } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { ConsentRequest } from "#src/oauth/Consent.ts"
@@ -10,6 +9,7 @@ import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import { Card } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
+import { everywhere, isAboutReach, ReachFields, type Restrictable } from "./ReachFields.tsx"
 import type { AtPerson, Attempt } from "./Routes.ts"
 
 /** The scope by which a value reaches the model that the client talks to; it is chosen apart from the others. */
@@ -37,15 +37,9 @@ export interface AtConsent extends AtPerson {
   readonly redirectOrigin: string
 }
 
-/** What the person can restrict the connection to. */
-export interface Restrictable {
-  readonly projects: ReadonlyArray<Project>
-  readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
-}
-
 /**
  * What is ticked at first for a program that has something already. Undefined when none of what it was restricted to can
- * be offered: nothing ticked there means no restriction, so the person has to choose anew.
+ * be offered: the person has to choose anew.
  */
 const held = (
   { environmentIds, projectIds, scopes, teams }: OAuthGrant,
@@ -56,6 +50,7 @@ const held = (
   if (restrictions.some((ids) => ids?.length === 0)) return undefined
   const [inProjects = [], inEnvironments = []] = restrictions
   return new Form.Form([
+    ...(projectIds === null && environmentIds === null ? [[everywhere, "yes"] as const] : []),
     ...scopes.map((scope) => ["scopes", scope] as const),
     ...teams.map(({ id }) => ["teamIds", id] as const),
     ...inProjects.map((id) => ["projectIds", id] as const),
@@ -133,60 +128,6 @@ const ScopeChoice = ({ client, ...choice }: ScopeChoiceProps) => (
   </>
 )
 
-const RestrictionChoice = ({
-  form,
-  restrictable: { environments, projects },
-  teams
-}: {
-  readonly form: Form.Form
-  readonly restrictable: Restrictable
-  readonly teams: ReadonlyArray<CallerTeam>
-}) => {
-  const teamName = ({ teamId }: Project) =>
-    teams.length > 1 ? `${teams.find(({ id }) => id === teamId)?.name ?? ""} / ` : null
-  return (
-    <details class="disclosure section-small" open={form.has("projectIds") || form.has("environmentIds")}>
-      <summary>Only some projects or environments</summary>
-      <p class="hint">
-        None chosen: everything in the teams above, later projects and environments included. With projects and
-        environments chosen, only what is in both.
-      </p>
-      <fieldset class="part">
-        <legend>Projects</legend>
-        <div class="checks">
-          {projects.map((project) => (
-            <Ui.CheckBox name="projectIds" value={project.id} checked={isTicked(form, "projectIds", project.id)}>
-              {project.name}{" "}
-              <span class="hint">
-                {teamName(project)}
-                <code>{project.slug}</code>
-              </span>
-            </Ui.CheckBox>
-          ))}
-        </div>
-      </fieldset>
-      <fieldset class="part">
-        <legend>Environments</legend>
-        <div class="checks">
-          {projects.flatMap((project) =>
-            (environments.get(project.id) ?? []).map((environment) => (
-              <Ui.CheckBox
-                name="environmentIds"
-                value={environment.id}
-                checked={isTicked(form, "environmentIds", environment.id)}
-              >
-                {teamName(project)}
-                {project.slug} / {environment.slug}{" "}
-                {environment.protected ? <Ui.Badge tone="amber">protected</Ui.Badge> : null}
-              </Ui.CheckBox>
-            ))
-          )}
-        </div>
-      </fieldset>
-    </details>
-  )
-}
-
 export const ConsentPage = ({
   client,
   earlier,
@@ -198,9 +139,11 @@ export const ConsentPage = ({
   const { teams } = visit.caller
   const before = earlier === undefined ? undefined : held(earlier, restrictable)
   const form = before === undefined || problem !== undefined ? typed : before
+  const labelOf = ({ slug, teamId }: Project) =>
+    teams.length > 1 ? `${teams.find(({ id }) => id === teamId)?.name ?? ""} / ${slug}` : slug
   return (
     <Card who={visit} title="Connect this program?" wide>
-      <Ui.ProblemNote problem={problem} />
+      {isAboutReach(problem) ? null : <Ui.ProblemNote problem={problem} />}
       <ClientFacts client={client} />
       {earlier === undefined ? null : (
         <p class="hint">
@@ -208,12 +151,12 @@ export const ConsentPage = ({
           what it has{form === before ? ", which is ticked" : ""}.
         </p>
       )}
-      <form method="post" action={`${Paths.connect(client.uid)}/approve`}>
+      <form method="post" action={`${Paths.connect(client.uid)}/approve`} data-leaves>
         <ScopeChoice client={client} earlier={earlier} form={form} teams={teams} />
         <section class="part">
-          <h2>Where</h2>
+          <h2>For which teams</h2>
           <fieldset>
-            <legend>Teams</legend>
+            <legend class="hidden">Teams</legend>
             <div class="checks">
               {teams.map((team) => (
                 <Ui.CheckBox name="teamIds" value={team.id} checked={isTicked(form, "teamIds", team.id)}>
@@ -222,10 +165,8 @@ export const ConsentPage = ({
               ))}
             </div>
           </fieldset>
-          {restrictable.projects.length === 0 ? null : (
-            <RestrictionChoice form={form} restrictable={restrictable} teams={teams} />
-          )}
         </section>
+        <ReachFields form={form} restrictable={restrictable} labelOf={labelOf} problem={problem} />
         <div class="buttons">
           <button class="button button-primary" data-decides>
             Connect

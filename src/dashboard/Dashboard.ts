@@ -10,9 +10,11 @@ import { RouteNotFound } from "#schema/Errors.ts"
 import * as AccessPages from "./AccessPages.tsx"
 import * as AuditPages from "./AuditPages.tsx"
 import * as AuthPages from "./AuthPages.tsx"
+import * as ComparePages from "./ComparePages.tsx"
 import * as ConnectPages from "./ConnectPages.tsx"
 import * as DevicePages from "./DevicePages.tsx"
 import * as EnvironmentPages from "./EnvironmentPages.tsx"
+import * as Html from "./Html.ts"
 import * as MemberPages from "./MemberPages.tsx"
 import * as Pages from "./Pages.ts"
 import * as ProjectPages from "./ProjectPages.tsx"
@@ -21,6 +23,7 @@ import { type OpenNeeds, person } from "./Routes.ts"
 import * as RulePages from "./RulePages.tsx"
 import * as SealingPages from "./SealingPages.tsx"
 import * as SecretPages from "./SecretPages.tsx"
+import * as SecretVersions from "./SecretVersions.tsx"
 import * as TeamPages from "./TeamPages.tsx"
 import * as TokenPages from "./TokenPages.tsx"
 import * as ViewPages from "./ViewPages.tsx"
@@ -31,8 +34,10 @@ const pages = HttpRouter.concatAll(
   ProjectPages.routes,
   EnvironmentPages.routes,
   SecretPages.routes,
+  SecretVersions.routes,
   AccessPages.routes,
   ViewPages.routes,
+  ComparePages.routes,
   SealingPages.routes,
   TokenPages.routes,
   MemberPages.routes,
@@ -56,8 +61,9 @@ export const layer = HttpApiBuilder.Router.use((router) =>
     const services = yield* Effect.context<Exclude<OpenNeeds, HttpRouter.HttpRouter.Provided>>()
     const { assets } = yield* Pages.Pages
     const files = HttpRouter.empty.pipe(
-      HttpRouter.get(assets.style.href as `/${string}`, Effect.succeed(assets.style.response)),
-      HttpRouter.get(assets.script.href as `/${string}`, Effect.succeed(assets.script.response))
+      HttpRouter.get(assets.style.href as `/${string}`, Html.compressed(assets.style.response)),
+      HttpRouter.get(assets.script.href as `/${string}`, Html.compressed(assets.script.response)),
+      HttpRouter.get(assets.icon.href as `/${string}`, Effect.succeed(assets.icon.response))
     )
     yield* router.concat(HttpRouter.concatAll(files, HttpRouter.use(pages, Effect.provide(services))))
   })

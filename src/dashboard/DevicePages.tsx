@@ -9,12 +9,13 @@ import { ApproveDevice } from "#schema/DeviceApi.ts"
 import { GrantId } from "#schema/Ids.ts"
 import { UserCode } from "#schema/Values.ts"
 import { GrantsPage, type Names, namesOf } from "./CliLoginViews.tsx"
-import { DecidedPage, DecidePage, EnterCode, outcomeOf, type Restrictable } from "./DeviceViews.tsx"
+import { DecidedPage, DecidePage, EnterCode, outcomeOf } from "./DeviceViews.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { attempt, pageWith, query, wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { type AtPerson, button, page, person, screen, to, withIds } from "./Routes.ts"
+import { reachOf, type Restrictable } from "./ReachFields.tsx"
 import type { Visit } from "./Visit.ts"
 import * as UseCases from "./UseCases.ts"
 
@@ -60,13 +61,15 @@ const view = person(({ visit }) =>
   })
 )
 
-const decisionOf = (form: Form.Form) =>
-  Form.decode(ApproveDevice)({
+const decisionOf = Effect.fnUntraced(function* (form: Form.Form) {
+  const { environmentIds, projectIds } = yield* reachOf(form)
+  return yield* Form.decode(ApproveDevice)({
     teams: form.all("team").map((teamId) => ({ teamId, scopes: form.all(`scope.${teamId}`) })),
-    ...(form.has("projectIds") ? { projectIds: form.all("projectIds") } : {}),
-    ...(form.has("environmentIds") ? { environmentIds: form.all("environmentIds") } : {}),
+    ...(projectIds === undefined ? {} : { projectIds }),
+    ...(environmentIds === undefined ? {} : { environmentIds }),
     machine: form.has("machine")
   })
+})
 
 const approve = person(({ visit }) =>
   Effect.gen(function* () {

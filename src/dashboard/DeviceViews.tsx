@@ -2,25 +2,15 @@
 import type { AnyApiError } from "#schema/ApiError.ts"
 import type { CallerTeam } from "#schema/Caller.ts"
 import type { DeviceRequest } from "#schema/DeviceApi.ts"
-import type { ProjectId } from "#schema/Ids.ts"
-import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { cliScopes, preselectedScopes } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as Ui from "./Components.tsx"
 import type * as Form from "./Form.ts"
 import { Card } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
-import { ProjectChecks } from "./TokenAccess.tsx"
+import { isAboutReach, ReachFields, type Restrictable } from "./ReachFields.tsx"
 import { scopeWords } from "./TokenForm.tsx"
 import type { Visit } from "./Visit.ts"
-
-/** Projects that the page offers for a restriction; the command line itself restricts nothing. */
-const maxProjects = 100
-
-export interface Restrictable {
-  readonly projects: ReadonlyArray<Project>
-  readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
-}
 
 export const EnterCode = ({
   code,
@@ -118,50 +108,6 @@ const TeamScopes = ({
   </fieldset>
 )
 
-const Restrictions = ({
-  form,
-  restrictable: { environments, projects },
-  ticked
-}: {
-  readonly restrictable: Restrictable
-  readonly form: Form.Form | undefined
-  readonly ticked: Ticked
-}) => {
-  const listed = projects.slice(0, maxProjects)
-  return listed.length === 0 ? null : (
-    <section class="part">
-      <details class="disclosure" open={form?.has("projectIds") === true || form?.has("environmentIds") === true}>
-        <summary>Restrict it to some projects or environments</summary>
-        <p class="hint">
-          If you choose none, the login reaches everything in the teams above. If you choose projects and environments,
-          it reaches only what is in both.
-        </p>
-        <fieldset class="part">
-          <legend>Projects</legend>
-          <ProjectChecks name="projectIds" projects={listed} form={form} />
-        </fieldset>
-        <fieldset class="part">
-          <legend>Environments</legend>
-          <div class="checks">
-            {listed.flatMap((project) =>
-              (environments.get(project.id) ?? []).map((environment) => (
-                <Ui.CheckBox
-                  name="environmentIds"
-                  value={environment.id}
-                  checked={ticked("environmentIds", environment.id, false)}
-                >
-                  {project.slug} / {environment.slug}{" "}
-                  {environment.protected ? <Ui.Badge tone="amber">protected</Ui.Badge> : null}
-                </Ui.CheckBox>
-              ))
-            )}
-          </div>
-        </fieldset>
-      </details>
-    </section>
-  )
-}
-
 const Unattended = ({ ticked }: { readonly ticked: Ticked }) => (
   <section class="part">
     <h2>Unattended use</h2>
@@ -193,7 +139,7 @@ export const DecidePage = ({
     form === undefined ? preselected : form.all(name).includes(value)
   return (
     <Card who={visit} title="Log in this command line?" wide>
-      <Ui.ProblemNote problem={problem} />
+      {isAboutReach(problem) ? null : <Ui.ProblemNote problem={problem} />}
       <p class="code">{request.userCode}</p>
       <p class="lead">
         <strong>Does this code match your terminal?</strong> If you did not start a login a moment ago, deny it: someone
@@ -208,7 +154,7 @@ export const DecidePage = ({
             <TeamScopes visit={visit} team={team} single={teams.length === 1} ticked={ticked} />
           ))}
         </section>
-        <Restrictions restrictable={restrictable} form={form} ticked={ticked} />
+        <ReachFields restrictable={restrictable} form={form} labelOf={({ slug }) => slug} problem={problem} />
         {request.machineRequested ? <Unattended ticked={ticked} /> : null}
         <div class="buttons">
           <button class="button button-primary" data-decides>

@@ -92,9 +92,26 @@ export const EnvironmentPill = ({
     aria-current={current ? "page" : undefined}
   >
     {environment.protected ? <Icons.Lock /> : null}
-    {environment.name}
+    <bdi>{environment.name}</bdi>
     {environment.protected ? <span class="hidden">(protected)</span> : null}
   </a>
+)
+
+/** The environments of a project side by side; `current`: slug of the one that the page is about. */
+export const EnvironmentPills = ({
+  current,
+  environments,
+  project
+}: {
+  readonly environments: ReadonlyArray<ProjectEnvironment>
+  readonly project: Project
+  readonly current?: string
+}) => (
+  <nav class="pills" aria-label="Environments">
+    {environments.map((one) => (
+      <EnvironmentPill environment={one} projectId={project.id} current={one.slug === current} />
+    ))}
+  </nav>
 )
 
 type View = "secrets" | "access" | "graph" | "deleted" | "compare" | "sealing"
@@ -122,12 +139,15 @@ export const EnvironmentFrame = ({
   actions,
   children,
   location,
+  notice,
   title,
   view
 }: {
   readonly location: Location
   readonly view: View
   readonly title: string
+  /** As in `Layout`. */
+  readonly notice?: ComponentChildren
   readonly actions?: ComponentChildren
   readonly children: ComponentChildren
 }) => {
@@ -139,18 +159,15 @@ export const EnvironmentFrame = ({
       title={`${title}, ${project.name} ${environment.name}`}
       heading={
         <>
-          {project.name} <span class="hint">/</span> {environment.name}{" "}
+          <bdi>{project.name}</bdi> <span class="hint">/</span> <bdi>{environment.name}</bdi>{" "}
           {environment.protected ? <Ui.Protected /> : null}
         </>
       }
       crumbs={[{ href: Paths.home, label: "Projects" }]}
       actions={actions}
+      notice={notice}
     >
-      <nav class="pills" aria-label="Environments">
-        {environments.map((one) => (
-          <EnvironmentPill environment={one} projectId={project.id} current={one.id === environment.id} />
-        ))}
-      </nav>
+      <EnvironmentPills environments={environments} project={project} current={environment.slug} />
       <EnvironmentTabs path={path} view={view} />
       {children}
     </Layout>

@@ -6,7 +6,7 @@ import * as Either from "effect/Either"
 import type { VNode } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
-import { CreateSecret, CreateSecretsBulk, ValueQuery } from "#schema/SecretRequests.ts"
+import { CreateSecret, ImportSecrets, ValueQuery } from "#schema/SecretRequests.ts"
 import type { SecretListItem } from "#schema/SecretResponses.ts"
 import { isDangerous } from "#src/formats/DangerousNames.ts"
 import type { ParsedEntry } from "#src/formats/Entry.ts"
@@ -70,9 +70,9 @@ const view = page(
 )
 
 /** The value that a form asks for, read through the use case that records it. */
-export const reveal = Effect.fnUntraced(function* (location: Location, form: Form.Form) {
+export const reveal = Effect.fnUntraced(function* (at: Location["query"], form: Form.Form) {
   const input = yield* Form.decode(ValueQuery)({
-    ...location.query,
+    ...at,
     key: form.text("key"),
     representation: form.filled("representation") ?? "materialized"
   })
@@ -90,7 +90,7 @@ export const asJson = ({ key, text }: RevealedValue) =>
 
 const revealOne = environment(({ location }) =>
   Effect.gen(function* () {
-    const revealed = yield* reveal(location, yield* Form.read)
+    const revealed = yield* reveal(location.query, yield* Form.read)
     return (yield* wantsJson)
       ? asJson(revealed)
       : Html.page(<SecretsPage location={location} list={yield* listOf(location)} revealed={revealed} />)
@@ -101,7 +101,8 @@ const decodeAdd = Effect.fnUntraced(function* (form: Form.Form, { location }: At
   const kind = form.filled("kind")
   const input = yield* Form.decode(CreateSecret)({
     ...location.query,
-    key: form.text("key").trim(),
+    // Keys are in capitals; the page shows them so while they are typed.
+    key: form.text("key").trim().toUpperCase(),
     value: form.text("value"),
     ...(kind === undefined ? {} : { kind })
   })
@@ -130,13 +131,14 @@ const withPaste = (location: Location, panel: VNode, problem: AnyApiError | unde
 const writeAll = (location: Location, entries: ReadonlyArray<ParsedEntry>) =>
   Effect.gen(function* () {
     const input = { ...location.query, secrets: entries.map(({ key, value }) => ({ key, value })) }
-    return yield* UseCases.secretWrites.createBulk(yield* Form.decode(CreateSecretsBulk)(input))
+    return yield* UseCases.secretWrites.createBulk(yield* Form.decode(ImportSecrets)(input))
   })
 
 const paste = environment(({ location }) =>
   Effect.gen(function* () {
     const form = yield* Form.read
-    const parsed = EnvFile.parse("dotenv", form.text("text"))
+    const text = form.text("text")
+    const parsed = EnvFile.parse(EnvFile.detect("", text), text)
     if (Either.isLeft(parsed)) {
       const failure = `line ${parsed.left.line}, ${parsed.left.reason.replace(/\.$/, "")}`
       return yield* withPaste(location, <PasteSecrets location={location} failure={failure} />, new ValidationFailed())
@@ -144,7 +146,11 @@ const paste = environment(({ location }) =>
     if (form.text("step") === "apply") {
       const done = yield* attempt(writeAll(location, parsed.right))
       return Either.isRight(done)
-        ? to(Paths.environment(location.path), "imported")
+        ? to(
+            Paths.environment(location.path),
+            "imported",
+            `${done.right.created}.${done.right.updated}.${done.right.unchanged}`
+          )
         : yield* withPaste(location, <PasteSecrets location={location} problem={done.left} />, done.left)
     }
     const existing = new Set((yield* allSecrets(location)).map((item) => item.key))

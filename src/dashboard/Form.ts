@@ -3,6 +3,7 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Effect from "effect/Effect"
 import * as ParseResult from "effect/ParseResult"
 import type * as Schema from "effect/Schema"
+import { ValidationFailed } from "#schema/Errors.ts"
 import { validationFailed } from "#src/http/ErrorEnvelope.ts"
 
 export class Form {
@@ -28,6 +29,15 @@ export class Form {
 export const read = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
   Effect.map(request.urlParamsBody, (params) => new Form(params))
 )
+
+/** Name of the field in which a person repeats the name of what is to end for good. */
+export const confirm = "confirm"
+
+/** Refuses an act that cannot be undone until its form repeats `name`. */
+export const repeats = (form: Form, name: string) =>
+  form.text(confirm).trim() === name
+    ? Effect.void
+    : Effect.fail(new ValidationFailed({ field: confirm, message: `Type ${name} to confirm.` }))
 
 /** Fails with VALIDATION_FAILED, which names the field and repeats nothing. */
 export const decode =

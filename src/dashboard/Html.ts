@@ -1,7 +1,12 @@
 /**
  * An answer that is a page: escaped by the renderer, never cached, and allowed to load our two files and nothing else.
  */
+import * as HttpBody from "@effect/platform/HttpBody"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Effect from "effect/Effect"
+import { promisify } from "node:util"
+import * as zlib from "node:zlib"
 import type { VNode } from "preact"
 import { render } from "preact-render-to-string"
 
@@ -45,6 +50,31 @@ export const withFormActions = (page: HttpServerResponse.HttpServerResponse, ori
     "content-security-policy",
     policy.replace("form-action 'self'", ["form-action 'self'", ...origins].join(" "))
   )
+
+const gzip = promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.gzip)
+/** A packet or two: less is not worth the work. */
+const worthIt = 2_000
+
+/**
+ * What a GET answers holds no value, and leaves compressed. What a form is answered with may hold one, beside text of
+ * the request: its length must not tell how much they have in common (BREACH), so it leaves as it is.
+ */
+export const compressed = (page: HttpServerResponse.HttpServerResponse) =>
+  Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers, method }) => {
+    const { body } = page
+    const asks = /(?:^|,)\s*gzip\s*(?:,|;\s*q=(?:1|0\.\d*[1-9])|$)/i.test(headers["accept-encoding"] ?? "")
+    if (!asks || method !== "GET" || body._tag !== "Uint8Array" || body.body.length < worthIt) {
+      return Effect.succeed(page)
+    }
+    return Effect.map(
+      Effect.promise(() => gzip(body.body, { level: 5 })),
+      (bytes) =>
+        HttpServerResponse.setHeaders(HttpServerResponse.setBody(page, HttpBody.uint8Array(bytes, body.contentType)), {
+          "content-encoding": "gzip",
+          vary: "accept-encoding"
+        })
+    )
+  })
 
 /** After a change: the browser fetches the next page with GET, so that a reload repeats nothing. */
 export const seeOther = (location: string): HttpServerResponse.HttpServerResponse =>

@@ -25,7 +25,7 @@ const Document = ({
       <meta name="color-scheme" content="light dark" />
       <meta name="robots" content="noindex" />
       <title>{`${title} · Ampoule`}</title>
-      <link rel="icon" href="data:," />
+      <link rel="icon" type="image/svg+xml" href={ui.icon} />
       <link rel="stylesheet" href={ui.style} />
       <script src={ui.script} defer />
     </head>
@@ -39,11 +39,13 @@ const Document = ({
   </html>
 )
 
-const Notice = ({ who }: { readonly who: Visitor }) => {
+const Notice = ({ more, who }: { readonly who: Visitor; readonly more?: ComponentChildren }) => {
   const notice = noticeOf(who.notice)
   return notice === undefined ? null : (
     <div class="notice" role="status">
-      <Icons.Check /> {notice}
+      <Icons.Check />
+      <span>{notice}</span>
+      {more}
     </div>
   )
 }
@@ -164,6 +166,7 @@ export const Layout = ({
   crumbs = [],
   heading,
   lead,
+  notice,
   section,
   tabs,
   title,
@@ -172,6 +175,8 @@ export const Layout = ({
   readonly visit: Visit
   readonly section: Section
   readonly title: string
+  /** Beside the sentence about what was done: how to take it back. */
+  readonly notice?: ComponentChildren
   readonly tabs?: ComponentChildren
   readonly heading?: ComponentChildren
   readonly lead?: ComponentChildren
@@ -192,13 +197,15 @@ export const Layout = ({
       <Navigation visit={visit} section={section} />
     </header>
     <main id="main">
-      <Notice who={visit} />
+      <Notice who={visit} more={notice} />
       {crumbs.length === 0 ? null : (
         <nav class="crumbs" aria-label="Where you are">
           <ol>
             {crumbs.map(({ href, label }) => (
               <li>
-                <a href={href}>{label}</a>
+                <a href={href}>
+                  <bdi>{label}</bdi>
+                </a>
               </li>
             ))}
           </ol>

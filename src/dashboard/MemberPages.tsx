@@ -9,6 +9,7 @@ import { Role } from "#schema/Scopes.ts"
 import { type Invitation, Invite, type Member, UpdateMember } from "#schema/TeamsApi.ts"
 import type { OpenInvitation } from "#src/projects/Invitations.ts"
 import * as Ui from "./Components.tsx"
+import * as CopyText from "./CopyText.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
@@ -224,7 +225,7 @@ const LinkPage = ({
   return (
     <Layout visit={visit} section="members" title={title} crumbs={[{ href: members, label: "Members" }]}>
       <div class="narrow stack">
-        <Ui.Once label="The link: this is the only time it is shown" text={link} />
+        <CopyText.Once label="The link: this is the only time it is shown" text={link} />
         <Ui.Callout>{children}</Ui.Callout>
         <p>
           <Ui.LinkButton href={members}>Back to the members</Ui.LinkButton>

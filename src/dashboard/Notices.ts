@@ -7,6 +7,7 @@ const notices = {
   joined: "Welcome to the team.",
   "team-created": "The team is created.",
   "team-changed": "The team's settings are saved.",
+  "plan-changed": "The plan is changed.",
   "team-left": "You have left the team.",
   "project-created": "The project is created.",
   "project-changed": "The project is saved.",
@@ -22,6 +23,7 @@ const notices = {
   "access-denied": "The request is denied.",
   "access-withdrawn": "The request is withdrawn.",
   "secret-created": "The secret is added.",
+  "secret-copied": "The secret is copied.",
   "secret-changed": "The secret is saved.",
   "secret-rolled-back": "The secret is rolled back.",
   "secret-deleted": "The secret is deleted. You can restore it for 30 days.",
@@ -50,6 +52,6 @@ const notices = {
 const byName: ReadonlyMap<string, string> = new Map(Object.entries(notices))
 export const noticeOf = (name: string): string | undefined => byName.get(name)
 
-/** `path`, with the sentence about what was done. */
-export const withNotice = (path: string, name: keyof typeof notices): string =>
-  `${path}${path.includes("?") ? "&" : "?"}done=${name}`
+/** `path`, with the sentence about what was done; `about`: an id or numbers that the page makes more of, never words. */
+export const withNotice = (path: string, name: keyof typeof notices, about?: string): string =>
+  `${path}${path.includes("?") ? "&" : "?"}done=${name}${about === undefined ? "" : `&about=${encodeURIComponent(about)}`}`

@@ -105,12 +105,14 @@ const hasOtherLoopbackName = ({ ownHost }: Needs, request: HttpServerRequest.Htt
 
 const visitorOf = Effect.fnUntraced(function* ({ ui }: Needs) {
   const request = yield* HttpServerRequest.HttpServerRequest
+  const params = yield* query
   const visitor: Visitor = {
     ui,
     caller: null,
     path: pathOf(request.url),
     now: yield* Clock.currentTimeMillis,
-    notice: (yield* query).text("done")
+    notice: params.text("done"),
+    about: params.text("about")
   }
   return visitor
 })
@@ -170,13 +172,14 @@ const person = Effect.fnUntraced(function* <E, R>(
   const caller = known.right
   const { user } = caller
   if (user === null) return failed(who, request, new RouteNotFound())
-  return yield* guarded(
+  const answer = guarded(
     { ...who, caller },
     Effect.gen(function* () {
       const team = teamOr(caller, yield* needs.sessions.activeTeam(caller))
       return yield* handler({ ...who, caller, user, team })
     }).pipe(Effect.provideService(CurrentCaller, caller))
   )
+  return yield* Effect.flatMap(answer, Html.compressed)
 })
 
 /** A page of one team, which its path names. */
@@ -184,17 +187,18 @@ export const inTeam = (visit: Visit, id: TeamId): Visit => ({ ...visit, team: te
 
 const make = Effect.gen(function* () {
   const { baseUrl, teamCreation } = yield* AppConfig
-  const { script, style } = yield* Assets.load
+  const assets = yield* Assets.load
+  const { icon, script, style } = assets
   const { hostname: ownHost, origin } = new URL(baseUrl)
   const needs: Needs = {
-    ui: { baseUrl, origin, style: style.href, script: script.href, teamCreation },
+    ui: { baseUrl, origin, style: style.href, script: script.href, icon: icon.href, teamCreation },
     ownHost,
     session: yield* SessionCredential,
     sessions: yield* Sessions,
     limiter: yield* RateLimiter
   }
   return {
-    assets: { script, style },
+    assets,
     anyone: <E, R>(handler: (who: Visitor) => Effect.Effect<Response, E, R>) => anyone(needs, handler),
     person: <E, R>(handler: (visit: Visit) => Effect.Effect<Response, E, R>) => person(needs, handler)
   }

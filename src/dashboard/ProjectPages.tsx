@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { EnvironmentId, ProjectId } from "#schema/Ids.ts"
 import type { AccessRequest } from "#schema/AccessRequestsApi.ts"
-import { ValidationFailed } from "#schema/Errors.ts"
+import { EnvironmentNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { CreateEnvironment, CreateProject, UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import * as Ui from "./Components.tsx"
@@ -34,7 +34,9 @@ const ProjectCard = ({
     <div class="project-title">
       <div>
         <h2>
-          <a href={Paths.project(project.id)}>{project.name}</a>
+          <a href={Paths.project(project.id)}>
+            <bdi>{project.name}</bdi>
+          </a>
         </h2>
         <code class="hint">{project.slug}</code>
       </div>
@@ -114,7 +116,7 @@ const ToDecide = ({ requests }: { readonly requests: ReadonlyArray<AccessRequest
         {[...places.values()].map(({ count, environment, project, projectId }) => (
           <li>
             <a class="pill" href={`${Paths.environment({ projectId, slug: environment })}/access`}>
-              {project} / {environment} <Ui.Badge tone="accent">{count}</Ui.Badge>
+              <bdi>{project}</bdi> / <bdi>{environment}</bdi> <Ui.Badge tone="accent">{count}</Ui.Badge>
             </a>
           </li>
         ))}
@@ -251,13 +253,15 @@ const load = ({ projectId, visit }: AtProject) =>
     const project = yield* UseCases.projects.get(projectId)
     const { items } = yield* UseCases.environments.list(projectId)
     const here = inTeam(visit, project.teamId)
-    const members = may(here, "projects:manage") ? yield* UseCases.members.list(project.teamId) : []
-    return { project, environments: items, members, visit: here }
+    const manages = may(here, "projects:manage")
+    const members = manages ? yield* UseCases.members.list(project.teamId) : []
+    const contents = manages ? yield* UseCases.projects.contents(projectId) : []
+    return { project, environments: items, members, contents, visit: here }
   })
 const settings = (editing?: Editing) => screen(load, (shown) => <ProjectSettingsPage {...shown} editing={editing} />)
 
-const enter = project((at) =>
-  Effect.map(load(at), ({ environments: [first], project: { id: projectId } }) =>
+const enter = project(({ projectId }) =>
+  Effect.map(UseCases.environments.list(projectId), ({ items: [first] }) =>
     Html.seeOther(
       first === undefined ? Paths.projectSettings(projectId) : Paths.environment({ projectId, slug: first.slug })
     )
@@ -276,9 +280,15 @@ const update = action(project, {
   again: settings("project")
 })
 
-const remove = button(project, {
-  run: ({ projectId }) => UseCases.projects.remove(projectId),
-  done: () => to(Paths.home, "project-deleted")
+const remove = action(project, {
+  decode: (form, { projectId }) =>
+    Effect.gen(function* () {
+      yield* UseCases.projects.contents(projectId)
+      yield* Form.repeats(form, (yield* UseCases.projects.get(projectId)).slug)
+    }),
+  run: (_, { projectId }) => UseCases.projects.remove(projectId),
+  done: () => to(Paths.home, "project-deleted"),
+  again: settings("delete")
 })
 
 const addEnvironment = action(project, {
@@ -306,6 +316,10 @@ const approversOf = Effect.fnUntraced(function* (text: string, projectId: Projec
   return emails.map((email) => ids.get(email.toLowerCase()))
 })
 
+/** The settings, with the form of this environment as it was refused. */
+const environmentSettings = (at: AtProject & { readonly environmentId: EnvironmentId }, attempt: Attempt) =>
+  settings(at.environmentId)(at, attempt)
+
 const decodeEnvironment = Effect.fnUntraced(function* (form: Form.Form, { projectId }: AtProject) {
   return yield* Form.decode(UpdateEnvironment)({
     name: form.text("name"),
@@ -319,12 +333,20 @@ const decodeEnvironment = Effect.fnUntraced(function* (form: Form.Form, { projec
 const updateEnvironment = action(environment, {
   decode: decodeEnvironment,
   run: (input, { environmentId }) => UseCases.environments.update(environmentId, input),
-  done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-changed")
+  done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-changed"),
+  again: environmentSettings
 })
 
-const removeEnvironment = button(environment, {
-  run: ({ environmentId }) => UseCases.environments.remove(environmentId),
-  done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-deleted")
+const removeEnvironment = action(environment, {
+  decode: (form, { environmentId, projectId }) =>
+    Effect.gen(function* () {
+      const found = (yield* UseCases.projects.contents(projectId)).find(({ id }) => id === environmentId)
+      if (found === undefined) return yield* new EnvironmentNotFound()
+      return yield* Form.repeats(form, found.slug)
+    }),
+  run: (_, { environmentId }) => UseCases.environments.remove(environmentId),
+  done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-deleted"),
+  again: environmentSettings
 })
 
 export const routes = HttpRouter.empty.pipe(

@@ -1,21 +1,37 @@
 /** The settings of one project and of its environments. */
+import type { EnvironmentId } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
+import type { AnyApiError } from "#schema/ApiError.ts"
 import type { Member } from "#schema/TeamsApi.ts"
 import * as Ui from "./Components.tsx"
+import { EnvironmentPills } from "./EnvironmentFrame.tsx"
+import { confirm } from "./Form.ts"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
 import { may, type Visit } from "./Visit.ts"
 
 /** Which form of the page was refused. */
-export type Editing = "project" | "environment"
+export type Editing = "project" | "environment" | "delete" | EnvironmentId
+
+/** What an environment holds that ends with it. */
+export interface Contents {
+  readonly id: EnvironmentId
+  readonly secrets: number
+  readonly tokens: number
+}
 
 interface Settings {
   readonly project: Project
+  /** Of each environment; none for who does not manage the project. */
+  readonly contents: ReadonlyArray<Contents>
   /** Those who can be named as approvers; none for who does not manage the project. */
   readonly members: ReadonlyArray<Member>
   readonly environments: ReadonlyArray<ProjectEnvironment>
 }
+
+/** The form that ends something was refused, and no other. */
+const deletes = (problem: AnyApiError | undefined) => problem?.field === confirm
 
 const WhoMayChange = ({ environment }: { readonly environment: ProjectEnvironment }) =>
   environment.protected ? (
@@ -66,25 +82,56 @@ const AccessFields = ({
   </>
 )
 
+const counted = (n: number, one: string) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`
+const sum = (numbers: ReadonlyArray<number>) => numbers.reduce((total, n) => total + n, 0)
+
+/** What a person is told before they delete it. */
+const Ends = ({ contents }: { readonly contents: ReadonlyArray<Contents> }) => {
+  const secrets = sum(contents.map((one) => one.secrets))
+  const tokens = sum(contents.map((one) => one.tokens))
+  return (
+    <p>
+      This ends <strong>{counted(secrets, "secret")}</strong>
+      {tokens === 0 ? null : (
+        <>
+          {" "}
+          and the access of <strong>{counted(tokens, "API token")}</strong>
+        </>
+      )}
+      . People, tokens and running deployments lose access at once. You cannot undo it here.
+    </p>
+  )
+}
+
 const EnvironmentPanel = ({
+  contents,
   environment,
+  form,
   members,
+  problem,
   settings
-}: {
+}: Partial<Attempt> & {
+  readonly contents: ReadonlyArray<Contents>
   readonly environment: ProjectEnvironment
   readonly members: ReadonlyArray<Member>
   readonly settings: string
 }) => (
-  <details>
+  <details open={problem !== undefined}>
     <summary class="button button-quiet">
       Edit<span class="hidden"> {environment.name}</span>
     </summary>
     <div class="stack panel row-panel">
       <form method="post" action={`${settings}/environments/${environment.id}`} class="stack">
-        <Ui.TextField id={`name-${environment.id}`} name="name" label="Name" value={environment.name} />
+        {problem === undefined || deletes(problem) ? null : <Ui.ProblemNote problem={problem} />}
+        <Ui.TextField
+          id={`name-${environment.id}`}
+          name="name"
+          label="Name"
+          value={form?.has("name") === true ? form.text("name") : environment.name}
+        />
         <Ui.CheckBox
           name="protected"
-          checked={environment.protected}
+          checked={form?.has("name") === true ? form.has("protected") : environment.protected}
           hint="Only owners, admins and tokens that were created for this environment by name can change its secrets."
         >
           Protected
@@ -96,14 +143,23 @@ const EnvironmentPanel = ({
         action={`${settings}/environments/${environment.id}/delete`}
         label="Delete the environment"
         verb={`Delete ${environment.slug}`}
+        repeat={environment.slug}
+        problem={deletes(problem) ? problem : undefined}
       >
-        <p>People, tokens and running deployments lose access to its secrets at once. You cannot undo this here.</p>
+        <Ends contents={contents} />
       </Ui.Confirm>
     </div>
   </details>
 )
 
-const EnvironmentTable = ({ environments, members, project, visit }: Settings & { readonly visit: Visit }) => (
+const EnvironmentTable = ({
+  attemptOf,
+  contents,
+  environments,
+  members,
+  project,
+  visit
+}: Settings & { readonly visit: Visit; readonly attemptOf: (part: Editing) => Partial<Attempt> }) => (
   <section>
     <Ui.Table label="Environments" head={["Environment", "Who reads values", "Who may change secrets", ""]}>
       {environments.map((environment) => (
@@ -122,6 +178,8 @@ const EnvironmentTable = ({ environments, members, project, visit }: Settings & 
           <td class="end">
             {may(visit, "projects:manage") ? (
               <EnvironmentPanel
+                {...attemptOf(environment.id)}
+                contents={contents.filter(({ id }) => id === environment.id)}
                 environment={environment}
                 members={members}
                 settings={Paths.projectSettings(project.id)}
@@ -205,6 +263,7 @@ const ProjectForm = ({
 )
 
 export const ProjectSettingsPage = ({
+  contents,
   editing,
   environments,
   form,
@@ -214,7 +273,8 @@ export const ProjectSettingsPage = ({
   visit
 }: Attempt & Settings & { readonly visit: Visit; readonly editing: Editing | undefined }) => {
   const settings = Paths.projectSettings(project.id)
-  const attempt = { form, problem }
+  const attemptOf = (part: Editing): Partial<Attempt> => (editing === part ? { form, problem } : {})
+  const ends = attemptOf("delete").problem
   return (
     <Layout
       visit={visit}
@@ -222,24 +282,32 @@ export const ProjectSettingsPage = ({
       title={`Settings of ${project.name}`}
       crumbs={[{ href: Paths.home, label: "Projects" }]}
     >
-      <EnvironmentTable visit={visit} project={project} environments={environments} members={members} />
+      <EnvironmentPills environments={environments} project={project} />
+      <EnvironmentTable
+        attemptOf={attemptOf}
+        contents={contents}
+        visit={visit}
+        project={project}
+        environments={environments}
+        members={members}
+      />
       {may(visit, "projects:manage") ? (
         <>
           <section class="section columns">
-            <NewEnvironment settings={settings} {...(editing === "environment" ? attempt : {})} />
-            <ProjectForm settings={settings} project={project} {...(editing === "project" ? attempt : {})} />
+            <NewEnvironment settings={settings} {...attemptOf("environment")} />
+            <ProjectForm settings={settings} project={project} {...attemptOf("project")} />
           </section>
           <section class="section panel panel-danger">
             <h2>Delete</h2>
+            {deletes(ends) ? null : <Ui.ProblemNote problem={ends} />}
             <Ui.Confirm
               action={`${settings}/delete`}
               label="Delete the project"
               verb={`Delete ${project.slug} and everything in it`}
+              repeat={project.slug}
+              problem={deletes(ends) ? ends : undefined}
             >
-              <p>
-                People, tokens and running deployments lose access to all environments and secrets of{" "}
-                <strong>{project.name}</strong> at once. You cannot undo this here.
-              </p>
+              <Ends contents={contents} />
             </Ui.Confirm>
           </section>
         </>

@@ -164,5 +164,4 @@ export const button = <At, R, Result>(guard: Guard<At, R>, { again, done, run }:
   )
 
 /** After a change: to the next page, which says what was done. */
-export const to = (path: string, notice: Parameters<typeof withNotice>[1]): Response =>
-  Html.seeOther(withNotice(path, notice))
+export const to = (...page: Parameters<typeof withNotice>): Response => Html.seeOther(withNotice(...page))

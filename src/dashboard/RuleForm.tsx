@@ -256,7 +256,7 @@ export const NewRulePage = ({
           </a>
         ))}
       </nav>
-      <form method="post" action={`${at}/new`} class="panel narrow section-small" data-swap="preview">
+      <form method="post" action={`${at}/new`} class="panel narrow section-small">
         <input type="hidden" name="kind" value={kind} />
         {atField || previewing ? null : <Ui.ProblemNote problem={problem} />}
         <Ui.TextField

@@ -2,6 +2,7 @@
 import type { TeamId } from "#schema/Ids.ts"
 import type { MachineRule } from "#schema/MachineIdentityApi.ts"
 import * as Ui from "./Components.tsx"
+import * as CopyText from "./CopyText.tsx"
 import * as Paths from "./Paths.ts"
 import type { TeamVisit } from "./Routes.ts"
 import * as Words from "./RuleWords.ts"
@@ -148,7 +149,9 @@ const Usage = ({
   return (
     <section class="panel section">
       <h2>In the job</h2>
-      <Ui.Command block>{Words.example(rule, { baseUrl: visit.ui.baseUrl, environment, project })}</Ui.Command>
+      <CopyText.Command block>
+        {Words.example(rule, { baseUrl: visit.ui.baseUrl, environment, project })}
+      </CopyText.Command>
       <p class="hint section-small">
         {Words.kindOf(rule) === "gitlab"
           ? "Each JWT works once, so a job can get one token."

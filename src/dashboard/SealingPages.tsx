@@ -5,6 +5,7 @@ import * as Schema from "effect/Schema"
 import type { EnvironmentKeypair } from "#schema/SealedApi.ts"
 import { SealingKeyId } from "#schema/Values.ts"
 import * as Ui from "./Components.tsx"
+import * as CopyText from "./CopyText.tsx"
 import { type AtEnvironment, environment, EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Paths from "./Paths.ts"
 import { button, page, screen, to, withIds } from "./Routes.ts"
@@ -40,8 +41,8 @@ const Usage = ({ location: { environment, project } }: { readonly location: Loca
     <h2>Usage</h2>
     <p>Seal a .env file, commit it, and run a program with it:</p>
     <div class="stack section-small">
-      <Ui.Command>{`ampoule seal --project ${project.slug} --env ${environment.slug} .env > .env.sealed`}</Ui.Command>
-      <Ui.Command>{"ampoule run --sealed .env.sealed -- npm start"}</Ui.Command>
+      <CopyText.Command>{`ampoule seal --project ${project.slug} --env ${environment.slug} .env > .env.sealed`}</CopyText.Command>
+      <CopyText.Command>{"ampoule run --sealed .env.sealed -- npm start"}</CopyText.Command>
     </div>
     <p class="hint section-small">
       A sealed value does not show who sealed it: review changes to sealed files as you review code.

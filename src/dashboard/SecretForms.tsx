@@ -1,5 +1,6 @@
 /** Adding one secret, and pasting many. */
 import type { AnyApiError } from "#schema/ApiError.ts"
+import { maxImported } from "#schema/SecretRequests.ts"
 import { danger, isDangerous } from "#src/formats/DangerousNames.ts"
 import type * as Preview from "#src/formats/Preview.ts"
 import type { ComponentChildren } from "preact"
@@ -56,9 +57,9 @@ export const anyway = "anyway"
 export const AddSecret = ({ form, location, problem }: Attempt & { readonly location: Location }) => {
   const here = Paths.environment(location.path)
   const atField = ["key", "value", "kind", anyway].some((field) => problem?.field === field)
-  const key = form.text("key").trim()
+  const key = form.text("key").trim().toUpperCase()
   return (
-    <form method="post" action={`${here}/add`} class="panel" id="add" data-keep>
+    <form method="post" action={`${here}/add`} class="panel" id="add">
       <h2>Add a secret</h2>
       {atField ? null : <Ui.ProblemNote problem={problem} />}
       <div class="fields">
@@ -66,6 +67,7 @@ export const AddSecret = ({ form, location, problem }: Attempt & { readonly loca
           name="key"
           label="Key"
           mono
+          capitals
           value={form.text("key")}
           focus={problem === undefined || problem.field === "key"}
           hint="A–Z, 0–9 and _, starting with a letter"
@@ -124,8 +126,6 @@ const Keys = ({
     </div>
   )
 
-/** How many secrets one form may write, as the API's bulk route. */
-const maxPasted = 100
 const countOf = ({ create, update }: Preview.Preview) => create.length + update.length
 
 const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
@@ -147,8 +147,8 @@ const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
           <p>Keys are A–Z, 0–9 and _, and start with a letter. Change or remove these lines.</p>
         </Ui.Callout>
       )}
-      {count > maxPasted ? (
-        <Ui.Callout tone="danger" title={`This text has ${count} secrets. Paste at most ${maxPasted} at a time.`} />
+      {count > maxImported ? (
+        <Ui.Callout tone="danger" title={`This text has ${count} secrets. Import at most ${maxImported} at a time.`} />
       ) : null}
       {count === 0 && preview.invalidKeys.length === 0 ? (
         <Ui.Callout tone="warning" title="This text has no secrets." />
@@ -159,7 +159,7 @@ const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
 
 const PasteButtons = ({ here, preview }: { readonly here: string; readonly preview: Preview.Preview | undefined }) => {
   const count = preview === undefined ? 0 : countOf(preview)
-  const applies = preview !== undefined && preview.invalidKeys.length === 0 && count > 0 && count <= maxPasted
+  const applies = preview !== undefined && preview.invalidKeys.length === 0 && count > 0 && count <= maxImported
   return (
     <div class="buttons">
       {applies ? (
@@ -192,15 +192,21 @@ export const PasteSecrets = ({
 }) => {
   const here = Paths.environment(location.path)
   return (
-    <form method="post" action={`${here}/paste`} class="panel" id="paste" data-swap="preview">
-      <h2>Paste a .env file</h2>
+    <form method="post" action={`${here}/paste`} class="panel" id="paste">
+      <h2>Import secrets</h2>
       <Ui.TextArea
         name="text"
         label="Text"
         rows={8}
         focus
         placeholder={"DATABASE_URL=postgres://…\nAPI_KEY='…'"}
-        hint={`Lines of KEY=value, with quotes and comments as in .env files. At most ${maxPasted} secrets at a time.`}
+        hint={
+          <>
+            The text of a .env, JSON, YAML or CSV file, with at most {maxImported} secrets.{" "}
+            <span class="needs-script">You can drop the file here.</span>
+          </>
+        }
+        takesFiles
       />
       <div id="preview">
         <div class="stack section-small" role="status">

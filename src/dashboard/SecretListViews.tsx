@@ -1,8 +1,10 @@
 /** The secrets of an environment as a list. */
 import type { ComponentChildren } from "preact"
+import { uuidPattern } from "#schema/Ids.ts"
 import type { SecretListItem } from "#schema/SecretResponses.ts"
 import { AskForm } from "./AccessViews.tsx"
 import * as Ui from "./Components.tsx"
+import * as CopyText from "./CopyText.tsx"
 import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Icons from "./Icons.tsx"
 import * as Paths from "./Paths.ts"
@@ -25,6 +27,9 @@ interface Shown {
   readonly revealed?: RevealedValue | undefined
 }
 
+/** Who, in one word: an address without its domain; the whole of it is in the title. */
+const shortName = ({ name, type }: SecretListItem["updatedBy"]) => name?.replace(/@.*$/, "") ?? type
+
 const SecretRow = ({
   item,
   location,
@@ -40,7 +45,7 @@ const SecretRow = ({
         <Ui.KeyName name={item.key} />
       </a>
       {item.references.length === 0 ? null : (
-        <span class="refs hint">
+        <span class="uses hint" title={`uses ${item.references.join(", ")}`}>
           uses{" "}
           {item.references.map((key, i) => (
             <>
@@ -55,15 +60,18 @@ const SecretRow = ({
       {location.readsValues ? (
         <SecretValue action={`${Paths.environment(location.path)}/reveal`} secretKey={item.key} revealed={revealed} />
       ) : (
-        <span class="hint">{location.lacksValues ? "ask for access below" : "your role cannot read values"}</span>
+        <span class="value-mask">••••••••</span>
       )}
     </td>
     <td class="tight hint" data-label="Version">
       v{item.version}
     </td>
     <td class="tight hint" data-label="Changed">
-      <Ui.Ago at={item.updatedAt} now={location.visit.now} />{" "}
-      <span class="by">by {item.updatedBy.name ?? item.updatedBy.type}</span>
+      <Ui.Ago at={item.updatedAt} now={location.visit.now} />
+      <span class="by" title={item.updatedBy.name ?? undefined}>
+        {" "}
+        · {shortName(item.updatedBy)}
+      </span>
     </td>
   </tr>
 )
@@ -71,7 +79,7 @@ const SecretRow = ({
 const AddButtons = ({ here }: { readonly here: string }) => (
   <>
     <a class="button button-plain" href={`${here}?panel=paste`}>
-      <Icons.Paste /> Paste .env
+      <Icons.Paste /> Import
     </a>
     <Ui.AddButton href={`${here}?panel=add`}>Add secret</Ui.AddButton>
   </>
@@ -81,7 +89,7 @@ const NoSecrets = ({ here, writes }: { readonly here: string; readonly writes: b
   <Ui.Empty title="No secrets yet">
     {writes ? (
       <>
-        <p>Add secrets one by one, or paste the .env file that you have.</p>
+        <p>Add secrets one by one, or import the .env file that you have.</p>
         <div class="buttons">
           <AddButtons here={here} />
         </div>
@@ -107,6 +115,7 @@ const FilterForm = ({ here, list: { items, total, words } }: { readonly here: st
           data-filter
           data-filter-partial={total > pageSize ? "" : undefined}
         />
+        <kbd class="needs-script">/</kbd>
       </div>
       <span class="hint" data-filter-count data-all={all} role="status">
         {words === "" ? all : `${items.length} of ${total}`}
@@ -125,29 +134,51 @@ const SecretTable = ({ list, location, revealed }: Shown) => {
   return (
     <>
       <FilterForm here={here} list={list} />
-      {onPage.length === 0 ? (
-        <Ui.Empty title="No key matches" />
-      ) : (
-        <Ui.Table label="Secrets" kind="secrets" head={["Key", "Value", "Version", "Changed"]}>
-          {onPage.map((item) => (
-            <SecretRow location={location} item={item} revealed={revealed} />
-          ))}
-        </Ui.Table>
-      )}
+      <div data-filter-list>
+        {onPage.length === 0 ? (
+          <Ui.Empty title="No key matches" />
+        ) : (
+          <Ui.Table label="Secrets" kind="secrets" head={["Key", "Value", "Version", "Changed"]}>
+            {onPage.map((item) => (
+              <SecretRow location={location} item={item} revealed={revealed} />
+            ))}
+          </Ui.Table>
+        )}
+        <Ui.Pager
+          page={page}
+          size={pageSize}
+          total={words === "" ? total : items.length}
+          link={(n) => `${here}?page=${n}${words === "" ? "" : `&q=${encodeURIComponent(words)}`}`}
+        />
+      </div>
       {page === 1 && readsValues ? (
         <div class="section-small run">
           <p class="hint">To run a program with these secrets:</p>
-          <Ui.Command>{`ampoule run --project ${project.slug} --env ${environment.slug} -- npm start`}</Ui.Command>
+          <CopyText.Command>{`ampoule run --project ${project.slug} --env ${environment.slug} -- npm start`}</CopyText.Command>
         </div>
       ) : null}
-      <Ui.Pager
-        page={page}
-        size={pageSize}
-        total={words === "" ? total : items.length}
-        link={(n) => `${here}?page=${n}${words === "" ? "" : `&q=${encodeURIComponent(words)}`}`}
-      />
     </>
   )
+}
+
+const counts = /^(\d{1,4})\.(\d{1,4})\.(\d{1,4})$/
+
+/** What can be said or done about the change that led here. */
+const AfterChange = ({ location }: { readonly location: Location }) => {
+  const { about, notice } = location.visit
+  const [, created, updated, unchanged] = counts.exec(about) ?? []
+  if (notice === "imported" && created !== undefined) {
+    return (
+      <span>
+        {created} added, {updated} changed, {unchanged} unchanged.
+      </span>
+    )
+  }
+  return notice === "secret-deleted" && uuidPattern.test(about) && location.writes ? (
+    <Ui.Act action={`${Paths.environment(location.path)}/deleted/${about}/restore`} kind="quiet">
+      Undo<span class="hidden"> the deletion</span>
+    </Ui.Act>
+  ) : null
 }
 
 export const SecretsPage = (shown: Shown) => {
@@ -159,6 +190,7 @@ export const SecretsPage = (shown: Shown) => {
       location={location}
       view="secrets"
       title="Secrets"
+      notice={<AfterChange location={location} />}
       actions={writes && panel === undefined && list.total > 0 ? <AddButtons here={here} /> : undefined}
     >
       {panel}

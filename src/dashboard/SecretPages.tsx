@@ -3,11 +3,12 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { AnyApiError } from "#schema/ApiError.ts"
-import { SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
-import { SecretId } from "#schema/Ids.ts"
-import { RollbackSecret, UpdateSecret } from "#schema/SecretRequests.ts"
-import type { DeletedSecretList, SecretCompositionGraph, SecretVersionList } from "#schema/SecretResponses.ts"
+import { ValidationFailed } from "#schema/Errors.ts"
+import type { SecretId } from "#schema/Ids.ts"
+import { UpdateSecret } from "#schema/SecretRequests.ts"
+import type { DeletedSecretList } from "#schema/SecretResponses.ts"
 import { Disposition } from "#schema/Values.ts"
+import { here, load, secret, type SecretDetails, usedBy, versionBefore } from "./AtSecret.ts"
 import * as Ui from "./Components.tsx"
 import { type AtEnvironment, environment, EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import { asJson, reveal } from "./EnvironmentPages.tsx"
@@ -16,22 +17,14 @@ import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
 import { wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
-import { action, type Attempt, button, page, screen, to, untouched, withIds } from "./Routes.ts"
+import { action, type Attempt, button, page, screen, to, untouched } from "./Routes.ts"
 import { EnterAgain, kinds } from "./SecretForms.tsx"
+import { HistoryPanel, Undo } from "./SecretVersions.tsx"
 import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
 import * as UseCases from "./UseCases.ts"
 
-type Versions = SecretVersionList["items"]
-
-interface SecretDetails {
-  readonly location: Location
-  readonly node: SecretCompositionGraph["nodes"][number]
-  readonly graph: SecretCompositionGraph
-  readonly versions: Versions
-  readonly currentVersion: number
-}
 /** Which form of the page was refused. */
-type Editing = "edit" | "rollback" | "delete"
+type Editing = "edit" | "delete"
 
 interface Shown extends SecretDetails {
   readonly revealed?: RevealedValue | undefined
@@ -39,9 +32,6 @@ interface Shown extends SecretDetails {
   readonly attempt: Attempt
 }
 
-const here = ({ location, node }: SecretDetails) => Paths.secret(location.path, node.id)
-const usedBy = ({ graph, node }: SecretDetails) =>
-  graph.edges.filter(({ to }) => to === node.key).map(({ from }) => from)
 const problemOf = ({ attempt, editing }: Shown, form: Editing): AnyApiError | undefined =>
   editing === form ? attempt.problem : undefined
 
@@ -100,7 +90,7 @@ const EditPanel = (shown: Shown) => {
           Load the current text
         </button>
       </form>
-      <form method="post" action={`${here(shown)}/edit`} id="edit-form" data-keep>
+      <form method="post" action={`${here(shown)}/edit`} id="edit-form">
         {problem?.field === "value" || problem?.field === "kind" ? null : <Ui.ProblemNote problem={problem} />}
         <input type="hidden" name="expectedVersion" value={String(currentVersion)} />
         <Ui.TextArea
@@ -146,44 +136,6 @@ const ReferencesPanel = (shown: Shown) => {
         <Ui.Fact name="Uses" is={links(uses)} />
         <Ui.Fact name="Used by" is={links(users)} />
       </dl>
-    </section>
-  )
-}
-
-const HistoryPanel = (shown: Shown) => {
-  const { currentVersion, location, versions } = shown
-  return (
-    <section class="panel" aria-labelledby="history">
-      <h2 id="history">History</h2>
-      <Ui.ProblemNote problem={problemOf(shown, "rollback")} />
-      <ol class="history">
-        {versions.map((version) => (
-          <li>
-            <div>
-              <strong>v{version.version}</strong>{" "}
-              {version.version === currentVersion ? <Ui.Badge tone="ok">current</Ui.Badge> : null}{" "}
-              {version.kind === "template" ? <Ui.Badge tone="accent">template</Ui.Badge> : null}{" "}
-              {version.deleted ? <Ui.Badge tone="danger">deleted</Ui.Badge> : null}
-              <span class="refs hint">
-                <Ui.Ago at={version.createdAt} now={location.visit.now} /> by{" "}
-                {version.createdBy.name ?? version.createdBy.type}
-              </span>
-            </div>
-            {location.writes && version.version !== currentVersion && !version.deleted ? (
-              <Ui.Act
-                action={`${here(shown)}/rollback`}
-                fields={{ version: String(version.version), expectedVersion: String(currentVersion) }}
-                kind="quiet"
-              >
-                Roll back<span class="hidden"> to version {version.version}</span>
-              </Ui.Act>
-            ) : null}
-          </li>
-        ))}
-      </ol>
-      {location.visit.team?.plan === "developer" ? (
-        <p class="hint">The Developer plan keeps only the current version.</p>
-      ) : null}
     </section>
   )
 }
@@ -242,6 +194,7 @@ const SecretPage = (shown: Shown) => {
       visit={location.visit}
       section="projects"
       title={node.key}
+      notice={<Undo {...shown} />}
       heading={
         <span class="key">
           <Ui.KeyName name={node.key} />
@@ -316,28 +269,12 @@ const DeletedPage = ({
   </EnvironmentFrame>
 )
 
-interface AtSecret extends AtEnvironment {
-  readonly secretId: SecretId
-}
-const secret = withIds(environment, Schema.Struct({ secretId: SecretId }))
-
-/** The environment in the path and the secret must belong together. */
-const load = Effect.fnUntraced(function* ({ location, secretId }: AtSecret) {
-  const graph = yield* UseCases.secretReads.composition(location.query)
-  const node = graph.nodes.find(({ id }) => id === secretId)
-  if (node === undefined) return yield* new SecretNotFound()
-  const { items } = yield* UseCases.secretReads.versions(secretId)
-  const [current] = items
-  if (current === undefined) return yield* new SecretNotFound()
-  return { location, node, graph, versions: items, currentVersion: current.version }
-})
-
 const details = (editing?: Editing) =>
   screen(load, ({ form, problem, ...shown }) => <SecretPage {...shown} attempt={{ form, problem }} editing={editing} />)
 
 const revealOne = secret((at) =>
   Effect.gen(function* () {
-    const revealed = yield* reveal(at.location, yield* Form.read)
+    const revealed = yield* reveal(at.location.query, yield* Form.read)
     return (yield* wantsJson)
       ? asJson(revealed)
       : Html.page(<SecretPage {...yield* load(at)} attempt={untouched} revealed={revealed} />)
@@ -365,25 +302,17 @@ const decodeEdit = Effect.fnUntraced(function* (form: Form.Form) {
 const edit = action(secret, {
   decode: decodeEdit,
   run: (input, { secretId }) => UseCases.secretWrites.update(secretId, input),
-  done: (_, { location, secretId }) => to(Paths.secret(location.path, secretId), "secret-changed"),
+  done: ({ version }, { location, secretId }, { expectedVersion }) =>
+    to(Paths.secret(location.path, secretId), "secret-changed", versionBefore(version, expectedVersion)),
   again: details("edit")
-})
-
-const rollback = action(secret, {
-  decode: (form) =>
-    Form.decode(RollbackSecret)({
-      version: Number(form.text("version")),
-      expectedVersion: Number(form.text("expectedVersion"))
-    }),
-  run: (input, { secretId }) => UseCases.secretWrites.rollback(secretId, input),
-  done: (_, { location, secretId }) => to(Paths.secret(location.path, secretId), "secret-rolled-back"),
-  again: details("rollback")
 })
 
 const remove = action(secret, {
   decode: (form) => Form.decode(Schema.UndefinedOr(Disposition))(form.filled("disposition")),
   run: (disposition, { secretId }) => UseCases.secretWrites.remove(secretId, disposition),
-  done: (_, { location }) => to(Paths.environment(location.path), "secret-deleted"),
+  // What else was changed or deleted with it does not come back with it.
+  done: ({ cascaded, flattened, id }, { location }) =>
+    to(Paths.environment(location.path), "secret-deleted", cascaded.length + flattened.length === 0 ? id : undefined),
   again: details("delete")
 })
 
@@ -399,7 +328,6 @@ export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/app/projects/:projectId/env/:slug/secrets/:secretId", page(secret, details())),
   HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/reveal", revealOne),
   HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/edit", edit),
-  HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/rollback", rollback),
   HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/delete", remove),
   HttpRouter.get("/app/projects/:projectId/env/:slug/deleted", page(environment, deleted)),
   HttpRouter.post("/app/projects/:projectId/env/:slug/deleted/:secretId/restore", restore)

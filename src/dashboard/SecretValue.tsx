@@ -12,12 +12,15 @@ export interface RevealedValue {
 
 export const SecretValue = ({
   action,
+  of,
   revealed,
   secretKey
 }: {
   /** Address of the reveal. */
   readonly action: string
   readonly secretKey: string
+  /** Which of several values with this key the form asks for. */
+  readonly of?: string | number
   /** Without script, the page that answers the POST holds the revealed value. */
   readonly revealed?: RevealedValue | undefined
 }) => {
@@ -25,6 +28,7 @@ export const SecretValue = ({
   return (
     <form method="post" action={action} class="value" data-value-form>
       <input type="hidden" name="key" value={secretKey} />
+      {of === undefined ? null : <input type="hidden" name="of" value={of} />}
       {text === undefined ? (
         <span class="value-mask" data-value-text>
           ••••••••

@@ -1,16 +1,16 @@
 /** The team itself: its name and plan, another team, and how to begin. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type { ComponentChildren } from "preact"
-import { ValidationFailed } from "#schema/Errors.ts"
-import type { Plan } from "#schema/Scopes.ts"
+import { Plan } from "#schema/Scopes.ts"
 import { CreateTeam, type TeamRecord, UpdateTeam } from "#schema/TeamsApi.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import * as Ui from "./Components.tsx"
+import * as CopyText from "./CopyText.tsx"
 import * as Form from "./Form.ts"
 import { Layout, SettingsFrame } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
-import * as Problem from "./Problem.ts"
 import {
   action,
   type AtPerson,
@@ -28,46 +28,67 @@ import * as UseCases from "./UseCases.ts"
 import { may, mayCreateTeam, type Visit } from "./Visit.ts"
 
 const planNames: Readonly<Record<Plan, string>> = { developer: "Developer", team: "Team" }
-const planWords = (plan: Plan, current: Plan) => {
+const planWords = (plan: Plan) => {
   const { activeTokens, longestLifetime, versions } = Plans.plans[plan]
-  const kept = versions
-    ? "Keeps all versions of each secret"
-    : `Keeps only the current version of each secret${plan === current ? "" : "; earlier versions are deleted at once"}`
+  const kept = versions ? "Keeps all versions of each secret" : "Keeps only the current version of each secret"
   return `${kept}. Tokens last up to ${
     longestLifetime === "1y" ? "a year" : `${Number.parseInt(longestLifetime, 10)} days`
   }. ${activeTokens.toLocaleString("en")} active tokens.`
 }
 
-const PlanFields = ({ form, problem, visit }: Attempt & { readonly visit: TeamVisit }) => {
-  const { plan } = visit.team
-  const chosen = form.filled("plan") ?? plan
-  const error = Problem.about(problem, "plan")
+/** A settings page, and which of its forms was refused. */
+type Shown = Attempt & {
+  readonly visit: TeamVisit
+  readonly record: TeamRecord
+  /** Versions that a change to a plan without them would end; known to who may change it. */
+  readonly earlier: { readonly versions: number; readonly secrets: number } | undefined
+  readonly editing?: "plan" | undefined
+}
+
+const counted = (n: number, one: string) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`
+
+/** The plan has a form of its own: a change can end every earlier version, and then asks for the team's name. */
+const PlanPanel = ({ earlier, editing, problem, visit }: Shown) => {
+  const { id, name, plan } = visit.team
+  const other = plan === "team" ? "developer" : "team"
+  const refused = editing === "plan" ? problem : undefined
+  const ends = Plans.plans[plan].versions && !Plans.plans[other].versions
   return (
-    <fieldset class="part plan-fields">
-      <legend>Plan</legend>
-      {may(visit, "plan:manage") ? (
-        (["developer", "team"] as const).map((one) => (
-          <Ui.CheckBox type="radio" name="plan" value={one} checked={chosen === one} hint={planWords(one, plan)}>
-            {planNames[one]}
-          </Ui.CheckBox>
-        ))
+    <section class="section panel narrow">
+      <h2>Plan: {planNames[plan]}</h2>
+      <p class="hint">{planWords(plan)}</p>
+      {earlier === undefined ? (
+        <p class="hint">Only an owner can change the plan.</p>
       ) : (
-        <p>
-          {planNames[plan]} <span class="hint">Only an owner can change the plan.</span>
-        </p>
-      )}
-      {may(visit, "plan:manage") && Plans.plans[plan].versions ? (
-        <div class="delete-versions">
-          <Ui.CheckBox
-            name="deleteVersions"
-            hint="Needed to change to the Developer plan. You cannot undo it: changing back does not restore them."
+        <div class="section-small">
+          {refused?.field === Form.confirm ? null : <Ui.ProblemNote problem={refused} />}
+          <Ui.Confirm
+            action={`${Paths.settings(id)}/plan`}
+            label={`Change to the ${planNames[other]} plan`}
+            tone={ends ? "danger" : "plain"}
+            verb={
+              ends && earlier.versions > 0
+                ? `Delete ${counted(earlier.versions, "version")} and change the plan`
+                : "Change the plan"
+            }
+            {...(ends ? { repeat: name } : {})}
+            problem={refused}
           >
-            Delete all earlier versions of all secrets of this team
-          </Ui.CheckBox>
+            <p>{planWords(other)}</p>
+            {ends ? (
+              <p>
+                <strong>
+                  {counted(earlier.versions, "earlier version")} of {counted(earlier.secrets, "secret")}
+                </strong>{" "}
+                {earlier.versions === 1 ? "ends" : "end"} at once. You cannot undo it: changing back does not restore
+                them.
+              </p>
+            ) : null}
+            <input type="hidden" name="plan" value={other} />
+          </Ui.Confirm>
         </div>
-      ) : null}
-      {error === undefined ? null : <p class="error">{error}</p>}
-    </fieldset>
+      )}
+    </section>
   )
 }
 
@@ -91,35 +112,37 @@ const RuleFields = ({ record }: { readonly record: TeamRecord }) => (
   </fieldset>
 )
 
-const TeamSettingsPage = ({
-  form,
-  problem,
-  record,
-  visit
-}: Attempt & { readonly visit: TeamVisit; readonly record: TeamRecord }) => {
+const TeamForm = ({ editing, form, problem, record, visit }: Shown) => {
+  const refused = editing === undefined ? problem : undefined
+  return (
+    <form method="post" action={Paths.settings(visit.team.id)} class="panel narrow">
+      {refused?.field === "name" ? null : <Ui.ProblemNote problem={refused} />}
+      <Ui.TextField
+        name="name"
+        label="Name"
+        value={refused === undefined ? visit.team.name : form.text("name")}
+        problem={refused}
+      />
+      {may(visit, "team-rules:manage") ? <RuleFields record={record} /> : null}
+      <Ui.Submit>Save</Ui.Submit>
+    </form>
+  )
+}
+
+const TeamSettingsPage = (shown: Shown) => {
+  const { visit } = shown
   const { team } = visit
   return (
     <SettingsFrame visit={visit} view="team" title="Team settings">
       {may(visit, "team:manage") ? (
-        <form method="post" action={Paths.settings(team.id)} class="panel narrow">
-          {problem?.field === "name" || problem?.field === "plan" ? null : <Ui.ProblemNote problem={problem} />}
-          <Ui.TextField
-            name="name"
-            label="Name"
-            value={problem === undefined ? team.name : form.text("name")}
-            problem={problem}
-          />
-          <PlanFields visit={visit} form={form} problem={problem} />
-          {may(visit, "team-rules:manage") ? <RuleFields record={record} /> : null}
-          <Ui.Submit>Save</Ui.Submit>
-        </form>
+        <TeamForm {...shown} />
       ) : (
         <dl class="facts panel narrow">
           <Ui.Fact name="Name" is={team.name} />
-          <Ui.Fact name="Plan" is={planNames[team.plan]} />
           <Ui.Fact name="Your role" is={team.role} />
         </dl>
       )}
+      <PlanPanel {...shown} />
       <section class="section">
         <h2>Team id</h2>
         <p>
@@ -196,7 +219,7 @@ const Deploy = ({ project, visit }: { readonly visit: Visit; readonly project: s
       )}
       , set it as <code>AMPOULE_API_TOKEN</code>, and run the same command.
     </p>
-    <Ui.Command>{`AMPOULE_URL=${visit.ui.baseUrl} ampoule run --project ${project} --env production -- node server.js`}</Ui.Command>
+    <CopyText.Command>{`AMPOULE_URL=${visit.ui.baseUrl} ampoule run --project ${project} --env production -- node server.js`}</CopyText.Command>
   </Step>
 )
 
@@ -213,14 +236,14 @@ const StartPage = ({ slug, visit }: { readonly visit: Visit; readonly slug: stri
         <FirstSecrets slug={slug} />
         <Step title="Log in from your terminal">
           <p>The terminal shows a code. You approve it here.</p>
-          <Ui.Command>{`ampoule login --url ${visit.ui.baseUrl}`}</Ui.Command>
+          <CopyText.Command>{`ampoule login --url ${visit.ui.baseUrl}`}</CopyText.Command>
         </Step>
         <Step title="Run your program">
           <p>The secrets are in the environment of that process, and nowhere on disk.</p>
-          <Ui.Command>{`ampoule run --project ${project} --env development -- npm start`}</Ui.Command>
+          <CopyText.Command>{`ampoule run --project ${project} --env development -- npm start`}</CopyText.Command>
         </Step>
         <Step title="Import an existing .env file">
-          <Ui.Command>{`ampoule secrets import .env --project ${project} --env development`}</Ui.Command>
+          <CopyText.Command>{`ampoule secrets import .env --project ${project} --env development`}</CopyText.Command>
         </Step>
         <Deploy visit={visit} project={project} />
         <Step
@@ -231,38 +254,49 @@ const StartPage = ({ slug, visit }: { readonly visit: Visit; readonly slug: stri
           }
         >
           <p>Agents connect to this address. You choose what each one may do.</p>
-          <Ui.Command>{`${visit.ui.baseUrl}/mcp`}</Ui.Command>
+          <CopyText.Command>{`${visit.ui.baseUrl}/mcp`}</CopyText.Command>
         </Step>
       </ol>
     </Layout>
   )
 }
 
-const settings = screen(
-  ({ teamId }: AtTeam) => Effect.map(UseCases.teams.get(teamId), (record) => ({ record })),
-  TeamSettingsPage
-)
-
-const decodeTeam = Effect.fnUntraced(function* (form: Form.Form, { visit }: AtTeam) {
-  const plan = form.filled("plan")
-  const changes = plan !== undefined && plan !== visit.team.plan
-  if (changes && plan === "developer" && !form.has("deleteVersions")) {
-    return yield* new ValidationFailed({
-      field: "plan",
-      message: "To change to the Developer plan, confirm that all earlier versions are deleted."
-    })
-  }
-  const rules = may(visit, "team-rules:manage")
-    ? { adminsNeedGrants: form.has("adminsNeedGrants"), tokensFollowCreators: form.has("tokensFollowCreators") }
-    : {}
-  return yield* Form.decode(UpdateTeam)({ name: form.text("name"), ...(changes ? { plan } : {}), ...rules })
-})
+const settings = (editing?: "plan") =>
+  screen(
+    ({ teamId, visit }: AtTeam) =>
+      Effect.gen(function* () {
+        const record = yield* UseCases.teams.get(teamId)
+        const earlier = may(visit, "plan:manage") ? yield* UseCases.teams.earlierVersions(teamId) : undefined
+        return { record, earlier }
+      }),
+    (shown) => <TeamSettingsPage {...shown} editing={editing} />
+  )
 
 const update = action(team, {
-  decode: decodeTeam,
+  decode: (form, { visit }) =>
+    Form.decode(UpdateTeam)({
+      name: form.text("name"),
+      ...(may(visit, "team-rules:manage")
+        ? { adminsNeedGrants: form.has("adminsNeedGrants"), tokensFollowCreators: form.has("tokensFollowCreators") }
+        : {})
+    }),
   run: (input, { teamId }) => UseCases.teams.update(teamId, input),
   done: (_, { teamId }) => to(Paths.settings(teamId), "team-changed"),
-  again: settings
+  again: settings()
+})
+
+const changePlan = action(team, {
+  decode: (form, { teamId, visit: { team } }) =>
+    Effect.gen(function* () {
+      yield* UseCases.teams.earlierVersions(teamId)
+      const { plan } = yield* Form.decode(Schema.Struct({ plan: Plan }))({ plan: form.text("plan") })
+      const ends = Plans.plans[team.plan].versions && !Plans.plans[plan].versions
+      if (ends) yield* Form.repeats(form, team.name)
+      return { plan }
+    }),
+  run: (input, { teamId }) => UseCases.teams.update(teamId, input),
+  done: (_, { teamId }) => to(Paths.settings(teamId), "plan-changed"),
+  again: settings("plan")
 })
 
 const newTeam = plain<AtPerson>(NewTeamPage)
@@ -292,7 +326,8 @@ const start = screen(
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get(Paths.newTeam, page(person, newTeam)),
   HttpRouter.post(Paths.newTeam, create),
-  HttpRouter.get("/app/teams/:teamId/settings", page(team, settings)),
+  HttpRouter.get("/app/teams/:teamId/settings", page(team, settings())),
   HttpRouter.post("/app/teams/:teamId/settings", update),
+  HttpRouter.post("/app/teams/:teamId/settings/plan", changePlan),
   HttpRouter.get(Paths.start, page(person, start))
 )

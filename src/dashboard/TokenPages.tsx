@@ -2,7 +2,7 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { type ApiToken, type ApiTokenWithValue, CreateApiToken, UpdateApiToken } from "#schema/ApiTokensApi.ts"
+import { type ApiToken, CreateApiToken, UpdateApiToken } from "#schema/ApiTokensApi.ts"
 import { TokenId } from "#schema/Ids.ts"
 import { allScopes } from "#schema/Scopes.ts"
 import * as Ui from "./Components.tsx"
@@ -13,6 +13,7 @@ import * as Paths from "./Paths.ts"
 import { action, type AtTeam, type Attempt, button, page, screen, team, type TeamVisit, to, withIds } from "./Routes.ts"
 import { AccessLevelBadge, accessOf, AccessSummary, chosen, restrictable } from "./TokenAccess.tsx"
 import { mcpOnlyIn, NewTokenPage, ScopeChecks } from "./TokenForm.tsx"
+import { TokenOnce, withPlace } from "./TokenOnce.tsx"
 import * as UseCases from "./UseCases.ts"
 
 const Expiry = ({ now, token }: { readonly token: ApiToken; readonly now: number }) =>
@@ -83,47 +84,6 @@ const TokensPage = ({ items, visit }: { readonly visit: TeamVisit; readonly item
     </Layout>
   )
 }
-
-/** A command that works with this token. */
-const commandOf = ({ environments, projects }: ApiToken) => {
-  const project = projects?.at(0)?.id ?? "my-project"
-  const environment = environments?.at(0)?.slug ?? "production"
-  return `ampoule run --project ${project} --env ${environment} -- npm start`
-}
-
-const TokenOnce = ({
-  replaced,
-  token,
-  visit
-}: {
-  readonly visit: TeamVisit
-  readonly token: ApiTokenWithValue
-  readonly replaced: boolean
-}) => (
-  <Layout
-    visit={visit}
-    section="tokens"
-    title={replaced ? `${token.name} is replaced` : `${token.name} is created`}
-    crumbs={[{ href: Paths.tokens(token.teamId), label: "API tokens" }]}
-  >
-    <div class="narrow stack">
-      {replaced ? <p>The old token no longer works. Use the new one instead.</p> : null}
-      <Ui.Once label="The token: this is the only time it is shown" text={token.value} />
-      {token.mcpOnly ? null : (
-        <>
-          <p>
-            Set the environment variables <code>AMPOULE_URL={visit.ui.baseUrl}</code> and <code>AMPOULE_API_TOKEN</code>
-            , then run your program:
-          </p>
-          <Ui.Command>{commandOf(token)}</Ui.Command>
-        </>
-      )}
-      <p>
-        <Ui.LinkButton href={Paths.tokens(token.teamId)}>I have saved it</Ui.LinkButton>
-      </p>
-    </div>
-  </Layout>
-)
 
 /** What the scopes limit, and what they do not. */
 const McpScopes = ({ token }: { readonly token: ApiToken }) => (
@@ -290,8 +250,8 @@ const create = action(team, {
         mcpOnly: mcpOnlyIn(form)
       })
     ),
-  run: (input, { teamId }) => UseCases.tokens.create(teamId, input),
-  done: (created, { visit }) => Html.page(<TokenOnce visit={visit} token={created} replaced={false} />),
+  run: (input, { teamId }) => Effect.flatMap(UseCases.tokens.create(teamId, input), withPlace),
+  done: (created, { visit }) => Html.page(<TokenOnce visit={visit} {...created} replaced={false} />),
   again: newToken
 })
 
@@ -317,8 +277,8 @@ const readOnly = button(token, {
 })
 
 const rotate = button(token, {
-  run: ({ teamId, tokenId }) => UseCases.tokens.rotate(teamId, tokenId),
-  done: (rotated, { visit }) => Html.page(<TokenOnce visit={visit} token={rotated} replaced />)
+  run: ({ teamId, tokenId }) => Effect.flatMap(UseCases.tokens.rotate(teamId, tokenId), withPlace),
+  done: (rotated, { visit }) => Html.page(<TokenOnce visit={visit} {...rotated} replaced />)
 })
 
 const revoke = button(token, {

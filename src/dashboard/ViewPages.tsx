@@ -1,131 +1,14 @@
-/** An environment as a whole: which secrets use which, and how it differs from another environment. */
+/** Which secrets of an environment use which. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
-import { ProjectId, type SecretId } from "#schema/Ids.ts"
-import { DiffQuery } from "#schema/SecretRequests.ts"
-import type { SecretCompositionGraph, SecretDiff } from "#schema/SecretResponses.ts"
-import { EnvironmentSlug } from "#schema/Values.ts"
+import type { SecretId } from "#schema/Ids.ts"
+import type { SecretCompositionGraph } from "#schema/SecretResponses.ts"
 import * as Ui from "./Components.tsx"
-import {
-  type AtEnvironment,
-  environment,
-  EnvironmentFrame,
-  EnvironmentTabs,
-  type Location
-} from "./EnvironmentFrame.tsx"
-import * as Form from "./Form.ts"
+import { type AtEnvironment, environment, EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import { layout } from "./GraphLayout.ts"
-import { Layout } from "./Layout.tsx"
-import { inTeam, query } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
-import { type AtPerson, page, person, screen, withIds } from "./Routes.ts"
-import { SecretValue } from "./SecretValue.tsx"
+import { page, screen } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
-import { may, type Visit } from "./Visit.ts"
-
-interface Comparison {
-  readonly visit: Visit
-  readonly project: { readonly id: ProjectId; readonly name: string }
-  readonly environments: ReadonlyArray<{ readonly slug: string; readonly name: string }>
-  readonly from: string
-  readonly to: string
-  readonly diff: SecretDiff | null
-}
-
-type Difference = "changed" | "removed" | "added"
-const rowsOf = (diff: SecretDiff) =>
-  [
-    ...diff.changed.map(({ key }) => ({ key, difference: "changed" as const })),
-    ...diff.removed.map(({ key }) => ({ key, difference: "removed" as const })),
-    ...diff.added.map(({ key }) => ({ key, difference: "added" as const }))
-  ].sort((a, b) => (a.key < b.key ? -1 : 1))
-
-const DifferenceBadge = ({
-  difference,
-  from,
-  to
-}: { readonly difference: Difference } & Pick<Comparison, "from" | "to">) =>
-  difference === "changed" ? (
-    <Ui.Badge tone="amber">differs</Ui.Badge>
-  ) : difference === "added" ? (
-    <Ui.Badge tone="ok">only in {to}</Ui.Badge>
-  ) : (
-    <Ui.Badge tone="danger">only in {from}</Ui.Badge>
-  )
-
-const DifferenceTable = ({ diff, from, project, to, visit }: Comparison & { readonly diff: SecretDiff }) => {
-  const value = (slug: string, key: string, exists: boolean) =>
-    !exists ? (
-      <span class="hint">missing</span>
-    ) : may(visit, "secrets:read_values") ? (
-      <SecretValue action={`${Paths.environment({ projectId: project.id, slug })}/reveal`} secretKey={key} />
-    ) : (
-      <span class="hint">exists</span>
-    )
-  return (
-    <Ui.Table label="Differences" kind="compared" head={["Key", "Difference", from, to]}>
-      {rowsOf(diff).map(({ difference, key }) => (
-        <tr>
-          <th scope="row">
-            <span class="key">
-              <Ui.KeyName name={key} />
-            </span>
-          </th>
-          <td>
-            <DifferenceBadge difference={difference} from={from} to={to} />
-          </td>
-          <td data-label={from} data-secret>
-            {value(from, key, difference !== "added")}
-          </td>
-          <td data-label={to} data-secret>
-            {value(to, key, difference !== "removed")}
-          </td>
-        </tr>
-      ))}
-    </Ui.Table>
-  )
-}
-
-const ComparePage = (comparison: Comparison) => {
-  const { diff, environments, from, project, to, visit } = comparison
-  const choices = environments.map(({ name, slug }) => ({
-    value: slug,
-    label: name === slug ? slug : `${name} (${slug})`
-  }))
-  return (
-    <Layout
-      visit={visit}
-      section="projects"
-      title={`Compare environments of ${project.name}`}
-      lead="The server compares the values. This page shows which keys differ; to see how, reveal a value."
-      crumbs={[
-        { href: Paths.home, label: "Projects" },
-        { href: Paths.environment({ projectId: project.id, slug: from }), label: project.name }
-      ]}
-    >
-      {environments.some(({ slug }) => slug === from) ? (
-        <EnvironmentTabs path={{ projectId: project.id, slug: from }} view="compare" />
-      ) : null}
-      <form method="get" action={Paths.compare(project.id)} class="inline panel">
-        <Ui.Select name="from" label="From" choices={choices} value={from} />
-        <Ui.Select name="to" label="To" choices={choices} value={to} />
-        <Ui.Submit>Compare</Ui.Submit>
-      </form>
-      <section class="section" aria-label="Differences">
-        {diff === null ? (
-          <Ui.Empty title="Choose two environments and compare them" />
-        ) : rowsOf(diff).length === 0 ? (
-          <Ui.Empty title="No differences">
-            <p>Both environments have the same keys with the same values.</p>
-          </Ui.Empty>
-        ) : (
-          <DifferenceTable {...comparison} diff={diff} />
-        )}
-      </section>
-    </Layout>
-  )
-}
 
 /** A picture of more secrets is too large to read; the list below it shows them all. */
 const maxDrawn = 300
@@ -263,32 +146,6 @@ const references = screen(
   GraphPage
 )
 
-interface AtProject extends AtPerson {
-  readonly projectId: ProjectId
-}
-const project = withIds(person, Schema.Struct({ projectId: ProjectId }))
-
-const comparison = Effect.fnUntraced(function* ({ projectId, visit }: AtProject) {
-  const project = yield* UseCases.projects.get(projectId)
-  const { items } = yield* UseCases.environments.list(projectId)
-  const params = yield* query
-  const from = params.text("from") || (items[0]?.slug ?? "")
-  const to = params.text("to")
-  const both = to !== "" && from !== to
-  const diff = both
-    ? yield* UseCases.secretReads.diff(yield* Form.decode(DiffQuery)({ projectId, sourceEnv: from, targetEnv: to }))
-    : null
-  return {
-    visit: inTeam(visit, project.teamId),
-    project,
-    environments: items,
-    from: yield* Form.decode(EnvironmentSlug)(from === "" ? "development" : from),
-    to: both ? to : (items.find((one) => one.slug !== from)?.slug ?? ""),
-    diff
-  }
-})
-
 export const routes = HttpRouter.empty.pipe(
-  HttpRouter.get("/app/projects/:projectId/env/:slug/graph", page(environment, references)),
-  HttpRouter.get("/app/projects/:projectId/compare", page(project, screen(comparison, ComparePage)))
+  HttpRouter.get("/app/projects/:projectId/env/:slug/graph", page(environment, references))
 )

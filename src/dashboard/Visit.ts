@@ -9,6 +9,7 @@ export interface UiSettings {
   readonly origin: string
   readonly style: string
   readonly script: string
+  readonly icon: string
   readonly teamCreation: TeamCreation
 }
 
@@ -19,6 +20,8 @@ export interface Visitor {
   readonly now: number
   /** Name of a sentence about what was just done; see `Notices.ts`. */
   readonly notice: string
+  /** What the notice is about: an id, a version, counts. Read by the pages that make something of it. */
+  readonly about: string
 }
 
 /** A visitor who is signed in, and the team that the page is about. */

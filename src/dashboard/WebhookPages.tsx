@@ -19,27 +19,35 @@ interface AtWebhook extends AtTeam {
 const webhook = withIds(team, Schema.Struct({ webhookId: WebhookId }))
 
 const all = screen(
-  ({ teamId }: AtTeam) => Effect.map(UseCases.webhooks.list(teamId), (items) => ({ items })),
+  ({ teamId }: AtTeam) =>
+    Effect.all({ items: UseCases.webhooks.list(teamId), failing: UseCases.webhooks.failing(teamId) }),
   WebhooksPage
 )
 
 const load = Effect.fnUntraced(function* ({ teamId, webhookId }: AtWebhook) {
   const found = (yield* UseCases.webhooks.list(teamId)).find(({ id }) => id === webhookId)
   if (found === undefined) return yield* new RouteNotFound({ message: "No such webhook." })
-  return { webhook: found, deliveries: yield* UseCases.webhooks.deliveries(teamId, webhookId) }
+  return {
+    webhook: found,
+    deliveries: yield* UseCases.webhooks.deliveries(teamId, webhookId),
+    failing: yield* UseCases.webhooks.failing(teamId)
+  }
 })
 
 const newWebhook = screen(({ teamId }: AtTeam) => Effect.as(UseCases.webhooks.mayCreate(teamId), {}), NewWebhookPage)
 
 /** All events are a choice of their own: a form without any choice is refused. */
+const chosenEvents = (form: Form.Form) =>
+  form.has("events") || form.has("allEvents")
+    ? Effect.succeed(chosen(form, "events"))
+    : Effect.fail(new ValidationFailed({ field: "events", message: "Choose events, or choose all events." }))
+
 const decodeNew = Effect.fnUntraced(function* (form: Form.Form) {
-  if (!form.has("events") && !form.has("allEvents")) {
-    return yield* new ValidationFailed({ field: "events", message: "Choose events, or choose all events." })
-  }
+  const events = yield* chosenEvents(form)
   return yield* Form.decode(CreateWebhook)({
     name: form.text("name"),
     url: form.text("url").trim(),
-    ...chosen(form, "events")
+    ...events
   })
 })
 
@@ -54,14 +62,15 @@ const details = screen(load, WebhookPage)
 
 const update = action(webhook, {
   decode: (form, at) =>
-    Effect.flatMap(load(at), ({ webhook: { events } }) =>
-      Form.decode(UpdateWebhook)({
+    Effect.gen(function* () {
+      const { events } = (yield* load(at)).webhook
+      return yield* Form.decode(UpdateWebhook)({
         name: form.text("name"),
         url: form.text("url").trim(),
         // All events stay all events until the person picks some.
-        ...(events === null ? chosen(form, "events") : { events: form.all("events") })
+        ...(events === null ? yield* chosenEvents(form) : { events: form.all("events") })
       })
-    ),
+    }),
   run: (input, { teamId, webhookId }) => UseCases.webhooks.update(teamId, webhookId, input),
   done: (_, { teamId, webhookId }) => to(Paths.webhook(teamId, webhookId), "webhook-changed"),
   again: details

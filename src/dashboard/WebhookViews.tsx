@@ -2,6 +2,7 @@
 import type { TeamId } from "#schema/Ids.ts"
 import { type Webhook, type WebhookDelivery, WebhookEvent, type WebhookWithSecret } from "#schema/WebhooksApi.ts"
 import * as Ui from "./Components.tsx"
+import * as CopyText from "./CopyText.tsx"
 import * as Form from "./Form.ts"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
@@ -29,17 +30,26 @@ const eventWords: Readonly<Record<WebhookEvent, string>> = {
 /** The address without the part that is often a secret itself. */
 const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : url)
 
-const Enabled = ({ webhook }: { readonly webhook: Webhook }) =>
-  webhook.enabled ? <Ui.Badge tone="ok">on</Ui.Badge> : <Ui.Badge>off</Ui.Badge>
+const State = ({ failing, webhook }: { readonly webhook: Webhook; readonly failing: ReadonlySet<string> }) =>
+  !webhook.enabled ? (
+    <Ui.Badge>off</Ui.Badge>
+  ) : failing.has(webhook.id) ? (
+    <Ui.Badge tone="danger">failing</Ui.Badge>
+  ) : (
+    <Ui.Badge tone="ok">on</Ui.Badge>
+  )
 
 const Events = ({ events }: Pick<Webhook, "events">) =>
   events === null ? <>all events</> : events.length > 3 ? <>{events.length} events</> : <Ui.Keys of={events} />
 
 export const WebhooksPage = ({
+  failing,
   items,
   visit
 }: {
   readonly visit: TeamVisit
+  /** Those whose last delivery was refused. */
+  readonly failing: ReadonlySet<string>
   readonly items: ReadonlyArray<Webhook>
 }) => {
   const add = <Ui.AddButton href={`${Paths.webhooks(visit.team.id)}/new`}>New webhook</Ui.AddButton>
@@ -70,7 +80,7 @@ export const WebhooksPage = ({
                 <Events events={webhook.events} />
               </td>
               <td data-label="State">
-                <Enabled webhook={webhook} />
+                <State webhook={webhook} failing={failing} />
               </td>
             </tr>
           ))}
@@ -86,7 +96,7 @@ const Fields = ({
   hint,
   offersAll = false,
   problem
-}: Attempt & { readonly focus?: boolean; readonly hint?: string; readonly offersAll?: boolean }) => {
+}: Attempt & { readonly focus?: boolean; readonly hint?: string | undefined; readonly offersAll?: boolean }) => {
   const error = Problem.about(problem, "events")
   return (
     <>
@@ -99,7 +109,7 @@ const Fields = ({
         label="Address"
         mono
         value={form.text("url")}
-        hint="A public https address. Ampoule sends a POST request; the receiver must answer 2xx within ten seconds."
+        hint="A public https address, or one that the operator of this server allowed. The receiver must answer 2xx within ten seconds."
         problem={problem}
       />
       <fieldset class="part">
@@ -160,7 +170,7 @@ export const SecretOnce = ({
     crumbs={crumbs(webhook.teamId)}
   >
     <div class="narrow stack">
-      <Ui.Once label="The secret: this is the only time it is shown" text={webhook.secret} />
+      <CopyText.Once label="The secret: this is the only time it is shown" text={webhook.secret} />
       {replaced ? (
         <p>
           For 24 hours, each delivery carries two signatures, one for each secret. Change your receiver within that
@@ -293,11 +303,13 @@ const formOf = (webhook: Webhook) =>
   new Form.Form([
     ["name", webhook.name],
     ["url", webhook.url],
+    ...(webhook.events === null ? [["allEvents", "yes"] as const] : []),
     ...(webhook.events ?? []).map((event) => ["events", event] as const)
   ])
 
 export const WebhookPage = ({
   deliveries,
+  failing,
   form,
   problem,
   visit,
@@ -305,6 +317,7 @@ export const WebhookPage = ({
 }: Attempt & {
   readonly visit: TeamVisit
   readonly webhook: Webhook
+  readonly failing: ReadonlySet<string>
   readonly deliveries: ReadonlyArray<WebhookDelivery>
 }) => {
   const here = Paths.webhook(webhook.teamId, webhook.id)
@@ -315,7 +328,7 @@ export const WebhookPage = ({
       title={webhook.name}
       lead={
         <>
-          <Enabled webhook={webhook} /> <code class="key">{hostOf(webhook.url)}</code>
+          <State webhook={webhook} failing={failing} /> <code class="key">{hostOf(webhook.url)}</code>
         </>
       }
       actions={
@@ -335,10 +348,9 @@ export const WebhookPage = ({
           <Fields
             form={problem === undefined ? formOf(webhook) : form}
             problem={problem}
+            offersAll={webhook.events === null}
             hint={
-              webhook.events === null
-                ? "The webhook gets all events, including kinds that are added later. Choose some to limit it to them."
-                : "Choose at least one. To get all events, including later kinds, create a new webhook."
+              webhook.events === null ? undefined : "To get all events, including later kinds, create a new webhook."
             }
           />
           <Ui.Submit>Save</Ui.Submit>

@@ -41,6 +41,12 @@ const NamedProjectRow = Schema.Struct({
   environmentIds: Schema.Array(EnvironmentIdOut)
 })
 const ProjectNameRow = Schema.Struct({ name: Schema.String })
+const ContentsRow = Schema.Struct({
+  id: EnvironmentIdOut,
+  slug: Schema.String,
+  secrets: Schema.Number,
+  tokens: Schema.Number
+})
 const EnvironmentSlugRow = Schema.Struct({ id: EnvironmentIdOut, slug: Schema.String })
 
 /** What a project starts with (docs/contract/session-routes.md) when its environments are not named. */
@@ -211,6 +217,21 @@ const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: 
   })
 })
 
+/** What ends with a project: its environments, each with its live secrets and the API tokens that name it. */
+const contents = Effect.fn("Projects.contents")(function* ({ access, sql }: Needs, projectId: ProjectId) {
+  yield* access.project("projects:manage", projectId, { audit: "project.delete" })
+  return yield* Rows.findAll(
+    ContentsRow,
+    sql`
+      SELECT e.id, e.slug,
+        (SELECT count(*) FROM secrets s WHERE s.environment_id = e.id AND s.deleted_at IS NULL) AS secrets,
+        (SELECT count(*) FROM api_tokens t
+          WHERE t.team_id = e.team_id AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ${yield* DateTime.nowAsDate})
+            AND e.id = ANY (t.environment_ids)) AS tokens
+      FROM environments e WHERE e.project_id = ${projectId} AND e.deleted_at IS NULL ORDER BY e.created_at, e.id`
+  )
+})
+
 /** With everything in it: nothing below a deleted project is reached any more. */
 const remove = Effect.fn("Projects.remove")(function* (needs: Needs, projectId: ProjectId) {
   const { access, audit, sql } = needs
@@ -243,5 +264,5 @@ const remove = Effect.fn("Projects.remove")(function* (needs: Needs, projectId: 
 })
 
 export class Projects extends Effect.Service<Projects>()("projects/Projects", {
-  effect: Effect.map(services, (needs) => methods(needs, { list, named, get, create, update, remove }))
+  effect: Effect.map(services, (needs) => methods(needs, { list, named, get, contents, create, update, remove }))
 }) {}

@@ -35,6 +35,7 @@ const TeamRow = Schema.Struct({
   adminsNeedGrants: Schema.Boolean,
   tokensFollowCreators: Schema.Boolean
 })
+const EarlierRow = Schema.Struct({ versions: Schema.Number, secrets: Schema.Number })
 const columns = (sql: SqlClient.SqlClient) => sql.literal("name, plan, admins_need_grants, tokens_follow_creators")
 
 const recordOf = (caller: Caller, id: TeamId, row: typeof TeamRow.Type): TeamRecord => ({
@@ -125,6 +126,18 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
   })
 })
 
+/** Versions before the current ones, and of how many secrets: what a change to the Developer plan ends for good. */
+const earlierVersions = Effect.fn("Teams.earlierVersions")(function* ({ access, sql }: Needs, teamId: TeamId) {
+  yield* access.team("plan:manage", teamId, { audit: "team.update" })
+  return yield* Rows.single(
+    EarlierRow,
+    sql`
+      SELECT count(*) AS versions, count(DISTINCT s.id) AS secrets
+      FROM secret_versions v JOIN secrets s ON s.id = v.secret_id JOIN environments e ON e.id = s.environment_id
+      WHERE v.version < s.version AND e.team_id = ${teamId}`
+  )
+})
+
 export class Teams extends Effect.Service<Teams>()("projects/Teams", {
-  effect: Effect.map(services, (needs) => methods(needs, { get, create, update }))
+  effect: Effect.map(services, (needs) => methods(needs, { get, create, update, earlierVersions }))
 }) {}

@@ -139,9 +139,9 @@ export const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePer
 /** Text, kind and pin of an earlier version of a live or deleted secret; undefined when it has no such version. */
 export const earlierVersion = Effect.fnUntraced(function* (
   { dataKeys, permit, sql }: Transaction,
-  at: { readonly id: SecretId; readonly key: string; readonly version: number }
+  at: { readonly id: SecretId; readonly version: number }
 ) {
-  const rows = yield* SecretRowChanges.sealedVersion(sql, permit.target, at)
+  const rows = yield* SecretRows.sealedVersion(sql, permit, at.id, at.version)
   if (rows.length === 0) return undefined
   const [{ kind, text }] = yield* SecretBoxes.open(dataKeys, permit.target, rows)
   const write: Write = { kind, pinned: rows[0].pinned, text, from: "stored" }

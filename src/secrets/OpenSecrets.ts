@@ -17,8 +17,11 @@ export interface Openers {
   readonly audit: Audit
 }
 
-const open = ({ audit, dataKeys }: Openers, permit: SecretRows.ReadPermit, rows: ReadonlyArray<SecretRows.SealedRow>) =>
-  SecretBoxes.recordingRefusals(audit, permit.event(), SecretBoxes.open(dataKeys, permit.target, rows))
+export const open = (
+  { audit, dataKeys }: Openers,
+  permit: SecretRows.ReadPermit,
+  rows: ReadonlyArray<SecretRows.SealedRow>
+) => SecretBoxes.recordingRefusals(audit, permit.event(), SecretBoxes.open(dataKeys, permit.target, rows))
 
 /** Rows of one statement: they are decoded without a pause. */
 const batch = 1_000

@@ -5,7 +5,8 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
-import { type RateLimited, SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
+import { type RateLimited, SecretNotFound, SecretVersionNotFound, ValidationFailed } from "#schema/Errors.ts"
+import type { SecretId } from "#schema/Ids.ts"
 import type { DiffQuery, EnvironmentQuery, PagedQuery, ValueQuery } from "#schema/SecretRequests.ts"
 import type { InjectedSecrets, SecretDiff, SecretWithValue, SecretWithValueList } from "#schema/SecretResponses.ts"
 import type { Representation } from "#schema/Values.ts"
@@ -22,7 +23,7 @@ import * as Guesses from "./Guesses.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
 import { refOf } from "./SecretMetadata.ts"
 import * as SecretNames from "./SecretNames.ts"
-import type * as SecretRows from "./SecretRows.ts"
+import * as SecretRows from "./SecretRows.ts"
 import { type Answer, type Built, type OpenedValues, Snapshots } from "./Snapshots.ts"
 import * as ValuePieces from "./ValuePieces.ts"
 
@@ -205,6 +206,20 @@ const value = Effect.fnUntraced(function* (needs: Needs, query: ValueQuery, reas
   return yield* reveal(needs, permit, answer, reason)
 })
 
+/** One version of a live secret, as it was written: what a person looks at before they roll back to it. */
+const version = Effect.fnUntraced(function* (needs: Needs, id: SecretId, number: number) {
+  const permit = yield* needs.access.environmentOfSecret("secrets:read_values", id, { audit: "secret.read" })
+  const rows = yield* SecretRows.sealedVersion(needs.sql, permit, id, number)
+  const [secret] = yield* OpenSecrets.open(
+    needs,
+    permit,
+    rows.filter(({ live }) => live)
+  )
+  if (secret === undefined) return yield* new SecretVersionNotFound({ field: "version" })
+  yield* needs.audit.record(permit.event({ keys: [secret.key], versions: [number] }))
+  return { key: secret.key, text: secret.text }
+})
+
 interface Comparison {
   readonly difference: Diff.Difference
   readonly sourceRevision: number
@@ -330,6 +345,6 @@ export class SecretReads extends Effect.Service<SecretReads>()("secrets/SecretRe
     }
     const { check, composition, deleted, list, listed, plan, search, versions } = SecretNames
     const names = { list, listed, search, check, plan, composition, versions, deleted }
-    return methods(needs, { ...names, inject, resolved, value, withValues, diff, sealedExport })
+    return methods(needs, { ...names, inject, resolved, value, withValues, version, diff, sealedExport })
   })
 }) {}

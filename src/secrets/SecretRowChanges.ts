@@ -108,17 +108,6 @@ export const lock = Effect.fnUntraced(function* (
   return { facts: yield* decodeFacts(rows[0].facts), rows }
 }, Effect.orDie)
 
-/** One version of a live or deleted secret, with its box. */
-export const sealedVersion = (
-  sql: Sql,
-  { environmentId }: EnvironmentTarget,
-  at: { readonly id: SecretId; readonly key: string; readonly version: number }
-) =>
-  Effect.orDie(sql<SealedRow & { readonly pinned: boolean }>`
-    SELECT s.id, s.key, v.kind, v.version, s.created_at, s.updated_at, v.data_key_id, v.sealed, v.pinned
-    FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = ${at.version}::bigint
-    WHERE s.id = ${at.id} AND s.key = ${at.key} AND s.environment_id = ${environmentId}`)
-
 // --- counting anew ---
 
 /** Lists who refers to whom, whatever was listed. */

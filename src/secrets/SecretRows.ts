@@ -178,6 +178,14 @@ export const livePage = (sql: Sql, permit: ReadPermit, size: number, offset: num
     ORDER BY s.key`)
 }
 
+/** One version of a live or deleted secret. */
+export const sealedVersion = (sql: Sql, { target }: ReadPermit, id: SecretId, version: number) =>
+  Effect.orDie(sql<SealedRow & { readonly pinned: boolean; readonly live: boolean }>`
+    SELECT s.id, s.key, v.kind, v.version, s.created_at, s.updated_at, v.data_key_id, v.sealed, v.pinned,
+      s.deleted_at IS NULL AS live
+    FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = ${version}::bigint
+    WHERE s.id = ${id} AND s.environment_id = ${target.environmentId}`)
+
 // --- cold: names and metadata ---
 
 /**

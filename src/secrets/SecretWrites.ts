@@ -99,7 +99,7 @@ const rollback = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: 
   const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.rollback" })
   const changes = Effect.fnUntraced(function* (transaction: Transaction) {
     const { key } = yield* LockedEnvironment.expectedSecret(transaction, id, body.expectedVersion)
-    const earlier = yield* LockedEnvironment.earlierVersion(transaction, { id, key, version: body.version })
+    const earlier = yield* LockedEnvironment.earlierVersion(transaction, { id, version: body.version })
     if (earlier === undefined) return yield* new SecretVersionNotFound({ field: "version" })
     return new Map([[key, earlier]])
   })

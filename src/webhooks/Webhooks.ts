@@ -59,6 +59,8 @@ const WebhookRow = Schema.Struct({
   updatedAt: Rows.Iso
 })
 
+const FailingRow = Schema.Struct({ id: WebhookIdOut })
+
 /** The attempts of a delivery, oldest first: a column of JSON. */
 export const AttemptLog = Schema.Array(
   Schema.Struct({
@@ -154,6 +156,20 @@ const list = Effect.fn("Webhooks.list")(function* ({ access, sql }: Needs, teamI
     sql`SELECT ${columns(sql)} FROM webhooks WHERE team_id = ${teamId} ORDER BY id DESC LIMIT ${webhooksPerTeam}`
   )
   return webhooks
+})
+
+/** The webhooks of the team whose receiver refused the last event that was tried, or did not answer. */
+const failing = Effect.fn("Webhooks.failing")(function* ({ access, sql }: Needs, teamId: TeamId) {
+  yield* access.team("tokens:manage", teamId, { audit: "webhook.list" })
+  const rows = yield* Rows.findAll(
+    FailingRow,
+    sql`
+      SELECT w.id FROM webhooks w, LATERAL (
+        SELECT d.state FROM webhook_deliveries d WHERE d.webhook_id = w.id AND d.attempts > 0
+        ORDER BY d.event_id DESC LIMIT 1) last
+      WHERE w.team_id = ${teamId} AND last.state <> 'delivered'`
+  )
+  return new Set<string>(rows.map(({ id }) => id))
 })
 
 const update = Effect.fn("Webhooks.update")(function* (
@@ -257,6 +273,6 @@ const deliveries = Effect.fn("Webhooks.deliveries")(function* ({ access, sql }: 
 
 export class Webhooks extends Effect.Service<Webhooks>()("webhooks/Webhooks", {
   effect: Effect.map(services, (needs) =>
-    methods(needs, { mayCreate, create, list, update, rotate, remove, test, deliveries })
+    methods(needs, { mayCreate, create, list, failing, update, rotate, remove, test, deliveries })
   )
 }) {}

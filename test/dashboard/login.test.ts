@@ -32,6 +32,9 @@ layer(Layer.merge(Browser.layerWith(), Ampoule.Default), { excludeTestServices: 
             await page.getByText(code, { exact: true }).waitFor()
             await page.getByText("as plain text in a file").waitFor()
             await page.getByRole("button", { name: "Yes, it matches: log in" }).click()
+            await page.getByText("Choose projects or environments, or choose everything.").waitFor()
+            await page.getByRole("checkbox", { name: "Everything in the teams above" }).check()
+            await page.getByRole("button", { name: "Yes, it matches: log in" }).click()
             await page.getByText("The command line is logged in").waitFor()
           })
           const ended = yield* login.ended
@@ -59,6 +62,38 @@ layer(Layer.merge(Browser.layerWith(), Ampoule.Default), { excludeTestServices: 
           )
           assert.notStrictEqual(refused.code, 0)
           assert.notInclude(refused.stdout, "correct horse")
+        }),
+      60_000
+    )
+
+    it.scoped.skipIf(!Browser.available)(
+      "is not needed by a program: the commands beside a new token run as they are printed",
+      () =>
+        Effect.gen(function* () {
+          const { page, rooms } = yield* Browser.entered()
+          const ampoule = yield* Ampoule
+          for (const choice of ["shop", "All projects of the team"]) {
+            const printed = yield* Browser.steps(async () => {
+              await page.goto(rooms.pages["token-new"])
+              await page.getByRole("textbox", { name: "Name" }).fill("printed")
+              await page.getByRole("checkbox", { name: choice }).check()
+              await page.getByRole("checkbox", { name: "development" }).check()
+              await page.getByRole("button", { name: "Create the token" }).click()
+              return page.getByRole("group", { name: "Text to copy" }).innerText()
+            })
+            const lines = printed.trim().split("\n")
+            const set = lines.flatMap((line) => {
+              const [, name, value] = /^export (\w+)=(\S+)$/.exec(line) ?? []
+              return name === undefined ? [] : [[name, value] as const]
+            })
+            const [program, ...args] = (lines.at(-1) ?? "").split(" ")
+            assert.strictEqual(program, "ampoule")
+            const script = "process.stdout.write(Object.keys(process.env).join())"
+            const command = [...args.slice(0, args.indexOf("--") + 1), process.execPath, "-e", script]
+            const ran = yield* ampoule.run(command, { env: Object.fromEntries(set) })
+            assert.strictEqual(ran.code, 0, ran.stderr)
+            if (choice === "shop") assert.include(ran.stdout, "DB_PASSWORD")
+          }
         }),
       60_000
     )

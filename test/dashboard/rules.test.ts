@@ -1,7 +1,11 @@
 /** Rules that pages keep, asked over HTTP: what a role may, how far a list goes, when to come back. */
+import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { CurrentCaller } from "#schema/Caller.ts"
+import { AuditTrail } from "#src/access/AuditTrail.ts"
+import * as Rows from "#src/Rows.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Rooms from "./Rooms.ts"
@@ -99,7 +103,8 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("page
       const approved = yield* send("/app/device/approve", owner, {
         ...code,
         team: team.id,
-        [`scope.${team.id}`]: "identity:read"
+        [`scope.${team.id}`]: "identity:read",
+        everywhere: "yes"
       })
       assert.include(approved.text, "Waiting for your terminal")
       assert.deepStrictEqual(yield* progress(owner), [200, "approved"])
@@ -137,7 +142,7 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("page
       const development = place(project, "development")
       const typed = "typed-and-not-repeated"
       const refused = [
-        yield* send(`${development}/add`, owner, { key: "lower", value: typed }),
+        yield* send(`${development}/add`, owner, { key: "bad-key", value: typed }),
         yield* send(`${development}/add`, owner, { key: "OK", value: `\${${"MISSING"}}${typed}` }),
         yield* send(`${development}/add`, owner, { key: "OK", kind: typed, value: typed }),
         yield* send(`${development}/paste`, owner, { text: `A='${typed}`, step: "preview" }),
@@ -150,37 +155,293 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("page
     })
   )
 
-  it.effect(
-    "refuse a token, a rule and a webhook for which nothing was chosen, and a plan that ends versions unasked",
-    () =>
-      Effect.gen(function* () {
-        const team = yield* World.team({ plan: "team" })
-        const owner = yield* World.session(team.owner)
-        const here = `/app/teams/${team.id}` as const
-        const rule = {
-          kind: "github",
-          name: "deploys",
-          repository: "acme/shop",
-          step: "create",
-          lifetimeSeconds: "900"
-        }
-        const token = { name: "deploy", accessLevel: "read", lifetime: "30d" }
-        for (const [path, fields, sentence] of [
-          ["tokens/new", token, "Choose projects, or choose all projects."],
-          ["tokens/new", { ...token, allProjects: "yes" }, "Choose environments, or choose all environments."],
-          ["ci/new", { ...rule, accessLevel: "read" }, "Choose projects, or choose all projects."],
-          ["webhooks/new", { name: "hook", url: "https://example.com/" }, "Choose events, or choose all events."],
-          ["settings", { name: "Team", plan: "developer" }, "confirm that all earlier versions are deleted"]
-        ] as const) {
-          const refused = yield* send(`${here}/${path}`, owner, fields)
-          assert.strictEqual(refused.status, 400, path)
-          assert.include(refused.text, sentence)
-        }
-        const everything = { ...token, allProjects: "yes", allEnvironments: "yes" }
-        assert.include((yield* send(`${here}/tokens/new`, owner, everything)).text, "only time it is shown")
-        const plan = { name: "Team", plan: "developer", deleteVersions: "yes" }
-        assert.strictEqual((yield* send(`${here}/settings`, owner, plan)).status, 303)
+  it.effect("refuse a token, a rule, a webhook and a login for which nothing was chosen", () =>
+    Effect.gen(function* () {
+      const team = yield* World.team({ plan: "team" })
+      const owner = yield* World.session(team.owner)
+      const here = `/app/teams/${team.id}` as const
+      const rule = {
+        kind: "github",
+        name: "deploys",
+        repository: "acme/shop",
+        step: "create",
+        lifetimeSeconds: "900"
+      }
+      const token = { name: "deploy", accessLevel: "read", lifetime: "30d" }
+      for (const [path, fields, sentence] of [
+        ["tokens/new", token, "Choose projects, or choose all projects."],
+        ["tokens/new", { ...token, allProjects: "yes" }, "Choose environments, or choose all environments."],
+        ["ci/new", { ...rule, accessLevel: "read" }, "Choose projects, or choose all projects."],
+        ["webhooks/new", { name: "hook", url: "https://example.com/" }, "Choose events, or choose all events."]
+      ] as const) {
+        const refused = yield* send(`${here}/${path}`, owner, fields)
+        assert.strictEqual(refused.status, 400, path)
+        assert.include(refused.text, sentence)
+      }
+      const everything = { ...token, allProjects: "yes", allEnvironments: "yes" }
+      assert.include((yield* send(`${here}/tokens/new`, owner, everything)).text, "only time it is shown")
+      const { json: device } = yield* TestApp.post("/auth/cli/device", {})
+      const login = { code: String(device.userCode), team: team.id, [`scope.${team.id}`]: "identity:read" }
+      const refused = yield* send("/app/device/approve", owner, login)
+      assert.strictEqual(refused.status, 400)
+      assert.include(refused.text, "Choose projects or environments, or choose everything.")
+    })
+  )
+
+  it.effect("say how many versions a smaller plan ends, and end none before the team's name is typed", () =>
+    Effect.gen(function* () {
+      const team = yield* World.team({ plan: "team", name: "Analytical Engines" })
+      const project = yield* World.project({ team })
+      const owner = yield* World.session(team.owner)
+      const admin = yield* World.session(yield* World.member(team, "admin"))
+      const caller = yield* Rooms.callerOf(owner)
+      for (const value of ["one", "two", "three"])
+        yield* Rooms.write(caller, project, "development", { A: value, B: "b" })
+      const settings = `/app/teams/${team.id}/settings` as const
+      const page = yield* TestApp.get(settings, { session: owner.text })
+      assert.include(page.text, "2 earlier versions")
+      assert.include(page.text, "1 secret")
+      const asAdmin = yield* TestApp.get(settings, { session: admin.text })
+      assert.include(asAdmin.text, "Only an owner can change the plan.")
+      const versions = Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        return yield* Rows.count(sql`
+          SELECT count(*) AS n FROM secret_versions v JOIN secrets s ON s.id = v.secret_id
+          JOIN environments e ON e.id = s.environment_id WHERE e.team_id = ${team.id}`)
       })
+      const smaller = { plan: "developer" }
+      for (const confirm of [undefined, "analytical engines", "yes"]) {
+        const answer = yield* send(`${settings}/plan`, owner, confirm === undefined ? smaller : { ...smaller, confirm })
+        assert.strictEqual(answer.status, 400)
+        assert.include(answer.text, "Type Analytical Engines to confirm.")
+      }
+      assert.strictEqual((yield* send(settings, owner, { name: "Analytical Engines", plan: "developer" })).status, 303)
+      assert.strictEqual((yield* send(`${settings}/plan`, admin, smaller)).status, 403)
+      assert.strictEqual(yield* versions, 4)
+      const confirmed = { ...smaller, confirm: " Analytical Engines " }
+      assert.strictEqual((yield* send(`${settings}/plan`, owner, confirmed)).status, 303)
+      assert.strictEqual(yield* versions, 2)
+      assert.strictEqual((yield* send(`${settings}/plan`, owner, { plan: "team" })).status, 303, "nothing ends")
+    })
+  )
+
+  it.effect("say what a project and an environment hold, and delete neither before its name is typed", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const elsewhere = yield* World.project({ team: project.team })
+      const owner = yield* World.session(project.team.owner)
+      yield* Rooms.write(yield* Rooms.callerOf(owner), project, "staging", { A: "1", B: "2" })
+      yield* World.token({ team: project.team, environments: [project.staging] })
+      const settings = `/app/projects/${project.id}/settings` as const
+      const staging = `${settings}/environments/${project.staging.id}/delete` as const
+      const page = (yield* TestApp.get(settings, { session: owner.text })).text
+      assert.include(page, "<strong>2 secrets</strong>")
+      assert.include(page, "<strong>1 API token</strong>")
+      const exists = (slug: string) =>
+        Effect.map(TestApp.get(place(project, slug), { session: owner.text }), ({ status }) => status === 200)
+      assert.strictEqual((yield* send(staging, owner, {})).status, 400)
+      assert.strictEqual((yield* send(staging, owner, { confirm: "production" })).status, 400)
+      const foreign = staging.replace(project.id, elsewhere.id)
+      assert.strictEqual((yield* send(foreign, owner, { confirm: "staging" })).status, 404)
+      assert.isTrue(yield* exists("staging"))
+      assert.strictEqual((yield* send(staging, owner, { confirm: "staging" })).status, 303)
+      assert.isFalse(yield* exists("staging"))
+      const refused = yield* send(`${settings}/delete`, owner, { confirm: "yes" })
+      assert.strictEqual(refused.status, 400)
+      assert.include(refused.text, `Type ${project.slug} to confirm.`)
+      assert.isTrue(yield* exists("development"))
+      assert.strictEqual((yield* send(`${settings}/delete`, owner, { confirm: project.slug })).status, 303)
+      assert.isFalse(yield* exists("development"))
+    })
+  )
+
+  it.effect("say in the list of webhooks which of them fail", () =>
+    Effect.gen(function* () {
+      const rooms = yield* Rooms.furnished
+      const badges = (page: { readonly text: string }) =>
+        [...page.text.matchAll(/badge-\w+">(on|off|failing)</g)].map(([, state]) => state)
+      assert.deepStrictEqual(badges(yield* TestApp.get(rooms.pages["webhooks"], { session: rooms.session.text })), [
+        "off",
+        "failing"
+      ])
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE webhook_deliveries SET state = 'delivered' WHERE event = 'token.created'`
+      assert.deepStrictEqual(badges(yield* TestApp.get(rooms.pages["webhooks"], { session: rooms.session.text })), [
+        "off",
+        "on"
+      ])
+    })
+  )
+
+  it.effect("leave compressed where a GET asks for one, never where a form is answered, with a value perhaps", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      yield* Rooms.write(yield* Rooms.callerOf(owner), project, "development", { A: "1" })
+      const development = place(project, "development")
+      const encoding = (path: string, accepts: string) =>
+        Effect.map(
+          TestApp.get(path, { session: owner.text, headers: { "accept-encoding": accepts } }),
+          ({ headers, text }) => {
+            assert.match(text, /^<!doctype html>|^\/\*/)
+            return headers.get("content-encoding")
+          }
+        )
+      assert.strictEqual(yield* encoding(development, "gzip, br"), "gzip")
+      assert.strictEqual(yield* encoding(development, "br, gzip;q=0.5"), "gzip")
+      for (const none of ["br", "gzip;q=0", "identity", "x-gzip-like"]) {
+        assert.isNull(yield* encoding(development, none), none)
+      }
+      const style = /href="(\/app\/assets\/[^"]+\.css)"/.exec((yield* TestApp.get("/app/sign-in")).text)?.[1] ?? ""
+      assert.strictEqual(yield* encoding(style, "gzip"), "gzip")
+      const revealed = yield* TestApp.post(`${development}/reveal`, {
+        session: owner.text,
+        headers: {
+          "accept-encoding": "gzip",
+          "content-type": "application/x-www-form-urlencoded",
+          origin: TestApp.baseUrl
+        },
+        body: "key=A"
+      })
+      assert.strictEqual(revealed.status, 200)
+      assert.isNull(revealed.headers.get("content-encoding"))
+    })
+  )
+
+  it.effect("show an earlier version to who reads values, recorded, and to nobody else", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project({ team: yield* World.team({ plan: "team" }) })
+      const owner = yield* World.session(project.team.owner)
+      const viewer = yield* World.session(yield* World.member(project.team, "viewer"))
+      const caller = yield* Rooms.callerOf(owner)
+      for (const value of ["first text", "second text", "third text"]) {
+        yield* Rooms.write(caller, project, "development", { KEY: value })
+      }
+      const list = (yield* TestApp.get(place(project, "development"), { session: owner.text })).text
+      const secret = /\/app\/projects\/[^"]+\/secrets\/[\w-]+/.exec(list)?.[0] ?? assert.fail("no secret")
+      const page = yield* TestApp.get(`${secret}/versions/1`, { session: owner.text })
+      assert.strictEqual(page.status, 200)
+      assert.notMatch(page.text, /first text|third text/)
+      const shown = (yield* send(`${secret}/versions/1/reveal`, owner, {})).text
+      assert.match(shown, /first text[^]*third text/)
+      assert.notInclude(shown, "second text")
+      const refused = yield* send(`${secret}/versions/1/reveal`, viewer, {})
+      assert.strictEqual(refused.status, 403)
+      assert.notMatch(refused.text, /first text|third text/)
+      for (const none of ["3", "4", "0", "x"]) {
+        assert.include([400, 404], (yield* TestApp.get(`${secret}/versions/${none}`, { session: owner.text })).status)
+      }
+      const trail = yield* Effect.flatMap(AuditTrail, (trail) =>
+        trail.list(project.team.id, { action: "secret.read" })
+      ).pipe(Effect.provideService(CurrentCaller, caller))
+      assert.deepStrictEqual(trail.items.map(({ keys, outcome, versions }) => [keys, versions, outcome]).reverse(), [
+        [["KEY"], [1], "allowed"],
+        [["KEY"], [3], "allowed"],
+        [[], undefined, "denied"]
+      ])
+    })
+  )
+
+  it.effect("import a file of 150 lines in one transaction, whatever its format, and say what became of it", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const development = place(project, "development")
+      const entries = Array.from(
+        { length: 150 },
+        (_, i) => [`KEY_${i}`, i === 149 ? "typed-${KEY_0}" : `v${i}`] as const
+      )
+      const env = entries.map(([key, value]) => `${key}=${value}`).join("\n")
+      const preview = yield* send(`${development}/paste`, owner, { text: env, step: "preview" })
+      assert.include(preview.text, "Save 150 secrets")
+      const saved = yield* send(`${development}/paste`, owner, { text: env, step: "apply" })
+      assert.include(saved.headers.get("location") ?? "", "about=150.0.0")
+      const json = JSON.stringify({ ...Object.fromEntries(entries), KEY_1: "other", NEW: "x" })
+      const again = yield* send(`${development}/paste`, owner, { text: json, step: "apply" })
+      const next = again.headers.get("location") ?? ""
+      assert.include((yield* TestApp.get(next, { session: owner.text })).text, "1 added, 1 changed, 149 unchanged.")
+      const broken = yield* send(`${development}/paste`, owner, { text: `NOT_SAVED=1\nB=\${MISSING}`, step: "apply" })
+      assert.strictEqual(broken.status, 400)
+      assert.include(broken.text, "MISSING")
+      assert.notInclude((yield* TestApp.get(development, { session: owner.text })).text, "NOT_SAVED")
+      const many = Array.from({ length: 501 }, (_, i) => `K${i}=v`).join("\n")
+      assert.include((yield* send(`${development}/paste`, owner, { text: many, step: "preview" })).text, "at most 500")
+      assert.strictEqual((yield* send(`${development}/paste`, owner, { text: many, step: "apply" })).status, 400)
+    })
+  )
+
+  it.effect("compare page by page, with both values of a row at once, and copy without showing a value", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const viewer = yield* World.session(yield* World.member(project.team, "viewer"))
+      const caller = yield* Rooms.callerOf(owner)
+      const keys = Array.from({ length: 260 }, (_, i) => `KEY_${String(i).padStart(4, "0")}`)
+      for (let i = 0; i < 260; i += 100) {
+        const some = keys.slice(i, i + 100)
+        yield* Rooms.write(
+          caller,
+          project,
+          "development",
+          Object.fromEntries(some.map((key) => [key, `left of ${key}`]))
+        )
+        yield* Rooms.write(caller, project, "staging", Object.fromEntries(some.map((key) => [key, `right of ${key}`])))
+      }
+      yield* Rooms.write(caller, project, "development", { SAME: "equal", ONLY_LEFT: "carried along" })
+      yield* Rooms.write(caller, project, "staging", { SAME: "equal" })
+      const compare = `/app/projects/${project.id}/compare` as const
+      const between = "from=development&to=staging"
+      const page = (search: string) => TestApp.get(`${compare}?${between}${search}`, { session: owner.text })
+      const compared = (text: string) => text.match(/<tr data-filter-row/g)?.length ?? 0
+      const first = (yield* page("")).text
+      assert.strictEqual(compared(first), 250)
+      assert.include(first, "261 of 262 keys differ")
+      assert.strictEqual(compared((yield* page("&page=2")).text), 11)
+      assert.strictEqual(compared((yield* page("&q=key_0259")).text), 1)
+      assert.notInclude((yield* page("&q=SAME")).text, ">equal<")
+      assert.include((yield* page("&q=SAME&show=all")).text, ">equal<")
+      assert.strictEqual((yield* TestApp.get(compare, { session: owner.text })).status, 200)
+
+      const both = (yield* send(`${compare}/reveal?${between}`, owner, { key: "KEY_0007" })).text
+      assert.match(both, /left of KEY_0007[^]*right of KEY_0007/)
+      assert.notMatch(both, /(?:left|right) of KEY_0008/)
+      const refused = yield* send(`${compare}/reveal?${between}`, viewer, { key: "KEY_0007" })
+      assert.strictEqual(refused.status, 403)
+
+      const only = { key: "ONLY_LEFT", from: "development", to: "staging" }
+      assert.strictEqual((yield* send(`${compare}/copy?${between}`, viewer, only)).status, 403)
+      const copied = yield* send(`${compare}/copy?${between}`, owner, only)
+      assert.strictEqual(copied.status, 303)
+      const after = (yield* TestApp.get(copied.headers.get("location") ?? "", { session: owner.text })).text
+      assert.include(after, "The secret is copied.")
+      assert.notInclude(after, "ONLY_LEFT")
+      assert.notInclude(after, "carried along")
+    })
+  )
+
+  it.effect("offer to take a deletion back, and only one that takes nothing else with it", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const development = place(project, "development")
+      yield* Rooms.write(yield* Rooms.callerOf(owner), project, "development", { A: "1", B: "2", USES_B: "${B}" })
+      const page = yield* TestApp.get(development, { session: owner.text })
+      const secrets = [...page.text.matchAll(/href="(\/app\/projects\/[^"]+\/secrets\/[\w-]+)"/g)].map(
+        ([, path]) => path
+      )
+      const deleted = Effect.fnUntraced(function* (path: string | undefined, fields = {}) {
+        const answer = yield* send(`${path}/delete`, owner, fields)
+        return (yield* TestApp.get(answer.headers.get("location") ?? "", { session: owner.text })).text
+      })
+      const forged = yield* TestApp.get(`${development}?done=secret-deleted&about=../../x`, { session: owner.text })
+      assert.notInclude(forged.text, "Undo")
+      const undo = /action="([^"]+\/restore)"[^]*?Undo/.exec(yield* deleted(secrets[0]))?.[1] ?? assert.fail("no undo")
+      assert.strictEqual((yield* send(undo, owner, {})).status, 303)
+      assert.include((yield* TestApp.get(development, { session: owner.text })).text, secrets[0] ?? "none")
+      const gone = yield* deleted(secrets[1], { disposition: "flatten" })
+      assert.include(gone, "The secret is deleted.")
+      assert.notInclude(gone, "Undo")
+    })
   )
 
   it.effect("name the keys that a text refers to and the environment does not have", () =>

@@ -114,7 +114,10 @@ export const decide = async (
           ...choice.scopes.map((scope) => ["scopes", scope] as const),
           ...choice.teams.map(({ id }) => ["teamIds", id] as const),
           ...(choice.projects ?? []).map(({ id }) => ["projectIds", id] as const),
-          ...(choice.environments ?? []).map(({ id }) => ["environmentIds", id] as const)
+          ...(choice.environments ?? []).map(({ id }) => ["environmentIds", id] as const),
+          ...(choice.projects === undefined && choice.environments === undefined
+            ? [["everywhere", "yes"] as const]
+            : [])
         ])
   const back = decided.headers.get("location")
   if (decided.status !== 303 || back === null) throw new Error(`the decision answers ${decided.status}`)

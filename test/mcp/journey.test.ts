@@ -122,7 +122,10 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await looked(name)
           for (const scope of scopes) await page.locator(`input[name=scopes][value="${scope}"]`).check()
           await page.locator(`input[name=teamIds][value="${platform.id}"]`).check()
-          if (ticked === 0) await page.getByText("Only some projects or environments").click()
+          if (ticked === 0) {
+            await page.getByRole("button", { name: "Connect" }).click()
+            await page.getByText("Choose projects or environments, or choose everything.").waitFor()
+          }
           await page.locator(`input[name=projectIds][value="${project.id}"]`).check()
           await looked(`${name}-chosen`)
           await page.getByRole("button", { name: "Connect" }).click()

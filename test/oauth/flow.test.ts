@@ -167,8 +167,8 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
         assert.include(page, "Test client")
         const ticked = [...page.matchAll(/<input[^>]*type="checkbox"[^>]*>/g)].filter(([box]) => / checked/.test(box))
         assert.deepStrictEqual(
-          ticked.map(([box]) => /value="([^"]*)"/.exec(box)?.[1]),
-          ["projects:read", project.team.id]
+          ticked.map(([box]) => (box.includes(`name="everywhere"`) ? "everywhere" : /value="([^"]*)"/.exec(box)?.[1])),
+          ["projects:read", project.team.id, "everywhere"]
         )
         assert.include(page, "has it already")
         assert.include(page, "Values in plain text")

@@ -282,6 +282,7 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
         const started = yield* Effect.promise(() => browser.go(url))
         return { base, project, browser, path: started.headers.get("location") ?? "" }
       })
+      const everywhere = ["everywhere", "yes"] as const
       const approve = (browser: McpApp.Browser, url: string, form: ReadonlyArray<readonly [string, string]>) =>
         Effect.promise(() => browser.go(url, form))
 
@@ -327,14 +328,17 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
             })
           )
           assert.strictEqual(foreign.status, 403)
-          for (const form of [[], [["scopes", "projects:read"]], [["teamIds", project.team.id]]] as const) {
+          const scope = ["scopes", "projects:read"] as const
+          const team = ["teamIds", project.team.id] as const
+          for (const form of [[], [scope, everywhere], [team, everywhere], [scope, team]]) {
             const response = yield* approve(browser, `${base}${path}/approve`, form)
             assert.strictEqual(response.status, 400)
           }
           const elsewhere = yield* World.team()
           const response = yield* approve(browser, `${base}${path}/approve`, [
             ["scopes", "projects:read"],
-            ["teamIds", elsewhere.id]
+            ["teamIds", elsewhere.id],
+            everywhere
           ])
           assert.strictEqual(response.status, 400)
         })
@@ -356,7 +360,8 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
           assert.include(page, "your role does not allow it")
           const response = yield* approve(browser, `${base}${path}/approve`, [
             ["scopes", "audit:read"],
-            ["teamIds", team.id]
+            ["teamIds", team.id],
+            everywhere
           ])
           assert.strictEqual(response.status, 400)
         })
@@ -364,10 +369,7 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
       it.effect("may be answered once", () =>
         Effect.gen(function* () {
           const { base, browser, path, project } = yield* waiting
-          const form = [
-            ["scopes", "projects:read"],
-            ["teamIds", project.team.id]
-          ] as const
+          const form = [["scopes", "projects:read"], ["teamIds", project.team.id], everywhere] as const
           const first = yield* approve(browser, `${base}${path}/approve`, form)
           assert.strictEqual(first.status, 303)
           const resumed = yield* Effect.promise(() =>

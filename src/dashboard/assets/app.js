@@ -34,7 +34,7 @@ addEventListener("keydown", (event) => {
   hideAll()
 })
 
-// --- values: one at a time, asked for with a POST, hidden again after a minute ---
+// --- values: one at a time, or those that are compared, asked for with a POST, hidden again after a minute ---
 
 const visibleFor = 60_000
 let hiding
@@ -107,13 +107,17 @@ addEventListener("submit", async (event) => {
   const problem = row.querySelector("[data-value-error]")
   if (problem) problem.textContent = ""
   if (button.matches("[data-reveal]")) {
-    if (row.dataset.shown === "yes") return mask(row)
+    const together = row.closest("[data-together]")
+    const rows = together ? [...together.querySelectorAll("[data-secret]:has([data-value-form])")] : [row]
+    if (row.dataset.shown === "yes") return rows.forEach(mask)
     hideAll()
     button.disabled = true
-    try {
-      show(row, await ask(form))
-    } catch (error) {
-      fail(row, error)
+    for (const one of rows) {
+      try {
+        show(one, await ask(one.querySelector("[data-value-form]")))
+      } catch (error) {
+        fail(one, error)
+      }
     }
     button.disabled = false
     button.focus()
@@ -149,29 +153,14 @@ addEventListener("click", async (event) => {
   }
 })
 
-// --- a part of the page that is fetched anew while the form keeps what was typed ---
+// --- forms that people type in: the answer replaces the page, and what was typed stays in its fields ---
 
-addEventListener("submit", async (event) => {
-  const form = event.target
-  const button = event.submitter
-  if (!form.matches("[data-swap]") || button?.value !== "preview") return
-  event.preventDefault()
-  button.disabled = true
-  const body = new URLSearchParams(new FormData(form))
-  body.set(button.name, button.value)
-  try {
-    const answer = await fetch(form.action, { method: "POST", body, cache: "no-store" })
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html")
-    const part = page.getElementById(form.dataset.swap)
-    if (part) document.getElementById(form.dataset.swap).replaceWith(document.adoptNode(part))
-    else location.reload()
-  } catch {
-    announce("The server does not answer.")
-  }
-  button.disabled = false
-})
-
-// --- a form with a value: a refusal replaces the form, and what was typed stays in its fields ---
+// Not those that ask for a password, and not those whose answer leads to another site.
+const keeps = (form) =>
+  form.method === "post" &&
+  !form.hasAttribute("data-leaves") &&
+  form.querySelector("textarea, select, input:not([type='hidden'])") !== null &&
+  form.querySelector("[type='password']") === null
 
 const alertIn = (form, text) => {
   const note = form.querySelector("[data-sending]") ?? form.appendChild(document.createElement("p"))
@@ -179,75 +168,177 @@ const alertIn = (form, text) => {
   note.className = "error"
   note.setAttribute("role", "alert")
   note.textContent = text
+  note.scrollIntoView({ block: "nearest" })
+}
+
+const sameForm = (form) => (other) => other.action === form.action
+const formsOf = (page) => [...page.forms].filter(keeps)
+
+const keepTyped = (form, next) => {
+  for (const field of form.elements) {
+    if (!field.name || field.type === "hidden" || field.tagName === "BUTTON") continue
+    const choice = field.type === "checkbox" || field.type === "radio"
+    const same = [...next.elements].find(
+      (other) => other.name === field.name && other.type === field.type && (!choice || other.value === field.value)
+    )
+    if (same === undefined) continue
+    if (choice) same.checked = field.checked
+    else if (same.type !== "file") same.value = field.value
+    if (field === changed) changed = same
+  }
+}
+
+// The form as it was refused, in view and with the problem first.
+const showRefused = (form) => {
+  for (let around = form.parentElement; around; around = around.parentElement) {
+    if (around.tagName === "DETAILS") around.open = true
+  }
+  const wrong = form.querySelector("[aria-invalid], [role='alert']") ?? document.querySelector("main [role='alert']")
+  const place = wrong ?? form.querySelector("[role='status'], [aria-live]") ?? form
+  if (!place.matches("input, textarea, select")) place.tabIndex = -1
+  place.focus()
+  place.scrollIntoView({ block: "nearest" })
+}
+
+const showPage = (page, sent) => {
+  const before = formsOf(document)
+  document.title = page.title
+  document.body.replaceWith(document.adoptNode(page.body))
+  for (const next of formsOf(document)) {
+    const form = before.find(sameForm(next))
+    if (form) keepTyped(form, next)
+  }
+  start()
+  const next = formsOf(document).find(sameForm(sent))
+  if (next) return showRefused(next)
+  scrollTo(0, 0)
+}
+
+const headline = (page) => {
+  const words = [...page.querySelectorAll("main h1, main .lead")].map((part) => part.textContent.replace(/\.$/, ""))
+  return words.length === 0 ? "The server refused this." : `${words.join(". ")}.`
 }
 
 addEventListener("submit", async (event) => {
   const form = event.target
   const button = event.submitter
-  if (!form.matches("[data-keep]") || !button || button.hasAttribute("formaction")) return
+  if (event.defaultPrevented || !keeps(form) || button?.hasAttribute("formaction")) return
   event.preventDefault()
-  button.disabled = true
+  const body = new URLSearchParams(new FormData(form))
+  if (button?.name) body.set(button.name, button.value)
+  if (button) button.disabled = true
   try {
-    const body = new URLSearchParams(new FormData(form))
     const answer = await fetch(form.action, { method: "POST", body, cache: "no-store" })
-    if (answer.redirected && new URL(answer.url).pathname !== "/app/sign-in") return location.assign(answer.url)
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html")
-    const next = page.getElementById(form.id)
-    if (next) {
-      for (const field of form.querySelectorAll("textarea")) next.querySelector(`#${field.id}`).value = field.value
-      form.replaceWith(document.adoptNode(next))
-      const wrong = document.querySelector(`#${next.id} [aria-invalid], #${next.id} [role="alert"]`)
-      wrong?.scrollIntoView({ block: "nearest" })
-      wrong?.focus?.()
-    } else if (answer.redirected) {
-      alertIn(form, "You are signed out. Sign in in another tab, then try again here.")
-    } else {
-      alertIn(form, page.querySelector("h1")?.textContent ?? "The server refused this.")
+    if (answer.redirected && new URL(answer.url).pathname !== "/app/sign-in") {
+      changed = undefined
+      return location.assign(answer.url)
     }
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html")
+    if (answer.redirected) alertIn(form, "You are signed out. Sign in in another tab, then try again here.")
+    else if (answer.ok || formsOf(page).some(sameForm(form))) showPage(page, form)
+    else alertIn(form, headline(page))
   } catch {
     alertIn(form, "The server does not answer. Try again in a moment.")
   }
-  button.disabled = false
+  if (button) button.disabled = false
 })
 
-// --- filtering what is on the page ---
+// --- while one types ---
 
-const filter = document.querySelector("[data-filter]")
-if (filter) {
+// A text that would be lost with the page: the browser asks before it leaves.
+let changed
+addEventListener("input", ({ target }) => {
+  if (target.matches("[data-capitals]")) {
+    const at = target.selectionStart
+    target.value = target.value.toUpperCase()
+    target.setSelectionRange(at, at)
+  }
+  if (target.tagName === "TEXTAREA" && target.form && keeps(target.form)) changed = target
+})
+addEventListener("beforeunload", (event) => {
+  if (changed?.isConnected && changed.value !== "") event.preventDefault()
+})
+
+addEventListener("dragover", (event) => {
+  if (event.target.matches?.("[data-takes-files]")) event.preventDefault()
+})
+addEventListener("drop", async (event) => {
+  const [file] = event.dataTransfer.files
+  if (!event.target.matches?.("[data-takes-files]") || !file) return
+  event.preventDefault()
+  event.target.value = await file.text()
+  changed = event.target
+  announce(`The text of ${file.name} is in the field.`)
+})
+
+// --- filtering ---
+
+// More than is on the page: the server is asked, and its list replaces this one.
+let asking
+const askForList = async (filter) => {
+  asking?.abort()
+  asking = new AbortController()
+  const url = `${filter.form.action}?q=${encodeURIComponent(filter.value.trim())}`
+  try {
+    const answer = await fetch(url, { signal: asking.signal, cache: "no-store" })
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html")
+    for (const part of ["[data-filter-list]", "[data-filter-count]"]) {
+      const found = page.querySelector(part)
+      if (found) document.querySelector(part)?.replaceWith(document.adoptNode(found))
+    }
+    history.replaceState(null, "", url)
+  } catch (error) {
+    if (error.name !== "AbortError") announce("The server does not answer.")
+  }
+}
+
+const filterRows = (filter) => {
   const rows = [...document.querySelectorAll("[data-filter-row]")]
   const count = document.querySelector("[data-filter-count]")
-  const apply = () => {
-    const words = filter.value.trim().toLowerCase()
-    let shown = 0
-    for (const row of rows) {
-      const hit = row.dataset.filterRow.toLowerCase().includes(words)
-      row.hidden = !hit
-      if (hit) shown++
-    }
-    if (count) count.textContent = words === "" ? count.dataset.all : `${shown} of ${rows.length}`
+  const words = filter.value.trim().toLowerCase()
+  let shown = 0
+  for (const row of rows) {
+    const hit = row.dataset.filterRow.toLowerCase().includes(words)
+    row.hidden = !hit
+    if (hit) shown++
   }
-  filter.addEventListener("input", apply)
-  filter.form.addEventListener("submit", (event) => {
-    if (!filter.hasAttribute("data-filter-partial")) event.preventDefault()
-  })
-  if (!filter.hasAttribute("data-filter-partial")) apply()
-  addEventListener("keydown", (event) => {
-    if (event.key !== "/" || event.target.closest("input, textarea, select")) return
-    event.preventDefault()
-    filter.focus()
-  })
+  if (count) count.textContent = words === "" ? count.dataset.all : `${shown} of ${rows.length}`
 }
+
+let typing
+const startFilter = () => {
+  const filter = document.querySelector("[data-filter]")
+  if (!filter) return
+  const partial = filter.hasAttribute("data-filter-partial")
+  filter.addEventListener("input", () => {
+    if (!partial) return filterRows(filter)
+    clearTimeout(typing)
+    typing = setTimeout(() => askForList(filter), 150)
+  })
+  filter.form.addEventListener("submit", (event) => {
+    event.preventDefault()
+    if (partial) askForList(filter)
+  })
+  if (!partial) filterRows(filter)
+}
+addEventListener("keydown", (event) => {
+  const filter = document.querySelector("[data-filter]")
+  if (!filter || event.key !== "/" || event.target.closest("input, textarea, select")) return
+  event.preventDefault()
+  filter.focus()
+})
 
 // --- a device request runs out ---
 
-const countdown = document.querySelector("[data-expires]")
-if (countdown) {
+const startCountdown = () => {
+  const countdown = document.querySelector("[data-expires]")
+  if (!countdown) return
   const end = Date.now() + Number(countdown.dataset.expires)
   const tick = () => {
     const left = Math.max(0, Math.ceil((end - Date.now()) / 1000))
     countdown.textContent =
       left === 0 ? "expired" : `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")} left`
-    if (left > 0) return setTimeout(tick, 1_000)
+    if (left > 0) return countdown.isConnected && setTimeout(tick, 1_000)
     for (const button of document.querySelectorAll("[data-decides]")) button.disabled = true
     announce("The code has expired. Start the login again in your terminal.")
   }
@@ -256,8 +347,9 @@ if (countdown) {
 
 // --- an approved login on its way to the terminal ---
 
-const progress = document.querySelector("[data-progress]")
-if (progress) {
+const startProgress = () => {
+  const progress = document.querySelector("[data-progress]")
+  if (!progress) return
   const look = async () => {
     try {
       const words = progress.dataset[await ask(progress)]
@@ -273,6 +365,12 @@ if (progress) {
   look()
 }
 
-for (const field of document.querySelectorAll("[data-select]")) {
-  field.addEventListener("focus", () => field.select())
+// --- for each page, also one that came without leaving the one before ---
+
+const start = () => {
+  startFilter()
+  startCountdown()
+  startProgress()
+  for (const field of document.querySelectorAll("[data-select]")) field.addEventListener("focus", () => field.select())
 }
+start()
