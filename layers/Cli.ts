@@ -105,16 +105,20 @@ const bug = (defect: unknown): string => {
   return [`ampoule: internal error (${name}). Please report it.`, ...frames.slice(0, 5), ""].join("\n")
 }
 
-const finish = (code: number) => {
+const finish = (code: number, signal?: NodeJS.Signals) => {
   process.exitCode = code
+  const last = () => {
+    if (signal !== undefined) Signals.dieBy(signal)
+    process.exit()
+  }
   // A turn later: only then is it told that an earlier write has failed.
-  process.stdout.write("", () => process.stderr.write("", () => setImmediate(() => process.exit())))
+  process.stdout.write("", () => process.stderr.write("", () => setImmediate(last)))
 }
 
 const end = (exit: Exit.Exit<void>) => {
-  if (Exit.isSuccess(exit)) return finish(Number(process.exitCode ?? 0))
+  if (Exit.isSuccess(exit)) return finish(Number(process.exitCode ?? 0), Signals.childEndedBy())
   const signal = Signals.endedBy()
-  if (Cause.isInterruptedOnly(exit.cause) && signal !== undefined) return finish(Signals.exitCodeOf(signal))
+  if (Cause.isInterruptedOnly(exit.cause) && signal !== undefined) return finish(Signals.exitCodeOf(signal), signal)
   process.stderr.write(bug(Cause.squash(exit.cause)))
   finish(70)
 }

@@ -193,12 +193,17 @@ export const migrate: Effect.Effect<void, CliFailure> = Effect.gen(function* () 
   )
 }).pipe(orFailure)
 
+const alreadySetUp = new CliFailure({
+  message: "This server is already set up.",
+  hint: "Nothing was changed. Start it with `ampoule server` and sign in; an owner who is locked out: `ampoule admin reset-link EMAIL`."
+})
+
 export const ownServer: Effect.Effect<OwnServer, CliFailure, Scope.Scope> = Effect.gen(function* () {
   const settings = { ...(yield* Config.load), host: "127.0.0.1", port: 0, workers: 1 }
   const built = yield* Layer.build(application(settings))
   const { port } = Context.get(built, Listening)
   const url = yield* Context.get(built, Setup).prepare
-  if (Option.isNone(url)) return yield* new CliFailure({ message: "This server is already set up." })
+  if (Option.isNone(url)) return yield* alreadySetUp
   const code = new URL(Redacted.value(url.value)).searchParams.get("code") ?? ""
   return { url: `http://127.0.0.1:${port}`, setupCode: Redacted.make(code) }
 }).pipe(orFailure)

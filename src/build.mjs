@@ -132,6 +132,8 @@ if (fs.existsSync(assets)) fs.cpSync(assets, path.join(out, "assets"), { recursi
 const program = path.join(out, "ampoule.mjs")
 fs.writeFileSync(program, `#!/usr/bin/env node\n${fs.readFileSync(program, "utf8")}`, { mode: 0o755 })
 fs.chmodSync(program, 0o755)
+// With `dist` in the PATH, a clone has the command `ampoule`, in every shell. Windows makes links for administrators only.
+if (process.platform !== "win32") fs.symlinkSync("ampoule.mjs", path.join(out, "ampoule"))
 
 // Which packages the bundle still looks for: an image needs those and no others.
 const outside = Object.values(result.metafile.outputs).flatMap(({ imports }) =>

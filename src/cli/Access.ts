@@ -14,7 +14,7 @@ import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, list as printList, note, out, plain, stderrIsTerminal } from "./Output.ts"
+import { json, list as printList, note, out, plain } from "./Output.ts"
 import * as SealingKeys from "./SealingKeys.ts"
 import * as Target from "./Target.ts"
 
@@ -106,7 +106,7 @@ const approve = Help.command(
   },
   {
     ...Shared.connection,
-    noBrowser: Shared.flag("no-browser", "Do not open a browser; print the address only"),
+    noBrowser: Shared.noBrowser,
     id: idArgument
   },
   Effect.fnUntraced(function* (options) {
@@ -128,12 +128,7 @@ const approve = Help.command(
       `${plain(found.user.email)} asks for ${plain(found.level)} of ${plain(found.environment)} for ${found.hours} h: ${plain(found.reason)}`
     )
     yield* note("Decide on this page, signed in (the command line cannot):")
-    const page = Browser.webPage(pageOf(session.url, found))
-    if (page === undefined) return yield* new CliFailure({ message: "The server's address is not a web page." })
-    yield* out(`${page.href}\n`)
-    if (!options.noBrowser && Browser.hasScreen() && stderrIsTerminal() && (yield* Browser.open(page))) {
-      yield* note("(The page was opened in your browser.)")
-    }
+    yield* Browser.offer(pageOf(session.url, found), options)
   })
 )
 

@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { CliFailure, usage } from "./Failure.ts"
 import { decodeUtf8, readNamed } from "./Folders.ts"
-import { stdinIsTerminal } from "./Output.ts"
+import { plain, stdinIsTerminal } from "./Output.ts"
 import * as Signals from "./Signals.ts"
 
 const readAll = Effect.async<Uint8Array, CliFailure>((resume) => {
@@ -126,11 +126,9 @@ export const newPassword = Effect.gen(function* () {
   return first
 })
 
-/** True only when a person says yes. Without a terminal it is an error. */
-export const confirm = Effect.fnUntraced(function* (question: string) {
-  if (!stdinIsTerminal())
-    return yield* usage("This command asks for a confirmation, and there is no terminal.", "To confirm: --yes.")
-  const answer = yield* Effect.async<string>((resume) => {
+/** What a person answers, without blanks around it; empty for ^D, and for a terminal that is gone. */
+export const line = (question: string): Effect.Effect<string> =>
+  Effect.async<string>((resume) => {
     const { stdin } = process
     const stop = () => {
       stdin.off("data", onData)
@@ -139,19 +137,36 @@ export const confirm = Effect.fnUntraced(function* (question: string) {
     }
     const onData = (data: string | Uint8Array) => {
       stop()
-      resume(Effect.succeed(String(data).trim().toLowerCase()))
+      resume(Effect.succeed(String(data).trim()))
     }
-    // ^D, or a terminal that is gone: not a yes.
     const onEnd = () => {
       stop()
       process.stderr.write("\n")
       resume(Effect.succeed(""))
     }
-    process.stderr.write(`${question} [y/N] `)
+    process.stderr.write(question)
     stdin.on("data", onData)
     stdin.once("end", onEnd)
     stdin.resume()
     return Effect.sync(onEnd)
   })
+
+/** True only when a person says yes. Without a terminal it is an error. */
+export const confirm = Effect.fnUntraced(function* (question: string) {
+  if (!stdinIsTerminal())
+    return yield* usage("This command asks for a confirmation, and there is no terminal.", "To confirm: --yes.")
+  const answer = (yield* line(`${question} [y/N] `)).toLowerCase()
   return answer === "y" || answer === "yes"
+})
+
+/** One of several, by its number or its word. Asks until it gets one; an empty answer ends the command. */
+export const oneOf = Effect.fnUntraced(function* (what: string, choices: readonly [string, ...ReadonlyArray<string>]) {
+  if (choices.length === 1) return choices[0]
+  const shown = choices.map((choice, i) => `  ${i + 1}  ${plain(choice)}\n`).join("")
+  for (;;) {
+    const answer = yield* line(`${shown}${what} (1-${choices.length}): `)
+    if (answer === "") return yield* new CliFailure({ message: "Nothing was chosen." })
+    const found = choices.find((choice, i) => choice === answer || String(i + 1) === answer)
+    if (found !== undefined) return found
+  }
 })

@@ -3,6 +3,8 @@ import * as Effect from "effect/Effect"
 import { execFile } from "node:child_process"
 import { compose } from "./ChildEnvironment.ts"
 import { variable } from "./Environment.ts"
+import { CliFailure } from "./Failure.ts"
+import { note, out, stderrIsTerminal } from "./Output.ts"
 
 /**
  * Only web pages: any other scheme could be a program that the system starts for it (docs/security.md, "Lessons from
@@ -35,7 +37,7 @@ const opener = (): readonly [program: string, ...before: Array<string>] => {
 export const open = (page: URL): Effect.Effect<boolean> =>
   Effect.async<boolean>((resume) => {
     const [program, ...before] = opener()
-    const env = compose({ inherited: process.env, values: {}, keepExisting: false, passCredentials: false })
+    const env = compose({ inherited: process.env, values: {}, keepsExisting: () => false, passCredentials: false })
     const child = execFile(program, [...before, page.href], { env: { ...env } }, () => {})
     child.once("spawn", () => {
       child.unref()
@@ -43,3 +45,13 @@ export const open = (page: URL): Effect.Effect<boolean> =>
     })
     child.once("error", () => resume(Effect.succeed(false)))
   })
+
+/** Prints the address of a page, and opens it for a person who sits at a screen. */
+export const offer = Effect.fnUntraced(function* (address: string, options: { readonly noBrowser: boolean }) {
+  const page = webPage(address)
+  if (page === undefined) return yield* new CliFailure({ message: "The server's address is not a web page." })
+  yield* out(`${page.href}\n`)
+  if (!options.noBrowser && hasScreen() && stderrIsTerminal() && (yield* open(page))) {
+    yield* note("(The page was opened in your browser.)")
+  }
+})

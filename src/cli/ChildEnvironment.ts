@@ -25,16 +25,21 @@ const matches = (pattern: string, name: string): boolean => {
   return name.length - at >= last.length && name.endsWith(last)
 }
 
+export const anyOf =
+  (patterns: ReadonlyArray<string>) =>
+  (name: string): boolean =>
+    patterns.some((pattern) => matches(pattern, name))
+
 /** Names that can change which code runs, sorted. `allowed`: patterns as in `Selection`. */
 export const dangerousNames = (names: ReadonlyArray<string>, allowed: ReadonlyArray<string>): ReadonlyArray<string> =>
-  names.filter((name) => isDangerous(name) && !allowed.some((pattern) => matches(pattern, name))).sort()
+  names.filter((name) => isDangerous(name) && !anyOf(allowed)(name)).sort()
 
 export const select = (values: Variables, { except, only, prefix }: Selection): Variables =>
   Object.fromEntries(
     Object.entries(values).filter(
       ([name]) =>
-        (only.length === 0 || only.some((pattern) => matches(pattern, name))) &&
-        !except.some((pattern) => matches(pattern, name)) &&
+        (only.length === 0 || anyOf(only)(name)) &&
+        !anyOf(except)(name) &&
         (prefix === undefined || name.startsWith(prefix))
     )
   )
@@ -46,19 +51,19 @@ export const missing = (values: Variables, only: ReadonlyArray<string>): Readonl
 interface Composition {
   readonly inherited: Readonly<Record<string, string | undefined>>
   readonly values: Variables
-  /** A variable that is set already keeps its value. */
-  readonly keepExisting: boolean
+  /** Whether a variable that is set already keeps its value. */
+  readonly keepsExisting: (name: string) => boolean
   readonly passCredentials: boolean
 }
 
-export const compose = ({ inherited, keepExisting, passCredentials, values }: Composition): Variables => {
+export const compose = ({ inherited, keepsExisting, passCredentials, values }: Composition): Variables => {
   // Without a prototype, a variable called __proto__ is one like any other.
   const composed: Record<string, string> = Object.create(null)
   for (const [name, value] of Object.entries(inherited)) {
     if (value !== undefined && (passCredentials || !isCredentialVariable(name))) composed[name] = value
   }
   for (const [name, value] of Object.entries(values)) {
-    if (!keepExisting || !Object.hasOwn(composed, name)) composed[name] = value
+    if (!Object.hasOwn(composed, name) || !keepsExisting(name)) composed[name] = value
   }
   return composed
 }
@@ -70,7 +75,8 @@ interface SystemLimits {
   readonly total: number
 }
 
-const sizeOf = (name: string, value: string): number => Buffer.byteLength(name) + Buffer.byteLength(value) + 2
+/** Bytes of `NAME=value` with its final NUL. */
+export const sizeOf = (name: string, value: string): number => Buffer.byteLength(name) + Buffer.byteLength(value) + 2
 const pointer = 8
 
 export type Uncarried =

@@ -8,7 +8,7 @@ import type { Redactor } from "./Redactor.ts"
 import { exitCodeOf } from "./Signals.ts"
 
 export type Ended =
-  | { readonly _tag: "Ended"; readonly code: number }
+  | { readonly _tag: "Ended"; readonly code: number; readonly signal?: NodeJS.Signals }
   /** 127 not found, 126 found but not executable, as shells have it. */
   | { readonly _tag: "NotStarted"; readonly code: number; readonly reason: string }
 
@@ -91,7 +91,9 @@ export const start = (options: ChildOptions) =>
         }
         // `close` comes after the last byte of output; without pipes it is the same moment as `exit`.
         child.on(redactor === undefined ? "exit" : "close", (code, signal) =>
-          end({ _tag: "Ended", code: code ?? (signal === null ? 1 : exitCodeOf(signal)) })
+          end(
+            signal === null ? { _tag: "Ended", code: code ?? 1 } : { _tag: "Ended", code: exitCodeOf(signal), signal }
+          )
         )
       }
       return {

@@ -5,10 +5,12 @@ import { admin } from "./Admin.ts"
 import { audit } from "./Audit.ts"
 import { backup, backupWords, restore } from "./Backup.ts"
 import { doctor } from "./Doctor.ts"
+import { init, open, use } from "./Folder.ts"
 import { graph } from "./Graph.ts"
 import * as Help from "./Help.ts"
 import { login, logout } from "./Login.ts"
 import { projects } from "./Projects.ts"
+import { injectCommand } from "./Render.ts"
 import { run } from "./Run.ts"
 import { seal, sealWords } from "./Sealing.ts"
 import { secrets } from "./Secrets.ts"
@@ -21,8 +23,12 @@ import { version } from "./Version.ts"
 import { whoami } from "./Whoami.ts"
 
 const below = [
+  init,
+  use,
   run,
   secrets,
+  injectCommand,
+  open,
   projects,
   graph,
   seal,

@@ -29,6 +29,10 @@ export class ServerRefused extends Data.TaggedError("ServerRefused")<{
   readonly hint?: string
 }> {}
 
+/** The same refusal with something to do about it. The message of an error is no member that a spread copies. */
+export const hinted = (error: ServerRefused, hint: string): ServerRefused =>
+  new ServerRefused({ ...error, message: error.message, hint })
+
 /** Nothing came back. `reason` is one of our own sentences. */
 export class ServerUnreachable extends Data.TaggedError("ServerUnreachable")<{
   readonly url: string

@@ -1,4 +1,5 @@
 /** `ampoule secrets import` and `export`: files of other programs, in and out. */
+import type * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -17,6 +18,7 @@ import * as Shared from "./Options.ts"
 import { json, note, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, value, warn } from "./Output.ts"
 import { listAll, type Location, onEnvironment, within } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
+import { chosen } from "./Selection.ts"
 import * as Target from "./Target.ts"
 import * as WriteRisks from "./WriteRisks.ts"
 
@@ -29,12 +31,14 @@ export const exportCommand = Help.command(
     more: ["A format that cannot carry a value refuses and names its key; nothing is printed then."],
     examples: [
       "ampoule secrets export --format json --project shop --env development",
+      "ampoule secrets export --only 'PUBLIC_*' --names camel --format json",
       "docker run --env-file <(ampoule secrets export --format docker) image",
       'eval "$(ampoule secrets export --format shell)"'
     ]
   },
   {
     ...Shared.inEnvironment,
+    ...Shared.selection,
     format: Options.choice("format", formats).pipe(
       Options.withDescription("Format of the output"),
       Options.withDefault("dotenv" as const)
@@ -45,13 +49,14 @@ export const exportCommand = Help.command(
     Effect.fnUntraced(function* ({ environment, projectId, session }, options) {
       const representation = options.source ? "source" : "materialized"
       const resolved = yield* inject(session, { projectId, environment, representation })
-      const values = Option.match(resolved, { onNone: () => ({}), onSome: (found) => found.values })
+      const all = Option.match(resolved, { onNone: () => ({}), onSome: (found) => found.values })
+      const values = yield* chosen(all, options)
       const entries = Object.entries(values).map(([key, value]) => ({ key, value }))
       const printed = (yield* codecs).print(options.format, entries)
       if (Either.isLeft(printed)) {
         return yield* new CliFailure({
           message: `${printed.left.key} cannot be written as ${options.format}: ${printed.left.reason}.`,
-          hint: "Choose another --format: json carries everything."
+          hint: `Choose another --format (json carries everything), or leave it out: --except ${printed.left.key}.`
         })
       }
       if (stdoutIsTerminal()) yield* warn("the values are on this terminal now; `ampoule run` passes them on unseen.")
@@ -74,7 +79,7 @@ const bytesOfOneRequest = 24 * 1024 * 1024
 
 /** What the server takes for a reference or for the escape of one (docs/contract/secrets.md, "Kind"). */
 const reference = /\$\{([A-Z][A-Z0-9_]{0,254})\}/g
-const isTemplate = (value: string): boolean => /\$\{[A-Z][A-Z0-9_]{0,254}\}|\$\$\{/.test(value)
+export const isTemplate = (value: string): boolean => /\$\{[A-Z][A-Z0-9_]{0,254}\}|\$\$\{/.test(value)
 
 /** A template that means this very text. Values that the server keeps as they are stay as they are. */
 export const literally = (value: string): string => (isTemplate(value) ? value.split("${").join("$${") : value)
@@ -148,7 +153,7 @@ const unlikeEachOther = Effect.fnUntraced(function* (
 
 const decodeEntry = Schema.decodeUnknownOption(BulkEntry)
 
-const checked = Effect.fnUntraced(function* (entries: ReadonlyArray<ParsedEntry>) {
+export const checked = Effect.fnUntraced(function* (entries: ReadonlyArray<ParsedEntry>) {
   const { invalidKeys } = preview(entries, new Set())
   const [bad] = invalidKeys
   if (bad !== undefined) {
@@ -170,7 +175,7 @@ const checked = Effect.fnUntraced(function* (entries: ReadonlyArray<ParsedEntry>
 })
 
 /** In several requests; a failure says how many were written before it. */
-const writeAll = Effect.fnUntraced(function* (
+export const writeAll = Effect.fnUntraced(function* (
   session: Connection,
   location: Location,
   entries: ReadonlyArray<ParsedEntry>
@@ -198,6 +203,78 @@ const writeAll = Effect.fnUntraced(function* (
   return totals
 })
 
+const importOptions = {
+  ...Shared.inEnvironment,
+  yes: Shared.yes,
+  json: Shared.json,
+  format: Options.choice("format", readFormats).pipe(
+    Options.withDescription("Format of the file; else recognised by its name and content"),
+    Options.optional
+  ),
+  upperCase: Shared.flag("upper-case", "Write names like db-url as DB_URL"),
+  literal: Shared.flag("literal", "Take ${KEY} as text, not as a reference"),
+  allow: Shared.allow,
+  dryRun: Shared.flag("dry-run", "Show what would be done, and stop"),
+  file: Shared.argument("FILE", "File to read; - is standard input")
+} as const
+
+export const importFile = Effect.fnUntraced(function* (options: Command.Command.ParseConfig<typeof importOptions>) {
+  yield* Target.target(options)
+  const { detect, read } = yield* codecs
+  if (options.file === Ask.standardInputName && stdinIsTerminal()) {
+    return yield* usage("Nothing is piped in.", "Name a file, or pipe one in.")
+  }
+  const text = yield* Ask.input(options.file)
+  const format = Option.getOrElse(options.format, () => detect(options.file, text))
+  const name = options.file === Ask.standardInputName ? "standard input" : plain(options.file)
+  const parsed = read(format, text)
+  if (Either.isLeft(parsed)) {
+    return yield* new CliFailure({
+      message: `${name} as ${format}: ${parsed.left.message}.`,
+      ...(Option.isSome(options.format) ? {} : { hint: `--format says which format it is, if it is not ${format}.` })
+    })
+  }
+  const { entries, origin } = parsed.right
+  if (entries.length === 0) return yield* new CliFailure({ message: `${name} holds no entries.` })
+  if (entries.length > mostSecrets) yield* tooMany(0, entries.length)
+  const meant = entries.map((entry) => ({
+    ...entry,
+    key: options.upperCase ? upperCase(entry.key) : entry.key,
+    value: options.literal ? literally(entry.value) : entry.value
+  }))
+  yield* unlikeEachOther(entries, meant)
+  yield* checked(meant)
+  const readAs = origin === undefined ? format : `${format} of \`${origin}\``
+  if (!options.json) yield* note(`${name}: ${readAs}, ${meant.length === 1 ? "1 entry" : `${meant.length} entries`}`)
+
+  yield* within(
+    options,
+    Effect.fnUntraced(function* ({ session, ...location }) {
+      const existing = yield* listAll(session, location)
+      const { create, update } = preview(meant, new Set(existing.map((item) => item.key)))
+      if (existing.length + create.length > mostSecrets) {
+        yield* tooMany(existing.length, create.length)
+      }
+      if (!options.json) {
+        for (const key of create) yield* note(`+ ${key}`)
+        for (const key of update) yield* note(`~ ${key}`)
+        yield* note(
+          `${create.length} new, ${update.length} there already (unchanged ones stay as they are), in ${location.environment}`
+        )
+      }
+      const dangerous = yield* WriteRisks.tell(meant, options.allow)
+      if (options.dryRun) return options.json ? yield* json({ format, origin, create, update, dangerous }) : undefined
+      yield* WriteRisks.refuseUnasked(dangerous, !options.yes && stdinIsTerminal())
+      if (!options.yes && !(yield* Ask.confirm(`Write ${meant.length} to ${location.environment}?`))) {
+        return yield* new CliFailure({ message: "Nothing was written." })
+      }
+      const totals = yield* writeAll(session, location, meant)
+      if (options.json) return yield* json(totals)
+      yield* note(`${totals.created} created, ${totals.updated} updated, ${totals.unchanged} unchanged`)
+    })
+  )
+})
+
 export const importCommand = Help.command(
   "import",
   {
@@ -216,74 +293,6 @@ export const importCommand = Help.command(
       "ampoule secrets import backup.yaml --dry-run"
     ]
   },
-  {
-    ...Shared.inEnvironment,
-    yes: Shared.yes,
-    json: Shared.json,
-    format: Options.choice("format", readFormats).pipe(
-      Options.withDescription("Format of the file; else recognised by its name and content"),
-      Options.optional
-    ),
-    upperCase: Shared.flag("upper-case", "Write names like db-url as DB_URL"),
-    literal: Shared.flag("literal", "Take ${KEY} as text, not as a reference"),
-    allow: Shared.allow,
-    dryRun: Shared.flag("dry-run", "Show what would be done, and stop"),
-    file: Shared.argument("FILE", "File to read; - is standard input")
-  },
-  Effect.fnUntraced(function* (options) {
-    yield* Target.target(options)
-    const { detect, read } = yield* codecs
-    if (options.file === Ask.standardInputName && stdinIsTerminal()) {
-      return yield* usage("Nothing is piped in.", "Name a file, or pipe one in.")
-    }
-    const text = yield* Ask.input(options.file)
-    const format = Option.getOrElse(options.format, () => detect(options.file, text))
-    const name = options.file === Ask.standardInputName ? "standard input" : plain(options.file)
-    const parsed = read(format, text)
-    if (Either.isLeft(parsed)) {
-      return yield* new CliFailure({
-        message: `${name} as ${format}: ${parsed.left.message}.`,
-        ...(Option.isSome(options.format) ? {} : { hint: `--format says which format it is, if it is not ${format}.` })
-      })
-    }
-    const { entries, origin } = parsed.right
-    if (entries.length === 0) return yield* new CliFailure({ message: `${name} holds no entries.` })
-    if (entries.length > mostSecrets) yield* tooMany(0, entries.length)
-    const meant = entries.map((entry) => ({
-      ...entry,
-      key: options.upperCase ? upperCase(entry.key) : entry.key,
-      value: options.literal ? literally(entry.value) : entry.value
-    }))
-    yield* unlikeEachOther(entries, meant)
-    yield* checked(meant)
-    const readAs = origin === undefined ? format : `${format} of \`${origin}\``
-    if (!options.json) yield* note(`${name}: ${readAs}, ${meant.length === 1 ? "1 entry" : `${meant.length} entries`}`)
-
-    yield* within(
-      options,
-      Effect.fnUntraced(function* ({ session, ...location }) {
-        const existing = yield* listAll(session, location)
-        const { create, update } = preview(meant, new Set(existing.map((item) => item.key)))
-        if (existing.length + create.length > mostSecrets) {
-          yield* tooMany(existing.length, create.length)
-        }
-        if (!options.json) {
-          for (const key of create) yield* note(`+ ${key}`)
-          for (const key of update) yield* note(`~ ${key}`)
-          yield* note(
-            `${create.length} new, ${update.length} there already (unchanged ones stay as they are), in ${location.environment}`
-          )
-        }
-        const dangerous = yield* WriteRisks.tell(meant, options.allow)
-        if (options.dryRun) return options.json ? yield* json({ format, origin, create, update, dangerous }) : undefined
-        yield* WriteRisks.refuseUnasked(dangerous, !options.yes && stdinIsTerminal())
-        if (!options.yes && !(yield* Ask.confirm(`Write ${meant.length} to ${location.environment}?`))) {
-          return yield* new CliFailure({ message: "Nothing was written." })
-        }
-        const totals = yield* writeAll(session, location, meant)
-        if (options.json) return yield* json(totals)
-        yield* note(`${totals.created} created, ${totals.updated} updated, ${totals.unchanged} unchanged`)
-      })
-    )
-  })
+  importOptions,
+  importFile
 )

@@ -22,21 +22,21 @@ export const folders: Effect.Effect<Folders, never, Path.Path> = Effect.map(Path
 }))
 
 /**
- * Written in full or not at all. Readable by this user alone from its first byte, unless it takes the place of a file
- * that says otherwise and `keepMode` is given.
+ * Written in full or not at all. Readable by this user alone from its first byte, unless `mode` says otherwise, or the
+ * file whose place it takes does and `keepMode` is given.
  */
 export const writeWhole = Effect.fnUntraced(function* (
   file: string,
   content: string | Uint8Array,
   what: string,
-  options: { readonly keepMode?: boolean } = {}
+  options: { readonly keepMode?: boolean; readonly mode?: number } = {}
 ) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const temporary = path.join(path.dirname(file), `.${path.basename(file)}.${randomBytes(6).toString("hex")}`)
   const bytes = typeof content === "string" ? Buffer.from(content) : content
   const former = options.keepMode === true ? yield* Effect.option(fs.stat(file)) : Option.none()
-  const write = fs.writeFile(temporary, bytes, { flag: "wx", mode: 0o600 }).pipe(
+  const write = fs.writeFile(temporary, bytes, { flag: "wx", mode: options.mode ?? 0o600 }).pipe(
     Effect.zipRight(Option.isSome(former) ? fs.chmod(temporary, former.value.mode & 0o777) : Effect.void),
     Effect.zipRight(fs.rename(temporary, file)),
     Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true })))
@@ -62,6 +62,8 @@ const whyNot = (error: unknown): string => {
     case "ENOENT":
     case "ENOTDIR":
       return "there is no such file"
+    case "EEXIST":
+      return "there is one already"
     case "EISDIR":
       return "it is a folder"
     case "EACCES":
@@ -77,7 +79,7 @@ const whyNot = (error: unknown): string => {
   }
 }
 
-const cannotWrite = (what: string, file: string, error: unknown) =>
+export const cannotWrite = (what: string, file: string, error: unknown) =>
   new CliFailure({ message: `Cannot write ${what} (${file}): ${whyNot(error)}.` })
 
 /** None when there is no such file. */

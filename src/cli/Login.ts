@@ -1,6 +1,7 @@
 /**
  * `ampoule login` and `logout`: device authorization (RFC 8628 in the shape of docs/contract/device-authorization.md).
  */
+import type * as Command from "@effect/cli/Command"
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
@@ -151,6 +152,85 @@ const revoke = (url: string, credential: Redacted.Redacted) =>
     )
   )
 
+const loginOptions = {
+  url: Shared.url,
+  json: Shared.json,
+  plaintext: Shared.flag(
+    "plaintext-local",
+    "Keep the credential in a file that only you can read, instead of the system's keychain"
+  ),
+  machine: Shared.flag("machine", "Ask for unattended use (a server, an agent); who approves decides"),
+  noBrowser: Shared.noBrowser
+} as const
+
+export const logIn = Effect.fnUntraced(function* (options: Command.Command.ParseConfig<typeof loginOptions>) {
+  const logins = yield* Logins.read
+  const { url } = yield* Credential.address(options.url, logins)
+  if (isInTheClear(url)) yield* warn(`${url} is not https: others on the network can read the credential.`)
+  const protection: Protection = options.plaintext ? "plaintext_local" : "os_keychain"
+  const stores = yield* CredentialStores
+  const store = stores[protection]
+  const before = yield* store.read(url)
+  // Before anybody is asked to approve what then cannot be kept: a locked keychain answers a read, and refuses a
+  // write.
+  if (protection === "os_keychain") {
+    yield* Effect.zipRight(store.write(`${url}#trial`, Redacted.make("trial")), store.forget(`${url}#trial`))
+  }
+  const installationId = Option.flatMap(logins, ({ installationId }) => decodeInstallation(installationId)).pipe(
+    Option.getOrElse(() => decodeNewInstallation(randomUUID()))
+  )
+
+  const connection = yield* connect({ url })
+  const client = yield* device(connection)
+  const started = yield* call(
+    connection,
+    client.start({
+      payload: {
+        credentialProtection: protection,
+        installationId,
+        host: host(),
+        ...(options.machine ? { machineCredential: "grant" as const } : {})
+      }
+    })
+  )
+  yield* show(started, !options.noBrowser && Browser.hasScreen() && stderrIsTerminal())
+  const { answer, credential } = yield* wait(connection, started)
+
+  const record: Logins.Login = {
+    url,
+    protection,
+    grantId: answer.grantId ?? "",
+    email: answer.user?.email ?? "",
+    machine: answer.status === "granted-machine",
+    expiresAt: answer.expiresAt ?? ""
+  }
+  yield* Effect.zipRight(store.write(url, credential), Logins.remember(logins, installationId, record)).pipe(
+    // What cannot be kept must not live on unseen.
+    Effect.tapError(() => Effect.ignore(revoke(url, credential)))
+  )
+  const former = Logins.find(logins, url)
+  const replaced =
+    Option.isSome(former) && former.value.protection !== protection
+      ? yield* Effect.orElseSucceed(stores[former.value.protection].read(url), () => Option.none())
+      : before
+  if (Option.isSome(replaced)) yield* Effect.ignore(revoke(url, replaced.value))
+  if (Option.isSome(former) && former.value.protection !== protection) {
+    yield* Effect.ignore(stores[former.value.protection].forget(url))
+  }
+
+  if (options.json)
+    return yield* json({ ...record, teams: answer.teams ?? [], restrictions: answer.restrictions ?? null })
+  yield* note(
+    `Logged in to ${url} as ${plain(record.email)}${record.machine ? " (unattended)" : ""}, until ${plain(record.expiresAt)}.`
+  )
+  for (const team of answer.teams ?? []) yield* note(`  ${plain(team.name)}: ${team.scopes.map(plain).join(" ")}`)
+  if (options.machine && !record.machine) yield* note("Unattended use was not granted.")
+  const shadowed = yield* Credential.environmentCredential
+  if (Option.isSome(shadowed)) {
+    yield* warn(`this login takes precedence over ${shadowed.value.name}; --credential env uses the variable.`)
+  }
+})
+
 export const login = Help.command(
   "login",
   {
@@ -165,83 +245,8 @@ export const login = Help.command(
       "ampoule login --machine --plaintext-local --no-browser"
     ]
   },
-  {
-    url: Shared.url,
-    json: Shared.json,
-    plaintext: Shared.flag(
-      "plaintext-local",
-      "Keep the credential in a file that only you can read, instead of the system's keychain"
-    ),
-    machine: Shared.flag("machine", "Ask for unattended use (a server, an agent); who approves decides"),
-    noBrowser: Shared.flag("no-browser", "Do not open a browser; print the address only")
-  },
-  Effect.fnUntraced(function* (options) {
-    const logins = yield* Logins.read
-    const { url } = yield* Credential.address(options.url, logins)
-    if (isInTheClear(url)) yield* warn(`${url} is not https: others on the network can read the credential.`)
-    const protection: Protection = options.plaintext ? "plaintext_local" : "os_keychain"
-    const stores = yield* CredentialStores
-    const store = stores[protection]
-    const before = yield* store.read(url)
-    // Before anybody is asked to approve what then cannot be kept: a locked keychain answers a read, and refuses a
-    // write.
-    if (protection === "os_keychain") {
-      yield* Effect.zipRight(store.write(`${url}#trial`, Redacted.make("trial")), store.forget(`${url}#trial`))
-    }
-    const installationId = Option.flatMap(logins, ({ installationId }) => decodeInstallation(installationId)).pipe(
-      Option.getOrElse(() => decodeNewInstallation(randomUUID()))
-    )
-
-    const connection = yield* connect({ url })
-    const client = yield* device(connection)
-    const started = yield* call(
-      connection,
-      client.start({
-        payload: {
-          credentialProtection: protection,
-          installationId,
-          host: host(),
-          ...(options.machine ? { machineCredential: "grant" as const } : {})
-        }
-      })
-    )
-    yield* show(started, !options.noBrowser && Browser.hasScreen() && stderrIsTerminal())
-    const { answer, credential } = yield* wait(connection, started)
-
-    const record: Logins.Login = {
-      url,
-      protection,
-      grantId: answer.grantId ?? "",
-      email: answer.user?.email ?? "",
-      machine: answer.status === "granted-machine",
-      expiresAt: answer.expiresAt ?? ""
-    }
-    yield* Effect.zipRight(store.write(url, credential), Logins.remember(logins, installationId, record)).pipe(
-      // What cannot be kept must not live on unseen.
-      Effect.tapError(() => Effect.ignore(revoke(url, credential)))
-    )
-    const former = Logins.find(logins, url)
-    const replaced =
-      Option.isSome(former) && former.value.protection !== protection
-        ? yield* Effect.orElseSucceed(stores[former.value.protection].read(url), () => Option.none())
-        : before
-    if (Option.isSome(replaced)) yield* Effect.ignore(revoke(url, replaced.value))
-    if (Option.isSome(former) && former.value.protection !== protection) {
-      yield* Effect.ignore(stores[former.value.protection].forget(url))
-    }
-
-    if (options.json)
-      return yield* json({ ...record, teams: answer.teams ?? [], restrictions: answer.restrictions ?? null })
-    yield* note(
-      `Logged in to ${url} as ${plain(record.email)}${record.machine ? " (unattended)" : ""}, until ${plain(record.expiresAt)}.`
-    )
-    for (const team of answer.teams ?? []) yield* note(`  ${plain(team.name)}: ${team.scopes.map(plain).join(" ")}`)
-    if (options.machine && !record.machine) yield* note("Unattended use was not granted.")
-    const shadowed = yield* Credential.environmentCredential
-    if (Option.isSome(shadowed)) {
-      yield* warn(`this login takes precedence over ${shadowed.value.name}; --credential env uses the variable.`)
-    }
-  })
+  loginOptions,
+  logIn
 )
 
 export const logout = Help.command(

@@ -38,6 +38,17 @@ export const readSealed = Effect.fnUntraced(function* (file: string) {
 export const decodeEnvironmentId = Schema.decodeUnknownOption(EnvironmentId)
 const decodeKeyId = Schema.decodeUnknownOption(SealingKeyId)
 
+export const foreignFile = ({ environment }: Target.TargetOptions) => {
+  const other = Option.match(environment, {
+    onNone: () => "in another project",
+    onSome: (slug) => `for another environment than ${plain(slug)}`
+  })
+  return new CliFailure({
+    message: `The file is sealed ${other}.`,
+    hint: "Without --project and --env, its own environment counts."
+  })
+}
+
 /** Of the header, else of the options; an option that contradicts the header is an error. */
 const environmentOf = Effect.fnUntraced(function* (
   session: Connection,
@@ -45,16 +56,13 @@ const environmentOf = Effect.fnUntraced(function* (
   options: Target.TargetOptions
 ) {
   const named = Option.flatMap(Option.fromNullable(file.environmentId), decodeEnvironmentId)
-  if (Option.isSome(named) && Option.isNone(options.environment)) return named.value
-  const target = yield* Target.target(options)
-  const wanted = yield* SealingKeys.environmentId(session, target)
-  if (Option.isSome(named) && named.value !== wanted) {
-    return yield* new CliFailure({
-      message: `The file is sealed for another environment than ${target.environment}.`,
-      hint: "Leave out --env to open it for its own environment."
-    })
-  }
-  return wanted
+  if (Option.isNone(named)) return yield* SealingKeys.environmentId(session, yield* Target.target(options))
+  if (Option.isNone(options.environment) && Option.isNone(options.project)) return named.value
+  const wanted = Option.isSome(options.environment)
+    ? [yield* SealingKeys.environmentId(session, yield* Target.target(options))]
+    : (yield* SealingKeys.environments(session, yield* Target.project(options.project))).map(({ id }) => id)
+  if (wanted.includes(named.value)) return named.value
+  return yield* foreignFile(options)
 })
 
 /** Opens a file on the server: all of it or nothing. */

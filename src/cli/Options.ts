@@ -4,6 +4,7 @@ import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { usage } from "./Failure.ts"
+import { styleNames } from "./KeyNames.ts"
 
 /** An option with a text. `of`: the word that stands for the text in the help. */
 export const text = (name: string, of: string, description: string) =>
@@ -41,6 +42,8 @@ export const credential = Options.choice("credential", ["env", "stored"]).pipe(
 
 export const json = flag("json", "Print JSON")
 
+export const noBrowser = flag("no-browser", "Do not open a browser; print the address only")
+
 export const allow = Options.repeated(
   text(
     "allow",
@@ -48,6 +51,19 @@ export const allow = Options.repeated(
     "Accept this key although it can change which code runs (PATH, NODE_OPTIONS, ...); * stands for any text; may be repeated"
   )
 )
+
+/** Which keys of an environment, and under which names. */
+export const selection = {
+  only: Options.repeated(text("only", "key", "Only this key; * stands for any text; may be repeated")),
+  except: Options.repeated(text("except", "key", "Not this key; * stands for any text; may be repeated")),
+  prefix: Options.optional(text("prefix", "text", "Only keys that begin with this text")),
+  names: Options.choice("names", styleNames).pipe(
+    Options.withDescription(
+      "Give the variables other names: DB_URL as dbUrl, DbUrl, db_url, db-url, TF_VAR_db_url, DbUrl; A__B_C as A:BC or A__BC"
+    ),
+    Options.optional
+  )
+} as const
 
 export const yes = Options.boolean("yes").pipe(Options.withAlias("y"), Options.withDescription("Do not ask"))
 

@@ -1,11 +1,11 @@
 /** From resolved secrets to the variables of a child process, or the reason why it cannot have them. */
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import { readFileSync } from "node:fs"
 import { danger } from "#src/formats/DangerousNames.ts"
 import * as ChildEnvironment from "./ChildEnvironment.ts"
 import { CliFailure } from "./Failure.ts"
 import type { RunOptions } from "./RunOptions.ts"
+import { chosen, type SelectionOptions } from "./Selection.ts"
 
 export interface Prepared {
   readonly environment: ChildEnvironment.Variables
@@ -57,20 +57,25 @@ const notCarried = (problem: ChildEnvironment.Uncarried): CliFailure => {
   }
 }
 
-export const prepare = (
+export const prepare = Effect.fnUntraced(function* (
   values: ChildEnvironment.Variables,
   command: ReadonlyArray<string>,
-  options: Pick<RunOptions, "only" | "except" | "prefix" | "allow" | "keepExisting" | "passCredentials">
-): Effect.Effect<Prepared, CliFailure> => {
-  const absent = ChildEnvironment.missing(values, options.only)
-  if (absent.length > 0) {
-    return Effect.fail(new CliFailure({ message: `The environment has no ${names(absent)} (--only).` }))
-  }
-  const selected = ChildEnvironment.select(values, { ...options, prefix: Option.getOrUndefined(options.prefix) })
+  options: SelectionOptions & Pick<RunOptions, "allow" | "keepExisting" | "preserve" | "passCredentials">
+) {
+  const selected = yield* chosen(values, options)
+  // Under the names that the command gets: HTTPS_PROXY and https_proxy do the same.
   const dangerous = ChildEnvironment.dangerousNames(Object.keys(selected), options.allow)
-  if (dangerous.length > 0) return Effect.fail(notAllowed(dangerous))
-  const environment = ChildEnvironment.compose({ inherited: process.env, values: selected, ...options })
+  if (dangerous.length > 0) return yield* notAllowed(dangerous)
+  const environment = ChildEnvironment.compose({
+    inherited: process.env,
+    values: selected,
+    keepsExisting: options.keepExisting
+      ? () => true
+      : ChildEnvironment.anyOf(options.preserve.flatMap((names) => names.split(","))),
+    passCredentials: options.passCredentials
+  })
   const limits = ChildEnvironment.systemLimits(process.platform, stackBytes())
   const problem = ChildEnvironment.uncarried(environment, selected, command, limits)
-  return problem === undefined ? Effect.succeed({ environment, values: selected }) : Effect.fail(notCarried(problem))
-}
+  if (problem !== undefined) return yield* notCarried(problem)
+  return { environment, values: selected } satisfies Prepared
+})

@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import { createHash } from "node:crypto"
 import * as Ask from "./Ask.ts"
 import { CliFailure, usage } from "./Failure.ts"
-import { decodeUtf8, jsonFile, readIfThere } from "./Folders.ts"
+import { decodeUtf8, jsonFile, readIfThere, writeWhole } from "./Folders.ts"
 import { plain, stderrIsTerminal, stdinIsTerminal, warn } from "./Output.ts"
 
 export const fileName = ".ampoule.json"
@@ -101,6 +101,26 @@ export const find = Effect.fnUntraced(function* (options: { readonly foreign: bo
     }
     if (path.dirname(folder) === folder) return Option.none<ProjectFile>()
   }
+})
+
+const Members = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
+const decodeMembers = Schema.decodeUnknownOption(Members)
+
+/**
+ * Writes the choice into the nearest file, or a new one here, with whatever else stands there, and trusts it: who writes
+ * it has looked at it. Answers its path.
+ */
+export const save = Effect.fnUntraced(function* (choice: { readonly project: string; readonly environment: string }) {
+  const path = yield* Path.Path
+  const found = yield* find({ foreign: false })
+  const file = Option.match(found, { onNone: () => path.resolve(fileName), onSome: (one) => one.path })
+  const before = Option.flatMap(Option.flatMap(yield* readIfThere(file, fileName), decodeUtf8), decodeMembers)
+  const content = `${JSON.stringify({ ...Option.getOrElse(before, () => ({})), ...choice }, null, 2)}\n`
+  // For a repository: others may read it.
+  yield* writeWhole(file, content, fileName, { mode: 0o644, keepMode: true })
+  const written = yield* read(file)
+  if (Option.isSome(written)) yield* trust(written.value)
+  return file
 })
 
 export const description = ({ environment, project }: ProjectFile): string =>

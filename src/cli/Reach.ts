@@ -64,13 +64,16 @@ export const listAll = Effect.fnUntraced(function* (connection: Connection, loca
 const decodeId = Schema.decodeUnknown(SecretId)
 export const idOf = (connection: Connection, id: string) => call(connection, decodeId(id))
 
-export const noSuchKey = (key: string) =>
-  new CliFailure({ message: `The environment has no secret ${key}.`, hint: "`ampoule secrets list` shows the keys." })
+export const noSuchKey = (key: string, environment: string) =>
+  new CliFailure({
+    message: `${environment} has no secret ${key}.`,
+    hint: `\`ampoule secrets list --env ${environment}\` shows the keys.`
+  })
 
 export const findLive = Effect.fnUntraced(function* (connection: Connection, location: Location, key: SecretKey) {
   const items = yield* listAll(connection, location)
   const item = items.find((candidate) => candidate.key === key)
-  if (item === undefined) return yield* noSuchKey(key)
+  if (item === undefined) return yield* noSuchKey(key, location.environment)
   return item
 })
 

@@ -8,6 +8,7 @@ import { fetchEnvironment, openSealed, type Resolved } from "./EnvironmentSource
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import { options, type RunOptions } from "./RunOptions.ts"
+import * as Signals from "./Signals.ts"
 import { supervise } from "./Supervisor.ts"
 import { exitWith } from "./Output.ts"
 import * as Target from "./Target.ts"
@@ -25,13 +26,28 @@ const ownFailure = 125
 
 const noCommand = usage("No command to run.", "Put -- before it: ampoule run [options] -- node app.js")
 
+/** What `--command` is for the shell of the system, as `system(3)` and `npm run` have it. */
+const inShell = (line: string) =>
+  process.platform === "win32" ? (["cmd.exe", "/d", "/s", "/c", line] as const) : (["/bin/sh", "-c", line] as const)
+
+const commandOf = Effect.fnUntraced(function* (
+  { shellCommand }: RunOptions,
+  given: Option.Option<ReadonlyArray<string>>
+) {
+  const [program, ...args] = Option.getOrElse(given, (): ReadonlyArray<string> => [])
+  if (Option.isSome(shellCommand)) {
+    if (program !== undefined) return yield* usage("--command stands for the command after --: give one of them.")
+    return inShell(shellCommand.value)
+  }
+  return program === undefined ? yield* noCommand : ([program, ...args] as const)
+})
+
 const noSecrets: Resolved = { values: {}, etag: Option.none() }
 
 const handler = Effect.fnUntraced(
   function* (options: RunOptions) {
-    const [program, ...args] = Option.getOrElse(yield* ChildCommand, (): ReadonlyArray<string> => [])
-    if (program === undefined) return yield* noCommand
-    const command = [program, ...args] as const
+    const command = yield* commandOf(options, yield* ChildCommand)
+    const [program] = command
     if (options.watch && Duration.lessThan(options.interval, Duration.seconds(1))) {
       return yield* usage("--watch-interval is at least 1s.")
     }
@@ -61,6 +77,7 @@ const handler = Effect.fnUntraced(
     if (ended._tag === "NotStarted") {
       return yield* new CliFailure({ message: `${program}: ${ended.reason}.`, exitCode: ended.code })
     }
+    if (ended.signal !== undefined) Signals.endLike(ended.signal)
     yield* exitWith(ended.code)
   },
   Effect.tapError((error) =>
@@ -75,13 +92,15 @@ export const run = Help.command(
   {
     says: "Run a command with the environment's secrets as variables; nothing is written to disk.",
     more: [
-      "Ends with the exit code of the command: 128+N when signal N ended it, 126 when it is not executable, 127 when it is not found. 125: ampoule itself failed before the command ran.",
+      "Ends as the command does: with its exit code, or by the signal that ended it (128+N to a shell). 126 when it is not executable, 127 when it is not found. 125: ampoule itself failed before the command ran.",
       "A secret whose name is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, HTTPS_PROXY, ...) is passed on only with --allow. The list of such names cannot be complete: whoever may write an environment should be trusted by whoever runs it.",
       "The command does not inherit the credentials of Ampoule itself (AMPOULE_API_TOKEN, AMPOULE_DATABASE_URL, ...)."
     ],
     examples: [
       "ampoule run --project shop --env development -- node app.js",
       "ampoule run --only 'DATABASE_*' -- ./migrate.sh",
+      "ampoule run --command 'echo $GREETING && ./serve'",
+      "ampoule run --names tf-var --prefix AWS_ -- terraform plan",
       "ampoule run --allow HTTPS_PROXY -- npm test",
       "ampoule run --watch --offline -- npm start",
       "ampoule run --redact -- make test",

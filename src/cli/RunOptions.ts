@@ -35,13 +35,15 @@ const duration = (name: string, fallback: string) =>
 
 export const options = {
   ...Shared.inEnvironment,
-  only: Options.repeated(Shared.text("only", "key", "Pass only this key; * stands for any text; may be repeated")),
-  except: Options.repeated(
-    Shared.text("except", "key", "Do not pass this key; * stands for any text; may be repeated")
-  ),
-  prefix: Options.optional(Shared.text("prefix", "text", "Pass only keys that begin with this text")),
+  ...Shared.selection,
   allow: Shared.allow,
   keepExisting: Shared.flag("no-override", "A variable that is set already keeps its value (else the secret wins)"),
+  preserve: Options.repeated(
+    Shared.text("preserve-env", "names", "These variables keep the value that they have already: A,B; may be repeated")
+  ),
+  shellCommand: Options.optional(
+    Shared.text("command", "text", "A line for the shell instead of a command after --, as in 'migrate && serve'")
+  ),
   passCredentials: Shared.flag(
     "pass-credentials",
     "Let the command see AMPOULE_API_TOKEN and the other credentials of Ampoule"

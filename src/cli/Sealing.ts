@@ -14,13 +14,14 @@ import { CliFailure } from "./Failure.ts"
 import { writeWhole } from "./Folders.ts"
 import { codecs, readFormats } from "./Formats.ts"
 import * as Help from "./Help.ts"
-import { decodeEnvironmentId, defaultFile, faultLines, fileArgument, readSealed } from "./OpenSealed.ts"
+import { decodeEnvironmentId, defaultFile, faultLines, fileArgument, foreignFile, readSealed } from "./OpenSealed.ts"
 import * as Shared from "./Options.ts"
 import { exitWith, json, note, out, plain } from "./Output.ts"
 import { type EnvironmentOptions, parseKey } from "./Reach.ts"
 import * as SealedFile from "./SealedFile.ts"
 import * as SealingKeys from "./SealingKeys.ts"
 import * as ValueInput from "./ValueInput.ts"
+import * as WriteRisks from "./WriteRisks.ts"
 
 const mostEntries = 500
 
@@ -34,17 +35,20 @@ const tooMany = new CliFailure({ message: `A sealed file holds at most ${mostEnt
 
 /**
  * The active key of the file's environment, which has to be the key of the file. Without a file: of the options'
- * environment.
+ * environment. An --env of another environment than the file's is an error.
  */
 const keyFor = Effect.fnUntraced(function* (
   current: SealedFile.SealedFile | undefined,
   options: EnvironmentOptions & { readonly file: string; readonly offline: boolean }
 ) {
   const environment = Option.flatMap(Option.fromNullable(current?.environmentId), decodeEnvironmentId)
-  const key = yield* Option.match(environment, {
-    onNone: () => SealingKeys.active(options),
-    onSome: (id) => SealingKeys.ofFile(options, id)
-  })
+  const key =
+    Option.isNone(environment) || Option.isSome(options.environment)
+      ? yield* SealingKeys.active(options)
+      : yield* SealingKeys.ofFile(options, environment.value)
+  if (Option.isSome(environment) && key.environmentId !== environment.value) {
+    return yield* foreignFile(options)
+  }
   if (current === undefined || current.keyId === key.keyId) return key
   return yield* new CliFailure({
     message: `${options.file} is sealed with ${current.keyId}; the active key is ${key.keyId}.`,
@@ -76,17 +80,18 @@ const set = Help.command(
     const exists = yield* Effect.orElseSucceed(fs.exists(options.file), () => false)
     const current = exists ? yield* readSealed(options.file) : undefined
     const key = yield* keyFor(current, options)
-    const value = Redacted.make(yield* ValueInput.read(name, { ...options, keepNewline: false }))
-    const one = yield* SealingKeys.sealAll(key, [[name, value]], false)
+    const text = yield* ValueInput.read(name, { ...options, keepNewline: false })
+    yield* WriteRisks.tell([{ key: name, value: text }], [])
+    const one = yield* SealingKeys.sealAll(key, [[name, Redacted.make(text)]], false)
     const entry = one.get(name) ?? ""
     const start = current?.text ?? SealedFile.print(key.environmentId, key.keyId, new Map())
-    let text = SealedFile.put(start, name, entry)
+    let sealed = SealedFile.put(start, name, entry)
     const entries = new Map([...(current?.entries ?? []), [name, entry]])
     if (entries.size > mostEntries + 1) return yield* tooMany
     if (entries.has(SealedEnv.manifestName)) {
-      text = SealedFile.put(text, SealedEnv.manifestName, yield* SealingKeys.sealManifest(key, entries))
+      sealed = SealedFile.put(sealed, SealedEnv.manifestName, yield* SealingKeys.sealManifest(key, entries))
     }
-    yield* writeWhole(options.file, text, "the sealed file", { keepMode: true })
+    yield* writeWhole(options.file, sealed, "the sealed file", { keepMode: true })
     yield* note(`${name}: sealed with ${key.keyId} in ${options.file}`)
   })
 )
@@ -191,6 +196,7 @@ const sealFile = Help.command(
     if (parsed.right.length === 0) return yield* new CliFailure({ message: `${named} holds no entries.` })
     if (parsed.right.length > mostEntries) return yield* tooMany
     for (const { key } of parsed.right) yield* parseKey(key)
+    yield* WriteRisks.tell(parsed.right, [])
     const key = yield* SealingKeys.active(options)
     const entries = yield* SealingKeys.sealAll(
       key,

@@ -39,12 +39,17 @@ const idName = (url: string, environmentId: string) => `${url} ${environmentId}`
 
 const decodeId = Schema.decodeUnknownOption(EnvironmentId)
 
-/** The environment's id: sealed routes address it so (docs/contract/secrets.md). */
-export const environmentId = Effect.fnUntraced(function* (session: Connection, target: Target.Target) {
+export const environments = Effect.fnUntraced(function* (session: Connection, project: string) {
   const client = yield* projects(session)
-  const { items } = yield* Target.withProject(session, target.project, (projectId) =>
+  const { items } = yield* Target.withProject(session, project, (projectId) =>
     call(session, client.listEnvironments({ path: { projectId } }))
   )
+  return items
+})
+
+/** The environment's id: sealed routes address it so (docs/contract/secrets.md). */
+export const environmentId = Effect.fnUntraced(function* (session: Connection, target: Target.Target) {
+  const items = yield* environments(session, target.project)
   const id = Option.flatMap(Option.fromNullable(items.find((item) => item.slug === target.environment)), (item) =>
     decodeId(item.id)
   )

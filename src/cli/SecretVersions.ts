@@ -54,7 +54,7 @@ export const diff = Help.command(
 const anyId = Effect.fnUntraced(function* (session: Connection, location: Location, key: SecretKey) {
   const live = yield* listAll(session, location)
   const item = live.find((candidate) => candidate.key === key) ?? (yield* findDeleted(session, location, key))[0]
-  if (item === undefined) return yield* noSuchKey(key)
+  if (item === undefined) return yield* noSuchKey(key, location.environment)
   return yield* idOf(session, item.id)
 })
 

@@ -1,5 +1,6 @@
 /** `ampoule secrets set` and `unset`. */
 import * as Args from "@effect/cli/Args"
+import type * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -10,7 +11,7 @@ import * as Credential from "./Credential.ts"
 import { usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, note, plain } from "./Output.ts"
+import { json, note, plain, stdinIsTerminal, warn } from "./Output.ts"
 import { findLive, idOf, listAll, type Location, noSuchKey, parseKey, onEnvironment, within } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
@@ -18,6 +19,8 @@ import * as ValueInput from "./ValueInput.ts"
 import * as WriteRisks from "./WriteRisks.ts"
 
 const decodeText = Schema.decodeUnknownOption(SecretText)
+export const parseText = (key: string, text: string) =>
+  Effect.mapError(decodeText(text), () => usage(`The value of ${key} is too long: at most 65536 characters.`))
 
 interface SetRequest {
   readonly key: SecretKey
@@ -26,15 +29,22 @@ interface SetRequest {
   readonly expectedVersion: number | undefined
 }
 
-/** Without `kind` and `expectedVersion`: one request, whether or not the key exists. */
-const upsert = Effect.fnUntraced(function* (session: Connection, location: Location, { key, value }: SetRequest) {
+/** Without `kind` and `expectedVersion`: one request, whether or not the keys exist. */
+export const upsert = Effect.fnUntraced(function* (
+  session: Connection,
+  location: Location,
+  secrets: ReadonlyArray<Pick<SetRequest, "key" | "value">>
+) {
   const client = yield* secretsClient(session)
-  const payload = { ...location, secrets: [{ key, value }] }
-  const { items } = yield* call(session, client.createBulk({ payload, headers: {} }))
-  return items[0] ?? null
+  const payload = { ...location, secrets: secrets.map(({ key, value }) => ({ key, value })) }
+  return (yield* call(session, client.createBulk({ payload, headers: {} }))).items
 })
 
-const createOrUpdate = Effect.fnUntraced(function* (session: Connection, location: Location, request: SetRequest) {
+export const createOrUpdate = Effect.fnUntraced(function* (
+  session: Connection,
+  location: Location,
+  request: SetRequest
+) {
   const { expectedVersion, key, kind, value } = request
   const client = yield* secretsClient(session)
   const text = kind === "template" ? { kind, source: value } : { ...(kind === undefined ? {} : { kind }), value }
@@ -61,45 +71,90 @@ const setOptions = {
   valueFile: ValueInput.valueFile,
   keepNewline: Shared.flag("keep-newline", "Keep a line end at the end of standard input (else one is removed)"),
   allowEmpty: ValueInput.allowEmpty,
+  fromArgs: Shared.flag("from-args", "Take KEY=VALUE from the command line, where others can see it"),
   allow: Shared.allow,
-  key: Shared.keyArgument,
-  more: ValueInput.more
+  keys: Args.text({ name: "KEY" }).pipe(Args.withDescription("Keys, like DATABASE_URL"), Args.atLeast(1))
 } as const
+
+type SetOptions = Command.Command.ParseConfig<typeof setOptions>
+
+interface Written {
+  readonly key: SecretKey
+  readonly text: string
+}
+
+const fromArguments = Effect.fnUntraced(function* (words: ReadonlyArray<string>) {
+  const pairs = words.map((word) => [word.indexOf("="), word] as const)
+  if (pairs.some(([at]) => at < 0)) return yield* usage("--from-args takes KEY=VALUE only.")
+  yield* warn("these values were seen by whoever lists processes, and the shell's history keeps them.")
+  return yield* Effect.forEach(pairs, ([at, word]) =>
+    Effect.map(parseKey(word.slice(0, at)), (key): Written => ({ key, text: word.slice(at + 1) }))
+  )
+})
+
+/** Each key asked for in turn; a pipe or a file holds one value. */
+const fromInput = Effect.fnUntraced(function* (keys: ReadonlyArray<SecretKey>, options: SetOptions) {
+  if (keys.length > 1 && (Option.isSome(options.valueFile) || !stdinIsTerminal())) {
+    return yield* usage(
+      "Several keys are asked for at a terminal; a pipe or a file holds the value of one.",
+      "Write KEY=value lines and pipe them to `ampoule secrets import - --yes`."
+    )
+  }
+  return yield* Effect.forEach(keys, (key) =>
+    Effect.map(ValueInput.read(key, options), (text): Written => ({ key, text }))
+  )
+})
+
+export const lineOf = (key: string, result: { readonly outcome: string; readonly version: number } | null) =>
+  `${key}: ${plain(result?.outcome ?? "written")}, version ${result?.version ?? "unknown"}`
 
 export const set = Help.command(
   "set",
   {
-    says: "Create or update one secret. The value is typed unseen, or comes from standard input or a file.",
+    says: "Create or update secrets. A value is typed unseen, or comes from standard input or a file.",
     more: [
+      "Several keys are asked for one after the other, and written all or none.",
       "One line end at the end of standard input is removed; a file is used as it is.",
       "A key that is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, ...) has to be confirmed, or named by --allow. The list of such keys cannot be complete."
     ],
     examples: [
       "ampoule secrets set DATABASE_PASSWORD",
+      "ampoule secrets set STRIPE_KEY STRIPE_WEBHOOK_SECRET",
       "openssl rand -base64 32 | ampoule secrets set SIGNING_KEY",
       "ampoule secrets set TLS_KEY --value-from-file key.pem",
-      "echo 'postgres://app:${DATABASE_PASSWORD}@db/app' | ampoule secrets set DATABASE_URL"
+      "echo 'postgres://app:${DATABASE_PASSWORD}@db/app' | ampoule secrets set DATABASE_URL",
+      "ampoule secrets set LOG_LEVEL=debug --from-args"
     ]
   },
   setOptions,
   Effect.fnUntraced(function* (options) {
-    yield* ValueInput.refuseArgument(options)
-    const key = yield* parseKey(options.key)
+    if (!options.fromArgs) yield* ValueInput.refuseValues(options.keys)
+    const keys = options.fromArgs ? [] : yield* Effect.forEach([...new Set(options.keys)], (key) => parseKey(key))
     const expectedVersion = yield* Shared.checkedVersion(options.expectedVersion)
     const kind = Option.getOrUndefined(options.kind)
+    const isPlain = kind === undefined && expectedVersion === undefined
+    if (!isPlain && options.keys.length > 1) {
+      return yield* usage("--kind and --expected-version work with one key at a time.")
+    }
+    if (options.keys.length > 100) return yield* usage("At most 100 keys at a time.")
     yield* Target.target(options)
     // Before a person types something that then cannot be sent.
     if (Option.isNone(yield* Credential.choose(options))) return yield* Credential.noCredential
-    const text = yield* ValueInput.read(key, options)
-    const value = yield* Effect.mapError(decodeText(text), () =>
-      usage("The value is too long: at most 65536 characters.")
+    const written = options.fromArgs ? yield* fromArguments(options.keys) : yield* fromInput(keys, options)
+    const secrets = yield* Effect.forEach(written, ({ key, text }) =>
+      Effect.map(parseText(key, text), (value) => ({ key, value }))
     )
-    yield* WriteRisks.confirm([{ key, value: text }], options.allow)
-    const request = { key, value, kind, expectedVersion }
-    const write = kind === undefined && expectedVersion === undefined ? upsert : createOrUpdate
-    const result = yield* within(options, ({ session, ...location }) => write(session, location, request))
-    if (options.json) return yield* json(result)
-    yield* note(`${key}: ${plain(result?.outcome ?? "written")}, version ${result?.version ?? "unknown"}`)
+    yield* WriteRisks.confirm(
+      written.map(({ key, text }) => ({ key, value: text })),
+      options.allow
+    )
+    const results = yield* within(options, ({ session, ...location }) =>
+      isPlain
+        ? upsert(session, location, secrets)
+        : Effect.forEach(secrets, (one) => createOrUpdate(session, location, { ...one, kind, expectedVersion }))
+    )
+    if (options.json) return yield* json(secrets.length === 1 ? (results[0] ?? null) : results)
+    for (const { key } of secrets) yield* note(lineOf(key, results.find((one) => one.key === key) ?? null))
   })
 )
 
@@ -127,7 +182,7 @@ export const unset = Help.command(
         keys,
         Effect.fnUntraced(function* (key) {
           const item = live.find((candidate) => candidate.key === key)
-          return item === undefined ? yield* noSuchKey(key) : yield* idOf(session, item.id)
+          return item === undefined ? yield* noSuchKey(key, location.environment) : yield* idOf(session, item.id)
         })
       )
       const disposition = Option.getOrUndefined(options.disposition)

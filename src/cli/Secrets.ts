@@ -8,6 +8,8 @@ import * as Shared from "./Options.ts"
 import { json, list as printList, value } from "./Output.ts"
 import { listAll, parseKey, onEnvironment } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
+import { copy } from "./SecretCopies.ts"
+import { edit } from "./SecretEdit.ts"
 import { deleted, diff, history, restore, rollback } from "./SecretVersions.ts"
 import { set, unset } from "./SecretWrites.ts"
 
@@ -65,7 +67,21 @@ const get = Help.command(
   )
 )
 
-const below = [list, get, set, unset, importCommand, exportCommand, diff, history, rollback, deleted, restore] as const
+const below = [
+  list,
+  get,
+  set,
+  edit,
+  copy,
+  unset,
+  importCommand,
+  exportCommand,
+  diff,
+  history,
+  rollback,
+  deleted,
+  restore
+] as const
 export const secrets = Help.described(
   Command.make("secrets").pipe(Command.withSubcommands(below)),
   { says: "Read and write the secrets of an environment." },

@@ -1,12 +1,14 @@
 /** `ampoule setup`: the first owner of an instance without a browser; also a first project and a first token. */
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
+import * as FileSystem from "@effect/platform/FileSystem"
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as HttpClient from "@effect/platform/HttpClient"
 import type * as HttpClientResponse from "@effect/platform/HttpClientResponse"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
@@ -19,11 +21,11 @@ import * as Ask from "./Ask.ts"
 import { call, connect, type Connection } from "./Client.ts"
 import { address, fromVariable } from "./Credential.ts"
 import { variable } from "./Environment.ts"
-import { CliFailure, usage } from "./Failure.ts"
-import { decodeUtf8, readIfThere } from "./Folders.ts"
+import { CliFailure, hinted, usage } from "./Failure.ts"
+import { cannotWrite, decodeUtf8, readIfThere } from "./Folders.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, note, out, stdoutIsTerminal } from "./Output.ts"
+import { json, note, out, plain, stdoutIsTerminal } from "./Output.ts"
 import { serverPrograms } from "./ServerSide.ts"
 
 const setupApi = HttpApi.make("ampoule").add(SetupApi)
@@ -45,6 +47,13 @@ const options = {
     Shared.text("project", "text", "Also create a project of this name, with development, staging and production")
   ),
   token: Shared.flag("token", "Also create an API token and print it, alone, on standard output"),
+  tokenFile: Options.optional(
+    Shared.text(
+      "token-file",
+      "file",
+      "Also create an API token and put it into this new file, for AMPOULE_API_TOKEN_FILE"
+    )
+  ),
   tokenName: Options.text("token-name").pipe(Options.withDefault("setup"), Options.withDescription("Its name")),
   access: Options.choice("access", ["read", "write"]).pipe(
     Options.withDefault("write" as const),
@@ -64,16 +73,20 @@ const codeInUrl = (text: string): Option.Option<Redacted.Redacted> =>
 /** Preset by the operator, else as the server left it in its data folder (docs/contract/session-routes.md). */
 const setupCode = Effect.gen(function* () {
   const preset = yield* fromVariable("AMPOULE_SETUP_CODE")
-  if (Option.isSome(preset)) return preset.value.value
+  if (Option.isSome(preset)) return Option.some(preset.value.value)
   const path = yield* Path.Path
   const file = path.resolve(variable("AMPOULE_DATA_DIR") ?? ".ampoule", "setup-url")
   const text = Option.flatMap(yield* readIfThere(file, "the setup address"), decodeUtf8)
-  const code = Option.flatMap(text, (t) => codeInUrl(t.trim()))
-  if (Option.isSome(code)) return code.value
-  return yield* new CliFailure({
-    message: "No setup code: the server printed it at its first start.",
-    hint: "Run this where its data folder is (AMPOULE_DATA_DIR), or set AMPOULE_SETUP_CODE."
-  })
+  return Option.flatMap(text, (t) => codeInUrl(t.trim()))
+})
+
+const noSetupCode = new CliFailure({
+  message: "No setup code: the server printed it at its first start.",
+  hint: "Run this where its data folder is (AMPOULE_DATA_DIR), or set AMPOULE_SETUP_CODE."
+})
+const wrongSetupCode = new CliFailure({
+  message: "The server does not accept the setup code.",
+  hint: "It is in the address that the server printed at its start, unless AMPOULE_SETUP_CODE presets it."
 })
 
 /** A server that is there already, else one of our own on the configured database, for as long as this takes. */
@@ -87,7 +100,8 @@ const server = Effect.fnUntraced(function* (given: Option.Option<string>) {
   )
   if (alive) return { url, setupCode: yield* setupCode, staying: true }
   if (urlFrom !== "default") return yield* new CliFailure({ message: `No Ampoule server answers at ${url}.` })
-  return { ...(yield* (yield* serverPrograms).ownServer), staying: false }
+  const own = yield* (yield* serverPrograms).ownServer
+  return { url: own.url, setupCode: Option.some(own.setupCode), staying: false }
 })
 
 /** 27 characters of 62, about 160 bits. */
@@ -114,25 +128,29 @@ type SetupOptions = Command.Command.ParseConfig<typeof options>
 
 interface Instance {
   readonly url: string
-  readonly setupCode: Redacted.Redacted
+  readonly setupCode: Option.Option<Redacted.Redacted>
 }
 
-/** The first owner and their team, with the cookie of the owner's session. */
-const createOwner = Effect.fnUntraced(function* (instance: Instance, owner: Omit<typeof Setup.Type, "setupCode">) {
-  const connection = yield* connect({ url: instance.url })
+/**
+ * The first owner and their team, with the cookie of the owner's session. Without a code it fails, and asks the server
+ * why there is none: an instance that is set up says so whatever the code.
+ */
+const createOwner = Effect.fnUntraced(function* (
+  { setupCode, url }: Instance,
+  owner: Omit<typeof Setup.Type, "setupCode">
+) {
+  const connection = yield* connect({ url })
   const client = yield* HttpApiClient.group(setupApi, { group: "setup", httpClient: connection.http })
-  const [{ team, user }, response] = yield* call(
-    connection,
-    client.complete({ payload: { ...owner, setupCode: instance.setupCode }, withResponse: true })
-  ).pipe(
-    Effect.catchIf(
-      (error) => error._tag === "ServerRefused" && error.status === 401,
-      () =>
-        new CliFailure({
-          message: "The server does not accept the setup code.",
-          hint: "It is in the address that the server printed at its start, unless AMPOULE_SETUP_CODE presets it."
-        })
-    )
+  const payload = { ...owner, setupCode: Option.getOrElse(setupCode, () => Redacted.make("-")) }
+  const [{ team, user }, response] = yield* Effect.mapError(
+    call(connection, client.complete({ payload, withResponse: true })),
+    (error) => {
+      if (error._tag !== "ServerRefused") return error
+      if (error.status === 401) return Option.isNone(setupCode) ? noSetupCode : wrongSetupCode
+      if (error.code !== "SETUP_ALREADY_DONE") return error
+      const hint = `Nothing was changed. \`ampoule login\` logs this machine in; API tokens are made at ${url}/app, and an owner invites others there.`
+      return hinted(error, hint)
+    }
   )
   return { team, user, cookie: cookieOf(response) }
 })
@@ -164,18 +182,46 @@ const signOut = Effect.fnUntraced(function* (session: Connection) {
   yield* Effect.ignore(call(session, client.signOut()))
 })
 
+const decodeOwner = (options: SetupOptions, password: Redacted.Redacted) =>
+  Effect.mapError(
+    decodeSetup({
+      email: options.email,
+      name: options.name,
+      teamName: options.team,
+      password: Redacted.value(password),
+      setupCode: "-"
+    }),
+    () =>
+      usage(
+        "The e-mail address, a name or the password is not acceptable.",
+        "Names have 1 to 100 characters; a password has 12 to 256 characters (--generate-password makes one)."
+      )
+  )
+
+/** The file of the token, made before the owner is: afterwards a token that cannot be kept would be lost. */
+const claim = Effect.fnUntraced(function* (file: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const ready = fs
+    .makeDirectory(path.dirname(path.resolve(file)), { recursive: true, mode: 0o700 })
+    .pipe(Effect.zipRight(fs.writeFileString(file, "", { flag: "wx", mode: 0o600 })))
+  yield* Effect.mapError(ready, (error) => cannotWrite("the token", file, error))
+  yield* Effect.addFinalizer((exit) => (Exit.isFailure(exit) ? Effect.ignore(fs.remove(file)) : Effect.void))
+  return (token: string) =>
+    Effect.mapError(fs.writeFileString(file, `${token}\n`), (error) => cannotWrite("the token", file, error))
+})
+
 const runSetup = Effect.fnUntraced(function* (options: SetupOptions) {
-  const password = options.generatePassword ? generated() : yield* Ask.newPassword
-  const request = { email: options.email, name: options.name, teamName: options.team }
-  const owner = decodeSetup({ ...request, password: Redacted.value(password), setupCode: "-" })
-  if (Option.isNone(owner)) {
-    return yield* usage(
-      "The e-mail address, a name or the password is not acceptable.",
-      "Names have 1 to 100 characters; a password has 12 to 256 characters (--generate-password makes one)."
-    )
-  }
+  yield* decodeOwner(options, generated())
   const instance = yield* server(options.url)
-  const { cookie, team, user } = yield* createOwner(instance, owner.value)
+  const isAsked = !options.generatePassword && Option.isSome(instance.setupCode)
+  const password = isAsked ? yield* Ask.newPassword : generated()
+  const owner = yield* decodeOwner(options, password)
+  const keepToken =
+    Option.isSome(options.tokenFile) && Option.isSome(instance.setupCode)
+      ? yield* claim(options.tokenFile.value)
+      : undefined
+  const { cookie, team, user } = yield* createOwner(instance, owner)
   yield* note(`${user.email} owns ${team.name}${instance.staying ? ` on ${instance.url}` : ""}.`)
   if (options.generatePassword && !options.json) {
     yield* note(`Password, shown only now: ${Redacted.value(password)}`)
@@ -186,7 +232,8 @@ const runSetup = Effect.fnUntraced(function* (options: SetupOptions) {
     ? undefined
     : yield* createProject(session, teamId, options.project.value)
   if (project !== undefined) yield* note(`Project ${project.slug} is created (${project.id}).`)
-  const token = options.token ? yield* createToken(session, teamId, options) : undefined
+  const token = options.token || keepToken !== undefined ? yield* createToken(session, teamId, options) : undefined
+  if (token !== undefined && keepToken !== undefined) yield* keepToken(token.value)
   yield* signOut(session)
 
   if (options.json) {
@@ -200,22 +247,24 @@ const runSetup = Effect.fnUntraced(function* (options: SetupOptions) {
     })
   }
   if (token !== undefined) {
-    const where = stdoutIsTerminal() ? ", shown only now:" : ", is on standard output."
-    yield* note(`API token ${token.name} (${token.accessLevel}), until ${token.expiresAt ?? "revoked"}${where}`)
-    yield* out(`${token.value}\n`)
+    const inFile = Option.match(options.tokenFile, { onNone: () => [], onSome: (file) => [`in ${plain(file)}`] })
+    const printed = options.token ? [stdoutIsTerminal() ? "shown only now:" : "on standard output"] : []
+    const until = `until ${token.expiresAt ?? "revoked"}`
+    yield* note(`API token ${token.name} (${token.accessLevel}), ${[until, ...inFile, ...printed].join(", ")}`)
+    if (options.token) yield* out(`${token.value}\n`)
   }
 }, Effect.scoped)
 
 export const setup = Help.command(
   "setup",
   {
-    says: "Set a new instance up from the command line: the first owner, their team, and what --project and --token ask for.",
+    says: "Set a new instance up from the command line: the first owner, their team, and what --project, --token and --token-file ask for.",
     more: [
       "Uses the running server; when none is given and none runs here, it opens the configured database itself. The setup code is read from AMPOULE_SETUP_CODE or the data folder."
     ],
     examples: [
       "ampoule setup --email ada@example.com --name Ada --team Platform",
-      'export AMPOULE_API_TOKEN="$(ampoule setup --email ada@example.com --name Ada --team Platform --generate-password --project demo --token)"'
+      "ampoule setup --email ada@example.com --name Ada --team Platform --generate-password --project demo --token-file .ampoule/token"
     ]
   },
   options,

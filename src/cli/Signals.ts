@@ -18,6 +18,39 @@ let received: NodeJS.Signals | undefined
 /** Signal that ended the command, if one did. */
 export const endedBy = (): NodeJS.Signals | undefined => received
 
+let childs: NodeJS.Signals | undefined
+/** This process is to end as its child did. */
+export const endLike = (signal: NodeJS.Signals): void => {
+  childs = signal
+}
+export const childEndedBy = (): NodeJS.Signals | undefined => childs
+
+/** Signals whose default leaves a core: ours could hold values. */
+const leavesCore: ReadonlySet<NodeJS.Signals> = new Set([
+  "SIGQUIT",
+  "SIGILL",
+  "SIGTRAP",
+  "SIGABRT",
+  "SIGIOT",
+  "SIGBUS",
+  "SIGFPE",
+  "SIGSEGV",
+  "SIGSYS",
+  "SIGXCPU",
+  "SIGXFSZ"
+])
+
+/**
+ * Ends this process as the signal ended a child, or would have ended this one: a shell stops a loop when the program
+ * that ^C was meant for died by it. Returns where a signal does not end a process: Windows, and process 1 of a
+ * container.
+ */
+export const dieBy = (signal: NodeJS.Signals): void => {
+  if (process.platform === "win32" || leavesCore.has(signal)) return
+  process.removeAllListeners(signal)
+  process.kill(process.pid, signal)
+}
+
 export const exitCodeOf = (signal: NodeJS.Signals): number => 128 + constants.signals[signal]
 
 let deliver: Handler = () => {}
@@ -56,6 +89,27 @@ export const handledBy = (handler: Handler) =>
       })
   )
 
+/**
+ * ^Z, or a TSTP for this process alone: the child stops, then this process by the same signal; both go on together. A
+ * child that the terminal stopped already loses the second one when it goes on.
+ */
+export const stoppedWith = (child: (signal: "SIGTSTP" | "SIGCONT") => void) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const onStop = () => {
+        child("SIGTSTP")
+        process.off("SIGTSTP", onStop)
+        // Returns when this process goes on.
+        process.kill(process.pid, "SIGTSTP")
+        process.on("SIGTSTP", onStop)
+        child("SIGCONT")
+      }
+      if (process.platform !== "win32") process.on("SIGTSTP", onStop)
+      return onStop
+    }),
+    (onStop) => Effect.sync(() => process.off("SIGTSTP", onStop))
+  )
+
 /** Fields of /proc/self/stat after the name: state ppid pgrp session tty_nr tpgid. */
 const statFields = (): ReadonlyArray<string> => {
   const stat = readFileSync("/proc/self/stat", "latin1")
@@ -72,6 +126,10 @@ const isForeground = (): boolean => {
   }
   return process.stdin.isTTY === true || process.stdout.isTTY === true || process.stderr.isTTY === true
 }
+
+/** Whether a terminal could send signals to this process, now or when it is brought to the foreground. */
+export const hasTerminal = (): boolean =>
+  process.platform === "linux" ? statFields()[4] !== "0" : process.platform !== "win32" && isForeground()
 
 export const terminalSends = (signal: NodeJS.Signals): boolean =>
   (signal === "SIGINT" || signal === "SIGQUIT" || signal === "SIGWINCH") && isForeground()

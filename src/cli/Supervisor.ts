@@ -7,6 +7,7 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type { Variables } from "./ChildEnvironment.ts"
 import * as ChildProcess from "./ChildProcess.ts"
+import { become } from "./Become.ts"
 import { type CliError, CliFailure, describe } from "./Failure.ts"
 import type { Resolved } from "./EnvironmentSource.ts"
 import { warn } from "./Output.ts"
@@ -14,6 +15,7 @@ import { prepare, type Prepared } from "./Prepare.ts"
 import { type Masks, masks, shortestMasked } from "./Redactor.ts"
 import type { RunOptions } from "./RunOptions.ts"
 import * as Signals from "./Signals.ts"
+import { witness } from "./TerminalSignals.ts"
 
 interface Job<R> {
   readonly command: readonly [program: string, ...ReadonlyArray<string>]
@@ -105,10 +107,15 @@ const stop = Effect.fnUntraced(function* (child: ChildProcess.Child) {
 const forwardSignals = Effect.gen(function* () {
   let child: ChildProcess.Child | undefined
   let ending: NodeJS.Signals | undefined
+  const { unlessTerminal } = Signals.hasTerminal() ? yield* witness : { unlessTerminal: () => {} }
   yield* Signals.handledBy((signal) => {
     if (signal !== "SIGWINCH" && signal !== "SIGUSR1" && signal !== "SIGUSR2") ending = signal
-    if (child !== undefined && !Signals.terminalSends(signal)) child.kill(signal)
+    const receiver = child
+    if (receiver === undefined) return
+    if (!Signals.terminalSends(signal)) receiver.kill(signal)
+    else if (signal !== "SIGWINCH") unlessTerminal(signal, () => receiver.kill(signal))
   })
+  yield* Signals.stoppedWith((signal) => child?.kill(signal))
   return {
     ending: () => ending,
     to: (next: ChildProcess.Child | undefined) => {
@@ -142,6 +149,7 @@ const runOnce = Effect.fnUntraced(function* <R>(
 export const supervise = Effect.fnUntraced(function* <R>(job: Job<R>, first: Resolved) {
   let current = yield* prepare(first.values, job.command, job.options)
   let etag = Option.getOrUndefined(first.etag)
+  if (!job.options.watch && !job.options.redact) yield* become(job.command, current.environment)
   // Before the child is started: a signal in between is passed on, not lost.
   const signals = yield* forwardSignals
   for (;;) {
@@ -151,7 +159,7 @@ export const supervise = Effect.fnUntraced(function* <R>(job: Job<R>, first: Res
     if (outcome._tag !== "Changed") return outcome
     const ending = signals.ending()
     if (ending !== undefined) {
-      return { _tag: "Ended", code: Signals.exitCodeOf(ending) } satisfies ChildProcess.Ended
+      return { _tag: "Ended", code: Signals.exitCodeOf(ending), signal: ending } satisfies ChildProcess.Ended
     }
     current = outcome.prepared
     etag = outcome.etag

@@ -9,7 +9,7 @@ import { ProjectId, ProjectIdOut, TeamIdOut } from "#schema/Ids.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
 import { type Connection, readBody } from "./Client.ts"
-import { type CliError, CliFailure, ServerRefused, usage } from "./Failure.ts"
+import { type CliError, CliFailure, hinted, type ServerRefused, usage } from "./Failure.ts"
 import { jsonFile } from "./Folders.ts"
 import { plain } from "./Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
@@ -67,7 +67,7 @@ export const sayingHowToAsk =
     Effect.mapError(self, (error) => {
       if (error._tag !== "ServerRefused" || error.needs === undefined) return error
       const words = `--project ${plain(project)} --env ${environment} --level ${error.needs}`
-      return new ServerRefused({ ...error, hint: `Ask for it: ampoule access request ${words} --for 2h --why "..."` })
+      return hinted(error, `Ask for it: ampoule access request ${words} --for 2h --why "..."`)
     })
 
 // --- slug to id: remembered, so that `run` is one request ---

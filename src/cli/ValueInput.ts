@@ -4,6 +4,7 @@ import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import { secretKeyPattern } from "#schema/Values.ts"
 import * as Ask from "./Ask.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
@@ -21,15 +22,19 @@ export const allowEmpty = Shared.flag(
 /** Named so that a value at this place gets a sentence of its own instead of being quoted as an unknown argument. */
 export const more = Args.text({ name: Help.notAnArgument }).pipe(Args.repeated)
 
+const onCommandLine = usage(
+  "The value is not taken from the command line: other users and the shell's history can see it there.",
+  "Type it when asked, pipe it in, or say --value-from-file. A value given this way should be replaced."
+)
+
 export const refuseArgument = ({ key, more }: { readonly key: string; readonly more: ReadonlyArray<string> }) =>
-  more.length === 0 && !key.includes("=")
-    ? Effect.void
-    : Effect.fail(
-        usage(
-          "The value is not taken from the command line: other users and the shell's history can see it there.",
-          "Type it when asked, pipe it in, or say --value-from-file. A value given this way should be replaced."
-        )
-      )
+  more.length === 0 && !key.includes("=") ? Effect.void : Effect.fail(onCommandLine)
+
+/** Where several keys may stand: what is none behind the first is a value. */
+export const refuseValues = (words: ReadonlyArray<string>) =>
+  words.some((word, i) => word.includes("=") || (i > 0 && !secretKeyPattern.test(word)))
+    ? Effect.fail(onCommandLine)
+    : Effect.void
 
 interface ValueOptions {
   readonly valueFile: Option.Option<string>

@@ -1,7 +1,7 @@
 /** What is said before a secret is written that `ampoule run` will not pass on. */
 import * as Effect from "effect/Effect"
 import * as Ask from "./Ask.ts"
-import { dangerousNames } from "./ChildEnvironment.ts"
+import { dangerousNames, sizeOf, systemLimits } from "./ChildEnvironment.ts"
 import { CliFailure } from "./Failure.ts"
 import { note, stderrIsTerminal, stdinIsTerminal, warn } from "./Output.ts"
 import { explained } from "./Prepare.ts"
@@ -11,12 +11,22 @@ interface Entry {
   readonly value: string
 }
 
+/** Somebody else may run it there, whatever this system is. */
+const isTooLong = (key: string, value: string): boolean =>
+  sizeOf(key, value) > (systemLimits("linux", undefined).oneString ?? Infinity)
+
 /** Names the risks on standard error, and returns the keys that need a confirmation. */
 export const tell = Effect.fnUntraced(function* (entries: ReadonlyArray<Entry>, allow: ReadonlyArray<string>) {
   const withNul = entries.filter(({ value }) => value.includes("\0")).map(({ key }) => key)
   if (withNul.length > 0) {
     yield* warn(
       `${withNul.slice(0, 10).join(", ")}: no variable can hold a NUL character. \`ampoule run\` will refuse the environment without --except.`
+    )
+  }
+  const long = entries.filter(({ key, value }) => isTooLong(key, value)).map(({ key }) => key)
+  if (long.length > 0) {
+    yield* warn(
+      `${long.slice(0, 10).join(", ")}: longer than a variable on Linux can be (128 KiB). \`ampoule run\` will refuse the environment there without --except.`
     )
   }
   const dangerous = dangerousNames(

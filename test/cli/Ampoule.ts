@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import { build } from "esbuild"
-import { type ChildProcess, spawn } from "node:child_process"
+import { type ChildProcess, execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
@@ -70,6 +70,9 @@ const temporaryFolder = (name: string) =>
     (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
   )
 
+/** The Node that runs the command line: this one, or another release (`.ci/run` has one that can become its child). */
+const node = process.env["AMPOULE_TEST_NODE"] ?? process.execPath
+
 export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
   scoped: Effect.gen(function* () {
     const outdir = yield* Effect.acquireRelease(bundle, (folder) =>
@@ -131,18 +134,25 @@ export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
       return { child, output, ended: Effect.promise(() => ended), shows } satisfies Running
     })
 
-    const ampoule = (args: ReadonlyArray<string>, options: RunOptions = {}) =>
-      start([process.execPath, program, ...args], options)
+    const ampoule = (args: ReadonlyArray<string>, options: RunOptions = {}) => start([node, program, ...args], options)
     const run = (args: ReadonlyArray<string>, options: RunOptions = {}) =>
       Effect.scoped(Effect.flatMap(ampoule(args, { stdin: "", ...options }), ({ ended }) => ended))
     /** Under a terminal of its own, as a person has it: what is typed goes to its standard input. */
     const terminal = (args: ReadonlyArray<string>, options: RunOptions = {}) => {
-      const quoted = [process.execPath, program, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ")
-      return start(["script", "-qec", `stty -echo; exec ${quoted}`, "/dev/null"], {
+      return inTerminal(`stty -echo; exec ${line(args)}`, options)
+    }
+    /** A line for a shell under a terminal of its own; `line` makes one of arguments. */
+    const inTerminal = (command: string, options: RunOptions = {}) =>
+      start(["script", "-qec", command, "/dev/null"], {
         ...options,
         env: { SHELL: "/bin/sh", TERM: "dumb", ...options.env }
       })
-    }
-    return { program, home, start: ampoule, run, terminal, root }
+    const line = (args: ReadonlyArray<string>): string =>
+      [node, program, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ")
+    const shell = (command: string, options: RunOptions = {}) => start(["bash", "-c", command], options)
+    const nodeVersion = execFileSync(node, ["-p", "process.version.slice(1)"], { encoding: "utf8" })
+      .split(".")
+      .map(Number)
+    return { program, home, start: ampoule, run, terminal, inTerminal, shell, line, nodeVersion, root }
   })
 }) {}

@@ -41,7 +41,7 @@ describe("the environment of a child", () => {
       ])
     )
     const names = (passCredentials: boolean) =>
-      Object.keys(ChildEnvironment.compose({ inherited, values: {}, keepExisting: false, passCredentials }))
+      Object.keys(ChildEnvironment.compose({ inherited, values: {}, keepsExisting: () => false, passCredentials }))
     assert.deepStrictEqual(names(false), ["AMPOULE_URL", "AMPOULE_URL_FILE", "DATABASE_URL", "DATABASE_URL_FILE"])
     assert.deepStrictEqual(names(true), Object.keys(inherited))
   })
@@ -56,7 +56,7 @@ describe("the environment of a child", () => {
         ["constructor", "value"],
         ["toString", "value"]
       ]),
-      keepExisting: true,
+      keepsExisting: () => true,
       passCredentials: false
     })
     assert.deepStrictEqual(Object.entries(composed), [

@@ -47,6 +47,12 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
           "secrets rollback",
           "secrets deleted",
           "secrets restore",
+          "init",
+          "use",
+          "open",
+          "inject",
+          "secrets edit",
+          "secrets copy",
           "projects environments",
           "graph",
           "seal set",
@@ -166,7 +172,7 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
     Effect.gen(function* () {
       const ampoule = yield* Ampoule
       const cases: ReadonlyArray<readonly [ReadonlyArray<string>, string]> = [
-        [["frobnicate"], "The commands are: run, secrets"],
+        [["frobnicate"], "The commands are: init, use, run, secrets"],
         [["secrest"], "Did you mean `ampoule secrets`?"],
         [["secrets", "lst"], "Did you mean `ampoule secrets list`?"],
         [["secrets", "delete", "KEY"], "Did you mean `ampoule secrets unset`?"],

@@ -300,7 +300,15 @@ layer(
       assert.strictEqual(wrong.code, 1)
       assert.include(wrong.stderr, "setup code")
 
-      const done = yield* setup("--generate-password", "--project", "Demo", "--token", "--lifetime", "30d")
+      // A file that holds something is not replaced, and that is found out before the owner exists.
+      fs.writeFileSync(`${home}/other`, "something else")
+      const taken = yield* setup("--generate-password", "--token-file", "other")
+      assert.strictEqual(taken.code, 1)
+      assert.include(taken.stderr, "there is one already")
+      assert.strictEqual(fs.readFileSync(`${home}/other`, "utf8"), "something else")
+
+      const wanted = ["--project", "Demo", "--token", "--token-file", "kept/token", "--lifetime", "30d"]
+      const done = yield* setup("--generate-password", ...wanted)
       assert.strictEqual(done.code, 0, done.stderr)
       assert.match(done.stdout, /^amp_at_\w+\n$/)
       const password = /shown only now: (\w+)/.exec(done.stderr)?.[1] ?? ""
@@ -314,9 +322,21 @@ layer(
         stdin: "value"
       })
       assert.strictEqual(set.code, 0, set.stderr)
-      const again = yield* setup("--generate-password")
+      assert.strictEqual(fs.readFileSync(`${home}/kept/token`, "utf8"), `${token}\n`)
+      assert.strictEqual(fs.statSync(`${home}/kept/token`).mode & 0o777, 0o600)
+      const again = yield* setup("--generate-password", "--token-file", "kept/second")
       assert.strictEqual(again.code, 1)
-      assert.include(again.stderr, "SETUP_ALREADY_DONE")
+      assert.include(again.stderr, "This server is already set up. [SETUP_ALREADY_DONE]")
+      assert.deepStrictEqual(fs.readdirSync(`${home}/kept`), ["token"])
+      // Without a code, too, which is gone by then: the reason is told, and no password is asked for.
+      const without = yield* ampoule.run(["setup", ...who, "--token-file", "kept/token"], {
+        home,
+        env: { AMPOULE_URL: env.AMPOULE_URL }
+      })
+      assert.strictEqual(without.code, 1)
+      assert.include(without.stderr, "SETUP_ALREADY_DONE")
+      assert.include(without.stderr, "ampoule login")
+      assert.strictEqual(fs.readFileSync(`${home}/kept/token`, "utf8"), `${token}\n`)
     })
   )
 })

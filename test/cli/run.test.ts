@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -118,8 +119,6 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
       assert.strictEqual(yield* code("sh", "-c", "exit 0"), 0)
       assert.strictEqual(yield* code("sh", "-c", "exit 1"), 1)
       assert.strictEqual(yield* code("sh", "-c", "exit 42"), 42)
-      assert.strictEqual(yield* code("sh", "-c", "kill -TERM $$"), 143)
-      assert.strictEqual(yield* code("sh", "-c", "kill -KILL $$"), 137)
       assert.strictEqual(yield* code("no-such-command-anywhere"), 127)
       assert.strictEqual(yield* code("/etc/passwd"), 126)
       assert.strictEqual(yield* code("/"), 126)
@@ -324,17 +323,39 @@ layer(Ampoule.Default, { excludeTestServices: true })("signals of ampoule run", 
     )
   }
 
-  it.scoped("ends with 128+N when the signal ends the command", () =>
+  for (const options of [[], ["--redact"]]) {
+    it.scoped(`dies by the signal that ended the command: run ${options.join(" ")}`, () =>
+      Effect.gen(function* () {
+        const { run } = yield* withServer({ A: "1" })
+        const by = (signal: string) => run([...project, ...options, "--", "sh", "-c", `kill -${signal} $$`])
+        for (const signal of ["TERM", "KILL", "INT", "HUP", "USR2"]) {
+          assert.strictEqual(String((yield* by(signal)).signal), `SIG${signal}`)
+        }
+        // These leave a core: ours could hold values.
+        if (options.length > 0) assert.strictEqual((yield* by("QUIT")).code, 131)
+      })
+    )
+  }
+
+  it.scoped("^C ends a shell's loop, as it does without ampoule", () =>
     Effect.gen(function* () {
-      const { start } = yield* withServer({ A: "1" })
-      const running = yield* start([...project, "--", "sh", "-c", "echo ready; exec sleep 30"], { detached: true })
-      yield* running.shows("ready")
-      running.child.kill("SIGTERM")
-      assert.strictEqual((yield* running.ended).code, 143)
+      const ampoule = yield* Ampoule
+      const { options } = yield* withServer({ A: "1" })
+      for (const more of [[], ["--redact"]]) {
+        const command = ampoule.line(["run", ...project, ...more, "--", "sh", "-c", "echo turn; exec sleep 20"])
+        // A shell of its own: what it does after ^C is what is looked at.
+        const loop = options({ env: { LOOP: `for i in 1 2 3; do ${command}; done; echo after` } })
+        const running = yield* ampoule.inTerminal('stty -echo; exec bash -c "$LOOP"', loop)
+        yield* running.shows("turn")
+        running.child.stdin?.write("\u0003")
+        yield* running.ended
+        assert.strictEqual(running.output.stdout.split("turn").length, 2, running.output.stdout)
+        assert.notInclude(running.output.stdout, "after")
+      }
     })
   )
 
-  it.scoped("ends with 128+N when the signal comes while the environment is asked for", () =>
+  it.scoped("dies by a signal that comes while the environment is asked for", () =>
     Effect.gen(function* () {
       const ampoule = yield* Ampoule
       const marker = path.join(yield* ampoule.home, "ran")
@@ -357,7 +378,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("signals of ampoule run", 
       })
       yield* Effect.promise(() => asked)
       running.child.kill("SIGTERM")
-      assert.strictEqual((yield* running.ended).code, 143)
+      assert.strictEqual((yield* running.ended).signal, "SIGTERM")
       assert.isFalse(fs.existsSync(marker))
     })
   )
@@ -383,20 +404,90 @@ layer(Ampoule.Default, { excludeTestServices: true })("signals of ampoule run", 
     })
   )
 
-  it.scoped("under a terminal, SIGTERM is handed on all the same", () =>
+  /** Tells its own process and its parent, counts signals, and ends with 40 and their number. */
+  const telling = (signal: string) => [
+    node,
+    "-e",
+    `let count = 0
+     process.on(${JSON.stringify(signal)}, () => { if (count++ === 0) setTimeout(() => process.exit(40 + count), 1000) })
+     setInterval(() => {}, 1000)
+     console.log("child=" + process.pid + " parent=" + process.ppid + " ready")`
+  ]
+  /** Of \`ampoule\`: the child itself where it became the child. */
+  const pidOf = (stdout: string): number => {
+    const [, child, parent] = /child=(\d+) parent=(\d+) /.exec(stdout) ?? []
+    const command = fs.readFileSync(`/proc/${parent}/cmdline`, "utf8")
+    return Number(command.includes("ampoule.mjs\0run") ? parent : child)
+  }
+
+  for (const options of [[], ["--watch"]]) {
+    for (const signal of ["SIGTERM", "SIGINT", "SIGQUIT"] as const) {
+      it.scoped(`under a terminal, ${signal} to its pid reaches the command, once: run ${options.join(" ")}`, () =>
+        Effect.gen(function* () {
+          const { terminal } = yield* withServer({ A: "1" })
+          const running = yield* terminal([...project, ...options, "--", ...telling(signal)])
+          yield* running.shows(" ready")
+          process.kill(pidOf(running.output.stdout), signal)
+          assert.strictEqual((yield* running.ended).code, 41)
+        })
+      )
+    }
+
+    it.scoped(`stops with the command and goes on with it: run ${options.join(" ")}`, () =>
+      Effect.gen(function* () {
+        const server = yield* withServer({ A: "1" })
+        const ampoule = yield* Ampoule
+        // A job of a shell: the system stops nothing that no shell could continue.
+        const command = ampoule.line(["run", ...project, ...options, "--", ...telling("SIGTERM")])
+        const job = server.options({ env: { JOB: `${command} & wait -f $!` } })
+        const running = yield* ampoule.inTerminal('stty -echo; exec bash -mc "$JOB"', job)
+        yield* running.shows(" ready")
+        const pid = pidOf(running.output.stdout)
+        const child = Number(/child=(\d+)/.exec(running.output.stdout)?.[1])
+        const are = (state: string) =>
+          Effect.suspend(() =>
+            [pid, child].every((one) => fs.readFileSync(`/proc/${one}/status`, "utf8").includes(`State:\t${state}`))
+              ? Effect.void
+              : Effect.fail("not yet")
+          ).pipe(Effect.retry(Schedule.spaced("20 millis")), Effect.timeout("20 seconds"))
+        process.kill(pid, "SIGTSTP")
+        yield* are("T")
+        process.kill(pid, "SIGCONT")
+        yield* are("S")
+        process.kill(pid, "SIGTERM")
+        assert.strictEqual((yield* running.ended).code, 41)
+      })
+    )
+  }
+
+  it.scoped("a Node that can become another program becomes the command", () =>
     Effect.gen(function* () {
-      const { terminal } = yield* withServer({ A: "1" })
-      const running = yield* terminal([
-        ...project,
-        "--",
-        "sh",
-        "-c",
-        "trap 'exit 9' TERM; echo parent=$PPID.; while :; do sleep 0.1; done"
-      ])
-      yield* running.shows(".")
-      const pid = Number(/parent=(\d+)\./.exec(running.output.stdout)?.[1])
-      process.kill(pid, "SIGTERM")
-      assert.strictEqual((yield* running.ended).code, 9)
+      const { start } = yield* withServer({ A: "1" })
+      const running = yield* start([...project, "--", ...telling("SIGTERM")], { detached: true })
+      yield* running.shows(" ready")
+      const { pid } = running.child
+      const [major = 0, minor = 0] = (yield* Ampoule).nodeVersion
+      const child = Number(/child=(\d+)/.exec(running.output.stdout)?.[1])
+      assert.strictEqual(child === pid, major > 22 || (major === 22 && minor >= 15))
+      running.child.kill("SIGTERM")
+      assert.strictEqual((yield* running.ended).code, 41)
+    })
+  )
+
+  it.scoped("the command has pipes that wait, and dies when nobody reads them", () =>
+    Effect.gen(function* () {
+      const { options, start } = yield* withServer({ A: "1" })
+      const copied = yield* start([...project, "--", "sh", "-c", "echo ready >&2; exec cat"])
+      yield* copied.shows("ready")
+      // More than a pipe holds; before that, nothing: `cat` ends with an error where the pipe does not wait.
+      const text = "x".repeat(300_000)
+      copied.child.stdin?.end(text)
+      const { code, stderr, stdout } = yield* copied.ended
+      assert.deepStrictEqual([code, stderr, stdout.length], [0, "ready\n", text.length])
+      const ampoule = yield* Ampoule
+      const line = ampoule.line(["run", ...project, "--", "sh", "-c", "yes; echo $? >&2"])
+      const cut = yield* Effect.flatMap(ampoule.shell(`${line} | head -1`, options()), ({ ended }) => ended)
+      assert.deepStrictEqual([cut.stdout, cut.stderr], ["y\n", "141\n"])
     })
   )
 

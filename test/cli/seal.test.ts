@@ -9,7 +9,7 @@ import { app, setUp } from "./ProjectFolder.ts"
 layer(app, { excludeTestServices: true })("ampoule seal", (it) => {
   it.scoped("seals a file, changes one line of it, opens it on the server and for a command", () =>
     Effect.gen(function* () {
-      const { file, home, run } = yield* setUp()
+      const { file, home, project, run } = yield* setUp()
       file(".env", 'A=one\nB="two words"\n')
       const sealed = yield* run(["seal", "--manifest", ".env"])
       assert.strictEqual(sealed.code, 0, sealed.stderr)
@@ -20,13 +20,20 @@ layer(app, { excludeTestServices: true })("ampoule seal", (it) => {
       assert.strictEqual((yield* run(["unseal", "--env", "development"])).code, 0)
       for (const command of [
         ["unseal", "--env", "staging"],
-        ["run", "--sealed", ".env.sealed", "--env", "staging", "--", "true"]
+        ["run", "--sealed", ".env.sealed", "--env", "staging", "--", "true"],
+        ["seal", "set", "A", "--env", "staging"],
+        ["seal", "manifest", "--env", "staging"]
       ]) {
-        const foreign = yield* run(command)
+        const foreign = yield* run(command, { stdin: "value" })
         assert.notStrictEqual(foreign.code, 0)
         assert.include(foreign.stderr, "another environment than staging")
         assert.strictEqual(foreign.stdout, "")
       }
+      const elsewhere = yield* World.project({ team: project.team })
+      const otherProject = yield* run(["unseal", "--project", elsewhere.id])
+      assert.deepStrictEqual([otherProject.code, otherProject.stdout], [1, ""])
+      assert.include(otherProject.stderr, "sealed in another project")
+      assert.strictEqual((yield* run(["unseal", "--project", project.slug])).code, 0)
       assert.strictEqual((yield* run(["seal", "set", "A"])).code, 1)
 
       const before = fs.readFileSync(path.join(home, ".env.sealed"), "utf8").split("\n")

@@ -1,0 +1,49 @@
+/** Names under which a program wants its variables. Keys are A-Z, 0-9 and _. Pure. */
+import * as Either from "effect/Either"
+
+const words = (key: string): ReadonlyArray<string> =>
+  key
+    .toLowerCase()
+    .split("_")
+    .filter((word) => word !== "")
+const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1)
+const pascal = (key: string): string => words(key).map(capital).join("")
+/** Sections are divided by two underscores: SMTP__USER_NAME. */
+const sections = (key: string, divider: string): string => key.split("__").map(pascal).join(divider)
+
+const styles = {
+  camel: (key: string) => pascal(key).replace(/^./, (first) => first.toLowerCase()),
+  "upper-camel": pascal,
+  "lower-snake": (key: string) => key.toLowerCase(),
+  "lower-kebab": (key: string) => words(key).join("-"),
+  "tf-var": (key: string) => `TF_VAR_${key.toLowerCase()}`,
+  dotnet: (key: string) => sections(key, ":"),
+  "dotnet-env": (key: string) => sections(key, "__")
+} as const
+export type Style = keyof typeof styles
+export const styleNames = [
+  "camel",
+  "upper-camel",
+  "lower-snake",
+  "lower-kebab",
+  "tf-var",
+  "dotnet",
+  "dotnet-env"
+] as const satisfies ReadonlyArray<Style>
+
+/** Left: two keys that would have one name. */
+export const named = (
+  values: Readonly<Record<string, string>>,
+  style: Style
+): Either.Either<Readonly<Record<string, string>>, readonly [string, string]> => {
+  const from = new Map<string, string>()
+  const renamed: Array<readonly [string, string]> = []
+  for (const [key, value] of Object.entries(values)) {
+    const name = styles[style](key)
+    const other = from.get(name)
+    if (other !== undefined) return Either.left([other, key])
+    from.set(name, key)
+    renamed.push([name, value])
+  }
+  return Either.right(Object.fromEntries(renamed))
+}
