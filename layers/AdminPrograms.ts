@@ -3,6 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import type { AdminPrograms } from "#src/cli/ServerSide.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
@@ -11,7 +12,7 @@ import { Revocation } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { asOperator, ended, writing } from "./MaintenancePrograms.ts"
 
-const onDatabase = Layer.provideMerge(Revocation.Default, writing)
+const onDatabase = Layer.provideMerge(Layer.merge(Revocation.Default, RowSeal.Default), writing)
 
 const needs = Effect.gen(function* () {
   const made: Operator.Needs = {
@@ -19,6 +20,7 @@ const needs = Effect.gen(function* () {
     crypto: yield* Crypto,
     audit: yield* Audit,
     revocation: yield* Revocation,
+    rowSeal: yield* RowSeal,
     baseUrl: (yield* AppConfig).baseUrl
   }
   return made

@@ -25,7 +25,7 @@ import {
 import * as PostgresUrl from "#layers/PostgresUrl.ts"
 import * as VaultAddress from "#layers/VaultAddress.ts"
 import * as VaultConfig from "#layers/VaultConfig.ts"
-import type { Settings, StartRefused, TeamCreation } from "#src/AppConfig.ts"
+import type { SealRows, Settings, StartRefused, TeamCreation } from "#src/AppConfig.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
 
 const settings = {
@@ -145,6 +145,13 @@ const settings = {
     description:
       "Who may create teams: `everyone` who is signed in, or only `owners` of a team. A person who creates a team may invite any address.",
     ...oneOf<TeamCreation>({ everyone: "everyone", owners: "owners" })
+  }),
+  sealRows: withDefault({
+    name: "AMPOULE_SEAL_ROWS",
+    default: "never",
+    description:
+      "`once`: members, tokens and other rows that decide get the MAC that releases before did not know. For one start after the upgrade; leave it out afterwards.",
+    ...oneOf<SealRows>({ never: "never", once: "once" })
   }),
   auditCheckpoints: optional({
     name: "AMPOULE_AUDIT_CHECKPOINTS",

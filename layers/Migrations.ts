@@ -24,6 +24,7 @@ import _0018_access from "#migrations/0018_access.ts"
 import _0019_environment_totals from "#migrations/0019_environment_totals.ts"
 import _0020_audit_key_lists from "#migrations/0020_audit_key_lists.ts"
 import _0021_access_requests from "#migrations/0021_access_requests.ts"
+import _0022_row_seals from "#migrations/0022_row_seals.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -48,7 +49,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0018_access": _0018_access,
   "0019_environment_totals": _0019_environment_totals,
   "0020_audit_key_lists": _0020_audit_key_lists,
-  "0021_access_requests": _0021_access_requests
+  "0021_access_requests": _0021_access_requests,
+  "0022_row_seals": _0022_row_seals
 }
 
 type Registry = typeof registry

@@ -13,6 +13,8 @@ import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import cluster, { type Worker } from "node:cluster"
 import { version } from "#schema/Api.ts"
+import { UnsealedRows } from "#src/access/OldRows.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
 import type { OwnServer } from "#src/cli/ServerSide.ts"
@@ -65,6 +67,7 @@ const application = (settings: Settings) =>
   }).pipe(
     Layer.provideMerge(backends(settings)),
     Layer.provide(Layer.succeed(ValueCipher, settings.valueCipher)),
+    Layer.provide(Layer.succeed(UnsealedRows, settings.sealRows)),
     Layer.provide(Layer.succeed(RateLimits, settings.rateLimits ? "on" : "off")),
     Layer.provide(Layer.merge(Telemetry.exporting(settings), Telemetry.process(settings)))
   )
@@ -80,7 +83,7 @@ const durability: ReadonlyMap<string, string> = new Map([
 /** Plain lines for people; the setup address appears nowhere else but in the data folder. */
 const announcement = (settings: Settings) =>
   Effect.map(
-    Effect.flatMap(Setup, (setup) => setup.prepare),
+    Effect.flatMap(Effect.all([RowSeal, Setup]), ([rowSeal, setup]) => Effect.zipRight(rowSeal.prepare, setup.prepare)),
     (url) => [
       `Ampoule ${version} listens on ${settings.baseUrl} (${settings.host}, port ${settings.port})`,
       ...(Option.isSome(url) ? [`Set it up at ${Redacted.value(url.value)}`] : []),
@@ -111,7 +114,13 @@ const stopWithin = "10 seconds"
 /** `AMPOULE_WORKERS` processes that share the port. The first start is done here, once, before any of them runs. */
 const several = (settings: Settings) =>
   Effect.gen(function* () {
-    const lines = yield* Effect.provide(announcement(settings), Layer.provideMerge(Services.layer, backends(settings)))
+    const lines = yield* Effect.provide(
+      announcement(settings),
+      Layer.provideMerge(
+        Layer.provide(Services.layer, Layer.succeed(UnsealedRows, settings.sealRows)),
+        backends(settings)
+      )
+    )
     const workers = new Set<Worker>()
     const listening = yield* Deferred.make<void, StartRefused>()
     const gone = yield* Deferred.make<void>()

@@ -8,6 +8,7 @@ import { Audit } from "#src/access/Audit.ts"
 import { AuditProbe } from "#src/access/AuditProbe.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
@@ -59,7 +60,7 @@ const crypto = Layer.mergeAll(Rotation.Default, ServiceKeys.Default, SnapshotCip
 )
 const access = Layer.mergeAll(AuditProbe.Default, AuditSeal.Default, AuditTrail.Default, RateLimiter.Default).pipe(
   Layer.provideMerge(Access.Default),
-  Layer.provideMerge(Audit.Default)
+  Layer.provideMerge(Layer.merge(Audit.Default, RowSeal.Default))
 )
 const credentials = Layer.mergeAll(
   Authenticate.Default,

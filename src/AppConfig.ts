@@ -41,6 +41,8 @@ export interface Settings {
   readonly mcpReveal: boolean
   /** Who may create teams: everybody who is signed in, or the owners of a team. */
   readonly teamCreation: TeamCreation
+  /** What a start does with rows of a release that knew no MAC (`src/access/OldRows.ts`). */
+  readonly sealRows: SealRows
   /** File of signed audit checkpoints. None: none are kept. */
   readonly auditCheckpoints: Option.Option<string>
   readonly logLevel: LogLevel.LogLevel
@@ -56,5 +58,6 @@ export interface Settings {
 }
 
 export type TeamCreation = "everyone" | "owners"
+export type SealRows = "never" | "once"
 
 export class AppConfig extends Context.Tag("AppConfig")<AppConfig, Settings>() {}

@@ -1,4 +1,4 @@
-/** The alarm of an altered trail: in the log and in a metric, once per stream. */
+/** The alarm of an altered trail or row: in the log and in a metric, once per stream or row. */
 import * as Effect from "effect/Effect"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 
@@ -11,14 +11,14 @@ export interface AuditAlarm {
   readonly raised: ReadonlySet<string>
 }
 
-export const make = (): AuditAlarm => {
+export const make = (sentence = "The audit trail was altered"): AuditAlarm => {
   const raised = new Set<string>()
   const raise = (stream: string, what: string) =>
     Effect.suspend(() => {
       if (raised.has(stream) || raised.size >= namedAtMost) return Effect.void
       raised.add(stream)
       Metrics.auditAltered()
-      return Effect.logError(`The audit trail was altered: ${what}. Run \`ampoule audit verify\`.`).pipe(
+      return Effect.logError(`${sentence}: ${what}. Run \`ampoule audit verify\`.`).pipe(
         Effect.annotateLogs({ stream })
       )
     })

@@ -8,6 +8,7 @@ import { type TeamId, TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import { Plan, Role } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import type { AuditEvent } from "#src/access/Audit.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import { days } from "#src/Days.ts"
 import * as Rows from "#src/Rows.ts"
@@ -17,6 +18,7 @@ import * as TokenText from "./TokenText.ts"
 export interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly crypto: Crypto
+  readonly rowSeal: RowSeal
 }
 
 /** A longer text tells nothing more about a browser. */
@@ -33,7 +35,7 @@ export const AccountRow = Schema.Struct({
 })
 export type AccountRow = typeof AccountRow.Type
 
-export const find = ({ sql }: Needs, column: "email" | "id", value: string) =>
+export const find = ({ sql }: Pick<Needs, "sql">, column: "email" | "id", value: string) =>
   Rows.findOne(
     AccountRow,
     sql`
@@ -68,7 +70,11 @@ const devicePattern = /^([0-9A-Za-z]{16})\.([0-9A-Za-z]{43})$/
 const DeviceRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })
 
 /** The device that a browser presents, when it signed in to the account with this address before. */
-export const findDevice = Effect.fnUntraced(function* ({ sql }: Needs, text: Redacted.Redacted | null, email: string) {
+export const findDevice = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Needs,
+  text: Redacted.Redacted | null,
+  email: string
+) {
   const match = text === null ? null : devicePattern.exec(Redacted.value(text))
   if (text === null || match === null) return null
   const [, lookupId, secret] = match
@@ -78,13 +84,14 @@ export const findDevice = Effect.fnUntraced(function* ({ sql }: Needs, text: Red
       SELECT d.id, d.salt, d.hash FROM known_devices d JOIN users u ON u.id = d.user_id
       WHERE d.lookup_id = ${lookupId} AND u.email = ${email} AND d.expires_at > ${yield* DateTime.nowAsDate}`
   )
-  if (!TokenText.verify(row, secret)) return null
+  if (!TokenText.verify(yield* rowSeal.ready, "kd", row, secret)) return null
   const device: KnownDevice = { id: row.id, text }
   return device
 })
 
 /** Part of the transaction that opens a session. Answers what the browser keeps. */
-const rememberDevice = Effect.fnUntraced(function* ({ crypto, sql }: Needs, userId: UserId, known: KnownDevice | null) {
+const rememberDevice = Effect.fnUntraced(function* (needs: Needs, userId: UserId, known: KnownDevice | null) {
+  const { crypto, rowSeal, sql } = needs
   const now = yield* DateTime.nowAsDate
   const expiresAt = new Date(now.getTime() + deviceLife)
   const renewed =
@@ -95,9 +102,10 @@ const rememberDevice = Effect.fnUntraced(function* ({ crypto, sql }: Needs, user
   const lookupId = yield* crypto.lookupId
   const secret = Redacted.value(yield* crypto.credentialSecret)
   const salt = yield* crypto.randomBytes(16)
+  const hash = TokenText.hash(yield* rowSeal.ready, "kd", salt, secret)
   yield* Rows.run(sql`
     INSERT INTO known_devices (id, lookup_id, salt, hash, user_id, created_at, expires_at)
-    VALUES (${yield* crypto.uuid}, ${lookupId}, ${salt}, ${TokenText.hash(salt, secret)}, ${userId}, ${now}, ${expiresAt})`)
+    VALUES (${yield* crypto.uuid}, ${lookupId}, ${salt}, ${hash}, ${userId}, ${now}, ${expiresAt})`)
   yield* Rows.run(sql`
     DELETE FROM known_devices WHERE user_id = ${userId} AND id NOT IN (
       SELECT id FROM known_devices WHERE user_id = ${userId} ORDER BY expires_at DESC, id DESC LIMIT ${devicesPerPerson})`)
@@ -125,7 +133,7 @@ export const openSession = Effect.fnUntraced(function* (
   const { crypto, sql } = needs
   const now = yield* DateTime.nowAsDate
   const { ip, userAgent } = yield* RequestInfo
-  const { proof, text } = yield* TokenText.issue(crypto, "ss")
+  const { proof, text } = yield* TokenText.issue(needs, "ss")
   yield* Rows.run(
     sql`INSERT INTO sessions ${sql.insert({
       id: yield* crypto.uuid,
@@ -148,14 +156,14 @@ export const openSession = Effect.fnUntraced(function* (
 const ActiveTeamRow = Schema.Struct({ activeTeamId: Schema.NullOr(TeamIdOut) })
 
 /** The team that a session works in. */
-export const activeTeamOf = ({ sql }: Needs, sessionId: string) =>
+export const activeTeamOf = ({ sql }: Pick<Needs, "sql">, sessionId: string) =>
   Effect.map(
     Rows.findOne(ActiveTeamRow, sql`SELECT active_team_id FROM sessions WHERE id = ${sessionId}`),
     (row) => row?.activeTeamId ?? null
   )
 
 /** The team that the person's newest session worked in. */
-export const lastActiveTeam = ({ sql }: Needs, userId: UserId) =>
+export const lastActiveTeam = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
   Effect.map(
     Rows.findOne(
       ActiveTeamRow,

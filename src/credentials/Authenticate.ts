@@ -11,6 +11,8 @@ import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
 import type { AccessLevel, GrantLevel, Plan, Readers, Role, Scope, Visibility } from "#schema/Scopes.ts"
 import * as GroupCommit from "#src/access/GroupCommit.ts"
+import type { RowMac } from "#src/access/RowMac.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import { LastUse, type UsedTable } from "./LastUse.ts"
 import * as Liveness from "./Liveness.ts"
@@ -56,6 +58,10 @@ interface CredentialRow {
   }> | null
 }
 interface TokenRow extends CredentialRow {
+  readonly lookupId: string
+  readonly mac: Buffer | null
+  readonly createdBy: UserId
+  readonly ruleId: string | null
   readonly expiresAt: Date | null
   readonly name: string
   readonly teamId: TeamId
@@ -129,6 +135,7 @@ const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =
   sql<TokenRow>`
   SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.name, c.team_id,
     t.name AS team_name, t.plan, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only,
+    c.lookup_id, c.created_by, c.rule_id, c.mac,
     m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role,
     t.admins_need_grants, t.tokens_follow_creators, ${sql.literal(heldColumn("c.created_by"))},
     ${sql.literal(namedColumns)}
@@ -232,33 +239,39 @@ const common = (row: CredentialRow & { readonly expiresAt: Date | null }, now: n
 const personOf = (row: PersonRow) => ({ id: row.userId, email: row.email, name: row.userName })
 
 /** Over REST a token's own reach decides, unless its team bounds tokens by what their creators may do now. */
-const ofToken = (row: TokenRow, id: string, now: number): Verified => ({
-  life: Liveness.ofToken(row.tokensFollowCreators && !row.creatorActive ? { ...row, creatorActive: null } : row, now),
-  ...plain,
-  creatorRole: row.creatorActive === true ? row.creatorRole : null,
-  mcpOnly: row.mcpOnly,
-  caller: {
-    ...common(row, now),
-    kind: "api_token",
-    credentialId: id,
-    name: row.name,
-    user: null,
-    teams: [
-      {
-        id: row.teamId,
-        name: row.teamName,
-        plan: row.plan,
-        role: row.tokensFollowCreators ? row.creatorRole : null,
-        scopes: null,
-        adminsNeedGrants: row.adminsNeedGrants
-      }
-    ],
-    accessLevel: row.accessLevel,
-    mcpScopes: row.mcpScopes,
-    restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
-    machine: true
+const ofToken = (row: TokenRow, id: string, now: number, macs: RowMac): Verified | undefined => {
+  const creator = row.tokensFollowCreators && !row.creatorActive ? { ...row, creatorActive: null } : row
+  const life = Liveness.ofToken(creator, now)
+  // A token that was revoked gives nothing, whoever revoked it.
+  if (row.revokedAt === null && !macs.holds("api_tokens", { ...row, id })) return undefined
+  return {
+    life,
+    ...plain,
+    creatorRole: row.creatorActive === true ? row.creatorRole : null,
+    mcpOnly: row.mcpOnly,
+    caller: {
+      ...common(row, now),
+      kind: "api_token",
+      credentialId: id,
+      name: row.name,
+      user: null,
+      teams: [
+        {
+          id: row.teamId,
+          name: row.teamName,
+          plan: row.plan,
+          role: row.tokensFollowCreators ? row.creatorRole : null,
+          scopes: null,
+          adminsNeedGrants: row.adminsNeedGrants
+        }
+      ],
+      accessLevel: row.accessLevel,
+      mcpScopes: row.mcpScopes,
+      restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
+      machine: true
+    }
   }
-})
+}
 
 const ofSession = (row: SessionRow, id: string, now: number): Verified => ({
   life: Liveness.ofSession(row, now),
@@ -336,18 +349,22 @@ const batched = <Row extends CredentialRow>(
   return GroupCommit.make({ run, maxBatch: 128, maxInFlight: 1 })
 }
 
-/** The row of a credential text, described; CREDENTIAL_INVALID when there is none or its secret is another. */
+/**
+ * The row of a credential text, described; CREDENTIAL_INVALID when there is none, when its secret is another, and when no
+ * server wrote what counts in it: undefined.
+ */
 const verifier =
   <Row extends CredentialRow>(
+    { ready }: RowSeal,
     find: (lookup: Lookup) => Effect.Effect<Row, SqlError>,
-    describe: (row: Row, id: string, now: number) => Verified
+    describe: (row: Row, id: string, now: number, macs: RowMac) => Verified | undefined
   ) =>
   (token: TokenText.TokenText, named: Named | undefined, now: number) =>
-    Effect.flatMap(Effect.orDie(find({ id: token.id, named })), (row) =>
-      TokenText.verify(row.id === null ? undefined : row, token.secret) && row.id !== null
-        ? Effect.succeed(describe(row, row.id, now))
-        : new CredentialInvalid()
-    )
+    Effect.flatMap(Effect.zip(ready, Effect.orDie(find({ id: token.id, named }))), ([macs, row]) => {
+      const isProved = TokenText.verify(macs, token.kind, row.id === null ? undefined : row, token.secret)
+      const verified = isProved && row.id !== null ? describe(row, row.id, now, macs) : undefined
+      return verified === undefined ? new CredentialInvalid() : Effect.succeed(verified)
+    })
 
 const usedTables = {
   api_token: "api_tokens",
@@ -360,10 +377,11 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
   effect: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const lastUse = yield* LastUse
-    const verifyToken = verifier(yield* batched(tokenRows(sql)), ofToken)
-    const verifySession = verifier(yield* batched(sessionRows(sql)), ofSession)
-    const verifyGrant = verifier(yield* batched(grantRows(sql)), ofGrant)
-    const verifyAccess = verifier(yield* batched(accessTokenRows(sql)), ofAccess)
+    const rowSeal = yield* RowSeal
+    const verifyToken = verifier(rowSeal, yield* batched(tokenRows(sql)), ofToken)
+    const verifySession = verifier(rowSeal, yield* batched(sessionRows(sql)), ofSession)
+    const verifyGrant = verifier(rowSeal, yield* batched(grantRows(sql)), ofGrant)
+    const verifyAccess = verifier(rowSeal, yield* batched(accessTokenRows(sql)), ofAccess)
 
     /** Text, or what was parsed of it, to a credential in any state of life; does not count as a use. */
     const verify = (

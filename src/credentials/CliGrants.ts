@@ -17,6 +17,7 @@ import {
 } from "#schema/Ids.ts"
 import { Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
@@ -67,7 +68,7 @@ export const hostOf = (row: { readonly hostname: string | null; readonly os: str
 
 const maxListed = 500
 
-const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
+const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit, rowSeal: RowSeal })
 type Needs = Effect.Effect.Success<typeof services>
 
 const teamsOf = `
@@ -78,10 +79,11 @@ const teamsOf = `
     WHERE g.grant_id = c.id) AS teams`
 
 /** Part of the caller's transaction: the credential exists exactly when its delivery commits. */
-const mint = Effect.fnUntraced(function* ({ crypto, sql }: Needs, grant: NewGrant) {
+const mint = Effect.fnUntraced(function* (needs: Needs, grant: NewGrant) {
+  const { crypto, sql } = needs
   const now = yield* Clock.currentTimeMillis
   const id = GrantIdOut.make(yield* crypto.uuid)
-  const { proof, text } = yield* TokenText.issue(crypto, "cg")
+  const { proof, text } = yield* TokenText.issue(needs, "cg")
   const expiresAt = new Date(now + Liveness.grantLife)
   yield* Rows.run(sql`
     INSERT INTO cli_grants (id, lookup_id, salt, hash, user_id, machine, project_ids, environment_ids, hostname, os,

@@ -10,6 +10,7 @@ import * as Schema from "effect/Schema"
 import type { DevicePollResponse } from "#schema/DeviceApi.ts"
 import { TeamIdOut, type UserId } from "#schema/Ids.ts"
 import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { EventBus } from "#src/events/EventBus.ts"
@@ -28,6 +29,7 @@ const services = Effect.all({
   bus: EventBus,
   limiter: RateLimiter,
   grants: CliGrants,
+  rowSeal: RowSeal,
   baseUrl: Effect.map(AppConfig, (config) => config.baseUrl),
   streams: Effect.sync(DeviceRequests.openStreams)
 })

@@ -21,6 +21,7 @@ import { CredentialExpired, CredentialInvalid, RateLimited } from "#schema/Error
 import { EnvironmentIdOut, InstallationId, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import { Scope } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import type { EventBus } from "#src/events/EventBus.ts"
 import * as Rows from "#src/Rows.ts"
@@ -29,6 +30,9 @@ import * as UserCode from "./UserCode.ts"
 
 interface Needs {
   readonly sql: SqlClient.SqlClient
+}
+interface ProvingNeeds extends Needs {
+  readonly rowSeal: RowSeal
 }
 
 export const lifetimeSeconds = 600
@@ -86,16 +90,16 @@ export const stateOf = (row: Pick<RequestRow, "status" | "deliveredAt" | "expire
 const RequestProofRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })
 
 /** Id of the request whose code this is; undefined for anything else. */
-export const idOf = ({ sql }: Needs, deviceCode: Redacted.Redacted) =>
+export const idOf = (needs: ProvingNeeds, deviceCode: Redacted.Redacted) =>
   Effect.map(
-    TokenText.prove("dc", deviceCode, (id) =>
-      Rows.findOne(RequestProofRow, sql`SELECT id, salt, hash FROM device_requests WHERE lookup_id = ${id}`)
+    TokenText.prove(needs, "dc", deviceCode, (id) =>
+      Rows.findOne(RequestProofRow, needs.sql`SELECT id, salt, hash FROM device_requests WHERE lookup_id = ${id}`)
     ),
     (row) => row?.id
   )
 
 /** The request of a code that can still lead to something; a consumed code is as unknown as one never issued. */
-export const live = Effect.fnUntraced(function* (needs: Needs, deviceCode: Redacted.Redacted) {
+export const live = Effect.fnUntraced(function* (needs: ProvingNeeds, deviceCode: Redacted.Redacted) {
   const id = yield* idOf(needs, deviceCode)
   const row = id === undefined ? undefined : yield* byId(needs, id)
   if (row === undefined) return yield* new CredentialInvalid()
@@ -107,13 +111,14 @@ export const live = Effect.fnUntraced(function* (needs: Needs, deviceCode: Redac
 
 /** Starts are counted where requests are, before their shape is checked (`http/AddressLimit.ts`). */
 export const start = Effect.fn("DeviceGrants.start")(function* (
-  { baseUrl, crypto, sql }: Needs & { readonly baseUrl: string; readonly crypto: Crypto },
+  needs: ProvingNeeds & { readonly baseUrl: string; readonly crypto: Crypto },
   request: DeviceStart | null
 ) {
+  const { baseUrl, crypto, sql } = needs
   const { ip } = yield* RequestInfo
   const now = yield* Clock.currentTimeMillis
   const id = yield* crypto.uuid
-  const { proof, text } = yield* TokenText.issue(crypto, "dc")
+  const { proof, text } = yield* TokenText.issue(needs, "dc")
   const insert = Effect.gen(function* () {
     const userCode = yield* crypto.randomText(UserCode.alphabet, UserCode.length)
     const isFree = yield* Rows.exists(sql`
@@ -174,8 +179,7 @@ export const openStreams = () => {
   return { isFull, take, release }
 }
 
-interface StreamNeeds {
-  readonly sql: SqlClient.SqlClient
+interface StreamNeeds extends ProvingNeeds {
   readonly bus: typeof EventBus.Service
   readonly streams: ReturnType<typeof openStreams>
 }

@@ -15,6 +15,7 @@ import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import type { ChangePassword, ResetPassword } from "#schema/SessionApi.ts"
 import type { Audit } from "#src/access/Audit.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import { days } from "#src/Days.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
@@ -33,6 +34,7 @@ interface Needs {
   readonly limiter: RateLimiter
   readonly audit: Audit
   readonly revocation: Revocation
+  readonly rowSeal: RowSeal
 }
 
 /**
@@ -124,12 +126,13 @@ const linkLife = days(1)
 
 /** Part of the caller's transaction; earlier links of the person stop working. `createdBy`: null = the operator. */
 export const createLink = Effect.fnUntraced(function* (
-  { baseUrl, crypto, revocation, sql }: Pick<Needs, "sql" | "crypto" | "revocation"> & { readonly baseUrl: string },
+  needs: Pick<Needs, "sql" | "crypto" | "revocation" | "rowSeal"> & { readonly baseUrl: string },
   link: { readonly userId: UserId; readonly createdBy: UserId | null }
 ) {
+  const { baseUrl, crypto, revocation, sql } = needs
   const now = yield* DateTime.nowAsDate
   const expiresAt = new Date(now.getTime() + linkLife)
-  const { proof, text } = yield* TokenText.issue(crypto, "pr")
+  const { proof, text } = yield* TokenText.issue(needs, "pr")
   yield* revocation.resetLinksOf(link.userId)
   yield* Rows.run(sql`
     INSERT INTO password_resets (id, lookup_id, salt, hash, user_id, created_by, created_at, expires_at)
@@ -150,11 +153,11 @@ const ResetRow = Schema.Struct({
   teams: Schema.Array(Schema.Struct({ id: TeamIdOut }))
 })
 
-const openReset = Effect.fnUntraced(function* ({ sql }: Needs, code: Redacted.Redacted) {
-  const reset = yield* TokenText.prove("pr", code, (id) =>
+const openReset = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Redacted) {
+  const reset = yield* TokenText.prove(needs, "pr", code, (id) =>
     Rows.findOne(
       ResetRow,
-      sql`
+      needs.sql`
       SELECT r.id, r.salt, r.hash, r.user_id, r.created_by, u.email, r.expires_at, r.used_at,
         (SELECT coalesce(json_agg(json_build_object('id', m.team_id) ORDER BY m.team_id), '[]'::json)
           FROM memberships m WHERE m.user_id = r.user_id) AS teams

@@ -11,6 +11,7 @@ import * as Schema from "effect/Schema"
 import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import type { Audit } from "#src/access/Audit.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
 import { forgetDevices, inEachTeam } from "./Accounts.ts"
@@ -22,6 +23,7 @@ export interface Needs {
   readonly crypto: Crypto
   readonly audit: Audit
   readonly revocation: Revocation
+  readonly rowSeal: RowSeal
   readonly baseUrl: string
 }
 

@@ -53,7 +53,7 @@ const tokensOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, te
   const tokens = yield* Rows.findAll(
     RevokedRow,
     sql`
-      UPDATE api_tokens SET revoked_at = ${now}
+      UPDATE api_tokens SET revoked_at = ${now}, mac = ''
       WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
       RETURNING 'api_token' AS type, id, name, team_id`
   )

@@ -13,6 +13,7 @@ import type { TeamId } from "#schema/Ids.ts"
 import type { SignIn } from "#schema/SessionApi.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto, sha256 } from "#src/crypto/Crypto.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
 import * as Attempts from "#src/limits/Attempts.ts"
@@ -39,7 +40,8 @@ const services = Effect.all({
   passwords: Passwords,
   limiter: RateLimiter,
   audit: Audit,
-  revocation: Revocation
+  revocation: Revocation,
+  rowSeal: RowSeal
 })
 type Needs = Effect.Effect.Success<typeof services>
 
@@ -52,8 +54,9 @@ const signInBuckets = Effect.fnUntraced(function* (email: string, device: Accoun
 
 const SessionProofRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })
 
-const endText = Effect.fnUntraced(function* ({ sql }: Needs, text: Redacted.Redacted | null, now: Date) {
-  const row = yield* TokenText.prove("ss", text, (id) =>
+const endText = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Redacted | null, now: Date) {
+  const { sql } = needs
+  const row = yield* TokenText.prove(needs, "ss", text, (id) =>
     Rows.findOne(
       SessionProofRow,
       sql`SELECT id, salt, hash FROM sessions WHERE lookup_id = ${id} AND revoked_at IS NULL`

@@ -13,6 +13,7 @@ import type { Person } from "#schema/IdentityApi.ts"
 import { TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import type { Setup as SetupRequest, SetupResult } from "#schema/SessionApi.ts"
 import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
@@ -37,7 +38,8 @@ const services = Effect.all({
   crypto: Crypto,
   config: AppConfig,
   passwords: Passwords,
-  audit: Audit
+  audit: Audit,
+  rowSeal: RowSeal
 })
 type Needs = Effect.Effect.Success<typeof services>
 
@@ -51,14 +53,15 @@ const parse = (code: Redacted.Redacted) => {
   return token?.kind === "su" ? { lookupId: token.id, secret: token.secret } : { lookupId: presetId, secret: text }
 }
 
-const isValid = ({ sql }: Needs, code: Redacted.Redacted) => {
+const isValid = ({ rowSeal, sql }: Needs, code: Redacted.Redacted) => {
   const { lookupId, secret } = parse(code)
-  return Effect.map(
+  return Effect.zipWith(
+    rowSeal.ready,
     Rows.findOne(
       CodeRow,
       sql`SELECT lookup_id, salt, hash FROM setup_codes WHERE lookup_id = ${lookupId} AND used_at IS NULL`
     ),
-    (row) => TokenText.verify(row, secret)
+    (macs, row) => TokenText.verify(macs, "su", row, secret)
   )
 }
 
@@ -76,7 +79,7 @@ const keep = Effect.fnUntraced(function* ({ sql }: Needs, row: CodeRow) {
 const preset = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Redacted) {
   const { lookupId, secret } = parse(code)
   const salt = yield* needs.crypto.randomBytes(16)
-  yield* keep(needs, { lookupId, salt, hash: TokenText.hash(salt, secret) })
+  yield* keep(needs, { lookupId, salt, hash: TokenText.hash(yield* needs.rowSeal.ready, "su", salt, secret) })
   return code
 })
 
@@ -92,7 +95,7 @@ const fromFile = Effect.fnUntraced(function* (needs: Needs) {
 })
 
 const generated = Effect.fnUntraced(function* (needs: Needs) {
-  const { proof, text } = yield* TokenText.issue(needs.crypto, "su")
+  const { proof, text } = yield* TokenText.issue(needs, "su")
   yield* keep(needs, proof)
   return text
 })

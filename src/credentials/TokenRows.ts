@@ -21,6 +21,7 @@ import {
 } from "#schema/Ids.ts"
 import { AccessLevel, Readers, Scope, Visibility } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Liveness from "./Liveness.ts"
@@ -292,18 +293,25 @@ export interface NewToken {
 
 /** Part of the caller's transaction. The text is shown once and stored nowhere. */
 export const mint = Effect.fnUntraced(function* (
-  { crypto, sql }: Needs & { readonly crypto: Crypto },
+  needs: Needs & { readonly crypto: Crypto; readonly rowSeal: RowSeal },
   token: NewToken
 ) {
+  const { crypto, rowSeal, sql } = needs
   const now = yield* DateTime.nowAsDate
   const id = TokenIdOut.make(yield* crypto.uuid)
-  const { proof, text } = yield* TokenText.issue(crypto, "at")
-  yield* Rows.run(sql`
-    INSERT INTO api_tokens (id, lookup_id, salt, hash, team_id, name, access_level, project_ids, environment_ids,
-      mcp_scopes, mcp_only, created_by, created_at, expires_at, rule_id)
-    VALUES (${id}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${token.teamId}, ${token.name},
-      ${token.accessLevel}, ${token.projectIds}::uuid[], ${token.environmentIds}::uuid[],
-      ${token.mcpScopes}::text[], ${token.mcpOnly ?? false}, ${token.createdBy}, ${now}, ${token.expiresAt},
-      ${token.ruleId ?? null})`)
+  const { proof, text } = yield* TokenText.issue(needs, "at")
+  const { accessLevel, createdBy, environmentIds, expiresAt, mcpScopes, projectIds, teamId } = token
+  const { hash, lookupId, salt } = proof
+  const row = yield* rowSeal.values(
+    "api_tokens",
+    {
+      ...{ id, lookupId, hash, teamId, accessLevel, projectIds, environmentIds, mcpScopes, createdBy, expiresAt },
+      createdAt: now,
+      mcpOnly: token.mcpOnly ?? false,
+      ruleId: token.ruleId ?? null
+    },
+    { salt, name: token.name }
+  )
+  yield* Rows.run(sql`INSERT INTO api_tokens ${row}`)
   return { id, text }
 })

@@ -7,6 +7,8 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { crc32 } from "node:zlib"
+import type { RowMac } from "#src/access/RowMac.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 
 /**
@@ -59,9 +61,16 @@ export const parse = (text: string): TokenText | undefined => {
   return { kind, id: match[2], secret: match[3] }
 }
 
-/** SHA-256(salt || secret): a plain hash is enough for 256 random bits. */
-export const hash = (salt: Uint8Array, secret: string): Buffer =>
-  createHash("sha256").update(salt).update(secret).digest()
+/** Under whose pepper: of a kind of text, or `kd`, a known device. */
+type Peppers = Pick<RowMac, "pepper">
+export type HashKind = TokenKind | "kd"
+
+/**
+ * SHA-256(salt || secret), under the pepper of all servers: a plain hash is enough for 256 random bits, and the pepper
+ * keeps a writer of the database from making one.
+ */
+export const hash = (peppers: Peppers, kind: HashKind, salt: Uint8Array, secret: string): Buffer =>
+  peppers.pepper(kind, createHash("sha256").update(salt).update(secret).digest())
 
 const dummySalt = Buffer.alloc(16)
 const dummyHash = Buffer.alloc(32)
@@ -70,18 +79,28 @@ const dummyHash = Buffer.alloc(32)
 export const ProofRow = Schema.Struct({ salt: Schema.Uint8ArrayFromSelf, hash: Schema.Uint8ArrayFromSelf })
 
 /** Constant-time; an unknown row costs the same as a wrong secret. */
-export const verify = <Row extends typeof ProofRow.Type>(row: Row | undefined, secret: string): row is Row =>
-  timingSafeEqual(hash(row?.salt ?? dummySalt, secret), row?.hash ?? dummyHash) && row !== undefined
+export const verify = <Row extends typeof ProofRow.Type>(
+  peppers: Peppers,
+  kind: HashKind,
+  row: Row | undefined,
+  secret: string
+): row is Row => {
+  const stored = row?.hash.length === dummyHash.length ? row.hash : dummyHash
+  return timingSafeEqual(hash(peppers, kind, row?.salt ?? dummySalt, secret), stored) && row !== undefined
+}
 
 /** The row that a text of this kind proves; `find` looks it up by the text's id. Undefined for anything else. */
 export const prove = <Row extends typeof ProofRow.Type, E, R>(
+  { rowSeal }: { readonly rowSeal: RowSeal },
   kind: TokenKind,
   text: string | Redacted.Redacted | null,
   find: (lookupId: string) => Effect.Effect<Row | undefined, E, R>
 ) => {
   const token = text === null ? undefined : parse(typeof text === "string" ? text : Redacted.value(text))
   return token?.kind === kind
-    ? Effect.map(find(token.id), (row) => (verify(row, token.secret) ? row : undefined))
+    ? Effect.zipWith(rowSeal.ready, find(token.id), (macs, row) =>
+        verify(macs, kind, row, token.secret) ? row : undefined
+      )
     : Effect.succeed(undefined)
 }
 
@@ -89,12 +108,15 @@ export const prove = <Row extends typeof ProofRow.Type, E, R>(
  * A new credential. `text` goes to its holder once and is stored nowhere; `proof` is what the kind's table keeps: columns
  * `lookup_id`, `salt` (16 bytes), `hash` (32 bytes).
  */
-export const issue = Effect.fnUntraced(function* (crypto: Crypto, kind: TokenKind) {
+export const issue = Effect.fnUntraced(function* (
+  { crypto, rowSeal }: { readonly crypto: Crypto; readonly rowSeal: RowSeal },
+  kind: TokenKind
+) {
   const id = yield* crypto.lookupId
   const secret = Redacted.value(yield* crypto.credentialSecret)
   const salt = yield* crypto.randomBytes(16)
   return {
     text: Redacted.make(print({ kind, id, secret })),
-    proof: { lookupId: id, salt, hash: hash(salt, secret) }
+    proof: { lookupId: id, salt, hash: hash(yield* rowSeal.ready, kind, salt, secret) }
   }
 })

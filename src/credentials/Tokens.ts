@@ -14,6 +14,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
@@ -23,7 +24,13 @@ import * as TokenRows from "./TokenRows.ts"
 
 type Manage = TeamPermit<"tokens:manage">
 
-const services = Effect.all({ access: Access, sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  audit: Audit,
+  rowSeal: RowSeal
+})
 type Needs = Effect.Effect.Success<typeof services>
 
 const manage = ({ access }: Needs, teamId: TeamId, audit: AuditAction) =>
@@ -167,10 +174,10 @@ const update = Effect.fn("Tokens.update")(function* (
     const token = yield* lockLive(needs, permit, tokenId)
     const accessLevel = input.accessLevel ?? token.accessLevel
     const mcpScopes = yield* remainingScopes(token, input)
-    yield* Rows.run(needs.sql`
-        UPDATE api_tokens
-        SET name = ${input.name ?? token.name}, access_level = ${accessLevel}, mcp_scopes = ${mcpScopes}::text[]
-        WHERE id = ${token.id}`)
+    const where = needs.sql`id = ${token.id}`
+    const others = { name: input.name ?? token.name }
+    const changed = yield* needs.rowSeal.update("api_tokens", where, () => ({ accessLevel, mcpScopes }), others)
+    if (changed === 0) return yield* new TokenNotFound()
     const record = yield* TokenRows.record(needs, token.id)
     yield* needs.audit.append(
       ...(accessLevel === token.accessLevel ? [] : [event(permit, "token.make_read_only", record)]),
@@ -188,7 +195,7 @@ const rotate = Effect.fn("Tokens.rotate")(function* (needs: Needs, teamId: TeamI
     const token = yield* lockLive(needs, permit, tokenId)
     yield* TokenRows.checkReadable(needs, permit.caller, teamId, token)
     const now = yield* DateTime.nowAsDate
-    yield* Rows.run(needs.sql`UPDATE api_tokens SET revoked_at = ${now} WHERE id = ${token.id}`)
+    yield* Rows.run(needs.sql`UPDATE api_tokens SET revoked_at = ${now}, mac = '' WHERE id = ${token.id}`)
     const created = yield* insert(needs, { ...token, createdBy: user.id })
     yield* needs.audit.append(event(permit, "token.rotate", token), event(permit, "token.create", created))
     return created
@@ -215,7 +222,9 @@ const revoke = Effect.fn("Tokens.revoke")(function* (needs: Needs, teamId: TeamI
     )
     if (token === undefined) return yield* new TokenNotFound()
     if (token.revokedAt !== null) return
-    yield* Rows.run(sql`UPDATE api_tokens SET revoked_at = ${yield* DateTime.nowAsDate} WHERE id = ${tokenId}`)
+    yield* Rows.run(
+      sql`UPDATE api_tokens SET revoked_at = ${yield* DateTime.nowAsDate}, mac = '' WHERE id = ${tokenId}`
+    )
     yield* audit.append(event(permit, "token.revoke", token))
   })
 })
@@ -242,7 +251,7 @@ const revokeOwn = Effect.fn("Tokens.revokeOwn")(({ audit, sql }: Needs, caller: 
     const token = yield* Rows.findOne(
       RevokedRow,
       sql`
-        UPDATE api_tokens SET revoked_at = ${yield* DateTime.nowAsDate}
+        UPDATE api_tokens SET revoked_at = ${yield* DateTime.nowAsDate}, mac = ''
         WHERE id = ${caller.credentialId} AND revoked_at IS NULL RETURNING id, name, team_id, revoked_at`
     )
     if (token === undefined) return

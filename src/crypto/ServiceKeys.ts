@@ -13,7 +13,11 @@ import * as Rows from "#src/Rows.ts"
 import { Crypto } from "./Crypto.ts"
 import { inTime, Vault } from "./Vault.ts"
 
-type ServiceKeyName = "audit-entries" | "oauth-cookies" | "oauth-refresh" | "mcp-request-state"
+type ServiceKeyName =
+  | "audit-entries"
+  | "credential-pepper"
+  | "row-seals"
+  | "oauth-cookies" | "oauth-refresh" | "mcp-request-state"
 
 const contextOf = (name: ServiceKeyName): KeyContext => ({
   purpose: "service-key",

@@ -207,7 +207,7 @@ const remove = Effect.fn("Rules.remove")(function* (needs: Needs, teamId: TeamId
     const revoked = yield* Rows.findAll(
       RevokedTokenRow,
       sql`
-          UPDATE api_tokens SET revoked_at = ${now}
+          UPDATE api_tokens SET revoked_at = ${now}, mac = ''
           WHERE rule_id = ${ruleId} AND revoked_at IS NULL AND expires_at > ${now}
           RETURNING id, name`
     )

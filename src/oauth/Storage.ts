@@ -10,6 +10,7 @@ import * as Runtime from "effect/Runtime"
 import * as Schema from "effect/Schema"
 import type { Adapter } from "oidc-provider"
 import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto, sha256 } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
 import { secretHash } from "./Clients.ts"
@@ -120,6 +121,7 @@ export const makeAdapter = Effect.fnUntraced(function* ({ errors }: Library) {
     sql: yield* SqlClient.SqlClient,
     crypto: yield* Crypto,
     audit: yield* Audit,
+    rowSeal: yield* RowSeal,
     errors
   }
   const stores = storesOf(needs)

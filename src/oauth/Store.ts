@@ -9,6 +9,7 @@ import * as Schema from "effect/Schema"
 import type { AdapterPayload } from "oidc-provider"
 import { TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import type { Audit, AuditEvent } from "#src/access/Audit.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
 import type { Library } from "./Library.ts"
@@ -38,6 +39,7 @@ export interface StoreNeeds {
   readonly sql: SqlClient.SqlClient
   readonly crypto: Crypto
   readonly audit: Audit
+  readonly rowSeal: RowSeal
   /** The library's own errors, which it answers itself. */
   readonly errors: Library["errors"]
 }

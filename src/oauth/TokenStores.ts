@@ -25,11 +25,11 @@ const TokenRow = Schema.Struct({ ...TokenText.ProofRow.fields, payload: Payload 
 const CodeRow = Schema.Struct({ ...TokenRow.fields, consumedAt: Schema.NullOr(Schema.DateFromSelf) })
 const RefreshRow = Schema.Struct({ ...CodeRow.fields, again: Schema.NullOr(Schema.Boolean) })
 
-const proofOf = Effect.fnUntraced(function* ({ crypto }: StoreNeeds, text: string) {
+const proofOf = Effect.fnUntraced(function* ({ crypto, rowSeal }: StoreNeeds, text: string) {
   const token = TokenText.parse(text)
   if (token === undefined) return yield* Effect.dieMessage("a token without our format")
   const salt = yield* crypto.randomBytes(16)
-  return { lookupId: token.id, salt, hash: TokenText.hash(salt, token.secret) }
+  return { lookupId: token.id, salt, hash: TokenText.hash(yield* rowSeal.ready, token.kind, salt, token.secret) }
 })
 
 const lookupId = (kind: TokenText.TokenKind, text: string): string | undefined => {
@@ -53,7 +53,7 @@ export const codes = (needs: StoreNeeds): Store => {
           ${expiryOf(payload, now)})`
     }),
     find: Effect.fnUntraced(function* (text) {
-      const row = yield* TokenText.prove("oc", text, (id) =>
+      const row = yield* TokenText.prove(needs, "oc", text, (id) =>
         Rows.findOne(CodeRow, sql`SELECT salt, hash, payload, consumed_at FROM oauth_codes WHERE lookup_id = ${id}`)
       )
       return row === undefined ? undefined : { ...row.payload, ...consumption(row.consumedAt), jti: text }
@@ -93,7 +93,7 @@ export const accessTokens = (needs: StoreNeeds): Store => {
       })
     }),
     find: Effect.fnUntraced(function* (text) {
-      const row = yield* TokenText.prove("oa", text, (id) =>
+      const row = yield* TokenText.prove(needs, "oa", text, (id) =>
         Rows.findOne(TokenRow, sql`SELECT salt, hash, payload FROM oauth_access_tokens WHERE lookup_id = ${id}`)
       )
       return row === undefined ? undefined : { ...row.payload, jti: text }
@@ -125,7 +125,7 @@ export const refreshTokens = (needs: StoreNeeds): Store => {
     }),
     find: Effect.fnUntraced(function* (text) {
       const now = yield* DateTime.nowAsDate
-      const row = yield* TokenText.prove("or", text, (id) =>
+      const row = yield* TokenText.prove(needs, "or", text, (id) =>
         Rows.findOne(
           RefreshRow,
           sql`

@@ -29,6 +29,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { type OpenedSession, Sessions } from "#src/credentials/Sessions.ts"
@@ -46,6 +47,7 @@ const services = Effect.all({
   baseUrl: Effect.map(AppConfig, (config) => config.baseUrl),
   audit: Audit,
   passwords: Passwords,
+  rowSeal: RowSeal,
   sessions: Sessions
 })
 type Needs = Effect.Effect.Success<typeof services>
@@ -152,7 +154,7 @@ const invite = Effect.fn("Invitations.invite")(function* (needs: Needs, teamId: 
         UPDATE invitations SET revoked_at = ${now}
         WHERE team_id = ${teamId} AND email = ${input.email} AND accepted_at IS NULL AND revoked_at IS NULL`)
     const id = yield* crypto.uuid
-    const { proof, text } = yield* TokenText.issue(crypto, "iv")
+    const { proof, text } = yield* TokenText.issue(needs, "iv")
     const expiresAt = new Date(now.getTime() + invitationLife)
     yield* Rows.run(
       sql`INSERT INTO invitations ${sql.insert({
@@ -218,8 +220,9 @@ const withdraw = Effect.fn("Invitations.withdraw")(function* (needs: Needs, team
 })
 
 /** An invitation that still works. A used, replaced or withdrawn one: CREDENTIAL_REVOKED. */
-const find = Effect.fnUntraced(function* ({ sql }: Needs, code: Redacted.Redacted) {
-  const invitation = yield* TokenText.prove("iv", code, (id) =>
+const find = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Redacted) {
+  const { sql } = needs
+  const invitation = yield* TokenText.prove(needs, "iv", code, (id) =>
     Rows.findOne(
       InvitationRow,
       sql`

@@ -14,6 +14,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { createLink } from "#src/credentials/NewPassword.ts"
 import { Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
@@ -28,7 +29,8 @@ const services = Effect.all({
   crypto: Crypto,
   baseUrl: Effect.map(AppConfig, (config) => config.baseUrl),
   audit: Audit,
-  revocation: Revocation
+  revocation: Revocation,
+  rowSeal: RowSeal
 })
 type Needs = Effect.Effect.Success<typeof services>
 

@@ -8,7 +8,9 @@ import * as Redacted from "effect/Redacted"
 import { ProjectIdOut } from "#schema/Ids.ts"
 import { cliScopes, GrantLevel, type Role, type Scope } from "#schema/Scopes.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import type { Credential, Held, Kind, Place, TeamKey } from "./AccessOracle.ts"
@@ -159,7 +161,7 @@ type Places = Effect.Effect.Success<typeof places>
 
 export interface Made extends Credential {
   /** The same standing once more, for requests that end it. */
-  readonly again: Effect.Effect<TestApp.Asked, never, SqlClient.SqlClient | Crypto>
+  readonly again: Effect.Effect<TestApp.Asked, never, SqlClient.SqlClient | Crypto | RowSeal>
 }
 
 /** What people were granted, straight in the database; `millis` from now. */
@@ -185,7 +187,7 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
     const add = <E>(
       name: string,
       kind: Kind,
-      ask: Effect.Effect<TestApp.Asked, E, SqlClient.SqlClient | Crypto>,
+      ask: Effect.Effect<TestApp.Asked, E, SqlClient.SqlClient | Crypto | RowSeal>,
       more: Partial<Credential> = {}
     ) => {
       const again = Effect.orDie(ask)
@@ -287,7 +289,9 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
       "api_token",
       bearer(
         Effect.tap(World.token({ team: T, expiresIn: null }), ({ id }) =>
-          Effect.flatMap(ago(90 * day), (at) => sql`UPDATE api_tokens SET created_at = ${at} WHERE id = ${id}`)
+          Effect.flatMap(ago(90 * day), (at) =>
+            Seals.after("api_tokens", sql`UPDATE api_tokens SET created_at = ${at} WHERE id = ${id}`)
+          )
         )
       ),
       { ...inT(null, null), life: "expired" }
@@ -545,7 +549,7 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
     const deviceCode = (expiresIn: number) =>
       Effect.gen(function* () {
         const crypto = yield* Crypto
-        const { proof, text } = yield* TokenText.issue(crypto, "dc")
+        const { proof, text } = yield* World.issue("dc")
         const id = yield* crypto.uuid
         yield* sql`
           INSERT INTO device_requests (id, lookup_id, salt, hash, user_code_hash, status, credential_protection,
@@ -567,7 +571,7 @@ export class AccessWorld extends Context.Tag("test/AccessWorld")<
     readonly copyOf: (
       place: Place,
       what: "project" | "environment"
-    ) => Effect.Effect<Place, never, SqlClient.SqlClient | Crypto>
+    ) => Effect.Effect<Place, never, SqlClient.SqlClient | Crypto | RowSeal>
   }
 >() {}
 

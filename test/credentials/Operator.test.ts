@@ -3,6 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import * as Operator from "#src/credentials/Operator.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
@@ -20,6 +21,7 @@ const needs = Effect.gen(function* () {
     crypto: yield* Crypto,
     audit: yield* Audit,
     revocation: yield* Revocation,
+    rowSeal: yield* RowSeal,
     baseUrl: TestApp.baseUrl
   }
   return made

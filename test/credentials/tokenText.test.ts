@@ -1,11 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import { createHash } from "node:crypto"
+import { createHash, createHmac, createSecretKey } from "node:crypto"
+import * as RowMac from "#src/access/RowMac.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 
 const base62 = FastCheck.constantFrom(..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 const text = (length: number) => FastCheck.string({ unit: base62, minLength: length, maxLength: length })
 const token = FastCheck.record({ kind: FastCheck.constantFrom(...TokenText.kinds), id: text(16), secret: text(43) })
+
+const pepperedWith = (pepper: string) => {
+  const key = createSecretKey(Buffer.from(pepper))
+  return RowMac.make(key, key, () => {})
+}
+const macs = pepperedWith("pepper")
+const others = pepperedWith("another pepper")
 
 describe("credential text", () => {
   it.prop("is parsed back, and matches the published pattern", [token], ([token]) => {
@@ -41,16 +49,27 @@ describe("credential text", () => {
     assert.strictEqual(TokenText.print({ kind: "at", id: "0".repeat(16), secret: "0".repeat(43) }), head + digits)
   })
 
-  it.prop("is proven by SHA-256(salt ‖ secret) and by no other secret", [token, text(43)], ([token, other]) => {
-    const salt = createHash("md5").update(token.id).digest()
-    const row = {
-      salt,
-      hash: createHash("sha256")
-        .update(Buffer.concat([salt, Buffer.from(token.secret)]))
-        .digest()
+  it.prop(
+    "is proven by SHA-256(salt ‖ secret) under the pepper, and by no other secret, kind or pepper",
+    [token, text(43)],
+    ([token, other]) => {
+      const salt = createHash("md5").update(token.id).digest()
+      const row = {
+        salt,
+        hash: createHmac("sha256", "pepper")
+          .update("ampoule credential v1 at\0")
+          .update(
+            createHash("sha256")
+              .update(Buffer.concat([salt, Buffer.from(token.secret)]))
+              .digest()
+          )
+          .digest()
+      }
+      assert.isTrue(TokenText.verify(macs, "at", row, token.secret))
+      assert.strictEqual(TokenText.verify(macs, "at", row, other), other === token.secret)
+      assert.isFalse(TokenText.verify(macs, "at", undefined, token.secret))
+      assert.isFalse(TokenText.verify(macs, "cg", row, token.secret), "of another kind")
+      assert.isFalse(TokenText.verify(others, "at", row, token.secret), "under another pepper")
     }
-    assert.isTrue(TokenText.verify(row, token.secret))
-    assert.strictEqual(TokenText.verify(row, other), other === token.secret)
-    assert.isFalse(TokenText.verify(undefined, token.secret))
-  })
+  )
 })

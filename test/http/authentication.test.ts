@@ -2,8 +2,6 @@ import { assert, describe, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { Crypto } from "#src/crypto/Crypto.ts"
-import * as TokenText from "#src/credentials/TokenText.ts"
 import { clientAddress, trustedProxies } from "#src/http/RequestContext.ts"
 import * as Redacted from "effect/Redacted"
 import { auditEntry } from "#test/support/Json.ts"
@@ -18,7 +16,7 @@ const assertRefused = (answer: TestApp.Answer, status: number, code: string) => 
 
 /** Text of a credential that was made as real ones are and stored nowhere. */
 const unknown = (kind: "at" | "cg" | "ss" | "dc" | "oa") =>
-  Effect.flatMap(Crypto, (crypto) => Effect.map(TokenText.issue(crypto, kind), ({ text }) => Redacted.value(text)))
+  Effect.map(World.issue(kind), ({ text }) => Redacted.value(text))
 
 const setUp = Effect.gen(function* () {
   const project = yield* World.project()

@@ -10,6 +10,7 @@ import { allScopes } from "#schema/Scopes.ts"
 import { Changes } from "#src/mcp/Changes.ts"
 import * as Sessions from "#src/mcp/Sessions.ts"
 import { inTotal as streamsInTotal, makesRoom, perCredential, perTeam } from "#src/mcp/Changes.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
 import * as McpApp from "./McpApp.ts"
@@ -329,7 +330,10 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
         yield* changes.look()
         yield* stream.until((text) => text.includes(`"notifications/resources/updated","params":{"uri":"${uri}"}`))
         const sql = yield* SqlClient.SqlClient
-        yield* sql`UPDATE api_tokens SET mcp_scopes = '{projects:read}' WHERE id = ${token.id}`
+        yield* Seals.after(
+          "api_tokens",
+          sql`UPDATE api_tokens SET mcp_scopes = '{projects:read}' WHERE id = ${token.id}`
+        )
         yield* changes.look()
         yield* stream.until((text) => text.includes('"notifications/tools/list_changed"'))
         yield* World.environment(project, "preview")

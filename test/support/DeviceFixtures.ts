@@ -6,6 +6,7 @@ import * as EventBusMemory from "#layers/EventBusMemory.ts"
 import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
 import * as VaultLocal from "#layers/VaultLocal.ts"
 import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
@@ -36,6 +37,7 @@ const config = Layer.succeed(AppConfig, {
   rateLimits: true,
   mcpReveal: true,
   teamCreation: "everyone",
+  sealRows: "never",
   auditCheckpoints: Option.none(),
   logLevel: LogLevel.None,
   logFormat: "json",
@@ -49,7 +51,7 @@ const config = Layer.succeed(AppConfig, {
 const process = DeviceGrants.Default.pipe(
   Layer.provideMerge(Layer.mergeAll(CliGrants.Default, RateLimiter.Default, Authenticate.Default, Revocation.Default)),
   Layer.provideMerge(
-    Layer.mergeAll(Audit.Default, LastUse.Default, RateLimitMemory.layer, EventBusMemory.layer, config)
+    Layer.mergeAll(Audit.Default, RowSeal.Default, LastUse.Default, RateLimitMemory.layer, EventBusMemory.layer, config)
   )
 )
 

@@ -8,6 +8,7 @@ import type { Plan, Role } from "#schema/Scopes.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
@@ -39,7 +40,7 @@ export const secretsLayer = Layer.merge(
   Maintenance.Default.pipe(Layer.provide(Idempotency.Default))
 ).pipe(
   Layer.provideMerge(Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)),
-  Layer.provideMerge(Audit.Default),
+  Layer.provideMerge(Layer.merge(Audit.Default, RowSeal.Default)),
   Layer.provideMerge(Layer.provideMerge(ServiceKeys.Default, VaultLocal.layerMemory)),
   Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer))
 )
@@ -52,7 +53,7 @@ export const anotherProcess = Effect.map(
         Layer.provideMerge(
           Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)
         ),
-        Layer.provideMerge(Audit.Default)
+        Layer.provideMerge(Layer.merge(Audit.Default, RowSeal.Default))
       )
     )
   ),

@@ -51,6 +51,7 @@ export const settings: Settings = {
   rateLimits: true,
   mcpReveal: true,
   teamCreation: "everyone",
+  sealRows: "never",
   auditCheckpoints: Option.none(),
   logLevel: LogLevel.Warning,
   logFormat: "json",

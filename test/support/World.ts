@@ -19,14 +19,17 @@ import {
   UserIdOut
 } from "#schema/Ids.ts"
 import type { AccessLevel, Plan, Role, Scope } from "#schema/Scopes.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Seals from "./Seals.ts"
 
 const day = 86_400_000
 const at = (millis: number) => new Date(millis).toISOString()
 
 const newId = Effect.flatMap(Crypto, (crypto) => crypto.uuid)
-const issue = (kind: TokenText.TokenKind) => Effect.flatMap(Crypto, (crypto) => TokenText.issue(crypto, kind))
+export const issue = (kind: TokenText.TokenKind) =>
+  Effect.flatMap(Effect.all({ crypto: Crypto, rowSeal: RowSeal }), (needs) => TokenText.issue(needs, kind))
 
 export interface Person {
   readonly id: UserId
@@ -198,6 +201,7 @@ export const token = (options: {
         ${(options.creator ?? options.team.owner).id}, ${at(now)},
         ${expiresIn === null ? null : at(now + expiresIn)}::timestamptz,
         ${options.revoked === true ? at(now) : null}::timestamptz)`
+    yield* Seals.give("api_tokens")
     return { id, text: Redacted.value(text) }
   })
 
@@ -243,5 +247,6 @@ export const grant = (options: {
 export const revoke = (table: "api_tokens" | "cli_grants" | "sessions", credential: { readonly id: string }) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    yield* sql`UPDATE ${sql(table)} SET revoked_at = ${at(yield* Clock.currentTimeMillis)} WHERE id = ${credential.id}`
+    yield* sql`
+      UPDATE ${sql(table)} SET revoked_at = ${at(yield* Clock.currentTimeMillis)}, mac = '' WHERE id = ${credential.id}`
   })

@@ -1,0 +1,48 @@
+/** What a server can say of rows and credentials with the two keys at hand. */
+import { createHmac, type KeyObject, timingSafeEqual } from "node:crypto"
+import { type SealedRow, type SealedTable, textOf } from "./SealedRows.ts"
+
+export interface RowMac {
+  readonly of: <Table extends SealedTable>(table: Table, row: SealedRow<Table>) => Buffer
+  /** Whether a server wrote the row as it is; constant-time. If not, the row is to count for nothing, and is told of. */
+  readonly holds: <Table extends SealedTable>(
+    table: Table,
+    row: SealedRow<Table> & { readonly mac: Uint8Array | null }
+  ) => boolean
+  /** Of a credential's hash, for the column `hash`. `kind`: of its text. */
+  readonly pepper: (kind: string, hash: Uint8Array) => Buffer
+  /** Says that the rows of a table are held to their MAC. */
+  readonly ofTable: (name: string) => Buffer
+}
+
+/** Texts whose MAC is remembered: looking it up costs less than computing it. It cannot be outdated. */
+const rememberedAtMost = 4_096
+
+/** `forged`: gets the table and the beginning of the row's text, its ids. */
+export const make = (rows: KeyObject, credentials: KeyObject, forged: (table: string, row: string) => void): RowMac => {
+  const remembered = new Map<string, Buffer>()
+  const compute = (what: string, text: string) =>
+    createHmac("sha256", rows).update(`ampoule ${what} v1\0`).update(text).digest()
+  const macOf = (text: string): Buffer => {
+    const known = remembered.get(text)
+    if (known !== undefined) return known
+    const mac = compute("row", text)
+    if (remembered.size >= rememberedAtMost) remembered.clear()
+    remembered.set(text, mac)
+    return mac
+  }
+  return {
+    of: (table, row) => macOf(textOf(table, row)),
+    holds: (table, row) => {
+      const text = textOf(table, row)
+      const mac = macOf(text)
+      if (row.mac !== null && row.mac.length === mac.length && timingSafeEqual(row.mac, mac)) return true
+      // Emptied when the row ended, which its reader sees.
+      if (row.mac?.length !== 0) forged(table, text.slice(0, 100))
+      return false
+    },
+    pepper: (kind, hash) =>
+      createHmac("sha256", credentials).update(`ampoule credential v1 ${kind}\0`).update(hash).digest(),
+    ofTable: (name) => compute("table", name)
+  }
+}

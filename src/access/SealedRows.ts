@@ -1,0 +1,82 @@
+/**
+ * Which columns of which rows decide who may do what (docs/security.md, "Rows that decide"), and the text of a row that
+ * its MAC is over. Pure.
+ */
+
+interface Sealed {
+  readonly key: ReadonlyArray<string>
+  readonly columns: ReadonlyArray<string>
+  readonly ended: string | null
+}
+
+/**
+ * `columns`: all that decides, with the ids that bind the row to its place. `ended`: the column that says that the row gives nothing any
+ * more; whoever sets it empties the MAC, so that nobody without the key takes the end back.
+ */
+export const sealed = {
+  api_tokens: {
+    key: ["id"],
+    columns: [
+      "id",
+      "lookupId",
+      "hash",
+      "teamId",
+      "accessLevel",
+      "projectIds",
+      "environmentIds",
+      "mcpScopes",
+      "mcpOnly",
+      "createdBy",
+      "createdAt",
+      "expiresAt",
+      "ruleId"
+    ],
+    ended: "revoked_at"
+  }
+} as const satisfies Record<string, Sealed>
+
+export type SealedTable = keyof typeof sealed
+type Cell = string | number | boolean | Date | Uint8Array | ReadonlyArray<string> | null
+
+/** What decides in a row; names as the driver gives them. */
+export type SealedRow<Table extends SealedTable> = Readonly<Record<(typeof sealed)[Table]["columns"][number], Cell>>
+
+/** Each value has one spelling, whether it comes from a request or from a row. Ids and scopes hold no comma. */
+const spelled = (cell: unknown): unknown =>
+  cell instanceof Date
+    ? cell.getTime()
+    : cell instanceof Uint8Array
+      ? Buffer.from(cell).toString("base64")
+      : Array.isArray(cell)
+        ? cell.join(",")
+        : cell
+
+/** The table's name comes first: a MAC is good for a row of its own table alone. */
+export const textOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string => {
+  const columns: ReadonlyArray<keyof SealedRow<Table>> = sealed[table].columns
+  const cells: Array<unknown> = [table]
+  for (const column of columns) cells.push(spelled(row[column]))
+  return JSON.stringify(cells)
+}
+
+/** A driver's name of a column, as the database has it. */
+export const columnName = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+export const columnsOf = (table: SealedTable): string => sealed[table].columns.map(columnName).join(", ")
+
+export const isSealed = (table: string): table is SealedTable => Object.hasOwn(sealed, table)
+
+/** Tables that keep a credential's hash, with the kind of its text (`src/credentials/TokenText.ts`). */
+export const credentials = {
+  api_tokens: "at",
+  cli_grants: "cg",
+  device_requests: "dc",
+  oauth_access_tokens: "oa",
+  oauth_refresh_tokens: "or",
+  oauth_codes: "oc",
+  sessions: "ss",
+  setup_codes: "su",
+  invitations: "iv",
+  password_resets: "pr",
+  known_devices: "kd"
+} as const
