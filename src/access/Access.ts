@@ -3,6 +3,7 @@
  * exist".
  */
 import * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
 import * as Effect from "effect/Effect"
 import type { AuditAction } from "#schema/Audit.ts"
 import { type Caller, type CallerTeam, CurrentCaller } from "#schema/Caller.ts"
@@ -20,6 +21,8 @@ import { methods } from "#src/Methods.ts"
 import { Audit } from "./Audit.ts"
 import { type EnvironmentPermit, eventOf, Permit } from "./Permit.ts"
 import * as Policy from "./Policy.ts"
+import type { RowMac, StoredMac } from "./RowMac.ts"
+import { RowSeal } from "./RowSeal.ts"
 import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Target.ts"
 
 /**
@@ -38,52 +41,95 @@ export interface Location {
 
 // Rows of the reach of a request. Typed at the statement: some of these run before every request of the API, and what
 // they return are ids, a slug and a flag of columns that cannot be anything else.
-interface ProjectRow {
+interface ProjectSeal {
+  readonly projectTeamId: TeamId
+  readonly projectSlug: string
+  readonly projectMac: StoredMac
+}
+interface ProjectRow extends ProjectSeal {
   readonly teamId: TeamId
   readonly plan: Plan
   readonly projectId: ProjectId
   readonly environmentIds: ReadonlyArray<EnvironmentId>
   readonly visibility: Visibility
 }
-type EnvironmentRow = Omit<EnvironmentTarget, "type">
+type EnvironmentRow = Omit<EnvironmentTarget, "type"> &
+  ProjectSeal & { readonly approvers: string; readonly approvals: number; readonly mac: StoredMac }
 
-const services = Effect.all({ sql: SqlClient.SqlClient, audit: Audit })
+const services = Effect.all({ sql: SqlClient.SqlClient, audit: Audit, rowSeal: RowSeal })
 type Needs = Effect.Effect.Success<typeof services>
 
 // --- what is visible ---
 
+const projectColumns = "p.team_id AS project_team_id, p.slug AS project_slug, p.mac AS project_mac"
 const environmentColumns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
-    e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision, e.readers, p.visibility
+    e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision, e.readers, p.visibility,
+    array_to_string(e.approvers, ',') AS approvers, e.approvals, e.mac, ${projectColumns}
     FROM environments e
     JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
     JOIN teams t ON t.id = e.team_id`)
 
-const first = <Row, E>(rows: Effect.Effect<ReadonlyArray<Row>, E>): Effect.Effect<Row | undefined> =>
-  Effect.orDie(Effect.map(rows, ([row]): Row | undefined => row))
+/** The row, when a server wrote it as it is. */
+const first = <Row, E>(
+  { rowSeal }: Needs,
+  rows: Effect.Effect<ReadonlyArray<Row>, E>,
+  holds: (macs: RowMac, row: Row) => boolean
+): Effect.Effect<Row | undefined> =>
+  Effect.zipWith(rowSeal.ready, Effect.orDie(rows), (macs, [row]): Row | undefined =>
+    row !== undefined && holds(macs, row) ? row : undefined
+  )
 
-const projectById = ({ sql }: Needs, projectId: ProjectId) =>
-  first(sql<ProjectRow>`
-    SELECT p.team_id, t.plan, p.id AS project_id, p.visibility,
+const projectHolds = (macs: RowMac, row: ProjectRow | EnvironmentRow) =>
+  macs.holds("projects", {
+    id: row.projectId,
+    teamId: row.projectTeamId,
+    slug: row.projectSlug,
+    visibility: row.visibility,
+    mac: row.projectMac
+  })
+const environmentHolds = (macs: RowMac, row: EnvironmentRow) =>
+  macs.holds("environments", { ...row, id: row.environmentId }) && projectHolds(macs, row)
+
+const projectById = (needs: Needs, projectId: ProjectId) =>
+  first(
+    needs,
+    needs.sql<ProjectRow>`
+    SELECT p.team_id, t.plan, p.id AS project_id, p.visibility, ${needs.sql.literal(projectColumns)},
       array(SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS environment_ids
     FROM projects p JOIN teams t ON t.id = p.team_id
-    WHERE p.id = ${projectId} AND p.deleted_at IS NULL`)
+    WHERE p.id = ${projectId} AND p.deleted_at IS NULL`,
+    projectHolds
+  )
 
-const environmentById = ({ sql }: Needs, environmentId: EnvironmentId) =>
-  first(sql<EnvironmentRow>`
-    SELECT ${environmentColumns(sql)} WHERE e.id = ${environmentId} AND e.deleted_at IS NULL`)
+const oneEnvironment = (needs: Needs, where: Statement.Fragment) =>
+  first(
+    needs,
+    needs.sql<EnvironmentRow>`SELECT ${environmentColumns(needs.sql)} ${where} AND e.deleted_at IS NULL`,
+    environmentHolds
+  )
 
-const environmentBySlug = ({ sql }: Needs, { environment, projectId }: Location) =>
-  first(sql<EnvironmentRow>`
-    SELECT ${environmentColumns(sql)}
-    WHERE e.project_id = ${projectId} AND e.slug = ${environment} AND e.deleted_at IS NULL`)
+const environmentById = (needs: Needs, environmentId: EnvironmentId) =>
+  oneEnvironment(needs, needs.sql`WHERE e.id = ${environmentId}`)
 
-const environmentBySecret = ({ sql }: Needs, secretId: SecretId) =>
-  first(sql<EnvironmentRow>`
-    SELECT ${environmentColumns(sql)} JOIN secrets s ON s.environment_id = e.id
-    WHERE s.id = ${secretId} AND e.deleted_at IS NULL`)
+const environmentBySlug = (needs: Needs, { environment, projectId }: Location) =>
+  oneEnvironment(needs, needs.sql`WHERE e.project_id = ${projectId} AND e.slug = ${environment}`)
 
-const environmentTarget = (row: EnvironmentRow): EnvironmentTarget => ({ type: "environment", ...row })
+const environmentBySecret = (needs: Needs, secretId: SecretId) =>
+  oneEnvironment(needs, needs.sql`JOIN secrets s ON s.environment_id = e.id WHERE s.id = ${secretId}`)
+
+const environmentTarget = (row: Omit<EnvironmentTarget, "type">): EnvironmentTarget => ({
+  type: "environment",
+  teamId: row.teamId,
+  plan: row.plan,
+  projectId: row.projectId,
+  environmentId: row.environmentId,
+  slug: row.slug,
+  protected: row.protected,
+  revision: row.revision,
+  readers: row.readers,
+  visibility: row.visibility
+})
 
 /** PROJECT_NOT_FOUND when the project is not visible, else ENVIRONMENT_NOT_FOUND. */
 const visible = Effect.fnUntraced(function* (needs: Needs, caller: Caller, at: Location) {

@@ -2,12 +2,15 @@
 import { createHmac, type KeyObject, timingSafeEqual } from "node:crypto"
 import { type SealedRow, type SealedTable, textOf } from "./SealedRows.ts"
 
+/** As the column has it, or in hexadecimal, as a row inside of JSON has it. */
+export type StoredMac = Uint8Array | string | null
+
 export interface RowMac {
   readonly of: <Table extends SealedTable>(table: Table, row: SealedRow<Table>) => Buffer
   /** Whether a server wrote the row as it is; constant-time. If not, the row is to count for nothing, and is told of. */
   readonly holds: <Table extends SealedTable>(
     table: Table,
-    row: SealedRow<Table> & { readonly mac: Uint8Array | null }
+    row: SealedRow<Table> & { readonly mac: StoredMac }
   ) => boolean
   /** Of a credential's hash, for the column `hash`. `kind`: of its text. */
   readonly pepper: (kind: string, hash: Uint8Array) => Buffer
@@ -36,9 +39,10 @@ export const make = (rows: KeyObject, credentials: KeyObject, forged: (table: st
     holds: (table, row) => {
       const text = textOf(table, row)
       const mac = macOf(text)
-      if (row.mac !== null && row.mac.length === mac.length && timingSafeEqual(row.mac, mac)) return true
+      const stored = typeof row.mac === "string" ? Buffer.from(row.mac, "hex") : row.mac
+      if (stored !== null && stored.length === mac.length && timingSafeEqual(stored, mac)) return true
       // Emptied when the row ended, which its reader sees.
-      if (row.mac?.length !== 0) forged(table, text.slice(0, 100))
+      if (stored?.length !== 0) forged(table, text.slice(0, 100))
       return false
     },
     pepper: (kind, hash) =>

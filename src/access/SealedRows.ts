@@ -14,6 +14,29 @@ interface Sealed {
  * more; whoever sets it empties the MAC, so that nobody without the key takes the end back.
  */
 export const sealed = {
+  users: { key: ["id"], columns: ["id", "email", "passwordHash"], ended: null },
+  teams: { key: ["id"], columns: ["id", "plan", "adminsNeedGrants", "tokensFollowCreators"], ended: null },
+  memberships: {
+    key: ["teamId", "userId"],
+    columns: ["teamId", "userId", "role", "active", "deactivatedAt", "updatedAt"],
+    ended: null
+  },
+  projects: { key: ["id"], columns: ["id", "teamId", "slug", "visibility"], ended: "deleted_at" },
+  environments: {
+    key: ["id"],
+    columns: ["id", "teamId", "projectId", "slug", "protected", "readers", "approvers", "approvals"],
+    ended: "deleted_at"
+  },
+  access_grants: {
+    key: ["id"],
+    columns: ["id", "teamId", "userId", "projectId", "environmentId", "level", "until"],
+    ended: null
+  },
+  sessions: {
+    key: ["id"],
+    columns: ["id", "lookupId", "hash", "userId", "createdAt", "expiresAt"],
+    ended: "revoked_at"
+  },
   api_tokens: {
     key: ["id"],
     columns: [
@@ -32,7 +55,13 @@ export const sealed = {
       "ruleId"
     ],
     ended: "revoked_at"
-  }
+  },
+  cli_grants: {
+    key: ["id"],
+    columns: ["id", "lookupId", "hash", "userId", "machine", "projectIds", "environmentIds", "createdAt", "expiresAt"],
+    ended: "revoked_at"
+  },
+  cli_grant_teams: { key: ["grantId", "teamId"], columns: ["grantId", "teamId", "scopes"], ended: null }
 } as const satisfies Record<string, Sealed>
 
 export type SealedTable = keyof typeof sealed

@@ -29,21 +29,27 @@ export const AccountRow = Schema.Struct({
   email: Schema.String,
   name: Schema.String,
   passwordHash: Schema.String,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   memberships: Schema.Array(
     Schema.Struct({ id: TeamIdOut, name: Schema.String, plan: Plan, role: Role, active: Schema.Boolean })
   )
 })
 export type AccountRow = typeof AccountRow.Type
 
-export const find = ({ sql }: Pick<Needs, "sql">, column: "email" | "id", value: string) =>
-  Rows.findOne(
-    AccountRow,
-    sql`
-      SELECT u.id, u.email, u.name, u.password_hash,
+/** An account that no server wrote as it is, with its address and its password, is none. */
+export const find = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, column: "email" | "id", value: string) =>
+  Effect.zipWith(
+    rowSeal.ready,
+    Rows.findOne(
+      AccountRow,
+      sql`
+      SELECT u.id, u.email, u.name, u.password_hash, u.mac,
         (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
             'active', m.active) ORDER BY t.id), '[]'::json)
           FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id) AS memberships
       FROM users u WHERE ${sql(column)} = ${value}`
+    ),
+    (macs, row) => (row !== undefined && macs.holds("users", row) ? row : undefined)
   )
 
 /** An event that concerns a person, not a team: one entry in the trail of each of their teams, or one in none. */
@@ -130,25 +136,24 @@ export const openSession = Effect.fnUntraced(function* (
   activeTeamId: TeamId | null,
   known: KnownDevice | null = null
 ) {
-  const { crypto, sql } = needs
+  const { crypto, rowSeal, sql } = needs
   const now = yield* DateTime.nowAsDate
   const { ip, userAgent } = yield* RequestInfo
   const { proof, text } = yield* TokenText.issue(needs, "ss")
-  yield* Rows.run(
-    sql`INSERT INTO sessions ${sql.insert({
-      id: yield* crypto.uuid,
-      lookup_id: proof.lookupId,
-      salt: proof.salt,
-      hash: proof.hash,
-      user_id: userId,
+  const { hash, lookupId, salt } = proof
+  const expiresAt = new Date(now.getTime() + sessionLife)
+  const row = yield* rowSeal.values(
+    "sessions",
+    { id: yield* crypto.uuid, lookupId, hash, userId, createdAt: now, expiresAt },
+    {
+      salt,
       active_team_id: activeTeamId,
-      created_at: now,
-      expires_at: new Date(now.getTime() + sessionLife),
       last_used_at: now,
       last_used_ip: ip,
       last_used_user_agent: userAgent?.slice(0, maxUserAgent) ?? null
-    })}`
+    }
   )
+  yield* Rows.run(sql`INSERT INTO sessions ${row}`)
   const opened: OpenedSession = { text, device: yield* rememberDevice(needs, userId, known) }
   return opened
 })

@@ -6,196 +6,32 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type { Caller, CallerTeam, NamedEnvironment } from "#schema/Caller.ts"
+import type { Caller, NamedEnvironment } from "#schema/Caller.ts"
 import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema/Errors.ts"
-import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
-import type { AccessLevel, GrantLevel, Plan, Readers, Role, Scope, Visibility } from "#schema/Scopes.ts"
+import type { UserId } from "#schema/Ids.ts"
+import type { Role } from "#schema/Scopes.ts"
 import * as GroupCommit from "#src/access/GroupCommit.ts"
 import type { RowMac } from "#src/access/RowMac.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
+import {
+  type AccessRow,
+  accessTokenRows,
+  type CredentialRow,
+  type GrantRow,
+  grantRows,
+  type Lookup,
+  type Named,
+  type PersonRow,
+  type SessionRow,
+  sessionRows,
+  type TeamRow,
+  type TokenRow,
+  tokenRows
+} from "./CredentialRows.ts"
 import { LastUse, type UsedTable } from "./LastUse.ts"
 import * as Liveness from "./Liveness.ts"
 import * as TokenText from "./TokenText.ts"
-
-// One statement for each kind, over all credentials that are presented at the same moment, with the environment that
-// each request names. Every request waits for one of them: rows are typed at the statement, since decoding them with a
-// schema would cost more than the rest of the check.
-
-/** The environment a request's query names, when both members are well formed. */
-export interface Named {
-  readonly projectId: ProjectId
-  readonly environment: string
-}
-interface Lookup {
-  readonly id: string
-  readonly named: Named | undefined
-}
-
-interface CredentialRow {
-  readonly id: string | null
-  readonly salt: Buffer
-  readonly hash: Buffer
-  readonly createdAt: Date
-  readonly lastUsedAt: Date | null
-  readonly revokedAt: Date | null
-  readonly eTeamId: TeamId | null
-  readonly eProjectId: ProjectId
-  readonly eId: EnvironmentId
-  readonly eSlug: string
-  readonly eProtected: boolean
-  readonly eRevision: number
-  readonly ePlan: Plan
-  readonly eReaders: Readers
-  readonly eVisibility: Visibility
-  /** Of the person, or of the creator of an API token; ended ones too, until they are swept. */
-  readonly held: ReadonlyArray<{
-    readonly projectId: ProjectId
-    readonly environmentId: EnvironmentId | null
-    readonly level: GrantLevel
-    /** Milliseconds since 1970; null = until somebody ends it. */
-    readonly until: number | null
-  }> | null
-}
-interface TokenRow extends CredentialRow {
-  readonly lookupId: string
-  readonly mac: Buffer | null
-  readonly createdBy: UserId
-  readonly ruleId: string | null
-  readonly expiresAt: Date | null
-  readonly name: string
-  readonly teamId: TeamId
-  readonly teamName: string
-  readonly plan: Plan
-  readonly accessLevel: AccessLevel
-  readonly projectIds: ReadonlyArray<ProjectId> | null
-  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
-  readonly mcpScopes: ReadonlyArray<Scope>
-  readonly mcpOnly: boolean
-  readonly creatorActive: boolean | null
-  readonly creatorDeactivatedAt: Date | null
-  readonly creatorRole: Role | null
-  readonly adminsNeedGrants: boolean
-  /** The team bounds its tokens by what their creators may do now, over REST too. */
-  readonly tokensFollowCreators: boolean
-}
-interface PersonRow extends CredentialRow {
-  readonly expiresAt: Date
-  readonly userId: UserId
-  readonly email: string
-  readonly userName: string
-}
-interface SessionRow extends PersonRow {
-  readonly lastUsedAt: Date
-  readonly teams: ReadonlyArray<{
-    readonly id: TeamId
-    readonly name: string
-    readonly plan: Plan
-    readonly role: Role
-    readonly adminsNeedGrants: boolean
-  }>
-}
-interface AccessRow extends PersonRow {
-  readonly audience: string
-  readonly scopes: ReadonlyArray<Scope>
-  readonly clientId: string
-  readonly clientName: string
-  readonly projectIds: ReadonlyArray<ProjectId> | null
-  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
-  readonly teams: ReadonlyArray<Omit<CallerTeam, "scopes">>
-}
-interface GrantRow extends PersonRow {
-  readonly machine: boolean
-  readonly projectIds: ReadonlyArray<ProjectId> | null
-  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
-  readonly teams: ReadonlyArray<CallerTeam>
-}
-
-/** The look-ups of a batch, in their order. */
-const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => sql`
-  unnest(
-    ${batch.map((l) => l.id)}::text[],
-    ${batch.map((l) => l.named?.projectId ?? null)}::uuid[],
-    ${batch.map((l) => l.named?.environment ?? null)}::text[]
-  ) WITH ORDINALITY AS q (lookup_id, project_id, slug, n)`
-const namedColumns = `
-  e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
-  e.revision AS e_revision, et.plan AS e_plan, e.readers AS e_readers, ep.visibility AS e_visibility`
-const heldColumn = (userId: string) => `
-  (SELECT json_agg(json_build_object('projectId', a.project_id, 'environmentId', a.environment_id, 'level', a.level,
-      'until', extract(epoch FROM a.until) * 1000)) FROM access_grants a WHERE a.user_id = ${userId}) AS held`
-const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
-        'adminsNeedGrants', t.admins_need_grants`
-const namedJoin = `
-  LEFT JOIN projects ep ON ep.id = q.project_id AND ep.deleted_at IS NULL
-  LEFT JOIN environments e ON e.project_id = ep.id AND e.slug = q.slug AND e.deleted_at IS NULL
-  LEFT JOIN teams et ON et.id = e.team_id`
-
-const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
-  sql<TokenRow>`
-  SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.name, c.team_id,
-    t.name AS team_name, t.plan, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only,
-    c.lookup_id, c.created_by, c.rule_id, c.mac,
-    m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role,
-    t.admins_need_grants, t.tokens_follow_creators, ${sql.literal(heldColumn("c.created_by"))},
-    ${sql.literal(namedColumns)}
-  FROM ${lookups(sql, batch)}
-  LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id
-  LEFT JOIN teams t ON t.id = c.team_id
-  LEFT JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
-  ${sql.literal(namedJoin)}
-  ORDER BY q.n`
-
-const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
-  sql<SessionRow>`
-  SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at,
-    u.id AS user_id, u.email, u.name AS user_name,
-    (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
-        ORDER BY t.id), '[]'::json)
-      FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
-    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
-  FROM ${lookups(sql, batch)}
-  LEFT JOIN sessions c ON c.lookup_id = q.lookup_id
-  LEFT JOIN users u ON u.id = c.user_id
-  ${sql.literal(namedJoin)}
-  ORDER BY q.n`
-
-const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
-  sql<GrantRow>`
-  SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.machine,
-    c.project_ids, c.environment_ids, u.id AS user_id, u.email, u.name AS user_name,
-    (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)}, 'scopes', g.scopes) ORDER BY t.id), '[]'::json)
-      FROM cli_grant_teams g
-      JOIN teams t ON t.id = g.team_id
-      JOIN memberships m ON m.team_id = g.team_id AND m.user_id = u.id AND m.active
-      WHERE g.grant_id = c.id) AS teams,
-    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
-  FROM ${lookups(sql, batch)}
-  LEFT JOIN cli_grants c ON c.lookup_id = q.lookup_id
-  LEFT JOIN users u ON u.id = c.user_id
-  ${sql.literal(namedJoin)}
-  ORDER BY q.n`
-
-// A person's standing in a team carries a grant only as it was when they gave it: a change of role, leaving, being
-// removed or deactivated takes the team from the grant, also when it is undone later.
-const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
-  sql<AccessRow>`
-  SELECT g.id, c.salt, c.hash, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
-    c.audience, c.scopes, g.client_id, g.client_name, g.project_ids, g.environment_ids,
-    u.id AS user_id, u.email, u.name AS user_name,
-    (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
-        ORDER BY t.id), '[]'::json)
-      FROM oauth_grant_teams o
-      JOIN teams t ON t.id = o.team_id
-      JOIN memberships m ON m.team_id = o.team_id AND m.user_id = u.id AND m.active AND m.updated_at <= g.created_at
-      WHERE o.grant_id = g.id) AS teams,
-    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
-  FROM ${lookups(sql, batch)}
-  LEFT JOIN oauth_access_tokens c ON c.lookup_id = q.lookup_id
-  LEFT JOIN oauth_grants g ON g.id = c.grant_id
-  LEFT JOIN users u ON u.id = g.user_id
-  ${sql.literal(namedJoin)}
-  ORDER BY q.n`
 
 export interface Verified {
   readonly caller: Caller
@@ -209,48 +45,83 @@ export interface Verified {
   readonly clientId: string | null
 }
 
-const namedOf = (row: CredentialRow): NamedEnvironment | null =>
-  row.eTeamId === null
-    ? null
-    : {
-        teamId: row.eTeamId,
-        projectId: row.eProjectId,
-        environmentId: row.eId,
-        slug: row.eSlug,
-        protected: row.eProtected,
-        revision: row.eRevision,
-        plan: row.ePlan,
-        readers: row.eReaders,
-        visibility: row.eVisibility
-      }
+/** An environment that no server wrote as it is, or whose project is not, is not there. */
+const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
+  if (row.eTeamId === null) return null
+  const project = { id: row.eProjectId, teamId: row.pTeamId, slug: row.pSlug, visibility: row.eVisibility }
+  const environment = {
+    id: row.eId,
+    teamId: row.eTeamId,
+    projectId: row.eProjectId,
+    slug: row.eSlug,
+    protected: row.eProtected,
+    readers: row.eReaders,
+    approvers: row.eApprovers,
+    approvals: row.eApprovals
+  }
+  if (!macs.holds("environments", { ...environment, mac: row.eMac })) return null
+  if (!macs.holds("projects", { ...project, mac: row.pMac })) return null
+  return {
+    teamId: row.eTeamId,
+    projectId: row.eProjectId,
+    environmentId: row.eId,
+    slug: row.eSlug,
+    protected: row.eProtected,
+    revision: row.eRevision,
+    plan: row.ePlan,
+    readers: row.eReaders,
+    visibility: row.eVisibility
+  }
+}
+
+/** Those of the person's teams that a server wrote as they are, membership and rules. */
+const teamsOf = <Row extends TeamRow>(rows: ReadonlyArray<Row>, userId: UserId, macs: RowMac): ReadonlyArray<Row> =>
+  rows.filter(
+    (row) =>
+      macs.holds("memberships", { ...row, teamId: row.id, userId }) && macs.holds("teams", { ...row, mac: row.teamMac })
+  )
+const standing = ({ adminsNeedGrants, id, name, plan, role }: TeamRow) => ({ id, name, plan, role, adminsNeedGrants })
 
 /** What most credentials are not. */
 const plain = { creatorRole: null, mcpOnly: false, audience: null, clientId: null }
 const unrestricted = { projectIds: null, environmentIds: null } as const
 
 /** What every credential's caller has from its row. */
-const common = (row: CredentialRow & { readonly expiresAt: Date | null }, now: number) => ({
-  grants: (row.held ?? []).filter(({ until }) => until === null || until > now),
+const common = (row: CredentialRow & { readonly expiresAt: Date | null }, now: number, macs: RowMac) => ({
+  grants: (row.held ?? [])
+    .filter((held) => (held.until === null || held.until > now) && macs.holds("access_grants", held))
+    .map(({ environmentId, level, projectId, until }) => ({ environmentId, level, projectId, until })),
   createdAt: row.createdAt,
   expiresAt: row.expiresAt,
   lastUsedAt: row.lastUsedAt,
-  named: namedOf(row)
+  named: namedOf(row, macs)
 })
 const personOf = (row: PersonRow) => ({ id: row.userId, email: row.email, name: row.userName })
 
+/** The creator's membership as a server wrote it; else none. */
+const creatorOf = (row: TokenRow, macs: RowMac) => {
+  const { creatorActive: active, creatorDeactivatedAt: deactivatedAt, creatorRole: role } = row
+  const { createdBy: userId, creatorMac: mac, creatorUpdatedAt: updatedAt, teamId } = row
+  const none = { creatorActive: null, creatorDeactivatedAt: null, creatorRole: null }
+  if (active === null) return none
+  return macs.holds("memberships", { teamId, userId, role, active, deactivatedAt, updatedAt, mac }) ? row : none
+}
+
 /** Over REST a token's own reach decides, unless its team bounds tokens by what their creators may do now. */
 const ofToken = (row: TokenRow, id: string, now: number, macs: RowMac): Verified | undefined => {
-  const creator = row.tokensFollowCreators && !row.creatorActive ? { ...row, creatorActive: null } : row
-  const life = Liveness.ofToken(creator, now)
   // A token that was revoked gives nothing, whoever revoked it.
   if (row.revokedAt === null && !macs.holds("api_tokens", { ...row, id })) return undefined
+  if (!macs.holds("teams", { ...row, id: row.teamId, mac: row.teamMac })) return undefined
+  const creator = creatorOf(row, macs)
+  const { creatorActive, creatorDeactivatedAt } = creator
+  const follows = row.tokensFollowCreators && creatorActive !== true
   return {
-    life,
+    life: Liveness.ofToken({ ...row, creatorDeactivatedAt, creatorActive: follows ? null : creatorActive }, now),
     ...plain,
-    creatorRole: row.creatorActive === true ? row.creatorRole : null,
+    creatorRole: creatorActive === true ? creator.creatorRole : null,
     mcpOnly: row.mcpOnly,
     caller: {
-      ...common(row, now),
+      ...common(row, now, macs),
       kind: "api_token",
       credentialId: id,
       name: row.name,
@@ -260,7 +131,7 @@ const ofToken = (row: TokenRow, id: string, now: number, macs: RowMac): Verified
           id: row.teamId,
           name: row.teamName,
           plan: row.plan,
-          role: row.tokensFollowCreators ? row.creatorRole : null,
+          role: row.tokensFollowCreators ? creator.creatorRole : null,
           scopes: null,
           adminsNeedGrants: row.adminsNeedGrants
         }
@@ -273,60 +144,72 @@ const ofToken = (row: TokenRow, id: string, now: number, macs: RowMac): Verified
   }
 }
 
-const ofSession = (row: SessionRow, id: string, now: number): Verified => ({
-  life: Liveness.ofSession(row, now),
-  ...plain,
-  caller: {
-    ...common(row, now),
-    kind: "session",
-    credentialId: id,
-    name: null,
-    user: personOf(row),
-    teams: row.teams.map((team) => ({ ...team, scopes: null })),
-    accessLevel: null,
-    mcpScopes: [],
-    restrictions: unrestricted,
-    machine: false
+const ofSession = (row: SessionRow, id: string, now: number, macs: RowMac): Verified | undefined => {
+  if (row.revokedAt === null && !macs.holds("sessions", { ...row, id })) return undefined
+  return {
+    life: Liveness.ofSession(row, now),
+    ...plain,
+    caller: {
+      ...common(row, now, macs),
+      kind: "session",
+      credentialId: id,
+      name: null,
+      user: personOf(row),
+      teams: teamsOf(row.teams, row.userId, macs).map((team) => ({ ...standing(team), scopes: null })),
+      accessLevel: null,
+      mcpScopes: [],
+      restrictions: unrestricted,
+      machine: false
+    }
   }
-})
+}
 
-const ofGrant = (row: GrantRow, id: string, now: number): Verified => ({
-  life: Liveness.ofGrant({ ...row, teams: row.teams.length }, now),
-  ...plain,
-  caller: {
-    ...common(row, now),
-    kind: "cli_grant",
-    credentialId: id,
-    name: null,
-    user: personOf(row),
-    teams: row.teams,
-    accessLevel: null,
-    mcpScopes: [],
-    restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
-    machine: row.machine
+const ofGrant = (row: GrantRow, id: string, now: number, macs: RowMac): Verified | undefined => {
+  if (row.revokedAt === null && !macs.holds("cli_grants", { ...row, id })) return undefined
+  const teams = teamsOf(row.teams, row.userId, macs).filter(({ id: teamId, scopes, scopesMac }) =>
+    macs.holds("cli_grant_teams", { grantId: id, teamId, scopes, mac: scopesMac })
+  )
+  return {
+    life: Liveness.ofGrant({ ...row, teams: teams.length }, now),
+    ...plain,
+    caller: {
+      ...common(row, now, macs),
+      kind: "cli_grant",
+      credentialId: id,
+      name: null,
+      user: personOf(row),
+      teams: teams.map((team) => ({ ...standing(team), scopes: team.scopes })),
+      accessLevel: null,
+      mcpScopes: [],
+      restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
+      machine: row.machine
+    }
   }
-})
+}
 
-const ofAccess = (row: AccessRow, id: string, now: number): Verified => ({
-  life: Liveness.ofAccessToken({ ...row, teams: row.teams.length }, now),
-  ...plain,
-  mcpOnly: true,
-  audience: row.audience,
-  clientId: row.clientId,
-  caller: {
-    ...common(row, now),
-    kind: "oauth_token",
-    // Of the grant, not of the token: tokens come and go every 15 minutes.
-    credentialId: id,
-    name: row.clientName,
-    user: personOf(row),
-    teams: row.teams.map((team) => ({ ...team, scopes: row.scopes })),
-    accessLevel: null,
-    mcpScopes: row.scopes,
-    restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
-    machine: true
+const ofAccess = (row: AccessRow, id: string, now: number, macs: RowMac): Verified => {
+  const teams = teamsOf(row.teams, row.userId, macs)
+  return {
+    life: Liveness.ofAccessToken({ ...row, teams: teams.length }, now),
+    ...plain,
+    mcpOnly: true,
+    audience: row.audience,
+    clientId: row.clientId,
+    caller: {
+      ...common(row, now, macs),
+      kind: "oauth_token",
+      // Of the grant, not of the token: tokens come and go every 15 minutes.
+      credentialId: id,
+      name: row.clientName,
+      user: personOf(row),
+      teams: teams.map((team) => ({ ...standing(team), scopes: row.scopes })),
+      accessLevel: null,
+      mcpScopes: row.scopes,
+      restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
+      machine: true
+    }
   }
-})
+}
 
 /** Look-ups that come while a statement is under way share the next one, which asks for each of them once. */
 const batched = <Row extends CredentialRow>(

@@ -80,21 +80,23 @@ const teamsOf = `
 
 /** Part of the caller's transaction: the credential exists exactly when its delivery commits. */
 const mint = Effect.fnUntraced(function* (needs: Needs, grant: NewGrant) {
-  const { crypto, sql } = needs
+  const { crypto, rowSeal, sql } = needs
   const now = yield* Clock.currentTimeMillis
   const id = GrantIdOut.make(yield* crypto.uuid)
   const { proof, text } = yield* TokenText.issue(needs, "cg")
   const expiresAt = new Date(now + Liveness.grantLife)
-  yield* Rows.run(sql`
-    INSERT INTO cli_grants (id, lookup_id, salt, hash, user_id, machine, project_ids, environment_ids, hostname, os,
-      installation_id, credential_protection, created_at, expires_at)
-    VALUES (${id}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${grant.userId}, ${grant.machine},
-      ${grant.projectIds}::uuid[], ${grant.environmentIds}::uuid[], ${grant.hostname}, ${grant.os},
-      ${grant.installationId}, ${grant.credentialProtection}, ${new Date(now)}, ${expiresAt})`)
-  yield* Rows.run(sql`
-    INSERT INTO cli_grant_teams (grant_id, team_id, scopes)
-    SELECT ${id}::uuid, (t->>'id')::uuid, array(SELECT jsonb_array_elements_text(t->'scopes'))
-    FROM jsonb_array_elements(${JSON.stringify(grant.teams)}::jsonb) AS t`)
+  const { credentialProtection, environmentIds, hostname, installationId, machine, os, projectIds, userId } = grant
+  const { hash, lookupId, salt } = proof
+  const row = yield* rowSeal.values(
+    "cli_grants",
+    { id, lookupId, hash, userId, machine, projectIds, environmentIds, createdAt: new Date(now), expiresAt },
+    { salt, hostname, os, installation_id: installationId, credential_protection: credentialProtection }
+  )
+  yield* Rows.run(sql`INSERT INTO cli_grants ${row}`)
+  for (const { id: teamId, scopes } of grant.teams) {
+    yield* Rows.run(sql`
+      INSERT INTO cli_grant_teams ${yield* rowSeal.values("cli_grant_teams", { grantId: id, teamId, scopes })}`)
+  }
   return { id, text, expiresAt }
 })
 
@@ -139,7 +141,7 @@ const revoke = function* ({ audit, sql }: Needs, id: string) {
   const revoked = yield* Rows.findOne(
     RevokedRow,
     sql`
-      UPDATE cli_grants c SET revoked_at = ${new Date(now)}
+      UPDATE cli_grants c SET revoked_at = ${new Date(now)}, mac = ''
       WHERE c.id = ${id} AND c.user_id = ${caller.user?.id ?? null} AND c.revoked_at IS NULL
       RETURNING c.hostname, ${sql.literal(teamsOf)}`
   )

@@ -43,7 +43,7 @@ interface Needs {
  * the later statement. Undefined = the password is not `expected` any more.
  */
 const setPassword = Effect.fnUntraced(function* (
-  { revocation, sql }: Needs,
+  { revocation, rowSeal, sql }: Needs,
   userId: UserId,
   phc: string,
   expected: string | null
@@ -51,10 +51,13 @@ const setPassword = Effect.fnUntraced(function* (
   const now = yield* DateTime.nowAsDate
   yield* revocation.linksBy(userId, null)
   yield* revocation.resetLinksOf(userId)
-  const changed = yield* Rows.exists(sql`
-    UPDATE users SET password_hash = ${phc}, updated_at = ${now}
-    WHERE id = ${userId} AND (${expected}::text IS NULL OR password_hash = ${expected}) RETURNING id`)
-  if (!changed) return undefined
+  const changed = yield* rowSeal.update(
+    "users",
+    sql`id = ${userId} AND (${expected}::text IS NULL OR password_hash = ${expected})`,
+    () => ({ passwordHash: phc }),
+    { updated_at: now }
+  )
+  if (changed === 0) return undefined
   yield* revocation.sessionsOf(userId)
   const revoked = yield* revocation.tokensOf(userId, null)
   yield* revocation.grantsOf(userId)

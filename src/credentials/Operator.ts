@@ -12,6 +12,7 @@ import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import type { Audit } from "#src/access/Audit.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
+import { removeApprover } from "#src/access/TeamRows.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
 import { forgetDevices, inEachTeam } from "./Accounts.ts"
@@ -115,22 +116,22 @@ const teamsWithoutAnotherOwner = ({ sql }: Needs, userId: UserId) =>
   )
 
 /** Ends everything that the account gave, and frees its address. The row stays, for what it once made. */
-const end = Effect.fnUntraced(function* ({ revocation, sql }: Needs, account: Account) {
+const end = Effect.fnUntraced(function* ({ revocation, rowSeal, sql }: Needs, account: Account) {
   const { id } = account
   yield* Rows.run(sql`DELETE FROM memberships WHERE user_id = ${id}`)
   yield* Rows.run(sql`DELETE FROM access_grants WHERE user_id = ${id}`)
-  yield* Rows.run(sql`
-    UPDATE environments SET approvers = array_remove(approvers, ${id}::uuid) WHERE ${id}::uuid = any(approvers)`)
+  yield* removeApprover({ rowSeal }, sql`${id}::uuid = any(approvers)`, id)
   yield* revocation.linksBy(id, null)
   yield* revocation.resetLinksOf(id)
   yield* revocation.sessionsOf(id)
   const revoked = yield* revocation.tokensOf(id, null)
   yield* revocation.grantsOf(id)
   yield* forgetDevices({ sql }, id)
-  yield* Rows.run(sql`
-    UPDATE users SET email = ${`${id}${removedDomain}`}, name = 'Removed', password_hash = '',
-      updated_at = ${yield* DateTime.nowAsDate}
-    WHERE id = ${id}`)
+  const gone = { email: `${id}${removedDomain}`, passwordHash: "" }
+  yield* rowSeal.update("users", sql`id = ${id}`, () => gone, {
+    name: "Removed",
+    updated_at: yield* DateTime.nowAsDate
+  })
   return revoked
 })
 

@@ -86,7 +86,7 @@ const grantsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId
     DELETE FROM cli_grant_teams t USING cli_grants g
     WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId}`)
   yield* Rows.run(sql`
-    UPDATE cli_grants g SET revoked_at = ${now}
+    UPDATE cli_grants g SET revoked_at = ${now}, mac = ''
     WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
       AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)`)
 })
@@ -100,21 +100,25 @@ const grantsOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
   yield* Rows.run(sql`
     UPDATE device_requests SET teams = '[]'::jsonb
     WHERE decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`)
-  yield* Rows.run(sql`UPDATE cli_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`)
+  yield* Rows.run(
+    sql`UPDATE cli_grants SET revoked_at = ${now}, mac = '' WHERE user_id = ${userId} AND revoked_at IS NULL`
+  )
   yield* Rows.run(sql`UPDATE oauth_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`)
 })
 
 /** All sessions of the person. */
 const sessionsOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
   const now = yield* DateTime.nowAsDate
-  yield* Rows.run(sql`UPDATE sessions SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`)
+  yield* Rows.run(
+    sql`UPDATE sessions SET revoked_at = ${now}, mac = '' WHERE user_id = ${userId} AND revoked_at IS NULL`
+  )
 })
 
 /** A person is signed out who is active in no team any more. */
 const sessionsWithoutTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`
-    UPDATE sessions SET revoked_at = ${now}
+    UPDATE sessions SET revoked_at = ${now}, mac = ''
     WHERE user_id = ${userId} AND revoked_at IS NULL
       AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = ${userId} AND m.active)`)
 })

@@ -62,7 +62,7 @@ const endText = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Redact
       sql`SELECT id, salt, hash FROM sessions WHERE lookup_id = ${id} AND revoked_at IS NULL`
     )
   )
-  if (row !== undefined) yield* Rows.run(sql`UPDATE sessions SET revoked_at = ${now} WHERE id = ${row.id}`)
+  if (row !== undefined) yield* Rows.run(sql`UPDATE sessions SET revoked_at = ${now}, mac = '' WHERE id = ${row.id}`)
 })
 
 /** None: the password that was checked is not the person's any more. */
@@ -73,12 +73,14 @@ const openChecked = (
   presented: { readonly session: Redacted.Redacted | null; readonly device: Accounts.KnownDevice | null }
 ) =>
   Rows.transaction(needs.sql, function* () {
-    const { audit, sql } = needs
+    const { audit, rowSeal, sql } = needs
     // Locked to the end: a change of the password comes before this and is seen, or after and ends the session.
     const isCurrent = yield* Rows.exists(sql`
       SELECT 1 FROM users WHERE id = ${account.id} AND password_hash = ${account.passwordHash} FOR NO KEY UPDATE`)
     if (!isCurrent) return Option.none()
-    if (renewedHash !== undefined) yield* sql`UPDATE users SET password_hash = ${renewedHash} WHERE id = ${account.id}`
+    if (renewedHash !== undefined) {
+      yield* rowSeal.update("users", sql`id = ${account.id}`, () => ({ passwordHash: renewedHash }))
+    }
     yield* endText(needs, presented.session, yield* DateTime.nowAsDate)
     const last = yield* Accounts.lastActiveTeam(needs, account.id)
     const teams = account.memberships
@@ -145,7 +147,7 @@ const end = Effect.fn("Sessions.end")(({ audit, sql }: Needs, caller: Caller) =>
   Rows.transaction(sql, function* () {
     const now = yield* DateTime.nowAsDate
     const ended = yield* Rows.exists(sql`
-      UPDATE sessions SET revoked_at = ${now} WHERE id = ${caller.credentialId} AND revoked_at IS NULL RETURNING id`)
+      UPDATE sessions SET revoked_at = ${now}, mac = '' WHERE id = ${caller.credentialId} AND revoked_at IS NULL RETURNING id`)
     if (!ended) return
     yield* audit.append(
       ...Accounts.inEachTeam(caller.teams, { actor: caller, action: "session.end", outcome: "allowed" })

@@ -20,6 +20,7 @@ import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Accounts from "./Accounts.ts"
 import { Passwords } from "./Passwords.ts"
+import { insertTeam } from "#src/access/TeamRows.ts"
 import * as TokenText from "./TokenText.ts"
 
 const CodeRow = Schema.Struct({ lookupId: Schema.String, ...TokenText.ProofRow.fields })
@@ -143,17 +144,19 @@ const prepare = (needs: Needs) =>
 type FirstOwner = Omit<SetupRequest, "setupCode">
 
 /** Part of the setup's transaction. */
-const insertOwner = Effect.fnUntraced(function* ({ crypto, sql }: Needs, input: FirstOwner, phc: string) {
+const insertOwner = Effect.fnUntraced(function* ({ crypto, rowSeal, sql }: Needs, input: FirstOwner, phc: string) {
   const now = yield* DateTime.nowAsDate
   const user: Person = { id: UserIdOut.make(yield* crypto.uuid), email: input.email, name: input.name }
   const teamId = TeamIdOut.make(yield* crypto.uuid)
-  const times = { created_at: now, updated_at: now }
-  yield* Rows.run(sql`INSERT INTO users ${sql.insert({ ...user, password_hash: phc, ...times })}`)
-  // The first team of an instance has the plan `team`.
-  yield* Rows.run(sql`INSERT INTO teams ${sql.insert({ id: teamId, name: input.teamName, plan: "team", ...times })}`)
-  yield* Rows.run(
-    sql`INSERT INTO memberships ${sql.insert({ team_id: teamId, user_id: user.id, role: "owner", ...times })}`
+  const { email, id, name } = user
+  const account = yield* rowSeal.values(
+    "users",
+    { id, email, passwordHash: phc },
+    { name, created_at: now, updated_at: now }
   )
+  yield* Rows.run(sql`INSERT INTO users ${account}`)
+  // The first team of an instance has the plan `team`.
+  yield* insertTeam({ rowSeal, sql }, { id: teamId, name: input.teamName, plan: "team", owner: id, now })
   yield* Rows.run(sql`DELETE FROM setup_codes`)
   return { user, teamId }
 })

@@ -17,7 +17,9 @@ type ServiceKeyName =
   | "audit-entries"
   | "credential-pepper"
   | "row-seals"
-  | "oauth-cookies" | "oauth-refresh" | "mcp-request-state"
+  | "oauth-cookies"
+  | "oauth-refresh"
+  | "mcp-request-state"
 
 const contextOf = (name: ServiceKeyName): KeyContext => ({
   purpose: "service-key",

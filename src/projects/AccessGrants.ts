@@ -34,17 +34,24 @@ import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { Permit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import type { EnvironmentTarget, ProjectTarget } from "#src/access/Target.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 
-const services = Effect.all({ access: Access, sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  audit: Audit,
+  rowSeal: RowSeal
+})
 type Needs = Effect.Effect.Success<typeof services>
 type Manage = Permit<"access:manage", ProjectTarget | EnvironmentTarget>
 
 /** What a grant is given with, by an admin or by the decision about a request. */
-type Giving = Pick<Needs, "sql" | "crypto" | "audit">
+type Giving = Pick<Needs, "sql" | "crypto" | "audit" | "rowSeal">
 type At = Permit<Policy.Action, ProjectTarget | EnvironmentTarget>
 interface Given {
   readonly user: { readonly id: UserId; readonly email: string }
@@ -178,18 +185,20 @@ const checkLimits = Effect.fnUntraced(function* ({ sql }: Giving, { target }: At
  * its id.
  */
 export const give = Effect.fnUntraced(function* (needs: Giving, permit: At, given: Given) {
-  const { audit, crypto, sql } = needs
+  const { audit, crypto, rowSeal, sql } = needs
   const { target } = permit
   const { createdBy, level, reason, until, user } = given
   const now = new Date(yield* Clock.currentTimeMillis)
   yield* checkLimits(needs, permit, user.id, now)
   const id = AccessGrantIdOut.make(yield* crypto.uuid)
-  yield* Rows.run(sql`
-    INSERT INTO access_grants (id, team_id, user_id, project_id, environment_id, level, until, reason, created_by,
-      created_at)
-    VALUES (${id}, ${target.teamId}, ${user.id}, ${target.projectId},
-      ${target.type === "environment" ? target.environmentId : null}, ${level}, ${until}, ${reason}, ${createdBy},
-      ${now})`)
+  const { projectId, teamId } = target
+  const environmentId = target.type === "environment" ? target.environmentId : null
+  const row = yield* rowSeal.values(
+    "access_grants",
+    { id, teamId, userId: user.id, projectId, environmentId, level, until },
+    { reason, created_by: createdBy, created_at: now }
+  )
+  yield* Rows.run(sql`INSERT INTO access_grants ${row}`)
   const event = permit.event({ audit: "access.grant", target: targetOf(id, level, user.email) })
   yield* audit.append({ ...event, ...(reason === null ? {} : { reason }) })
   return id

@@ -21,12 +21,19 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 
-const services = Effect.all({ access: Access, sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  audit: Audit,
+  rowSeal: RowSeal
+})
 type Needs = Effect.Effect.Success<typeof services>
 
 const columns = {
@@ -62,6 +69,22 @@ const ReachedEnvironmentRow = Schema.Struct({
 /** A protected environment starts closed, unless its creator says otherwise (docs/contract/access.md). */
 export const readersOf = (input: Pick<CreateEnvironment, "protected" | "readers">): Readers =>
   input.readers ?? (input.protected === true ? "granted" : "team")
+
+/** What is inserted into `environments`. */
+export const newEnvironment = (
+  { rowSeal }: Pick<Needs, "rowSeal">,
+  at: { readonly id: string; readonly teamId: TeamId; readonly projectId: ProjectId; readonly now: Date },
+  input: Pick<CreateEnvironment, "name" | "protected" | "readers"> & { readonly slug: string }
+) => {
+  const { id, now, projectId, teamId } = at
+  const { name = input.slug, protected: isProtected = false, slug } = input
+  const readers = readersOf(input)
+  return rowSeal.values(
+    "environments",
+    { id, teamId, projectId, slug, protected: isProtected, readers, approvers: [], approvals: 1 },
+    { name, created_at: now, updated_at: now }
+  )
+}
 
 /** More than a page shows; a list of all is one project's alone. */
 const overviewLimit = 5_000
@@ -138,12 +161,12 @@ const create = Effect.fn("Environments.create")(function* (
       sql`SELECT count(*) AS n FROM environments WHERE project_id = ${projectId} AND deleted_at IS NULL`
     )
     if (n >= Plans.environmentsPerProject) return yield* new PlanLimitReached()
+    const { teamId } = permit.target
+    const values = yield* newEnvironment(needs, { id, teamId, projectId, now }, input)
     const row = yield* Rows.findOne(
       EnvironmentRow,
       sql`
-          INSERT INTO environments AS e (id, team_id, project_id, slug, name, protected, readers, created_at, updated_at)
-          VALUES (${id}, ${permit.target.teamId}, ${projectId}, ${input.slug}, ${input.name ?? input.slug},
-            ${input.protected ?? false}, ${readersOf(input)}, ${now}, ${now})
+          INSERT INTO environments AS e ${values}
           ON CONFLICT (project_id, slug) WHERE deleted_at IS NULL DO NOTHING
           RETURNING ${selected(sql)}`
     )
@@ -171,23 +194,25 @@ const update = Effect.fn("Environments.update")(function* (
   environmentId: EnvironmentId,
   input: UpdateEnvironment
 ) {
-  const { access, audit, sql } = needs
+  const { access, audit, rowSeal, sql } = needs
   const intent = { audit: "environment.update" } as const
   const permit = yield* access.environmentWithId("environments:manage", environmentId, intent)
   return yield* change(needs, permit.event(), function* () {
     const { approvals = null, approvers, name = null, protected: isProtected = null, readers = null } = input
     if (approvers !== undefined) yield* checkMembers(needs, permit.target.teamId, approvers)
-    const row = yield* Rows.findOne(
-      EnvironmentRow,
-      sql`
-          UPDATE environments e
-          SET name = coalesce(${name}, name), protected = coalesce(${isProtected}, protected),
-            readers = coalesce(${readers}, readers), approvals = coalesce(${approvals}, approvals),
-            approvers = coalesce(${approvers ?? null}::uuid[], approvers), updated_at = ${yield* DateTime.nowAsDate}
-          WHERE id = ${environmentId} AND deleted_at IS NULL
-          RETURNING ${selected(sql)}`
-    )
-    if (row === undefined) return yield* new EnvironmentNotFound()
+    const changes = {
+      ...(isProtected === null ? {} : { protected: isProtected }),
+      ...(readers === null ? {} : { readers }),
+      ...(approvals === null ? {} : { approvals }),
+      ...(approvers === undefined ? {} : { approvers })
+    }
+    const where = sql`id = ${environmentId} AND deleted_at IS NULL`
+    const changed = yield* rowSeal.update("environments", where, () => changes, {
+      ...(name === null ? {} : { name }),
+      updated_at: yield* DateTime.nowAsDate
+    })
+    if (changed === 0) return yield* new EnvironmentNotFound()
+    const row = yield* Rows.single(EnvironmentRow, sql`SELECT ${selected(sql)} FROM environments e WHERE ${where}`)
     yield* audit.append(permit.event())
     return row
   })
@@ -201,7 +226,7 @@ const remove = Effect.fn("Environments.remove")(function* (needs: Needs, environ
   yield* change(needs, permit.event(), function* () {
     const now = yield* DateTime.nowAsDate
     const removed = yield* Rows.exists(sql`
-        UPDATE environments SET deleted_at = ${now}, updated_at = ${now}
+        UPDATE environments SET deleted_at = ${now}, updated_at = ${now}, mac = ''
         WHERE id = ${environmentId} AND deleted_at IS NULL RETURNING id`)
     if (!removed) return yield* new EnvironmentNotFound()
     yield* Rows.run(sql`DELETE FROM access_grants WHERE environment_id = ${environmentId}`)

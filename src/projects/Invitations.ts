@@ -30,6 +30,7 @@ import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
+import * as TeamRows from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { type OpenedSession, Sessions } from "#src/credentials/Sessions.ts"
@@ -278,15 +279,13 @@ const signInFirst = () =>
   new Unauthenticated({ message: "This address has an account. Sign in, then open the link again." })
 
 const createUser = Effect.fnUntraced(function* (
-  { sql }: Needs,
+  { rowSeal, sql }: Needs,
   { email, id, name }: UserRow,
   passwordHash: string,
   now: Date
 ) {
-  const created = yield* Rows.exists(sql`
-    INSERT INTO users (id, email, name, password_hash, created_at, updated_at)
-    VALUES (${id}, ${email}, ${name}, ${passwordHash}, ${now}, ${now})
-    ON CONFLICT (email) DO NOTHING RETURNING id`)
+  const row = yield* rowSeal.values("users", { id, email, passwordHash }, { name, created_at: now, updated_at: now })
+  const created = yield* Rows.exists(sql`INSERT INTO users ${row} ON CONFLICT (email) DO NOTHING RETURNING id`)
   // Another invitation created the person a moment ago.
   if (!created) return yield* signInFirst()
 })
@@ -295,10 +294,7 @@ const createUser = Effect.fnUntraced(function* (
 const join = Effect.fnUntraced(function* (needs: Needs, invitation: InvitationRow, { id: userId }: UserRow, now: Date) {
   const { sql } = needs
   const { id, role, teamId } = invitation
-  const joined = yield* Rows.exists(sql`
-    INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
-    VALUES (${teamId}, ${userId}, ${role}, ${now}, ${now})
-    ON CONFLICT (team_id, user_id) DO NOTHING RETURNING user_id`)
+  const joined = yield* TeamRows.join(needs, { teamId, userId, role, now })
   const teams = yield* Rows.findAll(
     MyTeamRow,
     sql`

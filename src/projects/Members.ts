@@ -15,6 +15,7 @@ import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
+import { removeApprover } from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { createLink } from "#src/credentials/NewPassword.ts"
 import { Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
@@ -40,20 +41,27 @@ const MemberRow = Schema.Struct({
   name: Schema.String,
   role: Role,
   active: Schema.Boolean,
-  deactivatedAt: Schema.NullOr(Schema.DateFromSelf)
+  deactivatedAt: Schema.NullOr(Schema.DateFromSelf),
+  updatedAt: Schema.DateFromSelf,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 type MemberRow = typeof MemberRow.Type
 
 const recordOf = ({ active, email, name, role, userId }: MemberRow): Member => ({ userId, email, name, role, active })
 const managers: ReadonlySet<Role> = new Set<Role>(["owner", "admin"])
 
-const membersOf = ({ sql }: Needs, teamId: TeamId) =>
-  Rows.findAll(
-    MemberRow,
-    sql`
-      SELECT m.user_id, u.email, u.name, m.role, m.active, m.deactivated_at
-      FROM memberships m JOIN users u ON u.id = m.user_id
-      WHERE m.team_id = ${teamId} ORDER BY u.email LIMIT ${Plans.membersPerTeam + 1}`
+/** A membership that no server wrote is none. */
+const membersOf = ({ rowSeal, sql }: Needs, teamId: TeamId) =>
+  Effect.zipWith(
+    rowSeal.ready,
+    Rows.findAll(
+      MemberRow,
+      sql`
+        SELECT m.user_id, u.email, u.name, m.role, m.active, m.deactivated_at, m.updated_at, m.mac
+        FROM memberships m JOIN users u ON u.id = m.user_id
+        WHERE m.team_id = ${teamId} ORDER BY u.email LIMIT ${Plans.membersPerTeam + 1}`
+    ),
+    (macs, rows) => rows.filter((row) => macs.holds("memberships", { ...row, teamId }))
   )
 
 /** The team's members under its lock: changes of members wait for one another, so an owner is always left. */
@@ -92,7 +100,7 @@ const list = Effect.fn("Members.list")(function* (needs: Needs, teamId: TeamId) 
 
 /** Writes the new role and state, and ends what depended on the old ones. Returns the audit entries of what ended. */
 const applyChange = Effect.fnUntraced(function* (
-  { revocation, sql }: Needs,
+  { revocation, rowSeal, sql }: Needs,
   permit: TeamPermit<"members:manage">,
   before: MemberRow,
   after: Pick<MemberRow, "role" | "active">
@@ -101,10 +109,9 @@ const applyChange = Effect.fnUntraced(function* (
   const { userId } = before
   const now = yield* DateTime.nowAsDate
   const deactivatedAt = after.active ? null : (before.deactivatedAt ?? now)
-  yield* Rows.run(sql`
-    UPDATE memberships
-    SET role = ${after.role}, active = ${after.active}, deactivated_at = ${deactivatedAt}, updated_at = ${now}
-    WHERE team_id = ${teamId} AND user_id = ${userId}`)
+  const { active, role } = after
+  const changes = { role, active, deactivatedAt, updatedAt: now }
+  yield* rowSeal.update("memberships", sql`team_id = ${teamId} AND user_id = ${userId}`, () => changes)
   const shutOut = !after.active && before.active
   yield* revocation.linksBy(userId, teamId)
   if (shutOut) yield* revocation.sessionsWithoutTeam(userId)
@@ -142,7 +149,7 @@ const update = Effect.fn("Members.update")(function* (
 
 /** Takes the person out of the team, in the caller's transaction. Returns the audit entries of what ended with it. */
 const takeOut = Effect.fnUntraced(function* (
-  { revocation, sql }: Needs,
+  { revocation, rowSeal, sql }: Needs,
   permit: TeamPermit<"members:manage" | "members:read">,
   member: MemberRow,
   options: { readonly signOut: boolean }
@@ -151,9 +158,11 @@ const takeOut = Effect.fnUntraced(function* (
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`DELETE FROM memberships WHERE team_id = ${teamId} AND user_id = ${member.userId}`)
   yield* Rows.run(sql`DELETE FROM access_grants WHERE team_id = ${teamId} AND user_id = ${member.userId}`)
-  yield* Rows.run(sql`
-    UPDATE environments SET approvers = array_remove(approvers, ${member.userId}::uuid)
-    WHERE team_id = ${teamId} AND ${member.userId}::uuid = any(approvers)`)
+  yield* removeApprover(
+    { rowSeal },
+    sql`team_id = ${teamId} AND ${member.userId}::uuid = any(approvers)`,
+    member.userId
+  )
   // An open invitation of the person would let them in again.
   yield* Rows.run(sql`
     UPDATE invitations SET revoked_at = ${now}

@@ -14,13 +14,20 @@ import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
-import { readersOf } from "./Environments.ts"
+import { newEnvironment } from "./Environments.ts"
 
-const services = Effect.all({ access: Access, sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit })
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  audit: Audit,
+  rowSeal: RowSeal
+})
 type Needs = Effect.Effect.Success<typeof services>
 
 const columns = {
@@ -125,23 +132,19 @@ const get = Effect.fn("Projects.get")(function* ({ access, sql }: Needs, project
 const lockTeam = ({ sql }: Needs, teamId: TeamId) =>
   Rows.run(sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`)
 
-const insertEnvironments = (
-  { sql }: Needs,
+const insertEnvironments = Effect.fnUntraced(function* (
+  needs: Needs,
   project: Project,
   ids: ReadonlyArray<string>,
   environments: NonNullable<CreateProject["environments"]> | typeof defaultEnvironments
-) =>
-  Rows.run(sql`
-  INSERT INTO environments (id, team_id, project_id, slug, name, protected, readers, created_at, updated_at)
-  SELECT e.id, ${project.teamId}::uuid, ${project.id}::uuid, e.slug, e.name, e.protected, e.readers,
-    ${project.createdAt}::timestamptz, ${project.createdAt}::timestamptz
-  FROM unnest(
-    ${ids}::uuid[],
-    ${environments.map((e) => e.slug)}::text[],
-    ${environments.map((e) => e.name ?? e.slug)}::text[],
-    ${environments.map((e) => e.protected ?? false)}::boolean[],
-    ${environments.map(readersOf)}::text[]
-  ) AS e (id, slug, name, protected, readers)`)
+) {
+  const { id: projectId, teamId } = project
+  const now = new Date(project.createdAt)
+  for (const [i, input] of environments.entries()) {
+    const values = yield* newEnvironment(needs, { id: ids[i], teamId, projectId, now }, input)
+    yield* Rows.run(needs.sql`INSERT INTO environments ${values}`)
+  }
+})
 
 const insertProject = Effect.fnUntraced(function* (
   needs: Needs,
@@ -149,18 +152,22 @@ const insertProject = Effect.fnUntraced(function* (
   id: ProjectId,
   input: CreateProject
 ) {
-  const { sql } = needs
+  const { rowSeal, sql } = needs
   const { teamId } = permit.target
   const slug = input.slug ?? slugOf(input.name) ?? `project-${id.slice(-6)}`
   const now = yield* DateTime.nowAsDate
   yield* lockTeam(needs, teamId)
   const n = yield* Rows.count(sql`SELECT count(*) AS n FROM projects WHERE team_id = ${teamId} AND deleted_at IS NULL`)
   if (n >= Plans.projectsPerTeam) return yield* new PlanLimitReached()
+  const values = yield* rowSeal.values(
+    "projects",
+    { id, teamId, slug, visibility: input.visibility ?? "team" },
+    { name: input.name, created_at: now, updated_at: now }
+  )
   const row = yield* Rows.findOne(
     ProjectRow,
     sql`
-      INSERT INTO projects (id, team_id, name, slug, visibility, created_at, updated_at)
-      VALUES (${id}, ${teamId}, ${input.name}, ${slug}, ${input.visibility ?? "team"}, ${now}, ${now})
+      INSERT INTO projects ${values}
       ON CONFLICT (team_id, slug) WHERE deleted_at IS NULL DO NOTHING
       RETURNING id, team_id, name, slug, visibility, created_at, updated_at`
   )
@@ -191,7 +198,7 @@ const create = Effect.fn("Projects.create")(function* (needs: Needs, teamId: Tea
 })
 
 const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: ProjectId, input: UpdateProject) {
-  const { access, audit, sql } = needs
+  const { access, audit, rowSeal, sql } = needs
   const permit = yield* access.project("projects:manage", projectId, { audit: "project.update" })
   const { teamId } = permit.target
   return yield* change(needs, permit.event(), function* () {
@@ -202,16 +209,16 @@ const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: 
         SELECT 1 FROM projects
         WHERE team_id = ${teamId} AND slug = ${slug} AND id <> ${projectId} AND deleted_at IS NULL`)
     if (taken) return yield* new NameTaken({ field: "slug" })
-    const row = yield* Rows.findOne(
+    const changes = { ...(slug === null ? {} : { slug }), ...(visibility === null ? {} : { visibility }) }
+    const changed = yield* rowSeal.update("projects", sql`id = ${projectId} AND deleted_at IS NULL`, () => changes, {
+      ...(name === null ? {} : { name }),
+      updated_at: yield* DateTime.nowAsDate
+    })
+    if (changed === 0) return yield* new ProjectNotFound()
+    const row = yield* Rows.single(
       ProjectRow,
-      sql`
-          UPDATE projects
-          SET name = coalesce(${name}, name), slug = coalesce(${slug}, slug),
-            visibility = coalesce(${visibility}, visibility), updated_at = ${yield* DateTime.nowAsDate}
-          WHERE id = ${projectId} AND deleted_at IS NULL
-          RETURNING id, team_id, name, slug, visibility, created_at, updated_at`
+      sql`SELECT id, team_id, name, slug, visibility, created_at, updated_at FROM projects WHERE id = ${projectId}`
     )
-    if (row === undefined) return yield* new ProjectNotFound()
     yield* audit.append(permit.event({ target: { type: "project", id: projectId, name: row.name } }))
     return row
   })
@@ -241,7 +248,7 @@ const remove = Effect.fn("Projects.remove")(function* (needs: Needs, projectId: 
     const project = yield* Rows.findOne(
       ProjectNameRow,
       sql`
-          UPDATE projects SET deleted_at = ${now}, updated_at = ${now}
+          UPDATE projects SET deleted_at = ${now}, updated_at = ${now}, mac = ''
           WHERE id = ${projectId} AND deleted_at IS NULL RETURNING name`
     )
     if (project === undefined) return yield* new ProjectNotFound()
@@ -249,7 +256,7 @@ const remove = Effect.fn("Projects.remove")(function* (needs: Needs, projectId: 
     const environments = yield* Rows.findAll(
       EnvironmentSlugRow,
       sql`
-          UPDATE environments SET deleted_at = ${now}, updated_at = ${now}
+          UPDATE environments SET deleted_at = ${now}, updated_at = ${now}, mac = ''
           WHERE project_id = ${projectId} AND deleted_at IS NULL RETURNING id, slug`
     )
     yield* audit.append(

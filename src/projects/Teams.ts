@@ -13,6 +13,8 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
+import { insertTeam } from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
@@ -24,6 +26,7 @@ const services = Effect.all({
   sql: SqlClient.SqlClient,
   crypto: Crypto,
   audit: Audit,
+  rowSeal: RowSeal,
   teamCreation: Effect.map(AppConfig, (config) => config.teamCreation)
 })
 type Needs = Effect.Effect.Success<typeof services>
@@ -73,7 +76,7 @@ const checkMayCreate = Effect.fnUntraced(function* ({ sql, teamCreation }: Needs
 
 /** The team starts on the plan `developer`, and the person who creates it is its owner. */
 const create = Effect.fn("Teams.create")(function* (needs: Needs, name: string) {
-  const { audit, crypto, sql } = needs
+  const { audit, crypto } = needs
   const caller = yield* CurrentCaller
   const { user } = caller
   if (user === null) return yield* Effect.dieMessage("only a person creates a team")
@@ -81,11 +84,7 @@ const create = Effect.fn("Teams.create")(function* (needs: Needs, name: string) 
   return yield* change(needs, { actor: caller, action: "team.create", outcome: "allowed", teamId: null }, function* () {
     const now = yield* DateTime.nowAsDate
     yield* checkMayCreate(needs, caller, user.id)
-    const times = { created_at: now, updated_at: now }
-    yield* Rows.run(sql`INSERT INTO teams ${sql.insert({ id, name, plan: "developer", ...times })}`)
-    yield* Rows.run(
-      sql`INSERT INTO memberships ${sql.insert({ team_id: id, user_id: user.id, role: "owner", ...times })}`
-    )
+    yield* insertTeam(needs, { id, name, plan: "developer", owner: user.id, now })
     yield* audit.append({ actor: caller, action: "team.create", outcome: "allowed", teamId: id })
     const team: MyTeam = { id, name, role: "owner", plan: "developer" }
     return team
@@ -97,7 +96,7 @@ const create = Effect.fn("Teams.create")(function* (needs: Needs, name: string) 
  * smaller plan.
  */
 const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId, input: UpdateTeam) {
-  const { access, audit, sql } = needs
+  const { access, audit, rowSeal, sql } = needs
   const intent = { audit: "team.update" } as const
   const permit = yield* access.team("team:manage", teamId, intent)
   const { name = null, plan = null, adminsNeedGrants = null, tokensFollowCreators = null } = input
@@ -106,15 +105,16 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
     yield* access.team("team-rules:manage", teamId, intent)
   }
   return yield* change(needs, permit.event(), function* () {
-    const row = yield* Rows.single(
-      TeamRow,
-      sql`
-          UPDATE teams SET name = coalesce(${name}, name), plan = coalesce(${plan}, plan),
-            admins_need_grants = coalesce(${adminsNeedGrants}, admins_need_grants),
-            tokens_follow_creators = coalesce(${tokensFollowCreators}, tokens_follow_creators),
-            updated_at = ${yield* DateTime.nowAsDate}
-          WHERE id = ${teamId} RETURNING ${columns(sql)}`
-    )
+    const changes = {
+      ...(plan === null ? {} : { plan }),
+      ...(adminsNeedGrants === null ? {} : { adminsNeedGrants }),
+      ...(tokensFollowCreators === null ? {} : { tokensFollowCreators })
+    }
+    yield* rowSeal.update("teams", sql`id = ${teamId}`, () => changes, {
+      ...(name === null ? {} : { name }),
+      updated_at: yield* DateTime.nowAsDate
+    })
+    const row = yield* Rows.single(TeamRow, sql`SELECT ${columns(sql)} FROM teams WHERE id = ${teamId}`)
     // Only the current version is kept on this plan (docs/contract/secrets.md), from now on as after each write.
     if (plan === "developer") {
       yield* Rows.run(sql`

@@ -296,7 +296,7 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
       ),
       { ...inT(null, null), life: "expired" }
     )
-    const tokenOfCreator = (change: (creator: World.Person) => Effect.Effect<unknown, unknown, never>) =>
+    const tokenOfCreator = (change: (creator: World.Person) => Effect.Effect<unknown, unknown, SqlClient.SqlClient>) =>
       bearer(
         Effect.gen(function* () {
           const creator = yield* World.member(T, "admin")
@@ -306,9 +306,11 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
         })
       )
     const switchedOff = (millisAgo: number) => (creator: World.Person) =>
-      Effect.flatMap(
-        ago(millisAgo),
-        (at) => sql`UPDATE memberships SET active = false, deactivated_at = ${at} WHERE user_id = ${creator.id}`
+      Effect.flatMap(ago(millisAgo), (at) =>
+        Seals.after(
+          "memberships",
+          sql`UPDATE memberships SET active = false, deactivated_at = ${at} WHERE user_id = ${creator.id}`
+        )
       )
     yield* add("a token whose creator was switched off 6 days ago", "api_token", tokenOfCreator(switchedOff(6 * day)), {
       ...inT(null, null),
@@ -400,8 +402,11 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
     const aged = (created: number, used: number | null) =>
       Effect.tap(grantOf("owner", cliScopes), ({ id }) =>
         Effect.gen(function* () {
-          yield* sql`UPDATE cli_grants SET created_at = ${yield* ago(created)}, expires_at = ${yield* ago(created - 180 * day)},
+          yield* Seals.after(
+            "cli_grants",
+            sql`UPDATE cli_grants SET created_at = ${yield* ago(created)}, expires_at = ${yield* ago(created - 180 * day)},
             last_used_at = ${used === null ? null : yield* ago(used)} WHERE id = ${id}`
+          )
         })
       )
     const over = { ...inT("owner", cliScopes), life: "expired" } as const
@@ -432,7 +437,10 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
     )
     yield* add("a session of someone without a team", "session", cookie(Effect.flatMap(World.person(), World.session)))
     const off = Effect.flatMap(World.member(T, "owner"), (person) =>
-      Effect.zipRight(sql`UPDATE memberships SET active = false WHERE user_id = ${person.id}`, World.session(person))
+      Effect.zipRight(
+        Seals.after("memberships", sql`UPDATE memberships SET active = false WHERE user_id = ${person.id}`),
+        World.session(person)
+      )
     )
     yield* add("a session of an owner who is switched off", "session", cookie(off))
     yield* add(
@@ -446,7 +454,9 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
     )
     const agedSession = (column: "expires_at" | "last_used_at", millis: number) =>
       Effect.tap(sessionOf("owner"), ({ id }) =>
-        Effect.flatMap(ago(millis), (at) => sql`UPDATE sessions SET ${sql(column)} = ${at} WHERE id = ${id}`)
+        Effect.flatMap(ago(millis), (at) =>
+          Seals.after("sessions", sql`UPDATE sessions SET ${sql(column)} = ${at} WHERE id = ${id}`)
+        )
       )
     yield* add("a session 7 days old", "session", cookie(agedSession("expires_at", 0)), {
       ...inT("owner", null),

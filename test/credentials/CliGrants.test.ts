@@ -10,6 +10,7 @@ import { CliGrants, type NewGrant } from "#src/credentials/CliGrants.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { deviceLayer } from "#test/support/DeviceFixtures.ts"
 import { world, type World } from "#test/support/Fixtures.ts"
+import * as Seals from "#test/support/Seals.ts"
 import { auditEntry } from "#test/support/Json.ts"
 
 const day = 86_400_000
@@ -43,6 +44,7 @@ const secondTeam = Effect.fnUntraced(function* (w: World) {
   const other = yield* world()
   yield* sql`INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
     VALUES (${other.teamId}, ${w.userId}, 'viewer', ${new Date(0)}, ${new Date(0)})`
+  yield* Seals.give("memberships")
   return other
 })
 
@@ -56,8 +58,11 @@ layer(deviceLayer)("CLI grants", (it) => {
       // The rows move into the past instead of the clock into the future: 180 days of ticking background work are slow.
       const lived = (created: number, used: number | null) =>
         Effect.zipRight(
-          sql`UPDATE cli_grants SET created_at = ${new Date(now - created)}, expires_at = ${new Date(now - created + 180 * day)},
-            last_used_at = ${used === null ? null : new Date(now - used)} WHERE id = ${grant.id}`,
+          Seals.after(
+            "cli_grants",
+            sql`UPDATE cli_grants SET created_at = ${new Date(now - created)}, expires_at = ${new Date(now - created + 180 * day)},
+            last_used_at = ${used === null ? null : new Date(now - used)} WHERE id = ${grant.id}`
+          ),
           grant.life
         )
       assert.strictEqual(grant.expiresAt.getTime(), now + 180 * day)
@@ -79,7 +84,10 @@ layer(deviceLayer)("CLI grants", (it) => {
       const stranger = yield* world()
       const now = yield* Clock.currentTimeMillis
       const idle = yield* granted(w)
-      yield* sql`UPDATE cli_grants SET created_at = ${new Date(now - 90 * day)} WHERE id = ${idle.id}`
+      yield* Seals.after(
+        "cli_grants",
+        sql`UPDATE cli_grants SET created_at = ${new Date(now - 90 * day)} WHERE id = ${idle.id}`
+      )
       const revoked = yield* granted(w)
       yield* grants.revokeOwn(revoked.id).pipe(as(w.owner))
       const first = yield* granted(w, { machine: true, environmentIds: [w.developmentId] })
@@ -160,7 +168,10 @@ layer(deviceLayer)("CLI grants", (it) => {
       assert.lengthOf((yield* both.verify).caller.teams, 2)
 
       // Switched off, the team is out of reach at once, whatever happens to the grant's rows.
-      yield* sql`UPDATE memberships SET active = false WHERE user_id = ${w.userId} AND team_id = ${w.teamId}`
+      yield* Seals.after(
+        "memberships",
+        sql`UPDATE memberships SET active = false WHERE user_id = ${w.userId} AND team_id = ${w.teamId}`
+      )
       assert.deepStrictEqual(
         (yield* both.verify).caller.teams.map((team) => team.id),
         [other.teamId]
@@ -169,7 +180,10 @@ layer(deviceLayer)("CLI grants", (it) => {
       yield* sql.withTransaction(revocation.grantsInTeam(w.userId, w.teamId))
 
       // Back in the team, the person signs in anew: the old grants do not come back.
-      yield* sql`UPDATE memberships SET active = true WHERE user_id = ${w.userId} AND team_id = ${w.teamId}`
+      yield* Seals.after(
+        "memberships",
+        sql`UPDATE memberships SET active = true WHERE user_id = ${w.userId} AND team_id = ${w.teamId}`
+      )
       assert.deepStrictEqual(
         (yield* both.verify).caller.teams.map((team) => team.id),
         [other.teamId]
@@ -188,7 +202,7 @@ layer(deviceLayer)("CLI grants", (it) => {
       const w = yield* world()
       const grant = yield* granted(w)
       assert.strictEqual((yield* grant.verify).caller.teams[0].role, "owner")
-      yield* sql`UPDATE memberships SET role = 'viewer' WHERE user_id = ${w.userId}`
+      yield* Seals.after("memberships", sql`UPDATE memberships SET role = 'viewer' WHERE user_id = ${w.userId}`)
       assert.strictEqual((yield* grant.verify).caller.teams[0].role, "viewer")
     })
   )

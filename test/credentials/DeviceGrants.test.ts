@@ -23,6 +23,7 @@ import { deviceLayer, otherProcess } from "#test/support/DeviceFixtures.ts"
 import { world, type World } from "#test/support/Fixtures.ts"
 import { freshAddress } from "#test/support/FreshAddress.ts"
 import { auditEntry } from "#test/support/Json.ts"
+import * as Seals from "#test/support/Seals.ts"
 
 const scopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read", "secrets:run"]
 const granting = (w: World, more: Partial<ApproveDevice> = {}): ApproveDevice => ({
@@ -460,7 +461,7 @@ layer(deviceLayer)("device authorization", (it) => {
       // Signed in as owner; what the database says since is what counts.
       const approve = device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh(), Effect.flip)
       const become = (change: { readonly active: boolean; readonly role: Role }) =>
-        sql`UPDATE memberships SET ${sql.update(change)} WHERE user_id = ${w.userId}`
+        Seals.after("memberships", sql`UPDATE memberships SET ${sql.update(change)} WHERE user_id = ${w.userId}`)
       yield* become({ active: false, role: "owner" })
       assert.strictEqual((yield* approve)._tag, "TEAM_NOT_FOUND")
       yield* become({ active: true, role: "viewer" })
@@ -490,7 +491,7 @@ layer(deviceLayer)("device authorization", (it) => {
 
       const second = yield* begin()
       yield* device.approve(second.userCode, granting(w)).pipe(as(w.owner), fromFresh())
-      yield* sql`UPDATE memberships SET active = false WHERE user_id = ${w.userId}`
+      yield* Seals.after("memberships", sql`UPDATE memberships SET active = false WHERE user_id = ${w.userId}`)
       assert.deepStrictEqual(yield* second.poll, { status: "failed", reason: "denied" })
     })
   )

@@ -10,6 +10,7 @@ import { Revocation } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 
 const password = "vial of thirty drops"
@@ -107,9 +108,8 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator of the server"
       const team = yield* World.team({ owner, name: "Platform" })
       yield* World.member(team, "owner").pipe(
         Effect.flatMap((other) =>
-          Effect.flatMap(
-            SqlClient.SqlClient,
-            (sql) => sql`UPDATE memberships SET active = false WHERE user_id = ${other.id}`
+          Effect.flatMap(SqlClient.SqlClient, (sql) =>
+            Seals.after("memberships", sql`UPDATE memberships SET active = false WHERE user_id = ${other.id}`)
           )
         )
       )

@@ -17,6 +17,7 @@ import { auditEntry } from "#test/support/Json.ts"
 import { freshAddress } from "#test/support/FreshAddress.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 
 const secureBase = "https://ampoule.example.com"
@@ -106,7 +107,7 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
       const { person, team } = yield* owner
       const wrong = yield* signIn(person.email, { password: `${password}.` })
       const unknown = yield* signIn("nobody@example.com")
-      yield* sql`UPDATE memberships SET active = false WHERE user_id = ${person.id}`
+      yield* Seals.after("memberships", sql`UPDATE memberships SET active = false WHERE user_id = ${person.id}`)
       const shutOut = yield* signIn(person.email)
       for (const answer of [wrong, unknown, shutOut]) {
         assert.deepStrictEqual(codeOf(answer), [401, "SIGN_IN_FAILED"])
@@ -360,6 +361,7 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
       const passwords = yield* Passwords
       const { person } = yield* owner
       const next = yield* passwords.hash(Redacted.make(nextPassword), "password")
+      const context = yield* Effect.context<SqlClient.SqlClient>()
       let changes = 0
       const interleaved = Layer.succeed(
         Passwords,
@@ -368,7 +370,11 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
           verify: (stored, given) =>
             Effect.tap(passwords.verify(stored, given), () =>
               changes++ === 0
-                ? Effect.orDie(sql`UPDATE users SET password_hash = ${next} WHERE id = ${person.id}`)
+                ? Effect.orDie(
+                    Seals.after("users", sql`UPDATE users SET password_hash = ${next} WHERE id = ${person.id}`).pipe(
+                      Effect.provide(context)
+                    )
+                  )
                 : Effect.void
             )
         })

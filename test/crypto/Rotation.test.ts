@@ -15,6 +15,7 @@ import { SecretKey } from "#schema/Values.ts"
 import { VaultUnavailable } from "#schema/Vault.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as RootKey from "#src/crypto/RootKey.ts"
@@ -59,7 +60,7 @@ const vault = Layer.effect(
 
 const app = Layer.mergeAll(secretServices, Rotation.Default).pipe(
   Layer.provideMerge(Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)),
-  Layer.provideMerge(Audit.Default),
+  Layer.provideMerge(Layer.merge(Audit.Default, RowSeal.Default)),
   Layer.provideMerge(Layer.provideMerge(ServiceKeys.Default, vault)),
   Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer)),
   Layer.provideMerge(Layer.sync(Keys, () => ({ held: RootKey.rootKeys(newKey()), left: Number.POSITIVE_INFINITY })))

@@ -12,6 +12,7 @@ import { CurrentCaller } from "#schema/Caller.ts"
 import { SecretKey } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { type CipherName, ValueCipher } from "#src/crypto/Envelope.ts"
@@ -22,7 +23,11 @@ import { secrets as fixtureSecrets, secretServices, world, type World } from "#t
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
 /** What all servers share. */
-const shared = VaultLocal.layerMemory.pipe(Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer)))
+const shared = RowSeal.Default.pipe(
+  Layer.provideMerge(ServiceKeys.Default),
+  Layer.provideMerge(VaultLocal.layerMemory),
+  Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer))
+)
 
 /** A server that has just started with this setting. */
 const server = (cipher: CipherName) =>
@@ -31,7 +36,7 @@ const server = (cipher: CipherName) =>
       Layer.provideMerge(
         Layer.mergeAll(Access.Default, DataKeys.Default, SnapshotCipher.Default, RateLimitMemory.layer)
       ),
-      Layer.provideMerge(Layer.provideMerge(Audit.Default, ServiceKeys.Default)),
+      Layer.provideMerge(Layer.provideMerge(Layer.merge(Audit.Default, RowSeal.Default), ServiceKeys.Default)),
       Layer.provide(Layer.succeed(ValueCipher, cipher))
     )
   )

@@ -5,6 +5,7 @@ import * as Layer from "effect/Layer"
 import * as Plans from "#src/limits/Plans.ts"
 import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 
 const { codeOf } = TestApp
@@ -154,9 +155,12 @@ layer(ownersOnly, { excludeTestServices: true })("teams, where only owners may c
       const team = yield* World.team()
       const second = yield* World.member(team, "owner")
       const session = yield* sessionOf(second)
-      yield* sql`
+      yield* Seals.after(
+        "memberships",
+        sql`
         UPDATE memberships SET active = false, deactivated_at = ${new Date()}
         WHERE team_id = ${team.id} AND user_id = ${second.id}`
+      )
       const answer = yield* TestApp.post("/teams", { session, json: { name: "Another" } })
       assert.include([401, 403], answer.status)
       assert.lengthOf(yield* sql`SELECT 1 AS one FROM memberships WHERE user_id = ${second.id} AND active`, 0)

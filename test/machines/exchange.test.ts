@@ -10,6 +10,7 @@ import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import { AnyObject, auditEntry, parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 import * as LocalIssuer from "./LocalIssuer.ts"
 
@@ -428,8 +429,11 @@ describe("token exchange", () => {
         yield* exchange(id, yield* issuer.sign())
         yield* EndedCredentials.purge(sql)
         assert.strictEqual((yield* minted).length, 2)
-        yield* sql`UPDATE api_tokens SET expires_at = ${new Date(Date.now() - 90_000_000)}
+        yield* Seals.after(
+          "api_tokens",
+          sql`UPDATE api_tokens SET expires_at = ${new Date(Date.now() - 90_000_000)}
           WHERE id = (SELECT id FROM api_tokens WHERE rule_id = ${id} LIMIT 1)`
+        )
         yield* EndedCredentials.purge(sql)
         assert.strictEqual((yield* minted).length, 1)
       })

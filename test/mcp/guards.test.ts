@@ -11,6 +11,7 @@ import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
 import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
 import * as McpApp from "./McpApp.ts"
@@ -146,7 +147,10 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
           (yield* Clients.raw(base, "POST", { bearer: theirs.text, body: Clients.initialize })).status,
           200
         )
-        yield* sql`UPDATE memberships SET active = false, deactivated_at = now() WHERE user_id = ${creator.id}`
+        yield* Seals.after(
+          "memberships",
+          sql`UPDATE memberships SET active = false, deactivated_at = now() WHERE user_id = ${creator.id}`
+        )
         assert.strictEqual(
           (yield* Clients.raw(base, "POST", { bearer: theirs.text, body: Clients.initialize })).status,
           403
@@ -164,7 +168,7 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
           creator
         })
         const sql = yield* SqlClient.SqlClient
-        yield* sql`UPDATE memberships SET role = 'viewer' WHERE user_id = ${creator.id}`
+        yield* Seals.after("memberships", sql`UPDATE memberships SET role = 'viewer' WHERE user_id = ${creator.id}`)
         const input = { projectId: project.id, environment: "development", key: "K", generate: { length: 16 } }
         const { refusal } = yield* Clients.raw(base, "POST", {
           bearer: text,

@@ -10,6 +10,7 @@ import type * as Bodies from "#test/support/Bodies.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Clients from "#test/mcp/Clients.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 import * as OAuth from "./OAuthClient.ts"
 
@@ -376,7 +377,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
       change: (
         sql: SqlClient.SqlClient,
         stage: Effect.Effect.Success<typeof scene>
-      ) => Effect.Effect<unknown, unknown, Revocation>
+      ) => Effect.Effect<unknown, unknown, Revocation | SqlClient.SqlClient>
     ) =>
       Effect.gen(function* () {
         const stage = yield* scene
@@ -393,7 +394,10 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
     it.effect("dies with a change of role", () =>
       standing((sql, { project }) => {
         const later = new Date(Date.now() + 1_000)
-        return sql`UPDATE memberships SET role = 'member', updated_at = ${later} WHERE user_id = ${project.team.owner.id}`
+        return Seals.after(
+          "memberships",
+          sql`UPDATE memberships SET role = 'member', updated_at = ${later} WHERE user_id = ${project.team.owner.id}`
+        )
       })
     )
     it.effect("dies with a new password", () =>
@@ -405,8 +409,8 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
       standing((sql, { project }) => sql`DELETE FROM memberships WHERE user_id = ${project.team.owner.id}`)
     )
     it.effect("dies when the person is deactivated", () =>
-      standing(
-        (sql, { project }) => sql`UPDATE memberships SET active = false WHERE user_id = ${project.team.owner.id}`
+      standing((sql, { project }) =>
+        Seals.after("memberships", sql`UPDATE memberships SET active = false WHERE user_id = ${project.team.owner.id}`)
       )
     )
   })

@@ -48,6 +48,7 @@ export const person = (
     yield* sql`
       INSERT INTO users (id, email, name, password_hash, created_at, updated_at)
       VALUES (${id}, ${made.email}, ${made.name}, ${options.passwordHash ?? ""}, ${now}, ${now})`
+    yield* Seals.give("users")
     return made
   })
 
@@ -67,6 +68,7 @@ export const team = (options: { readonly plan?: Plan; readonly owner?: Person; r
     const made: Team = { id, name: options.name ?? "Team", plan: options.plan ?? "team", owner }
     yield* sql`
       INSERT INTO teams (id, name, plan, created_at, updated_at) VALUES (${id}, ${made.name}, ${made.plan}, ${now}, ${now})`
+    yield* Seals.give("teams")
     yield* join(made, owner, "owner")
     return made
   })
@@ -78,6 +80,7 @@ export const join = (team: { readonly id: TeamId }, person: Person, role: Role) 
     yield* sql`
       INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
       VALUES (${team.id}, ${person.id}, ${role}, ${now}, ${now})`
+    yield* Seals.give("memberships")
   })
 
 /** A new person in the team. */
@@ -101,6 +104,7 @@ export const environment = (
     yield* sql`
       INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
       VALUES (${made.id}, ${project.team.id}, ${project.id}, ${slug}, ${slug}, ${made.protected}, ${now}, ${now})`
+    yield* Seals.give("environments")
     return made
   })
 
@@ -124,6 +128,7 @@ export const project = (options: { readonly team?: Team; readonly slug?: string 
     yield* sql`
       INSERT INTO projects (id, team_id, name, slug, created_at, updated_at)
       VALUES (${id}, ${owning.id}, 'Demo', ${slug}, ${now}, ${now})`
+    yield* Seals.give("projects")
     const place = { id, team: owning }
     const made: Project = {
       ...place,
@@ -148,6 +153,7 @@ export const fillerTeams = (owner: Person, count: number) =>
       )
       INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
       SELECT id, ${owner.id}::uuid, 'owner', ${now}::timestamptz, ${now}::timestamptz FROM made`
+    yield* Seals.give("teams", "memberships")
   })
 
 /** `count` further projects of the team without environments: for tests of limits. */
@@ -159,6 +165,7 @@ export const fillerProjects = (team: { readonly id: TeamId }, count: number) =>
       INSERT INTO projects (id, team_id, name, slug, created_at, updated_at)
       SELECT gen_random_uuid(), ${team.id}::uuid, 'Filler', 'filler-' || n, ${now}::timestamptz, ${now}::timestamptz
       FROM generate_series(1, ${count}::int) AS n`
+    yield* Seals.give("projects")
   })
 
 /** `count` further environments of the project: for tests of limits. */
@@ -171,6 +178,7 @@ export const fillerEnvironments = (project: Project, count: number) =>
       SELECT gen_random_uuid(), ${project.team.id}::uuid, ${project.id}::uuid, 'filler-' || n, 'Filler', false,
         ${now}::timestamptz, ${now}::timestamptz
       FROM generate_series(1, ${count}::int) AS n`
+    yield* Seals.give("environments")
   })
 
 /** An API token. `projects`, `environments`: absent = all of the team. */
@@ -216,6 +224,7 @@ export const session = (person: { readonly id: UserId }) =>
       INSERT INTO sessions (id, lookup_id, salt, hash, user_id, created_at, expires_at, last_used_at)
       VALUES (${id}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${person.id}, ${at(now)}, ${at(now + 7 * day)},
         ${at(now)})`
+    yield* Seals.give("sessions")
     return { id, text: Redacted.value(text) }
   })
 
@@ -241,6 +250,7 @@ export const grant = (options: {
     for (const { scopes, team } of options.teams) {
       yield* sql`INSERT INTO cli_grant_teams (grant_id, team_id, scopes) VALUES (${id}, ${team.id}, ${scopes}::text[])`
     }
+    yield* Seals.give("cli_grants", "cli_grant_teams")
     return { id, text: Redacted.value(text) }
   })
 

@@ -1,0 +1,60 @@
+/** New teams and memberships, and what a person who leaves decided. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
+import * as Effect from "effect/Effect"
+import type { TeamId, UserId } from "#schema/Ids.ts"
+import type { Plan, Role } from "#schema/Scopes.ts"
+import * as Rows from "#src/Rows.ts"
+import type { RowSeal } from "./RowSeal.ts"
+
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly rowSeal: RowSeal
+}
+
+/** Whether the person was no member before; one who was keeps the role. Part of the caller's transaction. */
+export const join = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Needs,
+  {
+    now,
+    role,
+    teamId,
+    userId
+  }: { readonly teamId: TeamId; readonly userId: UserId; readonly role: Role; readonly now: Date }
+) {
+  const row = yield* rowSeal.values(
+    "memberships",
+    { teamId, userId, role, active: true, deactivatedAt: null, updatedAt: now },
+    { created_at: now }
+  )
+  return yield* Rows.exists(
+    sql`INSERT INTO memberships ${row} ON CONFLICT (team_id, user_id) DO NOTHING RETURNING user_id`
+  )
+})
+
+/** A team with its owner. Part of the caller's transaction. */
+export const insertTeam = Effect.fnUntraced(function* (
+  needs: Needs,
+  team: {
+    readonly id: TeamId
+    readonly name: string
+    readonly plan: Plan
+    readonly owner: UserId
+    readonly now: Date
+  }
+) {
+  const { id, name, now, owner, plan } = team
+  const row = yield* needs.rowSeal.values(
+    "teams",
+    { id, plan, adminsNeedGrants: false, tokensFollowCreators: false },
+    { name, created_at: now, updated_at: now }
+  )
+  yield* Rows.run(needs.sql`INSERT INTO teams ${row}`)
+  yield* join(needs, { teamId: id, userId: owner, role: "owner", now })
+})
+
+/** The person decides no request for access any more, in the environments that `where` names. */
+export const removeApprover = ({ rowSeal }: Pick<Needs, "rowSeal">, where: Statement.Fragment, userId: UserId) =>
+  rowSeal.update("environments", where, ({ approvers }) => ({
+    approvers: Array.isArray(approvers) ? approvers.filter((id) => id !== userId) : []
+  }))

@@ -1,0 +1,214 @@
+/**
+ * The rows that prove a credential, one statement for each kind, over all credentials that are presented at the same
+ * moment, with the environment that each request names. Every request waits for one of them: rows are typed at the
+ * statement, since decoding them with a schema would cost more than the rest of the check.
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
+import type { AccessLevel, GrantLevel, Plan, Readers, Role, Scope, Visibility } from "#schema/Scopes.ts"
+import type { StoredMac } from "#src/access/RowMac.ts"
+
+/** The environment a request's query names, when both members are well formed. */
+export interface Named {
+  readonly projectId: ProjectId
+  readonly environment: string
+}
+export interface Lookup {
+  readonly id: string
+  readonly named: Named | undefined
+}
+
+export interface CredentialRow {
+  readonly id: string | null
+  readonly lookupId: string
+  readonly salt: Buffer
+  readonly hash: Buffer
+  readonly mac: StoredMac
+  readonly createdAt: Date
+  readonly lastUsedAt: Date | null
+  readonly revokedAt: Date | null
+  readonly eTeamId: TeamId | null
+  readonly eProjectId: ProjectId
+  readonly eId: EnvironmentId
+  readonly eSlug: string
+  readonly eProtected: boolean
+  readonly eRevision: number
+  readonly ePlan: Plan
+  readonly eReaders: Readers
+  /** Separated by commas. */
+  readonly eApprovers: string
+  readonly eApprovals: number
+  readonly eMac: StoredMac
+  readonly eVisibility: Visibility
+  readonly pTeamId: TeamId
+  readonly pSlug: string
+  readonly pMac: StoredMac
+  /** Of the person, or of the creator of an API token; ended ones too, until they are swept. */
+  readonly held: ReadonlyArray<{
+    readonly id: string
+    readonly teamId: TeamId
+    readonly userId: UserId
+    readonly projectId: ProjectId
+    readonly environmentId: EnvironmentId | null
+    readonly level: GrantLevel
+    /** Milliseconds since 1970; null = until somebody ends it. */
+    readonly until: number | null
+    readonly mac: StoredMac
+  }> | null
+}
+/** A team with the person's membership, times in milliseconds since 1970. */
+export interface TeamRow {
+  readonly id: TeamId
+  readonly name: string
+  readonly plan: Plan
+  readonly adminsNeedGrants: boolean
+  readonly tokensFollowCreators: boolean
+  readonly teamMac: StoredMac
+  readonly role: Role
+  readonly active: boolean
+  readonly deactivatedAt: number | null
+  readonly updatedAt: number
+  readonly mac: StoredMac
+}
+export interface TokenRow extends CredentialRow {
+  readonly createdBy: UserId
+  readonly ruleId: string | null
+  readonly expiresAt: Date | null
+  readonly name: string
+  readonly teamId: TeamId
+  readonly teamName: string
+  readonly plan: Plan
+  readonly accessLevel: AccessLevel
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+  readonly mcpScopes: ReadonlyArray<Scope>
+  readonly mcpOnly: boolean
+  readonly creatorActive: boolean | null
+  readonly creatorDeactivatedAt: Date | null
+  readonly creatorRole: Role | null
+  readonly creatorUpdatedAt: Date | null
+  readonly creatorMac: StoredMac
+  readonly teamMac: StoredMac
+  readonly adminsNeedGrants: boolean
+  /** The team bounds its tokens by what their creators may do now, over REST too. */
+  readonly tokensFollowCreators: boolean
+}
+export interface PersonRow extends CredentialRow {
+  readonly expiresAt: Date
+  readonly userId: UserId
+  readonly email: string
+  readonly userName: string
+}
+export interface SessionRow extends PersonRow {
+  readonly lastUsedAt: Date
+  readonly teams: ReadonlyArray<TeamRow>
+}
+export interface AccessRow extends PersonRow {
+  readonly audience: string
+  readonly scopes: ReadonlyArray<Scope>
+  readonly clientId: string
+  readonly clientName: string
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+  readonly teams: ReadonlyArray<TeamRow>
+}
+export interface GrantRow extends PersonRow {
+  readonly machine: boolean
+  readonly projectIds: ReadonlyArray<ProjectId> | null
+  readonly environmentIds: ReadonlyArray<EnvironmentId> | null
+  readonly teams: ReadonlyArray<TeamRow & { readonly scopes: ReadonlyArray<Scope>; readonly scopesMac: StoredMac }>
+}
+
+/** The look-ups of a batch, in their order. */
+const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => sql`
+  unnest(
+    ${batch.map((l) => l.id)}::text[],
+    ${batch.map((l) => l.named?.projectId ?? null)}::uuid[],
+    ${batch.map((l) => l.named?.environment ?? null)}::text[]
+  ) WITH ORDINALITY AS q (lookup_id, project_id, slug, n)`
+const namedColumns = `
+  e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
+  e.revision AS e_revision, et.plan AS e_plan, e.readers AS e_readers, ep.visibility AS e_visibility,
+  array_to_string(e.approvers, ',') AS e_approvers, e.approvals AS e_approvals, e.mac AS e_mac,
+  ep.team_id AS p_team_id, ep.slug AS p_slug, ep.mac AS p_mac`
+const millis = (column: string) => `extract(epoch FROM ${column}) * 1000`
+const heldColumn = (userId: string) => `
+  (SELECT json_agg(json_build_object('id', a.id, 'teamId', a.team_id, 'userId', a.user_id, 'projectId', a.project_id,
+      'environmentId', a.environment_id, 'level', a.level, 'until', ${millis("a.until")},
+      'mac', encode(a.mac, 'hex'))) FROM access_grants a WHERE a.user_id = ${userId}) AS held`
+const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
+        'adminsNeedGrants', t.admins_need_grants, 'tokensFollowCreators', t.tokens_follow_creators,
+        'teamMac', encode(t.mac, 'hex'), 'active', m.active, 'deactivatedAt', ${millis("m.deactivated_at")},
+        'updatedAt', ${millis("m.updated_at")}, 'mac', encode(m.mac, 'hex')`
+const namedJoin = `
+  LEFT JOIN projects ep ON ep.id = q.project_id AND ep.deleted_at IS NULL
+  LEFT JOIN environments e ON e.project_id = ep.id AND e.slug = q.slug AND e.deleted_at IS NULL
+  LEFT JOIN teams et ON et.id = e.team_id`
+
+export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
+  sql<TokenRow>`
+  SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.name, c.team_id,
+    t.name AS team_name, t.plan, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only,
+    c.lookup_id, c.created_by, c.rule_id, c.mac, t.mac AS team_mac, m.updated_at AS creator_updated_at,
+    m.mac AS creator_mac,
+    m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role,
+    t.admins_need_grants, t.tokens_follow_creators, ${sql.literal(heldColumn("c.created_by"))},
+    ${sql.literal(namedColumns)}
+  FROM ${lookups(sql, batch)}
+  LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id
+  LEFT JOIN teams t ON t.id = c.team_id
+  LEFT JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
+  ${sql.literal(namedJoin)}
+  ORDER BY q.n`
+
+export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
+  sql<SessionRow>`
+  SELECT c.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, c.last_used_at, c.revoked_at,
+    u.id AS user_id, u.email, u.name AS user_name,
+    (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
+        ORDER BY t.id), '[]'::json)
+      FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
+    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
+  FROM ${lookups(sql, batch)}
+  LEFT JOIN sessions c ON c.lookup_id = q.lookup_id
+  LEFT JOIN users u ON u.id = c.user_id
+  ${sql.literal(namedJoin)}
+  ORDER BY q.n`
+
+export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
+  sql<GrantRow>`
+  SELECT c.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.machine,
+    c.project_ids, c.environment_ids, u.id AS user_id, u.email, u.name AS user_name,
+    (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)}, 'scopes', g.scopes,
+        'scopesMac', encode(g.mac, 'hex')) ORDER BY t.id), '[]'::json)
+      FROM cli_grant_teams g
+      JOIN teams t ON t.id = g.team_id
+      JOIN memberships m ON m.team_id = g.team_id AND m.user_id = u.id AND m.active
+      WHERE g.grant_id = c.id) AS teams,
+    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
+  FROM ${lookups(sql, batch)}
+  LEFT JOIN cli_grants c ON c.lookup_id = q.lookup_id
+  LEFT JOIN users u ON u.id = c.user_id
+  ${sql.literal(namedJoin)}
+  ORDER BY q.n`
+
+// A person's standing in a team carries a grant only as it was when they gave it: a change of role, leaving, being
+// removed or deactivated takes the team from the grant, also when it is undone later.
+export const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
+  sql<AccessRow>`
+  SELECT g.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
+    c.audience, c.scopes, g.client_id, g.client_name, g.project_ids, g.environment_ids,
+    u.id AS user_id, u.email, u.name AS user_name,
+    (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
+        ORDER BY t.id), '[]'::json)
+      FROM oauth_grant_teams o
+      JOIN teams t ON t.id = o.team_id
+      JOIN memberships m ON m.team_id = o.team_id AND m.user_id = u.id AND m.active AND m.updated_at <= g.created_at
+      WHERE o.grant_id = g.id) AS teams,
+    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
+  FROM ${lookups(sql, batch)}
+  LEFT JOIN oauth_access_tokens c ON c.lookup_id = q.lookup_id
+  LEFT JOIN oauth_grants g ON g.id = c.grant_id
+  LEFT JOIN users u ON u.id = g.user_id
+  ${sql.literal(namedJoin)}
+  ORDER BY q.n`
