@@ -253,6 +253,7 @@ describe("walls", () => {
       "schema/Values.ts",
       // Where a value is sealed, opened, decided on and expanded.
       "src/access/AuditKey.ts",
+      "src/access/RowSeal.ts",
       "src/crypto/RootKey.ts",
       "src/crypto/Vault.ts",
       "src/secrets/Idempotency.ts",

@@ -305,7 +305,16 @@ export const mint = Effect.fnUntraced(function* (
   const row = yield* rowSeal.values(
     "api_tokens",
     {
-      ...{ id, lookupId, hash, teamId, accessLevel, projectIds, environmentIds, mcpScopes, createdBy, expiresAt },
+      id,
+      lookupId,
+      hash,
+      teamId,
+      accessLevel,
+      projectIds,
+      environmentIds,
+      mcpScopes,
+      createdBy,
+      expiresAt,
       createdAt: now,
       mcpOnly: token.mcpOnly ?? false,
       ruleId: token.ruleId ?? null
