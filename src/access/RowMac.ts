@@ -1,6 +1,6 @@
 /** What a server can say of rows and credentials with the two keys at hand. */
 import { createHmac, type KeyObject, timingSafeEqual } from "node:crypto"
-import { type SealedRow, type SealedTable, textOf } from "./SealedRows.ts"
+import { keyOf, type SealedRow, type SealedTable, textOf } from "./SealedRows.ts"
 
 /** As the column has it, or in hexadecimal, as a row inside of JSON has it. */
 export type StoredMac = Uint8Array | string | null
@@ -21,7 +21,7 @@ export interface RowMac {
 /** Texts whose MAC is remembered: looking it up costs less than computing it. It cannot be outdated. */
 const rememberedAtMost = 4_096
 
-/** `forged`: gets the table and the beginning of the row's text, its ids. */
+/** `forged`: gets the table and the ids of a row that no server wrote. */
 export const make = (rows: KeyObject, credentials: KeyObject, forged: (table: string, row: string) => void): RowMac => {
   const remembered = new Map<string, Buffer>()
   const compute = (what: string, text: string) =>
@@ -42,7 +42,7 @@ export const make = (rows: KeyObject, credentials: KeyObject, forged: (table: st
       const stored = typeof row.mac === "string" ? Buffer.from(row.mac, "hex") : row.mac
       if (stored !== null && stored.length === mac.length && timingSafeEqual(stored, mac)) return true
       // Emptied when the row ended, which its reader sees.
-      if (stored?.length !== 0) forged(table, text.slice(0, 100))
+      if (stored?.length !== 0) forged(table, keyOf(table, row))
       return false
     },
     pepper: (kind, hash) =>

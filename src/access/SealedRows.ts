@@ -88,6 +88,13 @@ export const textOf = <Table extends SealedTable>(table: Table, row: SealedRow<T
   return JSON.stringify(cells)
 }
 
+/** The ids that name the row. */
+export const keyOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string =>
+  Object.entries(row)
+    .filter(([name]) => sealed[table].key.some((part) => part === name))
+    .map(([, id]) => String(id))
+    .join(" ")
+
 /** A driver's name of a column, as the database has it. */
 export const columnName = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 

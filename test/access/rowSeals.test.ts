@@ -1,0 +1,419 @@
+/** What a writer of the database gets: rows that decide, inserted, altered, swapped and brought back by SQL. */
+import { assert, describe, it, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import { createHash, createSecretKey } from "node:crypto"
+import { readdirSync, readFileSync } from "node:fs"
+import * as OldRows from "#src/access/OldRows.ts"
+import * as RowMac from "#src/access/RowMac.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
+import { columnName, sealed, type SealedRow, type SealedTable } from "#src/access/SealedRows.ts"
+import { Passwords } from "#src/credentials/Passwords.ts"
+import * as TokenText from "#src/credentials/TokenText.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { RateLimits } from "#src/limits/RateLimiter.ts"
+import * as TrailWorld from "#test/audit/TrailWorld.ts"
+import * as Seals from "#test/support/Seals.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+
+// Object.keys loses the names that `sealed` has.
+const tables = Object.keys(sealed) as ReadonlyArray<SealedTable>
+const password = "vial of thirty drops"
+
+describe("the MAC of a row", () => {
+  const key = (text: string) => createSecretKey(Buffer.from(text))
+  const macs = RowMac.make(key("rows"), key("pepper"), () => {})
+  const rowOf = (table: SealedTable): Record<string, string> =>
+    Object.fromEntries(sealed[table].columns.map((column) => [column, `${column} as it was`]))
+
+  it("is good for every column as it was, and for this table alone", () => {
+    for (const table of tables) {
+      // The columns of the table, by construction.
+      const row = rowOf(table) as SealedRow<typeof table>
+      const mac = macs.of(table, row)
+      assert.isTrue(macs.holds(table, { ...row, mac }))
+      assert.isTrue(macs.holds(table, { ...row, mac: mac.toString("hex") }))
+      for (const column of sealed[table].columns) {
+        for (const forged of ["another", "", null, 1, [`${column} as it was`, ""]]) {
+          assert.isFalse(macs.holds(table, { ...row, [column]: forged, mac }), `${table}.${column}`)
+        }
+      }
+      for (const mac of [null, Buffer.alloc(0), Buffer.alloc(32), "", "00"]) {
+        assert.isFalse(macs.holds(table, { ...row, mac }), table)
+      }
+      const another = RowMac.make(key("other rows"), key("pepper"), () => {})
+      assert.isFalse(another.holds(table, { ...row, mac }), table)
+    }
+    const macOf = new Map(tables.map((table) => [macs.of(table, rowOf(table) as never).toString("hex"), table]))
+    assert.strictEqual(macOf.size, tables.length)
+  })
+})
+
+describe("a statement of the server", () => {
+  const files = ["src", "layers"].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: "utf8" })
+      .filter((name) => /\.tsx?$/.test(name))
+      .map((name) => `${folder}/${name}`)
+  )
+
+  it("inserts into a sealed table with its MAC, and changes a column that decides with one, or takes it away", () => {
+    const wrong: Array<string> = []
+    let found = 0
+    for (const file of files) {
+      const text = readFileSync(file, "utf8")
+      for (const [whole, table] of text.matchAll(/INSERT INTO ([a-z_]+)\b(?! AS \w+ \$\{)(?!\s+\$\{)/g)) {
+        if (table in sealed) wrong.push(`${file}: ${whole}`)
+      }
+      for (const [whole, table, set] of text.matchAll(
+        /UPDATE ([a-z_]+)(?: \w+)?\s+SET\s([^`]*?)(?:\sWHERE\s|\sFROM\s|`)/g
+      )) {
+        if (!(table in sealed)) continue
+        found++
+        // Checked just above.
+        const { columns, ended } = sealed[table as SealedTable]
+        const names = [...columns.map(columnName), ...(ended === null ? [] : [ended])]
+        const changed = names.filter((name) => new RegExp(`(^|[\\s,])${name} =`).test(set))
+        if (changed.length > 0 && !/\bmac = ''/.test(set)) wrong.push(`${file}: ${whole}`)
+      }
+    }
+    assert.deepStrictEqual(wrong, [])
+    assert.isAbove(found, 10)
+  })
+})
+
+/** Two teams: the victim's, with a value, and the attacker's own. */
+const scene = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const passwords = yield* Passwords
+  const passwordHash = yield* passwords.hash(Redacted.make(password), "password")
+  const owner = yield* World.person({ passwordHash })
+  const victim = yield* World.project({ team: yield* World.team({ owner }) })
+  const session = yield* World.session(owner)
+  const where = { projectId: victim.id, environment: "development" }
+  const made = yield* TestApp.post("/secrets", {
+    session: session.text,
+    json: { ...where, key: "K", value: "the value" }
+  })
+  assert.strictEqual(made.status, 201, made.text)
+  const member = yield* World.member(victim.team, "member")
+  const granted = yield* World.member(victim.team, "member")
+  yield* sql`
+    INSERT INTO access_grants (id, team_id, user_id, project_id, environment_id, level, created_by, created_at)
+    VALUES (gen_random_uuid(), ${victim.team.id}, ${granted.id}, ${victim.id}, ${victim.staging.id}, 'values', ${owner.id}, now())`
+  yield* Seals.give("access_grants")
+  const closed = { session: session.text, json: { readers: "granted" } }
+  const restricted = yield* TestApp.patch(`/environments/${victim.staging.id}`, closed)
+  assert.strictEqual(restricted.status, 200, restricted.text)
+  const attacker = yield* World.project()
+  const scopes = ["identity:read", "secrets:run", "secrets:read_values"] as const
+  return {
+    victim,
+    owner,
+    attacker,
+    granted,
+    ofGranted: yield* World.session(granted),
+    ofOwner: session,
+    member,
+    ofMember: yield* World.session(member),
+    token: yield* World.token({ team: victim.team, creator: owner }),
+    grant: yield* World.grant({ person: owner, teams: [{ team: victim.team, scopes }] }),
+    ofAttacker: yield* World.session(attacker.team.owner),
+    attackersToken: yield* World.token({ team: attacker.team })
+  }
+})
+type Scene = Effect.Effect.Success<typeof scene>
+
+/** Whether the credential is given the victim's value. */
+const readsValue = ({ victim }: Pick<Scene, "victim">, asked: TestApp.Asked) =>
+  Effect.map(
+    TestApp.get(`/secrets/inject?projectId=${victim.id}&environment=development`, asked),
+    ({ status, text }) => status === 200 && text.includes("the value")
+  )
+
+type Needs = Effect.Effect.Context<ReturnType<typeof readsValue>>
+interface Probe<Table extends SealedTable> {
+  /** The row, as SQL finds it. */
+  readonly row: (scene: Scene) => string
+  /** Whether it still gives what it gave. */
+  readonly works: (scene: Scene) => Effect.Effect<boolean, never, Needs>
+  /** SQL of another value, of each column that decides. The database itself refuses some: a key that others name. */
+  readonly forged: Readonly<Record<(typeof sealed)[Table]["columns"][number], (scene: Scene) => string>>
+}
+
+const id = () => "gen_random_uuid()"
+const bytes = () => "decode(repeat('ab', 32), 'hex')"
+const text = () => "'x' || gen_random_uuid()"
+const flipped = (column: string) => () => `NOT ${column}`
+const later = (column: string) => () => `coalesce(${column}, now()) + interval '1 hour'`
+const withValue = (value: string) => () => value
+const attackers = {
+  team: (s: Scene) => `'${s.attacker.team.id}'`,
+  person: (s: Scene) => `'${s.attacker.team.owner.id}'`
+}
+const attackersProject = (s: Scene) => `'${s.attacker.id}'`
+const attackersList = (s: Scene) => `ARRAY['${s.attacker.id}']::uuid[]`
+const attackersEnvironments = (s: Scene) => `ARRAY['${s.attacker.development.id}']::uuid[]`
+const byToken = (s: Scene) => readsValue(s, { bearer: s.token.text })
+const byMember = (s: Scene) => readsValue(s, { session: s.ofMember.text })
+
+const probes: { readonly [Table in SealedTable]: Probe<Table> } = {
+  users: {
+    row: (s) => `id = '${s.owner.id}'`,
+    works: (s) =>
+      Effect.map(
+        TestApp.post("/auth/session", { json: { email: s.owner.email, password } }),
+        ({ status }) => status === 200
+      ),
+    forged: { id, email: text, passwordHash: text }
+  },
+  teams: {
+    row: (s) => `id = '${s.victim.team.id}'`,
+    works: byToken,
+    forged: {
+      id,
+      plan: withValue("'developer'"),
+      adminsNeedGrants: flipped("admins_need_grants"),
+      tokensFollowCreators: flipped("tokens_follow_creators")
+    }
+  },
+  memberships: {
+    row: (s) => `team_id = '${s.victim.team.id}' AND user_id = '${s.member.id}'`,
+    works: byMember,
+    forged: {
+      teamId: attackers.team,
+      userId: attackers.person,
+      role: withValue("'owner'"),
+      active: flipped("active"),
+      deactivatedAt: later("deactivated_at"),
+      updatedAt: later("updated_at")
+    }
+  },
+  projects: {
+    row: (s) => `id = '${s.victim.id}'`,
+    works: byToken,
+    forged: { id, teamId: attackers.team, slug: text, visibility: withValue("'granted'") }
+  },
+  environments: {
+    row: (s) => `id = '${s.victim.development.id}'`,
+    works: byToken,
+    forged: {
+      id,
+      teamId: attackers.team,
+      projectId: attackersProject,
+      slug: text,
+      protected: flipped("protected"),
+      readers: withValue("'granted'"),
+      approvers: (s) => `ARRAY[${attackers.person(s)}]::uuid[]`,
+      approvals: withValue("2")
+    }
+  },
+  access_grants: {
+    row: (s) => `user_id = '${s.granted.id}'`,
+    works: (s) =>
+      Effect.map(
+        TestApp.get(`/secrets/inject?projectId=${s.victim.id}&environment=staging`, { session: s.ofGranted.text }),
+        ({ status }) => status === 200
+      ),
+    forged: {
+      id,
+      teamId: attackers.team,
+      userId: attackers.person,
+      projectId: attackersProject,
+      environmentId: withValue("NULL"),
+      level: withValue("'write'"),
+      until: later("until")
+    }
+  },
+  sessions: {
+    row: (s) => `id = '${s.ofMember.id}'`,
+    works: byMember,
+    forged: {
+      id,
+      lookupId: text,
+      hash: bytes,
+      userId: attackers.person,
+      createdAt: later("created_at"),
+      expiresAt: later("expires_at")
+    }
+  },
+  api_tokens: {
+    row: (s) => `id = '${s.token.id}'`,
+    works: byToken,
+    forged: {
+      id,
+      lookupId: text,
+      hash: bytes,
+      teamId: attackers.team,
+      accessLevel: withValue("'read'"),
+      projectIds: attackersList,
+      environmentIds: attackersEnvironments,
+      mcpScopes: withValue("'{secrets:run}'"),
+      mcpOnly: flipped("mcp_only"),
+      createdBy: attackers.person,
+      createdAt: later("created_at"),
+      expiresAt: later("expires_at"),
+      ruleId: id
+    }
+  },
+  cli_grants: {
+    row: (s) => `id = '${s.grant.id}'`,
+    works: (s) => readsValue(s, { bearer: s.grant.text }),
+    forged: {
+      id,
+      lookupId: text,
+      hash: bytes,
+      userId: (s) => `'${s.member.id}'`,
+      machine: flipped("machine"),
+      projectIds: attackersList,
+      environmentIds: attackersEnvironments,
+      createdAt: later("created_at"),
+      expiresAt: later("expires_at")
+    }
+  },
+  cli_grant_teams: {
+    row: (s) => `grant_id = '${s.grant.id}'`,
+    works: (s) => readsValue(s, { bearer: s.grant.text }),
+    forged: { grantId: id, teamId: attackers.team, scopes: withValue("scopes || '{secrets:write}'::text[]") }
+  }
+}
+
+const app = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")), Layer.provideMerge(TrailWorld.alarms))
+
+layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a writer of the database", (it) => {
+  for (const table of tables) {
+    it.effect(`alters no column that decides of ${table} so that a server believes it`, () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const s = yield* scene
+        const { forged, row, works } = probes[table]
+        assert.isTrue(yield* works(s), "as it was")
+        let tried = 0
+        for (const column of sealed[table].columns) {
+          // By column of its own table, which the type of `probes` says.
+          const value = (forged as Record<string, (s: Scene) => string>)[column](s)
+          const name = columnName(column)
+          const [before] = yield* sql<{ readonly at: string; readonly value: unknown }>`
+            SELECT ctid::text AS at, ${sql(name)} AS value FROM ${sql(table)} WHERE ${sql.literal(row(s))}`
+          const altered = yield* sql<{ readonly at: string }>`
+            UPDATE ${sql(table)} SET ${sql.literal(`${name} = ${value}`)} WHERE ctid = ${before.at}::tid
+            RETURNING ctid::text AS at`.pipe(Effect.catchAll(() => Effect.succeed([])))
+          // A key that other rows name: the database refuses.
+          if (altered.length === 0) continue
+          tried++
+          assert.isFalse(yield* works(s), `${table}.${column}`)
+          yield* sql`UPDATE ${sql(table)} SET ${sql(name)} = ${before.value} WHERE mac = (
+            SELECT mac FROM ${sql(table)} WHERE ctid = ${altered[0].at}::tid)`
+          assert.isTrue(yield* works(s), `${table}.${column} as it was`)
+        }
+        assert.isAtLeast(tried, sealed[table].columns.length - 2)
+      })
+    )
+  }
+
+  it.effect("inserts no token: neither with a hash of its own, nor with the MAC of another", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const alarms = yield* TrailWorld.Alarms
+      const s = yield* scene
+      const crypto = yield* Crypto
+      const secret = Redacted.value(yield* crypto.credentialSecret)
+      const lookupId = yield* crypto.lookupId
+      const salt = yield* crypto.randomBytes(16)
+      const text = TokenText.print({ kind: "at", id: lookupId, secret })
+      const hash = createHash("sha256").update(salt).update(secret).digest()
+      const insert = (mac: string) => sql`
+        INSERT INTO api_tokens (id, lookup_id, salt, hash, team_id, name, access_level, mcp_scopes, created_by, created_at, mac)
+        SELECT gen_random_uuid(), ${lookupId}, ${salt}, ${hash}, ${s.victim.team.id}, 'forged', 'read', '{}',
+          ${s.owner.id}, now(), ${sql.literal(mac)} FROM api_tokens WHERE id = ${s.attackersToken.id}`
+      for (const mac of ["NULL", "mac", "''"]) {
+        yield* insert(mac)
+        assert.isFalse(yield* readsValue(s, { bearer: text }), mac)
+        yield* sql`DELETE FROM api_tokens WHERE lookup_id = ${lookupId}`
+      }
+      // The attacker's own token, whose secret and pepper are right, moved into the victim's team.
+      const raised = alarms.length
+      yield* sql`UPDATE api_tokens SET team_id = ${s.victim.team.id} WHERE id = ${s.attackersToken.id}`
+      for (let i = 0; i < 3; i++) assert.isFalse(yield* readsValue(s, { bearer: s.attackersToken.text }))
+      assert.strictEqual(alarms.length, raised + 1, "told once")
+      assert.include(alarms.at(-1), "was not written by a server: api_tokens")
+    })
+  )
+
+  it.effect("joins no team: neither with a new membership, nor with that of another team or a copy of another's", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const s = yield* scene
+      const me = s.attacker.team.owner.id
+      const tries = [
+        sql`INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
+          VALUES (${s.victim.team.id}, ${me}, 'owner', now(), now())`,
+        sql`INSERT INTO memberships (team_id, user_id, role, active, deactivated_at, created_at, updated_at, mac)
+          SELECT ${s.victim.team.id}, user_id, role, active, deactivated_at, created_at, updated_at, mac
+          FROM memberships WHERE user_id = ${me}`,
+        sql`INSERT INTO memberships (team_id, user_id, role, active, deactivated_at, created_at, updated_at, mac)
+          SELECT team_id, ${me}, role, active, deactivated_at, created_at, updated_at, mac
+          FROM memberships WHERE user_id = ${s.owner.id}`
+      ]
+      for (const forge of tries) {
+        yield* forge
+        assert.isFalse(yield* readsValue(s, { session: s.ofAttacker.text }))
+        const listed = yield* TestApp.get(`/teams/${s.victim.team.id}/members`, { session: s.ofAttacker.text })
+        assert.strictEqual(listed.status, 404)
+        yield* sql`DELETE FROM memberships WHERE user_id = ${me} AND team_id = ${s.victim.team.id}`
+      }
+    })
+  )
+
+  it.effect("takes back no end: of a token, a session, a CLI login, an environment, a project", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const s = yield* scene
+      const path = `/teams/${s.victim.team.id}/api-tokens/${s.token.id}`
+      assert.isBelow((yield* TestApp.post(`${path}/revoke`, { session: s.ofOwner.text })).status, 300)
+      yield* sql`UPDATE api_tokens SET revoked_at = NULL WHERE id = ${s.token.id}`
+      assert.isFalse(yield* byToken(s))
+      assert.isBelow((yield* TestApp.post("/auth/cli/logout", { bearer: s.grant.text })).status, 300)
+      yield* sql`UPDATE cli_grants SET revoked_at = NULL WHERE id = ${s.grant.id}`
+      assert.isFalse(yield* readsValue(s, { bearer: s.grant.text }))
+      assert.isBelow((yield* TestApp.del("/auth/session", { session: s.ofMember.text })).status, 300)
+      yield* sql`UPDATE sessions SET revoked_at = NULL WHERE id = ${s.ofMember.id}`
+      assert.isFalse(yield* byMember(s))
+      const another = yield* World.token({ team: s.victim.team, creator: s.owner })
+      const reads = readsValue(s, { bearer: another.text })
+      assert.isTrue(yield* reads)
+      const environment = `/environments/${s.victim.development.id}`
+      const removed = yield* TestApp.del(environment, { session: s.ofOwner.text })
+      assert.isBelow(removed.status, 300, removed.text)
+      yield* sql`UPDATE environments SET deleted_at = NULL WHERE id = ${s.victim.development.id}`
+      assert.isFalse(yield* reads)
+    })
+  )
+})
+
+layer(TestApp.layer, { excludeTestServices: true })("a database of a release before", (it) => {
+  it.effect("is sealed once, when its operator says so, and its credentials go on; never by itself", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const s = yield* scene
+      const macs = yield* (yield* RowSeal).ready
+      // As a release before left it: no MAC, no pepper, and nothing that says otherwise.
+      for (const table of tables) yield* sql`UPDATE ${sql(table)} SET mac = NULL`
+      yield* sql`DELETE FROM sealed_tables`
+      const { secret } = TokenText.parse(s.token.text) ?? assert.fail("no token")
+      yield* sql`UPDATE api_tokens SET hash = sha256(salt || ${secret}::text::bytea) WHERE id = ${s.token.id}`
+      assert.isFalse(yield* byToken(s))
+      const refused = yield* Effect.flip(OldRows.settle({ sql, macs }, "never"))
+      assert.include(refused.message, "AMPOULE_SEAL_ROWS=once")
+      assert.isFalse(yield* byToken(s))
+      yield* OldRows.settle({ sql, macs }, "once")
+      assert.isTrue(yield* byToken(s))
+      // From then on a row without a MAC is nobody's, whatever the setting says.
+      yield* sql`UPDATE api_tokens SET mac = NULL WHERE id = ${s.token.id}`
+      yield* OldRows.settle({ sql, macs }, "once")
+      assert.isFalse(yield* byToken(s))
+    })
+  )
+})
