@@ -88,9 +88,15 @@ const places = Effect.gen(function* () {
   const inBound = yield* at("a granted environment whose team binds its admins", "V", bound, bound.development, {
     readers: "granted"
   })
-  yield* sql`UPDATE environments SET readers = 'granted' WHERE id IN (${closed.ids.environmentId}, ${inBound.ids.environmentId})`
-  yield* sql`UPDATE projects SET visibility = 'granted' WHERE id = ${hidden.id}`
-  yield* sql`UPDATE teams SET admins_need_grants = true, tokens_follow_creators = true WHERE id = ${V.id}`
+  yield* Seals.after(
+    "environments",
+    sql`UPDATE environments SET readers = 'granted' WHERE id IN (${closed.ids.environmentId}, ${inBound.ids.environmentId})`
+  )
+  yield* Seals.after("projects", sql`UPDATE projects SET visibility = 'granted' WHERE id = ${hidden.id}`)
+  yield* Seals.after(
+    "teams",
+    sql`UPDATE teams SET admins_need_grants = true, tokens_follow_creators = true WHERE id = ${V.id}`
+  )
   const nothing = { environment: null, secret: null, protected: false } as const
   const inDeletedEnvironment = yield* at("a deleted environment", "T", P1, deletedEnvironment, nothing)
   const inDeletedProject = yield* at("a deleted project", "T", deletedProject, deletedProject.development, {
@@ -178,6 +184,7 @@ export const grantTo = (
       INSERT INTO access_grants (id, team_id, user_id, project_id, environment_id, level, until, created_by, created_at)
       VALUES (${yield* (yield* Crypto).uuid}, ${teamId}, ${person.id}, ${projectId}, ${whole ? null : environmentId}, ${level},
         ${millis === null ? null : new Date(now + millis)}, ${by.id}, ${new Date(now)})`
+    yield* Seals.give("access_grants")
   })
 
 const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
@@ -599,7 +606,7 @@ export const layer = Layer.effect(
           if (place.team === null || place.environment === null) return place
           if (what === "project") {
             const { id } = yield* World.project({ team: made[place.team] })
-            yield* sql`UPDATE projects SET visibility = ${place.visibility} WHERE id = ${id}`
+            yield* Seals.after("projects", sql`UPDATE projects SET visibility = ${place.visibility} WHERE id = ${id}`)
             return { ...place, ids: { ...place.ids, projectId: id } }
           }
           const project = { id: ProjectIdOut.make(place.ids.projectId), team: made[place.team] }

@@ -8,9 +8,9 @@ import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Redacted from "effect/Redacted"
 import { type AccessLevel, allScopes, cliScopes, GrantLevel, type Role, type Scope } from "#schema/Scopes.ts"
-import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as TestApp from "#test/support/TestApp.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 import type { Credential, Held, Place } from "./AccessOracle.ts"
 import { grantTo } from "./AccessWorld.ts"
@@ -132,7 +132,7 @@ const oauthToken = (
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const crypto = yield* Crypto
-    const { proof, text } = yield* TokenText.issue(crypto, "oa")
+    const { proof, text } = yield* World.issue("oa")
     const id = yield* crypto.uuid
     const now = yield* Clock.currentTimeMillis
     const [at, end] = [new Date(now), new Date(now + 24 * hour)]
@@ -177,7 +177,7 @@ const buildPlaces = Effect.fnUntraced(function* (scene: Scene, team: World.Team)
         session,
         json: { projectId: made.id, environment: slug, key: "DEPENDENT", value: "${BASE}" }
       })
-      yield* sql`UPDATE environments SET readers = ${environment.readers} WHERE id = ${id}`
+      yield* Seals.after("environments", sql`UPDATE environments SET readers = ${environment.readers} WHERE id = ${id}`)
       places.push({
         name: environment.key,
         team: "T",
@@ -190,11 +190,14 @@ const buildPlaces = Effect.fnUntraced(function* (scene: Scene, team: World.Team)
         ids: { teamId: team.id, projectId: made.id, environmentId: id, slug, secretId: json.id }
       })
     }
-    yield* sql`UPDATE projects SET visibility = ${project.visibility} WHERE id = ${made.id}`
+    yield* Seals.after("projects", sql`UPDATE projects SET visibility = ${project.visibility} WHERE id = ${made.id}`)
   }
-  yield* sql`
+  yield* Seals.after(
+    "teams",
+    sql`
     UPDATE teams SET admins_need_grants = ${scene.adminsNeedGrants}, tokens_follow_creators = ${scene.tokensFollowCreators}
     WHERE id = ${team.id}`
+  )
   return { places, environments, projects }
 })
 
@@ -239,8 +242,11 @@ export const build = (scene: Scene, audience: string) =>
         yield* grantTo(person, team.owner, place, { level, millis: until, whole: environment === null })
       }
       if (!one.active) {
-        yield* sql`
+        yield* Seals.after(
+          "memberships",
+          sql`
           UPDATE memberships SET active = false, deactivated_at = ${new Date(start)} WHERE user_id = ${person.id}`
+        )
       }
       presented.set(`${one.key} session`, { session: (yield* World.session(person)).text })
       presented.set(`${one.key} cli_grant`, { bearer: grant.text })
