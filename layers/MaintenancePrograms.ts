@@ -12,6 +12,7 @@ import { join } from "node:path"
 import { version } from "#schema/Api.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
+import * as ExposureIndex from "#src/access/ExposureIndex.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { cut } from "#src/access/TrailCut.ts"
 import { exportTrail } from "#src/access/TrailExport.ts"
@@ -129,6 +130,18 @@ export const auditAccept: MaintenancePrograms["auditAccept"] = (asked, decide) =
     Effect.provide(writing),
     ended
   )
+
+export const auditRebuild: MaintenancePrograms["auditRebuild"] = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const audit = yield* Audit
+  const seal = yield* AuditSeal
+  const target = { type: "audit", id: "", name: "exposure" }
+  yield* sql.withTransaction(
+    audit.append({ actor: "system", action: "audit.rebuild", outcome: "allowed", teamId: null, target })
+  )
+  yield* seal.now
+  yield* ExposureIndex.rebuild(sql)
+}).pipe(asOperator, Effect.provide(writing), ended)
 
 export const auditKeys: MaintenancePrograms["auditKeys"] = Effect.flatMap(Vault, TrailVerification.vaultKeys).pipe(
   Effect.provide(reading),

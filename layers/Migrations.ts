@@ -25,6 +25,7 @@ import _0019_environment_totals from "#migrations/0019_environment_totals.ts"
 import _0020_audit_key_lists from "#migrations/0020_audit_key_lists.ts"
 import _0021_access_requests from "#migrations/0021_access_requests.ts"
 import _0022_row_seals from "#migrations/0022_row_seals.ts"
+import _0023_exposure from "#migrations/0023_exposure.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -50,7 +51,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0019_environment_totals": _0019_environment_totals,
   "0020_audit_key_lists": _0020_audit_key_lists,
   "0021_access_requests": _0021_access_requests,
-  "0022_row_seals": _0022_row_seals
+  "0022_row_seals": _0022_row_seals,
+  "0023_exposure": _0023_exposure
 }
 
 type Registry = typeof registry
@@ -65,7 +67,8 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [17, 16],
   [19, 18],
   [20, 19],
-  [21, 20]
+  [21, 20],
+  [23, 22]
 ])
 
 const LEDGER = "effect_sql_migrations"

@@ -12,6 +12,7 @@ import * as Capabilities from "#src/http/Capabilities.ts"
 import * as Device from "#src/http/Device.ts"
 import * as DeviceApproval from "#src/http/DeviceApproval.ts"
 import * as Discovery from "#src/http/Discovery.ts"
+import * as Exposure from "#src/http/Exposure.ts"
 import * as Identity from "#src/http/Identity.ts"
 import * as MachineIdentity from "#src/http/MachineIdentity.ts"
 import * as ManageProjects from "#src/http/ManageProjects.ts"
@@ -43,6 +44,7 @@ const routes = Layer.mergeAll(
   Device.layer,
   DeviceApproval.layer,
   Discovery.layer,
+  Exposure.layer,
   Identity.layer,
   MachineIdentity.layer,
   ManageProjects.layer,

@@ -8,6 +8,7 @@ import { Audit } from "#src/access/Audit.ts"
 import { AuditProbe } from "#src/access/AuditProbe.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
+import { Exposure } from "#src/access/Exposure.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
@@ -58,10 +59,13 @@ import { WebhookSecrets } from "#src/webhooks/WebhookSecrets.ts"
 const crypto = Layer.mergeAll(Rotation.Default, ServiceKeys.Default, SnapshotCipher.Default).pipe(
   Layer.provideMerge(DataKeys.Default)
 )
-const access = Layer.mergeAll(AuditProbe.Default, AuditSeal.Default, AuditTrail.Default, RateLimiter.Default).pipe(
-  Layer.provideMerge(Access.Default),
-  Layer.provideMerge(Layer.merge(Audit.Default, RowSeal.Default))
-)
+const access = Layer.mergeAll(
+  AuditProbe.Default,
+  AuditSeal.Default,
+  AuditTrail.Default,
+  Exposure.Default,
+  RateLimiter.Default
+).pipe(Layer.provideMerge(Access.Default), Layer.provideMerge(Layer.merge(Audit.Default, RowSeal.Default)))
 const credentials = Layer.mergeAll(
   Authenticate.Default,
   DeviceGrants.Default,

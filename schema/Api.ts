@@ -6,6 +6,7 @@ import { CapabilitiesApi } from "./CapabilitiesApi.ts"
 import { DeviceApi } from "./DeviceApi.ts"
 import { DiscoveryApi, MetadataApi } from "./DiscoveryApi.ts"
 import * as Errors from "./Errors.ts"
+import { ExposureApi } from "./ExposureApi.ts"
 import { IdentityApi } from "./IdentityApi.ts"
 import { ProjectsApi } from "./ProjectsApi.ts"
 import { SealedApi } from "./SealedApi.ts"
@@ -36,6 +37,7 @@ export class Api extends HttpApi.make("ampoule")
   .add(IdentityApi)
   .add(ProjectsApi)
   .add(SecretsApi)
+  .add(ExposureApi)
   .add(CapabilitiesApi)
   .add(DeviceApi)
   .add(SealedApi)

@@ -90,6 +90,7 @@ export const AuditAction = Schema.Literal(
   "member.remove",
   "audit.read",
   "audit.export",
+  "audit.rebuild",
   "audit.baseline",
   "audit.cut",
   "audit.accept_restore",

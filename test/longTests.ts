@@ -1,6 +1,7 @@
 /** Tests that start programs, browsers or databases for minutes, fuzz, or kill: `npm run test:long`, which CI calls. */
 export const longTests = [
   "test/access/ended.test.ts",
+  "test/access/exposureLong.test.ts",
   "test/access/manyCells.test.ts",
   "test/audit/millions.test.ts",
   "test/backup/release.test.ts",

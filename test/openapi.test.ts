@@ -67,6 +67,22 @@ const contract: Record<string, Row> = {
     scope: "projects:read",
     required: ["projectId"]
   },
+  "GET /projects/{projectId}/exposure": {
+    success: 200,
+    response: "ExposurePage",
+    credentials: all,
+    scope: "secrets:read",
+    required: ["projectId"],
+    optional: ["by", "token", "since", "page", "pageSize"]
+  },
+  "GET /secrets/{secretId}/exposure": {
+    success: 200,
+    response: "SecretExposure",
+    credentials: all,
+    scope: "secrets:read",
+    required: ["secretId"],
+    optional: ["by", "token", "since", "page", "pageSize"]
+  },
   "GET /environments/{envId}/keypair": {
     success: 200,
     response: "EnvironmentKeypair",

@@ -23,6 +23,7 @@ import * as AuditClosing from "./AuditClosing.ts"
 import * as SealRows from "./AuditSealRows.ts"
 import type { LeftStream } from "./AuditStreams.ts"
 import * as CheckpointFile from "./CheckpointFile.ts"
+import * as ExposureIndex from "./ExposureIndex.ts"
 import * as TrailIndex from "./TrailIndex.ts"
 
 const wallClock = Clock.make()
@@ -203,11 +204,13 @@ const closeOthers = (needs: Needs, asked: boolean) =>
     yield* AuditClosing.renewMacs(needs)
   }).pipe(needs.closing.withPermits(1))
 
+const fillIndexes = ({ sql }: Needs) => Effect.zipRight(TrailIndex.fill(sql), ExposureIndex.fill(sql))
+
 /** Seals and signs. `asked`: an operator, or a test, wants all of it now. */
 const turn = Effect.fnUntraced(function* (needs: Needs, final: boolean, asked: boolean) {
   const { file, sealing } = needs
   yield* sealing.withPermits(1)(sealTurn(needs, final, asked))
-  if (asked && !final) yield* Effect.zipRight(closeOthers(needs, true), TrailIndex.fill(needs.sql))
+  if (asked && !final) yield* Effect.zipRight(closeOthers(needs, true), fillIndexes(needs))
   if (file !== undefined) {
     yield* sealing.withPermits(1)(CheckpointFile.orWarn(file, CheckpointFile.checkpoint(file, final || asked)))
   }
@@ -243,7 +246,7 @@ const run = Effect.fnUntraced(function* (needs: Needs) {
   )
   // Beside it: an end of many entries takes its time to check.
   yield* quietly(closeOthers(needs, false)).pipe(
-    Effect.zipRight(quietly(TrailIndex.fill(needs.sql))),
+    Effect.zipRight(quietly(fillIndexes(needs))),
     Effect.zipRight(pause),
     Effect.forever,
     Effect.forkScoped

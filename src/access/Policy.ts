@@ -119,12 +119,22 @@ const rolesBoundWhatPeopleMay: Rule = ({ team, action }) => {
   return roleAllows(team.role, action) ? undefined : new Forbidden()
 }
 
-/** A credential that holds scopes needs the one of the action, in the team that owns the resource (SCOPE_MISSING). */
-const scopedCredentialsNeedTheScope: Rule = ({ team, action }) => {
+/**
+ * A credential that holds scopes needs the one of the action, in the team that owns the resource (SCOPE_MISSING). A CLI
+ * grant cannot hold `audit:read`: with names in its reach, its person's role decides.
+ */
+const scopedCredentialsNeedTheScope: Rule = ({ caller, team, action }) => {
   if (team.scopes === null) return undefined
   if (!isScope(action)) return new Forbidden()
-  return team.scopes.includes(action) ? undefined : new ScopeMissing({ requiredScope: action })
+  const needed = caller.kind === "cli_grant" && action === "audit:read" ? "secrets:read" : action
+  return team.scopes.includes(needed) ? undefined : new ScopeMissing({ requiredScope: needed })
 }
+
+/** An API token reads who was handed what with the scope that it holds for agents, over REST too (SCOPE_MISSING). */
+const tokensReadTheTrailByScope: Rule = ({ action, caller, team }) =>
+  action === "audit:read" && caller.kind === "api_token" && team.scopes === null && !caller.mcpScopes.includes(action)
+    ? new ScopeMissing({ requiredScope: action })
+    : undefined
 
 /** "`read` … refuses create, update, rotate, roll back and delete" (API_TOKEN_READ_ONLY). */
 const readOnlyTokensNeverWrite: Rule = ({ caller, action }) =>
@@ -247,6 +257,7 @@ export const decideCopy = (
 const rules: ReadonlyArray<Rule> = [
   rolesBoundWhatPeopleMay,
   scopedCredentialsNeedTheScope,
+  tokensReadTheTrailByScope,
   readOnlyTokensNeverWrite,
   protectedEnvironmentsNeedANamingToken,
   protectedEnvironmentsNeedOwnerOrAdmin,

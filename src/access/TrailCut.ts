@@ -13,6 +13,7 @@ import { Audit } from "./Audit.ts"
 import { AuditSeal } from "./AuditSeal.ts"
 import { Bytes } from "./AuditStreamRows.ts"
 import { signed } from "./CheckpointFile.ts"
+import * as ExposureIndex from "./ExposureIndex.ts"
 import { type Progress, TrailRefused, verify, type VerifyOptions } from "./TrailVerification.ts"
 
 /** Entries of one step: each step leaves a signed cut that fits what is left. */
@@ -147,5 +148,7 @@ export const cut = Effect.fn("TrailCut.cut")(function* (
       yield* options.removed(removed)
     }
   }
+  // The ledger tells what the trail tells.
+  yield* ExposureIndex.rebuild(sql)
   return removed
 })

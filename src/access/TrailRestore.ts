@@ -9,6 +9,7 @@ import { Vault } from "#src/crypto/Vault.ts"
 import { Audit, type AuditEvent } from "./Audit.ts"
 import { AuditSeal } from "./AuditSeal.ts"
 import { Bytes } from "./AuditStreamRows.ts"
+import * as ExposureIndex from "./ExposureIndex.ts"
 import { readCheckpoints, TrailRefused, vaultKeys, verify, type VerifyOptions } from "./TrailVerification.ts"
 
 export interface Acceptance {
@@ -116,5 +117,6 @@ export const acceptRestore = Effect.fn("TrailRestore.acceptRestore")(function* (
   const name = `${accepted.length} streams behind, ${closed.length} closed`
   yield* sql.withTransaction(audit.append(...each, restoreEvent({ type: "audit", id: "", name })))
   yield* seal.now
+  yield* ExposureIndex.rebuild(sql)
   return true
 })

@@ -1,5 +1,5 @@
 /**
- * `ampoule audit`: verify, export, cut, accept-restore, public-key. All but `verify FILE` run where the server runs.
+ * `ampoule audit`: verify, export, cut, accept-restore, rebuild, public-key. All but `verify FILE` run where the server runs.
  */
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
@@ -124,14 +124,6 @@ const verify = Help.command(
 
 const day = (name: string, sentence: string) => Options.optional(Shared.text(name, "time", sentence))
 
-const instant = (name: string, text: string): Effect.Effect<Date, CliFailure> => {
-  const shape = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
-  const at = Date.parse(text)
-  return shape.test(text) && !Number.isNaN(at)
-    ? Effect.succeed(new Date(at))
-    : usage(`--${name} is a day (2026-11-21) or a time (2026-11-21T08:00:00Z).`)
-}
-
 const written = (text: string): Effect.Effect<void> =>
   Effect.async((resume) => {
     // Waits until it is taken, so that a long trail does not pile up in memory.
@@ -157,8 +149,8 @@ const exportCommand = Help.command(
     )
   },
   Effect.fnUntraced(function* (options) {
-    const since = yield* Effect.transposeOption(Option.map(options.since, (text) => instant("since", text)))
-    const until = yield* Effect.transposeOption(Option.map(options.until, (text) => instant("until", text)))
+    const since = yield* Effect.transposeOption(Option.map(options.since, (text) => Shared.instant("since", text)))
+    const until = yield* Effect.transposeOption(Option.map(options.until, (text) => Shared.instant("until", text)))
     const programs = yield* maintenancePrograms
     const entries = yield* programs
       .auditExport({
@@ -189,7 +181,7 @@ const cut = Help.command(
     yes: Shared.yes
   },
   Effect.fnUntraced(function* (options) {
-    const before = yield* instant("before", options.before)
+    const before = yield* Shared.instant("before", options.before)
     const publicKeys = yield* keysOf(options.publicKey)
     if (!options.yes && !(yield* Ask.confirm(`Delete all audit entries before ${before.toISOString()} for good?`))) {
       return yield* new CliFailure({ message: "Nothing was cut." })
@@ -250,6 +242,23 @@ const accept = Help.command(
   })
 )
 
+// --- rebuild ---
+
+const rebuild = Help.command(
+  "rebuild",
+  {
+    says: "Make the ledger of who was handed which version anew, from the trail.",
+    more: ["It comes to the same as before, unless the database was altered. On record."],
+    examples: ["ampoule audit rebuild"]
+  },
+  {},
+  Effect.fnUntraced(function* () {
+    const programs = yield* maintenancePrograms
+    yield* programs.auditRebuild
+    yield* note("The ledger was made anew.")
+  })
+)
+
 // --- public-key ---
 
 const publicKeyCommand = Help.command(
@@ -266,7 +275,7 @@ const publicKeyCommand = Help.command(
   })
 )
 
-const below = [verify, exportCommand, cut, accept, publicKeyCommand] as const
+const below = [verify, exportCommand, cut, accept, rebuild, publicKeyCommand] as const
 export const audit = Help.described(
   Command.make("audit").pipe(Command.withSubcommands(below)),
   { says: "Verify, export and cut the audit trail." },

@@ -5,6 +5,7 @@ import { admin } from "./Admin.ts"
 import { audit } from "./Audit.ts"
 import { backup, backupWords, restore } from "./Backup.ts"
 import { doctor } from "./Doctor.ts"
+import { exposed } from "./Exposed.ts"
 import { init, open, use } from "./Folder.ts"
 import { graph } from "./Graph.ts"
 import * as Help from "./Help.ts"
@@ -39,6 +40,7 @@ const below = [
   whoami,
   trust,
   access,
+  exposed,
   doctor,
   setup,
   server,

@@ -3,7 +3,7 @@ import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { usage } from "./Failure.ts"
+import { type CliFailure, usage } from "./Failure.ts"
 import { styleNames } from "./KeyNames.ts"
 
 /** An option with a text. `of`: the word that stands for the text in the help. */
@@ -15,6 +15,15 @@ export const flag = (name: string, description: string) =>
 
 export const argument = (name: string, description: string) =>
   Args.text({ name }).pipe(Args.withDescription(description))
+
+/** The value of an option that takes a time. */
+export const instant = (name: string, text: string): Effect.Effect<Date, CliFailure> => {
+  const shape = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
+  const at = Date.parse(text)
+  return shape.test(text) && !Number.isNaN(at)
+    ? Effect.succeed(new Date(at))
+    : usage(`--${name} is a day (2026-11-21) or a time (2026-11-21T08:00:00Z).`)
+}
 
 export const project = Options.text("project").pipe(
   Options.withAlias("p"),

@@ -83,3 +83,11 @@ export const findDeleted = Effect.fnUntraced(function* (connection: Connection, 
   const { items } = yield* call(connection, client.listDeleted({ urlParams: location }))
   return items.filter((item) => item.key === key).sort((a, b) => (a.deletedAt < b.deletedAt ? 1 : -1))
 })
+
+/** A live secret, or else the last deleted one of that key. */
+export const anyId = Effect.fnUntraced(function* (session: Connection, location: Location, key: SecretKey) {
+  const live = yield* listAll(session, location)
+  const item = live.find((candidate) => candidate.key === key) ?? (yield* findDeleted(session, location, key))[0]
+  if (item === undefined) return yield* noSuchKey(key, location.environment)
+  return yield* idOf(session, item.id)
+})

@@ -3,14 +3,13 @@ import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import type { SecretKey } from "#schema/Values.ts"
-import { call, type Connection } from "./Client.ts"
+import { call } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { exitWith, json, list, note, out, plain } from "./Output.ts"
-import { findDeleted, findLive, idOf, listAll, noSuchKey, parseKey, type Location, onEnvironment } from "./Reach.ts"
+import { anyId, findDeleted, findLive, idOf, onEnvironment, parseKey } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
 
@@ -49,14 +48,6 @@ export const diff = Help.command(
     yield* note(`+ only in ${targetEnv}   - only in ${sourceEnv}   ~ values differ`)
   })
 )
-
-/** A live secret, or else the last deleted one of that key. */
-const anyId = Effect.fnUntraced(function* (session: Connection, location: Location, key: SecretKey) {
-  const live = yield* listAll(session, location)
-  const item = live.find((candidate) => candidate.key === key) ?? (yield* findDeleted(session, location, key))[0]
-  if (item === undefined) return yield* noSuchKey(key, location.environment)
-  return yield* idOf(session, item.id)
-})
 
 export const history = Help.command(
   "history",

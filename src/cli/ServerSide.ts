@@ -162,6 +162,7 @@ export interface MaintenancePrograms {
       readonly closed: ReadonlyArray<Head>
     }) => Effect.Effect<boolean>
   ) => Effect.Effect<boolean, CliFailure>
+  readonly auditRebuild: Effect.Effect<void, CliFailure>
   readonly auditKeys: Effect.Effect<ReadonlyArray<NoteKey>, CliFailure>
   readonly backup: (asked: BackupAsked) => Effect.Effect<BackupOutcome, CliFailure>
   readonly restore: (asked: RestoreAsked) => Effect.Effect<RestoreOutcome, CliFailure>

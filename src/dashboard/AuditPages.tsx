@@ -32,11 +32,6 @@ const filtersOf = (query: Form.Form): Record<string, string> =>
     })
   )
 
-const link = (path: string, filters: Readonly<Record<string, string>>) => {
-  const search = new URLSearchParams(filters).toString()
-  return search === "" ? path : `${path}?${search}`
-}
-
 interface Shown {
   readonly visit: TeamVisit
   readonly query: Form.Form
@@ -149,7 +144,9 @@ const EntryTable = ({ here, page, projects, query, visit }: Shown & { readonly h
             <Ui.Ago at={entry.at} now={visit.now} />
           </td>
           <td data-label="Who">
-            <a href={link(here, { ...filters, actor: entry.actor.id })}>{entry.actor.name ?? entry.actor.id}</a>
+            <a href={Paths.withQuery(here, { ...filters, actor: entry.actor.id })}>
+              {entry.actor.name ?? entry.actor.id}
+            </a>
             {entry.actor.type === "user" ? null : <span class="refs hint">{entry.actor.type.replace("_", " ")}</span>}
           </td>
           <td data-label="What">
@@ -181,10 +178,10 @@ const AuditTrailPage = (shown: Shown) => {
       lead="Who did what, newest first. Entries hold names of keys, never values."
       actions={
         <>
-          <a class="button button-plain" href={link(`${here}.csv`, filters)} download>
+          <a class="button button-plain" href={Paths.withQuery(`${here}.csv`, filters)} download>
             Export CSV
           </a>
-          <a class="button button-plain" href={link(`${here}.jsonl`, filters)} download>
+          <a class="button button-plain" href={Paths.withQuery(`${here}.jsonl`, filters)} download>
             Export JSON lines
           </a>
         </>
@@ -199,8 +196,8 @@ const AuditTrailPage = (shown: Shown) => {
         )}
         {page.nextCursor === null ? null : (
           <nav class="pager" aria-label="Pages">
-            <a href={link(here, filters)}>Newest</a>
-            <a href={link(here, { ...filters, cursor: page.nextCursor })}>Earlier entries</a>
+            <a href={Paths.withQuery(here, filters)}>Newest</a>
+            <a href={Paths.withQuery(here, { ...filters, cursor: page.nextCursor })}>Earlier entries</a>
           </nav>
         )}
       </section>

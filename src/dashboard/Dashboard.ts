@@ -14,6 +14,7 @@ import * as ComparePages from "./ComparePages.tsx"
 import * as ConnectPages from "./ConnectPages.tsx"
 import * as DevicePages from "./DevicePages.tsx"
 import * as EnvironmentPages from "./EnvironmentPages.tsx"
+import * as ExposurePages from "./ExposurePages.tsx"
 import * as Html from "./Html.ts"
 import * as MemberPages from "./MemberPages.tsx"
 import * as Pages from "./Pages.ts"
@@ -34,6 +35,7 @@ const pages = HttpRouter.concatAll(
   ProjectPages.routes,
   EnvironmentPages.routes,
   SecretPages.routes,
+  ExposurePages.routes,
   SecretVersions.routes,
   AccessPages.routes,
   ViewPages.routes,

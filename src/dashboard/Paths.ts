@@ -29,8 +29,14 @@ export const webhook = (id: TeamId, webhook: WebhookId) => `${webhooks(id)}/${we
 export const project = (id: ProjectId) => `/app/projects/${id}` as const
 export const projectSettings = (id: ProjectId) => `${project(id)}/settings` as const
 export const compare = (id: ProjectId) => `${project(id)}/compare` as const
+export const exposure = (id: ProjectId) => `${project(id)}/exposure` as const
 export const environment = ({ projectId, slug }: EnvironmentPath) => `${project(projectId)}/env/${slug}` as const
 export const secret = (path: EnvironmentPath, id: SecretId) => `${environment(path)}/secrets/${id}` as const
+
+export const withQuery = (path: string, members: Readonly<Record<string, string>>): string => {
+  const search = new URLSearchParams(members).toString()
+  return search === "" ? path : `${path}?${search}`
+}
 
 /** Where a sign-in may lead: a page of this dashboard, written so that no browser takes it for another host. */
 export const isOwnPage = (path: string): boolean =>

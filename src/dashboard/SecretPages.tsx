@@ -8,10 +8,11 @@ import type { SecretId } from "#schema/Ids.ts"
 import { UpdateSecret } from "#schema/SecretRequests.ts"
 import type { DeletedSecretList } from "#schema/SecretResponses.ts"
 import { Disposition } from "#schema/Values.ts"
-import { here, load, secret, type SecretDetails, usedBy, versionBefore } from "./AtSecret.ts"
+import { type AtSecret, here, load, secret, type SecretDetails, usedBy, versionBefore } from "./AtSecret.ts"
 import * as Ui from "./Components.tsx"
 import { type AtEnvironment, environment, EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import { asJson, reveal } from "./EnvironmentPages.tsx"
+import { ExposurePanel, sentenceOf } from "./ExposurePages.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
@@ -27,6 +28,8 @@ import * as UseCases from "./UseCases.ts"
 type Editing = "edit" | "delete"
 
 interface Shown extends SecretDetails {
+  /** Who was handed it; undefined: not for this person. */
+  readonly exposure: string | undefined
   readonly revealed?: RevealedValue | undefined
   readonly editing?: Editing | undefined
   readonly attempt: Attempt
@@ -220,6 +223,7 @@ const SecretPage = (shown: Shown) => {
         </div>
         <div>
           <ReferencesPanel {...shown} />
+          <ExposurePanel sentence={shown.exposure} href={`${here(shown)}/exposure`} />
           <HistoryPanel {...shown} />
         </div>
       </div>
@@ -269,15 +273,20 @@ const DeletedPage = ({
   </EnvironmentFrame>
 )
 
+const shown = (at: AtSecret) =>
+  Effect.flatMap(load(at), (details) => Effect.map(sentenceOf(details), (exposure) => ({ ...details, exposure })))
+
 const details = (editing?: Editing) =>
-  screen(load, ({ form, problem, ...shown }) => <SecretPage {...shown} attempt={{ form, problem }} editing={editing} />)
+  screen(shown, ({ form, problem, ...shown }) => (
+    <SecretPage {...shown} attempt={{ form, problem }} editing={editing} />
+  ))
 
 const revealOne = secret((at) =>
   Effect.gen(function* () {
     const revealed = yield* reveal(at.location.query, yield* Form.read)
     return (yield* wantsJson)
       ? asJson(revealed)
-      : Html.page(<SecretPage {...yield* load(at)} attempt={untouched} revealed={revealed} />)
+      : Html.page(<SecretPage {...yield* shown(at)} attempt={untouched} revealed={revealed} />)
   })
 )
 

@@ -1,6 +1,7 @@
 /** The use cases that pages call: `UseCases.tokens.list(teamId)` is one, with its service among its needs. */
 import * as Effect from "effect/Effect"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
+import { Exposure } from "#src/access/Exposure.ts"
 import type { AppConfig } from "#src/AppConfig.ts"
 import type { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
@@ -34,6 +35,7 @@ export type Services =
   | Consent
   | DeviceGrants
   | Environments
+  | Exposure
   | Invitations
   | Members
   | OAuthGrants
@@ -61,6 +63,7 @@ export const rules = Effect.serviceFunctions(Rules)
 export const consent = Effect.serviceFunctions(Consent)
 export const oauthGrants = Effect.serviceFunctions(OAuthGrants)
 export const environments = Effect.serviceFunctions(Environments)
+export const exposure = Effect.serviceFunctions(Exposure)
 export const invitations = Effect.serviceFunctions(Invitations)
 export const members = Effect.serviceFunctions(Members)
 export const projects = Effect.serviceFunctions(Projects)

@@ -56,6 +56,8 @@ export interface Credential {
   /** Of the same person; ended ones too. */
   readonly grants: ReadonlyArray<Held>
   readonly level: AccessLevel | null
+  /** Of an API token. */
+  readonly mcpScopes?: ReadonlyArray<Scope>
   /** Keys of places; null = not narrowed. */
   readonly projects: ReadonlyArray<string> | null
   readonly environments: ReadonlyArray<string> | null
@@ -70,6 +72,8 @@ export interface Row {
   readonly subject: "self" | "allTeams" | "eachTeam" | "team" | "project" | "environment" | "environmentId" | "secret"
   /** Scope that a CLI grant needs; absent: none. */
   readonly scope?: Scope
+  /** MCP scope that an API token needs over REST, and a person need not hold. */
+  readonly tokensNeed?: Scope
   /**
    * What a person needs to be: viewer, member, member or (protected) admin, admin, owner
    * (docs/contract/session-routes.md).
@@ -188,6 +192,9 @@ const mayNot = (row: Row, c: Credential, place: Place, now: number): Outcome | u
   // Role, scope, level, protected, grant: in this order.
   if (at.role !== null && row.needs !== undefined && !enough(at.role, row.needs)) return forbidden
   if (lacks(at)) return scopeMissing
+  if (row.tokensNeed !== undefined && c.kind === "api_token" && !(c.mcpScopes ?? []).includes(row.tokensNeed)) {
+    return scopeMissing
+  }
   const writes = row.needs === "write"
   if (writes && c.level === "read") return [403, "API_TOKEN_READ_ONLY"]
   if (

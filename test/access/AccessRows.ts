@@ -154,6 +154,29 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
       answers: [200]
     }
   ],
+  "GET /projects/:projectId/exposure": [
+    {
+      takes: all,
+      subject: "project",
+      scope: "secrets:read",
+      tokensNeed: "audit:read",
+      needs: "manage",
+      ask: ({ ids }) => ({ path: `/projects/${ids.projectId}/exposure` }),
+      answers: [200]
+    }
+  ],
+  "GET /secrets/:secretId/exposure": [
+    {
+      takes: all,
+      subject: "secret",
+      scope: "secrets:read",
+      tokensNeed: "audit:read",
+      needs: "manage",
+      ask: ({ ids }) => ({ path: `/secrets/${ids.secretId}/exposure` }),
+      answers: [200],
+      answersDeleted: [200]
+    }
+  ],
   "GET /environments/:envId/keypair": [
     {
       takes: all,

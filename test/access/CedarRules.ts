@@ -39,6 +39,13 @@ const permits = {
   "admins manage": `
     permit (principal, action == Action::"manage", resource) when {
       principal.kind == "session" && principal.person in Role::"admin" };`,
+  "admins read who was handed what": `
+    permit (principal, action == Action::"audit:read", resource) when {
+      principal.kind != "api_token" && principal.person in Role::"admin" };`,
+  "a token reads it by a scope, where its creator may": `
+    permit (principal, action == Action::"audit:read", resource) when {
+      principal.kind == "api_token" && principal.scopes.contains("audit:read") &&
+      (!${bounded} || principal.person in Role::"admin") };`,
   "a token does what its own reach holds": `
     permit (principal, action in ${anyName}, resource) when { !${bounded} };`
 }
@@ -67,6 +74,9 @@ const forbids = {
   "people below admin do not write protected environments": `
     forbid (principal, action == Action::"secrets:write", resource is Environment) when {
       ${bounded} && resource.protected && !(principal.person in Role::"admin") };`,
+  "a CLI grant reads who was handed what with names in its reach": `
+    forbid (principal, action == Action::"audit:read", resource) when {
+      principal.kind == "cli_grant" && !principal.scopes.contains("secrets:read") };`,
   "scope secrets:read": scopeForbids("secrets:read"),
   "scope secrets:read_values": scopeForbids("secrets:read_values"),
   "scope secrets:run": scopeForbids("secrets:run"),

@@ -32,7 +32,9 @@ const left = new Set(["POST /environments/:envId/keypair/rotate", "GET /secrets/
 const subjects: ReadonlySet<Row["subject"]> = new Set(["project", "environment", "environmentId", "secret"])
 const routes: ReadonlyArray<Route> = Object.entries(rows)
   .filter(([name]) => !left.has(name))
-  .flatMap(([name, ofRoute]) => ofRoute.map((row) => ({ name, row, action: row.scope ?? ("manage" as const) })))
+  .flatMap(([name, ofRoute]) =>
+    ofRoute.map((row) => ({ name, row, action: row.tokensNeed ?? row.scope ?? ("manage" as const) }))
+  )
   .filter(({ row }) => subjects.has(row.subject) && row.deletes === undefined && row.endsCredential === undefined)
 
 const at = ({ ids }: Place) => ({ projectId: ids.projectId, environment: ids.slug })

@@ -55,7 +55,10 @@ environments:manage  FORBIDDEN  FORBIDDEN  yes        yes
 sealing-keys:manage  FORBIDDEN  FORBIDDEN  yes        yes
 `
 
-/** A CLI grant that does not hold the scope: the role speaks first, then the scope. */
+/**
+ * A CLI grant that does not hold the scope: the role speaks first, then the scope. None can hold `audit:read`: names are
+ * what it needs.
+ */
 const grantsWithoutScope = `
 action               viewer         member         admin          owner
 identity:read        SCOPE_MISSING  SCOPE_MISSING  SCOPE_MISSING  SCOPE_MISSING
@@ -64,6 +67,7 @@ secrets:read         SCOPE_MISSING  SCOPE_MISSING  SCOPE_MISSING  SCOPE_MISSING
 secrets:read_values  FORBIDDEN      SCOPE_MISSING  SCOPE_MISSING  SCOPE_MISSING
 secrets:run          FORBIDDEN      SCOPE_MISSING  SCOPE_MISSING  SCOPE_MISSING
 secrets:write        FORBIDDEN      SCOPE_MISSING  SCOPE_MISSING  SCOPE_MISSING
+audit:read           FORBIDDEN      FORBIDDEN      yes            yes
 `
 
 /** API tokens have no role: level, naming and protection decide. "named": created naming the environment. */
@@ -75,6 +79,7 @@ secrets:read         yes                  yes                  yes              
 secrets:read_values  yes                  yes                  yes                                           yes
 secrets:run          yes                  yes                  yes                                           yes
 secrets:write        API_TOKEN_READ_ONLY  API_TOKEN_READ_ONLY  yes                                           yes
+audit:read           SCOPE_MISSING        SCOPE_MISSING        SCOPE_MISSING                                 SCOPE_MISSING
 tokens:manage        FORBIDDEN            FORBIDDEN            FORBIDDEN                                     FORBIDDEN
 projects:manage      FORBIDDEN            FORBIDDEN            FORBIDDEN                                     FORBIDDEN
 `
@@ -131,6 +136,7 @@ interface Standing {
   readonly role: Role | null
   readonly scopes: ReadonlyArray<Scope> | null
   readonly level: AccessLevel | null
+  readonly mcpScopes?: ReadonlyArray<Scope>
   readonly restrictions: Restrictions
   readonly grants?: ReadonlyArray<HeldGrant>
   readonly adminsNeedGrants?: boolean
@@ -153,7 +159,7 @@ const standing = (s: Standing): { readonly caller: Caller; readonly team: Caller
       user: s.kind === "api_token" ? null : { id: UserIdOut.make("u"), email: "ada@example.com", name: "Ada" },
       teams: [team],
       accessLevel: s.level,
-      mcpScopes: [],
+      mcpScopes: s.mcpScopes ?? [],
       restrictions: s.restrictions,
       grants: s.grants ?? [],
       machine: false,
@@ -243,6 +249,14 @@ describe("the rules, as tables", () => {
   it("what API tokens may do", () => {
     holds(tokens, environment(false), tokenOf)
     holds(tokensOnProtected, environment(true), tokenOf)
+    // "Or a token with `audit:read`."
+    const reading = { ...token("read", false), mcpScopes: ["audit:read"] as const }
+    assert.strictEqual(outcome(reading, environment(true), "audit:read"), "yes")
+    // A creator bounds a token, and lends it nothing.
+    const bounded = (role: Role, s: Standing) => outcome({ ...s, role }, environment(false), "audit:read")
+    assert.strictEqual(bounded("owner", token("write", false)), "SCOPE_MISSING")
+    assert.strictEqual(bounded("owner", reading), "yes")
+    assert.strictEqual(bounded("member", reading), "FORBIDDEN")
   })
 })
 
@@ -297,13 +311,17 @@ const oracle = (s: Standing, target: EnvironmentTarget, action: Policy.Action): 
     if (s.scopes !== null) {
       // What has no scope is for signed-in people.
       if (!isScope) return "FORBIDDEN"
-      if (!s.scopes.some((scope) => scope === action)) return "SCOPE_MISSING"
+      // "`audit:read` cannot be granted" to a command line: it reads names, and its person is an admin.
+      const needed = s.kind === "cli_grant" && action === "audit:read" ? "secrets:read" : action
+      if (!s.scopes.some((scope) => scope === needed)) return "SCOPE_MISSING"
     }
     if (!mayPerson(s.role, action, target.protected)) return "FORBIDDEN"
     return grantAllows(s, target, action) ? "yes" : "ENVIRONMENT_NOT_GRANTED"
   }
   if (!isScope) return "FORBIDDEN"
   if (s.scopes !== null && !s.scopes.some((scope) => scope === action)) return "SCOPE_MISSING"
+  // "Owner, admin, or a token with `audit:read`."
+  if (action === "audit:read" && s.mcpScopes?.includes("audit:read") !== true) return "SCOPE_MISSING"
   if (action !== "secrets:write") return "yes"
   if (s.level === "read") return "API_TOKEN_READ_ONLY"
   const named = s.restrictions.environmentIds?.includes(target.environmentId) === true
@@ -330,7 +348,11 @@ const ungranted: FastCheck.Arbitrary<Standing> = FastCheck.oneof(
     ...grant(role, scopes),
     restrictions
   })),
-  FastCheck.tuple(anyOf(levels), reach).map(([level, restrictions]) => ({ ...token(level, false), restrictions })),
+  FastCheck.tuple(anyOf(levels), reach, someScopes).map(([level, restrictions, mcpScopes]) => ({
+    ...token(level, false),
+    restrictions,
+    mcpScopes
+  })),
   // Over MCP a token has its creator's role and its MCP scopes.
   FastCheck.tuple(anyOf(roles), someScopes, anyOf(levels), reach).map(([role, scopes, level, restrictions]) => ({
     kind: "oauth_token" as const,
@@ -367,6 +389,7 @@ const narrower = (s: Standing): FastCheck.Arbitrary<Standing> => {
     kind: FastCheck.constant(s.kind),
     role: s.role === null ? FastCheck.constant(null) : anyOf(roles.slice(0, roles.indexOf(s.role) + 1)),
     scopes: s.scopes === null ? FastCheck.constant(null) : FastCheck.subarray([...s.scopes]),
+    mcpScopes: FastCheck.subarray([...(s.mcpScopes ?? [])]),
     level: s.level === null ? FastCheck.constant(null) : anyOf(s.level === "read" ? (["read"] as const) : levels),
     restrictions: restrictions,
     grants: FastCheck.subarray([...(s.grants ?? [])]),

@@ -83,8 +83,9 @@ const checkRow = Effect.fnUntraced(function* (method: string, row: Row) {
   for (const { answer, credential, place, verdict } of answers) {
     const where = `${credential.name} at ${place.name}`
     const wanted = verdict.outcome.join(" ")
+    const scope = credential.kind === "api_token" ? row.tokensNeed : row.scope
     if (said(answer) !== wanted) wrong.push(`${where}: ${said(answer)}, not ${wanted}`)
-    else if (verdict.outcome[1] === "SCOPE_MISSING" && answer.error.requiredScope !== row.scope) {
+    else if (verdict.outcome[1] === "SCOPE_MISSING" && answer.error.requiredScope !== scope) {
       wrong.push(`${where}: names the scope ${answer.error.requiredScope}`)
     }
     if (answer.status === 401 && answer.headers.get("www-authenticate") !== "Bearer") {

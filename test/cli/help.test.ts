@@ -66,6 +66,7 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
           "access list",
           "access approve",
           "access withdraw",
+          "exposed",
           "doctor",
           "setup",
           "server",

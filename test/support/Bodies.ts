@@ -32,6 +32,10 @@ const routes = {
     me: "GET /me",
     meCli: "GET /me/cli"
   },
+  exposure: {
+    ofSecret: "GET /secrets/:secretId/exposure",
+    ofProject: "GET /projects/:projectId/exposure"
+  },
   projects: {
     list: "GET /projects",
     listEnvironments: "GET /projects/:projectId/environments"

@@ -1,0 +1,170 @@
+/** Who was handed which version of a secret (docs/contract/audit.md, "Exposure"). */
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Schema from "effect/Schema"
+import { AnyCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { ProjectId } from "./Ids.ts"
+import { operation } from "./Operation.ts"
+import { SecretPath } from "./SecretRequests.ts"
+import { MayNotRead } from "./SecretRouteErrors.ts"
+import { optional, strict } from "./Strict.ts"
+import { Instant, isPlainName, Page, PageSize, Timestamp } from "./Values.ts"
+import { answers, Integer, Key, openEnum, pageFields, Slug, Uuid } from "./Wire.ts"
+
+const ExposureHolder = Schema.Struct({
+  type: openEnum("user", "api_token", "oauth_client", "machine_rule", "backup", "cli_grant", "system"),
+  id: Schema.String,
+  name: Schema.String,
+  person: Schema.NullOr(Schema.String).annotations({ description: "Of a connected agent: whose it is." })
+}).annotations({
+  identifier: "ExposureHolder",
+  description:
+    "Who was handed the value: a person, a token, an agent, the CI rule of a job's token, a backup's recipients."
+})
+
+/** One holder, one version, one way. */
+export const Exposed = Schema.Struct({
+  environmentId: Uuid,
+  environment: Slug,
+  key: Key,
+  version: Schema.NullOr(Integer).annotations({
+    description: "Null is unknown: the trail did not name versions yet, or a sealed file was opened."
+  }),
+  holder: ExposureHolder,
+  way: openEnum("inject", "read", "model", "sealed", "opened", "copy", "backup").annotations({
+    description: "model: shown to an agent over MCP. copy: into another environment. opened: out of a sealed file."
+  }),
+  via: openEnum("rest", "mcp", "dashboard", "cli"),
+  lastIp: Schema.String.annotations({ description: "Where the last of them came from; may be empty." }),
+  firstAt: Timestamp,
+  lastAt: Timestamp,
+  count: Integer
+}).annotations({ identifier: "Exposed" })
+export type Exposed = typeof Exposed.Type
+
+const ExposureCounts = Schema.Struct({
+  people: Integer,
+  tokens: Integer,
+  agents: Integer,
+  rules: Integer,
+  backups: Integer
+}).annotations({ identifier: "ExposureCounts" })
+export type ExposureCounts = typeof ExposureCounts.Type
+
+export const ExposedVersion = Schema.Struct({
+  version: Schema.NullOr(Integer),
+  handedTo: ExposureCounts,
+  heldBy: ExposureCounts
+}).annotations({
+  identifier: "ExposedVersion",
+  description: "How many were handed a version, and how many of them (`heldBy`) were handed no later one."
+})
+export type ExposedVersion = typeof ExposedVersion.Type
+
+const reportFields = {
+  upTo: Timestamp.annotations({ description: "Reads from then on may be missing: they are counted within seconds." }),
+  unknownBefore: Schema.NullOr(Timestamp).annotations({
+    description: "Of reads before then the trail does not say which version, or it was cut. Null: it always says."
+  }),
+  items: Schema.Array(Exposed),
+  ...pageFields
+}
+
+export const ExposurePage = Schema.Struct(reportFields).annotations({
+  identifier: "ExposurePage",
+  description: "Who was handed what, latest first. Never a value."
+})
+export type ExposurePage = typeof ExposurePage.Type
+
+export const SecretExposure = Schema.Struct({
+  key: Key,
+  versions: Schema.Array(ExposedVersion).annotations({ description: "Newest first, at most 100; unknown last." }),
+  ...reportFields
+}).annotations({ identifier: "SecretExposure", description: "Who was handed a secret, by version. Never a value." })
+export type SecretExposure = typeof SecretExposure.Type
+
+const Named = (description: string) =>
+  Schema.String.pipe(
+    Schema.filter((s) => (s.length > 0 && s.length <= 400 && isPlainName(s)) || "must be 1 to 400 plain characters")
+  ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: 400 }, description })
+
+export const ExposureQuery = strict(
+  Schema.Struct({
+    by: optional(Named("A person, by e-mail or id: sessions, command line and connected agents.")),
+    token: optional(Named("An API token or a CI rule, by name or id.")),
+    since: optional(Instant),
+    page: optional(Page),
+    pageSize: optional(PageSize)
+  })
+)
+export type ExposureQuery = typeof ExposureQuery.Type
+
+const report = {
+  upTo: "2026-11-21T08:00:12.000Z",
+  unknownBefore: null,
+  items: [
+    {
+      environmentId: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7f",
+      environment: "production",
+      key: "DB_PASSWORD",
+      version: 7,
+      holder: { type: "api_token", id: "01980a60-4b5c-7d6e-9f70-8192a3b4c5d6", name: "ci", person: null },
+      way: "inject",
+      via: "cli",
+      lastIp: "192.0.2.7",
+      firstAt: "2026-11-01T08:00:00.000Z",
+      lastAt: "2026-11-21T08:00:00.000Z",
+      count: 42
+    }
+  ],
+  page: 1,
+  pageSize: 100,
+  total: 1,
+  hasMore: false
+}
+const oneToken = { people: 0, tokens: 1, agents: 0, rules: 0, backups: 0 }
+
+// A CLI grant cannot hold audit:read: a person reads by the role.
+const scope = "secrets:read"
+const whoMay = "For owners and admins, and API tokens and agents with audit:read."
+
+export class ExposureApi extends HttpApiGroup.make("exposure")
+  .add(
+    HttpApiEndpoint.get("ofSecret", "/secrets/:secretId/exposure")
+      .setPath(SecretPath)
+      .setUrlParams(ExposureQuery)
+      .addSuccess(answers(200, SecretExposure))
+      .addError(Errors.SecretNotFound)
+      .addError(MayNotRead)
+      .addError(Errors.IntegrityFailure)
+      .middleware(AnyCredential)
+      .annotateContext(
+        operation({
+          scope,
+          summary: "Who was handed a secret",
+          description: `Each version of the secret's key: who was handed it, by which way, how often, when first and last. ${whoMay}`,
+          response: { key: "DB_PASSWORD", versions: [{ version: 7, handedTo: oneToken, heldBy: oneToken }], ...report }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("ofProject", "/projects/:projectId/exposure")
+      .setPath(Schema.Struct({ projectId: ProjectId }))
+      .setUrlParams(ExposureQuery)
+      .addSuccess(answers(200, ExposurePage))
+      .addError(Errors.ProjectNotFound)
+      .addError(MayNotRead)
+      .addError(Errors.IntegrityFailure)
+      .middleware(AnyCredential)
+      .annotateContext(
+        operation({
+          scope,
+          summary: "Who was handed the secrets of a project",
+          description: `The same of every secret, also of one person or token alone. ${whoMay}`,
+          response: report
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "Who was handed which version of a secret." })) {}

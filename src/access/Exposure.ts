@@ -1,0 +1,233 @@
+/** Who was handed which version of a secret (docs/contract/audit.md, "Exposure"): names and numbers out of the index. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import type { Fragment } from "@effect/sql/Statement"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { IntegrityFailure } from "#schema/Errors.ts"
+import {
+  Exposed,
+  ExposedVersion,
+  type ExposurePage,
+  type ExposureQuery,
+  type SecretExposure
+} from "#schema/ExposureApi.ts"
+import type { ProjectId, SecretId } from "#schema/Ids.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+import { Access } from "./Access.ts"
+import * as ExposureIndex from "./ExposureIndex.ts"
+import type { EnvironmentPermit } from "./Permit.ts"
+
+const services = Effect.all({ access: Access, sql: SqlClient.SqlClient })
+type Needs = Effect.Effect.Success<typeof services>
+
+/** Versions of a secret that are counted. */
+const versionsAtMost = 100
+
+/** What a report is about. `key`: of one secret alone. */
+interface Asked extends ExposureQuery {
+  readonly rows: Fragment
+  readonly key?: string
+}
+
+/**
+ * Rows of the index with their holders: a CLI grant is its person, a token that a CI job was given is its rule. Who a
+ * connected agent acts for is told beside it.
+ */
+const rowsOf = (sql: SqlClient.SqlClient, { by, key, rows, since, token }: Asked) => {
+  const conditions = [
+    rows,
+    ...(key === undefined
+      ? []
+      : [
+          sql`(r.way = 'backup' OR r.keys @> ARRAY[${key}]::text[] OR r.key_list IN (
+            SELECT hash FROM audit_key_lists WHERE keys @> ARRAY[${key}]::text[]))`
+        ]),
+    ...(since === undefined ? [] : [sql`r.last_at >= ${since}::timestamptz`]),
+    ...(token === undefined
+      ? []
+      : [
+          sql`((r.actor_type = 'api_token' AND (r.actor_id = ${token} OR r.actor_name = ${token}))
+            OR (o.owner_type = 'machine_rule' AND (o.owner_id = ${token} OR o.owner_name = ${token})))`
+        ]),
+    ...(by === undefined
+      ? []
+      : [
+          sql`((r.actor_type IN ('user', 'cli_grant') AND (r.actor_id = ${by} OR lower(r.actor_name) = lower(${by})))
+            OR (o.owner_type = 'user' AND (o.owner_id = ${by} OR lower(o.owner_name) = lower(${by}))))`
+        ])
+  ]
+  return sql`
+    SELECT r.*, CASE WHEN held.own THEN o.owner_type ELSE r.actor_type END AS holder_type,
+      CASE WHEN held.own THEN o.owner_id ELSE r.actor_id END AS holder_id,
+      CASE WHEN held.own THEN o.owner_name ELSE r.actor_name END AS holder_name,
+      CASE WHEN r.actor_type = 'oauth_client' THEN o.owner_name END AS person
+    FROM exposure_reads r LEFT JOIN exposure_credentials o ON o.id = r.actor_id,
+      LATERAL (SELECT o.id IS NOT NULL AND r.actor_type IN ('cli_grant', 'api_token') AS own) AS held
+    WHERE ${sql.and(conditions)}`
+}
+
+/**
+ * Each key of each row with its version: as the entry names it, or as it was at the revision. A backup holds every version
+ * that was written up to it. Null: not known.
+ */
+const handedOut = (sql: SqlClient.SqlClient, asked: Asked) => {
+  const only = (column: string) => (asked.key === undefined ? sql`true` : sql`${sql(column)} = ${asked.key}`)
+  return sql`
+    rows AS MATERIALIZED (${rowsOf(sql, asked)}),
+    lists AS MATERIALIZED (
+      SELECT l.hash, k.key FROM audit_key_lists l, unnest(l.keys) AS k (key)
+      WHERE l.hash IN (SELECT key_list FROM rows) AND ${only("k.key")}
+    ),
+    named AS (
+      SELECT r.*, k.key, k.version FROM rows r, unnest(r.keys, r.versions) AS k (key, version) WHERE ${only("k.key")}
+      UNION ALL SELECT r.*, l.key, NULL FROM rows r JOIN lists l ON l.hash = r.key_list
+    ),
+    exposed AS MATERIALIZED (
+      SELECT n.environment_id, n.way, n.via, n.holder_type, n.holder_id, n.holder_name, n.person, n.ip, n.first_at,
+        n.last_at, n.count, n.key, nullif(coalesce(n.version, w.version), 0) AS version
+      FROM named n LEFT JOIN LATERAL (
+        SELECT w.version FROM exposure_writes w
+        WHERE w.environment_id = n.environment_id AND w.key = n.key AND w.revision <= n.revision AND n.version IS NULL
+        ORDER BY w.revision DESC LIMIT 1
+      ) AS w ON true
+      UNION ALL
+      SELECT DISTINCT ON (r.id, w.key, w.version) r.environment_id, r.way, r.via, r.holder_type, r.holder_id, r.holder_name,
+        r.person, r.ip, r.first_at, r.last_at, r.count, w.key, w.version
+      FROM rows r JOIN exposure_writes w
+        ON w.environment_id = r.environment_id AND w.revision <= r.revision AND w.version > 0 AND ${only("w.key")}
+      WHERE r.way = 'backup'
+    )`
+}
+
+const ItemRow = Schema.Struct({ ...Exposed.fields, firstAt: Rows.Iso, lastAt: Rows.Iso, total: Schema.Number })
+
+const itemsOf = ({ sql }: Needs, asked: Asked, page: number, pageSize: number) => {
+  const last = (column: string) =>
+    sql.literal(`(array_agg(x.${column} ORDER BY x.last_at DESC, x.${column} COLLATE "C" DESC))[1]`)
+  return Rows.findAll(
+    ItemRow,
+    sql`
+      WITH ${handedOut(sql, asked)}
+      SELECT x.environment_id, e.slug AS environment, x.key, x.version, x.way, x.via, ${last("ip")} AS last_ip,
+        json_build_object('type', x.holder_type, 'id', x.holder_id, 'name', ${last("holder_name")},
+          'person', ${last("person")}) AS holder,
+        min(x.first_at) AS first_at, max(x.last_at) AS last_at, sum(x.count)::float8 AS count,
+        count(*) OVER ()::float8 AS total
+      FROM exposed x JOIN environments e ON e.id = x.environment_id
+      GROUP BY x.environment_id, e.slug, x.key, x.version, x.way, x.via, x.holder_type, x.holder_id
+      ORDER BY max(x.last_at) DESC, x.key, x.version DESC NULLS LAST, x.way, x.via, x.holder_id, x.environment_id
+      LIMIT ${pageSize} OFFSET ${(page - 1) * pageSize}`
+  )
+}
+
+const versionsOf = ({ sql }: Needs, asked: Asked) => {
+  const counts = (where: string) =>
+    sql.literal(
+      `json_build_object(${[
+        ["people", "kind IN ('user', 'cli_grant')"],
+        ["tokens", "kind = 'api_token'"],
+        ["agents", "kind = 'agent'"],
+        ["rules", "kind = 'machine_rule'"],
+        ["backups", "kind = 'backup'"]
+      ]
+        .map(([name, is]) => `'${name}', count(*) FILTER (WHERE ${is} AND ${where})`)
+        .join(", ")})`
+    )
+  return Rows.findAll(
+    ExposedVersion,
+    sql`
+      WITH ${handedOut(sql, asked)},
+      holders AS (
+        SELECT DISTINCT version, holder_id,
+          CASE WHEN holder_type = 'oauth_client' OR way = 'model' THEN 'agent' ELSE holder_type END AS kind
+        FROM exposed
+      ),
+      held AS (SELECT *, max(version) OVER (PARTITION BY kind, holder_id) IS NOT DISTINCT FROM version AS latest FROM holders)
+      SELECT version, ${counts("true")} AS handed_to, ${counts("latest")} AS held_by
+      FROM held GROUP BY version ORDER BY version DESC NULLS LAST LIMIT ${versionsAtMost}`
+  )
+}
+
+const StateRow = Schema.Struct({ upTo: Rows.Iso, unknownBefore: Schema.NullOr(Rows.Iso) })
+
+/** How far the index is, and since when the trail says which versions were read: a cut names the time it was made at. */
+const stateOf = Effect.fnUntraced(function* ({ sql }: Needs, asked: Asked) {
+  const now = new Date(yield* Clock.currentTimeMillis)
+  return yield* Rows.single(
+    StateRow,
+    sql`
+      WITH rows AS (${rowsOf(sql, asked)})
+      SELECT least(${now}::timestamptz, min(next.at)) AS up_to, greatest(
+        max(substring(c.note FROM 'before ([0-9TZ:.-]+)')::timestamptz),
+        (SELECT max(last_at) FROM rows WHERE versions IS NULL AND revision IS NULL AND way <> 'opened')
+      ) AS unknown_before
+      FROM audit_seals s LEFT JOIN exposure_streams x ON x.stream = s.stream
+      LEFT JOIN audit_cuts c ON c.stream = s.stream LEFT JOIN LATERAL (
+        SELECT e.at FROM audit_entries e WHERE e.stream = s.stream AND e.seq > greatest(x.seq, c.seq, 0)
+          AND (e.seq <= s.seq OR NOT s.final)
+        ORDER BY e.seq LIMIT 1
+      ) AS next ON true`
+  )
+})
+
+const altered = new IntegrityFailure({
+  message:
+    "The audit trail is not what was written: there is no report. `ampoule audit verify` says where it was altered."
+})
+
+const report = Effect.fnUntraced(function* (needs: Needs, asked: Asked) {
+  if (yield* ExposureIndex.isAltered(needs.sql)) return yield* altered
+  const { page = 1, pageSize = 100 } = asked
+  const rows = yield* itemsOf(needs, asked, page, pageSize)
+  const total = rows[0]?.total ?? 0
+  const answer: ExposurePage = {
+    ...(yield* stateOf(needs, asked)),
+    items: rows.map((row): Exposed => {
+      const { total: _, ...item } = row
+      return item
+    }),
+    page,
+    pageSize,
+    total,
+    hasMore: page * pageSize < total
+  }
+  return answer
+})
+
+const intent = { audit: "audit.read" } as const
+const KeyRow = Schema.Struct({ key: Schema.String })
+
+const ofKeyAt = Effect.fnUntraced(function* (
+  needs: Needs,
+  { target }: EnvironmentPermit<"audit:read">,
+  key: string,
+  query: ExposureQuery
+) {
+  const rows = needs.sql`r.project_id = ${target.projectId} AND r.environment_id = ${target.environmentId}`
+  const asked: Asked = { ...query, key, rows }
+  const found = yield* report(needs, asked)
+  const answer: SecretExposure = { key, versions: yield* versionsOf(needs, asked), ...found }
+  return answer
+})
+
+/** Of every version that the secret's key ever had. INTEGRITY_FAILURE: the trail was altered. */
+const ofSecret = Effect.fn("Exposure.ofSecret")(function* (needs: Needs, id: SecretId, query: ExposureQuery) {
+  const permit = yield* needs.access.environmentOfSecret("audit:read", id, intent)
+  const { key } = yield* Rows.single(KeyRow, needs.sql`SELECT key FROM secrets WHERE id = ${id}`)
+  return yield* ofKeyAt(needs, permit, key, query)
+})
+
+/** Of all secrets of a project, as far as the credential reaches. INTEGRITY_FAILURE: the trail was altered. */
+const ofProject = Effect.fn("Exposure.ofProject")(function* (needs: Needs, id: ProjectId, query: ExposureQuery) {
+  const { access, sql } = needs
+  const { caller } = yield* access.project("audit:read", id, intent)
+  const { environmentIds } = caller.restrictions
+  const within = environmentIds === null ? sql`true` : sql`r.environment_id = ANY(${environmentIds}::uuid[])`
+  return yield* report(needs, { ...query, rows: sql`r.project_id = ${id} AND ${within}` })
+})
+
+export class Exposure extends Effect.Service<Exposure>()("access/Exposure", {
+  effect: Effect.map(services, (needs) => methods(needs, { ofSecret, ofProject }))
+}) {}

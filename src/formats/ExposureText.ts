@@ -1,0 +1,46 @@
+/** What people read of who was handed a secret (docs/contract/audit.md, "Exposure"). */
+import type { ExposedVersion, ExposureCounts } from "#schema/ExposureApi.ts"
+
+const kinds = [
+  ["people", "person", "people"],
+  ["tokens", "token", "tokens"],
+  ["agents", "agent", "agents"],
+  ["rules", "CI rule", "CI rules"],
+  ["backups", "backup", "backups"]
+] as const
+
+const total = (counts: ExposureCounts) => kinds.reduce((sum, [kind]) => sum + counts[kind], 0)
+
+/** "3 people, 2 tokens, 1 agent" */
+export const countsText = (counts: ExposureCounts): string =>
+  kinds
+    .flatMap(([kind, one, more]) => (counts[kind] === 0 ? [] : [`${counts[kind]} ${counts[kind] === 1 ? one : more}`]))
+    .join(", ") || "nobody"
+
+/** Earlier versions that a sentence names. */
+const earlierAtMost = 5
+
+/** "v7: 3 people, 2 tokens, 1 agent; v6 is still held by 1 token that has not read since" */
+export const versionsText = (versions: ReadonlyArray<ExposedVersion>, current: number): string => {
+  const now = versions.find(({ version }) => version === current)
+  const earlier = versions.filter(({ heldBy, version }) => version !== null && version < current && total(heldBy) > 0)
+  const told = earlier.slice(0, earlierAtMost).map(({ heldBy, version }) => {
+    const verb = total(heldBy) === 1 ? "has" : "have"
+    return `v${version} is still held by ${countsText(heldBy)} that ${verb} not read since`
+  })
+  const more = earlier.length > earlierAtMost ? ["earlier versions too"] : []
+  return [`v${current}: ${now === undefined ? "nobody" : countsText(now.handedTo)}`, ...told, ...more].join("; ")
+}
+
+export const versionText = (version: number | null): string => (version === null ? "unknown" : `v${version}`)
+
+export const wayTexts: ReadonlyMap<string, string> = new Map([
+  ["inject", "run or exported"],
+  ["read", "read"],
+  ["model", "shown to a model"],
+  ["sealed", "sealed to a key"],
+  ["opened", "out of a sealed file"],
+  ["copy", "copied to another environment"],
+  ["backup", "in a backup"]
+])
+export const wayText = (way: string): string => wayTexts.get(way) ?? way

@@ -1,0 +1,12 @@
+import * as Effect from "effect/Effect"
+import { ServerApi } from "#schema/ServerApi.ts"
+import { Exposure } from "#src/access/Exposure.ts"
+import * as Endpoints from "./Endpoints.ts"
+
+export const layer = Endpoints.group(ServerApi, "exposure", (handlers) =>
+  Effect.map(Exposure, (exposure) =>
+    handlers
+      .handle("ofSecret", ({ path, urlParams }) => exposure.ofSecret(path.secretId, urlParams))
+      .handle("ofProject", ({ path, urlParams }) => exposure.ofProject(path.projectId, urlParams))
+  )
+)

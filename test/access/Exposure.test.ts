@@ -1,0 +1,233 @@
+/** Who was handed what, told by the ledger, against what an independent look at the exported trail tells. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import { assert, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as TestClock from "effect/TestClock"
+import { type Caller, CurrentCaller } from "#schema/Caller.ts"
+import type { ExposureQuery } from "#schema/ExposureApi.ts"
+import type { ProjectId } from "#schema/Ids.ts"
+import { SecretKey } from "#schema/Values.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { AuditSeal } from "#src/access/AuditSeal.ts"
+import { Exposure } from "#src/access/Exposure.ts"
+import * as ExposureIndex from "#src/access/ExposureIndex.ts"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
+import * as TrailCut from "#src/access/TrailCut.ts"
+import * as Fixtures from "#test/support/Fixtures.ts"
+import * as TrailWorld from "../audit/TrailWorld.ts"
+import { compared, layer as app, tables } from "./ExposureHistories.ts"
+
+const key = SecretKey.make("API_KEY")
+const as = (caller: Caller) => Effect.provideService(CurrentCaller, caller)
+const over = (via: "rest" | "mcp") =>
+  Effect.provideService(RequestInfo, { id: "r", ip: "192.0.2.7", userAgent: null, via })
+
+const sealed = Effect.flatMap(AuditSeal, (seal) => seal.now)
+const ofProject = (id: ProjectId, query: ExposureQuery = {}) =>
+  Effect.flatMap(Exposure, (exposure) => exposure.ofProject(id, query))
+
+/** A world with one secret, which it can change, and callers that read it. */
+const world = Effect.gen(function* () {
+  const w = yield* Fixtures.world()
+  const secrets = yield* Fixtures.secrets
+  const at = { projectId: w.projectId, environment: w.development }
+  const { id } = yield* secrets.create({ ...at, key, value: Redacted.make("1") }).pipe(as(w.owner))
+  const read = (caller: Caller, via: "rest" | "mcp" = "rest") =>
+    secrets.value({ ...at, key }).pipe(as(caller), over(via))
+  const changed = (value: string) => secrets.update(id, { value: Redacted.make(value) }).pipe(as(w.owner))
+  const token = (name: string): Caller => ({ ...w.token(), name, credentialId: `${name} of ${w.teamId}` })
+  return { w, at, id, read, changed, token, secrets }
+})
+
+const none = { people: 0, tokens: 0, agents: 0, rules: 0, backups: 0 }
+
+layer(app, { timeout: 240_000 })((it) => {
+  it.scoped("tells what the exported trail tells; a rebuild makes the same index", () => compared(12, 4))
+
+  it.scoped("counts holders by version, and those who were handed no later one", () =>
+    Effect.gen(function* () {
+      const { changed, id, read, token, w } = yield* world
+      const exposure = yield* Exposure
+      yield* read(token("idle"))
+      yield* read(token("ci"))
+      yield* changed("2")
+      yield* read(token("ci"))
+      yield* read(w.owner)
+      yield* read(token("agent"), "mcp")
+      yield* sealed
+      const found = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
+      assert.strictEqual(found.key, key)
+      assert.deepStrictEqual(found.versions, [
+        {
+          version: 2,
+          handedTo: { ...none, people: 1, tokens: 1, agents: 1 },
+          heldBy: { ...none, people: 1, tokens: 1, agents: 1 }
+        },
+        { version: 1, handedTo: { ...none, tokens: 2 }, heldBy: { ...none, tokens: 1 } }
+      ])
+      assert.isNull(found.unknownBefore)
+      const [agent] = found.items.filter(({ way }) => way === "model")
+      assert.strictEqual(agent?.lastIp, "192.0.2.7")
+      const of = (query: ExposureQuery) =>
+        ofProject(w.projectId, query).pipe(
+          as(w.owner),
+          Effect.map(({ items }) => items.map(({ holder, version }) => `${holder.name} ${version}`).sort())
+        )
+      assert.deepStrictEqual(yield* of({ token: "ci" }), ["ci 1", "ci 2"])
+      assert.deepStrictEqual(yield* of({ token: token("idle").credentialId }), ["idle 1"])
+      const email = w.owner.user?.email ?? ""
+      assert.deepStrictEqual(yield* of({ by: email.toUpperCase() }), [`${email} 2`])
+      assert.deepStrictEqual(yield* of({ by: w.userId }), [`${email} 2`])
+      assert.deepStrictEqual(yield* of({ by: "nobody@example.com" }), [])
+    })
+  )
+
+  it.scoped("says how far it is, and what came since", () =>
+    Effect.gen(function* () {
+      const { id, read, w } = yield* world
+      const exposure = yield* Exposure
+      yield* sealed
+      yield* TestClock.adjust("1 minute")
+      const before = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
+      yield* TestClock.adjust("1 minute")
+      yield* read(w.owner)
+      yield* TestClock.adjust("1 minute")
+      const meanwhile = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
+      assert.lengthOf(meanwhile.items, 0)
+      // The read is later than what the report says that it holds.
+      assert.strictEqual(Date.parse(meanwhile.upTo) - Date.parse(before.upTo), 60_000)
+      yield* sealed
+      const after = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
+      assert.strictEqual(after.items[0]?.firstAt, meanwhile.upTo)
+      assert.strictEqual(Date.parse(after.upTo) - Date.parse(before.upTo), 120_000)
+      const since = (at: string) =>
+        Effect.map(ofProject(w.projectId, { since: at }), ({ total }) => total).pipe(as(w.owner))
+      assert.strictEqual(yield* since(meanwhile.upTo), 1)
+      assert.strictEqual(yield* since(after.upTo), 0)
+    })
+  )
+
+  it.scoped("does not claim versions that the trail of a release before does not name", () =>
+    Effect.gen(function* () {
+      const { at, id, read, token, w } = yield* world
+      const exposure = yield* Exposure
+      const audit = yield* Audit
+      yield* TestClock.adjust("1 second")
+      yield* audit.record({
+        actor: token("old"),
+        action: "secret.inject",
+        outcome: "allowed",
+        teamId: w.teamId,
+        projectId: w.projectId,
+        environmentId: w.developmentId,
+        environment: at.environment,
+        keys: [key]
+      })
+      yield* TestClock.adjust("1 second")
+      yield* read(token("new"))
+      yield* sealed
+      const found = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
+      assert.deepStrictEqual(
+        found.items.map(({ holder, version }) => [holder.name, version]),
+        [
+          ["new", 1],
+          ["old", null]
+        ]
+      )
+      assert.deepStrictEqual(
+        found.versions.map(({ version }) => version),
+        [1, null]
+      )
+      assert.strictEqual(found.unknownBefore, found.items[1]?.lastAt)
+    })
+  )
+
+  it.scoped("tells of a credential's reach alone", () =>
+    Effect.gen(function* () {
+      const { read, token, w } = yield* world
+      yield* read(token("ci"))
+      yield* sealed
+      const narrowed = { ...w.owner, restrictions: { projectIds: null, environmentIds: [w.productionId] } }
+      assert.strictEqual((yield* ofProject(w.projectId).pipe(as(narrowed))).total, 0)
+      assert.strictEqual((yield* ofProject(w.projectId).pipe(as(w.owner))).total, 1)
+      const refused = (caller: Caller) =>
+        Effect.map(Effect.flip(ofProject(w.projectId).pipe(as(caller))), ({ _tag }) => _tag)
+      assert.strictEqual(yield* refused(w.person("member")), "FORBIDDEN")
+      assert.strictEqual(yield* refused(w.token()), "SCOPE_MISSING")
+      const other = yield* Fixtures.world()
+      assert.strictEqual(yield* refused(other.owner), "PROJECT_NOT_FOUND")
+      const reading: Caller = { ...w.token(), mcpScopes: ["audit:read"] }
+      assert.strictEqual((yield* ofProject(w.projectId).pipe(as(reading))).total, 1)
+    })
+  )
+
+  it.scoped("refuses a report of a trail that was altered or cut, whatever was altered and when", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { changed, id, read, token, w } = yield* world
+      yield* read(token("ci"))
+      yield* sealed
+      yield* changed("2")
+      yield* read(token("ci"))
+      yield* sealed
+      const report = Effect.flatMap(Exposure, (exposure) => exposure.ofSecret(id, {}).pipe(as(w.owner)))
+      /** The code of the report's refusal after a change, which is undone. */
+      const after = <E, R>(tamper: Effect.Effect<unknown, E, R>) =>
+        Effect.flip(
+          sql.withTransaction(Effect.zipRight(Effect.orDie(tamper), Effect.flatMap(Effect.either(report), Effect.fail)))
+        ).pipe(Effect.map((outcome) => ("_tag" in outcome && outcome._tag === "Left" ? outcome.left._tag : "a report")))
+      const own = sql`team_id = ${w.teamId} AND action = 'secret.read'`
+      const streams = sql`SELECT stream FROM audit_entries WHERE ${own}`
+      assert.strictEqual(yield* after(Effect.void), "a report")
+      const tampers = [
+        sql`UPDATE audit_entries SET body = replace(body, 'secret.read', 'secret.list') WHERE ${own}`,
+        sql`UPDATE audit_entries SET body = '{}' WHERE id = (SELECT id FROM audit_entries WHERE ${own} ORDER BY id LIMIT 1)`,
+        sql`DELETE FROM audit_entries WHERE id = (SELECT id FROM audit_entries WHERE ${own} ORDER BY id LIMIT 1)`,
+        sql`DELETE FROM audit_entries WHERE id = (SELECT id FROM audit_entries WHERE ${own} ORDER BY id DESC LIMIT 1)`,
+        sql`DELETE FROM audit_entries WHERE stream IN (${streams})`,
+        sql`DELETE FROM audit_seals WHERE stream IN (${streams})`,
+        sql`UPDATE audit_seals SET seq = audit_seals.seq - 1, hash = e.hash FROM audit_entries e
+          WHERE e.stream = audit_seals.stream AND e.seq = audit_seals.seq - 1`
+      ]
+      for (const tamper of tampers) {
+        assert.strictEqual(yield* after(tamper), "INTEGRITY_FAILURE", String(tamper.compile()[0]))
+        assert.strictEqual(
+          yield* after(Effect.zipRight(tamper, ExposureIndex.fill(sql))),
+          "INTEGRITY_FAILURE",
+          String(tamper.compile()[0])
+        )
+      }
+      // A rebuild does not launder it, but for what only the vault and its checkpoints can tell.
+      for (const tamper of tampers.slice(0, 4)) {
+        assert.strictEqual(yield* after(Effect.zipRight(tamper, ExposureIndex.rebuild(sql))), "INTEGRITY_FAILURE")
+      }
+    })
+  )
+
+  it.scoped("forgets what a cut with leave took, as a rebuild would, and says since when it knows", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { changed, id, read, token, w } = yield* world
+      const exposure = yield* Exposure
+      yield* read(token("early"))
+      yield* TestClock.adjust("1 hour")
+      const options = yield* TrailWorld.options
+      yield* TestClock.adjust("1 hour")
+      yield* changed("2")
+      yield* read(token("late"))
+      yield* sealed
+      const now = options.now + 7_200_000
+      yield* TrailCut.cut(new Date(options.now), { ...options, now, removed: () => Effect.void })
+      const found = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
+      assert.deepStrictEqual(
+        found.items.map(({ holder }) => holder.name),
+        ["late"]
+      )
+      assert.strictEqual(Date.parse(found.unknownBefore ?? ""), options.now)
+      const before = yield* tables
+      yield* ExposureIndex.rebuild(sql)
+      assert.deepStrictEqual(yield* tables, before)
+    })
+  )
+})

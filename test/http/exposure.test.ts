@@ -1,0 +1,128 @@
+/** Who was handed a secret, asked over HTTP, on pages and on the command line. */
+import { assert, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { SecretExposure } from "#schema/ExposureApi.ts"
+import type { Scope } from "#schema/Scopes.ts"
+import { AuditSeal } from "#src/access/AuditSeal.ts"
+import { parsed } from "#test/support/Json.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+import { app, setUp } from "../cli/ProjectFolder.ts"
+
+/** A secret of two versions: the token `old` read the first alone, the owner's session the second. */
+const read = Effect.gen(function* () {
+  const { project, run, set } = yield* setUp()
+  const { team } = project
+  const owner = (yield* World.session(team.owner)).text
+  const old = yield* World.token({ team, name: "old" })
+  const at = `projectId=${project.id}&environment=development`
+  const value = (as: { readonly bearer: string } | { readonly session: string }) =>
+    Effect.map(TestApp.get(`/secrets/value?${at}&key=API_KEY`, as), ({ status }) => assert.strictEqual(status, 200))
+  yield* set("API_KEY", "one")
+  yield* value({ bearer: old.text })
+  yield* set("API_KEY", "two")
+  yield* value({ session: owner })
+  yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+  const listed = yield* TestApp.get(`/secrets?${at}`, { session: owner })
+  const id = listed.json.items[0]?.id ?? ""
+  const grantOf = (person: World.Person, scopes: ReadonlyArray<Scope>) =>
+    Effect.map(World.grant({ person, teams: [{ team, scopes }] }), ({ text }) => text)
+  return { project, run, owner, old, id, grantOf }
+})
+const sentence = "v2: 1 person; v1 is still held by 1 token that has not read since"
+
+layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was handed a secret", (it) => {
+  it.scoped("is told to owners and admins, and to tokens with audit:read", () =>
+    Effect.gen(function* () {
+      const { grantOf, id, old, owner, project } = yield* read
+      const { team } = project
+      const ofSecret = `/secrets/${id}/exposure` as const
+      const ofProject = `/projects/${project.id}/exposure` as const
+      const { items, versions } = (yield* TestApp.get(ofSecret, { session: owner })).json
+      assert.deepStrictEqual(
+        versions.map(({ handedTo, heldBy, version }) => [version, handedTo.people, handedTo.tokens, heldBy.tokens]),
+        [
+          [2, 1, 0, 0],
+          [1, 0, 1, 1]
+        ]
+      )
+      assert.deepStrictEqual(
+        items.map(({ holder, version, via, way }) => [holder.type, holder.name, version, way, via]),
+        [
+          ["user", team.owner.email, 2, "read", "dashboard"],
+          ["api_token", "old", 1, "read", "rest"]
+        ]
+      )
+      const narrowed = yield* TestApp.get(`${ofProject}?token=${old.id}`, { session: owner })
+      assert.deepStrictEqual(
+        narrowed.json.items.map(({ holder }) => holder.id),
+        [old.id]
+      )
+      const auditor = yield* World.token({ team, accessLevel: "read", mcpScopes: ["audit:read"] })
+      const admin = yield* World.member(team, "admin")
+      const status = (as: Parameters<typeof TestApp.get>[1]) =>
+        Effect.forEach([ofSecret, ofProject], (path) => Effect.map(TestApp.get(path, as), TestApp.codeOf))
+      const both = (answer: ReadonlyArray<unknown>) => [answer, answer]
+      assert.deepStrictEqual(yield* status({ bearer: auditor.text }), both([200, undefined]))
+      assert.deepStrictEqual(yield* status({ bearer: yield* grantOf(admin, ["secrets:read"]) }), both([200, undefined]))
+      assert.deepStrictEqual(yield* status({ bearer: old.text }), both([403, "SCOPE_MISSING"]))
+      assert.deepStrictEqual(
+        yield* status({ bearer: yield* grantOf(admin, ["projects:read"]) }),
+        both([403, "SCOPE_MISSING"])
+      )
+      const member = yield* World.member(team, "member")
+      assert.deepStrictEqual(
+        yield* status({ bearer: yield* grantOf(member, ["secrets:read"]) }),
+        both([403, "FORBIDDEN"])
+      )
+      const other = yield* World.session((yield* World.team()).owner)
+      assert.deepStrictEqual(yield* status({ session: other.text }), [
+        [404, "SECRET_NOT_FOUND"],
+        [404, "PROJECT_NOT_FOUND"]
+      ])
+    })
+  )
+
+  it.scoped("stands on the page of the secret, and on one of each person and token", () =>
+    Effect.gen(function* () {
+      const { id, old, owner, project } = yield* read
+      const here = `/app/projects/${project.id}/env/development/secrets/${id}` as const
+      const shown = yield* TestApp.get(here, { session: owner })
+      assert.include(shown.text, sentence)
+      const page = yield* TestApp.get(`${here}/exposure`, { session: owner })
+      assert.strictEqual(page.status, 200)
+      const link = `/app/projects/${project.id}/exposure?token=${old.id}` as const
+      assert.include(page.text, `href="${link}"`)
+      const ofToken = yield* TestApp.get(link, { session: owner })
+      assert.match(ofToken.text, /<span class="hint">v1<\/span>/)
+      assert.notMatch(ofToken.text, /<span class="hint">v2<\/span>/)
+      const member = yield* World.session(yield* World.member(project.team, "member"))
+      assert.notInclude((yield* TestApp.get(here, { session: member.text })).text, "Who was handed it")
+      assert.strictEqual((yield* TestApp.get(`${here}/exposure`, { session: member.text })).status, 403)
+    })
+  )
+
+  it.scoped("is printed by `ampoule exposed`", () =>
+    Effect.gen(function* () {
+      const { grantOf, old, project, run } = yield* read
+      const AMPOULE_API_TOKEN = yield* grantOf(project.team.owner, ["projects:read", "secrets:read"])
+      const exposed = (...words: ReadonlyArray<string>) => run(["exposed", ...words], { env: { AMPOULE_API_TOKEN } })
+      const printed = yield* exposed("API_KEY")
+      assert.strictEqual(printed.code, 0, printed.stderr)
+      assert.include(printed.stdout, `API_KEY ${sentence}\n`)
+      assert.match(printed.stdout, /API_KEY +v1 +development +token old +read \(rest\) +1 /)
+      assert.include(printed.stderr, "As of ")
+      const report = parsed(SecretExposure)((yield* exposed("API_KEY", "--json")).stdout)
+      assert.lengthOf(report.items, 2)
+      const ofOwner = yield* exposed("--by", project.team.owner.email)
+      assert.notInclude(ofOwner.stdout, "token old")
+      assert.include(ofOwner.stdout, project.team.owner.email)
+      assert.include((yield* exposed("--token", "old")).stdout, "token old")
+      assert.include((yield* exposed("--token", old.id, "--since", "2999-01-01")).stderr, "Nothing was handed out")
+      const refused = yield* run(["exposed", "API_KEY"])
+      assert.strictEqual(refused.code, 1)
+      assert.include(refused.stderr, "audit:read")
+      assert.strictEqual((yield* exposed("--since", "yesterday")).code, 2)
+    })
+  )
+})
