@@ -29,15 +29,15 @@ const freePort = async () => {
 
 /**
  * `ampoule server` with an empty data folder; stopped by `stop`.
- * @param {string} program the built `ampoule.mjs`
+ * @param {string} program the built `ampoule.mjs`, or an executable
  * @param {string} folder for its data
  * @param {Record<string, string>} settings
- * @param {string} node that runs it
+ * @param {ReadonlyArray<string>} command what runs it; by default this Node and the program
  */
-export const start = async (program, folder, settings = {}, node = process.execPath) => {
+export const start = async (program, folder, settings = {}, command = [process.execPath, program]) => {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  const child = spawn(node, [program, "server"], {
+  const child = spawn(command[0] ?? "", [...command.slice(1), "server"], {
     env: {
       PATH: process.env["PATH"],
       AMPOULE_PORT: String(port),

@@ -285,7 +285,7 @@ try {
   for (const [major, version] of Object.entries(nodes)) {
     const installed = server(major, from)
     const data = fs.mkdtempSync(path.join(work, "data-"))
-    const running = await start(installed.program, data, {}, installed.node)
+    const running = await start(installed.program, data, {}, [installed.node, installed.program])
     try {
       const credentials = { AMPOULE_URL: running.url, AMPOULE_API_TOKEN: await running.token("read") }
       const { megabytes, packages } = installed
