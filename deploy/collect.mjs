@@ -41,7 +41,9 @@ const add = (name, from, optional) => {
 }
 
 const { name, version, type, optionalDependencies } = json(path.join(root, "package.json"))
-for (const external of json(path.join(dist, "packages.json"))) add(external, root, external in optionalDependencies)
+for (const external of json(path.join(dist, "packages.json")).external) {
+  add(external, root, external in optionalDependencies)
+}
 
 fs.mkdirSync(to, { recursive: true })
 for (const folder of packages) {

@@ -145,13 +145,15 @@ const packages = [...outside, ...ofWorker.filter((name) => !name.startsWith(".")
   name.split("/", name.startsWith("@") ? 2 : 1).join("/")
 )
 const { devDependencies, optionalDependencies } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
-fs.writeFileSync(
-  path.join(out, "packages.json"),
+const folders = Object.keys(result.metafile.inputs).map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0])
+/** What others made: `external` by name, `bundled` by the folder that it comes from. */
+const ofOthers = {
   // What a bundled package would use if it were there, and we do not install, is not needed.
-  JSON.stringify(
-    [...new Set(packages)].filter((name) => name in devDependencies || name in optionalDependencies).sort()
-  )
-)
+  external: packages.filter((name) => name in devDependencies || name in optionalDependencies),
+  bundled: folders.filter((folder) => folder !== undefined)
+}
+const sorted = Object.entries(ofOthers).map(([kind, names]) => [kind, [...new Set(names)].sort()])
+fs.writeFileSync(path.join(out, "packages.json"), JSON.stringify(Object.fromEntries(sorted)))
 
 const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
 process.stdout.write(`${path.relative(root, program)} and its chunks, ${(bytes / 1024 / 1024).toFixed(1)} MiB\n`)

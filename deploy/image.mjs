@@ -1,0 +1,179 @@
+// @ts-check
+/**
+ * `npm run build:image [FILE]`: the image of a release without an engine and without a base image, as a file for
+ * `docker load`, `podman load` or `skopeo copy oci-archive:…`. In it are Node's binary, three libraries of Debian that it
+ * needs, and the program: no shell, no package manager. Each part is known by its digest, so that the same sources give
+ * the same image. How it runs (user, ports, health check) stands in the Dockerfile. Needs Debian 12 for its packages.
+ */
+import { execFileSync } from "node:child_process"
+import { createHash } from "node:crypto"
+import * as fs from "node:fs"
+import { tmpdir } from "node:os"
+import * as path from "node:path"
+import { fileURLToPath } from "node:url"
+import { gzipSync } from "node:zlib"
+import { nodeBinary } from "./executable.mjs"
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
+const to = path.resolve(process.argv[2] ?? path.join(root, ".artifacts/ampoule-image.tar"))
+const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
+
+/** Of Debian 12, amd64; the digests are those of its signed index. */
+const debian = [
+  ["libc6", "2.36-9+deb12u14", "ba4f88f73dbc3ae9055f3c20f4523bfdbaf1ad13ff95e258924f77d20b4fbedf"],
+  ["libgcc-s1", "12.2.0-14+deb12u1", "3016e62cb4b7cd8038822870601f5ed131befe942774d0f745622cc77d8a88f7"],
+  ["libstdc++6", "12.2.0-14+deb12u1", "5cd3171216d4ab0fc911cfe9c35509bf2dd8f47761c43b7f6a4296701551a24d"]
+]
+const libraries = "lib/x86_64-linux-gnu"
+/** What Node and the native add-ons load, and what finds names on the network; licences beside them. */
+const needed =
+  /(?:ld-linux-x86-64|lib(?:c|m|dl|rt|pthread|resolv|gcc_s|nss_dns|nss_files))\.so\.\d+$|libstdc\+\+\.so\.6[.\d]*$|copyright$/
+
+const work = fs.mkdtempSync(path.join(tmpdir(), "ampoule-image-"))
+const sha256 = (/** @type {string | Buffer} */ bytes) => createHash("sha256").update(bytes).digest("hex")
+/** @param {string} folder @param {string} file @param {string | Buffer} content */
+const put = (folder, file, content) => {
+  fs.mkdirSync(path.dirname(path.join(folder, file)), { recursive: true })
+  fs.writeFileSync(path.join(folder, file), content)
+}
+
+const system = () => {
+  const folder = path.join(work, "system")
+  for (const [name = "", release, digest] of debian) {
+    const into = path.join(work, name)
+    fs.mkdirSync(into)
+    execFileSync("apt-get", ["download", "-qq", `${name}=${release}`], { cwd: into, stdio: ["ignore", "pipe", "pipe"] })
+    const [file = ""] = fs.readdirSync(into)
+    const deb = path.join(into, file)
+    if (sha256(fs.readFileSync(deb)) !== digest) throw new Error(`${file} is not what it was`)
+    execFileSync("dpkg-deb", ["--extract", deb, into])
+    for (const entry of fs.readdirSync(into, { recursive: true, encoding: "utf8" })) {
+      if (!needed.test(entry) || fs.statSync(path.join(into, entry)).isDirectory()) continue
+      // One folder for all: names that are links stand for what they lead to.
+      const at = entry.endsWith("copyright") ? entry : path.join(libraries, path.basename(entry))
+      put(folder, at, fs.readFileSync(path.join(into, entry)))
+    }
+  }
+  put(folder, "lib64/ld-linux-x86-64.so.2", fs.readFileSync(path.join(folder, libraries, "ld-linux-x86-64.so.2")))
+  put(folder, "usr/local/bin/node", fs.readFileSync(nodeBinary()))
+  for (const file of ["lib64/ld-linux-x86-64.so.2", `${libraries}/ld-linux-x86-64.so.2`, "usr/local/bin/node"]) {
+    fs.chmodSync(path.join(folder, file), 0o755)
+  }
+  put(folder, "etc/passwd", "root:x:0:0:root:/:/nonexistent\nampoule:x:10001:10001::/data:/nonexistent\n")
+  put(folder, "etc/group", "root:x:0:\nampoule:x:10001:\n")
+  put(folder, "etc/nsswitch.conf", "hosts: files dns\n")
+  return folder
+}
+
+const program = () => {
+  const folder = path.join(work, "program")
+  const dist = path.join(work, "dist")
+  execFileSync(process.execPath, [path.join(root, "src/build.mjs"), dist], { stdio: "pipe" })
+  execFileSync(process.execPath, [path.join(root, "deploy/licences.mjs"), dist], { stdio: "pipe" })
+  const app = path.join(folder, "app")
+  execFileSync(process.execPath, [path.join(root, "deploy/collect.mjs"), app, dist], { stdio: "pipe" })
+  fs.mkdirSync(path.join(folder, "usr/local/bin"), { recursive: true })
+  fs.symlinkSync("/app/dist/ampoule.mjs", path.join(folder, "usr/local/bin/ampoule"))
+  return folder
+}
+
+/** Folders that are the user's own: a volume in the place of one takes its owner and mode. */
+const own = () => {
+  const folder = path.join(work, "own")
+  for (const [name, mode] of /** @type {const} */ ([
+    ["data", 0o700],
+    ["run/ampoule", 0o700],
+    ["tmp", 0o1777]
+  ])) {
+    fs.mkdirSync(path.join(folder, name), { recursive: true })
+    fs.chmodSync(path.join(folder, name), mode)
+  }
+  return folder
+}
+
+/** @param {string} folder @param {number} owner @param {ReadonlyArray<string>} more */
+const layer = (folder, owner, more) => {
+  const ids = [`--owner=${owner}`, `--group=${owner}`, "--numeric-owner"]
+  const still = ["--format=gnu", "--sort=name", "--mtime=@0"]
+  const names = fs.readdirSync(folder).sort()
+  const tar = execFileSync("tar", ["-c", ...still, ...ids, ...more, "-C", folder, ...names], { maxBuffer: 2 ** 30 })
+  return { diff: `sha256:${sha256(tar)}`, blob: gzipSync(tar, { level: 9 }) }
+}
+
+/** The instructions of the Dockerfile's last stage, as an image's configuration has them. */
+const configuration = () => {
+  const text = fs.readFileSync(path.join(root, "deploy/Dockerfile"), "utf8").replaceAll("\\\n", "")
+  const of = (/** @type {string} */ name) => new RegExp(`^${name} +(.*)$`, "m").exec(text)?.[1] ?? ""
+  const check = /--interval=(\d+)s --timeout=(\d+)s --start-period=(\d+)s --retries=(\d+) +CMD (\[.*\])$/.exec(
+    of("HEALTHCHECK")
+  )
+  if (check === null) throw new Error("the Dockerfile's HEALTHCHECK is not understood")
+  const nanoseconds = (/** @type {number} */ i) => Number(check[i]) * 1e9
+  return {
+    User: of("USER"),
+    ExposedPorts: { [`${of("EXPOSE")}/tcp`]: {} },
+    Env: ["PATH=/usr/local/bin", ...of("ENV").split(" ")],
+    Entrypoint: JSON.parse(of("ENTRYPOINT")),
+    Cmd: JSON.parse(of("CMD")),
+    Volumes: { [of("VOLUME")]: {} },
+    WorkingDir: "/app",
+    StopSignal: of("STOPSIGNAL"),
+    Labels: { "org.opencontainers.image.title": "ampoule", "org.opencontainers.image.version": version },
+    Healthcheck: {
+      Test: ["CMD", ...JSON.parse(check[5] ?? "[]")],
+      Interval: nanoseconds(1),
+      Timeout: nanoseconds(2),
+      StartPeriod: nanoseconds(3),
+      Retries: Number(check[4])
+    }
+  }
+}
+
+try {
+  const readable = ["--mode=u=rwX,go=rX"]
+  const layers = [layer(system(), 0, readable), layer(program(), 0, readable), layer(own(), 10001, [])]
+  const image = path.join(work, "image")
+  /** @param {string | Buffer} content @param {string} mediaType */
+  const blob = (content, mediaType) => {
+    const digest = sha256(content)
+    put(image, `blobs/sha256/${digest}`, content)
+    return { mediaType, digest: `sha256:${digest}`, size: Buffer.byteLength(content) }
+  }
+  const oci = "application/vnd.oci.image"
+  const config = blob(
+    JSON.stringify({
+      created: "1970-01-01T00:00:00Z",
+      architecture: "amd64",
+      os: "linux",
+      config: configuration(),
+      rootfs: { type: "layers", diff_ids: layers.map(({ diff }) => diff) }
+    }),
+    `${oci}.config.v1+json`
+  )
+  const blobs = layers.map((one) => blob(one.blob, `${oci}.layer.v1.tar+gzip`))
+  const manifest = blob(
+    JSON.stringify({ schemaVersion: 2, mediaType: `${oci}.manifest.v1+json`, config, layers: blobs }),
+    `${oci}.manifest.v1+json`
+  )
+  const annotations = {
+    "io.containerd.image.name": `docker.io/library/ampoule:${version}`,
+    "org.opencontainers.image.ref.name": version
+  }
+  put(image, "oci-layout", JSON.stringify({ imageLayoutVersion: "1.0.0" }))
+  put(image, "index.json", JSON.stringify({ schemaVersion: 2, manifests: [{ ...manifest, annotations }] }))
+  // For engines that know Docker's own format alone.
+  const file = (/** @type {{ digest: string }} */ { digest }) => `blobs/${digest.replace(":", "/")}`
+  put(
+    image,
+    "manifest.json",
+    JSON.stringify([{ Config: file(config), RepoTags: [`ampoule:${version}`], Layers: blobs.map(file) }])
+  )
+  fs.mkdirSync(path.dirname(to), { recursive: true })
+  const still = ["--format=gnu", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
+  execFileSync("tar", ["-cf", to, ...still, "--mode=u=rwX,go=rX", "-C", image, ...fs.readdirSync(image).sort()])
+  process.stdout.write(
+    `${manifest.digest}  ${path.relative(process.cwd(), to)} (${(fs.statSync(to).size / 1e6).toFixed(0)} MB)\n`
+  )
+} finally {
+  fs.rmSync(work, { recursive: true, force: true })
+}

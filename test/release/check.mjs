@@ -1,0 +1,157 @@
+// @ts-check
+/**
+ * `npm run release:check`: makes what a release consists of, from the last commit, into `.artifacts/release`: package,
+ * executable, image, software bill of materials (CycloneDX), list of licences, checksums. Fails on a break of what the
+ * last release documented (test/release/surface.test.ts), on bytes that differ between two packings, and on a licence
+ * that nobody looked at. Writes test/records/release.json.
+ */
+import { execFileSync } from "node:child_process"
+import { createHash } from "node:crypto"
+import * as fs from "node:fs"
+import { tmpdir } from "node:os"
+import * as path from "node:path"
+import { fileURLToPath } from "node:url"
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
+const out = path.join(root, ".artifacts/release")
+const tools = process.env["AMPOULE_RELEASE_DIR"] ?? path.join(tmpdir(), "ampoule-release")
+const cyclonedx = "6.0.1"
+/** Of these anybody may pass on what we build, with their texts (`dist/licences.txt`). */
+const fine = ["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BlueOak-1.0.0", "ISC", "MIT", "Unlicense"]
+
+const json = (/** @type {string} */ file) => JSON.parse(fs.readFileSync(file, "utf8"))
+const check = (/** @type {boolean} */ holds, /** @type {string} */ otherwise) => {
+  if (!holds) throw new Error(otherwise)
+}
+const run = (/** @type {string} */ command, /** @type {ReadonlyArray<string>} */ args, cwd = root) =>
+  execFileSync(command, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"], maxBuffer: 2 ** 28 })
+const sha256 = (/** @type {string} */ file) => createHash("sha256").update(fs.readFileSync(file)).digest("hex")
+const say = (/** @type {string} */ text) => process.stdout.write(`${text}\n`)
+
+const { version } = json(path.join(root, "package.json"))
+const changed = run("git", ["status", "--porcelain"])
+check(changed === "", `there is something that is not committed:\n${changed}`)
+fs.rmSync(out, { recursive: true, force: true })
+fs.mkdirSync(out, { recursive: true })
+
+run(path.join(root, "node_modules/.bin/vitest"), ["run", "test/release"])
+const before = json(path.join(root, "test/records/surface.json"))
+say(`all that release ${before.release} documented is there`)
+
+// --- the package ---
+
+const pack = (/** @type {string} */ to) => {
+  run("npm", ["pack", "--silent", "--pack-destination", to])
+  return path.join(to, `ampoule-${version}.tgz`)
+}
+const tarball = pack(out)
+const twice = fs.mkdtempSync(path.join(tmpdir(), "ampoule-again-"))
+check(sha256(tarball) === sha256(pack(twice)), "two packings of the package differ")
+fs.rmSync(twice, { recursive: true })
+say("the package, twice the same")
+
+// --- executable and image ---
+
+run(process.execPath, ["deploy/executable.mjs", path.join(out, "ampoule-linux-x64")])
+say("the executable")
+run(process.execPath, ["deploy/image.mjs", path.join(out, "ampoule-image.tar")])
+say("the image")
+
+// --- what others made: bill of materials, licences ---
+
+fs.mkdirSync(tools, { recursive: true })
+fs.writeFileSync(path.join(tools, "package.json"), JSON.stringify({ private: true }))
+run("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", `@cyclonedx/cyclonedx-npm@${cyclonedx}`], tools)
+const all = path.join(tools, "all.cdx.json")
+const generator = path.join(tools, "node_modules/@cyclonedx/cyclonedx-npm/bin/cyclonedx-npm-cli.js")
+run(process.execPath, [generator, "--flatten-components", "--output-reproducible", "--output-file", all])
+
+const { bundled, external } = json(path.join(root, "dist/packages.json"))
+/** What a package that stays outside brings. @type {Set<string>} */
+const shipped = new Set(bundled)
+const add = (/** @type {string} */ name) => {
+  const folder = `node_modules/${name}`
+  if (shipped.has(folder) || !fs.existsSync(path.join(root, folder))) return
+  shipped.add(folder)
+  const { dependencies = {}, optionalDependencies = {} } = json(path.join(root, folder, "package.json"))
+  for (const needed of Object.keys({ ...dependencies, ...optionalDependencies })) add(needed)
+}
+for (const name of external) add(name)
+const named = new Set(
+  [...shipped].map((folder) => {
+    const { name, version } = json(path.join(root, folder, "package.json"))
+    return `${name}@${version}`
+  })
+)
+const bom = json(all)
+/** @typedef {{ "bom-ref": string, group?: string, name: string, version: string, scope?: string, properties?: Array<{ name: string }>, licenses?: Array<{ expression?: string, license?: { id?: string, name?: string } }> }} Component */
+const fullName = (/** @type {Component} */ { group, name, version }) =>
+  `${group === undefined ? "" : `${group}/`}${name}@${version}`
+/** @type {Array<Component>} */
+const components = bom.components.filter((/** @type {Component} */ one) => named.has(fullName(one)))
+const found = new Set(components.map(fullName))
+check(
+  found.size === named.size,
+  `not in the bill of materials: ${[...named].filter((one) => !found.has(one)).join(", ")}`
+)
+// In the repository most are for development, since the build puts them into the bundle; in a release they are there.
+for (const one of components) {
+  delete one.scope
+  one.properties = one.properties?.filter(({ name }) => name !== "cdx:npm:package:development")
+}
+const kept = new Set([bom.metadata.component["bom-ref"], ...components.map((one) => one["bom-ref"])])
+bom.components = components
+bom.dependencies = bom.dependencies
+  .filter((/** @type {{ ref: string }} */ { ref }) => kept.has(ref))
+  .map((/** @type {{ ref: string, dependsOn?: Array<string> }} */ { dependsOn = [], ref }) => ({
+    ref,
+    dependsOn: dependsOn.filter((one) => kept.has(one))
+  }))
+fs.writeFileSync(path.join(out, "ampoule.cdx.json"), `${JSON.stringify(bom, null, 2)}\n`)
+
+const licences = Object.fromEntries(
+  components
+    .map((one) => [
+      fullName(one),
+      (one.licenses ?? []).map(({ expression, license }) => expression ?? license?.id ?? license?.name).join(" AND ")
+    ])
+    .sort()
+)
+fs.writeFileSync(path.join(out, "licences.json"), `${JSON.stringify(licences, null, 2)}\n`)
+const unknown = Object.entries(licences).filter(
+  ([, licence]) =>
+    !licence
+      .replaceAll(/[()]/g, "")
+      .split(" AND ")
+      .every((/** @type {string} */ one) => one.split(" OR ").some((id) => fine.includes(id)))
+)
+check(unknown.length === 0, `licences that nobody looked at: ${unknown.map((one) => one.join(" ")).join(", ")}`)
+say(`${components.length} components, each with a licence that may be passed on`)
+
+// --- checksums ---
+
+const files = fs.readdirSync(out).sort()
+const sums = files.map((name) => ({
+  name,
+  sha256: sha256(path.join(out, name)),
+  bytes: fs.statSync(path.join(out, name)).size
+}))
+fs.writeFileSync(path.join(out, "SHA256SUMS"), sums.map(({ name, sha256 }) => `${sha256}  ${name}\n`).join(""))
+run("sha256sum", ["--check", "--quiet", "SHA256SUMS"], out)
+const byLicence = Object.values(licences).reduce(
+  (count, licence) => ({ ...count, [licence]: (count[licence] ?? 0) + 1 }),
+  {}
+)
+const record = {
+  what: "What a release consists of, made from one commit. npm run release:check",
+  date: new Date().toISOString().slice(0, 10),
+  commit: run("git", ["rev-parse", "--short", "HEAD"]).trim(),
+  version,
+  comparedWith: before.release,
+  tools: { "@cyclonedx/cyclonedx-npm": cyclonedx },
+  components: components.length,
+  licences: byLicence,
+  files: sums
+}
+fs.writeFileSync(path.join(root, "test/records/release.json"), `${JSON.stringify(record, null, 2)}\n`)
+say(`${files.length} files and their checksums in ${path.relative(root, out)}`)
