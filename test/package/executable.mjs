@@ -116,7 +116,9 @@ try {
     megabytes: Math.round(fs.statSync(executable).size / 1e6),
     starts
   }
-  fs.writeFileSync(path.join(root, "test/records/executable.json"), `${JSON.stringify(record, null, 2)}\n`)
+  const file = path.join(root, "test/records/executable.json")
+  fs.writeFileSync(file, JSON.stringify(record))
+  execFileSync(path.join(root, "node_modules/.bin/oxfmt"), [file])
   process.stdout.write(`${JSON.stringify(starts)}\n`)
 } finally {
   fs.rmSync(work, { recursive: true, force: true })

@@ -105,7 +105,9 @@ try {
     programs,
     user: config.User
   }
-  fs.writeFileSync(path.join(root, "test/records/image.json"), `${JSON.stringify(record, null, 2)}\n`)
+  const file = path.join(root, "test/records/image.json")
+  fs.writeFileSync(file, JSON.stringify(record))
+  execFileSync(path.join(root, "node_modules/.bin/oxfmt"), [file])
   process.stdout.write("it runs from its layers, as its user\n")
 } finally {
   fs.rmSync(work, { recursive: true, force: true })

@@ -308,7 +308,9 @@ try {
     tried,
     exported
   }
-  fs.writeFileSync(path.join(root, "test/records/package.json"), `${JSON.stringify(record, null, 2)}\n`)
+  const file = path.join(root, "test/records/package.json")
+  fs.writeFileSync(file, JSON.stringify(record))
+  execFileSync(path.join(root, "node_modules/.bin/oxfmt"), [file])
 } finally {
   from.stop()
   fs.rmSync(work, { recursive: true, force: true })

@@ -153,5 +153,7 @@ const record = {
   licences: byLicence,
   files: sums
 }
-fs.writeFileSync(path.join(root, "test/records/release.json"), `${JSON.stringify(record, null, 2)}\n`)
+const file = path.join(root, "test/records/release.json")
+fs.writeFileSync(file, JSON.stringify(record))
+run(path.join(root, "node_modules/.bin/oxfmt"), [file])
 say(`${files.length} files and their checksums in ${path.relative(root, out)}`)
