@@ -26,6 +26,7 @@ import _0020_audit_key_lists from "#migrations/0020_audit_key_lists.ts"
 import _0021_access_requests from "#migrations/0021_access_requests.ts"
 import _0022_row_seals from "#migrations/0022_row_seals.ts"
 import _0023_exposure from "#migrations/0023_exposure.ts"
+import _0024_run_plans from "#migrations/0024_run_plans.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -52,7 +53,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0020_audit_key_lists": _0020_audit_key_lists,
   "0021_access_requests": _0021_access_requests,
   "0022_row_seals": _0022_row_seals,
-  "0023_exposure": _0023_exposure
+  "0023_exposure": _0023_exposure,
+  "0024_run_plans": _0024_run_plans
 }
 
 type Registry = typeof registry
@@ -68,7 +70,8 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [19, 18],
   [20, 19],
   [21, 20],
-  [23, 22]
+  [23, 22],
+  [24, 23]
 ])
 
 const LEDGER = "effect_sql_migrations"

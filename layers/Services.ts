@@ -31,6 +31,7 @@ import { Changes } from "#src/mcp/Changes.ts"
 import { Credentials } from "#src/mcp/Credentials.ts"
 import { Protocol } from "#src/mcp/Protocol.ts"
 import { Sessions as McpSessions } from "#src/mcp/Sessions.ts"
+import { RunPlans } from "#src/secrets/RunPlans.ts"
 import { ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { Consent } from "#src/oauth/Consent.ts"
 import { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
@@ -87,7 +88,7 @@ const projects = Layer.mergeAll(
   SealingKeys.Default,
   Teams.Default
 )
-const secrets = Layer.merge(ValueRequests.Default, Maintenance.Default).pipe(
+const secrets = Layer.mergeAll(ValueRequests.Default, RunPlans.Default, Maintenance.Default).pipe(
   Layer.provideMerge(Layer.merge(SecretReads.Default, SecretWrites.Default)),
   Layer.provideMerge(Layer.mergeAll(projects, Snapshots.Default, Idempotency.Default))
 )

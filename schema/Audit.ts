@@ -21,6 +21,8 @@ export const AuditAction = Schema.Literal(
   "secret.restore",
   "secret.purge",
   "secret.plan",
+  "run.report",
+  "run.read",
   "secret.request",
   "sealed.open",
   "sealing_key.read",

@@ -1,7 +1,7 @@
 /** What a connection is and reaches. */
 import * as Schema from "effect/Schema"
-import { environment, environmentList, integer, nothing, projectId, reads, tool } from "./McpToolParts.ts"
-import { AuditCursor, Instant, SecretKey, Timestamp } from "./Values.ts"
+import { environment, environmentList, nothing, projectId, reads, tool } from "./McpToolParts.ts"
+import { integer, AuditCursor, Instant, SecretKey, Timestamp } from "./Values.ts"
 import { AccessLevelOut, Integer, Key, openEnum, RoleOut, ScopeOut, Slug, Uuid } from "./Wire.ts"
 import { optional, strict } from "./Strict.ts"
 import { AuditEntry } from "./Audit.ts"

@@ -2,7 +2,6 @@
 import * as Schema from "effect/Schema"
 import {
   groups,
-  integer,
   keyList,
   keys,
   location,
@@ -13,7 +12,7 @@ import {
   reads,
   tool
 } from "./McpToolParts.ts"
-import { boundedList, SecretKey, Timestamp } from "./Values.ts"
+import { integer, boundedList, SecretKey, Timestamp } from "./Values.ts"
 import { Integer, Key, KindOut, Uuid } from "./Wire.ts"
 import { optional, strict } from "./Strict.ts"
 

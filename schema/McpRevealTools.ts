@@ -1,7 +1,7 @@
 /** Tools that return values in plain text; the operator can switch them off. */
 import * as Schema from "effect/Schema"
-import { integer, location, newerKey, next, plainText, reads, sealedFile, tool } from "./McpToolParts.ts"
-import { Representation, SecretKey } from "./Values.ts"
+import { location, newerKey, next, plainText, reads, sealedFile, tool } from "./McpToolParts.ts"
+import { integer, Representation, SecretKey } from "./Values.ts"
 import { Integer, Key } from "./Wire.ts"
 import { optional, strict } from "./Strict.ts"
 export const revealTools = {

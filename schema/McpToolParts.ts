@@ -34,13 +34,6 @@ export const environment = EnvironmentSlug.annotations({
 })
 export const location = { projectId, environment }
 
-export const integer = (min: number, max: number, description: string) =>
-  Schema.Number.pipe(
-    Schema.filter(
-      (n) => (Number.isSafeInteger(n) && n >= min && n <= max) || `must be an integer from ${min} to ${max}`
-    )
-  ).annotations({ jsonSchema: { type: "integer", minimum: min, maximum: max, description } })
-
 /** Text that people and models read later: no control, bidi or zero-width characters. */
 export const plainText = (max: number, description: string) =>
   Schema.String.pipe(

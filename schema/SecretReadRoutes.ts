@@ -5,7 +5,7 @@ import { AnyCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { operation } from "./Operation.ts"
 import * as Example from "./SecretExamples.ts"
-import { DiffQuery, EnvironmentQuery, PagedQuery, SecretPath, ValueQuery } from "./SecretRequests.ts"
+import { DiffQuery, EnvironmentQuery, InjectQuery, PagedQuery, SecretPath, ValueQuery } from "./SecretRequests.ts"
 import {
   DeletedSecretList,
   InjectedSecrets,
@@ -85,7 +85,7 @@ export const readValue = HttpApiEndpoint.get("readValue", "/secrets/value")
   )
 
 export const inject = HttpApiEndpoint.get("inject", "/secrets/inject")
-  .setUrlParams(PagedQuery)
+  .setUrlParams(InjectQuery)
   .setHeaders(
     Schema.Struct({
       "if-none-match": optional(Schema.String.annotations({ description: "ETag of an earlier answer." }))

@@ -1,6 +1,6 @@
 /** Bodies, queries, paths and headers of the secret routes. A body or query with an unknown member is refused. */
 import * as Schema from "effect/Schema"
-import { ProjectId, SecretId } from "./Ids.ts"
+import { ProjectId, RunPlanId, SecretId } from "./Ids.ts"
 import { optional, strict } from "./Strict.ts"
 import {
   boundedList,
@@ -8,6 +8,7 @@ import {
   EnvironmentSlug,
   ExpectedVersion,
   IdempotencyKey,
+  integer,
   Page,
   PageSize,
   Representation,
@@ -144,16 +145,40 @@ export type RollbackSecret = typeof RollbackSecret.Type
 export const EnvironmentQuery = strict(Schema.Struct({ projectId: ProjectId, environment: EnvironmentSlug }))
 export type EnvironmentQuery = typeof EnvironmentQuery.Type
 
-export const PagedQuery = strict(
+const pagedFields = {
+  projectId: ProjectId,
+  environment: EnvironmentSlug,
+  page: optional(Page),
+  pageSize: optional(PageSize),
+  representation: optional(Representation)
+}
+export const PagedQuery = strict(Schema.Struct(pagedFields))
+export type PagedQuery = typeof PagedQuery.Type
+
+export const InjectQuery = strict(
+  Schema.Struct({
+    ...pagedFields,
+    plan: optional(RunPlanId.annotations({ description: "Id of the plan that this run carries out." }))
+  })
+)
+export type InjectQuery = typeof InjectQuery.Type
+
+export const ReportRun = strict(
   Schema.Struct({
     projectId: ProjectId,
     environment: EnvironmentSlug,
-    page: optional(Page),
-    pageSize: optional(PageSize),
-    representation: optional(Representation)
+    plan: RunPlanId,
+    exitCode: integer(0, 255, "Exit code of the program, 128+N when signal N ended it."),
+    durationMillis: integer(0, 86_400_000, "How long the program ran, in milliseconds."),
+    output: optional(
+      SecretText.annotations({
+        description:
+          "The end of the program's output, in which its values are masked; the last 4096 characters are kept."
+      })
+    )
   })
-)
-export type PagedQuery = typeof PagedQuery.Type
+).annotations({ identifier: "ReportRun" })
+export type ReportRun = typeof ReportRun.Type
 
 export const ValueQuery = strict(
   Schema.Struct({

@@ -2,7 +2,7 @@
 import * as Schema from "effect/Schema"
 import { ProjectIdOut, SecretIdOut } from "./Ids.ts"
 import { Timestamp } from "./Values.ts"
-import { Actor, Integer, Key, KindOut, openEnum, pageFields, RepresentationOut, Slug } from "./Wire.ts"
+import { Actor, Integer, Key, KindOut, openEnum, pageFields, RepresentationOut, Slug, Uuid } from "./Wire.ts"
 
 const refFields = {
   id: SecretIdOut,
@@ -95,6 +95,14 @@ export const BulkCreateResult = Schema.Struct({
   items: Schema.Array(BulkCreateItem)
 }).annotations({ identifier: "BulkCreateResult" })
 export type BulkCreateResult = typeof BulkCreateResult.Type
+
+export const RunReported = Schema.Struct({
+  plan: Uuid,
+  outputKept: Schema.Boolean.annotations({
+    description: "The output is kept for an hour: the same person, or the same credential, planned the run."
+  })
+}).annotations({ identifier: "RunReported" })
+export type RunReported = typeof RunReported.Type
 
 export const BulkDeleteResult = Schema.Struct({
   deleted: Integer,

@@ -10,12 +10,19 @@ import {
   DeleteQuery,
   DeleteSecretsBulk,
   IdempotencyHeaders,
+  ReportRun,
   RollbackSecret,
   SecretPath,
   UpdateSecret
 } from "./SecretRequests.ts"
-import { BulkCreateResult, BulkDeleteResult, DeleteSecretResult, SecretRef } from "./SecretResponses.ts"
-import { BadBody, BreaksTheEnvironment, EnvironmentMissing, MayNotWrite } from "./SecretRouteErrors.ts"
+import { BulkCreateResult, BulkDeleteResult, DeleteSecretResult, RunReported, SecretRef } from "./SecretResponses.ts"
+import {
+  BadBody,
+  BreaksTheEnvironment,
+  EnvironmentMissing,
+  MayNotReadValues,
+  MayNotWrite
+} from "./SecretRouteErrors.ts"
 import { answers } from "./Wire.ts"
 
 export const create = HttpApiEndpoint.post("create", "/secrets")
@@ -42,6 +49,31 @@ export const create = HttpApiEndpoint.post("create", "/secrets")
         source: "postgres://app:${DB_PASSWORD}@db.internal/app"
       },
       response: Example.secret
+    })
+  )
+
+export const reportRun = HttpApiEndpoint.post("reportRun", "/secrets/run-results")
+  .setPayload(ReportRun)
+  .addSuccess(answers(201, RunReported))
+  .addError(EnvironmentMissing)
+  .addError(MayNotReadValues)
+  .addError(Errors.IntegrityFailure)
+  .addError(BadBody)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:run",
+      summary: "Report a planned run",
+      description: "How a run that an agent planned has ended, by the credential that it ran with, once.",
+      request: {
+        projectId: Example.projectId,
+        environment: "development",
+        plan: "01980a60-1f7c-7d52-a6b1-5c3e9d0f8a11",
+        exitCode: 1,
+        durationMillis: 1840,
+        output: "connecting as app:[redacted]\nconnection refused\n"
+      },
+      response: { plan: "01980a60-1f7c-7d52-a6b1-5c3e9d0f8a11", outputKept: true }
     })
   )
 

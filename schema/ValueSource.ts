@@ -2,9 +2,9 @@
  * The source of a value that a tool writes: the server generates, copies or composes the value, or the input holds it.
  */
 import * as Schema from "effect/Schema"
-import { integer } from "./McpToolParts.ts"
+
 import { optional } from "./Strict.ts"
-import { EnvironmentSlug, SecretKey, SecretText } from "./Values.ts"
+import { integer, EnvironmentSlug, SecretKey, SecretText } from "./Values.ts"
 
 /** Alphabets of generated values. None holds a `$`: a generated value is never taken for a template. */
 export const charsets = {

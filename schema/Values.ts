@@ -235,6 +235,14 @@ export const IdempotencyKey = text({
     "Repeating key and body within 24 hours gives the stored answer; the same key with another body is refused."
 })
 
+/** A whole number in a body. */
+export const integer = (min: number, max: number, description: string) =>
+  Schema.Number.pipe(
+    Schema.filter(
+      (n) => (Number.isSafeInteger(n) && n >= min && n <= max) || `must be an integer from ${min} to ${max}`
+    )
+  ).annotations({ jsonSchema: { type: "integer", minimum: min, maximum: max, description } })
+
 /** A whole number in a query string: digits only (`1e2`, ` 5 `, `+7` are refused). */
 export const queryInteger = (min: number, max: number, description: string) =>
   Schema.String.pipe(

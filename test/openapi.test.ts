@@ -179,8 +179,16 @@ const contract: Record<string, Row> = {
     credentials: all,
     scope: "secrets:run",
     required: environment,
-    optional: ["If-None-Match", ...paging],
+    optional: ["If-None-Match", ...paging, "plan"],
     more: [304]
+  },
+  "POST /secrets/run-results": {
+    success: 201,
+    response: "RunReported",
+    credentials: all,
+    scope: "secrets:run",
+    body: { required: ["projectId", "environment", "plan", "exitCode", "durationMillis"], optional: ["output"] },
+    more: body
   },
   "GET /secrets/diff": {
     success: 200,

@@ -23,6 +23,8 @@ interface ChildOptions {
   readonly environment: Variables
   /** Given: standard output and error pass through one each. */
   readonly redactor: (() => Redactor) | undefined
+  /** Sees what passed through a redactor. */
+  readonly onOutput?: ((bytes: Uint8Array) => void) | undefined
 }
 
 const notStarted = (error: unknown): Ended => {
@@ -50,8 +52,14 @@ const notStarted = (error: unknown): Ended => {
   }
 }
 
-const passThrough = (from: Readable, to: Writable, redactor: Redactor): void => {
+const passThrough = (
+  from: Readable,
+  to: Writable,
+  redactor: Redactor,
+  onOutput: ChildOptions["onOutput"] = () => undefined
+): void => {
   const write = (bytes: Uint8Array) => {
+    onOutput(bytes)
     if (bytes.length > 0 && !to.write(bytes)) {
       from.pause()
       to.once("drain", () => from.resume())
@@ -86,8 +94,8 @@ export const start = (options: ChildOptions) =>
           if (child.pid === undefined) end(notStarted(error))
         })
         if (redactor !== undefined && child.stdout !== null && child.stderr !== null) {
-          passThrough(child.stdout, process.stdout, redactor())
-          passThrough(child.stderr, process.stderr, redactor())
+          passThrough(child.stdout, process.stdout, redactor(), options.onOutput)
+          passThrough(child.stderr, process.stderr, redactor(), options.onOutput)
         }
         // `close` comes after the last byte of output; without pipes it is the same moment as `exit`.
         child.on(redactor === undefined ? "exit" : "close", (code, signal) =>

@@ -29,16 +29,19 @@ interface InjectOptions {
   readonly environment: string
   readonly representation?: Representation
   /** Of the set at hand: the answer is None when it still holds. */
-  readonly etag?: string
+  readonly etag?: string | undefined
+  /** The plan that the run carries out. */
+  readonly plan?: string | undefined
 }
 
 export const inject = Effect.fnUntraced(function* (connection: Connection, options: InjectOptions) {
-  const { environment, etag, projectId, representation } = options
+  const { environment, etag, plan, projectId, representation } = options
   const request = HttpClientRequest.get("/secrets/inject").pipe(
     HttpClientRequest.setUrlParams({
       projectId,
       environment,
-      ...(representation === undefined ? {} : { representation })
+      ...(representation === undefined ? {} : { representation }),
+      ...(plan === undefined ? {} : { plan })
     }),
     etag === undefined ? (r) => r : HttpClientRequest.setHeader("if-none-match", etag)
   )
@@ -80,10 +83,10 @@ type Purpose = { readonly _tag: "first" } | { readonly _tag: "update"; readonly 
 export const fetchEnvironment = Effect.fnUntraced(function* (
   session: Session,
   target: Target.Target,
-  options: Pick<RunOptions, "offline" | "offlineAge">,
+  options: Pick<RunOptions, "offline" | "offlineAge" | "plan">,
   purpose: Purpose
 ) {
-  const etag = purpose._tag === "update" ? purpose.etag : undefined
+  const given = purpose._tag === "update" ? { etag: purpose.etag } : { plan: Option.getOrUndefined(options.plan) }
   const copyOf = (projectId: string): OfflineCache.Location => ({
     url: session.url,
     credential: session.chosen.credential,
@@ -91,7 +94,7 @@ export const fetchEnvironment = Effect.fnUntraced(function* (
     environment: target.environment
   })
   const online = Target.withProject(session, target.project, (projectId) =>
-    inject(session, { projectId, environment: target.environment, ...(etag === undefined ? {} : { etag }) }).pipe(
+    inject(session, { projectId, environment: target.environment, ...given }).pipe(
       Effect.tap(
         Option.match({
           onNone: () => Effect.void,

@@ -1,4 +1,5 @@
 /** `ampoule run`: a process with the environment, and nothing written to disk. */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -8,6 +9,7 @@ import { fetchEnvironment, openSealed, type Resolved } from "./EnvironmentSource
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import { options, type RunOptions } from "./RunOptions.ts"
+import { makeTail, send } from "./RunReport.ts"
 import * as Signals from "./Signals.ts"
 import { supervise } from "./Supervisor.ts"
 import { exitWith } from "./Output.ts"
@@ -54,26 +56,34 @@ const handler = Effect.fnUntraced(
     if (Option.isSome(options.sealed) && (options.watch || options.offline)) {
       return yield* usage("--sealed cannot be combined with --watch or --offline.")
     }
+    if (Option.isSome(options.plan) && (options.watch || options.offline || Option.isSome(options.sealed))) {
+      return yield* usage("--plan cannot be combined with --watch, --offline or --sealed.")
+    }
     const target = Option.isSome(options.sealed) ? undefined : yield* Target.target(options)
     const session = yield* Credential.open({ ...options, impatient: options.offline })
-    const ended =
+    const sealed = Option.getOrElse(options.sealed, () => "")
+    const first =
       target === undefined
-        ? yield* supervise(
-            { command, options, update: () => Effect.succeedNone },
-            yield* openSealed(
-              session,
-              Option.getOrElse(options.sealed, () => ""),
-              options
-            )
-          )
-        : yield* supervise(
-            {
-              command,
-              options,
-              update: (etag) => fetchEnvironment(session, target, options, { _tag: "update", etag })
-            },
-            Option.getOrElse(yield* fetchEnvironment(session, target, options, { _tag: "first" }), () => noSecrets)
-          )
+        ? yield* openSealed(session, sealed, options)
+        : Option.getOrElse(yield* fetchEnvironment(session, target, options, { _tag: "first" }), () => noSecrets)
+    const tail = options.redact ? makeTail() : undefined
+    const started = yield* Clock.currentTimeMillis
+    const ended = yield* supervise(
+      {
+        command,
+        options,
+        update: (etag) =>
+          target === undefined
+            ? Effect.succeedNone
+            : fetchEnvironment(session, target, options, { _tag: "update", etag }),
+        onOutput: (bytes) => tail?.push(bytes)
+      },
+      first
+    )
+    if (target !== undefined && Option.isSome(options.plan)) {
+      const durationMillis = (yield* Clock.currentTimeMillis) - started
+      yield* send(session, target, { plan: options.plan.value, exitCode: ended.code, durationMillis, tail })
+    }
     if (ended._tag === "NotStarted") {
       return yield* new CliFailure({ message: `${program}: ${ended.reason}.`, exitCode: ended.code })
     }

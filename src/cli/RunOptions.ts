@@ -59,6 +59,13 @@ export const options = {
       "Pass the values of a sealed file, opened on the server, instead of the environment's secrets"
     )
   ),
+  plan: Options.optional(
+    Shared.text(
+      "plan",
+      "id",
+      "Tell the agent that planned this run how it ended; with --redact also the end of its output"
+    )
+  ),
   redact: Shared.flag("redact", "Mask the values in the output of the command (its output is then no terminal)")
 } as const
 

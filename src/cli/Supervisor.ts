@@ -22,6 +22,8 @@ interface Job<R> {
   readonly options: RunOptions
   /** None: what the ETag names still holds. */
   readonly update: (etag: string | undefined) => Effect.Effect<Option.Option<Resolved>, CliError, R>
+  /** Sees the masked output, with `--redact`. */
+  readonly onOutput?: (bytes: Uint8Array) => void
 }
 
 /** Time until the next question: the interval, 20 % more or less, so that many watchers do not ask at once. */
@@ -135,7 +137,13 @@ const runOnce = Effect.fnUntraced(function* <R>(
 ) {
   const [command, ...args] = job.command
   const { environment } = prepared
-  const child = yield* ChildProcess.start({ command, args, environment, redactor: mask?.redactor })
+  const child = yield* ChildProcess.start({
+    command,
+    args,
+    environment,
+    redactor: mask?.redactor,
+    onOutput: job.onOutput
+  })
   forward(child)
   if (!job.options.watch) return yield* child.ended
   const winner = yield* Effect.raceFirst(child.ended, change)

@@ -20,6 +20,7 @@ type ServiceKeyName =
   | "oauth-cookies"
   | "oauth-refresh"
   | "mcp-request-state"
+  | "run-output"
 
 const contextOf = (name: ServiceKeyName): KeyContext => ({
   purpose: "service-key",

@@ -1,6 +1,7 @@
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/ServerApi.ts"
+import { RunPlans } from "#src/secrets/RunPlans.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import * as Endpoints from "./Endpoints.ts"
@@ -10,7 +11,7 @@ const json = ({ bytes }: { readonly bytes: Uint8Array }, headers: Record<string,
   HttpServerResponse.uint8Array(bytes, { contentType: "application/json", headers })
 
 export const layer = Endpoints.group(ServerApi, "secrets", (handlers) =>
-  Effect.map(Effect.all([SecretReads, SecretWrites]), ([reads, writes]) =>
+  Effect.map(Effect.all([SecretReads, SecretWrites, RunPlans]), ([reads, writes, plans]) =>
     handlers
       .handle("create", ({ headers, payload }) => writes.create(payload, headers["idempotency-key"]))
       .handle("list", ({ urlParams }) => Effect.map(reads.listed(urlParams), (answer) => json(answer)))
@@ -22,6 +23,7 @@ export const layer = Endpoints.group(ServerApi, "secrets", (handlers) =>
           answer === undefined ? HttpServerResponse.empty({ status: 304, headers: { etag } }) : json(answer, { etag })
         )
       )
+      .handle("reportRun", ({ payload }) => plans.report(payload))
       .handle("diff", ({ urlParams }) => reads.diff(urlParams))
       .handle("remove", ({ path, urlParams }) => writes.remove(path.secretId, urlParams.disposition))
       .handle("deleteBulk", ({ headers, payload }) => writes.deleteBulk(payload, headers["idempotency-key"]))

@@ -8,6 +8,7 @@ import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/
 import {
   type CallToolResult,
   CallToolRequestSchema,
+  CompleteRequestSchema,
   ErrorCode,
   GetPromptRequestSchema,
   ListPromptsRequestSchema,
@@ -120,8 +121,11 @@ const serveResources = (server: LegacyServer, { protocol, run, session, sessions
   server.setRequestHandler(UnsubscribeRequestSchema, ({ params }) => subscribe(params.uri, false))
 }
 
-const servePrompts = (server: LegacyServer, { protocol }: Needs) => {
+const servePrompts = (server: LegacyServer, { protocol, run }: Needs) => {
   server.setRequestHandler(ListPromptsRequestSchema, () => ({ prompts: protocol.listedPrompts }))
+  server.setRequestHandler(CompleteRequestSchema, ({ params: { argument, context } }) =>
+    run(protocol.complete({ ...argument, given: context?.arguments ?? {} }))
+  )
   server.setRequestHandler(GetPromptRequestSchema, ({ params }) => {
     const prompt = protocol.prompt(params.name, params.arguments)
     if (prompt === undefined) throw new McpError(ErrorCode.InvalidParams, "No such prompt, or not these arguments")
@@ -146,7 +150,12 @@ const respond = (
     }
     // eslint-disable-next-line typescript/no-deprecated -- see `LegacyServer`.
     const server = new Server(serverInfo, {
-      capabilities: { tools: { listChanged: true }, resources: { listChanged: true, subscribe: true }, prompts: {} },
+      capabilities: {
+        tools: { listChanged: true },
+        resources: { listChanged: true, subscribe: true },
+        prompts: {},
+        completions: {}
+      },
       instructions,
       // The SDK's type asks for a generic method; this one fits every type that it could be asked for.
       jsonSchemaValidator: withoutSchemas as never

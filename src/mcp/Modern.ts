@@ -198,7 +198,10 @@ const serveResources = ({ server }: McpServer, { protocol, run }: Needs) => {
   })
 }
 
-const servePrompts = ({ server }: McpServer, { protocol }: Needs) => {
+const servePrompts = ({ server }: McpServer, { protocol, run }: Needs) => {
+  server.setRequestHandler("completion/complete", ({ params: { argument, context } }) =>
+    run(protocol.complete({ ...argument, given: context?.arguments ?? {} }))
+  )
   server.setRequestHandler("prompts/list", () => ({ prompts: protocol.listedPrompts }))
   server.setRequestHandler("prompts/get", ({ params }) => {
     const prompt = protocol.prompt(params.name, params.arguments)
@@ -212,7 +215,8 @@ const serverFor = (needs: Needs): McpServer => {
     capabilities: {
       tools: { listChanged: true },
       resources: { listChanged: true, subscribe: true },
-      prompts: {}
+      prompts: {},
+      completions: {}
     },
     instructions,
     cacheHints,

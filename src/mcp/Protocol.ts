@@ -5,6 +5,7 @@ import { environmentResource, prompts } from "#schema/McpPrompts.ts"
 import type { Scope } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { AppConfig } from "#src/AppConfig.ts"
+import * as Completions from "./Completions.ts"
 import { missingScopes } from "./Credentials.ts"
 import type { JsonObject } from "./Message.ts"
 import * as Resources from "./Resources.ts"
@@ -93,12 +94,14 @@ export class Protocol extends Effect.Service<Protocol>()("mcp/Protocol", {
     // `AMPOULE_MCP_REVEAL=off` removes the tools that return plaintext.
     const tools: ToolTable = new Map([...all].filter(([, tool]) => mcpReveal || !tool.returnsPlaintext))
     const resources = yield* Resources.make
+    const complete = yield* Completions.make
     return {
       tools,
       visibleTools: (caller: Caller) => visibleTools(tools, caller),
       scopesNeeded: (method: string, params: JsonObject) => scopesNeeded(tools, method, params),
       listedPrompts,
       prompt,
+      complete,
       resources: settled(resources.list, "resources"),
       /** Undefined: there is no such resource, or none that the caller sees. */
       read: (uri: string) => settled(resources.read(uri), "resource")

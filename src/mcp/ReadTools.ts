@@ -11,6 +11,7 @@ import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { cyclesOf } from "#src/secrets/KeyGraph.ts"
+import { RunPlans } from "#src/secrets/RunPlans.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { scopesOf } from "./Credentials.ts"
 import { done, type Handlers } from "./Tool.ts"
@@ -53,6 +54,7 @@ const services = Effect.all({
   settings: AppConfig,
   environments: Environments,
   projects: Projects,
+  plans: RunPlans,
   reads: SecretReads,
   sealingKeys: SealingKeys
 })
@@ -182,7 +184,7 @@ const setupOf = (baseUrl: string): ReadonlyArray<string> => [
   `"ampoule: command not found": ask the person to install the Ampoule command line (README of the server at ${baseUrl}).`,
   `"No credential": ask the person to run \`ampoule login --url ${baseUrl}\`, or to set AMPOULE_API_TOKEN.`,
   "Exit code 125: ampoule refused before your program began; its message says why.",
-  "--redact masks values in the output by accident guard: do not make the program print them in another form."
+  "--redact stops accidents, not intent: do not make the program print values in another form."
 ]
 
 /** Writes `.env.sealed` on the person's machine; the values pass between the two programs. The names are slugs and ids. */
@@ -196,7 +198,7 @@ const sealing = (
 }
 
 /** Values are put to use and not returned. */
-const uses = ({ reads, sealingKeys, settings }: Needs) =>
+const uses = ({ plans, reads, sealingKeys, settings }: Needs) =>
   ({
     get_environment_keypair: (input) =>
       Effect.gen(function* () {
@@ -205,23 +207,35 @@ const uses = ({ reads, sealingKeys, settings }: Needs) =>
       }),
 
     plan_run: (input) =>
-      Effect.map(reads.plan(input), ({ injected, problems, target }) => {
+      Effect.map(plans.plan(input), ({ id, injected, problems, target }) => {
         const { projectId, slug } = target
-        const counts = { injected: injected.length, injectedKeys: injected.slice(0, maxInjected), problems }
-        if (problems.length > 0) {
+        const counts = { injected: injected.length, injectedKeys: injected.slice(0, maxInjected) }
+        if (id === undefined) {
           const next = "create_secret or request_secret_value for keys that are missing, then plan_run again"
           return done({ ...counts, problems: problems.slice(0, maxKeys), next })
         }
         const place = ["--url", settings.baseUrl, "--project", projectId, "--env", slug]
         const only = (input.keys ?? []).flatMap((key) => ["--only", key])
-        const query = new URLSearchParams({ projectId, environment: slug })
+        const query = new URLSearchParams({ projectId, environment: slug, plan: id })
         return done({
           ...counts,
-          command: ["ampoule", "run", ...place, ...only, "--redact", "--", ...input.command],
+          problems,
+          plan: id,
+          command: ["ampoule", "run", ...place, "--plan", id, ...only, "--redact", "--", ...input.command],
           setup: setupOf(settings.baseUrl),
-          http: { method: "GET", url: `${settings.baseUrl}/secrets/inject?${query.toString()}` }
+          http: { method: "GET", url: `${settings.baseUrl}/secrets/inject?${query.toString()}` },
+          next: "run_status with plan, when the command has ended"
         })
       }),
+
+    run_status: ({ plan }) =>
+      Effect.map(plans.status(plan), (status) =>
+        done(
+          status.status === "ended"
+            ? status
+            : { ...status, next: "run_status again, when the command that plan_run gave has ended" }
+        )
+      ),
 
     export_encrypted_env: ({ keys, recipientPublicKey, ...at }) =>
       Effect.gen(function* () {
@@ -233,9 +247,14 @@ const uses = ({ reads, sealingKeys, settings }: Needs) =>
           })
         }
         if (keys === undefined && recipientPublicKey === undefined) {
-          const { injected, target } = yield* reads.plan(at)
+          const { injected, permit } = yield* reads.plan(at)
           const { environmentId, keyId } = yield* sealingKeys.keypairIn(at)
-          return done({ environmentId, keyId, count: injected.length, command: sealing(settings.baseUrl, target) })
+          return done({
+            environmentId,
+            keyId,
+            count: injected.length,
+            command: sealing(settings.baseUrl, permit.target)
+          })
         }
         const sealed = yield* reads.sealedExport({
           ...at,

@@ -12,7 +12,7 @@ import type {
 } from "#schema/SecretResponses.ts"
 import type { EnvironmentQuery, PagedQuery } from "#schema/SecretRequests.ts"
 import type { Access } from "#src/access/Access.ts"
-import type { Audit } from "#src/access/Audit.ts"
+import type { Audit, AuditEvent } from "#src/access/Audit.ts"
 import { isResolvable, type KeyGraph } from "./KeyGraph.ts"
 import { refOf } from "./SecretMetadata.ts"
 import * as SecretRows from "./SecretRows.ts"
@@ -124,7 +124,8 @@ export const check = Effect.fnUntraced(function* (
 /** What an injection of `keys` (all when absent) would give, recorded as a plan: no value is read. */
 export const plan = Effect.fnUntraced(function* (
   { access, audit, sql }: Needs,
-  at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string> }
+  at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string> },
+  details: Pick<AuditEvent, "target"> = {}
 ) {
   const permit = yield* access.environment("secrets:run", at, {
     audit: "secret.plan",
@@ -138,6 +139,6 @@ export const plan = Effect.fnUntraced(function* (
   })
   const broken = new Set(problems.map(({ key }) => key))
   const injected = wanted.filter((key) => !broken.has(key))
-  yield* audit.record(permit.event({ keys: injected }))
-  return { target: permit.target, injected, problems }
+  yield* audit.record(permit.event({ ...details, keys: injected }))
+  return { permit, injected, problems }
 })

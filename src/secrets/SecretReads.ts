@@ -7,11 +7,11 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { type RateLimited, SecretNotFound, SecretVersionNotFound, ValidationFailed } from "#schema/Errors.ts"
 import type { SecretId } from "#schema/Ids.ts"
-import type { DiffQuery, EnvironmentQuery, PagedQuery, ValueQuery } from "#schema/SecretRequests.ts"
+import type { DiffQuery, EnvironmentQuery, InjectQuery, PagedQuery, ValueQuery } from "#schema/SecretRequests.ts"
 import type { InjectedSecrets, SecretDiff, SecretWithValue, SecretWithValueList } from "#schema/SecretResponses.ts"
 import type { Representation } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
-import { Audit } from "#src/access/Audit.ts"
+import { Audit, type AuditEvent } from "#src/access/Audit.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
@@ -21,6 +21,7 @@ import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Diff from "./Diff.ts"
 import * as Guesses from "./Guesses.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
+import { begun } from "./RunPlans.ts"
 import { refOf } from "./SecretMetadata.ts"
 import * as SecretNames from "./SecretNames.ts"
 import * as SecretRows from "./SecretRows.ts"
@@ -44,10 +45,9 @@ const reveal = Effect.fnUntraced(function* <A>(
   { audit }: Needs,
   permit: ValuePermit,
   answer: Answer<A>,
-  reason?: string
+  details: Pick<AuditEvent, "reason" | "target"> = {}
 ) {
-  const event = permit.event(answer.read)
-  yield* audit.record(reason === undefined ? event : { ...event, reason })
+  yield* audit.record({ ...permit.event(answer.read), ...details })
   return answer
 })
 
@@ -131,7 +131,7 @@ const injectedPage = Effect.fnUntraced(function* (
 })
 
 /** `undefined` as answer: the ETag of the caller still holds. No value was read, so nothing is recorded. */
-const inject = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery, ifNoneMatch?: string) {
+const inject = Effect.fnUntraced(function* (needs: Needs, query: InjectQuery, ifNoneMatch?: string) {
   const permit = yield* needs.access.environment("secrets:run", query, { audit: "secret.inject" })
   const { representation = "materialized" } = query
   const paging =
@@ -147,7 +147,8 @@ const inject = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery, ifN
     paging === undefined
       ? injectedWhole(needs, permit, representation)
       : snapshotOf(needs, permit, `inject.${form}`, injectedPage(needs, permit, representation, paging))
-  const answer = yield* reveal(needs, permit, yield* read)
+  const plan = query.plan === undefined ? undefined : yield* begun(needs, permit, query.plan)
+  const answer = yield* reveal(needs, permit, yield* read, plan)
   return { etag: etag(answer.revision), answer }
 })
 
@@ -203,7 +204,7 @@ const value = Effect.fnUntraced(function* (needs: Needs, query: ValueQuery, reas
     return { revision, read: OpenSecrets.readOf([key], secrets), value }
   })
   const answer = yield* snapshotOf(needs, permit, `value.${representation}.${key}`, build)
-  return yield* reveal(needs, permit, answer, reason)
+  return yield* reveal(needs, permit, answer, reason === undefined ? {} : { reason })
 })
 
 /** One version of a live secret, as it was written: what a person looks at before they roll back to it. */

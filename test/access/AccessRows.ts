@@ -271,6 +271,16 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     { ...reads("/secrets/value?key=ABSENT", "secrets:read_values"), answers: [404, "SECRET_NOT_FOUND"] }
   ],
   "GET /secrets/inject": [reads("/secrets/inject", "secrets:run")],
+  "POST /secrets/run-results": [
+    {
+      ...reads("", "secrets:run"),
+      ask: (place) => ({
+        path: "/secrets/run-results",
+        json: { ...inEnvironment(place), plan: nowhere, exitCode: 0, durationMillis: 1 }
+      }),
+      answers: [400, "VALIDATION_FAILED"]
+    }
+  ],
   "GET /secrets/diff": [
     {
       ...reads("", "secrets:read"),

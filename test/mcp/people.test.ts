@@ -397,6 +397,18 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
             reader.getPrompt({ name: "rotate_credential", arguments: { ...place, key: "K" } })
           )
           assert.include(JSON.stringify(prompt), "Never reveal the value")
+          const completed = (name: string, value: string, given: Record<string, string>) =>
+            Effect.promise(async () => {
+              const ref = { type: "ref/prompt" as const, name: "rotate_credential" }
+              const params = { ref, argument: { name, value }, context: { arguments: given } }
+              return (await client.complete(params)).completion.values
+            })
+          assert.deepStrictEqual(yield* completed("projectId", project.slug.slice(0, 3), {}), [project.slug])
+          const { environment } = place
+          const inProject = { projectId: project.slug }
+          assert.deepStrictEqual(yield* completed("environment", "dev", inProject), [environment])
+          assert.deepStrictEqual(yield* completed("key", "", { projectId: project.id, environment }), ["K"])
+          assert.deepStrictEqual(yield* completed("key", "K", { projectId: project.id, environment: "nope" }), [])
           const missing = yield* Effect.promise(() =>
             reader.readResource({ uri: `secrets://projects/${project.id}/environments/nope` }).then(
               () => 0,

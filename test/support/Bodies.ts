@@ -47,6 +47,7 @@ const routes = {
     listWithValues: "GET /secrets/with-values",
     readValue: "GET /secrets/value",
     inject: "GET /secrets/inject",
+    reportRun: "POST /secrets/run-results",
     diff: "GET /secrets/diff",
     remove: "DELETE /secrets/:secretId",
     deleteBulk: "POST /secrets/delete-bulk",

@@ -1,0 +1,177 @@
+/**
+ * Runs that an agent plans and a command line makes (docs/contract/mcp.md). The plan's id joins both in the trail. What
+ * comes back is what the command line reports with the credential that started the run: exit code, duration, and the
+ * masked end of the output. Masking misses what a program encodes, so the output is sealed, lives an hour, and goes to
+ * nobody but the person or credential that both planned and ran.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { createSecretKey } from "node:crypto"
+import { type Caller, CurrentCaller } from "#schema/Caller.ts"
+import { IntegrityFailure, ValidationFailed } from "#schema/Errors.ts"
+import { EnvironmentIdOut, type RunPlanId } from "#schema/Ids.ts"
+import type { EnvironmentQuery, ReportRun } from "#schema/SecretRequests.ts"
+import { Access } from "#src/access/Access.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
+import type { EnvironmentPermit } from "#src/access/Permit.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Envelope from "#src/crypto/Envelope.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import { days } from "#src/Days.ts"
+import * as Housekeeping from "#src/Housekeeping.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+import * as SecretNames from "./SecretNames.ts"
+
+/** How long a plan waits for its run, and a result for whoever asks. */
+const keptMillis = 3_600_000
+/** The longest run that can be reported. */
+const runMillis = days(1)
+/** Characters of output that are kept, from its end. */
+const maxOutput = 4_096
+
+const services = Effect.all({
+  access: Access,
+  audit: Audit,
+  crypto: Crypto,
+  keys: ServiceKeys,
+  sql: SqlClient.SqlClient
+})
+type Needs = Effect.Effect.Success<typeof services>
+
+const unknownPlan = new ValidationFailed({
+  field: "plan",
+  message: "This must be a plan of this connection and environment, not older than an hour."
+})
+
+const targetOf = (id: string, name = id) => ({ target: { type: "run_plan", id, name } })
+
+/** A plan of the run, and its id; none when a key is missing or cannot be resolved. */
+const plan = Effect.fn("RunPlans.plan")(function* (
+  needs: Needs,
+  at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string> }
+) {
+  const { crypto, sql } = needs
+  const id = yield* crypto.uuid
+  const { injected, permit, problems } = yield* SecretNames.plan(needs, at, targetOf(id))
+  const { caller, target } = permit
+  if (problems.length > 0) return { id: undefined, injected, problems, target }
+  const now = yield* Clock.currentTimeMillis
+  yield* Rows.run(sql`
+    INSERT INTO run_plans (id, environment_id, credential_id, user_id, created_at, expires_at)
+    VALUES (${id}, ${target.environmentId}, ${caller.credentialId}, ${caller.user?.id ?? null}, ${new Date(now)},
+      ${new Date(now + keptMillis)})`)
+  return { id, injected, problems, target }
+})
+
+/** The run begins, or begins again, with this credential. Answers what the trail says of it. */
+export const begun = Effect.fnUntraced(function* (
+  { sql }: Pick<Needs, "sql">,
+  { caller, target }: EnvironmentPermit<"secrets:run">,
+  id: RunPlanId
+) {
+  const now = yield* Clock.currentTimeMillis
+  const user = caller.user?.id ?? null
+  const found = yield* Rows.exists(sql`
+    UPDATE run_plans SET started_at = ${new Date(now)}, started_by = ${caller.credentialId},
+      tells_output = coalesce(user_id = ${user}::uuid, false) OR credential_id = ${caller.credentialId},
+      expires_at = ${new Date(now + runMillis)},
+      ended_at = NULL, exit_code = NULL, duration_millis = NULL, output = NULL
+    WHERE id = ${id} AND environment_id = ${target.environmentId} AND expires_at > ${new Date(now)} RETURNING id`)
+  return found ? targetOf(id) : yield* unknownPlan
+})
+
+const context = (id: string) => Envelope.boxContext("ampoule run output v1", id)
+
+const outputKey = ({ keys }: Needs) =>
+  Effect.map(dieWhenVaultIsDown(keys.get("run-output")), (bytes) => createSecretKey(Redacted.value(bytes)))
+
+/** What a model may read: text and line ends, no characters that command a terminal or that nobody sees. */
+const readable = (text: string): string => [...text.replace(/[^\P{C}\n\t]/gu, "")].slice(-maxOutput).join("")
+
+/** How the run ended, by the credential that started it, once. */
+const report = Effect.fn("RunPlans.report")(function* (needs: Needs, body: ReportRun) {
+  const { access, audit, crypto, sql } = needs
+  const { durationMillis, exitCode, output, plan: id } = body
+  const permit = yield* access.environment("secrets:run", body, { audit: "run.report" })
+  const { caller, target } = permit
+  const now = yield* Clock.currentTimeMillis
+  const text = output === undefined ? "" : readable(Redacted.value(output))
+  const sealed =
+    text === ""
+      ? null
+      : Envelope.sealBytes(
+          yield* outputKey(needs),
+          context(id),
+          Buffer.from(text),
+          yield* crypto.randomBytes(Envelope.saltLength)
+        )
+  return yield* Rows.transaction(sql, function* () {
+    const row = yield* Rows.findOne(
+      ReportedRow,
+      sql`
+        UPDATE run_plans SET ended_at = ${new Date(now)}, exit_code = ${exitCode}, duration_millis = ${durationMillis},
+          output = CASE WHEN tells_output THEN ${sealed}::bytea END, expires_at = ${new Date(now + keptMillis)}
+        WHERE id = ${id} AND environment_id = ${target.environmentId} AND started_by = ${caller.credentialId}
+          AND ended_at IS NULL AND expires_at > ${new Date(now)}
+        RETURNING output IS NOT NULL AS kept`
+    )
+    if (row === undefined) return yield* unknownPlan
+    yield* audit.append(permit.event(targetOf(id, `exit code ${exitCode}`)))
+    return { plan: id, outputKept: row.kept }
+  })
+})
+
+const ReportedRow = Schema.Struct({ kept: Schema.Boolean })
+const PlanRow = Schema.Struct({
+  environmentId: EnvironmentIdOut,
+  started: Schema.Boolean,
+  exitCode: Schema.NullOr(Schema.Number),
+  durationMillis: Schema.NullOr(Schema.Number),
+  output: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+
+const ownPlan = Effect.fnUntraced(function* ({ sql }: Needs, caller: Caller, id: RunPlanId) {
+  const now = new Date(yield* Clock.currentTimeMillis)
+  return yield* Rows.findOne(
+    PlanRow,
+    sql`
+      SELECT environment_id, started_at IS NOT NULL AS started, exit_code, duration_millis::float8 AS duration_millis, output
+      FROM run_plans
+      WHERE id = ${id} AND expires_at > ${now}
+        AND (credential_id = ${caller.credentialId} OR user_id = ${caller.user?.id ?? null}::uuid)`
+  )
+})
+
+/** How a run of this connection went. Its output leaves when the entry is committed. */
+const status = Effect.fn("RunPlans.status")(function* (needs: Needs, id: RunPlanId) {
+  const row = yield* ownPlan(needs, yield* CurrentCaller, id)
+  if (row === undefined) return yield* unknownPlan
+  const permit = yield* needs.access
+    .environmentWithId("secrets:run", row.environmentId, { audit: "run.read" })
+    .pipe(Effect.catchTag("ENVIRONMENT_NOT_FOUND", () => unknownPlan))
+  const { durationMillis, exitCode, output, started } = row
+  if (exitCode === null || durationMillis === null) return { status: started ? "started" : "planned" }
+  const ended = { status: "ended", exitCode, durationMillis }
+  if (output === null) return ended
+  const opened = Envelope.openBytes(yield* outputKey(needs), context(id), output)
+  if (Either.isLeft(opened)) return yield* new IntegrityFailure()
+  yield* needs.audit.record(permit.event(targetOf(id)))
+  return { ...ended, output: opened.right.toString() }
+})
+
+const purge = ({ sql }: Needs) =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => sql`DELETE FROM run_plans WHERE expires_at <= ${new Date(now)}`)
+
+export class RunPlans extends Effect.Service<RunPlans>()("secrets/RunPlans", {
+  scoped: Effect.gen(function* () {
+    const needs = yield* services
+    yield* Housekeeping.every("15 minutes", purge(needs))
+    return methods(needs, { plan, report, status })
+  })
+}) {}

@@ -1,0 +1,125 @@
+/** A run from its plan to its result: what the agent, the command line and the trail know of each other. */
+import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { allScopes } from "#schema/Scopes.ts"
+import { Ampoule } from "#test/cli/Ampoule.ts"
+import { auditEntry } from "#test/support/Json.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+import * as Clients from "./Clients.ts"
+import * as McpApp from "./McpApp.ts"
+
+const value = "a value that nobody prints"
+
+const scene = Effect.gen(function* () {
+  const base = yield* McpApp.base
+  const project = yield* World.project()
+  const writer = yield* World.token({ team: project.team, accessLevel: "write" })
+  const at = { projectId: project.id, environment: "development" }
+  const secrets = [
+    { key: "A", value },
+    { key: "B", value: "another value" }
+  ]
+  yield* TestApp.post("/secrets/bulk", { bearer: writer.text, json: { ...at, secrets } })
+  const agent = yield* World.token({ team: project.team, mcpScopes: allScopes })
+  const planned = (input: Record<string, unknown> = {}) =>
+    Effect.map(
+      Clients.use(base, agent.text, "plan_run", { ...at, command: ["node", "app.js"], ...input }),
+      ({ output }) => output
+    )
+  const status = (plan: string | undefined, bearer = agent.text) =>
+    Clients.use(base, bearer, "run_status", { plan: plan ?? "" })
+  const begin = (plan: string | undefined, bearer = agent.text) =>
+    TestApp.get(`/secrets/inject?projectId=${project.id}&environment=development&plan=${plan ?? ""}`, { bearer })
+  const report = (plan: string | undefined, bearer = agent.text, more: Record<string, unknown> = {}) =>
+    TestApp.post("/secrets/run-results", {
+      bearer,
+      json: { ...at, plan, exitCode: 1, durationMillis: 5, output: "the end\u001b[2J\u202e\n", ...more }
+    })
+  return { base, project, at, agent, planned, status, begin, report }
+})
+
+layer(Layer.merge(McpApp.layer, Ampoule.Default), { excludeTestServices: true })("a planned run", (it) => {
+  it.effect("is run as it was given; its result comes back masked, and the trail joins the parts", () =>
+    Effect.gen(function* () {
+      const { agent, planned, project, status } = yield* scene
+      const program = "console.log('got', process.env.A, process.env.B); process.exitCode = 3"
+      const { command = [], plan } = yield* planned({ command: [process.execPath, "-e", program], keys: ["A"] })
+      assert.includeMembers([...command], ["--only", "A", "--redact", "--plan", String(plan)])
+      assert.deepInclude((yield* status(plan)).output, { status: "planned" })
+      const ampoule = yield* Ampoule
+      const ended = yield* ampoule.run(command.slice(1), { env: { AMPOULE_API_TOKEN: agent.text } })
+      assert.deepStrictEqual([ended.code, ended.stdout, ended.stderr], [3, "got [redacted] undefined\n", ""])
+      const { answer, output } = yield* status(plan)
+      assert.deepInclude(output, { status: "ended", exitCode: 3, output: "got [redacted] undefined\n" })
+      assert.isAtLeast(output.durationMillis ?? -1, 1)
+      assert.notInclude(answer.text, value)
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql<{ readonly body: string }>`
+        SELECT body FROM audit_entries WHERE team_id = ${project.team.id} ORDER BY at, seq`
+      const joined = rows.map(auditEntry).filter(({ target }) => target?.id === plan)
+      assert.deepStrictEqual(
+        joined.map(({ action, target }) => [action, target?.name]),
+        [
+          ["secret.plan", plan],
+          ["secret.inject", plan],
+          ["run.report", "exit code 3"],
+          ["run.read", plan]
+        ]
+      )
+      const kept = yield* sql<{ readonly row: string }>`
+        SELECT encode(output, 'escape') AS row FROM run_plans WHERE id = ${plan ?? ""}`
+      assert.notInclude(JSON.stringify(kept), "got")
+    })
+  )
+
+  it.effect("has no command while a key is missing", () =>
+    Effect.gen(function* () {
+      const { planned } = yield* scene
+      const output = yield* planned({ keys: ["A", "NOPE"] })
+      assert.isUndefined(output.command)
+      assert.isUndefined(output.plan)
+      assert.deepStrictEqual(output.problems, [{ key: "NOPE", reason: "missing" }])
+      assert.include(output.next, "create_secret")
+    })
+  )
+
+  it.effect("tells its output to who both planned and ran it, and its exit code to who planned", () =>
+    Effect.gen(function* () {
+      const { begin, planned, project, report, status } = yield* scene
+      const other = yield* World.token({ team: project.team, mcpScopes: allScopes })
+      const mine = (yield* planned()).plan
+      assert.strictEqual((yield* begin(mine)).status, 200)
+      assert.deepStrictEqual((yield* report(mine)).json, { plan: mine, outputKept: true })
+      // No character that commands a terminal, or that only a model sees.
+      assert.deepInclude((yield* status(mine)).output, { exitCode: 1, output: "the end[2J\n" })
+      assert.strictEqual((yield* status(mine, other.text)).refusal.code, "VALIDATION_FAILED")
+
+      const theirs = (yield* planned()).plan
+      assert.strictEqual((yield* begin(theirs, other.text)).status, 200)
+      // Only the credential that began the run says how it ended, once.
+      assert.strictEqual((yield* report(theirs)).status, 400)
+      assert.deepStrictEqual((yield* report(theirs, other.text)).json, { plan: theirs, outputKept: false })
+      assert.strictEqual((yield* report(theirs, other.text)).status, 400)
+      const { output } = yield* status(theirs)
+      assert.deepStrictEqual([output.status, output.exitCode, output.output], ["ended", 1, undefined])
+    })
+  )
+
+  it.effect("is of its environment, and of the last hour", () =>
+    Effect.gen(function* () {
+      const { agent, begin, planned, project, report, status } = yield* scene
+      const { plan } = yield* planned()
+      const elsewhere = `/secrets/inject?projectId=${project.id}&environment=staging&plan=${plan}` as const
+      const { error } = yield* TestApp.get(elsewhere, { bearer: agent.text })
+      assert.deepInclude(error, { code: "VALIDATION_FAILED", field: "plan" })
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE run_plans SET expires_at = now() - interval '1 second' WHERE id = ${plan ?? ""}`
+      assert.strictEqual((yield* begin(plan)).status, 400)
+      assert.strictEqual((yield* report(plan)).status, 400)
+      assert.strictEqual((yield* status(plan)).refusal.code, "VALIDATION_FAILED")
+    })
+  )
+})
