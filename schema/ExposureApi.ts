@@ -10,7 +10,7 @@ import { operation } from "./Operation.ts"
 import { SecretPath } from "./SecretRequests.ts"
 import { MayNotRead } from "./SecretRouteErrors.ts"
 import { optional, strict } from "./Strict.ts"
-import { Instant, isPlainName, Page, PageSize, Timestamp } from "./Values.ts"
+import { Instant, isPlainName, Page, PageSize, plainNamePattern, Timestamp } from "./Values.ts"
 import { answers, Integer, Key, openEnum, pageFields, Slug, Uuid } from "./Wire.ts"
 
 const ExposureHolder = Schema.Struct({
@@ -88,7 +88,10 @@ export type SecretExposure = typeof SecretExposure.Type
 const Named = (description: string) =>
   Schema.String.pipe(
     Schema.filter((s) => (s.length > 0 && s.length <= 400 && isPlainName(s)) || "must be 1 to 400 plain characters")
-  ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: 400 }, description })
+  ).annotations({
+    jsonSchema: { type: "string", minLength: 1, maxLength: 400, pattern: plainNamePattern },
+    description
+  })
 
 export const ExposureQuery = strict(
   Schema.Struct({
