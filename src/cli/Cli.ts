@@ -36,6 +36,8 @@ const notUnderstood = (error: ValidationError.ValidationError, found: Help.Found
     .replaceAll(/\s*\n\s*/g, " ")
   const hint = `\`${found.path.join(" ")} --help\` shows how it is used.`
   if (text.startsWith("Invalid subcommand")) return usage(`The commands are: ${Help.commandNames(found)}.`, hint)
+  const needed = /^Expected to find option: '(--[a-z-]+)'/.exec(text)?.[1]
+  if (needed !== undefined) return usage(`This command needs ${needed}.`, hint)
   if (/ is not a (integer|float)$/.test(text)) return usage("This takes a whole number.", hint)
   const cases = /^Expected one of the following cases: (.*)$/.exec(text)?.[1]
   if (cases !== undefined) {

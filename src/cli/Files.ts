@@ -16,7 +16,7 @@ import { codecs, formats, readFormats } from "./Formats.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, value, warn } from "./Output.ts"
-import { listAll, type Location, onEnvironment, within } from "./Reach.ts"
+import { listAll, type Location, namingEntries, onEnvironment, within } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import { chosen } from "./Selection.ts"
 import * as Target from "./Target.ts"
@@ -192,6 +192,7 @@ export const writeAll = Effect.fnUntraced(function* (
     yield* progress(`${written} of ${entries.length} written`)
     const secrets = yield* checked(request)
     const result = yield* call(session, client.createBulk({ payload: { ...location, secrets }, headers: {} })).pipe(
+      namingEntries(secrets),
       Effect.tapError(() => Effect.zipRight(progressDone, stopped))
     )
     written += request.length

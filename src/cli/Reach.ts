@@ -6,7 +6,7 @@ import type { SecretListItem } from "#schema/SecretResponses.ts"
 import { SecretKey } from "#schema/Values.ts"
 import { call, type Connection } from "./Client.ts"
 import * as Credential from "./Credential.ts"
-import { type CliError, CliFailure, usage } from "./Failure.ts"
+import { type CliError, CliFailure, ServerRefused, usage } from "./Failure.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
 
@@ -22,7 +22,9 @@ const decodeKey = Schema.decodeUnknownOption(SecretKey)
 export const parseKey = (text: string): Effect.Effect<SecretKey, CliFailure> =>
   // The text is not repeated: it may be a value at the wrong place.
   Effect.mapError(decodeKey(text), () =>
-    usage("That is not a secret key.", "Keys are A-Z, 0-9 and _, starting with a letter, like DATABASE_URL.")
+    text.startsWith("-")
+      ? usage("Options come before the keys.", "Example: ampoule secrets unset --disposition flatten OLD_TOKEN")
+      : usage("That is not a secret key.", "Keys are A-Z, 0-9 and _, starting with a letter, like DATABASE_URL.")
   )
 
 type Reached = Location & { readonly session: Credential.Session }
@@ -69,6 +71,26 @@ export const noSuchKey = (key: string, environment: string) =>
     message: `${environment} has no secret ${key}.`,
     hint: `\`ampoule secrets list --env ${environment}\` shows the keys.`
   })
+
+/** A refusal for one secret names it: the server's sentence is for every caller. */
+export const namingKey =
+  (key: string, environment: string) =>
+  <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ServerRefused, R> =>
+    Effect.mapError(self, (error) => {
+      if (error._tag !== "ServerRefused" || error.code !== "SECRET_NOT_FOUND") return error
+      const { hint, message } = noSuchKey(key, environment)
+      return new ServerRefused({ ...error, message, ...(hint === undefined ? {} : { hint }) })
+    })
+
+/** Where a request holds several, the key stands for the path of a member: `secrets.3.value`. */
+export const namingEntries =
+  (entries: ReadonlyArray<{ readonly key: string }>) =>
+  <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ServerRefused, R> =>
+    Effect.mapError(self, (error) => {
+      if (error._tag !== "ServerRefused") return error
+      const key = entries[Number(/^secrets\.(\d+)\b/.exec(error.field ?? "")?.[1])]?.key
+      return key === undefined ? error : new ServerRefused({ ...error, message: error.message, field: key })
+    })
 
 export const findLive = Effect.fnUntraced(function* (connection: Connection, location: Location, key: SecretKey) {
   const items = yield* listAll(connection, location)

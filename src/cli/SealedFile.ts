@@ -74,7 +74,7 @@ export const read = (text: string): Either.Either<SealedFile, ReadonlyArray<Faul
   return Either.right({ environmentId: environmentLine.exec(text)?.[1], keyId, entries })
 }
 
-const nameOf = (at: string): string | undefined => /^(?:export )?([A-Za-z_][A-Za-z0-9_]*)=/.exec(at)?.[1]
+export const nameOf = (at: string): string | undefined => /^(?:export )?([A-Za-z_][A-Za-z0-9_]*)=/.exec(at)?.[1]
 
 /**
  * The text with one entry replaced or added, and nothing else touched; the manifest stays last. Into a file in

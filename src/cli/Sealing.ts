@@ -18,6 +18,7 @@ import { decodeEnvironmentId, defaultFile, faultLines, fileArgument, foreignFile
 import * as Shared from "./Options.ts"
 import { exitWith, json, note, out, plain } from "./Output.ts"
 import { type EnvironmentOptions, parseKey } from "./Reach.ts"
+import { install, merge, resolve } from "./SealGit.ts"
 import * as SealedFile from "./SealedFile.ts"
 import * as SealingKeys from "./SealingKeys.ts"
 import * as ValueInput from "./ValueInput.ts"
@@ -207,7 +208,7 @@ const sealFile = Help.command(
   })
 )
 
-const below = [sealFile, set, manifest, check] as const
+const below = [sealFile, set, manifest, check, merge, resolve, install] as const
 export const seal = Help.described(
   Command.make("seal").pipe(Command.withSubcommands(below)),
   {
@@ -217,4 +218,4 @@ export const seal = Help.described(
   below,
   true
 )
-export const sealWords: ReadonlyArray<string> = ["file", "set", "manifest", "check"]
+export const sealWords: ReadonlyArray<string> = below.map(({ node }) => node.name)

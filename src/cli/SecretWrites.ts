@@ -12,7 +12,17 @@ import { usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, plain, stdinIsTerminal, warn } from "./Output.ts"
-import { findLive, idOf, listAll, type Location, noSuchKey, parseKey, onEnvironment, within } from "./Reach.ts"
+import {
+  findLive,
+  idOf,
+  listAll,
+  type Location,
+  namingEntries,
+  noSuchKey,
+  parseKey,
+  onEnvironment,
+  within
+} from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
 import * as ValueInput from "./ValueInput.ts"
@@ -37,7 +47,7 @@ export const upsert = Effect.fnUntraced(function* (
 ) {
   const client = yield* secretsClient(session)
   const payload = { ...location, secrets: secrets.map(({ key, value }) => ({ key, value })) }
-  return (yield* call(session, client.createBulk({ payload, headers: {} }))).items
+  return (yield* namingEntries(secrets)(call(session, client.createBulk({ payload, headers: {} })))).items
 })
 
 export const createOrUpdate = Effect.fnUntraced(function* (

@@ -6,7 +6,7 @@ import { exportCommand, importCommand } from "./Files.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, list as printList, value } from "./Output.ts"
-import { listAll, parseKey, onEnvironment } from "./Reach.ts"
+import { listAll, namingKey, parseKey, onEnvironment } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import { copy } from "./SecretCopies.ts"
 import { edit } from "./SecretEdit.ts"
@@ -60,7 +60,7 @@ const get = Help.command(
         client.readValue({
           urlParams: { projectId, environment, key, ...(options.source ? { representation: "source" as const } : {}) }
         })
-      )
+      ).pipe(namingKey(key, environment))
       if (options.json) return yield* json(secret)
       yield* value(secret.value, options)
     })

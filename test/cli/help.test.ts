@@ -57,6 +57,9 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
           "graph",
           "seal set",
           "seal check",
+          "seal merge",
+          "seal resolve",
+          "seal install",
           "unseal",
           "reseal",
           "login",
@@ -184,6 +187,7 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
         [["secrets", "list", "--bogus"], "This command has no option --bogus"],
         [["whoami", "--credential", "both"], "--credential takes one of: env, stored"],
         [["secrets", "rollback", "KEY", "abc"], "whole number"],
+        [["restore", "backup"], "This command needs --identity."],
         [["run", "--watch-interval", "soon", "--", "true"], "30s, 15m, 24h or 7d"]
       ]
       for (const [args, sentence] of cases) {

@@ -64,6 +64,24 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
     })
   )
 
+  it.scoped("a refusal names the key and the environment that it is about", () =>
+    Effect.gen(function* () {
+      const { secrets, set } = yield* setUp()
+      const absent = yield* secrets("get", "NOPE")
+      assert.include(absent.stderr, "development has no secret NOPE. [SECRET_NOT_FOUND]")
+      assert.include(absent.stderr, "ampoule secrets list --env development")
+      const asJson = yield* secrets("get", "NOPE", "--json")
+      assert.strictEqual(failureOf(asJson.stderr).code, "SECRET_NOT_FOUND")
+      const late = yield* secrets("unset", "NOPE", "--yes")
+      assert.strictEqual(late.code, 2)
+      assert.include(late.stderr, "Options come before the keys")
+      const template = yield* set("URL", "a ${MISSING} b")
+      assert.strictEqual(template.code, 1)
+      assert.include(template.stderr, "field: URL\n")
+      assert.include(template.stderr, "MISSING")
+    })
+  )
+
   it.scoped("never replaces a value because nothing came", () =>
     Effect.gen(function* () {
       const { file, secrets, set } = yield* setUp()
