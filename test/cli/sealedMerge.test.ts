@@ -134,6 +134,8 @@ layer(Ampoule.Default, { excludeTestServices: true })("a repository with sealed 
           assert.deepStrictEqual([...now.keys()], [...now.keys()].sort(), told)
           if (conflicts.length > 0) assert.strictEqual(git("commit", "-q", "--no-verify", "-am", "merged").status, 0)
           git("checkout", "-q", "-B", "main")
+          // The runner wants to hear from its worker.
+          yield* Effect.sleep(0)
         }
       }),
     900_000
