@@ -187,7 +187,7 @@ export const Instant = Schema.transformOrFail(
       }),
     encode: (s) => ParseResult.succeed(s)
   }
-).annotations({ jsonSchema: { type: "string", format: "date-time" } })
+).annotations({ jsonSchema: { type: "string", format: "date-time", pattern: moment.source } })
 
 /** Id of an actor in the audit trail: a uuid, or a word such as `system`. */
 export const ActorId = text({
