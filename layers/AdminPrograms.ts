@@ -12,7 +12,7 @@ import { Revocation } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { asOperator, ended, writing } from "./MaintenancePrograms.ts"
 
-const onDatabase = Layer.provideMerge(Layer.merge(Revocation.Default, RowSeal.Default), writing)
+const onDatabase = Revocation.Default.pipe(Layer.provideMerge(RowSeal.Default), Layer.provideMerge(writing))
 
 const needs = Effect.gen(function* () {
   const made: Operator.Needs = {

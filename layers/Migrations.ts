@@ -27,6 +27,7 @@ import _0021_access_requests from "#migrations/0021_access_requests.ts"
 import _0022_row_seals from "#migrations/0022_row_seals.ts"
 import _0023_exposure from "#migrations/0023_exposure.ts"
 import _0024_run_plans from "#migrations/0024_run_plans.ts"
+import _0025_interaction_seals from "#migrations/0025_interaction_seals.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -54,7 +55,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0021_access_requests": _0021_access_requests,
   "0022_row_seals": _0022_row_seals,
   "0023_exposure": _0023_exposure,
-  "0024_run_plans": _0024_run_plans
+  "0024_run_plans": _0024_run_plans,
+  "0025_interaction_seals": _0025_interaction_seals
 }
 
 type Registry = typeof registry
@@ -71,7 +73,8 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [20, 19],
   [21, 20],
   [23, 22],
-  [24, 23]
+  [24, 23],
+  [25, 24]
 ])
 
 const LEDGER = "effect_sql_migrations"

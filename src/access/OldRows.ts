@@ -59,7 +59,7 @@ export const seal = Effect.fnUntraced(function* <Table extends SealedTable>({ ma
   const { ended } = sealed[table]
   for (;;) {
     const rows = yield* sql<OldRow<Table>>`
-      SELECT ctid::text AS at, ${ended === null ? sql`false` : sql`${sql(ended)} IS NOT NULL`} AS is_ended,
+      SELECT ctid::text AS at, ${sql.or([sql`false`, ...ended.map((column) => sql`${sql(column)} IS NOT NULL`)])} AS is_ended,
         ${sql.literal(columnsOf(table))}
       FROM ${sql(table)} WHERE mac IS NULL LIMIT ${batch}`
     if (rows.length === 0) return

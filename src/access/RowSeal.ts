@@ -14,13 +14,18 @@ import * as AuditAlarm from "./AuditAlarm.ts"
 import { dieWhenVaultIsDown } from "./Dependency.ts"
 import * as OldRows from "./OldRows.ts"
 import * as RowMac from "./RowMac.ts"
-import { columnName, columnsOf, sealed, type SealedRow, type SealedTable } from "./SealedRows.ts"
+import { columnName, columnsOf, jsonColumns, sealed, type SealedRow, type SealedTable } from "./SealedRows.ts"
 
 const keyOf = (bytes: Redacted.Redacted<Uint8Array>): KeyObject => createSecretKey(Redacted.value(bytes))
 
 /** By the database's names of its columns. */
 const named = (row: object): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(row).map(([name, value]) => [columnName(name), value]))
+  Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [
+      columnName(name),
+      jsonColumns.has(name) && value !== null ? JSON.stringify(value) : value
+    ])
+  )
 
 export class RowSeal extends Effect.Service<RowSeal>()("access/RowSeal", {
   effect: Effect.gen(function* () {

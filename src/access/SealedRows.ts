@@ -6,36 +6,36 @@
 interface Sealed {
   readonly key: ReadonlyArray<string>
   readonly columns: ReadonlyArray<string>
-  readonly ended: string | null
+  readonly ended: ReadonlyArray<string>
 }
 
 /**
- * `columns`: all that decides, with the ids that bind the row to its place. `ended`: the column that says that the row gives nothing any
+ * `columns`: all that decides, with the ids that bind the row to its place. `ended`: the columns that say that the row gives nothing any
  * more; whoever sets it empties the MAC, so that nobody without the key takes the end back.
  */
 export const sealed = {
-  users: { key: ["id"], columns: ["id", "email", "passwordHash"], ended: null },
-  teams: { key: ["id"], columns: ["id", "plan", "adminsNeedGrants", "tokensFollowCreators"], ended: null },
+  users: { key: ["id"], columns: ["id", "email", "passwordHash"], ended: [] },
+  teams: { key: ["id"], columns: ["id", "plan", "adminsNeedGrants", "tokensFollowCreators"], ended: [] },
   memberships: {
     key: ["teamId", "userId"],
     columns: ["teamId", "userId", "role", "active", "deactivatedAt", "updatedAt"],
-    ended: null
+    ended: []
   },
-  projects: { key: ["id"], columns: ["id", "teamId", "slug", "visibility"], ended: "deleted_at" },
+  projects: { key: ["id"], columns: ["id", "teamId", "slug", "visibility"], ended: ["deleted_at"] },
   environments: {
     key: ["id"],
     columns: ["id", "teamId", "projectId", "slug", "protected", "readers", "approvers", "approvals"],
-    ended: "deleted_at"
+    ended: ["deleted_at"]
   },
   access_grants: {
     key: ["id"],
     columns: ["id", "teamId", "userId", "projectId", "environmentId", "level", "until"],
-    ended: null
+    ended: []
   },
   sessions: {
     key: ["id"],
     columns: ["id", "lookupId", "hash", "userId", "createdAt", "expiresAt"],
-    ended: "revoked_at"
+    ended: ["revoked_at"]
   },
   api_tokens: {
     key: ["id"],
@@ -54,31 +54,124 @@ export const sealed = {
       "expiresAt",
       "ruleId"
     ],
-    ended: "revoked_at"
+    ended: ["revoked_at"]
   },
   cli_grants: {
     key: ["id"],
     columns: ["id", "lookupId", "hash", "userId", "machine", "projectIds", "environmentIds", "createdAt", "expiresAt"],
-    ended: "revoked_at"
+    ended: ["revoked_at"]
   },
-  cli_grant_teams: { key: ["grantId", "teamId"], columns: ["grantId", "teamId", "scopes"], ended: null }
+  machine_rules: {
+    key: ["id"],
+    columns: [
+      "id",
+      "teamId",
+      "issuer",
+      "audience",
+      "claims",
+      "accessLevel",
+      "projectIds",
+      "environmentIds",
+      "lifetimeSeconds",
+      "createdBy"
+    ],
+    ended: ["revoked_at"]
+  },
+  invitations: {
+    key: ["id"],
+    columns: ["id", "lookupId", "hash", "teamId", "email", "role", "expiresAt"],
+    ended: ["accepted_at", "revoked_at"]
+  },
+  password_resets: {
+    key: ["id"],
+    columns: ["id", "lookupId", "hash", "userId", "createdBy", "expiresAt"],
+    ended: ["used_at"]
+  },
+  device_requests: {
+    key: ["id"],
+    columns: [
+      "id",
+      "lookupId",
+      "hash",
+      "userCodeHash",
+      "status",
+      "machineRequested",
+      "expiresAt",
+      "decidedBy",
+      "machine",
+      "teams",
+      "projectIds",
+      "environmentIds"
+    ],
+    ended: ["delivered_at"]
+  },
+  oauth_grants: {
+    key: ["id"],
+    columns: [
+      "id",
+      "userId",
+      "clientId",
+      "scopes",
+      "projectIds",
+      "environmentIds",
+      "payload",
+      "createdAt",
+      "expiresAt"
+    ],
+    ended: ["revoked_at"]
+  },
+  oauth_grant_teams: { key: ["grantId", "teamId"], columns: ["grantId", "teamId"], ended: [] },
+  oauth_access_tokens: {
+    key: ["lookupId"],
+    columns: ["lookupId", "hash", "grantId", "audience", "scopes", "expiresAt"],
+    ended: []
+  },
+  oauth_refresh_tokens: {
+    key: ["lookupId"],
+    columns: ["lookupId", "hash", "grantId", "rotation", "payload", "expiresAt"],
+    ended: []
+  },
+  oauth_codes: {
+    key: ["lookupId"],
+    columns: ["lookupId", "hash", "grantId", "payload", "expiresAt"],
+    ended: []
+  },
+  oauth_interactions: { key: ["idHash"], columns: ["idHash", "payload", "expiresAt"], ended: [] },
+  cli_grant_teams: { key: ["grantId", "teamId"], columns: ["grantId", "teamId", "scopes"], ended: [] }
 } as const satisfies Record<string, Sealed>
 
+/** Columns that hold JSON, in every table that has one of this name. */
+export const jsonColumns: ReadonlySet<string> = new Set(["claims", "payload", "teams"])
+
 export type SealedTable = keyof typeof sealed
-type Cell = string | number | boolean | Date | Uint8Array | ReadonlyArray<string> | null
+type Cell = string | number | boolean | Date | Uint8Array | ReadonlyArray<unknown> | object | null
 
 /** What decides in a row; names as the driver gives them. */
 export type SealedRow<Table extends SealedTable> = Readonly<Record<(typeof sealed)[Table]["columns"][number], Cell>>
 
+/** JSON whose members stand in one order, whatever order the database keeps them in. */
+const ordered = (value: unknown): unknown =>
+  typeof value !== "object" || value === null
+    ? value
+    : Array.isArray(value)
+      ? value.map(ordered)
+      : Object.fromEntries(
+          Object.entries(value)
+            .filter(([, member]) => member !== undefined)
+            .toSorted(([a], [b]) => (a < b ? -1 : 1))
+            .map(([name, member]) => [name, ordered(member)])
+        )
+
+const isText = (one: unknown) => typeof one === "string"
+
 /** Each value has one spelling, whether it comes from a request or from a row. Ids and scopes hold no comma. */
-const spelled = (cell: unknown): unknown =>
-  cell instanceof Date
-    ? cell.getTime()
-    : cell instanceof Uint8Array
-      ? Buffer.from(cell).toString("base64")
-      : Array.isArray(cell)
-        ? cell.join(",")
-        : cell
+const spelled = (cell: unknown): unknown => {
+  if (typeof cell !== "object" || cell === null) return cell
+  if (cell instanceof Date) return cell.getTime()
+  if (cell instanceof Uint8Array) return Buffer.from(cell).toString("base64")
+  if (Array.isArray(cell) && cell.every(isText)) return cell.join(",")
+  return JSON.stringify(ordered(cell))
+}
 
 /** The table's name comes first: a MAC is good for a row of its own table alone. */
 export const textOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string => {

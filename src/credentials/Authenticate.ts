@@ -166,8 +166,8 @@ const ofSession = (row: SessionRow, id: string, now: number, macs: RowMac): Veri
 
 const ofGrant = (row: GrantRow, id: string, now: number, macs: RowMac): Verified | undefined => {
   if (row.revokedAt === null && !macs.holds("cli_grants", { ...row, id })) return undefined
-  const teams = teamsOf(row.teams, row.userId, macs).filter(({ id: teamId, scopes, scopesMac }) =>
-    macs.holds("cli_grant_teams", { grantId: id, teamId, scopes, mac: scopesMac })
+  const teams = teamsOf(row.teams, row.userId, macs).filter(({ id: teamId, scopes, grantTeamMac }) =>
+    macs.holds("cli_grant_teams", { grantId: id, teamId, scopes, mac: grantTeamMac })
   )
   return {
     life: Liveness.ofGrant({ ...row, teams: teams.length }, now),
@@ -187,8 +187,24 @@ const ofGrant = (row: GrantRow, id: string, now: number, macs: RowMac): Verified
   }
 }
 
-const ofAccess = (row: AccessRow, id: string, now: number, macs: RowMac): Verified => {
-  const teams = teamsOf(row.teams, row.userId, macs)
+const accessHolds = (row: AccessRow, id: string, macs: RowMac) =>
+  macs.holds("oauth_access_tokens", { ...row, grantId: id }) &&
+  (row.revokedAt !== null ||
+    macs.holds("oauth_grants", {
+      ...row,
+      id,
+      scopes: row.grantScopes,
+      payload: row.grantPayload,
+      createdAt: row.grantCreatedAt,
+      expiresAt: row.grantExpiresAt,
+      mac: row.grantMac
+    }))
+
+const ofAccess = (row: AccessRow, id: string, now: number, macs: RowMac): Verified | undefined => {
+  if (!accessHolds(row, id, macs)) return undefined
+  const teams = teamsOf(row.teams, row.userId, macs).filter(({ grantTeamMac, id: teamId }) =>
+    macs.holds("oauth_grant_teams", { grantId: id, teamId, mac: grantTeamMac })
+  )
   return {
     life: Liveness.ofAccessToken({ ...row, teams: teams.length }, now),
     ...plain,

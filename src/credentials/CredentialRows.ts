@@ -110,13 +110,18 @@ export interface AccessRow extends PersonRow {
   readonly clientName: string
   readonly projectIds: ReadonlyArray<ProjectId> | null
   readonly environmentIds: ReadonlyArray<EnvironmentId> | null
-  readonly teams: ReadonlyArray<TeamRow>
+  readonly grantScopes: ReadonlyArray<Scope>
+  readonly grantPayload: object
+  readonly grantCreatedAt: Date
+  readonly grantExpiresAt: Date
+  readonly grantMac: StoredMac
+  readonly teams: ReadonlyArray<TeamRow & { readonly grantTeamMac: StoredMac }>
 }
 export interface GrantRow extends PersonRow {
   readonly machine: boolean
   readonly projectIds: ReadonlyArray<ProjectId> | null
   readonly environmentIds: ReadonlyArray<EnvironmentId> | null
-  readonly teams: ReadonlyArray<TeamRow & { readonly scopes: ReadonlyArray<Scope>; readonly scopesMac: StoredMac }>
+  readonly teams: ReadonlyArray<TeamRow & { readonly scopes: ReadonlyArray<Scope>; readonly grantTeamMac: StoredMac }>
 }
 
 /** The look-ups of a batch, in their order. */
@@ -180,7 +185,7 @@ export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
   SELECT c.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.machine,
     c.project_ids, c.environment_ids, u.id AS user_id, u.email, u.name AS user_name,
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)}, 'scopes', g.scopes,
-        'scopesMac', encode(g.mac, 'hex')) ORDER BY t.id), '[]'::json)
+        'grantTeamMac', encode(g.mac, 'hex')) ORDER BY t.id), '[]'::json)
       FROM cli_grant_teams g
       JOIN teams t ON t.id = g.team_id
       JOIN memberships m ON m.team_id = g.team_id AND m.user_id = u.id AND m.active
@@ -197,9 +202,10 @@ export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
 export const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
   sql<AccessRow>`
   SELECT g.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
-    c.audience, c.scopes, g.client_id, g.client_name, g.project_ids, g.environment_ids,
+    c.audience, c.scopes, g.client_id, g.client_name, g.project_ids, g.environment_ids, g.scopes AS grant_scopes,
+    g.payload AS grant_payload, g.created_at AS grant_created_at, g.expires_at AS grant_expires_at, g.mac AS grant_mac,
     u.id AS user_id, u.email, u.name AS user_name,
-    (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
+    (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)}, 'grantTeamMac', encode(o.mac, 'hex'))
         ORDER BY t.id), '[]'::json)
       FROM oauth_grant_teams o
       JOIN teams t ON t.id = o.team_id

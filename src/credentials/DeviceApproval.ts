@@ -21,6 +21,7 @@ import { Role, type Scope } from "#schema/Scopes.ts"
 import type { Audit } from "#src/access/Audit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { EventBus } from "#src/events/EventBus.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
 import * as Attempts from "#src/limits/Attempts.ts"
@@ -34,6 +35,7 @@ import * as UserCode from "./UserCode.ts"
 
 interface Needs {
   readonly sql: SqlClient.SqlClient
+  readonly rowSeal: RowSeal
   readonly audit: Audit
   readonly limiter: RateLimiter
   readonly bus: typeof EventBus.Service
@@ -109,22 +111,30 @@ interface Approval extends Restrictions {
 
 /** Writes the decision if there is still one to take. */
 const decide = Effect.fnUntraced(function* (
-  { sql }: Needs,
+  needs: Needs,
   row: DeviceRequests.RequestRow,
   userId: UserId,
   decision: { readonly status: "denied" } | Approval
 ) {
   const now = new Date(yield* Clock.currentTimeMillis)
-  const granted = decision.status === "approved" ? decision : undefined
-  const decided = yield* Rows.exists(sql`
-    UPDATE device_requests SET status = ${decision.status}, decided_by = ${userId}, decided_at = ${now},
-      machine = ${granted?.machine ?? null},
-      teams = ${granted === undefined ? null : JSON.stringify(granted.teams)}::jsonb,
-      project_ids = ${granted?.projectIds ?? null}::uuid[],
-      environment_ids = ${granted?.environmentIds ?? null}::uuid[]
-    WHERE id = ${row.id} AND status = 'pending' AND expires_at > ${now} RETURNING id`)
-  if (decided) return
-  const after = yield* DeviceRequests.byId({ sql }, row.id)
+  const { rowSeal, sql } = needs
+  const granted =
+    decision.status === "approved"
+      ? {
+          machine: decision.machine,
+          teams: decision.teams,
+          projectIds: decision.projectIds,
+          environmentIds: decision.environmentIds
+        }
+      : {}
+  const decided = yield* rowSeal.update(
+    "device_requests",
+    sql`id = ${row.id} AND status = 'pending' AND expires_at > ${now}`,
+    () => ({ status: decision.status, decidedBy: userId, ...granted }),
+    { decided_at: now }
+  )
+  if (decided > 0) return
+  const after = yield* DeviceRequests.byId(needs, row.id)
   if (after === undefined || after.status === "pending") return yield* new GrantNotFound()
   return yield* new GrantAlreadyDecided()
 })

@@ -71,7 +71,7 @@ const deliver = Effect.fnUntraced(function* (
   const grant = yield* grants.mint({ ...row, userId: decidedBy, machine, teams })
   const now = yield* Clock.currentTimeMillis
   const delivered = yield* Rows.exists(sql`
-    UPDATE device_requests SET delivered_at = ${new Date(now)}, grant_id = ${grant.id}
+    UPDATE device_requests SET delivered_at = ${new Date(now)}, grant_id = ${grant.id}, mac = ''
     WHERE id = ${row.id} AND delivered_at IS NULL RETURNING id`)
   // The row is locked, so this cannot happen; if it did, a defect rolls the second credential back.
   if (!delivered) return yield* Effect.dieMessage("device request delivered twice")

@@ -3,6 +3,7 @@
  * code: `connected`, then the decision.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -59,24 +60,33 @@ export const RequestRow = Schema.Struct({
   teams: Schema.NullOr(Schema.Array(Schema.Struct({ teamId: TeamIdOut, scopes: Schema.Array(Scope) }))),
   projectIds: Schema.NullOr(Schema.Array(ProjectIdOut)),
   environmentIds: Schema.NullOr(Schema.Array(EnvironmentIdOut)),
-  deliveredAt: Time
+  deliveredAt: Time,
+  lookupId: Schema.String,
+  hash: Schema.Uint8ArrayFromSelf,
+  userCodeHash: Schema.Uint8ArrayFromSelf,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 export type RequestRow = typeof RequestRow.Type
 
 const columns = `
   r.id, r.status, r.credential_protection, r.installation_id, r.machine_requested, r.hostname, r.os, r.ip,
   r.interval_seconds, r.last_polled_at, r.created_at, r.expires_at, r.decided_by, u.email AS decided_by_email,
-  r.machine, r.teams, r.project_ids, r.environment_ids, r.delivered_at
+  r.machine, r.teams, r.project_ids, r.environment_ids, r.delivered_at, r.lookup_id, r.hash, r.user_code_hash, r.mac
   FROM device_requests r LEFT JOIN users u ON u.id = r.decided_by`
 
-export const byId = ({ sql }: Needs, id: string) =>
-  Rows.findOne(RequestRow, sql`SELECT ${sql.literal(columns)} WHERE r.id = ${id}`)
+/** A request that no server wrote as it is, is none: another's code, or a decision that nobody took. */
+const find = ({ rowSeal, sql }: ProvingNeeds, where: Statement.Fragment) =>
+  Effect.zipWith(
+    rowSeal.ready,
+    Rows.findOne(RequestRow, sql`SELECT ${sql.literal(columns)} WHERE ${where}`),
+    (macs, row) =>
+      row !== undefined && (row.deliveredAt !== null || macs.holds("device_requests", row)) ? row : undefined
+  )
 
-export const lock = ({ sql }: Needs, id: string) =>
-  Rows.findOne(RequestRow, sql`SELECT ${sql.literal(columns)} WHERE r.id = ${id} FOR UPDATE OF r`)
-
-export const byUserCode = ({ sql }: Needs, code: string) =>
-  Rows.findOne(RequestRow, sql`SELECT ${sql.literal(columns)} WHERE r.user_code_hash = ${UserCode.hash(code)}`)
+export const byId = (needs: ProvingNeeds, id: string) => find(needs, needs.sql`r.id = ${id}`)
+export const lock = (needs: ProvingNeeds, id: string) => find(needs, needs.sql`r.id = ${id} FOR UPDATE OF r`)
+export const byUserCode = (needs: ProvingNeeds, code: string) =>
+  find(needs, needs.sql`r.user_code_hash = ${UserCode.hash(code)}`)
 
 type State = "pending" | "approved" | "denied" | "expired" | "consumed"
 
@@ -109,26 +119,46 @@ export const live = Effect.fnUntraced(function* (needs: ProvingNeeds, deviceCode
   return row
 })
 
+const undecided = { decidedBy: null, machine: null, teams: null, projectIds: null, environmentIds: null }
+
 /** Starts are counted where requests are, before their shape is checked (`http/AddressLimit.ts`). */
 export const start = Effect.fn("DeviceGrants.start")(function* (
   needs: ProvingNeeds & { readonly baseUrl: string; readonly crypto: Crypto },
   request: DeviceStart | null
 ) {
-  const { baseUrl, crypto, sql } = needs
+  const { baseUrl, crypto, rowSeal, sql } = needs
   const { ip } = yield* RequestInfo
   const now = yield* Clock.currentTimeMillis
   const id = yield* crypto.uuid
   const { proof, text } = yield* TokenText.issue(needs, "dc")
   const insert = Effect.gen(function* () {
     const userCode = yield* crypto.randomText(UserCode.alphabet, UserCode.length)
-    const isFree = yield* Rows.exists(sql`
-      INSERT INTO device_requests (id, lookup_id, salt, hash, user_code_hash, status, credential_protection,
-        installation_id, machine_requested, hostname, os, ip, interval_seconds, created_at, expires_at)
-      VALUES (${id}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${UserCode.hash(userCode)}, 'pending',
-        ${request?.credentialProtection ?? "os_keychain"}, ${request?.installationId ?? null},
-        ${request?.machineCredential === "grant"}, ${request?.host?.hostname ?? null}, ${request?.host?.os ?? null},
-        ${ip}, ${pollIntervalSeconds}, ${new Date(now)}, ${new Date(now + lifetimeSeconds * 1_000)})
-      ON CONFLICT (user_code_hash) DO NOTHING RETURNING id`)
+    const row = yield* rowSeal.values(
+      "device_requests",
+      {
+        id,
+        lookupId: proof.lookupId,
+        hash: proof.hash,
+        userCodeHash: UserCode.hash(userCode),
+        status: "pending",
+        machineRequested: request?.machineCredential === "grant",
+        expiresAt: new Date(now + lifetimeSeconds * 1_000),
+        ...undecided
+      },
+      {
+        salt: proof.salt,
+        credential_protection: request?.credentialProtection ?? "os_keychain",
+        installation_id: request?.installationId ?? null,
+        hostname: request?.host?.hostname ?? null,
+        os: request?.host?.os ?? null,
+        ip,
+        interval_seconds: pollIntervalSeconds,
+        created_at: new Date(now)
+      }
+    )
+    const isFree = yield* Rows.exists(
+      sql`INSERT INTO device_requests ${row} ON CONFLICT (user_code_hash) DO NOTHING RETURNING id`
+    )
     return isFree ? Option.some(userCode) : Option.none()
   })
   // A code that another request holds is drawn again; with 20^8 codes the second draw is already rare.

@@ -132,20 +132,25 @@ export const createLink = Effect.fnUntraced(function* (
   needs: Pick<Needs, "sql" | "crypto" | "revocation" | "rowSeal"> & { readonly baseUrl: string },
   link: { readonly userId: UserId; readonly createdBy: UserId | null }
 ) {
-  const { baseUrl, crypto, revocation, sql } = needs
+  const { baseUrl, crypto, revocation, rowSeal, sql } = needs
   const now = yield* DateTime.nowAsDate
   const expiresAt = new Date(now.getTime() + linkLife)
   const { proof, text } = yield* TokenText.issue(needs, "pr")
   yield* revocation.resetLinksOf(link.userId)
-  yield* Rows.run(sql`
-    INSERT INTO password_resets (id, lookup_id, salt, hash, user_id, created_by, created_at, expires_at)
-    VALUES (${yield* crypto.uuid}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${link.userId}, ${link.createdBy},
-      ${now}, ${expiresAt})`)
+  const { hash, lookupId, salt } = proof
+  const row = yield* rowSeal.values(
+    "password_resets",
+    { id: yield* crypto.uuid, lookupId, hash, ...link, expiresAt },
+    { salt, created_at: now }
+  )
+  yield* Rows.run(sql`INSERT INTO password_resets ${row}`)
   return { url: Redacted.make(`${baseUrl}/reset?code=${Redacted.value(text)}`), expiresAt }
 })
 
 const ResetRow = Schema.Struct({
   id: Schema.String,
+  lookupId: Schema.String,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   ...TokenText.ProofRow.fields,
   userId: UserIdOut,
   /** Null: the operator made the link on the server. */
@@ -161,7 +166,7 @@ const openReset = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Reda
     Rows.findOne(
       ResetRow,
       needs.sql`
-      SELECT r.id, r.salt, r.hash, r.user_id, r.created_by, u.email, r.expires_at, r.used_at,
+      SELECT r.id, r.lookup_id, r.mac, r.salt, r.hash, r.user_id, r.created_by, u.email, r.expires_at, r.used_at,
         (SELECT coalesce(json_agg(json_build_object('id', m.team_id) ORDER BY m.team_id), '[]'::json)
           FROM memberships m WHERE m.user_id = r.user_id) AS teams
       FROM password_resets r JOIN users u ON u.id = r.user_id WHERE r.lookup_id = ${id}`
@@ -169,6 +174,7 @@ const openReset = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Reda
   )
   if (reset === undefined) return yield* new CredentialInvalid()
   if (reset.usedAt !== null) return yield* new CredentialRevoked()
+  if (!(yield* needs.rowSeal.ready).holds("password_resets", reset)) return yield* new CredentialInvalid()
   if (reset.expiresAt.getTime() <= (yield* Clock.currentTimeMillis)) return yield* new CredentialExpired()
   return reset
 })
@@ -180,7 +186,7 @@ export const resetPassword = Effect.fn("Sessions.resetPassword")(function* (need
   yield* Rows.transaction(sql, function* () {
     const now = yield* DateTime.nowAsDate
     const used = yield* Rows.exists(sql`
-          UPDATE password_resets SET used_at = ${now} WHERE id = ${reset.id} AND used_at IS NULL RETURNING id`)
+          UPDATE password_resets SET used_at = ${now}, mac = '' WHERE id = ${reset.id} AND used_at IS NULL RETURNING id`)
     if (!used) return yield* new CredentialRevoked()
     // The person may have risen, or joined another team, since: a link made for a member opens no owner.
     if (reset.createdBy !== null && !(yield* revocation.manages(reset.createdBy, reset.userId))) {

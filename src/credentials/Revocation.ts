@@ -5,15 +5,18 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { RuleIdOut, type TeamId, TeamIdOut, TokenIdOut, type UserId } from "#schema/Ids.ts"
 import type { AuditEvent } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import { creatorGrace } from "./Liveness.ts"
 
 interface Needs {
   readonly sql: SqlClient.SqlClient
+  readonly rowSeal: RowSeal
 }
 
 const RevokedRow = Schema.Struct({
@@ -46,7 +49,7 @@ const tokensOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, te
   const rules = yield* Rows.findAll(
     RevokedRow,
     sql`
-      UPDATE machine_rules SET revoked_at = ${now}
+      UPDATE machine_rules SET revoked_at = ${now}, mac = ''
       WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
       RETURNING 'machine_rule' AS type, id, name, team_id`
   )
@@ -62,26 +65,31 @@ const tokensOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, te
 
 /** A token that stopped when its creator's grace was over stays stopped when the creator comes back. */
 const tokensPastGrace = Effect.fnUntraced(function* (
-  { sql }: Needs,
+  needs: Needs,
   userId: UserId,
   teamId: TeamId,
   deactivatedAt: Date | null
 ) {
   const now = yield* DateTime.nowAsDate
   if (deactivatedAt !== null && deactivatedAt.getTime() + creatorGrace > now.getTime()) return []
-  return yield* tokensOf({ sql }, userId, teamId)
+  return yield* tokensOf(needs, userId, teamId)
 })
+
+/** Approvals of the person that no device fetched yet. */
+const undelivered = (sql: SqlClient.SqlClient, userId: UserId) =>
+  sql`decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`
+const isOf = (approved: unknown, teamId: TeamId) =>
+  Predicate.hasProperty(approved, "teamId") && approved.teamId === teamId
 
 /**
  * CLI grants lose the team and end with their last one. Approvals that were not fetched yet come first:
  * their delivery locks its request, so that either this sees the grant or the delivery sees the loss.
  */
-const grantsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId) {
+const grantsInTeam = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: UserId, teamId: TeamId) {
   const now = yield* DateTime.nowAsDate
-  yield* Rows.run(sql`
-    UPDATE device_requests SET teams =
-      (SELECT coalesce(jsonb_agg(t), '[]'::jsonb) FROM jsonb_array_elements(teams) t WHERE t->>'teamId' <> ${teamId})
-    WHERE decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`)
+  yield* rowSeal.update("device_requests", undelivered(sql, userId), ({ teams }) => ({
+    teams: Array.isArray(teams) ? teams.filter((one) => !isOf(one, teamId)) : []
+  }))
   yield* Rows.run(sql`
     DELETE FROM cli_grant_teams t USING cli_grants g
     WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId}`)
@@ -95,15 +103,15 @@ const grantsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId
  * CLI and OAuth grants, and approvals that were not fetched yet. A change in one team needs no statement here:
  * `Authenticate` sees it at the next request.
  */
-const grantsOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
+const grantsOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: UserId) {
   const now = yield* DateTime.nowAsDate
-  yield* Rows.run(sql`
-    UPDATE device_requests SET teams = '[]'::jsonb
-    WHERE decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`)
+  yield* rowSeal.update("device_requests", undelivered(sql, userId), () => ({ teams: [] }))
   yield* Rows.run(
     sql`UPDATE cli_grants SET revoked_at = ${now}, mac = '' WHERE user_id = ${userId} AND revoked_at IS NULL`
   )
-  yield* Rows.run(sql`UPDATE oauth_grants SET revoked_at = ${now} WHERE user_id = ${userId} AND revoked_at IS NULL`)
+  yield* Rows.run(
+    sql`UPDATE oauth_grants SET revoked_at = ${now}, mac = '' WHERE user_id = ${userId} AND revoked_at IS NULL`
+  )
 })
 
 /** All sessions of the person. */
@@ -130,16 +138,20 @@ const sessionsWithoutTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId:
 const linksBy = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId | null) {
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`
-    UPDATE invitations SET revoked_at = ${now}
+    UPDATE invitations SET revoked_at = ${now}, mac = ''
     WHERE invited_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId})
       AND accepted_at IS NULL AND revoked_at IS NULL`)
-  yield* Rows.run(sql`UPDATE password_resets SET used_at = ${now} WHERE created_by = ${userId} AND used_at IS NULL`)
+  yield* Rows.run(
+    sql`UPDATE password_resets SET used_at = ${now}, mac = '' WHERE created_by = ${userId} AND used_at IS NULL`
+  )
 })
 
 /** Reset links to the person's own account. */
 const resetLinksOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
   const now = yield* DateTime.nowAsDate
-  yield* Rows.run(sql`UPDATE password_resets SET used_at = ${now} WHERE user_id = ${userId} AND used_at IS NULL`)
+  yield* Rows.run(
+    sql`UPDATE password_resets SET used_at = ${now}, mac = '' WHERE user_id = ${userId} AND used_at IS NULL`
+  )
 })
 
 /** Whether `userId` manages the person in every team that they belong to, as a link to their account needs. */
@@ -154,20 +166,17 @@ const manages = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, per
 })
 
 export class Revocation extends Effect.Service<Revocation>()("credentials/Revocation", {
-  effect: Effect.map(SqlClient.SqlClient, (sql) =>
-    methods(
-      { sql },
-      {
-        manages,
-        tokensOf,
-        tokensPastGrace,
-        grantsInTeam,
-        grantsOf,
-        sessionsOf,
-        sessionsWithoutTeam,
-        linksBy,
-        resetLinksOf
-      }
-    )
+  effect: Effect.map(Effect.all({ sql: SqlClient.SqlClient, rowSeal: RowSeal }), (needs) =>
+    methods(needs, {
+      manages,
+      tokensOf,
+      tokensPastGrace,
+      grantsInTeam,
+      grantsOf,
+      sessionsOf,
+      sessionsWithoutTeam,
+      linksBy,
+      resetLinksOf
+    })
   )
 }) {}

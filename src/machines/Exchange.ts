@@ -14,6 +14,7 @@ import { codePoints, isPlainName } from "#schema/Values.ts"
 import { Audit, type AuditEvent } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import * as Liveness from "#src/credentials/Liveness.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
@@ -54,7 +55,8 @@ const services = Effect.all({
   audit: Audit,
   tokens: Tokens,
   issuers: Issuers,
-  limiter: RateLimiter
+  limiter: RateLimiter,
+  rowSeal: RowSeal
 })
 type Needs = Effect.Effect.Success<typeof services>
 
@@ -114,6 +116,7 @@ const mint = function* (needs: Needs, verified: RuleRow, accessLevel: AccessLeve
   const rule = yield* Rows.findOne(RuleRow, sql`SELECT ${columns(sql)} WHERE r.id = ${verified.id} FOR SHARE OF r`)
   const now = yield* Clock.currentTimeMillis
   if (rule === undefined || Liveness.ofRule(rule, now) !== "live") return "RULE_STOPPED" as const
+  if (!(yield* needs.rowSeal.ready).holds("machine_rules", rule)) return "RULE_STOPPED" as const
   const active = yield* activeTokensOf(needs, rule, new Date(now))
   if (active >= Plans.plans[rule.plan].activeTokens) return "PLAN_LIMIT_REACHED" as const
   if (!(yield* useUp(needs, jwt))) return "JWT_REPLAYED" as const
@@ -152,6 +155,7 @@ const exchange = Effect.fn("Exchange.exchange")(function* (needs: Needs, { jwt, 
   const rule = yield* Rows.findOne(RuleRow, sql`SELECT ${columns(sql)} WHERE r.id = ${ruleId}`)
   // Nothing is fetched, and nothing is recorded, for a JWT that was never meant for this rule.
   if (rule === undefined) return yield* unacceptable
+  if (rule.revokedAt === null && !(yield* needs.rowSeal.ready).holds("machine_rules", rule)) return yield* unacceptable
   if (claimed.value.issuer !== rule.issuer || claimed.value.audience !== rule.audience) return yield* unacceptable
   if (Liveness.ofRule(rule, yield* Clock.currentTimeMillis) !== "live")
     return yield* denied(needs, rule, "RULE_STOPPED")

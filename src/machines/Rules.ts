@@ -27,6 +27,7 @@ import { AppConfig } from "#src/AppConfig.ts"
 import * as Liveness from "#src/credentials/Liveness.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { methods } from "#src/Methods.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
 import * as Rows from "#src/Rows.ts"
@@ -38,6 +39,7 @@ const services = Effect.all({
   crypto: Crypto,
   audit: Audit,
   tokens: Tokens,
+  rowSeal: RowSeal,
   outbound: Outbound,
   baseUrl: Effect.map(AppConfig, (config) => config.baseUrl)
 })
@@ -67,6 +69,7 @@ export const RuleRow = Schema.Struct({
   createdAt: Rows.Iso,
   lastUsedAt: Schema.NullOr(Rows.Iso),
   revokedAt: Time,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   /** Null: the creator is not in the team any more. */
   creatorActive: Schema.NullOr(Schema.Boolean),
   creatorDeactivatedAt: Time
@@ -79,7 +82,7 @@ const RuleNameRow = Schema.Struct({ name: Schema.String })
 export const columns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
     r.id, r.team_id, r.name, r.issuer, r.audience, r.claims, r.access_level, r.project_ids, r.environment_ids,
-    r.lifetime_seconds, r.created_by, u.email, t.plan, r.created_at, r.last_used_at, r.revoked_at,
+    r.lifetime_seconds, r.created_by, u.email, t.plan, r.created_at, r.last_used_at, r.revoked_at, r.mac,
     m.active AS creator_active, m.deactivated_at AS creator_deactivated_at
     FROM machine_rules r
     JOIN users u ON u.id = r.created_by
@@ -156,7 +159,7 @@ const check = Effect.fn("Rules.check")(function* (
 })
 
 const create = Effect.fn("Rules.create")(function* (needs: Needs, teamId: TeamId, input: CreateMachineRule) {
-  const { access, audit, baseUrl, crypto, sql, tokens } = needs
+  const { access, audit, baseUrl, crypto, rowSeal, sql, tokens } = needs
   const permit = yield* access.team("tokens:manage", teamId, { audit: "machine.rule_create" })
   yield* validate(needs, input)
   return yield* change(needs, permit.event(), function* () {
@@ -167,13 +170,23 @@ const create = Effect.fn("Rules.create")(function* (needs: Needs, teamId: TeamId
     const n = yield* Rows.count(sql`SELECT count(*) AS n FROM machine_rules WHERE team_id = ${teamId}`)
     if (n >= rulesPerTeam) return yield* new PlanLimitReached()
     const id = RuleIdOut.make(yield* crypto.uuid)
-    yield* Rows.run(sql`
-        INSERT INTO machine_rules (id, team_id, name, issuer, audience, claims, access_level, project_ids,
-          environment_ids, lifetime_seconds, created_by, created_at)
-        VALUES (${id}, ${teamId}, ${input.name}, ${input.issuer}, ${input.audience ?? baseUrl},
-          ${JSON.stringify(input.claims)}::jsonb, ${input.accessLevel ?? "read"}, ${projectIds}::uuid[],
-          ${environmentIds}::uuid[], ${input.lifetimeSeconds ?? defaultLifetime}, ${user.id},
-          ${yield* DateTime.nowAsDate})`)
+    const row = yield* rowSeal.values(
+      "machine_rules",
+      {
+        id,
+        teamId,
+        issuer: input.issuer,
+        audience: input.audience ?? baseUrl,
+        claims: input.claims,
+        accessLevel: input.accessLevel ?? "read",
+        projectIds,
+        environmentIds,
+        lifetimeSeconds: input.lifetimeSeconds ?? defaultLifetime,
+        createdBy: user.id
+      },
+      { name: input.name, created_at: yield* DateTime.nowAsDate }
+    )
+    yield* Rows.run(sql`INSERT INTO machine_rules ${row}`)
     yield* audit.append(permit.event({ target: { type: "machine_rule", id, name: input.name } }))
     const rule = yield* Rows.single(RuleRow, sql`SELECT ${columns(sql)} WHERE r.id = ${id}`)
     const [record] = yield* recordsOf(needs, [rule])

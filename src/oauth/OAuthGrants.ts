@@ -17,6 +17,7 @@ import { EnvironmentIdOut, ProjectIdOut, type TeamId, TeamIdOut, type UserId } f
 import { Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/access/Audit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { hasEnded } from "#src/credentials/Accounts.ts"
 import { beyondTeams } from "#src/credentials/TokenRows.ts"
@@ -62,6 +63,7 @@ const services = Effect.all({
   sql: SqlClient.SqlClient,
   crypto: Crypto,
   audit: Audit,
+  rowSeal: RowSeal,
   resource: Effect.map(AppConfig, ({ baseUrl }) => `${baseUrl}/mcp`)
 })
 type Needs = Effect.Effect.Success<typeof services>
@@ -144,7 +146,7 @@ const replaceEarlier = Effect.fnUntraced(function* (needs: Needs, userId: UserId
 })
 
 const give = Effect.fn("OAuthGrants.give")(function* (needs: Needs, grant: NewOAuthGrant) {
-  const { audit, crypto, resource, sql } = needs
+  const { audit, crypto, resource, rowSeal, sql } = needs
   const caller = yield* CurrentCaller
   const user = yield* signedIn
   const scopes = yield* checkScopes(needs, caller, grant)
@@ -158,15 +160,18 @@ const give = Effect.fn("OAuthGrants.give")(function* (needs: Needs, grant: NewOA
     // Locked to the end: a new password either comes before this and is seen, or after it and revokes the grant.
     if (yield* hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
     yield* replaceEarlier(needs, user.id, grant.clientId)
-    yield* sql`
-          INSERT INTO oauth_grants (id, user_id, client_id, client_name, redirect_host, scopes, project_ids,
-            environment_ids, payload, created_at, expires_at)
-          VALUES (${id}, ${user.id}, ${grant.clientId}, ${grant.clientName}, ${grant.redirectHost},
-            ${scopes}::text[], ${grant.projectIds}::uuid[], ${grant.environmentIds}::uuid[],
-            ${JSON.stringify(payload)}::jsonb, ${new Date(now)}, ${new Date(now + grantSeconds * 1_000)})`
-    yield* sql`
-          INSERT INTO oauth_grant_teams (grant_id, team_id)
-          SELECT ${id}::uuid, t FROM unnest(${[...new Set(grant.teamIds)]}::uuid[]) AS t`
+    const { clientId, clientName, environmentIds, projectIds, redirectHost } = grant
+    const createdAt = new Date(now)
+    const expiresAt = new Date(now + grantSeconds * 1_000)
+    const row = yield* rowSeal.values(
+      "oauth_grants",
+      { id, userId: user.id, clientId, scopes, projectIds, environmentIds, payload, createdAt, expiresAt },
+      { client_name: clientName, redirect_host: redirectHost }
+    )
+    yield* sql`INSERT INTO oauth_grants ${row}`
+    for (const teamId of new Set(grant.teamIds)) {
+      yield* sql`INSERT INTO oauth_grant_teams ${yield* rowSeal.values("oauth_grant_teams", { grantId: id, teamId })}`
+    }
     yield* audit.append(...(yield* Store.events(needs, id, "oauth.consent")))
   })
   return { grantId: id, userId: user.id }

@@ -54,24 +54,35 @@ const readPayload = Schema.decodeUnknown(Schema.parseJson(Payload))
 /** Stands for the id of a stored interaction, which contains its own address. */
 const ownId = "{id}"
 
-const interactions = ({ sql }: StoreNeeds): Store => ({
+const InteractionRow = Schema.Struct({
+  ...PayloadRow.fields,
+  idHash: Schema.Uint8ArrayFromSelf,
+  expiresAt: Schema.DateFromSelf,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+
+const interactions = ({ rowSeal, sql }: StoreNeeds): Store => ({
   ...empty,
   upsert: Effect.fnUntraced(function* (id, payload, expiresIn = 0) {
     const now = yield* DateTime.nowAsDate
     const expiresAt = new Date(now.getTime() + expiresIn * 1_000)
-    const text = withoutId(payload).replaceAll(id, ownId)
+    const stored = yield* readPayload(JSON.stringify(withoutId(payload)).replaceAll(id, ownId))
+    const row = yield* rowSeal.values("oauth_interactions", { idHash: sha256(id), payload: stored, expiresAt })
     yield* sql`
-      INSERT INTO oauth_interactions (id_hash, payload, expires_at)
-      VALUES (${sha256(id)}, ${text}::jsonb, ${expiresAt})
-      ON CONFLICT (id_hash) DO UPDATE SET payload = excluded.payload, expires_at = excluded.expires_at`
+      INSERT INTO oauth_interactions ${row}
+      ON CONFLICT (id_hash) DO UPDATE
+      SET payload = excluded.payload, expires_at = excluded.expires_at, mac = excluded.mac`
   }),
   find: Effect.fnUntraced(function* (id) {
     const now = yield* DateTime.nowAsDate
     const row = yield* Rows.findOne(
-      PayloadRow,
-      sql`SELECT payload FROM oauth_interactions WHERE id_hash = ${sha256(id)} AND expires_at > ${now}`
+      InteractionRow,
+      sql`
+        SELECT id_hash, payload, expires_at, mac FROM oauth_interactions
+        WHERE id_hash = ${sha256(id)} AND expires_at > ${now}`
     )
-    if (row === undefined || !/^[\w-]{1,128}$/.test(id)) return undefined
+    if (row === undefined || !(yield* rowSeal.ready).holds("oauth_interactions", row)) return undefined
+    if (!/^[\w-]{1,128}$/.test(id)) return undefined
     const payload = yield* readPayload(JSON.stringify(row.payload).replaceAll(ownId, id))
     return { ...payload, jti: id }
   }),
@@ -84,21 +95,37 @@ const reachesATeam = `EXISTS (
   JOIN memberships m ON m.team_id = o.team_id AND ${membershipUnchanged}
   WHERE o.grant_id = g.id)`
 
+const Texts = Schema.Array(Schema.String)
+const GrantRow = Schema.Struct({
+  ...PayloadRow.fields,
+  id: Schema.String,
+  userId: Schema.String,
+  clientId: Schema.String,
+  scopes: Texts,
+  projectIds: Schema.NullOr(Texts),
+  environmentIds: Schema.NullOr(Texts),
+  createdAt: Schema.DateFromSelf,
+  expiresAt: Schema.DateFromSelf,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+
 /** Rows are inserted by the consent (`OAuthGrants.give`); the library reads them and ends them. */
 const grants = (needs: StoreNeeds): Store => {
-  const { sql } = needs
+  const { rowSeal, sql } = needs
   return {
     ...empty,
-    upsert: (id, payload) => sql`UPDATE oauth_grants SET payload = ${withoutId(payload)}::jsonb WHERE id = ${id}`,
+    upsert: (id, payload) => rowSeal.update("oauth_grants", sql`id = ${id}`, () => ({ payload: withoutId(payload) })),
     find: Effect.fnUntraced(function* (id) {
       const now = yield* DateTime.nowAsDate
       const row = yield* Rows.findOne(
-        PayloadRow,
+        GrantRow,
         sql`
-          SELECT payload FROM oauth_grants g
+          SELECT id, user_id, client_id, scopes, project_ids, environment_ids, payload, created_at, expires_at, mac
+          FROM oauth_grants g
           WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL AND g.expires_at > ${now} AND ${sql.literal(reachesATeam)}`
       )
-      return row === undefined ? undefined : { ...row.payload, jti: id }
+      const isOurs = row !== undefined && (yield* rowSeal.ready).holds("oauth_grants", row)
+      return isOurs ? { ...row.payload, jti: id } : undefined
     }),
     destroy: (id) => revoke(needs, id)
   }

@@ -58,8 +58,11 @@ export const textOf = (payload: AdapterPayload, member: string): string => {
 export const expiryOf = (payload: AdapterPayload, now: Date): Date =>
   typeof payload.exp === "number" ? new Date(payload.exp * 1_000) : now
 
-/** Text for the database. The id is the credential itself, so it is left out. */
-export const withoutId = (payload: AdapterPayload): string => JSON.stringify({ ...payload, jti: undefined })
+/** For the database. The id is the credential itself, so it is left out. */
+export const withoutId = (payload: AdapterPayload): AdapterPayload => {
+  const { jti: _jti, ...kept } = payload
+  return kept
+}
 
 /**
  * A membership carries a grant only while it is unchanged since the consent: see the statement for access tokens in
@@ -101,7 +104,7 @@ export const revoke = Effect.fnUntraced(function* ({ audit, sql }: Pick<StoreNee
   const at = yield* DateTime.nowAsDate
   yield* Rows.transaction(sql, function* () {
     const isFirst = yield* Rows.exists(sql`
-      UPDATE oauth_grants SET revoked_at = ${at} WHERE id = ${grantId} AND revoked_at IS NULL RETURNING id`)
+      UPDATE oauth_grants SET revoked_at = ${at}, mac = '' WHERE id = ${grantId} AND revoked_at IS NULL RETURNING id`)
     if (isFirst) yield* audit.append(...(yield* events({ sql }, grantId, "oauth.revoke")))
   })
 })

@@ -22,8 +22,19 @@ export const refreshText = (key: Redacted.Redacted<Uint8Array>, grantId: string,
 }
 
 const TokenRow = Schema.Struct({ ...TokenText.ProofRow.fields, payload: Payload })
-const CodeRow = Schema.Struct({ ...TokenRow.fields, consumedAt: Schema.NullOr(Schema.DateFromSelf) })
-const RefreshRow = Schema.Struct({ ...CodeRow.fields, again: Schema.NullOr(Schema.Boolean) })
+const CodeRow = Schema.Struct({
+  ...TokenRow.fields,
+  lookupId: Schema.String,
+  grantId: Schema.String,
+  expiresAt: Schema.DateFromSelf,
+  consumedAt: Schema.NullOr(Schema.DateFromSelf),
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+const RefreshRow = Schema.Struct({
+  ...CodeRow.fields,
+  rotation: Schema.Number,
+  again: Schema.NullOr(Schema.Boolean)
+})
 
 const proofOf = Effect.fnUntraced(function* ({ crypto, rowSeal }: StoreNeeds, text: string) {
   const token = TokenText.parse(text)
@@ -42,21 +53,27 @@ const consumption = (consumedAt: Date | null) =>
   consumedAt === null ? {} : { consumed: Math.floor(consumedAt.getTime() / 1_000) }
 
 export const codes = (needs: StoreNeeds): Store => {
-  const { errors, sql } = needs
+  const { errors, rowSeal, sql } = needs
   return {
     upsert: Effect.fnUntraced(function* (text, payload) {
       const { hash, lookupId, salt } = yield* proofOf(needs, text)
       const now = yield* DateTime.nowAsDate
-      yield* sql`
-        INSERT INTO oauth_codes (lookup_id, salt, hash, grant_id, payload, expires_at)
-        VALUES (${lookupId}, ${salt}, ${hash}, ${textOf(payload, "grantId")}::uuid, ${withoutId(payload)}::jsonb,
-          ${expiryOf(payload, now)})`
+      const grantId = textOf(payload, "grantId")
+      const decides = { lookupId, hash, grantId, payload: withoutId(payload), expiresAt: expiryOf(payload, now) }
+      yield* sql`INSERT INTO oauth_codes ${yield* rowSeal.values("oauth_codes", decides, { salt })}`
     }),
     find: Effect.fnUntraced(function* (text) {
       const row = yield* TokenText.prove(needs, "oc", text, (id) =>
-        Rows.findOne(CodeRow, sql`SELECT salt, hash, payload, consumed_at FROM oauth_codes WHERE lookup_id = ${id}`)
+        Rows.findOne(
+          CodeRow,
+          sql`
+            SELECT lookup_id, grant_id, salt, hash, payload, expires_at, consumed_at, mac
+            FROM oauth_codes WHERE lookup_id = ${id}`
+        )
       )
-      return row === undefined ? undefined : { ...row.payload, ...consumption(row.consumedAt), jti: text }
+      return row === undefined || !(yield* rowSeal.ready).holds("oauth_codes", row)
+        ? undefined
+        : { ...row.payload, ...consumption(row.consumedAt), jti: text }
     }),
     /** Of parallel redemptions one succeeds. */
     consume: Effect.fnUntraced(function* (text) {
@@ -73,7 +90,7 @@ export const codes = (needs: StoreNeeds): Store => {
 }
 
 export const accessTokens = (needs: StoreNeeds): Store => {
-  const { audit, sql } = needs
+  const { audit, rowSeal, sql } = needs
   return {
     ...empty,
     upsert: Effect.fnUntraced(function* (text, payload) {
@@ -82,12 +99,14 @@ export const accessTokens = (needs: StoreNeeds): Store => {
       const grantId = textOf(payload, "grantId")
       const isRenewal = textOf(payload, "gty").includes("refresh_token")
       yield* Rows.transaction(sql, function* () {
-        yield* sql`
-            INSERT INTO oauth_access_tokens
-              (lookup_id, salt, hash, grant_id, audience, scopes, payload, created_at, expires_at)
-            VALUES (${lookupId}, ${salt}, ${hash}, ${grantId}::uuid, ${textOf(payload, "aud")},
-              ${textOf(payload, "scope").split(" ").filter(Boolean)}::text[], ${withoutId(payload)}::jsonb,
-              ${now}, ${expiryOf(payload, now)})`
+        const scopes = textOf(payload, "scope").split(" ").filter(Boolean)
+        const expiresAt = expiryOf(payload, now)
+        const row = yield* rowSeal.values(
+          "oauth_access_tokens",
+          { lookupId, hash, grantId, audience: textOf(payload, "aud"), scopes, expiresAt },
+          { salt, payload: JSON.stringify(withoutId(payload)), created_at: now }
+        )
+        yield* sql`INSERT INTO oauth_access_tokens ${row}`
         yield* sql`UPDATE oauth_clients SET last_used_at = ${now} WHERE id = ${textOf(payload, "clientId")}`
         yield* audit.append(...(yield* events(needs, grantId, isRenewal ? "oauth.refresh" : "oauth.issue")))
       })
@@ -110,18 +129,21 @@ const retryable = ({ sql }: StoreNeeds, now: Date) => sql`
     WHERE n.grant_id = r.grant_id AND n.rotation = r.rotation + 1 AND n.consumed_at IS NOT NULL))`
 
 export const refreshTokens = (needs: StoreNeeds): Store => {
-  const { errors, sql } = needs
+  const { errors, rowSeal, sql } = needs
   return {
     upsert: Effect.fnUntraced(function* (text, payload) {
       const { hash, lookupId, salt } = yield* proofOf(needs, text)
       const now = yield* DateTime.nowAsDate
       const rotation = typeof payload["rotations"] === "number" ? payload["rotations"] : 0
       // The text follows from the family and the position: made again, it is the token that is already stored.
-      yield* sql`
-        INSERT INTO oauth_refresh_tokens (lookup_id, salt, hash, grant_id, rotation, payload, expires_at)
-        VALUES (${lookupId}, ${salt}, ${hash}, ${textOf(payload, "grantId")}::uuid, ${rotation},
-          ${withoutId(payload)}::jsonb, ${expiryOf(payload, now)})
-        ON CONFLICT (lookup_id) DO NOTHING`
+      const grantId = textOf(payload, "grantId")
+      const expiresAt = expiryOf(payload, now)
+      const row = yield* rowSeal.values(
+        "oauth_refresh_tokens",
+        { lookupId, hash, grantId, rotation, payload: withoutId(payload), expiresAt },
+        { salt }
+      )
+      yield* sql`INSERT INTO oauth_refresh_tokens ${row} ON CONFLICT (lookup_id) DO NOTHING`
     }),
     find: Effect.fnUntraced(function* (text) {
       const now = yield* DateTime.nowAsDate
@@ -129,11 +151,12 @@ export const refreshTokens = (needs: StoreNeeds): Store => {
         Rows.findOne(
           RefreshRow,
           sql`
-            SELECT r.salt, r.hash, r.payload, r.consumed_at, ${retryable(needs, now)} AS again
+            SELECT r.lookup_id, r.grant_id, r.rotation, r.salt, r.hash, r.payload, r.expires_at, r.consumed_at, r.mac,
+              ${retryable(needs, now)} AS again
             FROM oauth_refresh_tokens r WHERE r.lookup_id = ${id}`
         )
       )
-      if (row === undefined) return undefined
+      if (row === undefined || !(yield* rowSeal.ready).holds("oauth_refresh_tokens", row)) return undefined
       return { ...row.payload, ...consumption(row.again === true ? null : row.consumedAt), jti: text }
     }),
     consume: Effect.fnUntraced(function* (text) {

@@ -57,13 +57,15 @@ const invitationLife = days(7)
 
 const InvitationRow = Schema.Struct({
   id: Schema.String,
+  lookupId: Schema.String,
   ...TokenText.ProofRow.fields,
   teamId: TeamIdOut,
   email: Schema.String,
   role: Role,
   expiresAt: Schema.DateFromSelf,
   acceptedAt: Schema.NullOr(Schema.DateFromSelf),
-  revokedAt: Schema.NullOr(Schema.DateFromSelf)
+  revokedAt: Schema.NullOr(Schema.DateFromSelf),
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 type InvitationRow = typeof InvitationRow.Type
 
@@ -144,7 +146,7 @@ const checkInvite = Effect.fnUntraced(function* (
 
 /** NAME_TAKEN for a member, active or not; a new invitation of the same person replaces the one before. */
 const invite = Effect.fn("Invitations.invite")(function* (needs: Needs, teamId: TeamId, input: typeof Invite.Type) {
-  const { audit, baseUrl, crypto, sql } = needs
+  const { audit, baseUrl, crypto, rowSeal, sql } = needs
   const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.invite" })
   const { user } = permit.caller
   if (user === null) return yield* new Forbidden()
@@ -152,25 +154,19 @@ const invite = Effect.fn("Invitations.invite")(function* (needs: Needs, teamId: 
     const now = yield* DateTime.nowAsDate
     yield* checkInvite(needs, permit, input, now)
     yield* Rows.run(sql`
-        UPDATE invitations SET revoked_at = ${now}
+        UPDATE invitations SET revoked_at = ${now}, mac = ''
         WHERE team_id = ${teamId} AND email = ${input.email} AND accepted_at IS NULL AND revoked_at IS NULL`)
     const id = yield* crypto.uuid
     const { proof, text } = yield* TokenText.issue(needs, "iv")
     const expiresAt = new Date(now.getTime() + invitationLife)
-    yield* Rows.run(
-      sql`INSERT INTO invitations ${sql.insert({
-        id,
-        lookup_id: proof.lookupId,
-        salt: proof.salt,
-        hash: proof.hash,
-        team_id: teamId,
-        email: input.email,
-        role: input.role,
-        invited_by: user.id,
-        created_at: now,
-        expires_at: expiresAt
-      })}`
+    const { hash, lookupId, salt } = proof
+    const { email, role } = input
+    const row = yield* rowSeal.values(
+      "invitations",
+      { id, lookupId, hash, teamId, email, role, expiresAt },
+      { salt, invited_by: user.id, created_at: now }
     )
+    yield* Rows.run(sql`INSERT INTO invitations ${row}`)
     yield* audit.append(eventAbout(permit, id, input.email))
     const invitation: Invitation = {
       id,
@@ -227,12 +223,13 @@ const find = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Redacted)
     Rows.findOne(
       InvitationRow,
       sql`
-      SELECT id, salt, hash, team_id, email, role, expires_at, accepted_at, revoked_at
+      SELECT id, lookup_id, salt, hash, team_id, email, role, expires_at, accepted_at, revoked_at, mac
       FROM invitations WHERE lookup_id = ${id}`
     )
   )
   if (invitation === undefined) return yield* new CredentialInvalid()
   if (invitation.acceptedAt !== null || invitation.revokedAt !== null) return yield* new CredentialRevoked()
+  if (!(yield* needs.rowSeal.ready).holds("invitations", invitation)) return yield* new CredentialInvalid()
   if (invitation.expiresAt.getTime() <= (yield* Clock.currentTimeMillis)) return yield* new CredentialExpired()
   return invitation
 })
@@ -326,7 +323,7 @@ const accept = Effect.fn("Invitations.accept")(function* (
     const now = yield* DateTime.nowAsDate
     yield* lockTeam(needs, teamId)
     const won = yield* Rows.exists(sql`
-        UPDATE invitations SET accepted_at = ${now}
+        UPDATE invitations SET accepted_at = ${now}, mac = ''
         WHERE id = ${invitation.id} AND accepted_at IS NULL AND revoked_at IS NULL RETURNING id`)
     if (!won) return yield* new CredentialRevoked()
     if (passwordHash !== null) yield* createUser(needs, user, passwordHash, now)

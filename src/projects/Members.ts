@@ -165,7 +165,7 @@ const takeOut = Effect.fnUntraced(function* (
   )
   // An open invitation of the person would let them in again.
   yield* Rows.run(sql`
-    UPDATE invitations SET revoked_at = ${now}
+    UPDATE invitations SET revoked_at = ${now}, mac = ''
     WHERE team_id = ${teamId} AND email = ${member.email} AND accepted_at IS NULL AND revoked_at IS NULL`)
   yield* revocation.linksBy(member.userId, teamId)
   if (options.signOut) yield* revocation.sessionsWithoutTeam(member.userId)

@@ -573,6 +573,7 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
             machine_requested, ip, interval_seconds, created_at, expires_at, decided_by)
           VALUES (${id}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${yield* crypto.randomBytes(32)}, 'denied',
             'os_keychain', false, '', 5, ${yield* ago(0)}, ${yield* ago(-expiresIn)}, ${T.owner.id})`
+        yield* Seals.give("device_requests")
         return { text: Redacted.value(text) }
       })
     yield* add("a device code", "device_code", bearer(deviceCode(600_000)))

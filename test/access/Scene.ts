@@ -119,7 +119,7 @@ export const scene: FastCheck.Arbitrary<Scene> = FastCheck.record({
 })
 
 /** An agent's grant and its access token, as a consent leaves them. */
-const oauthToken = (
+export const oauthToken = (
   holder: World.Person,
   team: World.Team,
   audience: string,
@@ -146,7 +146,8 @@ const oauthToken = (
       INSERT INTO oauth_access_tokens (lookup_id, salt, hash, grant_id, audience, scopes, payload, created_at, expires_at)
       VALUES (${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${id}, ${audience}, ${options.scopes}::text[], '{}', ${at},
         ${end})`
-    return { text: Redacted.value(text) }
+    yield* Seals.give("oauth_grants", "oauth_grant_teams", "oauth_access_tokens")
+    return { id, text: Redacted.value(text) }
   })
 
 export interface Built {

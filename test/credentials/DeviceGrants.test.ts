@@ -569,7 +569,8 @@ layer(deviceLayer)("device authorization", (it) => {
       yield* device.approve(delivered.userCode, granting(w)).pipe(as(w.owner), fromFresh())
       yield* delivered.poll
       const now = yield* Clock.currentTimeMillis
-      const expire = (at: number) => sql`UPDATE device_requests SET expires_at = ${new Date(at)}`
+      const expire = (at: number) =>
+        Seals.after("device_requests", sql`UPDATE device_requests SET expires_at = ${new Date(at)}`)
       yield* expire(now - 86_400_000)
       yield* EndedCredentials.purge(sql)
       assert.deepStrictEqual(yield* pending.poll, { status: "failed", reason: "expired" })

@@ -9,6 +9,7 @@ import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import { AnyObject, auditEntry, parsed } from "#test/support/Json.ts"
+import type { sealed } from "#src/access/SealedRows.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
@@ -65,6 +66,41 @@ const anyObject = parsed(AnyObject)
 
 describe("token exchange", () => {
   layer(unlimited, { excludeTestServices: true })((it) => {
+    it.scoped("follows no rule that somebody altered in the database, or brought back", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { create, issuer, project } = yield* setUp()
+        const { id } = (yield* create()).json
+        const alterations: Readonly<Record<(typeof sealed)["machine_rules"]["columns"][number], string | null>> = {
+          // Without it, it is another rule.
+          id: null,
+          teamId: `team_id = '${(yield* World.team()).id}'`,
+          issuer: `issuer = issuer || '/'`,
+          audience: `audience = audience || '/'`,
+          claims: `claims = '{"repository": "acme/*"}'`,
+          accessLevel: `access_level = 'write'`,
+          projectIds: `project_ids = '{}'`,
+          environmentIds: `environment_ids = '{}'`,
+          lifetimeSeconds: "lifetime_seconds = 3600",
+          createdBy: `created_by = '${project.team.owner.id}'`
+        }
+        for (const set of Object.values(alterations)) {
+          if (set === null) continue
+          const [before] = yield* sql<{ readonly row: string }>`
+            SELECT to_jsonb(r)::text AS row FROM machine_rules r WHERE id = ${id}`
+          const column = sql.literal(set.slice(0, set.indexOf(" ")))
+          yield* sql`UPDATE machine_rules SET ${sql.literal(set)} WHERE id = ${id}`
+          assert.strictEqual((yield* exchange(id, yield* issuer.sign())).status, 400, set)
+          yield* sql`UPDATE machine_rules r SET ${column} = o.${column}
+            FROM jsonb_populate_record(NULL::machine_rules, ${before.row}::jsonb) o WHERE r.id = ${id}`
+          assert.strictEqual((yield* exchange(id, yield* issuer.sign())).status, 200, `${set}, undone`)
+        }
+        yield* sql`UPDATE machine_rules SET mac = '', revoked_at = now() WHERE id = ${id}`
+        yield* sql`UPDATE machine_rules SET revoked_at = NULL WHERE id = ${id}`
+        assert.strictEqual((yield* exchange(id, yield* issuer.sign())).status, 400)
+      })
+    )
+
     it.scoped("gives a CI job a short-lived token with the reach of the rule, on the record", () =>
       Effect.gen(function* () {
         const { create, issuer, minted, project, rules, session, trail, writer } = yield* setUp()
@@ -479,7 +515,10 @@ describe("token exchange", () => {
           json: { ...json, issuer: "https://ci.example.com", audience: "urn:x" }
         })
         assert.strictEqual(made.status, 201)
-        yield* sql`UPDATE machine_rules SET issuer = ${issuer.url} WHERE id = ${made.json.id}`
+        yield* Seals.after(
+          "machine_rules",
+          sql`UPDATE machine_rules SET issuer = ${issuer.url} WHERE id = ${made.json.id}`
+        )
         const answer = yield* exchange(made.json.id, yield* issuer.sign({ aud: "urn:x" }))
         assert.strictEqual(answer.as(OAuthErrorResponse).error, "temporarily_unavailable")
         assert.deepStrictEqual(issuer.asked, [])
