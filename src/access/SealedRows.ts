@@ -182,11 +182,10 @@ export const textOf = <Table extends SealedTable>(table: Table, row: SealedRow<T
 }
 
 /** The ids that name the row. */
-export const keyOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string =>
-  Object.entries(row)
-    .filter(([name]) => sealed[table].key.some((part) => part === name))
-    .map(([, id]) => String(id))
-    .join(" ")
+export const keyOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string => {
+  const cells = new Map<string, unknown>(Object.entries(row))
+  return sealed[table].key.map((part) => String(cells.get(part))).join(" ")
+}
 
 /** A driver's name of a column, as the database has it. */
 export const columnName = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

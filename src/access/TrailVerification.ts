@@ -19,6 +19,7 @@ import * as AuditKey from "./AuditKey.ts"
 import { ListRow } from "./AuditKeyLists.ts"
 import * as SealRows from "./AuditSealRows.ts"
 import { Bytes } from "./AuditStreamRows.ts"
+import * as RowVerification from "./RowVerification.ts"
 
 /** Nothing was done, and why. */
 export class TrailRefused extends Data.TaggedError("TrailRefused")<{ readonly message: string }> {}
@@ -189,7 +190,12 @@ type WalkRow = Columns & {
 }
 
 /** Every entry of the database through the verifier, at `fetched` rows in memory. */
-const walk = Effect.fnUntraced(function* (options: InspectOptions, verifier: Verifier, writes: Values.LastWrites) {
+const walk = Effect.fnUntraced(function* (
+  options: InspectOptions,
+  verifier: Verifier,
+  writes: Values.LastWrites,
+  changes: RowVerification.LastChanges
+) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`DECLARE audit_walk NO SCROLL CURSOR FOR
     SELECT stream, seq, hash, body, mac, id, at, team_id, project_id, environment_id, environment, actor_id, action,
@@ -198,6 +204,7 @@ const walk = Effect.fnUntraced(function* (options: InspectOptions, verifier: Ver
   for (let done = 0; ;) {
     const rows = yield* sql<WalkRow>`FETCH ${sql.literal(String(fetched))} FROM audit_walk`
     for (const { at, body, hash, mac, seq, stream, ...columns } of rows) {
+      changes.add(columns["action"], body)
       verifier.add({ stream, seq, hash, body, mac, columns: { ...columns, at: at.toISOString() } })
       if (options.values && valueActions.has(columns["action"] ?? "")) {
         const write = decodeWrite(body)
@@ -255,9 +262,11 @@ export const inspect = Effect.fnUntraced(function* (
         }
   const verifier = new Verifier({ expected, cuts, lists: yield* readLists, ...vouched })
   const writes = new Values.LastWrites()
-  yield* walk(options, verifier, writes)
+  const changes = new RowVerification.LastChanges()
+  yield* walk(options, verifier, writes, changes)
   const report = verifier.finish()
   problems.addReport(report)
+  if (vault !== null) yield* RowVerification.verify(vault, changes, problems)
   // What was written last is known only from a trail that is whole.
   if (values && problems.count === 0) yield* compareValues(writes, problems)
   const result: DatabaseReport = {

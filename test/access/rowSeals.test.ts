@@ -10,9 +10,11 @@ import * as OldRows from "#src/access/OldRows.ts"
 import * as RowMac from "#src/access/RowMac.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { columnName, sealed, type SealedRow, type SealedTable } from "#src/access/SealedRows.ts"
+import * as TrailVerification from "#src/access/TrailVerification.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { Vault } from "#src/crypto/Vault.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as TrailWorld from "#test/audit/TrailWorld.ts"
 import * as Seals from "#test/support/Seals.ts"
@@ -493,6 +495,70 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a writer of t
       assert.isBelow(removed.status, 300, removed.text)
       yield* sql`UPDATE environments SET deleted_at = NULL WHERE id = ${s.victim.development.id}`
       assert.isFalse(yield* reads)
+    })
+  )
+})
+
+layer(TestApp.layer, { excludeTestServices: true })("the verification of a trail", (it) => {
+  const said = Effect.gen(function* () {
+    const report = yield* TrailVerification.verify({
+      vault: yield* Vault,
+      keys: [],
+      checkpoints: [],
+      values: false,
+      alone: true,
+      now: Date.now(),
+      progress: () => Effect.void
+    })
+    return report.problems.filter(({ stream }) => stream === "").map(({ what }) => what)
+  })
+
+  it.effect("names rows that no server wrote, and those that were put back as they were, each with its MAC", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const s = yield* scene
+      const team = s.victim.team.id
+      assert.deepStrictEqual(yield* said, [])
+      const hourAgo = new Date(Date.now() - 3_600_000)
+      yield* Seals.after(
+        "memberships",
+        sql`UPDATE memberships SET updated_at = ${hourAgo} WHERE user_id = ${s.member.id}`
+      )
+      const keep = (table: string, where: string) =>
+        Effect.map(
+          sql<{ readonly row: string }>`
+            SELECT to_jsonb(r)::text AS row FROM ${sql(table)} r WHERE ${sql.literal(where)}`,
+          ([kept]) =>
+            Effect.zipRight(
+              sql`DELETE FROM ${sql(table)} WHERE ${sql.literal(where)}`,
+              sql`INSERT INTO ${sql(table)} SELECT * FROM jsonb_populate_record(NULL::${sql(table)}, ${kept.row}::jsonb)`
+            )
+        )
+      const putBack = [
+        yield* keep("memberships", `user_id = '${s.member.id}'`),
+        yield* keep("api_tokens", `id = '${s.token.id}'`),
+        yield* keep("access_grants", `user_id = '${s.granted.id}'`)
+      ]
+      const [{ id: grant }] = yield* sql<{ readonly id: string }>`
+        SELECT id FROM access_grants WHERE user_id = ${s.granted.id}`
+      const as = { session: s.ofOwner.text }
+      const role = { ...as, json: { role: "viewer" } }
+      assert.isBelow((yield* TestApp.patch(`/teams/${team}/members/${s.member.id}`, role)).status, 300)
+      assert.isBelow((yield* TestApp.post(`/teams/${team}/api-tokens/${s.token.id}/revoke`, as)).status, 300)
+      assert.isBelow((yield* TestApp.del(`/access-grants/${grant}`, as)).status, 300)
+      assert.deepStrictEqual(yield* said, [])
+      for (const undo of putBack) yield* undo
+      yield* sql`INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
+        VALUES (${team}, ${s.attacker.team.owner.id}, 'owner', now(), now())`
+      assert.sameMembers(
+        [...(yield* said)],
+        [
+          `The row ${team} ${s.attacker.team.owner.id} of memberships was not written by a server as it is, and gives nothing.`,
+          `The row ${team} ${s.member.id} of memberships was put back as it was before its last change.`,
+          `The row ${s.token.id} of api_tokens was put back after it had ended.`,
+          `The row ${grant} of access_grants was put back after it had ended.`
+        ]
+      )
     })
   )
 })
