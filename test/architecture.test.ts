@@ -255,6 +255,7 @@ describe("walls", () => {
       // Where a value is sealed, opened, decided on and expanded.
       "src/access/AuditKey.ts",
       "src/access/RowSeal.ts",
+      "src/access/RowVerification.ts",
       "src/crypto/RootKey.ts",
       "src/crypto/Vault.ts",
       "src/secrets/Idempotency.ts",
