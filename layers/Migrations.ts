@@ -73,8 +73,7 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [20, 19],
   [21, 20],
   [23, 22],
-  [24, 23],
-  [25, 24]
+  [24, 23]
 ])
 
 const LEDGER = "effect_sql_migrations"
