@@ -1,6 +1,6 @@
 /** What a connection is and reaches. */
 import * as Schema from "effect/Schema"
-import { environment, environmentList, nothing, projectId, reads, tool } from "./McpToolParts.ts"
+import { environment, environmentList, location, nothing, projectId, reads, tool } from "./McpToolParts.ts"
 import { integer, AuditCursor, Instant, SecretKey, Timestamp } from "./Values.ts"
 import { AccessLevelOut, Integer, Key, openEnum, RoleOut, ScopeOut, Slug, Uuid } from "./Wire.ts"
 import { optional, strict } from "./Strict.ts"
@@ -106,6 +106,24 @@ export const auditTools = {
       events: Schema.Array(ShortEntry),
       entries: optional(Schema.Array(AuditEntry)),
       nextCursor: optional(Schema.String)
+    }),
+    annotations: reads
+  }),
+  get_exposure: tool({
+    title: "Who has a secret",
+    description:
+      "Who was handed each version of a secret, and who was handed no later one: counts, and names of the latest.",
+    scopes: ["audit:read"],
+    input: strict(Schema.Struct({ ...location, key: SecretKey })),
+    output: Schema.Struct({
+      upTo: Timestamp,
+      versions: Schema.Array(
+        Schema.Struct({ version: Schema.NullOr(Integer), handedTo: Schema.String, heldBy: Schema.String })
+      ).annotations({ description: "Newest first; null is unknown." }),
+      latest: Schema.Array(
+        Schema.Struct({ version: Schema.NullOr(Integer), type: Schema.String, name: Schema.String, lastAt: Timestamp })
+      ),
+      total: Integer
     }),
     annotations: reads
   })

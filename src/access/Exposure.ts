@@ -4,7 +4,7 @@ import type { Fragment } from "@effect/sql/Statement"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { IntegrityFailure } from "#schema/Errors.ts"
+import { IntegrityFailure, SecretNotFound } from "#schema/Errors.ts"
 import {
   Exposed,
   ExposedVersion,
@@ -15,7 +15,7 @@ import {
 import type { ProjectId, SecretId } from "#schema/Ids.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
-import { Access } from "./Access.ts"
+import { Access, type Location } from "./Access.ts"
 import * as ExposureIndex from "./ExposureIndex.ts"
 import type { EnvironmentPermit } from "./Permit.ts"
 
@@ -219,6 +219,18 @@ const ofSecret = Effect.fn("Exposure.ofSecret")(function* (needs: Needs, id: Sec
   return yield* ofKeyAt(needs, permit, key, query)
 })
 
+/** The same, of a secret that is named by its environment and key. */
+const ofKey = Effect.fn("Exposure.ofKey")(function* (
+  needs: Needs,
+  { key, ...at }: Location & { readonly key: string },
+  query: ExposureQuery
+) {
+  const permit = yield* needs.access.environment("audit:read", at, { ...intent, keys: [key] })
+  const known = yield* Rows.exists(needs.sql`
+    SELECT 1 FROM secrets WHERE environment_id = ${permit.target.environmentId} AND key = ${key}`)
+  return known ? yield* ofKeyAt(needs, permit, key, query) : yield* new SecretNotFound()
+})
+
 /** Of all secrets of a project, as far as the credential reaches. INTEGRITY_FAILURE: the trail was altered. */
 const ofProject = Effect.fn("Exposure.ofProject")(function* (needs: Needs, id: ProjectId, query: ExposureQuery) {
   const { access, sql } = needs
@@ -229,5 +241,5 @@ const ofProject = Effect.fn("Exposure.ofProject")(function* (needs: Needs, id: P
 })
 
 export class Exposure extends Effect.Service<Exposure>()("access/Exposure", {
-  effect: Effect.map(services, (needs) => methods(needs, { ofSecret, ofProject }))
+  effect: Effect.map(services, (needs) => methods(needs, { ofSecret, ofKey, ofProject }))
 }) {}

@@ -4,9 +4,11 @@ import * as Option from "effect/Option"
 import type { AuditEntry } from "#schema/Audit.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
+import { Exposure } from "#src/access/Exposure.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Identity } from "#src/credentials/Identity.ts"
 import { deploymentOf } from "#src/Deployment.ts"
+import { countsText } from "#src/formats/ExposureText.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
@@ -43,14 +45,15 @@ const shortEntry = (entry: AuditEntry) => ({
 /** Keys of one list. */
 const maxKeys = 100
 const maxEdges = 250
-/** Keys that a plan names; it tells how many there are. */
-const maxInjected = 20
+/** Of what a plan or a report names; it tells how many there are. */
+const maxShown = 20
 
 const names = (list: ReadonlyArray<{ readonly key: string }>) => list.slice(0, maxKeys).map(({ key }) => key)
 
 const services = Effect.all({
   identity: Identity,
   trail: AuditTrail,
+  exposure: Exposure,
   settings: AppConfig,
   environments: Environments,
   projects: Projects,
@@ -60,7 +63,7 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-const aboutTheConnection = ({ environments, identity, projects, settings, trail }: Needs) =>
+const aboutTheConnection = ({ environments, exposure, identity, projects, settings, trail }: Needs) =>
   ({
     whoami: () =>
       Effect.map(identity.caller(), (caller) =>
@@ -118,6 +121,20 @@ const aboutTheConnection = ({ environments, identity, projects, settings, trail 
           events: full ? [] : items.map(shortEntry),
           ...(full ? { entries: items } : {}),
           ...(nextCursor === null ? {} : { nextCursor })
+        })
+      ),
+
+    get_exposure: (input) =>
+      Effect.map(exposure.ofKey(input, { pageSize: maxShown }), ({ items, total, upTo, versions }) =>
+        done({
+          upTo,
+          versions: versions.slice(0, maxShown).map(({ handedTo, heldBy, version }) => ({
+            version,
+            handedTo: countsText(handedTo),
+            heldBy: countsText(heldBy)
+          })),
+          latest: items.map(({ holder: { name, type }, lastAt, version }) => ({ version, type, name, lastAt })),
+          total
         })
       )
   }) satisfies Partial<Handlers>
@@ -209,7 +226,7 @@ const uses = ({ plans, reads, sealingKeys, settings }: Needs) =>
     plan_run: (input) =>
       Effect.map(plans.plan(input), ({ id, injected, problems, target }) => {
         const { projectId, slug } = target
-        const counts = { injected: injected.length, injectedKeys: injected.slice(0, maxInjected) }
+        const counts = { injected: injected.length, injectedKeys: injected.slice(0, maxShown) }
         if (id === undefined) {
           const next = "create_secret or request_secret_value for keys that are missing, then plan_run again"
           return done({ ...counts, problems: problems.slice(0, maxKeys), next })

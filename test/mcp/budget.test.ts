@@ -62,7 +62,8 @@ layer(McpApp.layer, { excludeTestServices: true })("what a model reads", (it) =>
         ["plan_run", { ...at, command: ["npm", "start"], keys: secrets.slice(0, 200).map(({ key }) => key) }],
         ["export_encrypted_env", at],
         ["resolve_environment", at],
-        ["list_audit_events", {}]
+        ["list_audit_events", {}],
+        ["get_exposure", { ...at, key: keyOf(0) }]
       ]
       for (const [tool, input] of calls) {
         const { result } = yield* Clients.raw(base, "POST", { bearer, ...Clients.modernCall(tool, input) })

@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { toolNames } from "#schema/McpTools.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
+import { AuditSeal } from "#src/access/AuditSeal.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
 import * as McpApp from "./McpApp.ts"
@@ -147,6 +148,15 @@ layer(McpApp.layer, { excludeTestServices: true })("both eras", (it) => {
           const read = events.find(({ action }) => action === "secret.read")
           assert.strictEqual(read?.reason, "The person asked for it")
           assert.strictEqual(read?.via, "mcp")
+          // What a model was shown is counted as an agent's, also for what is inside.
+          yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+          const { latest, total, versions } = yield* use<{
+            versions: ReadonlyArray<Record<string, unknown>>
+            latest: ReadonlyArray<{ type: string; version: number }>
+            total: number
+          }>("get_exposure", { ...place, key: "A" })
+          assert.deepStrictEqual(versions, [{ version: 1, handedTo: "1 agent", heldBy: "1 agent" }])
+          assert.deepStrictEqual([latest[0]?.version, total], [1, 1])
         })
       )
 
