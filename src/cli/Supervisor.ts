@@ -154,10 +154,13 @@ const runOnce = Effect.fnUntraced(function* <R>(
   return winner
 }, Effect.scoped)
 
+/** Restarts, masks, or a report of how the command ended. */
+const needsParent = ({ plan, redact, watch }: RunOptions): boolean => watch || redact || Option.isSome(plan)
+
 export const supervise = Effect.fnUntraced(function* <R>(job: Job<R>, first: Resolved) {
   let current = yield* prepare(first.values, job.command, job.options)
   let etag = Option.getOrUndefined(first.etag)
-  if (!job.options.watch && !job.options.redact) yield* become(job.command, current.environment)
+  if (!needsParent(job.options)) yield* become(job.command, current.environment)
   // Before the child is started: a signal in between is passed on, not lost.
   const signals = yield* forwardSignals
   for (;;) {
