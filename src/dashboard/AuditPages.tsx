@@ -7,8 +7,10 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { auditActions, type AuditEntry } from "#schema/Audit.ts"
 import { type AuditPage, AuditQuery } from "#schema/AuditApi.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
+import type { Member } from "#schema/TeamsApi.ts"
 import { exportLimit } from "#src/access/AuditTrail.ts"
 import * as AuditExport from "./AuditExport.ts"
+import { wordsOf } from "./AuditWords.ts"
 import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
@@ -37,39 +39,36 @@ interface Shown {
   readonly query: Form.Form
   readonly page: AuditPage
   readonly projects: ReadonlyArray<Project>
+  readonly members: ReadonlyArray<Member>
   readonly problem: AnyApiError | undefined
 }
 
 const any = { value: "", label: "Any" }
+const actionChoices = [
+  any,
+  ...auditActions.map((value) => ({ value, label: wordsOf(value), group: value.slice(0, value.indexOf(".")) }))
+]
 
-const FilterFields = ({ problem, projects, query }: Pick<Shown, "problem" | "projects" | "query">) => {
-  const value = (name: (typeof names)[number]) => query.text(name)
-  const time = (name: "since" | "until") => value(name).replace(/Z$/, "")
+type Filtering = Pick<Shown, "members" | "page" | "problem" | "projects" | "query">
+
+/** Who can be chosen; a token or a person who left is offered while the list is filtered by them. */
+const actorChoices = ({ members, page, query }: Filtering) => {
+  const chosen = query.text("actor")
+  const people = members.map(({ email, name, userId }) => ({ value: userId, label: `${name} (${email})` }))
+  if (chosen === "" || people.some(({ value }) => value === chosen)) return [any, ...people]
+  const name = page.items.find(({ actor }) => actor.id === chosen)?.actor.name
+  return [any, ...people, { value: chosen, label: name ?? chosen }]
+}
+
+const projectChoices = (projects: ReadonlyArray<Project>) => [
+  any,
+  ...projects.map(({ id, name }) => ({ value: id, label: name }))
+]
+
+const Period = ({ problem, query }: Filtering) => {
+  const time = (name: "since" | "until") => query.text(name).replace(/Z$/, "")
   return (
-    <div class="fields">
-      <Ui.Select
-        name="action"
-        label="Action"
-        choices={[any, ...auditActions.map((value) => ({ value, label: value }))]}
-        value={value("action")}
-        problem={problem}
-      />
-      <Ui.Select
-        name="projectId"
-        label="Project"
-        choices={[any, ...projects.map(({ id, name }) => ({ value: id, label: name }))]}
-        value={value("projectId")}
-        problem={problem}
-      />
-      <Ui.TextField
-        name="environment"
-        label="Environment"
-        mono
-        optional
-        value={value("environment")}
-        problem={problem}
-      />
-      <Ui.TextField name="key" label="Key" mono optional value={value("key")} problem={problem} />
+    <>
       <Ui.TextField
         name="since"
         label="Since (UTC)"
@@ -86,46 +85,96 @@ const FilterFields = ({ problem, projects, query }: Pick<Shown, "problem" | "pro
         value={time("until")}
         problem={problem}
       />
-      <Ui.TextField
-        name="actor"
-        label="Actor id"
-        mono
-        optional
-        value={value("actor")}
-        hint="Select a name in the list below to fill this in."
-        problem={problem}
-      />
-    </div>
+    </>
   )
 }
 
-const FilterForm = ({ here, ...shown }: Pick<Shown, "problem" | "projects" | "query"> & { readonly here: string }) => {
-  const { problem, query } = shown
-  const filtered = Object.keys(filtersOf(query)).length > 0
+const FilterForm = (shown: Filtering & { readonly here: string }) => {
+  const { here, problem, projects, query } = shown
+  const value = (name: (typeof names)[number]) => query.text(name)
+  const filters = filtersOf(query)
+  const folded = ["projectId", "environment", "since", "until"].some((name) => filters[name] !== undefined)
   return (
     <form method="get" action={here} class="panel panel-slim">
       {problem?.field !== undefined && names.some((name) => name === problem.field) ? null : (
         <Ui.ProblemNote problem={problem} />
       )}
-      <details class="disclosure" open={filtered}>
-        <summary>Filter</summary>
-        <FilterFields {...shown} />
-        <div class="buttons">
-          <button class="button button-primary">Filter</button>
-          {filtered ? <Ui.LinkButton href={here}>Clear the filter</Ui.LinkButton> : null}
-          <span class="hint">An export has at most {exportLimit.toLocaleString("en")} of the entries that match.</span>
+      <div class="fields">
+        <Ui.Select name="action" label="What" choices={actionChoices} value={value("action")} problem={problem} />
+        <Ui.Select name="actor" label="Who" choices={actorChoices(shown)} value={value("actor")} problem={problem} />
+        <Ui.TextField name="key" label="Key" mono optional value={value("key")} problem={problem} />
+      </div>
+      <details class="disclosure section-small" open={folded}>
+        <summary>Where and when</summary>
+        <div class="fields">
+          <Ui.Select
+            name="projectId"
+            label="Project"
+            choices={projectChoices(projects)}
+            value={value("projectId")}
+            problem={problem}
+          />
+          <Ui.TextField
+            name="environment"
+            label="Environment"
+            mono
+            optional
+            value={value("environment")}
+            problem={problem}
+          />
+          <Period {...shown} />
         </div>
       </details>
+      <div class="buttons">
+        <button class="button button-primary">Filter</button>
+        <span class="hint">An export has at most {exportLimit.toLocaleString("en")} of the entries that match.</span>
+      </div>
     </form>
   )
 }
 
-const What = ({ entry }: { readonly entry: AuditEntry }) => (
+/** What the list is filtered by, each with the way out of it. */
+const Chips = (shown: Filtering & { readonly here: string }) => {
+  const { here, projects, query } = shown
+  const filters = filtersOf(query)
+  const labelOf = (name: string, value: string) => {
+    if (name === "action") return wordsOf(value)
+    if (name === "actor") return actorChoices(shown).find((one) => one.value === value)?.label ?? value
+    if (name === "projectId") return projects.find(({ id }) => id === value)?.name ?? value
+    return name === "since" || name === "until" ? `${name} ${Ui.exact(value)}` : value
+  }
+  const entries = Object.entries(filters)
+  return entries.length === 0 ? null : (
+    <ul class="pills section-small" aria-label="The list is filtered by">
+      {entries.map(([name, value]) => (
+        <li>
+          <a class="pill" href={Paths.withQuery(here, Object.fromEntries(entries.filter(([one]) => one !== name)))}>
+            <bdi>{labelOf(name, value)}</bdi> <span aria-hidden="true">×</span>
+            <span class="hidden">, no longer filter by it</span>
+          </a>
+        </li>
+      ))}
+      <li>
+        <a class="pill" href={here}>
+          Clear all
+        </a>
+      </li>
+    </ul>
+  )
+}
+
+const What = ({ entry, linkTo }: { readonly entry: AuditEntry; readonly linkTo: (key: string) => string }) => (
   <>
-    <code>{entry.action}</code> {entry.outcome === "denied" ? <Ui.Badge tone="danger">denied</Ui.Badge> : null}
+    <span title={entry.action}>{wordsOf(entry.action)}</span>{" "}
+    {entry.outcome === "denied" ? <Ui.Badge tone="danger">denied</Ui.Badge> : null}
     {entry.keys.length === 0 ? null : (
       <span class="refs hint key">
-        {entry.keys.slice(0, 5).join(", ")}
+        {entry.keys.slice(0, 5).map((key, i) => (
+          <>
+            {i === 0 ? "" : ", "}
+            <a href={linkTo(key)}>{key}</a>
+          </>
+        ))}
         {entry.keys.length > 5 ? ` and ${entry.keys.length - 5} more` : ""}
       </span>
     )}
@@ -133,11 +182,25 @@ const What = ({ entry }: { readonly entry: AuditEntry }) => (
   </>
 )
 
+const Where = ({ entry, project }: { readonly entry: AuditEntry; readonly project: Project | undefined }) => {
+  if (entry.project === undefined) return null
+  if (project === undefined) return <>a deleted project</>
+  return (
+    <>
+      <bdi>{project.name}</bdi>
+      {entry.environment === undefined ? null : (
+        <span class="refs hint">
+          <a href={Paths.environment({ projectId: project.id, slug: entry.environment })}>{entry.environment}</a>
+        </span>
+      )}
+    </>
+  )
+}
+
 const EntryTable = ({ here, page, projects, query, visit }: Shown & { readonly here: string }) => {
   const filters = filtersOf(query)
-  const nameOf = (id: string | undefined) => projects.find((project) => project.id === id)?.name
   return (
-    <Ui.Table label="Entries" head={["When", "Who", "What", "Where", "From"]}>
+    <Ui.Table label="Entries" kind="audit" head={["When", "Who", "What", "Where", "From"]}>
       {page.items.map((entry) => (
         <tr>
           <td class="tight" data-label="When">
@@ -150,11 +213,10 @@ const EntryTable = ({ here, page, projects, query, visit }: Shown & { readonly h
             {entry.actor.type === "user" ? null : <span class="refs hint">{entry.actor.type.replace("_", " ")}</span>}
           </td>
           <td data-label="What">
-            <What entry={entry} />
+            <What entry={entry} linkTo={(key) => Paths.withQuery(here, { ...filters, key })} />
           </td>
           <td data-label="Where">
-            {entry.project === undefined ? "" : (nameOf(entry.project) ?? "a deleted project")}
-            {entry.environment === undefined ? null : <span class="refs hint">{entry.environment}</span>}
+            <Where entry={entry} project={projects.find(({ id }) => id === entry.project)} />
           </td>
           <td data-label="From" class="hint">
             {entry.via}
@@ -167,7 +229,7 @@ const EntryTable = ({ here, page, projects, query, visit }: Shown & { readonly h
 }
 
 const AuditTrailPage = (shown: Shown) => {
-  const { page, problem, projects, query, visit } = shown
+  const { page, query, visit } = shown
   const here = Paths.audit(visit.team.id)
   const filters = filtersOf(query)
   return (
@@ -187,7 +249,8 @@ const AuditTrailPage = (shown: Shown) => {
         </>
       }
     >
-      <FilterForm here={here} query={query} projects={projects} problem={problem} />
+      <FilterForm here={here} {...shown} />
+      <Chips here={here} {...shown} />
       <section class="section" aria-label="Entries">
         {page.items.length === 0 ? (
           <Ui.Empty title={page.nextCursor === null ? "No entries match" : "No entries match so far"} />
@@ -225,8 +288,16 @@ const view = team((at) =>
     const { page, problem } = yield* entries(at, filter)
     const all = yield* UseCases.projects.list()
     const projects = all.filter((project) => project.teamId === at.teamId)
+    const members = yield* UseCases.members.list(at.teamId)
     return pageWith(
-      <AuditTrailPage visit={at.visit} query={filter} page={page} projects={projects} problem={problem} />,
+      <AuditTrailPage
+        visit={at.visit}
+        query={filter}
+        page={page}
+        projects={projects}
+        members={members}
+        problem={problem}
+      />,
       problem
     )
   })

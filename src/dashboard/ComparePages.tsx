@@ -14,6 +14,7 @@ import * as Html from "./Html.ts"
 import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import { inTeam, pageNumber, query, wantsJson } from "./Pages.ts"
+import { Pager } from "./Pager.tsx"
 import * as Paths from "./Paths.ts"
 import { action, type AtPerson, type Attempt, page, person, screen, to as leadTo, withIds, within } from "./Routes.ts"
 import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
@@ -185,7 +186,7 @@ const ComparedKeys = (shown: Shown & { readonly rows: ReadonlyArray<Compared> })
           <p>Both environments have the same keys with the same values.</p>
         </Ui.Empty>
       )}
-      <Ui.Pager page={page} size={pageSize} total={matching.length} link={(n) => linkTo(shown, { page: String(n) })} />
+      <Pager page={page} size={pageSize} total={matching.length} link={(n) => linkTo(shown, { page: String(n) })} />
     </>
   )
 }

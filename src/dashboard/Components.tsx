@@ -230,22 +230,35 @@ export const TextArea = ({
   )
 }
 
+interface Choice {
+  readonly value: string
+  readonly label: string
+  readonly group?: string
+}
+
 export const Select = ({
   choices,
   value,
   ...props
 }: FieldProps & {
-  readonly choices: ReadonlyArray<{ readonly value: string; readonly label: string }>
+  readonly choices: ReadonlyArray<Choice>
   readonly value?: string | undefined
 }) => {
   const { control, frame } = field(props)
+  const option = (choice: Choice) => (
+    <option value={choice.value} selected={choice.value === value}>
+      {choice.label}
+    </option>
+  )
+  const groups = [...new Set(choices.flatMap(({ group }) => group ?? []))]
   return (
     <FieldFrame {...frame}>
       <select {...control}>
-        {choices.map((choice) => (
-          <option value={choice.value} selected={choice.value === value}>
-            {choice.label}
-          </option>
+        {choices.filter(({ group }) => group === undefined).map(option)}
+        {groups.map((label) => (
+          <optgroup label={label.replaceAll("_", " ")}>
+            {choices.filter(({ group }) => group === label).map(option)}
+          </optgroup>
         ))}
       </select>
     </FieldFrame>
@@ -381,28 +394,6 @@ export const Empty = ({ children, title }: { readonly title: string; readonly ch
   </div>
 )
 
-/** `link`: address of a page; pages count from 1. Nothing when all is on one. */
-export const Pager = ({
-  link,
-  page,
-  size,
-  total
-}: {
-  readonly page: number
-  readonly size: number
-  readonly total: number
-  readonly link: (page: number) => string
-}) =>
-  total <= size ? null : (
-    <nav class="pager" aria-label="Pages">
-      {page > 1 ? <a href={link(page - 1)}>Previous</a> : <span />}
-      <span>
-        {(page - 1) * size + 1}–{Math.min(total, page * size)} of {total}
-      </span>
-      {page * size < total ? <a href={link(page + 1)}>Next</a> : <span />}
-    </nav>
-  )
-
 /** One line of a `dl.facts`. `is` for one value, children for a sentence. */
 export const Fact = ({
   children,
@@ -431,7 +422,7 @@ export const Table = ({
 }: {
   readonly label: string
   /** Widths of its own in the stylesheet. */
-  readonly kind?: "secrets" | "compared"
+  readonly kind?: "secrets" | "compared" | "audit"
   readonly head: ReadonlyArray<string>
   readonly children: ComponentChildren
 }) => (

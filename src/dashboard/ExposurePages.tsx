@@ -13,6 +13,7 @@ import type { Location } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
 import { Layout } from "./Layout.tsx"
 import { attempt, inTeam, pageNumber, query } from "./Pages.ts"
+import { Pager } from "./Pager.tsx"
 import * as Paths from "./Paths.ts"
 import { page, person, screen, withIds } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
@@ -155,7 +156,7 @@ const SecretExposurePage = ({ found, location, secretId }: OfSecret) => {
     >
       {found.versions.length === 0 ? null : <Versions of={found} />}
       <Items of={found} projectId={project.id} visit={visit} />
-      <Ui.Pager
+      <Pager
         page={found.page}
         size={found.pageSize}
         total={found.total}
@@ -213,7 +214,7 @@ const ProjectExposurePage = ({ filters, found, project, visit }: OfProject) => {
         </div>
       </form>
       <Items of={found} projectId={project.id} visit={visit} />
-      <Ui.Pager
+      <Pager
         page={found.page}
         size={found.pageSize}
         total={found.total}

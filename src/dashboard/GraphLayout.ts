@@ -18,6 +18,37 @@ export interface Layout {
   readonly rows: number
 }
 
+/** So many alike are one node: a hub of hundreds would push everything else out of sight. */
+const alike = 6
+
+/**
+ * Keys that use the same and are used by the same, many of them, as one: its first key stands for all. Returns what each
+ * node stands for, too.
+ */
+export const collapsed = (edges: ReadonlyArray<Edge>) => {
+  const around = new Map<string, { readonly uses: Array<string>; readonly usedBy: Array<string> }>()
+  const at = (key: string) => {
+    const found = around.get(key) ?? { uses: [], usedBy: [] }
+    around.set(key, found)
+    return found
+  }
+  for (const { from, to } of edges) {
+    at(from).uses.push(to)
+    at(to).usedBy.push(from)
+  }
+  const groups = new Map<string, Array<string>>()
+  for (const [key, { usedBy, uses }] of [...around].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const place = `${[...uses].sort().join()} ${[...usedBy].sort().join()}`
+    groups.set(place, [...(groups.get(place) ?? []), key])
+  }
+  const nodes = new Map<string, ReadonlyArray<string>>()
+  for (const keys of groups.values()) {
+    if (keys.length < alike) for (const key of keys) nodes.set(key, [key])
+    else nodes.set(keys[0], keys)
+  }
+  return { nodes, edges: edges.filter(({ from, to }) => nodes.has(from) && nodes.has(to)) }
+}
+
 /** Longest path from a key to one that uses nothing. Stored graphs have no cycle; a cycle would end, too. */
 const depths = (keys: ReadonlyArray<string>, uses: ReadonlyMap<string, ReadonlyArray<string>>) => {
   const found = new Map<string, number>()

@@ -14,6 +14,7 @@ import * as Html from "./Html.ts"
 import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import { inTeam, pageNumber, query } from "./Pages.ts"
+import { Pager } from "./Pager.tsx"
 import * as Paths from "./Paths.ts"
 import { type Editing, ProjectSettingsPage } from "./ProjectSettings.tsx"
 import { action, type AtPerson, type Attempt, button, page, person, screen, show, team, to, withIds } from "./Routes.ts"
@@ -162,7 +163,7 @@ const ProjectList = ({ environments, page, projects, words }: Omit<Overview, "re
           <ProjectCard project={project} environments={environments.get(project.id) ?? []} />
         ))}
       </ul>
-      <Ui.Pager
+      <Pager
         page={page}
         size={pageSize}
         total={matching.length}

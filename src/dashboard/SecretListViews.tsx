@@ -7,6 +7,7 @@ import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
 import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Icons from "./Icons.tsx"
+import { Pager } from "./Pager.tsx"
 import * as Paths from "./Paths.ts"
 import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
 
@@ -144,7 +145,7 @@ const SecretTable = ({ list, location, revealed }: Shown) => {
             ))}
           </Ui.Table>
         )}
-        <Ui.Pager
+        <Pager
           page={page}
           size={pageSize}
           total={words === "" ? total : items.length}

@@ -15,6 +15,7 @@ import * as Paths from "./Paths.ts"
 import { action, type Attempt, page, screen, to, within } from "./Routes.ts"
 import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
 import * as UseCases from "./UseCases.ts"
+import { may } from "./Visit.ts"
 
 type Version = SecretDetails["versions"][number]
 
@@ -26,7 +27,7 @@ const Author = ({ shown, version }: { readonly shown: SecretDetails; readonly ve
 )
 
 export const HistoryPanel = (shown: SecretDetails) => {
-  const { currentVersion, location, versions } = shown
+  const { currentVersion, location, node, versions } = shown
   return (
     <section class="panel" aria-labelledby="history">
       <h2 id="history">History</h2>
@@ -50,6 +51,19 @@ export const HistoryPanel = (shown: SecretDetails) => {
       </ol>
       {location.visit.team?.plan === "developer" ? (
         <p class="hint">The Developer plan keeps only the current version.</p>
+      ) : null}
+      {may(location.visit, "audit-trail:read") ? (
+        <p class="section-small">
+          <a
+            href={`${Paths.audit(location.project.teamId)}?${new URLSearchParams({
+              projectId: location.project.id,
+              environment: location.environment.slug,
+              key: node.key
+            }).toString()}`}
+          >
+            Who read and changed it
+          </a>
+        </p>
       ) : null}
     </section>
   )

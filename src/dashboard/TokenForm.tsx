@@ -53,8 +53,8 @@ export const mcpOnlyIn = (form: Form.Form): boolean => form.has("mcpScopes") && 
 const McpFields = ({ form, problem }: { readonly form: Form.Form; readonly problem: string | undefined }) => {
   const everywhere = form.filled(mcpUse) === "everywhere"
   return (
-    <fieldset class="part mcp-fields">
-      <legend>For AI agents (MCP)</legend>
+    <details class="disclosure part mcp-fields" open={form.has("mcpScopes") || problem !== undefined}>
+      <summary>For AI agents (MCP)</summary>
       <p class="hint">If you choose none, the token does not work at /mcp.</p>
       <ScopeChecks name="mcpScopes" scopes={allScopes} checked={(scope) => picked(form, "mcpScopes", scope)} />
       {problem === undefined ? null : <p class="error">{problem}</p>}
@@ -79,7 +79,7 @@ const McpFields = ({ form, problem }: { readonly form: Form.Form; readonly probl
           At /mcp and over the REST API
         </Ui.CheckBox>
       </fieldset>
-    </fieldset>
+    </details>
   )
 }
 

@@ -5,7 +5,7 @@ import type { SecretId } from "#schema/Ids.ts"
 import type { SecretCompositionGraph } from "#schema/SecretResponses.ts"
 import * as Ui from "./Components.tsx"
 import { type AtEnvironment, environment, EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
-import { layout } from "./GraphLayout.ts"
+import { collapsed, layout } from "./GraphLayout.ts"
 import * as Paths from "./Paths.ts"
 import { page, screen } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
@@ -20,7 +20,8 @@ const width = 236
 const margin = 16
 
 const Picture = ({ graph, location }: { readonly location: Location; readonly graph: SecretCompositionGraph }) => {
-  const placed = layout(graph.edges)
+  const { edges, nodes } = collapsed(graph.edges)
+  const placed = layout(edges)
   const x = (column: number) => margin + column * columnGap
   const y = (row: number) => margin + row * rowGap
   const where = new Map(placed.nodes.map((node) => [node.key, node]))
@@ -41,7 +42,7 @@ const Picture = ({ graph, location }: { readonly location: Location; readonly gr
             <path class="graph-arrow" d="M0 0 8 4 0 8Z" />
           </marker>
         </defs>
-        {graph.edges.map(({ from, to }) => {
+        {edges.map(({ from, to }) => {
           const a = where.get(from)
           const b = where.get(to)
           if (a === undefined || b === undefined) return null
@@ -59,16 +60,22 @@ const Picture = ({ graph, location }: { readonly location: Location; readonly gr
         {placed.nodes.map(({ column, key, row }) => {
           const node = known.get(key)
           if (node === undefined) return null
+          const more = (nodes.get(key)?.length ?? 1) - 1
+          const label = more === 0 ? key : `${more + 1}: ${key}, …`
           return (
             <a
               class={node.kind === "template" ? "graph-node graph-template" : "graph-node"}
-              href={Paths.secret(location.path, node.id)}
-              aria-label={`${key}, ${node.kind === "template" ? "template" : "plain text"}`}
+              href={more === 0 ? Paths.secret(location.path, node.id) : "#list"}
+              aria-label={
+                more === 0
+                  ? `${key}, ${node.kind === "template" ? "template" : "plain text"}`
+                  : `${label} Secrets with the same references`
+              }
             >
-              <title>{key}</title>
+              <title>{nodes.get(key)?.slice(0, 20).join(", ") ?? key}</title>
               <rect x={x(column)} y={y(row)} width={width} height={height} rx="6" />
               <text x={x(column) + 10} y={y(row) + height / 2 + 4}>
-                {key.length > maxLabel ? `${key.slice(0, maxLabel - 1)}…` : key}
+                {label.length > maxLabel ? `${label.slice(0, maxLabel - 1)}…` : label}
               </text>
             </a>
           )
@@ -109,7 +116,7 @@ const GraphPage = ({ graph, location }: { readonly location: Location; readonly 
               references.
             </span>
           </div>
-          {touched.size <= maxDrawn ? (
+          {collapsed(graph.edges).nodes.size <= maxDrawn ? (
             <Picture location={location} graph={graph} />
           ) : (
             <Ui.Callout title="There are too many references for a picture.">
@@ -117,7 +124,7 @@ const GraphPage = ({ graph, location }: { readonly location: Location; readonly 
             </Ui.Callout>
           )}
           <section class="section">
-            <h2>As a list</h2>
+            <h2 id="list">As a list</h2>
             <Ui.Table label="References as a list" head={["Template", "Uses"]}>
               {templates.map((from) => (
                 <tr>

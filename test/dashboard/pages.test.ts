@@ -19,6 +19,33 @@ const looks: ReadonlyArray<readonly [string, Browser.Look]> = [
 const withAxe = ({ dark = false, width }: Browser.Look) => dark === (width === 360)
 
 layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })("the pages", (it) => {
+  it.scoped.skipIf(!Browser.available)(
+    "hold what is long or many: a key of 255 letters in the trail, a base that 60 templates use",
+    () =>
+      Effect.gen(function* () {
+        const { page, rooms } = yield* Browser.entered()
+        const many = Array.from({ length: 60 }, (_, i) => [`URL_${i}`, "${BASE_HOST}/x"])
+        yield* Rooms.write(rooms.caller, rooms.project, "staging", {
+          ["K".repeat(255)]: "x",
+          BASE_HOST: "h",
+          ...Object.fromEntries(many)
+        })
+        yield* Browser.steps(async () => {
+          for (const width of [360, 768, 1024]) {
+            await page.setViewportSize({ width, height: 900 })
+            await page.goto(`${rooms.pages["audit"]}?action=secret.create`)
+            await page.getByText("added a secret").last().waitFor()
+            await inspect(page, `audit-long-${width}-light`, width === 768)
+          }
+          await page.goto(`${rooms.here}/env/staging/graph`)
+          await page.getByText("60: URL_0, …").waitFor()
+          assert.isBelow((await page.locator(".graph svg").boundingBox())?.height ?? 9_999, 400)
+          await inspect(page, "graph-hub-1024-light", true)
+        })
+      }),
+    60_000
+  )
+
   for (const [look, options] of looks) {
     it.scoped.skipIf(!Browser.available)(
       `are accessible and fit: ${look}`,

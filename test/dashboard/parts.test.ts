@@ -6,7 +6,7 @@ import * as Stream from "effect/Stream"
 import type { AuditEntry } from "#schema/Audit.ts"
 import * as Export from "#src/audit/Export.ts"
 import * as AuditExport from "#src/dashboard/AuditExport.ts"
-import { layout } from "#src/dashboard/GraphLayout.ts"
+import { collapsed, layout } from "#src/dashboard/GraphLayout.ts"
 import { noticeOf } from "#src/dashboard/Notices.ts"
 import * as Paths from "#src/dashboard/Paths.ts"
 
@@ -70,6 +70,20 @@ describe("the picture of references", () => {
     for (const { column, row } of placed.nodes) {
       assert.isTrue(column >= 0 && column < placed.columns && row >= 0 && row < placed.rows)
     }
+  })
+  it.prop("draws many alike as one node, and loses no key and no arrow between what is drawn", [edges], ([edges]) => {
+    const drawn = collapsed(edges)
+    const keys = [...new Set(edges.flatMap(({ from, to }) => [from, to]))].sort()
+    assert.deepStrictEqual([...drawn.nodes.values()].flat().sort(), keys)
+    for (const edge of edges) {
+      assert.strictEqual(drawn.edges.includes(edge), drawn.nodes.has(edge.from) && drawn.nodes.has(edge.to))
+    }
+  })
+  it("draws a base that 200 templates use as two nodes", () => {
+    const hub = Array.from({ length: 200 }, (_, i) => ({ from: `URL_${i}`, to: "BASE" }))
+    const { edges, nodes } = collapsed([...hub, { from: "OTHER", to: "URL_0" }])
+    assert.strictEqual(nodes.size, 4)
+    assert.strictEqual(layout(edges).rows, 2)
   })
   it("ends on a circle, which a stored graph never has", () => {
     assert.strictEqual(

@@ -342,6 +342,30 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("page
     })
   )
 
+  it.effect("tell the trail in words, with a choice of people, and let a filter go one by one", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const admin = yield* World.member(project.team, "admin")
+      yield* Rooms.write(yield* Rooms.callerOf(owner), project, "development", { API_KEY: "1" })
+      const audit = `/app/teams/${project.team.id}/audit` as const
+      const list = (search: string) =>
+        Effect.map(TestApp.get(`${audit}${search}`, { session: owner.text }), ({ text }) => text)
+      const all = yield* list("")
+      assert.include(all, `<span title="secret.create">added a secret</span>`)
+      assert.include(all, `href="${audit}?key=API_KEY"`)
+      assert.include(all, `href="${place(project, "development")}"`)
+      assert.include(all, `<option value="${admin.id}"`)
+      assert.notInclude(all, "no longer filter")
+      const filtered = yield* list(`?action=secret.create&key=API_KEY`)
+      assert.match(filtered, new RegExp(`href="${audit}\\?action=secret.create"><bdi>API_KEY</bdi>`))
+      assert.match(filtered, new RegExp(`href="${audit}\\?key=API_KEY"><bdi>added a secret</bdi>`))
+      const page = yield* TestApp.get(place(project, "development"), { session: owner.text })
+      const secret = /\/app\/projects\/[^"]+\/secrets\/[\w-]+/.exec(page.text)?.[0] ?? assert.fail("no secret")
+      assert.include((yield* TestApp.get(secret, { session: owner.text })).text, "Who read and changed it")
+    })
+  )
+
   it.effect("import a file of 150 lines in one transaction, whatever its format, and say what became of it", () =>
     Effect.gen(function* () {
       const project = yield* World.project()
