@@ -22,7 +22,11 @@ if (database === undefined) throw new Error("run it with .ci/with-postgres")
 /** Checks that contradict the contract, and why. */
 const excluded = { unsupported_method: "a method that a path does not have is 404 ROUTE_NOT_FOUND, not 405" }
 /** Operations that refuse what JSON Schema cannot say, and what it is: the check that valid data is accepted is left out. */
-const inexpressible = { "POST /secrets/bulk": "no key twice among the members" }
+const inexpressible = {
+  "POST /secrets/bulk": "no key twice among the members",
+  "GET /secrets/inject": "a plan that was made within an hour",
+  "POST /secrets/run-results": "a plan that was made within an hour"
+}
 /** Operations that would end the run's own credential, or never answer. */
 const left = ["DELETE /me/token", "POST /auth/cli/logout", "GET /auth/cli/device/events", "GET /mcp"]
 
