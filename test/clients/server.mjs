@@ -93,8 +93,8 @@ const world = async (url) => {
   const { team } = await call("POST", "/setup", { setupCode, ...person })
   const project = await call("POST", `/teams/${team.id}/projects`, { name: "Shop" })
   let made = 0
-  const token = async (/** @type {"read" | "write"} */ accessLevel) => {
-    const body = { name: `journey ${++made}`, accessLevel, lifetime: "1d" }
+  const token = async (/** @type {"read" | "write"} */ accessLevel, more = {}) => {
+    const body = { name: `journey ${++made}`, accessLevel, lifetime: "1d", ...more }
     return (await call("POST", `/teams/${team.id}/api-tokens`, body)).value
   }
   const secrets = Object.entries(values).map(([key, value]) => ({ key, value }))
@@ -104,7 +104,7 @@ const world = async (url) => {
     { projectId: project.id, environment: "development", secrets },
     await token("write")
   )
-  return { projectId: project.id, token }
+  return { projectId: project.id, teamId: team.id, token, session: () => cookie }
 }
 
 /** What a later release may answer in the place of today's values. */

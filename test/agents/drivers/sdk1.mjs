@@ -1,0 +1,33 @@
+// @ts-check
+/** @modelcontextprotocol/sdk 1.x: most clients that are installed. It refreshes where it should ask for more scopes. */
+import assert from "node:assert/strict"
+import { Client } from "@modelcontextprotocol/sdk/client/index.js"
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+import { consents, journey, makeProvider, MCP_URL, TOKEN, told } from "./checks.mjs"
+
+const url = new URL(MCP_URL)
+const bearer = new Client({ name: "driver", version: "1" })
+await bearer.connect(
+  new StreamableHTTPClientTransport(url, { requestInit: { headers: { authorization: `Bearer ${TOKEN}` } } })
+)
+await bearer.listTools()
+await journey(async (name, input) => told(await bearer.callTool({ name, arguments: { ...input } })))
+await bearer.close()
+process.stdout.write("bearer: tools, errors as text after listTools\n")
+
+const before = await consents()
+const provider = makeProvider()
+const connect = () => {
+  const client = new Client({ name: "driver", version: "1" })
+  return { client, transport: new StreamableHTTPClientTransport(url, { authProvider: provider }) }
+}
+const first = connect()
+await assert.rejects(first.client.connect(first.transport))
+await first.transport.finishAuth(provider.kept.callback?.searchParams.get("code") ?? "")
+const { client, transport } = connect()
+await client.connect(transport)
+await client.listTools()
+await journey(async (name, input) => told(await client.callTool({ name, arguments: { ...input } })))
+assert.equal((await consents()) - before, 1)
+await client.close()
+process.stdout.write("OAuth: everything that shows no value with one consent\n")
