@@ -146,12 +146,12 @@ const settings = {
       "Who may create teams: `everyone` who is signed in, or only `owners` of a team. A person who creates a team may invite any address.",
     ...oneOf<TeamCreation>({ everyone: "everyone", owners: "owners" })
   }),
-  sealRows: withDefault({
+  sealRows: optional({
     name: "AMPOULE_SEAL_ROWS",
     default: "never",
     description:
-      "`once`: members, tokens and other rows that decide get the MAC that releases before did not know. For one start after the upgrade; leave it out afterwards.",
-    ...oneOf<SealRows>({ never: "never", once: "once" })
+      "What a server does with rows of a release that knew no MAC. `never`: it does not start. `later`: it serves beside servers of that release, as they do. `once`: it seals the rows; for one start after the upgrade. Where the embedded database and its root key are in one folder, the first start seals them by itself.",
+    ...oneOf<SealRows>({ never: "never", later: "later", once: "once" })
   }),
   auditCheckpoints: optional({
     name: "AMPOULE_AUDIT_CHECKPOINTS",
@@ -257,13 +257,17 @@ const defaultBaseUrl = (host: string, port: number): string => {
 const read = Effect.gen(function* () {
   const values = yield* readAll(settings)
   // What chooses the vault reads them again; a wrong one is refused before anything starts.
-  yield* VaultConfig.load
+  const { provider } = yield* VaultConfig.load
   if (values.workers > 1 && Option.isNone(values.databaseUrl)) {
     return yield* refuse(
       "AMPOULE_WORKERS above 1 needs AMPOULE_DATABASE_URL: the embedded database serves one process."
     )
   }
-  return values
+  // Who can write to the database there has the key of the MACs beside it.
+  const inOneFolder =
+    provider === "file" &&
+    [values.databaseUrl, values.vaultUrl, values.rootKey].every((setting) => Option.isNone(setting))
+  return { ...values, sealRows: Option.getOrElse(values.sealRows, (): SealRows => (inOneFolder ? "once" : "never")) }
 })
 
 const settled = ({ auditCheckpoints, baseUrl, ...values }: Effect.Effect.Success<typeof read>): Settings => ({

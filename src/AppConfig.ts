@@ -58,6 +58,7 @@ export interface Settings {
 }
 
 export type TeamCreation = "everyone" | "owners"
-export type SealRows = "never" | "once"
+/** `later`: servers of the release before still run, which know no MAC. */
+export type SealRows = "never" | "once" | "later"
 
 export class AppConfig extends Context.Tag("AppConfig")<AppConfig, Settings>() {}

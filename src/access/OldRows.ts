@@ -11,7 +11,7 @@ import * as Rows from "#src/Rows.ts"
 import type { RowMac } from "./RowMac.ts"
 import { columnsOf, credentials, isSealed, sealed, type SealedRow, type SealedTable } from "./SealedRows.ts"
 
-/** `once`: rows that carry no MAC get theirs, in tables that were never sealed. */
+/** What a server does with tables that were never sealed. */
 export class UnsealedRows extends Context.Reference<UnsealedRows>()("access/UnsealedRows", {
   defaultValue: (): SealRows => "never"
 }) {}
@@ -73,8 +73,14 @@ export const seal = Effect.fnUntraced(function* <Table extends SealedTable>({ ma
 
 const refused = new StartRefused({
   message:
-    "The database holds members and credentials of an earlier release, without a MAC. Start once with AMPOULE_SEAL_ROWS=once. If this release or a later one served this database before, it was altered: do not do that, look for who did."
+    "The database holds members and credentials of an earlier release, without a MAC. Start once with AMPOULE_SEAL_ROWS=once, or with AMPOULE_SEAL_ROWS=later while servers of that release still run. If this release or a later one served this database before, it was altered: do not do that, look for who did."
 })
+
+export const areSealed = (needs: Needs) =>
+  unsettled(needs).pipe(
+    Effect.map((names) => names.length === 0),
+    Effect.catchTag("SqlError", Effect.die)
+  )
 
 /** Before the first request. `unsealed`: what the operator says about rows of a release before. */
 export const settle = Effect.fnUntraced(
@@ -88,7 +94,11 @@ export const settle = Effect.fnUntraced(
         const used = yield* sql`SELECT 1 FROM ${sql(name)} LIMIT 1`
         if (used.length > 0 && unsealed === "never") return yield* refused
         if (isCredential(name)) yield* pepper(needs, name)
-        if (isSealed(name)) yield* seal(needs, name)
+        if (isSealed(name)) {
+          // Of servers that ran beside those of the release before: what those changed later does not fit.
+          yield* sql`UPDATE ${sql(name)} SET mac = NULL WHERE mac IS NOT NULL`
+          yield* seal(needs, name)
+        }
         yield* sql`
           INSERT INTO sealed_tables (name, mac) VALUES (${name}, ${macs.ofTable(name)})
           ON CONFLICT (name) DO UPDATE SET mac = excluded.mac`

@@ -18,6 +18,16 @@ export interface RowMac {
   readonly ofTable: (name: string) => Buffer
 }
 
+/**
+ * Beside servers of a release that knows no MAC and no pepper: what they write is believed, and they understand what is
+ * written here.
+ */
+export const trusting = (macs: RowMac): RowMac => ({
+  ...macs,
+  holds: () => true,
+  pepper: (_kind, hash) => Buffer.from(hash)
+})
+
 /** Texts whose MAC is remembered: looking it up costs less than computing it. It cannot be outdated. */
 const rememberedAtMost = 4_096
 

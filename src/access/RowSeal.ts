@@ -18,6 +18,10 @@ import { columnName, columnsOf, jsonColumns, sealed, type SealedRow, type Sealed
 
 const keyOf = (bytes: Redacted.Redacted<Uint8Array>): KeyObject => createSecretKey(Redacted.value(bytes))
 
+const notYet = Effect.logWarning(
+  "A writer of the database is believed as long as servers of an earlier release may run (AMPOULE_SEAL_ROWS=later). When none does any more, start this one with AMPOULE_SEAL_ROWS=once."
+)
+
 /** By the database's names of its columns. */
 const named = (row: object): Record<string, unknown> =>
   Object.fromEntries(
@@ -37,13 +41,22 @@ export class RowSeal extends Effect.Service<RowSeal>()("access/RowSeal", {
     const forged = (table: string, row: string) => {
       Runtime.runFork(runtime)(alarm.raise(row, table))
     }
+    let made: RowMac.RowMac | undefined
     let held: RowMac.RowMac | undefined
 
-    /** Once, at the start or, when the vault is away then, by the first request that finds it back. */
+    const make = Effect.gen(function* () {
+      const rows = keyOf(yield* keys.get("row-seals"))
+      made = RowMac.make(rows, keyOf(yield* keys.get("credential-pepper")), forged)
+      return made
+    })
+    /**
+     * Once, at the start or, when the vault is away then, by the first request that finds it back. While servers of the
+     * release before may run, before each use: until another server has sealed the rows.
+     */
     const load = Effect.gen(function* () {
       if (held !== undefined) return held
-      const rows = keyOf(yield* keys.get("row-seals"))
-      const macs = RowMac.make(rows, keyOf(yield* keys.get("credential-pepper")), forged)
+      const macs = made ?? (yield* make)
+      if (unsealed === "later" && !(yield* OldRows.areSealed({ sql, macs }))) return RowMac.trusting(macs)
       yield* OldRows.settle({ sql, macs }, unsealed)
       held = macs
       return macs
@@ -52,7 +65,10 @@ export class RowSeal extends Effect.Service<RowSeal>()("access/RowSeal", {
       held === undefined ? Effect.orDie(dieWhenVaultIsDown(load)) : Effect.succeed(held)
     )
     /** Fails when there are rows of a release before that nobody allowed to be sealed. Does not wait for a vault. */
-    const prepare = Effect.catchTag(Effect.asVoid(load), "VaultUnavailable", () => Effect.void)
+    const prepare = load.pipe(
+      Effect.zipRight(Effect.suspend(() => (unsealed === "later" && held === undefined ? notYet : Effect.void))),
+      Effect.catchTag("VaultUnavailable", () => Effect.void)
+    )
     yield* Effect.catchTag(prepare, "StartRefused", () => Effect.void)
 
     /** For `INSERT INTO table …`: the columns that decide, others, and the MAC. */

@@ -9,7 +9,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import * as OldRows from "#src/access/OldRows.ts"
 import * as RowMac from "#src/access/RowMac.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
-import { columnName, sealed, type SealedRow, type SealedTable } from "#src/access/SealedRows.ts"
+import { columnName, columnsOf, sealed, type SealedRow, type SealedTable } from "#src/access/SealedRows.ts"
 import * as TrailVerification from "#src/access/TrailVerification.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
@@ -583,6 +583,43 @@ layer(TestApp.layer, { excludeTestServices: true })("a database of a release bef
       // From then on a row without a MAC is nobody's, whatever the setting says.
       yield* sql`UPDATE api_tokens SET mac = NULL WHERE id = ${s.token.id}`
       yield* OldRows.settle({ sql, macs }, "once")
+      assert.isFalse(yield* byToken(s))
+    })
+  )
+
+  it.effect("is served beside servers of that release, until one seals it: all hold to it from then on", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const s = yield* scene
+      const macs = yield* (yield* RowSeal).ready
+      yield* sql`DELETE FROM sealed_tables`
+      const beside = yield* Effect.provide(
+        RowSeal,
+        Layer.fresh(RowSeal.Default).pipe(Layer.provide(Layer.succeed(OldRows.UnsealedRows, "later")))
+      )
+      const { secret } = TokenText.parse(s.token.text) ?? assert.fail("no token")
+      yield* sql`UPDATE api_tokens SET hash = sha256(salt || ${secret}::text::bytea) WHERE id = ${s.token.id}`
+      const reads = Effect.gen(function* () {
+        const macs = yield* beside.ready
+        const [row] = yield* sql<SealedRow<"api_tokens"> & { salt: Buffer; hash: Buffer; mac: Buffer | null }>`
+          SELECT ${sql.literal(columnsOf("api_tokens"))}, salt, mac FROM api_tokens WHERE id = ${s.token.id}`
+        return TokenText.verify(macs, "at", row, secret) && macs.holds("api_tokens", row)
+      })
+      const rename = (name: string, level: string) =>
+        sql`UPDATE api_tokens SET name = ${name}, access_level = ${level} WHERE id = ${s.token.id}`
+      // As a server of the release before makes and changes rows.
+      yield* rename("old", "read")
+      assert.isTrue(yield* reads)
+      const made = yield* TokenText.issue({ crypto: yield* Crypto, rowSeal: beside }, "at")
+      const text = TokenText.parse(Redacted.value(made.text)) ?? assert.fail("no token")
+      const plain = createHash("sha256").update(made.proof.salt).update(text.secret).digest()
+      assert.deepStrictEqual(Buffer.from(made.proof.hash), plain)
+
+      yield* OldRows.settle({ sql, macs }, "once")
+      assert.isTrue(yield* reads)
+      assert.isTrue(yield* byToken(s))
+      yield* rename("altered", "write")
+      assert.isFalse(yield* reads)
       assert.isFalse(yield* byToken(s))
     })
   )
