@@ -88,11 +88,11 @@ describe.skipIf(postgres === undefined)("a grant that ends, on two processes", (
           Effect.gen(function* () {
             while (counts.after < wanted) {
               const late = Date.now() >= ends
-              const { error, status, text } = yield* on(port)(TestApp.get(path, { session: member }))
+              const answer = yield* on(port)(TestApp.get(path, { session: member }))
               if (late) counts.after++
-              if (status === 200 && late) counts.passed++
-              else if (status === 200) counts.before++
-              else if (error.code !== "ENVIRONMENT_NOT_GRANTED") counts.others.add(text)
+              if (answer.status === 200 && late) counts.passed++
+              else if (answer.status === 200) counts.before++
+              else if (answer.error.code !== "ENVIRONMENT_NOT_GRANTED") counts.others.add(answer.text)
             }
           })
         const load = ports.flatMap((port) => paths.flatMap((path) => [0, 1, 2].map(() => asking(port, path))))
