@@ -28,6 +28,7 @@ import _0022_row_seals from "#migrations/0022_row_seals.ts"
 import _0023_exposure from "#migrations/0023_exposure.ts"
 import _0024_run_plans from "#migrations/0024_run_plans.ts"
 import _0025_interaction_seals from "#migrations/0025_interaction_seals.ts"
+import _0026_change_requests from "#migrations/0026_change_requests.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -56,7 +57,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0022_row_seals": _0022_row_seals,
   "0023_exposure": _0023_exposure,
   "0024_run_plans": _0024_run_plans,
-  "0025_interaction_seals": _0025_interaction_seals
+  "0025_interaction_seals": _0025_interaction_seals,
+  "0026_change_requests": _0026_change_requests
 }
 
 type Registry = typeof registry

@@ -5,6 +5,7 @@ import { ServerApi } from "#schema/ServerApi.ts"
 import * as Dashboard from "#src/dashboard/Dashboard.ts"
 import * as AccessGrants from "#src/http/AccessGrants.ts"
 import * as AccessRequests from "#src/http/AccessRequests.ts"
+import * as ChangeRequests from "#src/http/ChangeRequests.ts"
 import * as ApiTokens from "#src/http/ApiTokens.ts"
 import * as AuditTrail from "#src/http/AuditTrail.ts"
 import * as Authentication from "#src/http/Authentication.ts"
@@ -38,6 +39,7 @@ import * as Services from "./Services.ts"
 const routes = Layer.mergeAll(
   AccessGrants.layer,
   AccessRequests.layer,
+  ChangeRequests.layer,
   ApiTokens.layer,
   AuditTrail.layer,
   Capabilities.layer,

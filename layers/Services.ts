@@ -38,6 +38,7 @@ import { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
 import { AuthorizationServer } from "#src/oauth/Provider.ts"
 import { AccessGrants } from "#src/projects/AccessGrants.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
+import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
@@ -88,7 +89,12 @@ const projects = Layer.mergeAll(
   SealingKeys.Default,
   Teams.Default
 )
-const secrets = Layer.mergeAll(ValueRequests.Default, RunPlans.Default, Maintenance.Default).pipe(
+const secrets = Layer.mergeAll(
+  ChangeRequests.Default,
+  ValueRequests.Default,
+  RunPlans.Default,
+  Maintenance.Default
+).pipe(
   Layer.provideMerge(Layer.merge(SecretReads.Default, SecretWrites.Default)),
   Layer.provideMerge(Layer.mergeAll(projects, Snapshots.Default, Idempotency.Default))
 )

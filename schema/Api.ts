@@ -2,6 +2,7 @@
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as Schema from "effect/Schema"
 import { AccessRequestsApi } from "./AccessRequestsApi.ts"
+import { ChangeRequestsApi } from "./ChangeRequestsApi.ts"
 import { CapabilitiesApi } from "./CapabilitiesApi.ts"
 import { DeviceApi } from "./DeviceApi.ts"
 import { DiscoveryApi, MetadataApi } from "./DiscoveryApi.ts"
@@ -42,5 +43,6 @@ export class Api extends HttpApi.make("ampoule")
   .add(DeviceApi)
   .add(SealedApi)
   .add(AccessRequestsApi)
+  .add(ChangeRequestsApi)
   .add(MetadataApi)
   .addError(AnyRoute) {}

@@ -1,6 +1,16 @@
 import * as Context from "effect/Context"
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "./Ids.ts"
-import type { AccessLevel, CredentialKind, GrantLevel, Plan, Readers, Role, Scope, Visibility } from "./Scopes.ts"
+import type {
+  AccessLevel,
+  Changes,
+  CredentialKind,
+  GrantLevel,
+  Plan,
+  Readers,
+  Role,
+  Scope,
+  Visibility
+} from "./Scopes.ts"
 
 /** One team a credential reaches. */
 export interface CallerTeam {
@@ -44,6 +54,7 @@ export interface NamedEnvironment {
   readonly revision: number
   readonly plan: Plan
   readonly readers: Readers
+  readonly changes: Changes
   readonly visibility: Visibility
 }
 

@@ -7,7 +7,7 @@ import * as Errors from "./Errors.ts"
 import { EnvironmentId, ProjectId, TeamId, UserId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { Project, ProjectEnvironment } from "./ProjectsApi.ts"
-import { Approvals, Readers, Visibility } from "./Scopes.ts"
+import { Approvals, Changes, Readers, Visibility } from "./Scopes.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, Name, ProjectSlug } from "./Values.ts"
 import { answers, DeletedAck } from "./Wire.ts"
@@ -19,7 +19,8 @@ export const CreateEnvironment = strict(
     slug: EnvironmentSlug,
     name: optional(Name),
     protected: optional(Schema.Boolean),
-    readers: optional(Readers)
+    readers: optional(Readers),
+    changes: optional(Changes)
   })
 ).annotations({ identifier: "CreateEnvironment" })
 export type CreateEnvironment = typeof CreateEnvironment.Type
@@ -65,17 +66,20 @@ export const UpdateEnvironment = strict(
       protected: optional(Schema.Boolean),
       readers: optional(Readers),
       approvers: optional(boundedList(UserId, 0, 20)),
-      approvals: optional(Approvals)
+      approvals: optional(Approvals),
+      changes: optional(Changes)
     }),
     "name",
     "protected",
     "readers",
     "approvers",
-    "approvals"
+    "approvals",
+    "changes"
   )
 ).annotations({
   identifier: "UpdateEnvironment",
-  description: "approvers: ids of members who decide beside owners and admins. approvals: counts while it is protected."
+  description:
+    "approvers: ids of members who decide beside owners and admins. approvals: counts while it is protected. changes: whether writes of people below admin wait for an approval."
 })
 export type UpdateEnvironment = typeof UpdateEnvironment.Type
 

@@ -49,6 +49,7 @@ interface Declared {
   readonly scope: string | undefined
   readonly request: Json | undefined
   readonly response: Json | undefined
+  readonly accepted: Json | undefined
 }
 
 const declarations = <Id extends string, Groups extends HttpApiGroup.HttpApiGroup.Any, E, R>(
@@ -72,7 +73,8 @@ const declarations = <Id extends string, Groups extends HttpApiGroup.HttpApiGrou
         codes,
         scope: Option.getOrUndefined(Context.getOption(mergedAnnotations, RequiredScope)),
         request: examples?.request as Json | undefined,
-        response: examples?.response as Json | undefined
+        response: examples?.response as Json | undefined,
+        accepted: examples?.accepted as Json | undefined
       })
     }
   })
@@ -184,7 +186,10 @@ const operationOf = (declared: Declared, generated: JsonObject): JsonObject => {
     responses[status] = {
       ...response,
       headers: headerRefs(...limits, ...(notModified ? ["ETag"] : [])),
-      content: withExample(response["content"] as JsonObject, status < "300" ? declared.response : undefined)
+      content: withExample(
+        response["content"] as JsonObject,
+        status === "202" ? declared.accepted : status < "300" ? declared.response : undefined
+      )
     }
   }
   if (notModified) {

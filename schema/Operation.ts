@@ -7,6 +7,8 @@ import { RequiredScope, type Scope } from "./Scopes.ts"
 interface ExampleBodies {
   readonly request?: unknown
   readonly response?: unknown
+  /** What a 202 answers. */
+  readonly accepted?: unknown
 }
 export class Examples extends Context.Tag("schema/Examples")<Examples, ExampleBodies>() {}
 
@@ -20,6 +22,7 @@ export const operation = (options: {
   readonly scope?: Scope | "none"
   readonly request?: unknown
   readonly response?: unknown
+  readonly accepted?: unknown
 }): Context.Context<never> => {
   const { summary, description, scope, ...examples } = options
   const base = Context.merge(OpenApi.annotations({ summary, description }), Context.make(Examples, examples))

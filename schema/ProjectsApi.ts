@@ -42,6 +42,7 @@ export const ProjectEnvironment = Schema.Struct({
   readers: optional(openEnum("team", "granted")),
   approvers: optional(Schema.Array(UserIdOut)),
   approvals: optional(Integer),
+  changes: optional(openEnum("direct", "proposed")),
   createdAt: Timestamp
 }).annotations({ identifier: "ProjectEnvironment" })
 export type ProjectEnvironment = typeof ProjectEnvironment.Type

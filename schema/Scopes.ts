@@ -63,6 +63,13 @@ export type Readers = typeof Readers.Type
 export const Approvals = Schema.Literal(1, 2).annotations({ message: () => "must be 1 or 2", identifier: "Approvals" })
 export type Approvals = typeof Approvals.Type
 
+/** What a write of a person below admin does: it is written, or waits for an approval (docs/contract/access.md). */
+export const Changes = Schema.Literal("direct", "proposed").annotations({
+  message: () => "must be direct or proposed",
+  identifier: "Changes"
+})
+export type Changes = typeof Changes.Type
+
 /** Who sees a project: the team, or those who were granted something in it. */
 export const Visibility = Schema.Literal("team", "granted").annotations({
   message: () => "must be team or granted",

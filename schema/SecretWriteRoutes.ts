@@ -1,6 +1,7 @@
 /** Routes that create, change, delete and restore secrets. */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import { AnyCredential } from "./Authentication.ts"
+import { ChangeRequest, changeRequestExample } from "./ChangeRequestsApi.ts"
 import * as Errors from "./Errors.ts"
 import { operation } from "./Operation.ts"
 import * as Example from "./SecretExamples.ts"
@@ -25,10 +26,14 @@ import {
 } from "./SecretRouteErrors.ts"
 import { answers } from "./Wire.ts"
 
+/** Where an environment says so, what a person below admin writes waits (docs/contract/access.md). */
+const waits = answers(202, ChangeRequest)
+
 export const create = HttpApiEndpoint.post("create", "/secrets")
   .setPayload(CreateSecret)
   .setHeaders(IdempotencyHeaders)
   .addSuccess(answers(201, SecretRef))
+  .addSuccess(waits)
   .addError(EnvironmentMissing)
   .addError(MayNotWrite)
   .addError(BreaksTheEnvironment)
@@ -40,6 +45,7 @@ export const create = HttpApiEndpoint.post("create", "/secrets")
   .annotateContext(
     operation({
       scope: "secrets:write",
+      accepted: changeRequestExample,
       summary: "Create a secret",
       description: "Fails rather than overwrites when the key already exists.",
       request: {
@@ -81,6 +87,7 @@ export const createBulk = HttpApiEndpoint.post("createBulk", "/secrets/bulk")
   .setPayload(CreateSecretsBulk)
   .setHeaders(IdempotencyHeaders)
   .addSuccess(answers(201, BulkCreateResult))
+  .addSuccess(waits)
   .addError(EnvironmentMissing)
   .addError(MayNotWrite)
   .addError(BreaksTheEnvironment)
@@ -90,6 +97,7 @@ export const createBulk = HttpApiEndpoint.post("createBulk", "/secrets/bulk")
   .annotateContext(
     operation({
       scope: "secrets:write",
+      accepted: changeRequestExample,
       summary: "Create or update many secrets",
       description: "Creates or updates 1 to 100 secrets in a single transaction: all or none.",
       request: {
@@ -108,6 +116,7 @@ export const remove = HttpApiEndpoint.del("remove", "/secrets/:secretId")
   .setPath(SecretPath)
   .setUrlParams(DeleteQuery)
   .addSuccess(answers(200, DeleteSecretResult))
+  .addSuccess(waits)
   .addError(Errors.SecretNotFound)
   .addError(MayNotWrite)
   .addError(Errors.SecretHasDependents)
@@ -117,6 +126,7 @@ export const remove = HttpApiEndpoint.del("remove", "/secrets/:secretId")
   .annotateContext(
     operation({
       scope: "secrets:write",
+      accepted: changeRequestExample,
       summary: "Delete a secret",
       description:
         "A secret that others refer to is deleted only with a disposition: flatten keeps the current text of the others, cascade deletes them too. One transaction.",
@@ -128,10 +138,12 @@ export const deleteBulk = HttpApiEndpoint.post("deleteBulk", "/secrets/delete-bu
   .setPayload(DeleteSecretsBulk)
   .setHeaders(IdempotencyHeaders)
   .addSuccess(answers(201, BulkDeleteResult))
+  .addSuccess(waits)
   .addError(EnvironmentMissing)
   .addError(MayNotWrite)
   .addError(Errors.SecretNotFound)
   .addError(Errors.SecretHasDependents)
+  .addError(Errors.PlanLimitReached)
   .addError(Errors.IntegrityFailure)
   .addError(Errors.IdempotencyKeyReused)
   .addError(BadBody)
@@ -139,6 +151,7 @@ export const deleteBulk = HttpApiEndpoint.post("deleteBulk", "/secrets/delete-bu
   .annotateContext(
     operation({
       scope: "secrets:write",
+      accepted: changeRequestExample,
       summary: "Delete many secrets",
       description: "Deletes 1 to 100 secrets of one environment in a single transaction: all or none.",
       request: { ids: [Example.secretId], projectId: Example.projectId, environment: "development" },
@@ -150,6 +163,7 @@ export const update = HttpApiEndpoint.patch("update", "/secrets/:secretId")
   .setPath(SecretPath)
   .setPayload(UpdateSecret)
   .addSuccess(answers(200, SecretRef))
+  .addSuccess(waits)
   .addError(Errors.SecretNotFound)
   .addError(MayNotWrite)
   .addError(BreaksTheEnvironment)
@@ -159,6 +173,7 @@ export const update = HttpApiEndpoint.patch("update", "/secrets/:secretId")
   .annotateContext(
     operation({
       scope: "secrets:write",
+      accepted: changeRequestExample,
       summary: "Update a secret",
       description: "Writes a new version; an equal value of equal kind makes none.",
       request: { value: "a better password", expectedVersion: 1 },
@@ -170,6 +185,7 @@ export const rollback = HttpApiEndpoint.post("rollback", "/secrets/:secretId/rol
   .setPath(SecretPath)
   .setPayload(RollbackSecret)
   .addSuccess(answers(200, SecretRef))
+  .addSuccess(waits)
   .addError(Errors.SecretNotFound)
   .addError(Errors.SecretVersionNotFound)
   .addError(MayNotWrite)
@@ -180,6 +196,7 @@ export const rollback = HttpApiEndpoint.post("rollback", "/secrets/:secretId/rol
   .annotateContext(
     operation({
       scope: "secrets:write",
+      accepted: changeRequestExample,
       summary: "Roll a secret back",
       description: "Writes the text of an earlier version as a new version, or keeps the current one when equal.",
       request: { version: 1 },
@@ -190,6 +207,7 @@ export const rollback = HttpApiEndpoint.post("rollback", "/secrets/:secretId/rol
 export const restore = HttpApiEndpoint.post("restore", "/secrets/:secretId/restore")
   .setPath(SecretPath)
   .addSuccess(answers(200, SecretRef))
+  .addSuccess(waits)
   .addError(Errors.SecretNotFound)
   .addError(MayNotWrite)
   .addError(BreaksTheEnvironment)
@@ -198,6 +216,7 @@ export const restore = HttpApiEndpoint.post("restore", "/secrets/:secretId/resto
   .annotateContext(
     operation({
       scope: "secrets:write",
+      accepted: changeRequestExample,
       summary: "Restore a deleted secret",
       description: "Brings a deleted secret back at its version, up to 30 days after it was deleted.",
       response: Example.secret

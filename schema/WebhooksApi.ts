@@ -28,7 +28,11 @@ export const WebhookEvent = Schema.Literal(
   "access.requested",
   "access.withdrawn",
   "access.denied",
-  "access.granted"
+  "access.granted",
+  "change.requested",
+  "change.withdrawn",
+  "change.denied",
+  "change.approved"
 ).annotations({ message: () => "must be an event of webhooks", identifier: "WebhookEvent" })
 export type WebhookEvent = typeof WebhookEvent.Type
 
@@ -48,7 +52,11 @@ export const eventOfAction: { readonly [A in AuditAction]?: WebhookEvent } = {
   "access.request": "access.requested",
   "access.withdraw": "access.withdrawn",
   "access.deny": "access.denied",
-  "access.grant": "access.granted"
+  "access.grant": "access.granted",
+  "change.request": "change.requested",
+  "change.withdraw": "change.withdrawn",
+  "change.deny": "change.denied",
+  "change.approve": "change.approved"
 }
 
 const WebhookUrl = Schema.String.pipe(

@@ -31,7 +31,7 @@ const vocabulary = <const A extends string>(
 /**
  * A success with its status. Annotating a schema drops its name, which is the one in the document: it is said again.
  */
-export const answers = <S extends Schema.Schema.Any>(status: 200 | 201 | 503, schema: S): S =>
+export const answers = <S extends Schema.Schema.Any>(status: 200 | 201 | 202 | 503, schema: S): S =>
   schema.annotations({
     ...HttpApiSchema.annotations({ status }),
     ...Option.match(AST.getIdentifierAnnotation(schema.ast), {

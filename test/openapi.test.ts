@@ -130,6 +130,27 @@ const contract: Record<string, Row> = {
     required: ["requestId"],
     more: [409]
   },
+  "GET /environments/{envId}/change-requests": {
+    success: 200,
+    response: "ChangeRequestList",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read",
+    required: ["envId"]
+  },
+  "GET /change-requests": {
+    success: 200,
+    response: "ChangeRequestList",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read"
+  },
+  "DELETE /change-requests/{requestId}": {
+    success: 200,
+    response: "DeletedAck",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read",
+    required: ["requestId"],
+    more: [409]
+  },
 
   "POST /secrets": {
     success: 201,
@@ -138,7 +159,7 @@ const contract: Record<string, Row> = {
     scope: "secrets:write",
     optional: ["Idempotency-Key"],
     body: { required: ["projectId", "environment", "key"], optional: ["kind", "value", "source", "expectedVersion"] },
-    more: [409, ...body]
+    more: [202, 409, ...body]
   },
   "GET /secrets": {
     success: 200,
@@ -155,7 +176,7 @@ const contract: Record<string, Row> = {
     scope: "secrets:write",
     optional: ["Idempotency-Key"],
     body: { required: ["projectId", "environment", "secrets"], optional: [] },
-    more: [409, ...body]
+    more: [202, 409, ...body]
   },
   "GET /secrets/with-values": {
     success: 200,
@@ -204,7 +225,7 @@ const contract: Record<string, Row> = {
     scope: "secrets:write",
     required: ["secretId"],
     optional: ["disposition"],
-    more: [409]
+    more: [202, 409]
   },
   "POST /secrets/delete-bulk": {
     success: 201,
@@ -213,7 +234,7 @@ const contract: Record<string, Row> = {
     scope: "secrets:write",
     optional: ["Idempotency-Key"],
     body: { required: ["ids", "projectId", "environment"], optional: [] },
-    more: [409, ...body]
+    more: [202, 409, ...body]
   },
   "GET /secrets/composition": {
     success: 200,
@@ -231,7 +252,7 @@ const contract: Record<string, Row> = {
     scope: "secrets:write",
     required: ["secretId"],
     body: { required: [], optional: ["kind", "value", "source", "expectedVersion"] },
-    more: [409, ...body]
+    more: [202, 409, ...body]
   },
   "POST /secrets/{secretId}/rollback": {
     success: 200,
@@ -240,7 +261,7 @@ const contract: Record<string, Row> = {
     scope: "secrets:write",
     required: ["secretId"],
     body: { required: ["version"], optional: ["expectedVersion"] },
-    more: [409, ...body]
+    more: [202, 409, ...body]
   },
   "POST /secrets/{secretId}/restore": {
     success: 200,
@@ -248,7 +269,7 @@ const contract: Record<string, Row> = {
     credentials: all,
     scope: "secrets:write",
     required: ["secretId"],
-    more: [409]
+    more: [202, 409]
   },
   "GET /secrets/{secretId}/versions": {
     success: 200,
@@ -343,12 +364,12 @@ const dashboard: Record<string, Row> = {
   "DELETE /projects/{projectId}": sessionRoute(200, "DeletedAck", { required: ["projectId"] }),
   "POST /projects/{projectId}/environments": sessionRoute(201, "ProjectEnvironment", {
     required: ["projectId"],
-    body: members(["slug"], ["name", "protected", "readers"]),
+    body: members(["slug"], ["name", "protected", "readers", "changes"]),
     more: [409, ...body]
   }),
   "PATCH /environments/{envId}": sessionRoute(200, "ProjectEnvironment", {
     required: ["envId"],
-    body: members([], ["name", "protected", "readers", "approvers", "approvals"]),
+    body: members([], ["name", "protected", "readers", "approvers", "approvals", "changes"]),
     more: body
   }),
   "DELETE /environments/{envId}": sessionRoute(200, "DeletedAck", { required: ["envId"] }),
@@ -370,6 +391,14 @@ const dashboard: Record<string, Row> = {
     more: [409]
   }),
   "POST /access-requests/{requestId}/deny": sessionRoute(200, "AccessDecision", {
+    required: ["requestId"],
+    more: [409]
+  }),
+  "POST /change-requests/{requestId}/approve": sessionRoute(200, "ChangeDecision", {
+    required: ["requestId"],
+    more: [409]
+  }),
+  "POST /change-requests/{requestId}/deny": sessionRoute(200, "ChangeDecision", {
     required: ["requestId"],
     more: [409]
   }),

@@ -15,7 +15,7 @@ import {
   SecretNotFound,
   TeamNotFound
 } from "#schema/Errors.ts"
-import type { EnvironmentId, ProjectId, SecretId, TeamId } from "#schema/Ids.ts"
+import type { EnvironmentId, ProjectId, SecretId, TeamId, UserId } from "#schema/Ids.ts"
 import type { Plan, Scope, Visibility } from "#schema/Scopes.ts"
 import { methods } from "#src/Methods.ts"
 import { Audit } from "./Audit.ts"
@@ -64,7 +64,8 @@ type Needs = Effect.Effect.Success<typeof services>
 const projectColumns = "p.team_id AS project_team_id, p.slug AS project_slug, p.mac AS project_mac"
 const environmentColumns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
-    e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision, e.readers, p.visibility,
+    e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision, e.readers,
+    e.changes, p.visibility,
     array_to_string(e.approvers, ',') AS approvers, e.approvals, e.mac, ${projectColumns}
     FROM environments e
     JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
@@ -128,6 +129,7 @@ const environmentTarget = (row: Omit<EnvironmentTarget, "type">): EnvironmentTar
   protected: row.protected,
   revision: row.revision,
   readers: row.readers,
+  changes: row.changes,
   visibility: row.visibility
 })
 
@@ -200,6 +202,23 @@ const sourceOfCopy = Effect.fnUntraced(function* (
   const team = Policy.teamOf(caller, source.teamId)
   const denial = team === undefined ? new Forbidden() : Policy.decideCopy({ caller, team }, source, into.target)
   return yield* issue(needs, "secrets:run", caller, source, intent, denial)
+})
+
+/** The environment of a change of `author` that waits. The permit writes it as the one who approves it. */
+const approvalOf = Effect.fnUntraced(function* (
+  needs: Needs,
+  environmentId: EnvironmentId,
+  by: { readonly approvers: ReadonlyArray<UserId>; readonly author: UserId },
+  intent: Intent
+) {
+  const caller = yield* CurrentCaller
+  const row = yield* environmentById(needs, environmentId)
+  if (row === undefined || !Policy.environmentVisible(caller, row)) return yield* new EnvironmentNotFound()
+  const team = Policy.teamOf(caller, row.teamId)
+  const target = { ...environmentTarget(row), changes: "direct" } as const
+  const denial =
+    team === undefined ? new Forbidden() : Policy.decideApproval({ caller, team }, target, by.approvers, by.author)
+  return yield* issue(needs, "secrets:write", caller, target, intent, denial)
 })
 
 const environmentWithId = Effect.fnUntraced(function* <A extends Policy.Action>(
@@ -303,7 +322,7 @@ export class Access extends Effect.Service<Access>()("access/Access", {
   effect: Effect.gen(function* () {
     const needs = yield* services
     return {
-      ...methods(needs, { visibleEnvironment, sourceOfCopy, allTeams, eachTeam }),
+      ...methods(needs, { visibleEnvironment, sourceOfCopy, approvalOf, allTeams, eachTeam }),
       environment: <A extends Scope>(action: A, at: Location, intent: Intent) => environment(needs, action, at, intent),
       environmentWithId: <A extends Policy.Action>(action: A, id: EnvironmentId, intent: Intent) =>
         environmentWithId(needs, action, id, intent),

@@ -6,6 +6,7 @@ import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import type { AuditEvent } from "./Audit.ts"
 import type { Action } from "./Policy.ts"
+import * as Policy from "./Policy.ts"
 import type { EnvironmentTarget, Target, TeamTarget } from "./Target.ts"
 
 /** What an entry says beside who did what to which target. */
@@ -39,6 +40,12 @@ export class Permit<out A extends Action, out T extends Target> {
   }
   get action(): A {
     return this.#action
+  }
+
+  /** A write by it waits for an approval. */
+  get proposes(): boolean {
+    const team = Policy.teamOf(this.caller, this.target.teamId)
+    return team !== undefined && Policy.proposes(this.caller, team, this.target)
   }
 
   /** For `Access` only. */

@@ -153,11 +153,20 @@ const protectedEnvironmentsNeedANamingToken: Rule = ({ caller, target, action })
     ? new ApiTokenNotScopedToProtectedEnvironment()
     : undefined
 
-/** "Protected environments accept changes from owners and admins only" (FORBIDDEN). */
-const protectedEnvironmentsNeedOwnerOrAdmin: Rule = ({ team, target, action }) =>
+/** Where an environment says so, what a person below admin writes waits until another person approves it. */
+export const proposes = (caller: Caller, team: CallerTeam, target: Target): boolean =>
+  target.type === "environment" &&
+  target.changes === "proposed" &&
+  caller.user !== null &&
+  team.role !== null &&
+  !manages(team.role)
+
+/** "Protected environments accept changes from owners and admins only" (FORBIDDEN); others may propose one. */
+const protectedEnvironmentsNeedOwnerOrAdmin: Rule = ({ caller, team, target, action }) =>
   target.type === "environment" &&
   target.protected &&
   changes.has(action) &&
+  !(action === "secrets:write" && proposes(caller, team, target)) &&
   team.role !== null &&
   team.role !== "owner" &&
   team.role !== "admin"
@@ -229,6 +238,23 @@ export const mayDecide = (
   decidesRequests(team.role, caller.user.id, at.approvers) &&
   levelWithin(team.role, asked.level) &&
   (manages(team.role) || !lacksGrant(caller, team, at, asked.level))
+
+/**
+ * A change is approved by another person than its author, one who could write it: an owner or admin, or an approver of
+ * the environment, who is not kept from it by protection. It is written as theirs.
+ */
+export const decideApproval = (
+  request: { readonly caller: Caller; readonly team: CallerTeam },
+  target: EnvironmentTarget,
+  approvers: ReadonlyArray<UserId>,
+  author: UserId
+): DenialOf<"secrets:write"> | undefined => {
+  const { caller, team } = request
+  if (caller.user === null || caller.user.id === author || team.role === null) return new Forbidden()
+  if (!decidesRequests(team.role, caller.user.id, approvers)) return new Forbidden()
+  const open = { ...target, changes: "direct", protected: target.protected && manages(team.role) } as const
+  return decide({ ...request, action: "secrets:write", target: open })
+}
 
 /** Whether the caller may have values of the target: read them, or run programs with them. */
 export const mayHaveValues = (caller: Caller, target: EnvironmentTarget): boolean => {

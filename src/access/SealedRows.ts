@@ -24,7 +24,7 @@ export const sealed = {
   projects: { key: ["id"], columns: ["id", "teamId", "slug", "visibility"], ended: ["deleted_at"] },
   environments: {
     key: ["id"],
-    columns: ["id", "teamId", "projectId", "slug", "protected", "readers", "approvers", "approvals"],
+    columns: ["id", "teamId", "projectId", "slug", "protected", "readers", "changes", "approvers", "approvals"],
     ended: ["deleted_at"]
   },
   access_grants: {

@@ -1,6 +1,6 @@
 /** What an action is done to, as `Access` found it visible. */
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
-import type { Plan, Readers, Visibility } from "#schema/Scopes.ts"
+import type { Changes, Plan, Readers, Visibility } from "#schema/Scopes.ts"
 
 export interface TeamTarget {
   readonly type: "team"
@@ -24,6 +24,7 @@ export interface EnvironmentTarget {
   readonly protected: boolean
   readonly revision: number
   readonly readers: Readers
+  readonly changes: Changes
   readonly visibility: Visibility
 }
 export type Target = TeamTarget | ProjectTarget | EnvironmentTarget

@@ -29,7 +29,8 @@ const hoursOf = Effect.fnUntraced(function* (text: string) {
   return hours
 })
 
-const pageOf = (url: string, { environment, projectId }: Pick<AccessRequest, "environment" | "projectId">) =>
+/** Where requests of an environment are decided. */
+export const pageOf = (url: string, { environment, projectId }: Pick<AccessRequest, "environment" | "projectId">) =>
   `${url}/app/projects/${projectId}/env/${environment}/access`
 
 const request = Help.command(

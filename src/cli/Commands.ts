@@ -1,6 +1,7 @@
 /** Every command. `run` starts before many programs, so it can also be loaded without the others (`Cli.ts`). */
 import * as Command from "@effect/cli/Command"
 import { access } from "./Access.ts"
+import { changes } from "./Changes.ts"
 import { admin } from "./Admin.ts"
 import { audit } from "./Audit.ts"
 import { backup, backupWords, restore } from "./Backup.ts"
@@ -41,6 +42,7 @@ const below = [
   trust,
   access,
   exposed,
+  changes,
   doctor,
   setup,
   server,

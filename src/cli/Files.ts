@@ -9,7 +9,8 @@ import type { ParsedEntry } from "#src/formats/Entry.ts"
 import { preview } from "#src/formats/Preview.ts"
 import { BulkEntry } from "#schema/SecretRequests.ts"
 import * as Ask from "./Ask.ts"
-import { call, type Connection } from "./Client.ts"
+import type { Connection } from "./Client.ts"
+import { written } from "./Changes.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import { inject } from "./EnvironmentSource.ts"
 import { codecs, formats, readFormats } from "./Formats.ts"
@@ -182,20 +183,20 @@ export const writeAll = Effect.fnUntraced(function* (
 ) {
   const client = yield* secretsClient(session)
   const totals = { created: 0, updated: 0, unchanged: 0 }
-  let written = 0
+  let sent = 0
   const stopped = Effect.suspend(() =>
-    written === 0
+    sent === 0
       ? note("Nothing was written.")
-      : note(`${written} of ${entries.length} were written before this. Running the import again is safe.`)
+      : note(`${sent} of ${entries.length} were written before this. Running the import again is safe.`)
   )
   for (const request of inRequests(inOrderOfReference(entries))) {
-    yield* progress(`${written} of ${entries.length} written`)
+    yield* progress(`${sent} of ${entries.length} written`)
     const secrets = yield* checked(request)
-    const result = yield* call(session, client.createBulk({ payload: { ...location, secrets }, headers: {} })).pipe(
+    const result = yield* written(session, client.createBulk({ payload: { ...location, secrets }, headers: {} })).pipe(
       namingEntries(secrets),
       Effect.tapError(() => Effect.zipRight(progressDone, stopped))
     )
-    written += request.length
+    sent += request.length
     totals.created += result.created
     totals.updated += result.updated
     totals.unchanged += result.unchanged

@@ -4,6 +4,7 @@ import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { call } from "./Client.ts"
+import { written } from "./Changes.ts"
 import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
@@ -94,7 +95,7 @@ export const rollback = Help.command(
       const live = yield* findLive(session, location, key)
       const secretId = yield* idOf(session, live.id)
       const payload = { version: options.version, ...(expected === undefined ? {} : { expectedVersion: expected }) }
-      const result = yield* call(session, client.rollback({ path: { secretId }, payload }))
+      const result = yield* written(session, client.rollback({ path: { secretId }, payload }))
       if (options.json) return yield* json(result)
       yield* note(
         result.version === live.version
@@ -147,7 +148,7 @@ export const restore = Help.command(
           hint: "`ampoule secrets deleted` lists those there are."
         })
       }
-      const result = yield* call(session, client.restore({ path: { secretId: yield* idOf(session, wanted.id) } }))
+      const result = yield* written(session, client.restore({ path: { secretId: yield* idOf(session, wanted.id) } }))
       if (options.json) return yield* json(result)
       yield* note(`${key}: restored at version ${result.version}`)
     })

@@ -6,9 +6,10 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { type SecretKey, SecretText } from "#schema/Values.ts"
-import { call, type Connection } from "./Client.ts"
+import type { Connection } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import { usage } from "./Failure.ts"
+import { written } from "./Changes.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, plain, stdinIsTerminal, warn } from "./Output.ts"
@@ -47,7 +48,7 @@ export const upsert = Effect.fnUntraced(function* (
 ) {
   const client = yield* secretsClient(session)
   const payload = { ...location, secrets: secrets.map(({ key, value }) => ({ key, value })) }
-  return (yield* namingEntries(secrets)(call(session, client.createBulk({ payload, headers: {} })))).items
+  return (yield* namingEntries(secrets)(written(session, client.createBulk({ payload, headers: {} })))).items
 })
 
 export const createOrUpdate = Effect.fnUntraced(function* (
@@ -58,15 +59,15 @@ export const createOrUpdate = Effect.fnUntraced(function* (
   const { expectedVersion, key, kind, value } = request
   const client = yield* secretsClient(session)
   const text = kind === "template" ? { kind, source: value } : { ...(kind === undefined ? {} : { kind }), value }
-  const written = { ...text, ...(expectedVersion === undefined ? {} : { expectedVersion }) }
+  const body = { ...text, ...(expectedVersion === undefined ? {} : { expectedVersion }) }
   const live = yield* Effect.option(findLive(session, location, key))
   // Without a live secret the version expected is that of a deleted one.
   if (Option.isNone(live) || expectedVersion === 0) {
-    const created = yield* call(session, client.create({ payload: { ...location, key, ...written }, headers: {} }))
+    const created = yield* written(session, client.create({ payload: { ...location, key, ...body }, headers: {} }))
     return { ...created, outcome: "created" }
   }
   const path = { secretId: yield* idOf(session, live.value.id) }
-  const updated = yield* call(session, client.update({ path, payload: written }))
+  const updated = yield* written(session, client.update({ path, payload: body }))
   return { ...updated, outcome: updated.version === live.value.version ? "unchanged" : "updated" }
 })
 
@@ -198,7 +199,7 @@ export const unset = Help.command(
       const disposition = Option.getOrUndefined(options.disposition)
       const [only] = found
       if (only !== undefined && found.length === 1) {
-        const result = yield* call(
+        const result = yield* written(
           session,
           client.remove({ path: { secretId: only }, urlParams: disposition === undefined ? {} : { disposition } })
         )
@@ -210,7 +211,7 @@ export const unset = Help.command(
       }
       if (disposition !== undefined) return yield* usage("--disposition works with one key at a time.")
       if (found.length > 100) return yield* usage("At most 100 keys at a time.")
-      const result = yield* call(session, client.deleteBulk({ payload: { ids: found, ...location }, headers: {} }))
+      const result = yield* written(session, client.deleteBulk({ payload: { ids: found, ...location }, headers: {} }))
       if (options.json) return yield* json(result)
       yield* note(`${result.deleted} deleted. \`ampoule secrets restore KEY\` brings each back within 30 days.`)
     })

@@ -56,6 +56,7 @@ const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
     slug: row.eSlug,
     protected: row.eProtected,
     readers: row.eReaders,
+    changes: row.eChanges,
     approvers: row.eApprovers,
     approvals: row.eApprovals
   }
@@ -70,6 +71,7 @@ const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
     revision: row.eRevision,
     plan: row.ePlan,
     readers: row.eReaders,
+    changes: row.eChanges,
     visibility: row.eVisibility
   }
 }

@@ -5,7 +5,7 @@
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
-import type { AccessLevel, GrantLevel, Plan, Readers, Role, Scope, Visibility } from "#schema/Scopes.ts"
+import type { AccessLevel, Changes, GrantLevel, Plan, Readers, Role, Scope, Visibility } from "#schema/Scopes.ts"
 import type { StoredMac } from "#src/access/RowMac.ts"
 
 /** The environment a request's query names, when both members are well formed. */
@@ -35,6 +35,7 @@ export interface CredentialRow {
   readonly eRevision: number
   readonly ePlan: Plan
   readonly eReaders: Readers
+  readonly eChanges: Changes
   /** Separated by commas. */
   readonly eApprovers: string
   readonly eApprovals: number
@@ -133,7 +134,8 @@ const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => sql`
   ) WITH ORDINALITY AS q (lookup_id, project_id, slug, n)`
 const namedColumns = `
   e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
-  e.revision AS e_revision, et.plan AS e_plan, e.readers AS e_readers, ep.visibility AS e_visibility,
+  e.revision AS e_revision, et.plan AS e_plan, e.readers AS e_readers,
+  e.changes AS e_changes, ep.visibility AS e_visibility,
   array_to_string(e.approvers, ',') AS e_approvers, e.approvals AS e_approvals, e.mac AS e_mac,
   ep.team_id AS p_team_id, ep.slug AS p_slug, ep.mac AS p_mac`
 const millis = (column: string) => `extract(epoch FROM ${column}) * 1000`

@@ -55,6 +55,7 @@ export const purge = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
     ["known_devices", ended(30)],
     ["device_requests", ended(1)],
     ["access_requests", ended(0)],
+    ["change_requests", ended(0)],
     ["oauth_interactions", ended(0)],
     ["oauth_codes", ended(1)],
     ["oauth_access_tokens", ended(1)],

@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { CreateAccessGrant } from "#schema/AccessApi.ts"
 import { CreateAccessRequest } from "#schema/AccessRequestsApi.ts"
-import { AccessGrantId, AccessRequestId } from "#schema/Ids.ts"
+import { AccessGrantId, AccessRequestId, ChangeRequestId } from "#schema/Ids.ts"
 import type { EnvironmentRef, ProjectRef } from "#schema/ProjectsApi.ts"
 import { AccessPage, type Asking } from "./AccessViews.tsx"
 import { type AtEnvironment, environment, type Location } from "./EnvironmentFrame.tsx"
@@ -44,8 +44,9 @@ const reachOf = Effect.fnUntraced(function* (location: Location) {
 
 const load = ({ location }: AtEnvironment) =>
   Effect.gen(function* () {
-    const { items } = yield* UseCases.accessRequests.listOfEnvironment(location.environment.id)
-    return { requests: items, reach: yield* reachOf(location) }
+    const { items: requests } = yield* UseCases.accessRequests.listOfEnvironment(location.environment.id)
+    const { items: changes } = yield* UseCases.changeRequests.listOfEnvironment(location.environment.id)
+    return { requests, changes, reach: yield* reachOf(location) }
   })
 const view = (asking?: Asking) => screen(load, (shown) => <AccessPage {...shown} asking={asking} />)
 const access = ({ location }: AtEnvironment) => `${Paths.environment(location.path)}/access`
@@ -111,6 +112,23 @@ const withdraw = button(request, {
   again: view()
 })
 
+const change = withIds(environment, Schema.Struct({ requestId: ChangeRequestId }))
+const approveChange = button(change, {
+  run: ({ requestId }) => UseCases.changeRequests.approve(requestId),
+  done: (_, at) => to(access(at), "change-approved"),
+  again: view()
+})
+const denyChange = button(change, {
+  run: ({ requestId }) => UseCases.changeRequests.deny(requestId),
+  done: (_, at) => to(access(at), "change-denied"),
+  again: view()
+})
+const withdrawChange = button(change, {
+  run: ({ requestId }) => UseCases.changeRequests.withdraw(requestId),
+  done: (_, at) => to(access(at), "change-withdrawn"),
+  again: view()
+})
+
 const at = "/app/projects/:projectId/env/:slug/access"
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get(at, page(environment, view())),
@@ -119,5 +137,8 @@ export const routes = HttpRouter.empty.pipe(
   HttpRouter.post(`${at}/grants/:grantId/end`, end),
   HttpRouter.post(`${at}/requests/:requestId/approve`, approve),
   HttpRouter.post(`${at}/requests/:requestId/deny`, deny),
-  HttpRouter.post(`${at}/requests/:requestId/withdraw`, withdraw)
+  HttpRouter.post(`${at}/requests/:requestId/withdraw`, withdraw),
+  HttpRouter.post(`${at}/changes/:requestId/approve`, approveChange),
+  HttpRouter.post(`${at}/changes/:requestId/deny`, denyChange),
+  HttpRouter.post(`${at}/changes/:requestId/withdraw`, withdrawChange)
 )

@@ -2,10 +2,12 @@
 import type { AccessGrant } from "#schema/AccessApi.ts"
 import type { AccessRequest } from "#schema/AccessRequestsApi.ts"
 import type { ApiToken } from "#schema/ApiTokensApi.ts"
+import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import type { MachineRule } from "#schema/MachineIdentityApi.ts"
 import { GrantLevel, type Role } from "#schema/Scopes.ts"
 import type { Member } from "#schema/TeamsApi.ts"
 import type { Connection } from "#src/projects/AccessGrants.ts"
+import { WaitingChanges } from "./ChangeViews.tsx"
 import * as Ui from "./Components.tsx"
 import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Paths from "./Paths.ts"
@@ -299,6 +301,7 @@ export type Asking = "ask" | "give"
 
 export const AccessPage = ({
   asking,
+  changes,
   form,
   location,
   problem,
@@ -306,6 +309,7 @@ export const AccessPage = ({
   requests
 }: Attempt & {
   readonly location: Location
+  readonly changes: ReadonlyArray<ChangeRequest>
   readonly requests: ReadonlyArray<AccessRequest>
   readonly reach: Reach | undefined
   readonly asking: Asking | undefined
@@ -326,6 +330,7 @@ export const AccessPage = ({
         ) : null}
         .
       </p>
+      <WaitingChanges location={location} changes={changes} />
       <Requests location={location} requests={requests} />
       {lacksValues ? (
         <section class="section">

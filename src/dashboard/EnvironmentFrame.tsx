@@ -65,7 +65,9 @@ const locate = Effect.fnUntraced(function* (visit: Visit) {
     path: { projectId, slug },
     query: { projectId, environment: slug },
     writes:
-      may(here, "secrets:write") && (!environment.protected || role === "owner" || role === "admin") && !lacks("write"),
+      may(here, "secrets:write") &&
+      (!environment.protected || environment.changes === "proposed" || role === "owner" || role === "admin") &&
+      !lacks("write"),
     readsValues: may(here, "secrets:read_values") && !lacksValues,
     lacksValues
   }

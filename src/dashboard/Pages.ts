@@ -27,9 +27,11 @@ import { CurrentExchange } from "#src/http/RequestContext.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
 import { pathOf } from "#src/net/RequestPath.ts"
+import { Proposed } from "#src/secrets/SecretWrites.ts"
 import * as Assets from "./Assets.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
+import { withNotice } from "./Notices.ts"
 import * as Paths from "./Paths.ts"
 import { ProblemPage } from "./Layout.tsx"
 import type { UiSettings, Visit, Visitor } from "./Visit.ts"
@@ -120,10 +122,17 @@ const visitorOf = Effect.fnUntraced(function* ({ ui }: Needs) {
 const failed = (who: Visitor | Visit, request: HttpServerRequest.HttpServerRequest, error: AnyApiError): Response =>
   asksJson(request) ? respond(error) : pageWith(ProblemPage({ visit: who, problem: error }), error)
 
+const isProposed = <E>(error: E): error is Extract<E, Proposed> => error instanceof Proposed
+/** A change that waits for an approval leads to where it does. */
+const toWaiting = ({ request: { environment, projectId } }: Proposed) =>
+  Effect.succeed(
+    Html.seeOther(withNotice(`${Paths.environment({ projectId, slug: environment })}/access`, "change-waits"))
+  )
+
 /** Any failure becomes a page, and is logged where the API would log it. */
 const guarded = <E, R>(who: Visitor | Visit, work: Effect.Effect<Response, E, R>) =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
-    Effect.catchAllCause(work, (cause) =>
+    Effect.catchAllCause(Effect.catchIf(work, isProposed<E>, toWaiting), (cause) =>
       Effect.flatMap(CurrentExchange, (exchange) =>
         Effect.map(judge(cause, exchange, request.method, who.path), (verdict) =>
           isApiError(verdict) ? failed(who, request, verdict) : verdict

@@ -326,6 +326,7 @@ const decodeEnvironment = Effect.fnUntraced(function* (form: Form.Form, { projec
     name: form.text("name"),
     protected: form.has("protected"),
     readers: form.text("readers"),
+    changes: form.text("changes"),
     approvals: Number(form.text("approvals")),
     approvers: yield* approversOf(form.text("approvers"), projectId)
   })

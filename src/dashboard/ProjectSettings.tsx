@@ -34,7 +34,11 @@ interface Settings {
 const deletes = (problem: AnyApiError | undefined) => problem?.field === confirm
 
 const WhoMayChange = ({ environment }: { readonly environment: ProjectEnvironment }) =>
-  environment.protected ? (
+  environment.changes === "proposed" ? (
+    <>
+      owners and admins; members, once it is approved; {environment.protected ? "tokens that name it" : "write tokens"}
+    </>
+  ) : environment.protected ? (
     <>owners and admins; tokens that name this environment</>
   ) : (
     <>owners, admins and members; write tokens</>
@@ -44,6 +48,10 @@ const readersWords = [
   { value: "team", label: "the team, as the roles allow" },
   { value: "granted", label: "those who were granted it" }
 ]
+const changesWords = [
+  { value: "direct", label: "is written, where they may write" },
+  { value: "proposed", label: "waits until another person approves it" }
+]
 const visibilityWords = [
   { value: "team", label: "the team" },
   { value: "granted", label: "those who were granted something in it" }
@@ -51,7 +59,7 @@ const visibilityWords = [
 
 /** Who reads, and who decides about requests for it. */
 const AccessFields = ({
-  environment: { approvals, approvers = [], id, readers },
+  environment: { approvals, approvers = [], changes = "direct", id, readers },
   members
 }: {
   readonly environment: ProjectEnvironment
@@ -59,6 +67,7 @@ const AccessFields = ({
 }) => (
   <>
     <Ui.Select id={`readers-${id}`} name="readers" label="Who reads values" choices={readersWords} value={readers} />
+    <Ui.Select id={`changes-${id}`} name="changes" label="What members write" choices={changesWords} value={changes} />
     <Ui.Select
       id={`approvals-${id}`}
       name="approvals"

@@ -20,6 +20,7 @@ import { Members } from "#src/projects/Members.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Teams } from "#src/projects/Teams.ts"
+import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { ValueRequests } from "#src/secrets/ValueRequests.ts"
@@ -31,6 +32,7 @@ export type Services =
   | AppConfig
   | AuditTrail
   | Authenticate
+  | ChangeRequests
   | CliGrants
   | Consent
   | DeviceGrants
@@ -53,6 +55,7 @@ export type Services =
 
 export const accessGrants = Effect.serviceFunctions(AccessGrants)
 export const accessRequests = Effect.serviceFunctions(AccessRequests)
+export const changeRequests = Effect.serviceFunctions(ChangeRequests)
 export const auditTrail = Effect.serviceFunctions(AuditTrail)
 export const cliGrants = Effect.serviceFunctions(CliGrants)
 export const deviceGrants = Effect.serviceFunctions(DeviceGrants)

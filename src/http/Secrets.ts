@@ -3,19 +3,27 @@ import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/ServerApi.ts"
 import { RunPlans } from "#src/secrets/RunPlans.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
-import { SecretWrites } from "#src/secrets/SecretWrites.ts"
+import { Proposed, SecretWrites } from "#src/secrets/SecretWrites.ts"
 import * as Endpoints from "./Endpoints.ts"
 
 /** Answers that are kept sealed by revision leave as they were kept: encoded once per snapshot. */
 const json = ({ bytes }: { readonly bytes: Uint8Array }, headers: Record<string, string> = {}) =>
   HttpServerResponse.uint8Array(bytes, { contentType: "application/json", headers })
 
+/** A write that waits for an approval answers 202 with its request. */
+const waiting = <A, E, R>(write: Effect.Effect<A, E, R>) =>
+  Effect.catchIf(
+    write,
+    (error): error is Extract<E, Proposed> => error instanceof Proposed,
+    ({ request }) => Effect.succeed(request)
+  )
+
 export const layer = Endpoints.group(ServerApi, "secrets", (handlers) =>
   Effect.map(Effect.all([SecretReads, SecretWrites, RunPlans]), ([reads, writes, plans]) =>
     handlers
-      .handle("create", ({ headers, payload }) => writes.create(payload, headers["idempotency-key"]))
+      .handle("create", ({ headers, payload }) => waiting(writes.create(payload, headers["idempotency-key"])))
       .handle("list", ({ urlParams }) => Effect.map(reads.listed(urlParams), (answer) => json(answer)))
-      .handle("createBulk", ({ headers, payload }) => writes.createBulk(payload, headers["idempotency-key"]))
+      .handle("createBulk", ({ headers, payload }) => waiting(writes.createBulk(payload, headers["idempotency-key"])))
       .handle("listWithValues", ({ urlParams }) => Effect.map(reads.withValues(urlParams), (answer) => json(answer)))
       .handle("readValue", ({ urlParams }) => Effect.map(reads.value(urlParams), (answer) => json(answer)))
       .handle("inject", ({ headers, urlParams }) =>
@@ -25,12 +33,12 @@ export const layer = Endpoints.group(ServerApi, "secrets", (handlers) =>
       )
       .handle("reportRun", ({ payload }) => plans.report(payload))
       .handle("diff", ({ urlParams }) => reads.diff(urlParams))
-      .handle("remove", ({ path, urlParams }) => writes.remove(path.secretId, urlParams.disposition))
-      .handle("deleteBulk", ({ headers, payload }) => writes.deleteBulk(payload, headers["idempotency-key"]))
+      .handle("remove", ({ path, urlParams }) => waiting(writes.remove(path.secretId, urlParams.disposition)))
+      .handle("deleteBulk", ({ headers, payload }) => waiting(writes.deleteBulk(payload, headers["idempotency-key"])))
       .handle("composition", ({ urlParams }) => reads.composition(urlParams))
-      .handle("update", ({ path, payload }) => writes.update(path.secretId, payload))
-      .handle("rollback", ({ path, payload }) => writes.rollback(path.secretId, payload))
-      .handle("restore", ({ path }) => writes.restore(path.secretId))
+      .handle("update", ({ path, payload }) => waiting(writes.update(path.secretId, payload)))
+      .handle("rollback", ({ path, payload }) => waiting(writes.rollback(path.secretId, payload)))
+      .handle("restore", ({ path }) => waiting(writes.restore(path.secretId)))
       .handle("versions", ({ path }) => reads.versions(path.secretId))
       .handle("listDeleted", ({ urlParams }) => reads.deleted(urlParams))
   )

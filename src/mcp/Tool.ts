@@ -13,6 +13,7 @@ import type { Scope } from "#schema/Scopes.ts"
 import { environmentSlugPattern } from "#schema/Values.ts"
 import { judge, validationFailed } from "#src/http/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/RequestContext.ts"
+import type { Proposed } from "#src/secrets/SecretWrites.ts"
 import { isObject, type JsonObject, memberOf } from "./Message.ts"
 import { explained } from "./NextCall.ts"
 
@@ -45,7 +46,7 @@ export const done = <O>(output: O): Outcome<O> => ({ _tag: "Done", output })
 type Handler<N extends ToolName> = (
   input: ToolInput<N>,
   context: CallContext
-) => Effect.Effect<Outcome<ToolOutput<N>>, AnyApiError, CurrentCaller>
+) => Effect.Effect<Outcome<ToolOutput<N>>, AnyApiError | Proposed, CurrentCaller>
 export type Handlers = { readonly [N in ToolName]: Handler<N> }
 
 export interface ToolResult {
@@ -151,6 +152,13 @@ const failed = Effect.fnUntraced(function* (
   return { content: [{ type: "text", text: JSON.stringify(body) }], isError: true } satisfies ToolResult
 })
 
+/** What REST answers with 202: nothing is written yet, so what the tool declares did not come about. */
+const waiting = ({ request }: Proposed): CallResult => {
+  const message = "Nothing is written yet: the change waits until another person approves it. Do not send it again."
+  const text = JSON.stringify({ statusCode: 202, message, changeRequest: request })
+  return { _tag: "Result", result: { content: [{ type: "text", text }], isError: true } }
+}
+
 /** Clients that tell content for the person from content for the model keep plaintext from the model. */
 const forTheUser = { annotations: { audience: ["user"] } } as const
 
@@ -177,7 +185,11 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>, names: Na
       const decoded = yield* Effect.mapError(decode((yield* withProjectId(names, inputs, given)) ?? {}), (issue) =>
         validationFailed(ParseResult.ArrayFormatter.formatIssueSync(issue))
       )
-      const outcome = yield* handler(decoded, context)
+      const handled = yield* Effect.map(handler(decoded, context), (outcome) => ({ outcome })).pipe(
+        Effect.catchTag("Proposed", (proposed) => Effect.succeed({ waits: waiting(proposed) }))
+      )
+      if ("waits" in handled) return handled.waits
+      const { outcome } = handled
       switch (outcome._tag) {
         case "Done":
           return { _tag: "Result", result: yield* succeeded(outcome.output) } satisfies CallResult

@@ -16,7 +16,7 @@ import {
 } from "#schema/Ids.ts"
 import type { CreateEnvironment, UpdateEnvironment } from "#schema/ManageProjectsApi.ts"
 import type { ProjectEnvironment, ProjectEnvironmentList } from "#schema/ProjectsApi.ts"
-import { Approvals, Readers, Visibility } from "#schema/Scopes.ts"
+import { Approvals, Changes, Readers, Visibility } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
@@ -44,10 +44,11 @@ const columns = {
   readers: Readers,
   approvers: Schema.Array(UserIdOut),
   approvals: Approvals,
+  changes: Changes,
   createdAt: Rows.Iso
 }
 const selected = (sql: SqlClient.SqlClient) =>
-  sql.literal("e.id, e.slug, e.name, e.protected, e.readers, e.approvers, e.approvals, e.created_at")
+  sql.literal("e.id, e.slug, e.name, e.protected, e.readers, e.approvers, e.approvals, e.changes, e.created_at")
 const EnvironmentRow = Schema.Struct(columns)
 const ProjectEnvironmentRow = Schema.Struct({
   ...columns,
@@ -74,14 +75,14 @@ export const readersOf = (input: Pick<CreateEnvironment, "protected" | "readers"
 export const newEnvironment = (
   { rowSeal }: Pick<Needs, "rowSeal">,
   at: { readonly id: string; readonly teamId: TeamId; readonly projectId: ProjectId; readonly now: Date },
-  input: Pick<CreateEnvironment, "name" | "protected" | "readers"> & { readonly slug: string }
+  input: Pick<CreateEnvironment, "changes" | "name" | "protected" | "readers"> & { readonly slug: string }
 ) => {
   const { id, now, projectId, teamId } = at
-  const { name = input.slug, protected: isProtected = false, slug } = input
+  const { changes = "direct", name = input.slug, protected: isProtected = false, slug } = input
   const readers = readersOf(input)
   return rowSeal.values(
     "environments",
-    { id, teamId, projectId, slug, protected: isProtected, readers, approvers: [], approvals: 1 },
+    { id, teamId, projectId, slug, protected: isProtected, readers, changes, approvers: [], approvals: 1 },
     { name, created_at: now, updated_at: now }
   )
 }
@@ -198,16 +199,24 @@ const update = Effect.fn("Environments.update")(function* (
   const intent = { audit: "environment.update" } as const
   const permit = yield* access.environmentWithId("environments:manage", environmentId, intent)
   return yield* change(needs, permit.event(), function* () {
-    const { approvals = null, approvers, name = null, protected: isProtected = null, readers = null } = input
+    const {
+      approvals = null,
+      approvers,
+      changes = null,
+      name = null,
+      protected: isProtected = null,
+      readers = null
+    } = input
     if (approvers !== undefined) yield* checkMembers(needs, permit.target.teamId, approvers)
-    const changes = {
+    const decides = {
       ...(isProtected === null ? {} : { protected: isProtected }),
       ...(readers === null ? {} : { readers }),
+      ...(changes === null ? {} : { changes }),
       ...(approvals === null ? {} : { approvals }),
       ...(approvers === undefined ? {} : { approvers })
     }
     const where = sql`id = ${environmentId} AND deleted_at IS NULL`
-    const changed = yield* rowSeal.update("environments", where, () => changes, {
+    const changed = yield* rowSeal.update("environments", where, () => decides, {
       ...(name === null ? {} : { name }),
       updated_at: yield* DateTime.nowAsDate
     })

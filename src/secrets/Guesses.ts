@@ -19,13 +19,13 @@ interface Writing {
 
 export type ComparePermit = EnvironmentPermit<"secrets:read">
 
-const readsValues = ({ permit }: { readonly permit: ComparePermit | Writing["permit"] }) =>
+export const readsValues = ({ permit }: { readonly permit: ComparePermit | Writing["permit"] }) =>
   Policy.mayHaveValues(permit.caller, permit.target)
 
 /** The author of a version. It is marked when it may not have values: comparing what it wrote is a guess. */
-export const authorOf = (writing: Pick<Writing, "permit">) => ({
+export const authorOf = (writing: Pick<Writing, "permit"> & { readonly steered: boolean }) => ({
   ...actorOf(writing.permit.caller),
-  ...(readsValues(writing) ? {} : { withoutValues: true })
+  ...(readsValues(writing) && !writing.steered ? {} : { withoutValues: true })
 })
 
 /** What the caller is told: that a value was equal is told only to callers who may have it. */

@@ -50,6 +50,8 @@ export interface Transaction extends Needs {
   readonly at: Date
   /** As it is now, in this transaction. */
   revision: number
+  /** Written for a person who may not have values: comparing it is a guess, whoever approved it. */
+  readonly steered: boolean
   /** Versions that this transaction gave to keys, for the trail. */
   readonly versions: Map<string, number>
 }
@@ -60,6 +62,7 @@ export interface Naming {
   readonly keys?: ReadonlyArray<string>
   readonly ids?: ReadonlyArray<SecretId>
   readonly sources?: Iterable<ValueSource.ValueSource>
+  readonly steered?: boolean
 }
 
 const entryOf = (kind: SecretKind, key: string, text: string) =>
@@ -131,6 +134,7 @@ export const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePer
     facts,
     at: new Date(yield* Clock.currentTimeMillis),
     revision: facts.revision,
+    steered: naming.steered ?? false,
     versions: new Map()
   }
   return transaction

@@ -34,6 +34,9 @@ import * as ValueSource from "./ValueSource.ts"
 import * as WriteTransaction from "./WriteTransaction.ts"
 import type { Outcome } from "./WriteTransaction.ts"
 
+/** What every write can end in, beside its errors. */
+export { Proposed } from "./ProposedChanges.ts"
+
 type Needs = SourcedWrites.Needs
 
 /** One secret is written: an entry of its own, whatever became of it, and its reference as the answer. */

@@ -6,6 +6,7 @@ import type { SqlError } from "@effect/sql/SqlError"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Predicate from "effect/Predicate"
+import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import {
   EnvironmentNotFound,
   PlanLimitReached,
@@ -20,6 +21,7 @@ import * as Composition from "./Composition.ts"
 import * as Guesses from "./Guesses.ts"
 import type { Idempotent } from "./Idempotency.ts"
 import { begin, type Naming, type Needs, opened, type Transaction, type WritePermit } from "./LockedEnvironment.ts"
+import * as ProposedChanges from "./ProposedChanges.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
 import { type Changes, type FieldOf, isRestoration, type Results, type Written } from "./SecretChanges.ts"
 import { metadataOf, type SecretMetadata } from "./SecretMetadata.ts"
@@ -236,6 +238,9 @@ export interface WriteOptions<A, E, R> extends Naming {
 
 type Deciding<E, R> = (transaction: Transaction) => Effect.Effect<Changes, E, R>
 
+/** What a write comes to: its answer, or a request that waits for an approval. */
+type Committed<A> = { readonly answer: A } | { readonly waits: ChangeRequest }
+
 /** The transaction. `leaves` is told what the write leaves, which counts when everything is committed. */
 const transact = <A, E, R, E2, R2, E3>(
   needs: Needs,
@@ -251,11 +256,12 @@ const transact = <A, E, R, E2, R2, E3>(
     const { left, results, rows } = yield* Effect.mapError(decide(transaction, decided, field), (error) =>
       error instanceof SecretBoxes.BoxAltered ? error : refusal(error)
     )
+    if (permit.proposes && decided.size > 0) return { waits: yield* ProposedChanges.keep(transaction, decided) }
     const outcome: Outcome = { transaction, changes: decided, results }
     const events = entries(outcome).map((event) => withVersions(transaction, event))
     yield* needs.audit.appendWith({ changes: rows, head: transaction.facts.head ?? undefined }, events)
     leaves(left)
-    return yield* answer(outcome)
+    return { answer: yield* answer(outcome) }
   }).pipe(needs.sql.withTransaction, dieOfSql)
 
 /** Around the outermost transaction: refusals are recorded, and reads find what was committed. */
@@ -263,19 +269,18 @@ const committed = <A, E, R>(
   needs: Needs,
   permit: WritePermit,
   { keys }: Naming,
-  work: (leaves: (left: Left | undefined) => void) => Effect.Effect<A, E, R>
+  work: (leaves: (left: Left | undefined) => void) => Effect.Effect<Committed<A>, E, R>
 ) =>
-  Effect.suspend(() => {
+  Effect.gen(function* () {
     let left: Left | undefined
     const event = permit.event(keys === undefined ? {} : { keys })
-    return Effect.zipLeft(
-      SecretBoxes.recordingRefusals(
-        needs.audit,
-        event,
-        work((made) => void (left = made))
-      ),
-      Effect.suspend(() => (left === undefined ? Effect.void : leave(needs, permit, left)))
+    const done = yield* SecretBoxes.recordingRefusals(
+      needs.audit,
+      event,
+      work((made) => void (left = made))
     )
+    if (left !== undefined) yield* leave(needs, permit, left)
+    return "waits" in done ? yield* new ProposedChanges.Proposed({ request: done.waits }) : done.answer
   })
 
 const asIs = (problem: Refusal) => problem

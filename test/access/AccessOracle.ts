@@ -21,6 +21,8 @@ export interface Place {
   /** Who reads its values, and who sees its project: the team, or those who were granted it. */
   readonly readers: "team" | "granted"
   readonly visibility: "team" | "granted"
+  /** Absent: people write directly. */
+  readonly changes?: "proposed"
   readonly secret: "live" | "deleted" | null
   readonly ids: {
     readonly teamId: string
@@ -205,7 +207,9 @@ const mayNot = (row: Row, c: Credential, place: Place, now: number): Outcome | u
   ) {
     return [403, "API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT"]
   }
-  if (writes && place.protected && at.role !== null && rank[at.role] < rank.admin) return forbidden
+  // "Members may propose": a token is no person.
+  const proposes = place.changes === "proposed" && c.kind !== "api_token"
+  if (writes && place.protected && at.role !== null && rank[at.role] < rank.admin && !proposes) return forbidden
   return lacksGrant(row, c, place, now) ? [403, "ENVIRONMENT_NOT_GRANTED"] : undefined
 }
 

@@ -251,6 +251,37 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   "POST /access-requests/:requestId/approve": [mine(`/access-requests/${nowhere}/approve`, noGrant)],
   "POST /access-requests/:requestId/deny": [mine(`/access-requests/${nowhere}/deny`, noGrant)],
 
+  // Changes that wait: names are enough to look, and who sees no change finds none
+  "GET /environments/:envId/change-requests": [
+    {
+      takes: ["cli_grant", "session"],
+      subject: "environmentId",
+      scope: "secrets:read",
+      needs: "names",
+      ask: ({ ids }) => ({ path: `/environments/${ids.environmentId}/change-requests` }),
+      answers: [200]
+    }
+  ],
+  "GET /change-requests": [
+    {
+      takes: ["cli_grant", "session"],
+      subject: "eachTeam",
+      scope: "secrets:read",
+      ask: () => ({ path: "/change-requests" }),
+      answers: [200]
+    }
+  ],
+  "DELETE /change-requests/:requestId": [
+    {
+      takes: ["cli_grant", "session"],
+      subject: "self",
+      ask: () => ({ path: `/change-requests/${nowhere}` }),
+      answers: noGrant
+    }
+  ],
+  "POST /change-requests/:requestId/approve": [mine(`/change-requests/${nowhere}/approve`, noGrant)],
+  "POST /change-requests/:requestId/deny": [mine(`/change-requests/${nowhere}/deny`, noGrant)],
+
   // Secrets
   "POST /secrets": [
     writes("environment", [409, "SECRET_ALREADY_EXISTS"], (place) => ({

@@ -71,9 +71,10 @@ const forbids = {
     forbid (principal, action == Action::"secrets:write", resource is Environment) when {
       principal.kind == "api_token" && resource.protected }
     unless { principal has environments && principal.environments.contains(resource) };`,
-  "people below admin do not write protected environments": `
+  "people below admin do not write protected environments, unless what they write waits": `
     forbid (principal, action == Action::"secrets:write", resource is Environment) when {
-      ${bounded} && resource.protected && !(principal.person in Role::"admin") };`,
+      ${bounded} && resource.protected && !(principal.person in Role::"admin") }
+    unless { resource.proposed && principal.kind != "api_token" };`,
   "a CLI grant reads who was handed what with names in its reach": `
     forbid (principal, action == Action::"audit:read", resource) when {
       principal.kind == "cli_grant" && !principal.scopes.contains("secrets:read") };`,
@@ -164,7 +165,13 @@ const teamEntities = ({ scene }: Built) => [
     ...environments.map((one) =>
       entity(
         uid("Environment", one.key),
-        { project: ref("Project", key), team: ref("Team", "T"), readers: one.readers, protected: one.protected },
+        {
+          project: ref("Project", key),
+          team: ref("Team", "T"),
+          readers: one.readers,
+          protected: one.protected,
+          proposed: one.proposed
+        },
         [uid("Project", key)]
       )
     )

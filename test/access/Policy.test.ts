@@ -116,7 +116,7 @@ const anywhere: Restrictions = { projectIds: null, environmentIds: null }
 
 const environment = (
   isProtected: boolean,
-  access: Partial<Pick<EnvironmentTarget, "readers" | "visibility">> = {}
+  access: Partial<Pick<EnvironmentTarget, "changes" | "readers" | "visibility">> = {}
 ): EnvironmentTarget => ({
   type: "environment",
   teamId,
@@ -127,6 +127,7 @@ const environment = (
   protected: isProtected,
   revision: 0,
   readers: "team",
+  changes: "direct",
   visibility: "team",
   ...access
 })
@@ -315,7 +316,9 @@ const oracle = (s: Standing, target: EnvironmentTarget, action: Policy.Action): 
       const needed = s.kind === "cli_grant" && action === "audit:read" ? "secrets:read" : action
       if (!s.scopes.some((scope) => scope === needed)) return "SCOPE_MISSING"
     }
-    if (!mayPerson(s.role, action, target.protected)) return "FORBIDDEN"
+    // "Members may propose": a token is no person.
+    const proposes = action === "secrets:write" && target.changes === "proposed" && s.kind !== "api_token"
+    if (!mayPerson(s.role, action, target.protected && !proposes)) return "FORBIDDEN"
     return grantAllows(s, target, action) ? "yes" : "ENVIRONMENT_NOT_GRANTED"
   }
   if (!isScope) return "FORBIDDEN"
@@ -366,8 +369,8 @@ const anyStanding: FastCheck.Arbitrary<Standing> = FastCheck.tuple(ungranted, an
   ([s, grants, adminsNeedGrants]) => ({ ...s, grants, adminsNeedGrants })
 )
 const open = anyOf(["team", "granted"] as const)
-const anyTarget = FastCheck.tuple(FastCheck.boolean(), open, open).map(([isProtected, readers, visibility]) =>
-  environment(isProtected, { readers, visibility })
+const anyTarget = FastCheck.tuple(FastCheck.boolean(), open, open, anyOf(["direct", "proposed"] as const)).map(
+  ([isProtected, readers, visibility, changes]) => environment(isProtected, { readers, visibility, changes })
 )
 
 const reaches = (s: Standing, target: EnvironmentTarget, action: Policy.Action): boolean =>

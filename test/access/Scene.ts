@@ -34,6 +34,7 @@ export interface SceneEnvironment {
   readonly key: string
   readonly protected: boolean
   readonly readers: Open
+  readonly proposed: boolean
 }
 export interface SceneProject {
   readonly key: string
@@ -104,10 +105,12 @@ export const scene: FastCheck.Arbitrary<Scene> = FastCheck.record({
         visibility: open,
         environments: FastCheck.tuple(
           ...slugs.map((slug) =>
-            FastCheck.record({ protected: FastCheck.boolean(), readers: open }).map((environment) => ({
-              key: `${key}/${slug}`,
-              ...environment
-            }))
+            FastCheck.record({ protected: FastCheck.boolean(), readers: open, proposed: FastCheck.boolean() }).map(
+              (environment) => ({
+                key: `${key}/${slug}`,
+                ...environment
+              })
+            )
           )
         )
       }).map((project) => ({ key, ...project }))
@@ -178,7 +181,12 @@ const buildPlaces = Effect.fnUntraced(function* (scene: Scene, team: World.Team)
         session,
         json: { projectId: made.id, environment: slug, key: "DEPENDENT", value: "${BASE}" }
       })
-      yield* Seals.after("environments", sql`UPDATE environments SET readers = ${environment.readers} WHERE id = ${id}`)
+      yield* Seals.after(
+        "environments",
+        sql`
+          UPDATE environments SET readers = ${environment.readers}, changes = ${environment.proposed ? "proposed" : "direct"}
+          WHERE id = ${id}`
+      )
       places.push({
         name: environment.key,
         team: "T",
@@ -187,6 +195,7 @@ const buildPlaces = Effect.fnUntraced(function* (scene: Scene, team: World.Team)
         protected: environment.protected,
         readers: environment.readers,
         visibility: project.visibility,
+        ...(environment.proposed ? { changes: "proposed" } : {}),
         secret: "live",
         ids: { teamId: team.id, projectId: made.id, environmentId: id, slug, secretId: json.id }
       })

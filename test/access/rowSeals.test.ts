@@ -244,6 +244,7 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       slug: text,
       protected: flipped("protected"),
       readers: withValue("'granted'"),
+      changes: withValue("'proposed'"),
       approvers: (s) => `ARRAY[${attackers.person(s)}]::uuid[]`,
       approvals: withValue("2")
     }

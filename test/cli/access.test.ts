@@ -2,6 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { AccessRequest } from "#schema/AccessRequestsApi.ts"
+import { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import { failureOf, parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -83,6 +84,34 @@ layer(app, { excludeTestServices: true })("ampoule access", (it) => {
       assert.include((yield* member("secrets", "get", "KEY", "-e", "production")).stderr, hint("values"))
       const json = yield* member("secrets", "get", "KEY", "-e", "production", "--json")
       assert.include(failureOf(json.stderr).hint, hint("values"))
+    })
+  )
+})
+
+layer(app, { excludeTestServices: true })("ampoule changes", (it) => {
+  it.scoped("says that nothing is written yet, lists names, names the page, and withdraws", () =>
+    Effect.gen(function* () {
+      const { admin, email, member, owner, project } = yield* atProduction
+      const json = { readers: "team", changes: "proposed" }
+      yield* TestApp.patch(`/environments/${project.production.id}`, { session: owner, json })
+      yield* TestApp.post("/secrets", {
+        session: owner,
+        json: { projectId: project.id, environment: "production", key: "OLD", value: "v" }
+      })
+      const unset = yield* member("secrets", "unset", "OLD", "-e", "production")
+      assert.strictEqual(unset.code, 1)
+      assert.include(unset.stderr, "Nothing is written yet. The change waits for an approval as ")
+      const page = `/app/projects/${project.id}/env/production/access`
+      assert.include(unset.stderr, page)
+      const listed = yield* member("changes", "list")
+      assert.match(listed.stdout, /production .*no .*delete OLD/)
+      const [item] = parsed(Schema.Array(ChangeRequest))((yield* admin("changes", "list", "--json")).stdout)
+      assert.deepStrictEqual([item.user.email, item.mayDecide], [email, true])
+      assert.strictEqual((yield* member("changes", "approve", item.id)).code, 1)
+      const named = yield* admin("changes", "approve", item.id, "--no-browser")
+      assert.match(named.stdout, new RegExp(`^http://127.0.0.1:\\d+${page}\n$`))
+      assert.strictEqual((yield* member("changes", "withdraw", item.id)).code, 0)
+      assert.include((yield* member("changes", "list")).stderr, "No change waits.")
     })
   )
 })

@@ -59,7 +59,7 @@ describe("the typed client, on the real server", () => {
           value: Redacted.make("postgres://canary")
         }
         const made = yield* api.secrets.create({ headers: {}, payload })
-        assert.strictEqual(made.version, 1)
+        assert.strictEqual("version" in made ? made.version : undefined, 1)
         const read = yield* api.secrets.readValue({
           urlParams: { projectId, environment: development, key: key("DB") }
         })

@@ -52,6 +52,33 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("page
     })
   )
 
+  it.effect("keep what a member writes where changes wait, and show names to who decides", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const member = yield* World.session(yield* World.member(project.team, "member"))
+      const json = { changes: "proposed" }
+      yield* TestApp.patch(`/environments/${project.production.id}`, { session: owner.text, json })
+      const production = place(project, "production")
+      const added = yield* send(`${production}/add`, member, { key: "ADDED", value: "hidden text" })
+      assert.strictEqual(added.status, 303)
+      assert.strictEqual(added.headers.get("location"), `${production}/access?done=change-waits`)
+      const shown = yield* TestApp.get(`${production}/access?done=change-waits`, { session: owner.text })
+      assert.include(shown.text, "Nothing is written yet")
+      assert.include(shown.text, "<code>ADDED</code>")
+      assert.notInclude(shown.text, "hidden text")
+      const id = /access\/changes\/([0-9a-f-]{36})\/approve/.exec(shown.text)?.[1] ?? assert.fail(shown.text)
+      const own = yield* TestApp.get(`${production}/access`, { session: member.text })
+      assert.include(own.text, `/access/changes/${id}/withdraw`)
+      assert.notInclude(own.text, `/access/changes/${id}/approve`)
+      assert.strictEqual((yield* send(`${production}/access/changes/${id}/approve`, member, {})).status, 403)
+      assert.strictEqual((yield* send(`${production}/access/changes/${id}/approve`, owner, {})).status, 303)
+      assert.include((yield* TestApp.get(production, { session: owner.text })).text, "ADDED")
+      const again = yield* send(`${production}/access/changes/${id}/approve`, owner, {})
+      assert.strictEqual(again.status, 409)
+    })
+  )
+
   it.effect("show a large environment page by page, and find what stands on any of them", () =>
     Effect.gen(function* () {
       const project = yield* World.project()

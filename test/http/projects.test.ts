@@ -52,6 +52,7 @@ layer(TestApp.layer, { excludeTestServices: true })("what is listed", (it) => {
           protected: e.protected,
           readers: "team",
           approvers: [],
+          changes: "direct",
           approvals: 1,
           createdAt: json.items[i].createdAt
         }))

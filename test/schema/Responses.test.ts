@@ -90,9 +90,10 @@ const routes: Array<{
 HttpApi.reflect(Everything, {
   onGroup: () => undefined,
   onEndpoint: ({ endpoint, group, mergedAnnotations, successes }) => {
-    const response = Option.getOrUndefined(Context.getOption(mergedAnnotations, Examples))?.response
+    const examples = Option.getOrUndefined(Context.getOption(mergedAnnotations, Examples))
     const path = document.paths[endpoint.path.replace(/:(\w+)/g, "{$1}")][endpoint.method.toLowerCase()]
     for (const [status, { ast }] of successes) {
+      const response = status === 202 ? examples?.accepted : examples?.response
       const shape = path.responses[status].content?.["application/json"]?.schema
       if (shape === undefined) continue
       routes.push({

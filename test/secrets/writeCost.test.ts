@@ -109,6 +109,7 @@ describe("a write, and a read after it", () => {
           protected: false,
           revision: 0,
           readers: "team",
+          changes: "direct",
           visibility: "team"
         }
         const { id: dataKeyId, key: dataKey } = yield* dataKeys.active(target)

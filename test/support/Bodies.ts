@@ -9,6 +9,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import { ServerApi } from "#schema/ServerApi.ts"
+import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import type { ErrorBody } from "#schema/ApiError.ts"
 import * as Errors from "#schema/Errors.ts"
 import { optional } from "#schema/Strict.ts"
@@ -149,6 +150,15 @@ const routes = {
     approve: "POST /access-requests/:requestId/approve",
     deny: "POST /access-requests/:requestId/deny"
   },
+  changeRequests: {
+    listOfEnvironment: "GET /environments/:envId/change-requests",
+    list: "GET /change-requests",
+    withdraw: "DELETE /change-requests/:requestId"
+  },
+  changeDecisions: {
+    approve: "POST /change-requests/:requestId/approve",
+    deny: "POST /change-requests/:requestId/deny"
+  },
   access: {
     listOfProject: "GET /projects/:projectId/grants",
     grantProject: "POST /projects/:projectId/grants",
@@ -199,9 +209,12 @@ export type BodyOf<
   Path extends string
 > = `${Method} ${Shape<WithoutQuery<Path>>}` extends infer S
   ? S extends keyof Successes
-    ? Successes[S]
+    ? Written<Successes[S]>
     : unknown
   : never
+
+/** A write that waits for an approval is another answer: a test that expects it says so by `as`. */
+type Written<A> = Exclude<A, ChangeRequest>
 
 type Failure = Schema.Schema.Encoded<(typeof Errors)[keyof typeof Errors]>
 type Further<F> = F extends ErrorBody<string> ? Omit<F, keyof ErrorBody<string>> : never

@@ -1,0 +1,115 @@
+/** `ampoule changes`: writes that wait for an approval. Decisions are made in the dashboard, as those of `access`. */
+import * as Command from "@effect/cli/Command"
+import * as HttpApi from "@effect/platform/HttpApi"
+import * as HttpApiClient from "@effect/platform/HttpApiClient"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type ChangeRequest, ChangeRequestsApi } from "#schema/ChangeRequestsApi.ts"
+import { ChangeRequestId } from "#schema/Ids.ts"
+import { pageOf } from "./Access.ts"
+import * as Browser from "./Browser.ts"
+import { call, type Connection } from "./Client.ts"
+import * as Credential from "./Credential.ts"
+import { CliFailure, usage } from "./Failure.ts"
+import * as Help from "./Help.ts"
+import * as Shared from "./Options.ts"
+import { list as printList, note, plain } from "./Output.ts"
+
+const api = HttpApi.make("ampoule").add(ChangeRequestsApi)
+const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "changeRequests", httpClient: http })
+
+const isWaiting = (answer: object): answer is ChangeRequest => "changes" in answer && "mayDecide" in answer
+
+/** A write of secrets. One that waits for an approval has written nothing: scripts must not go on as if it had. */
+export const written = Effect.fnUntraced(function* <A extends object, E, R>(
+  session: Connection,
+  write: Effect.Effect<A, E, R>
+) {
+  const answer = yield* call(session, write)
+  if (!isWaiting(answer)) return answer as Exclude<A, ChangeRequest>
+  return yield* new CliFailure({
+    message: `Nothing is written yet. The change waits for an approval as ${plain(answer.id)}.`,
+    hint: `Owners, admins and approvers of the environment decide at ${pageOf(session.url, answer)}`
+  })
+})
+
+const pending = Effect.fnUntraced(function* (session: Connection) {
+  const client = yield* clientOf(session)
+  return (yield* call(session, client.list())).items
+})
+
+const namesOf = ({ changes }: ChangeRequest) =>
+  changes.map(({ change, conflict, key }) => `${change} ${key}${conflict ? " (conflict)" : ""}`).join(", ")
+
+const list = Help.command(
+  "list",
+  {
+    says: "List changes that wait: your own, and those that wait for your decision. Names, never values.",
+    more: ["A conflict: the secret has another version than when the change was written."],
+    examples: ["ampoule changes list", "ampoule changes list --json"]
+  },
+  { ...Shared.connection, json: Shared.json },
+  Effect.fnUntraced(function* (options) {
+    const session = yield* Credential.open(options)
+    yield* printList(options, yield* pending(session), "No change waits.", [
+      ["ID", ({ id }) => id],
+      ["PROJECT", ({ project }) => project],
+      ["ENVIRONMENT", ({ environment }) => environment],
+      ["WHO", ({ user }) => user.email],
+      ["YOURS TO DECIDE", ({ mayDecide }) => (mayDecide ? "yes" : "no")],
+      ["CHANGES", namesOf]
+    ])
+  })
+)
+
+const idArgument = Shared.argument("ID", "Id of the change; `ampoule changes list` shows it")
+const decodeId = Schema.decodeUnknown(ChangeRequestId)
+const parseId = (text: string) => Effect.mapError(decodeId(text), () => usage("That is not the id of a change."))
+
+const approve = Help.command(
+  "approve",
+  {
+    says: "Open the page where a change is approved or denied.",
+    more: ["It needs you, signed in: a login of the command line manages nothing."],
+    examples: ["ampoule changes approve 01980a5e-9f00-7a10-8b21-3c4d5e6f7083"]
+  },
+  { ...Shared.connection, noBrowser: Shared.noBrowser, id: idArgument },
+  Effect.fnUntraced(function* (options) {
+    const id = yield* parseId(options.id)
+    const session = yield* Credential.open(options)
+    const found = (yield* pending(session)).find((one) => one.id === id)
+    if (found === undefined || !found.mayDecide) {
+      return yield* new CliFailure({
+        message: "No such change waits for your decision.",
+        hint: "`ampoule changes list` shows those that wait."
+      })
+    }
+    yield* note(`${plain(found.user.email)} in ${plain(found.environment)}: ${plain(namesOf(found))}`)
+    yield* note("Decide on this page, signed in (the command line cannot):")
+    yield* Browser.offer(pageOf(session.url, found), options)
+  })
+)
+
+const withdraw = Help.command(
+  "withdraw",
+  {
+    says: "Withdraw a change of your own.",
+    examples: ["ampoule changes withdraw 01980a5e-9f00-7a10-8b21-3c4d5e6f7083"]
+  },
+  { ...Shared.connection, id: idArgument },
+  Effect.fnUntraced(function* (options) {
+    const requestId = yield* parseId(options.id)
+    const session = yield* Credential.open(options)
+    const client = yield* clientOf(session)
+    yield* call(session, client.withdraw({ path: { requestId } }))
+    yield* note("Withdrawn.")
+  })
+)
+
+const below = [list, approve, withdraw] as const
+export const changes = Help.described(
+  Command.make("changes").pipe(Command.withSubcommands(below)),
+  { says: "See what waits for an approval, and decide." },
+  below,
+  true
+)

@@ -1,0 +1,200 @@
+/**
+ * A write that waits for an approval (docs/contract/access.md, "Change requests"): what it would change is kept in one
+ * box under the environment's data key, and names and versions beside it. `WriteTransaction.ts` keeps it where the
+ * policy says so; `ChangeRequests.ts` shows and decides.
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Schema from "effect/Schema"
+import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
+import type { Caller } from "#schema/Caller.ts"
+import { PlanLimitReached } from "#schema/Errors.ts"
+import {
+  type ChangeRequestId,
+  ChangeRequestIdOut,
+  EnvironmentIdOut,
+  ProjectIdOut,
+  SecretIdOut,
+  TeamIdOut,
+  UserIdOut
+} from "#schema/Ids.ts"
+import { Visibility } from "#schema/Scopes.ts"
+import { SecretKind } from "#schema/Values.ts"
+import * as Policy from "#src/access/Policy.ts"
+import type { EnvironmentTarget } from "#src/access/Target.ts"
+import type { DataKeys } from "#src/crypto/DataKeys.ts"
+import * as Envelope from "#src/crypto/Envelope.ts"
+import { days } from "#src/Days.ts"
+import * as Rows from "#src/Rows.ts"
+import * as Guesses from "./Guesses.ts"
+import type { Transaction } from "./LockedEnvironment.ts"
+import * as SecretBoxes from "./SecretBoxes.ts"
+import { type Change, type Changes, isRestoration } from "./SecretChanges.ts"
+
+const life = days(7)
+/** Abuse limits, of what is pending in one environment; a list shows all. */
+const requestsPerPerson = 20
+const requestsPerEnvironment = 100
+/** Bytes of one change set. */
+const maxBytes = 1_048_576
+
+/** The write was kept, and waits for an approval: every door says so in its own way. */
+export class Proposed extends Data.TaggedError("Proposed")<{ readonly request: ChangeRequest }> {}
+
+// --- the box ---
+
+const Text = Schema.Struct({
+  kind: SecretKind,
+  pinned: Schema.Boolean,
+  text: Schema.String,
+  from: Schema.Literal("caller", "stored", "server")
+})
+const StoredChanges = Schema.parseJson(
+  Schema.Array(Schema.Tuple(Schema.String, Schema.NullOr(Schema.Union(Text, Schema.Struct({ restores: SecretIdOut })))))
+)
+const encodeChanges = Schema.encode(StoredChanges)
+const decodeChanges = Schema.decode(StoredChanges)
+
+/** No secret has an empty key or version 0: a box of one is never taken for the other. */
+const contextOf = (target: EnvironmentTarget, id: ChangeRequestId, dataKeyId: string): Envelope.ValueContext => ({
+  teamId: target.teamId,
+  projectId: target.projectId,
+  environmentId: target.environmentId,
+  secretId: id,
+  key: "",
+  kind: "changes",
+  version: 0,
+  dataKeyId
+})
+
+const stored = (change: Change) =>
+  change !== null && isRestoration(change) ? { restores: change.restored.id } : change
+
+/** What a request keeps, opened. */
+export const open = Effect.fnUntraced(function* (
+  dataKeys: DataKeys,
+  target: EnvironmentTarget,
+  row: { readonly id: ChangeRequestId; readonly dataKeyId: string; readonly sealed: Uint8Array }
+) {
+  const altered = () => new SecretBoxes.BoxAltered({ keys: [] })
+  const key = yield* SecretBoxes.activeKey(dataKeys, target, row.dataKeyId)
+  const text = Envelope.openValue(key.key, contextOf(target, row.id, row.dataKeyId), row.sealed)
+  return new Map(yield* Effect.mapError(decodeChanges(Either.getOrElse(text, () => "")), altered))
+})
+
+// --- the row ---
+
+const ChangeRow = Schema.Struct({
+  key: Schema.String,
+  change: Schema.Literal("create", "update", "delete", "restore"),
+  version: Schema.Number,
+  conflict: Schema.Boolean
+})
+export const RequestRow = Schema.Struct({
+  id: ChangeRequestIdOut,
+  teamId: TeamIdOut,
+  projectId: ProjectIdOut,
+  project: Schema.String,
+  environmentId: EnvironmentIdOut,
+  environment: Schema.String,
+  user: Schema.Struct({ id: UserIdOut, email: Schema.String }),
+  changes: Schema.Array(ChangeRow),
+  createdAt: Rows.Iso,
+  expiresAt: Rows.Iso,
+  status: Schema.Literal("pending", "approved", "denied"),
+  approvers: Schema.Array(UserIdOut),
+  visibility: Visibility
+})
+export type RequestRow = typeof RequestRow.Type
+
+/** Requests of active members for live environments. A change conflicts when its secret has another version by now. */
+export const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal(`
+    r.id, r.team_id, e.project_id, p.name AS project, r.environment_id, e.slug AS environment,
+    json_build_object('id', u.id, 'email', u.email) AS "user",
+    (SELECT json_agg(json_build_object('key', c.key, 'change', c.change, 'version', c.version,
+        'conflict', coalesce(s.version, 0) <> c.version) ORDER BY c.key)
+      FROM jsonb_to_recordset(r.changes) AS c (key text, change text, version integer)
+      LEFT JOIN secrets s ON s.environment_id = r.environment_id AND s.key = c.key AND s.deleted_at IS NULL) AS changes,
+    r.created_at, r.expires_at, r.status, e.approvers, p.visibility
+    FROM change_requests r
+    JOIN environments e ON e.id = r.environment_id AND e.deleted_at IS NULL
+    JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+    JOIN memberships m ON m.team_id = r.team_id AND m.user_id = r.user_id AND m.active
+    JOIN users u ON u.id = r.user_id`)
+
+/** Members alone: what the policy reads of a row is not told. */
+export const recordOf = (caller: Caller, row: RequestRow): ChangeRequest => {
+  const { approvers, changes, status: _status, visibility: _visibility, ...told } = row
+  const role = Policy.teamOf(caller, row.teamId)?.role ?? null
+  const userId = caller.user?.id
+  return {
+    ...told,
+    changes: changes.map(({ change, conflict, key }) => ({ key, change, conflict })),
+    mayDecide:
+      userId !== undefined && role !== null && userId !== row.user.id && Policy.decidesRequests(role, userId, approvers)
+  }
+}
+
+const PendingRow = Schema.Struct({ ofPerson: Schema.Number, ofEnvironment: Schema.Number })
+
+const checkLimits = Effect.fnUntraced(function* ({ at, permit, sql }: Transaction, userId: string) {
+  const { ofEnvironment, ofPerson } = yield* Rows.single(
+    PendingRow,
+    sql`
+      SELECT count(*) FILTER (WHERE user_id = ${userId}) AS of_person, count(*) AS of_environment
+      FROM change_requests
+      WHERE environment_id = ${permit.target.environmentId} AND status = 'pending' AND expires_at > ${at}`
+  )
+  if (ofPerson >= requestsPerPerson || ofEnvironment >= requestsPerEnvironment) return yield* new PlanLimitReached()
+})
+
+const kindOf = (change: Change, isLive: boolean) => {
+  if (change === null) return "delete"
+  return isRestoration(change) ? "restore" : isLive ? "update" : "create"
+}
+
+/** Part of the transaction that found the write to be in order: keeps it instead, with its entry. */
+export const keep = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes) {
+  const { at, audit, cipher, crypto, dataKeys, facts, live, permit, sql } = transaction
+  const { caller, target } = permit
+  const user = caller.user
+  if (user === null) return yield* Effect.dieMessage("only a person proposes")
+  yield* checkLimits(transaction, user.id)
+  const text = yield* Effect.orDie(encodeChanges([...changes].map(([key, change]) => [key, stored(change)] as const)))
+  if (Buffer.byteLength(text) > maxBytes) {
+    return yield* new PlanLimitReached({ message: "A change that waits for an approval has at most 1 MiB." })
+  }
+  const id = ChangeRequestIdOut.make(yield* crypto.uuid)
+  const dataKey = yield* SecretBoxes.activeKey(dataKeys, target, facts.dataKeyId)
+  const salt = yield* crypto.randomBytes(Envelope.saltLength)
+  const named = [...changes].map(([key, change]) => ({
+    key,
+    change: kindOf(change, live.has(key)),
+    version: live.get(key)?.version ?? 0
+  }))
+  yield* Rows.run(
+    sql`INSERT INTO change_requests ${sql.insert({
+      id,
+      team_id: target.teamId,
+      user_id: user.id,
+      environment_id: target.environmentId,
+      changes: JSON.stringify(named),
+      data_key_id: dataKey.id,
+      sealed: Envelope.sealValue(dataKey.key, contextOf(target, id, dataKey.id), text, salt, cipher),
+      without_values: !Guesses.readsValues({ permit }),
+      created_at: at,
+      expires_at: new Date(at.getTime() + life)
+    })}`
+  )
+  yield* audit.append(
+    permit.event({
+      audit: "change.request",
+      keys: [...changes.keys()],
+      target: { type: "change_request", id, name: user.email }
+    })
+  )
+  return recordOf(caller, yield* Rows.single(RequestRow, sql`SELECT ${columns(sql)} WHERE r.id = ${id}`))
+})
