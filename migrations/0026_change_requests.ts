@@ -19,7 +19,6 @@ export default Effect.gen(function* () {
       changes jsonb NOT NULL,
       data_key_id uuid NOT NULL REFERENCES data_keys (id) ON DELETE CASCADE,
       sealed bytea,
-      without_values boolean NOT NULL,
       status text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'approved', 'denied')),
       created_at timestamptz NOT NULL,
       expires_at timestamptz NOT NULL,

@@ -48,7 +48,6 @@ const listLimit = 500
 const BoxRow = Schema.Struct({
   dataKeyId: Schema.String,
   sealed: Schema.NullOr(Schema.Uint8ArrayFromSelf),
-  withoutValues: Schema.Boolean,
   role: Role
 })
 
@@ -148,15 +147,16 @@ const changesOf = Effect.fnUntraced(function* (
   needs: Needs,
   row: RequestRow,
   transaction: Transaction,
-  proposed: Effect.Effect.Success<ReturnType<typeof open>>
+  proposed: Effect.Effect.Success<ReturnType<typeof open>>["changes"]
 ) {
-  for (const { key, version } of row.changes) {
+  for (const { key, version } of proposed) {
     const currentVersion = transaction.live.get(key)?.version ?? 0
     if (currentVersion !== version) return yield* new SecretVersionConflict({ currentVersion, field: key })
   }
   const changes = new Map<string, Change>()
-  for (const [key, one] of proposed) {
-    changes.set(key, one !== null && "restores" in one ? yield* restoration(transaction, key, one.restores) : one)
+  for (const { key, written } of proposed) {
+    const restores = written !== null && "restores" in written
+    changes.set(key, restores ? yield* restoration(transaction, key, written.restores) : written)
   }
   yield* decided(needs, row.id, "approved")
   return changes
@@ -167,7 +167,7 @@ const boxOf = ({ sql }: Needs, row: RequestRow) =>
   Rows.findOne(
     BoxRow,
     sql`
-      SELECT r.data_key_id, r.sealed, r.without_values, m.role FROM change_requests r
+      SELECT r.data_key_id, r.sealed, m.role FROM change_requests r
       JOIN memberships m ON m.team_id = r.team_id AND m.user_id = r.user_id AND m.active
       WHERE r.id = ${row.id}`
   )
@@ -183,14 +183,16 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
   const proposed = yield* SecretBoxes.recordingRefusals(
     needs.audit,
     event,
-    open(needs.dataKeys, permit.target, { id, dataKeyId: box.dataKeyId, sealed: box.sealed })
+    open(needs.dataKeys, permit.target, row, { dataKeyId: box.dataKeyId, sealed: box.sealed })
   )
-  const keys = row.changes.map(({ key }) => key)
+  const keys = proposed.changes.map(({ key }) => key)
   const entries = (outcome: WriteTransaction.Outcome) => [event, ...writtenFor(permit, row)(outcome)]
-  const written = needs.writes.write(permit, (transaction) => changesOf(needs, row, transaction, proposed), {
+  const written = needs.writes.write(permit, (transaction) => changesOf(needs, row, transaction, proposed.changes), {
     keys,
-    sources: [...proposed.values()].flatMap((one) => (one === null || "restores" in one ? [] : [() => one])),
-    steered: box.withoutValues,
+    sources: proposed.changes.flatMap(({ written }) =>
+      written === null || "restores" in written ? [] : [() => written]
+    ),
+    steered: proposed.withoutValues,
     entries,
     answer: () => Effect.succeed({ status: "approved" as const })
   })

@@ -51,11 +51,26 @@ const Text = Schema.Struct({
   text: Schema.String,
   from: Schema.Literal("caller", "stored", "server")
 })
-const StoredChanges = Schema.parseJson(
-  Schema.Array(Schema.Tuple(Schema.String, Schema.NullOr(Schema.Union(Text, Schema.Struct({ restores: SecretIdOut })))))
+const Kind = Schema.Literal("create", "update", "delete", "restore")
+/** With what the row tells of it: who writes to the database changes neither the author nor what an approver reads. */
+const Box = Schema.parseJson(
+  Schema.Struct({
+    author: UserIdOut,
+    /** Of an author who may read no value. */
+    withoutValues: Schema.Boolean,
+    changes: Schema.Array(
+      Schema.Struct({
+        key: Schema.String,
+        change: Kind,
+        /** Of the live secret that the author saw; 0 without one. */
+        version: Schema.Number,
+        written: Schema.NullOr(Schema.Union(Text, Schema.Struct({ restores: SecretIdOut })))
+      })
+    )
+  })
 )
-const encodeChanges = Schema.encode(StoredChanges)
-const decodeChanges = Schema.decode(StoredChanges)
+const encodeBox = Schema.encode(Box)
+const decodeBox = Schema.decode(Box)
 
 /** No secret has an empty key or version 0: a box of one is never taken for the other. */
 const contextOf = (target: EnvironmentTarget, id: ChangeRequestId, dataKeyId: string): Envelope.ValueContext => ({
@@ -72,23 +87,31 @@ const contextOf = (target: EnvironmentTarget, id: ChangeRequestId, dataKeyId: st
 const stored = (change: Change) =>
   change !== null && isRestoration(change) ? { restores: change.restored.id } : change
 
-/** What a request keeps, opened. */
+/** What a request keeps, opened; altered when the row tells another author or other changes. */
 export const open = Effect.fnUntraced(function* (
   dataKeys: DataKeys,
   target: EnvironmentTarget,
-  row: { readonly id: ChangeRequestId; readonly dataKeyId: string; readonly sealed: Uint8Array }
+  row: RequestRow,
+  { dataKeyId, sealed }: { readonly dataKeyId: string; readonly sealed: Uint8Array }
 ) {
   const altered = () => new SecretBoxes.BoxAltered({ keys: [] })
-  const key = yield* SecretBoxes.activeKey(dataKeys, target, row.dataKeyId)
-  const text = Envelope.openValue(key.key, contextOf(target, row.id, row.dataKeyId), row.sealed)
-  return new Map(yield* Effect.mapError(decodeChanges(Either.getOrElse(text, () => "")), altered))
+  const key = yield* SecretBoxes.activeKey(dataKeys, target, dataKeyId)
+  const text = Envelope.openValue(key.key, contextOf(target, row.id, dataKeyId), sealed)
+  const box = yield* Effect.mapError(decodeBox(Either.getOrElse(text, () => "")), altered)
+  const told = new Map(row.changes.map((one) => [one.key, one]))
+  const isTold = ({ change, key, version }: (typeof box.changes)[number]) =>
+    told.get(key)?.change === change && told.get(key)?.version === version
+  if (box.author !== row.user.id || told.size !== box.changes.length || !box.changes.every(isTold)) {
+    return yield* altered()
+  }
+  return box
 })
 
 // --- the row ---
 
 const ChangeRow = Schema.Struct({
   key: Schema.String,
-  change: Schema.Literal("create", "update", "delete", "restore"),
+  change: Kind,
   version: Schema.Number,
   conflict: Schema.Boolean
 })
@@ -151,7 +174,7 @@ const checkLimits = Effect.fnUntraced(function* ({ at, permit, sql }: Transactio
   if (ofPerson >= requestsPerPerson || ofEnvironment >= requestsPerEnvironment) return yield* new PlanLimitReached()
 })
 
-const kindOf = (change: Change, isLive: boolean) => {
+const kindOf = (change: Change, isLive: boolean): typeof Kind.Type => {
   if (change === null) return "delete"
   return isRestoration(change) ? "restore" : isLive ? "update" : "create"
 }
@@ -163,28 +186,29 @@ export const keep = Effect.fnUntraced(function* (transaction: Transaction, chang
   const user = caller.user
   if (user === null) return yield* Effect.dieMessage("only a person proposes")
   yield* checkLimits(transaction, user.id)
-  const text = yield* Effect.orDie(encodeChanges([...changes].map(([key, change]) => [key, stored(change)] as const)))
+  const all = [...changes].map(([key, change]) => ({
+    key,
+    change: kindOf(change, live.has(key)),
+    version: live.get(key)?.version ?? 0,
+    written: stored(change)
+  }))
+  const author = UserIdOut.make(user.id)
+  const text = yield* Effect.orDie(encodeBox({ author, withoutValues: !Guesses.readsValues({ permit }), changes: all }))
   if (Buffer.byteLength(text) > maxBytes) {
     return yield* new PlanLimitReached({ message: "A change that waits for an approval has at most 1 MiB." })
   }
   const id = ChangeRequestIdOut.make(yield* crypto.uuid)
   const dataKey = yield* SecretBoxes.activeKey(dataKeys, target, facts.dataKeyId)
   const salt = yield* crypto.randomBytes(Envelope.saltLength)
-  const named = [...changes].map(([key, change]) => ({
-    key,
-    change: kindOf(change, live.has(key)),
-    version: live.get(key)?.version ?? 0
-  }))
   yield* Rows.run(
     sql`INSERT INTO change_requests ${sql.insert({
       id,
       team_id: target.teamId,
       user_id: user.id,
       environment_id: target.environmentId,
-      changes: JSON.stringify(named),
+      changes: JSON.stringify(all.map(({ change, key, version }) => ({ key, change, version }))),
       data_key_id: dataKey.id,
       sealed: Envelope.sealValue(dataKey.key, contextOf(target, id, dataKey.id), text, salt, cipher),
-      without_values: !Guesses.readsValues({ permit }),
       created_at: at,
       expires_at: new Date(at.getTime() + life)
     })}`

@@ -240,6 +240,34 @@ layer(app, { excludeTestServices: true })("a change that waits", (it) => {
     })
   )
 
+  it.effect("is not written when a writer of the database gave it another author or other changes", () =>
+    Effect.gen(function* () {
+      const { base, decide, inject, people, proposed, sessions } = yield* setUp
+      const sql = yield* SqlClient.SqlClient
+      const { id } = proposed(
+        yield* TestApp.patch(`/secrets/${base.id}`, { session: sessions.author, json: { value: "second" } })
+      )
+      const as = (column: string, value: string) =>
+        sql`UPDATE change_requests SET ${sql.literal(`${column} = ${value}`)} WHERE id = ${id}`
+      const changes = (one: string) => `'[{"key":"BASE","change":"update","version":1}]'::jsonb ${one}`
+      for (const [column, value] of [
+        ["user_id", `'${people.other.id}'`],
+        ["changes", changes(`#- '{0}'`)],
+        ["changes", changes(`|| '[{"key":"URL","change":"delete","version":1}]'`)],
+        ["changes", `'[{"key":"URL","change":"update","version":1}]'`],
+        ["changes", `'[{"key":"BASE","change":"delete","version":1}]'`]
+      ] as const) {
+        yield* as(column, value)
+        assert.strictEqual((yield* decide(sessions.admin, id)).status, 500, value)
+        yield* as("user_id", `'${people.author.id}'`)
+        yield* as("changes", changes(""))
+      }
+      assert.deepInclude(yield* inject, { BASE: "first" })
+      assert.strictEqual((yield* decide(sessions.admin, id)).status, 200)
+      assert.deepInclude(yield* inject, { BASE: "second" })
+    })
+  )
+
   it.effect("is sealed at rest, bounded, and its box goes with the decision", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
