@@ -5,14 +5,17 @@
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as Console from "effect/Console"
 import * as Context from "effect/Context"
+import * as Data from "effect/Data"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import cluster, { type Worker } from "node:cluster"
 import { version } from "#schema/Api.ts"
+import { DependencyDown } from "#src/access/Dependency.ts"
 import { UnsealedRows } from "#src/access/OldRows.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
@@ -80,29 +83,54 @@ const durability: ReadonlyMap<string, string> = new Map([
   ]
 ])
 
-/** Plain lines for people; the setup address appears nowhere else but in the data folder. */
-const announcement = (settings: Settings) =>
-  Effect.map(
-    Effect.flatMap(Effect.all([RowSeal, Setup]), ([rowSeal, setup]) => Effect.zipRight(rowSeal.prepare, setup.prepare)),
-    (url) => [
-      `Ampoule ${version} listens on ${settings.baseUrl} (${settings.host}, port ${settings.port})`,
-      ...(Option.isSome(url) ? [`Set it up at ${Redacted.value(url.value)}`] : []),
-      durability.get(durabilityOf(settings)) ?? "",
-      ...Option.match(settings.metricsPort, {
-        onNone: () => [],
-        onSome: (port) => [`Metrics for Prometheus: http://${settings.metricsHost}:${port}/metrics`]
-      }),
-      ...limitWarnings(settings)
-    ]
+class SetupWaits extends Data.TaggedError("SetupWaits") {}
+
+/** Fails while the vault is away: the setup code of a first start needs a key of it. */
+const setupAddress = Effect.flatMap(Effect.all([RowSeal, Setup]), ([rowSeal, setup]) =>
+  Effect.zipRight(rowSeal.prepare, setup.prepare)
+).pipe(
+  Effect.catchSomeDefect((defect) =>
+    defect instanceof DependencyDown && defect.dependency === "vault"
+      ? Option.some(new SetupWaits())
+      : Option.none<SetupWaits>()
   )
+)
+const setupAddressInTime = Effect.retry(setupAddress, {
+  schedule: Schedule.spaced("1 second"),
+  while: (error) => error._tag === "SetupWaits"
+})
+
+/** Plain lines for people; the setup address appears nowhere else but in the data folder. */
+const setupLine = (url: Option.Option<Redacted.Redacted>): ReadonlyArray<string> =>
+  Option.match(url, { onNone: () => [], onSome: (url) => [`Set it up at ${Redacted.value(url)}`] })
+
+const announcement = (settings: Settings, setup: ReadonlyArray<string>) => [
+  `Ampoule ${version} listens on ${settings.baseUrl} (${settings.host}, port ${settings.port})`,
+  ...setup,
+  durability.get(durabilityOf(settings)) ?? "",
+  ...Option.match(settings.metricsPort, {
+    onNone: () => [],
+    onSome: (port) => [`Metrics for Prometheus: http://${settings.metricsHost}:${port}/metrics`]
+  }),
+  ...limitWarnings(settings)
+]
 const say = (settings: Settings, lines: ReadonlyArray<string>) =>
   Effect.forEach(lines, (line) => (settings.logFormat === "json" ? Effect.log(line) : Console.log(line)), {
     discard: true
   })
 
+const announce = (settings: Settings) =>
+  Effect.gen(function* () {
+    const setup = yield* Effect.map(setupAddress, Option.some).pipe(
+      Effect.catchTag("SetupWaits", () => Effect.succeedNone)
+    )
+    const waits = "It can be set up as soon as its vault answers: the address follows here."
+    yield* say(settings, announcement(settings, Option.match(setup, { onNone: () => [waits], onSome: setupLine })))
+    if (Option.isNone(setup)) yield* say(settings, setupLine(yield* setupAddressInTime))
+  })
+
 const single = (settings: Settings) =>
-  announcement(settings).pipe(
-    Effect.flatMap((lines) => say(settings, lines)),
+  announce(settings).pipe(
     Layer.effectDiscard,
     Layer.provide(application(settings)),
     Layer.provide(MetricsListener.layer(settings)),
@@ -114,8 +142,8 @@ const stopWithin = "10 seconds"
 /** `AMPOULE_WORKERS` processes that share the port. The first start is done here, once, before any of them runs. */
 const several = (settings: Settings) =>
   Effect.gen(function* () {
-    const lines = yield* Effect.provide(
-      announcement(settings),
+    const setup = yield* Effect.provide(
+      setupAddressInTime,
       Layer.provideMerge(
         Layer.provide(Services.layer, Layer.succeed(UnsealedRows, settings.sealRows)),
         backends(settings)
@@ -166,7 +194,7 @@ const several = (settings: Settings) =>
     )
     yield* Deferred.await(listening)
     yield* Layer.build(Layer.provide(MetricsListener.layerOfWorkers(settings), Telemetry.process(settings)))
-    yield* say(settings, lines)
+    yield* say(settings, announcement(settings, setupLine(setup)))
     return yield* Effect.never
   }).pipe(Effect.scoped)
 

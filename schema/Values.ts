@@ -163,7 +163,7 @@ export const UserCode = Schema.transform(
   { strict: true, decode: (s) => s.replace(/[\s-]/g, "").toUpperCase(), encode: (s) => s }
 ).annotations({ jsonSchema: { type: "string", maxLength: 64 }, description: "User code, as XXXX-XXXX." })
 
-const moment = /^([12]\d{3}-\d\d-\d\dT\d\d:\d\d)(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)$/
+const moment = /^([12]\d{3}-\d\d-\d\dT\d\d:\d\d)(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)$/
 
 /** Whether the calendar has the minute: a date is read leniently, the 30th of February as the 2nd of March. */
 const isMinute = (minute: string): boolean =>

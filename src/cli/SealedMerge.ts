@@ -111,7 +111,8 @@ export const merge = (base: string, ours: string, theirs: string): Either.Either
 
 /** The text with the conflict of a key resolved; undefined when there is none. */
 export const resolve = (text: string, key: string, side: "ours" | "theirs"): string | undefined => {
-  const block = /^<{7} ours\n(.*\n)?={7}\n(.*\n)?>{7} theirs\n/gm
+  // Each line has its end: none is read twice.
+  const block = /^<{7} ours\n([^\n]*\n)?={7}\n([^\n]*\n)?>{7} theirs\n/gm
   let found = false
   const resolved = text.replaceAll(block, (whole, ours: string | undefined, theirs: string | undefined) => {
     if ((SealedFile.nameOf(ours ?? "") ?? SealedFile.nameOf(theirs ?? "")) !== key) return whole

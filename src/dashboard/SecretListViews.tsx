@@ -29,7 +29,7 @@ interface Shown {
 }
 
 /** Who, in one word: an address without its domain; the whole of it is in the title. */
-const shortName = ({ name, type }: SecretListItem["updatedBy"]) => name?.replace(/@.*$/, "") ?? type
+const shortName = ({ name, type }: SecretListItem["updatedBy"]) => name?.split("@")[0] ?? type
 
 const SecretRow = ({
   item,
@@ -182,9 +182,21 @@ const AfterChange = ({ location }: { readonly location: Location }) => {
   ) : null
 }
 
+/** What the person may not do here, said once. */
+const Bounds = ({ location: { environment, lacksValues, writes } }: { readonly location: Location }) => {
+  const bounds = [
+    !writes && environment.protected
+      ? "This environment is protected: only owners and admins can change its secrets."
+      : null,
+    lacksValues ? "Its values are for people who were granted them: ask for access below." : null,
+    !writes && !environment.protected && !lacksValues ? "Your role in this team can read names, but not values." : null
+  ].filter((bound) => bound !== null)
+  return bounds.length === 0 ? null : <p class="hint">{bounds.join(" ")}</p>
+}
+
 export const SecretsPage = (shown: Shown) => {
   const { list, location, panel } = shown
-  const { environment, path, writes } = location
+  const { path, writes } = location
   const here = Paths.environment(path)
   return (
     <EnvironmentFrame
@@ -195,15 +207,7 @@ export const SecretsPage = (shown: Shown) => {
       actions={writes && panel === undefined && list.total > 0 ? <AddButtons here={here} /> : undefined}
     >
       {panel}
-      {writes || panel !== undefined ? null : (
-        <p class="hint">
-          {environment.protected
-            ? "This environment is protected: only owners and admins can change its secrets."
-            : location.lacksValues
-              ? "The values of this environment are for those who were granted it."
-              : "Your role in this team can read names, but not values."}
-        </p>
-      )}
+      {panel === undefined ? <Bounds location={location} /> : null}
       <section class={panel === undefined ? undefined : "section"} aria-label="Secrets">
         {list.total > 0 ? (
           <SecretTable {...shown} />

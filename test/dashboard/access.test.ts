@@ -51,7 +51,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           const page = yield* Browser.steps(() => context.newPage())
           yield* Browser.steps(async () => {
             await page.goto(production)
-            await row(page, "DB_HOST").getByText("ask for access below").waitFor()
+            await page.getByText("ask for access below").waitFor()
             await page.getByLabel("Why").fill("Incident 42")
             await inspect(page, `used-access-ask-${name}`, true)
             await button(page, /^Ask$/).click()

@@ -52,6 +52,7 @@ const literals = () => {
  * moved has to be looked at again.
  */
 const bounded: Readonly<Record<string, string>> = {
+  "src/build.mjs /[\\\\/]oidc-provider[\\\\/]lib[\\\\/].*\\.js$/": "paths of files of the build",
   "src/cli/Cli.ts /\\s*\\n\\s*/g": "our own sentences",
   "src/cli/Completion.ts /^((?:--?[A-Za-z][\\w-]*(?:, )?)+)(?: (.*))?$/": "names of our own options",
   "src/cli/Help.ts /^(A user-defined piece of text\\.|A true or false value\\.|An integer\\.|This setting is optional\\.|This (option|argument) (may|must) be repeated .*|One of the following: .*)$/":
