@@ -15,7 +15,8 @@ export default defineConfig({
     globalSetup: ["test/support/globalSetup.ts"],
     setupFiles: ["test/support/testMethods.ts"],
     testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // The first that needs the built program waits until it is built.
+    hookTimeout: 180_000,
     pool: "forks",
     poolOptions: { forks: { maxForks: 2, isolate: false } }
   }

@@ -49,6 +49,14 @@ export const resetLink: AdminPrograms["resetLink"] = (email) =>
     ended
   )
 
+export const removeFactor: AdminPrograms["removeFactor"] = (email) =>
+  Effect.flatMap(needs, (made) => Operator.removeFactor(made, email)).pipe(
+    Effect.catchTag("AccountNotFound", notFound),
+    asOperator,
+    Effect.provide(onDatabase),
+    ended
+  )
+
 export const removeUser: AdminPrograms["removeUser"] = (email, options) =>
   Effect.flatMap(needs, (made) => Operator.removeUser(made, email, options)).pipe(
     Effect.catchTags({ AccountNotFound: notFound, LastOwner: lastOwner }),

@@ -5,28 +5,36 @@ import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { EventBus } from "#src/events/EventBus.ts"
 
-/** The subscribers of one process. `publishAll` wakes every one of them. */
+/** The listeners of one process. `publishAll` wakes every one of them. */
 export const makeHub = () => {
-  const listeners = new Map<string, Set<Queue.Queue<void>>>()
-  const offer = (queues: Iterable<Queue.Queue<void>>) =>
-    Effect.forEach(queues, (queue) => Queue.offer(queue, undefined), { discard: true })
-  return {
-    publish: (topic: string) => Effect.suspend(() => offer(listeners.get(topic) ?? [])),
-    publishAll: Effect.suspend(() => offer([...listeners.values()].flatMap((queues) => [...queues]))),
-    subscribe: (topic: string) =>
-      Effect.map(
-        Effect.acquireRelease(
-          Effect.tap(Queue.sliding<void>(1), (queue) =>
-            Effect.sync(() => listeners.set(topic, (listeners.get(topic) ?? new Set()).add(queue)))
-          ),
-          (queue) =>
-            Effect.sync(() => {
-              listeners.get(topic)?.delete(queue)
-              if (listeners.get(topic)?.size === 0) listeners.delete(topic)
-            })
-        ),
-        (queue) => Stream.fromQueue(queue)
+  const listeners = new Map<string, Set<() => void>>()
+  const wake = (heard: Iterable<() => void>) => {
+    for (const one of heard) one()
+  }
+  const listen = (topic: string, heard: () => void) => {
+    // Two listeners may be the same function.
+    const own = () => heard()
+    return Effect.asVoid(
+      Effect.acquireRelease(
+        Effect.sync(() => listeners.set(topic, (listeners.get(topic) ?? new Set()).add(own))),
+        () =>
+          Effect.sync(() => {
+            listeners.get(topic)?.delete(own)
+            if (listeners.get(topic)?.size === 0) listeners.delete(topic)
+          })
       )
+    )
+  }
+  return {
+    publish: (topic: string) => Effect.sync(() => wake([...(listeners.get(topic) ?? [])])),
+    publishAll: Effect.sync(() => wake([...listeners.values()].flatMap((heard) => [...heard]))),
+    listen,
+    subscribe: (topic: string) =>
+      Effect.gen(function* () {
+        const queue = yield* Queue.sliding<void>(1)
+        yield* listen(topic, () => void queue.unsafeOffer(undefined))
+        return Stream.fromQueue(queue)
+      })
   }
 }
 

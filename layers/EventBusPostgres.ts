@@ -79,7 +79,8 @@ export const layer = (options: PgConnection.Options): Layer.Layer<EventBus, neve
       return {
         // Inside a transaction it is sent with the commit.
         publish: (topic) => Effect.orDie(Effect.asVoid(sql`SELECT pg_notify(${CHANNEL}, ${topic})`)),
-        subscribe: hub.subscribe
+        subscribe: hub.subscribe,
+        listen: hub.listen
       }
     })
   )

@@ -29,6 +29,13 @@ import _0023_exposure from "#migrations/0023_exposure.ts"
 import _0024_run_plans from "#migrations/0024_run_plans.ts"
 import _0025_interaction_seals from "#migrations/0025_interaction_seals.ts"
 import _0026_change_requests from "#migrations/0026_change_requests.ts"
+import _0027_webhook_format from "#migrations/0027_webhook_format.ts"
+import _0028_incidents from "#migrations/0028_incidents.ts"
+import _0029_second_factor from "#migrations/0029_second_factor.ts"
+import _0030_oauth_devices from "#migrations/0030_oauth_devices.ts"
+import _0031_secret_metadata from "#migrations/0031_secret_metadata.ts"
+import _0032_secret_renames from "#migrations/0032_secret_renames.ts"
+import _0033_secret_absences from "#migrations/0033_secret_absences.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -58,7 +65,14 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0023_exposure": _0023_exposure,
   "0024_run_plans": _0024_run_plans,
   "0025_interaction_seals": _0025_interaction_seals,
-  "0026_change_requests": _0026_change_requests
+  "0026_change_requests": _0026_change_requests,
+  "0027_webhook_format": _0027_webhook_format,
+  "0028_incidents": _0028_incidents,
+  "0029_second_factor": _0029_second_factor,
+  "0030_oauth_devices": _0030_oauth_devices,
+  "0031_secret_metadata": _0031_secret_metadata,
+  "0032_secret_renames": _0032_secret_renames,
+  "0033_secret_absences": _0033_secret_absences
 }
 
 type Registry = typeof registry
@@ -75,7 +89,9 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [20, 19],
   [21, 20],
   [23, 22],
-  [24, 23]
+  [24, 23],
+  [31, 30],
+  [33, 32]
 ])
 
 const LEDGER = "effect_sql_migrations"

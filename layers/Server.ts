@@ -3,9 +3,12 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/ServerApi.ts"
 import * as Dashboard from "#src/dashboard/Dashboard.ts"
+import * as Incidents from "#src/http/Incidents.ts"
+import * as PersonAccess from "#src/http/PersonAccess.ts"
 import * as AccessGrants from "#src/http/AccessGrants.ts"
 import * as AccessRequests from "#src/http/AccessRequests.ts"
 import * as ChangeRequests from "#src/http/ChangeRequests.ts"
+import * as MySessions from "#src/http/MySessions.ts"
 import * as ApiTokens from "#src/http/ApiTokens.ts"
 import * as AuditTrail from "#src/http/AuditTrail.ts"
 import * as Authentication from "#src/http/Authentication.ts"
@@ -38,8 +41,12 @@ import * as Services from "./Services.ts"
 /** One line per group of `schema/Api.ts`. */
 const routes = Layer.mergeAll(
   AccessGrants.layer,
+  PersonAccess.layer,
+  Incidents.layer,
+  Incidents.workLayer,
   AccessRequests.layer,
   ChangeRequests.layer,
+  MySessions.layer,
   ApiTokens.layer,
   AuditTrail.layer,
   Capabilities.layer,

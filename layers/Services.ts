@@ -18,6 +18,8 @@ import { Identity } from "#src/credentials/Identity.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
+import { OwnSessions } from "#src/credentials/OwnSessions.ts"
+import { SecondFactor } from "#src/credentials/SecondFactor.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
@@ -31,6 +33,7 @@ import { Changes } from "#src/mcp/Changes.ts"
 import { Credentials } from "#src/mcp/Credentials.ts"
 import { Protocol } from "#src/mcp/Protocol.ts"
 import { Sessions as McpSessions } from "#src/mcp/Sessions.ts"
+import { Incidents } from "#src/secrets/Incidents.ts"
 import { RunPlans } from "#src/secrets/RunPlans.ts"
 import { ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { Consent } from "#src/oauth/Consent.ts"
@@ -42,6 +45,7 @@ import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
+import { PersonAccess } from "#src/projects/PersonAccess.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Teams } from "#src/projects/Teams.ts"
@@ -73,28 +77,30 @@ const credentials = Layer.mergeAll(
   DeviceGrants.Default,
   EndedCredentials.layer,
   Identity.Default,
+  OwnSessions.Default,
+  SecondFactor.Default,
   Setup.Default,
   Tokens.Default
 ).pipe(
   Layer.provideMerge(Layer.mergeAll(CliGrants.Default, LastUse.Default, Sessions.Default)),
   Layer.provideMerge(Layer.mergeAll(Passwords.Default, Revocation.Default))
 )
-const projects = Layer.mergeAll(
-  Environments.Default,
-  Invitations.Default,
-  Members.Default,
-  AccessGrants.Default,
-  AccessRequests.Default,
-  Projects.Default,
-  SealingKeys.Default,
-  Teams.Default
+const projects = PersonAccess.Default.pipe(
+  Layer.provideMerge(
+    Layer.mergeAll(
+      Environments.Default,
+      Invitations.Default,
+      Members.Default,
+      AccessGrants.Default,
+      AccessRequests.Default,
+      Projects.Default,
+      SealingKeys.Default,
+      Teams.Default
+    )
+  )
 )
-const secrets = Layer.mergeAll(
-  ChangeRequests.Default,
-  ValueRequests.Default,
-  RunPlans.Default,
-  Maintenance.Default
-).pipe(
+const secrets = Layer.mergeAll(ChangeRequests.Default, Incidents.Default, RunPlans.Default, Maintenance.Default).pipe(
+  Layer.provideMerge(ValueRequests.Default),
   Layer.provideMerge(Layer.merge(SecretReads.Default, SecretWrites.Default)),
   Layer.provideMerge(Layer.mergeAll(projects, Snapshots.Default, Idempotency.Default))
 )

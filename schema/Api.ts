@@ -8,7 +8,9 @@ import { DeviceApi } from "./DeviceApi.ts"
 import { DiscoveryApi, MetadataApi } from "./DiscoveryApi.ts"
 import * as Errors from "./Errors.ts"
 import { ExposureApi } from "./ExposureApi.ts"
+import { IncidentsApi } from "./IncidentApi.ts"
 import { IdentityApi } from "./IdentityApi.ts"
+import { MySessionsApi } from "./MySessionsApi.ts"
 import { ProjectsApi } from "./ProjectsApi.ts"
 import { SealedApi } from "./SealedApi.ts"
 import { SecretsApi } from "./SecretsApi.ts"
@@ -44,5 +46,7 @@ export class Api extends HttpApi.make("ampoule")
   .add(SealedApi)
   .add(AccessRequestsApi)
   .add(ChangeRequestsApi)
+  .add(IncidentsApi)
+  .add(MySessionsApi)
   .add(MetadataApi)
   .addError(AnyRoute) {}

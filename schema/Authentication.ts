@@ -21,13 +21,18 @@ const failure = Schema.Union(
   Errors.ValidationFailed
 )
 const options = { failure, provides: CurrentCaller } as const
+/** What a session can be asked for besides: a second factor at all, and the factor again. */
+const withSessions = {
+  ...options,
+  failure: Schema.Union(...failure.members, Errors.SecondFactorMissing, Errors.StepUpRequired)
+} as const
 
 /** API token, CLI grant or session: most routes. */
-export class AnyCredential extends HttpApiMiddleware.Tag<AnyCredential>()("AnyCredential", options) {
+export class AnyCredential extends HttpApiMiddleware.Tag<AnyCredential>()("AnyCredential", withSessions) {
   static readonly kinds: ReadonlyArray<CredentialKind> = ["api_token", "cli_grant", "session"]
 }
 /** CLI grant or session, not an API token: `GET /me`. */
-export class PersonCredential extends HttpApiMiddleware.Tag<PersonCredential>()("PersonCredential", options) {
+export class PersonCredential extends HttpApiMiddleware.Tag<PersonCredential>()("PersonCredential", withSessions) {
   static readonly kinds: ReadonlyArray<CredentialKind> = ["cli_grant", "session"]
 }
 /** CLI grant only: `GET /me/cli`, `POST /auth/cli/logout`. */
@@ -35,11 +40,25 @@ export class GrantCredential extends HttpApiMiddleware.Tag<GrantCredential>()("G
   static readonly kinds: ReadonlyArray<CredentialKind> = ["cli_grant"]
 }
 /** API token or session; also a revoked token: `DELETE /me/token` (docs/contract/credentials.md). */
-export class OwnTokenCredential extends HttpApiMiddleware.Tag<OwnTokenCredential>()("OwnTokenCredential", options) {
+export class OwnTokenCredential extends HttpApiMiddleware.Tag<OwnTokenCredential>()(
+  "OwnTokenCredential",
+  withSessions
+) {
   static readonly kinds: ReadonlyArray<CredentialKind> = ["api_token", "session"]
 }
 /** Dashboard session only (docs/contract/session-routes.md). */
-export class SessionCredential extends HttpApiMiddleware.Tag<SessionCredential>()("SessionCredential", options) {
+export class SessionCredential extends HttpApiMiddleware.Tag<SessionCredential>()("SessionCredential", withSessions) {
+  static readonly kinds: ReadonlyArray<CredentialKind> = ["session"]
+}
+
+/**
+ * Dashboard session only, also one that is asked for a second factor first: signing out, the password, and the pages,
+ * which lead to it.
+ */
+export class OwnSessionCredential extends HttpApiMiddleware.Tag<OwnSessionCredential>()(
+  "OwnSessionCredential",
+  options
+) {
   static readonly kinds: ReadonlyArray<CredentialKind> = ["session"]
 }
 

@@ -23,6 +23,8 @@ export interface CallerTeam {
   readonly scopes: ReadonlyArray<Scope> | null
   /** Owners and admins read granted environments by grant too. */
   readonly adminsNeedGrants: boolean
+  /** Of a session whose person proved a second factor: too long ago for what asks for it again here. */
+  readonly factorIsOld: boolean
 }
 
 /** A grant in force: of one environment, or of a whole project. */
@@ -52,6 +54,8 @@ export interface NamedEnvironment {
   readonly slug: string
   readonly protected: boolean
   readonly revision: number
+  /** How often what people say of its secrets was changed. */
+  readonly described: number
   readonly plan: Plan
   readonly readers: Readers
   readonly changes: Changes
@@ -68,12 +72,16 @@ export interface Caller {
   /** The person: holder of a session, grant or OAuth grant; null for an API token (its actions are its own). */
   readonly user: { readonly id: UserId; readonly email: string; readonly name: string } | null
   readonly teams: ReadonlyArray<CallerTeam>
+  /** Of a session: teams of the person that it has nothing of until a second factor was added. */
+  readonly withheld: ReadonlyArray<{ readonly id: TeamId; readonly name: string }>
   readonly accessLevel: AccessLevel | null
   readonly mcpScopes: ReadonlyArray<Scope>
   readonly restrictions: Restrictions
   /** What the person was granted, as of now; of an API token: its creator, where the creator bounds it. */
   readonly grants: ReadonlyArray<HeldGrant>
   readonly machine: boolean
+  /** When the person last proved a second factor; null: not with this credential. */
+  readonly factorAt: Date | null
   readonly createdAt: Date
   readonly expiresAt: Date | null
   readonly lastUsedAt: Date | null

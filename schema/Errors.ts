@@ -73,8 +73,28 @@ export class SignInFailed extends ApiError<SignInFailed>()(
   401,
   "The e-mail address or the password is wrong."
 ) {}
+export class SecondFactorRequired extends ApiError<SecondFactorRequired>()(
+  "SECOND_FACTOR_REQUIRED",
+  401,
+  "The password is right, and this account has a second factor: send its code with the password."
+) {}
+export class SecondFactorFailed extends ApiError<SecondFactorFailed>()(
+  "SECOND_FACTOR_FAILED",
+  401,
+  "The code is wrong, or it was used before."
+) {}
 
 // 403
+export class SecondFactorMissing extends ApiError<SecondFactorMissing>()(
+  "SECOND_FACTOR_MISSING",
+  403,
+  "A team of yours requires a second factor. Add one on the dashboard."
+) {}
+export class StepUpRequired extends ApiError<StepUpRequired>()(
+  "STEP_UP_REQUIRED",
+  403,
+  "Confirm on the dashboard that it is you: the last time is too long ago for this."
+) {}
 export class Forbidden extends ApiError<Forbidden>()("FORBIDDEN", 403, "The role in this team does not allow this.") {}
 export class ScopeMissing extends ApiError<ScopeMissing>()(
   "SCOPE_MISSING",
@@ -148,6 +168,17 @@ export class SecretVersionConflict extends ApiError<SecretVersionConflict>()(
   409,
   "The secret is at another version than expected.",
   { currentVersion: integer() }
+) {}
+/** Of a request for many, as many as there are: what was typed for the others stays good. */
+export class SecretsChanged extends ApiError<SecretsChanged>()(
+  "SECRETS_CHANGED",
+  409,
+  "Some secrets are at another version than expected. Nothing was written.",
+  {
+    conflicts: Schema.Array(
+      Schema.Struct({ environment: Schema.String, key: Schema.String, currentVersion: integer() })
+    ).annotations({ description: "each secret, with the version that it has; 0: there is none." })
+  }
 ) {}
 export class SecretHasDependents extends ApiError<SecretHasDependents>()(
   "SECRET_HAS_DEPENDENTS",

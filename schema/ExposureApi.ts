@@ -24,6 +24,15 @@ const ExposureHolder = Schema.Struct({
     "Who was handed the value: a person, a token, an agent, the CI rule of a job's token, a backup's recipients."
 })
 
+/** Backups are no reads. */
+export const LastRead = Schema.Struct({
+  at: Timestamp,
+  holder: ExposureHolder,
+  way: openEnum("inject", "read", "model", "sealed", "opened", "copy"),
+  via: openEnum("rest", "mcp", "dashboard", "cli")
+}).annotations({ identifier: "LastRead", description: "When a secret was last handed out, and to whom." })
+export type LastRead = typeof LastRead.Type
+
 /** One holder, one version, one way. */
 export const Exposed = Schema.Struct({
   environmentId: Uuid,
@@ -68,6 +77,12 @@ const reportFields = {
   unknownBefore: Schema.NullOr(Timestamp).annotations({
     description: "Of reads before then the trail does not say which version, or it was cut. Null: it always says."
   }),
+  leftOutBefore: optional(
+    Schema.NullOr(Timestamp).annotations({
+      description:
+        "Of a busy project: what was read last by then is left out; narrow with by, token or since. Null: nothing is."
+    })
+  ),
   items: Schema.Array(Exposed),
   ...pageFields
 }
@@ -80,6 +95,7 @@ export type ExposurePage = typeof ExposurePage.Type
 
 export const SecretExposure = Schema.Struct({
   key: Key,
+  formerly: Schema.Array(Key).annotations({ description: "Keys that it had before: each has an exposure of its own." }),
   versions: Schema.Array(ExposedVersion).annotations({ description: "Newest first, at most 100; unknown last." }),
   ...reportFields
 }).annotations({ identifier: "SecretExposure", description: "Who was handed a secret, by version. Never a value." })
@@ -148,7 +164,12 @@ export class ExposureApi extends HttpApiGroup.make("exposure")
           scope,
           summary: "Who was handed a secret",
           description: `Each version of the secret's key: who was handed it, by which way, how often, when first and last. ${whoMay}`,
-          response: { key: "DB_PASSWORD", versions: [{ version: 7, handedTo: oneToken, heldBy: oneToken }], ...report }
+          response: {
+            key: "DB_PASSWORD",
+            formerly: [],
+            versions: [{ version: 7, handedTo: oneToken, heldBy: oneToken }],
+            ...report
+          }
         })
       )
   )

@@ -1,8 +1,7 @@
 import * as Schema from "effect/Schema"
+import * as Patterns from "./Patterns.ts"
 
-/** The contract's own uuid pattern (docs/contract/secrets.md, "Shared formats"): versions 1 to 8, nil and max. */
-export const uuidPattern =
-  /^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}|00000000-0000-0000-0000-000000000000|ffffffff-ffff-ffff-ffff-ffffffffffff)$/
+export const uuidPattern = Patterns.uuid
 
 const jsonSchema = { type: "string", format: "uuid", pattern: uuidPattern.source } as const
 
@@ -38,6 +37,8 @@ export const ChangeRequestId = uuid("ChangeRequestId", "Id of a change that wait
 export type ChangeRequestId = typeof ChangeRequestId.Type
 export const RuleId = uuid("RuleId", "Id of a trust rule.")
 export type RuleId = typeof RuleId.Type
+export const IncidentId = uuid("IncidentId", "Id of an incident.")
+export type IncidentId = typeof IncidentId.Type
 export const RunPlanId = uuid("RunPlanId", "Id of a planned run.")
 export type RunPlanId = typeof RunPlanId.Type
 export const WebhookId = uuid("WebhookId", "Id of a webhook.")
@@ -62,4 +63,5 @@ export const AccessGrantIdOut = out("AccessGrantId")
 export const AccessRequestIdOut = out("AccessRequestId")
 export const ChangeRequestIdOut = out("ChangeRequestId")
 export const RuleIdOut = out("RuleId")
+export const IncidentIdOut = out("IncidentId")
 export const WebhookIdOut = out("WebhookId")

@@ -1,11 +1,27 @@
 /** What a connection is and reaches. */
 import * as Schema from "effect/Schema"
-import { environment, environmentList, location, nothing, projectId, reads, tool } from "./McpToolParts.ts"
+import {
+  environment,
+  environmentList,
+  location,
+  next,
+  nothing,
+  projectId,
+  reads,
+  tool,
+  writes
+} from "./McpToolParts.ts"
 import { integer, AuditCursor, Instant, SecretKey, Timestamp } from "./Values.ts"
 import { AccessLevelOut, Integer, Key, openEnum, RoleOut, ScopeOut, Slug, Uuid } from "./Wire.ts"
 import { optional, strict } from "./Strict.ts"
+import { GrantLevel, Scope } from "./Scopes.ts"
 import { AuditEntry } from "./Audit.ts"
 import { Capabilities } from "./CapabilitiesApi.ts"
+
+const level = Schema.Literal(...GrantLevel.literals).annotations({
+  message: () => "must be names, run, values or write"
+})
+
 export const connectionTools = {
   whoami: tool({
     title: "Who am I",
@@ -25,7 +41,13 @@ export const connectionTools = {
       scopes: Schema.Array(ScopeOut),
       restrictions: Schema.Struct({
         projects: Schema.NullOr(Schema.Array(Uuid)),
-        environments: Schema.NullOr(Schema.Array(Uuid))
+        environments: Schema.NullOr(Schema.Array(Uuid)),
+        named: optional(
+          Schema.Struct({
+            projects: Schema.Array(Schema.Struct({ id: Uuid, slug: Slug, name: Schema.String })),
+            environments: Schema.Array(Schema.Struct({ id: Uuid, slug: Slug, project: Slug }))
+          }).annotations({ description: "The first fifty of each, with projects:read." })
+        )
       }).annotations({ description: "null: not restricted." })
     }),
     annotations: reads
@@ -36,6 +58,16 @@ export const connectionTools = {
     scopes: [],
     input: nothing,
     output: Schema.Struct({ features: Capabilities.fields.features, limits: Capabilities.fields.limits }),
+    annotations: reads
+  }),
+  more_tools: tool({
+    title: "More tools",
+    description:
+      "Asks the person for a scope whose tools this list does not have, and names those tools. List the tools again then. secrets:read_values: read values in plain text; prefer plan_run.",
+    scopes: [],
+    scopeIn: "scope",
+    input: strict(Schema.Struct({ scope: Scope })),
+    output: Schema.Struct({ tools: Schema.Array(Schema.String), next }),
     annotations: reads
   }),
   list_projects: tool({
@@ -66,6 +98,20 @@ export const connectionTools = {
     input: strict(Schema.Struct({ projectId })),
     output: Schema.Struct({ environments: environmentList }),
     annotations: reads
+  }),
+  request_access: tool({
+    title: "Ask for access to an environment",
+    description:
+      "A signed-in person asks on a page, another decides. Answers granted, pending, declined, or needs_human with an address; call again to see.",
+    scopes: ["secrets:read"],
+    input: strict(Schema.Struct({ ...location, level, hours: optional(integer(1, 168, "2 by default.")) })),
+    output: Schema.Struct({
+      status: openEnum("granted", "pending", "needs_human", "declined"),
+      id: optional(Uuid),
+      url: optional(Schema.String),
+      expiresAt: optional(Timestamp)
+    }),
+    annotations: { ...writes, idempotentHint: true }
   })
 } as const
 

@@ -30,12 +30,22 @@ export const nameTools = {
         query,
         fields: optional(
           boundedList(
-            Schema.Literal("id", "kind", "version", "updatedAt", "reference", "references").annotations({
-              message: () => "must be id, kind, version, updatedAt, reference or references"
+            Schema.Literal(
+              "id",
+              "kind",
+              "version",
+              "updatedAt",
+              "reference",
+              "references",
+              "owner",
+              "note",
+              "rotateBy"
+            ).annotations({
+              message: () => "must be id, kind, version, updatedAt, reference, references, owner, note or rotateBy"
             }),
             1,
-            6
-          ).annotations({ description: "What to say of each key; kind and version by default." })
+            9
+          ).annotations({ description: "kind and version by default." })
         ),
         page: optional(integer(1, 10_000, "1 by default.")),
         pageSize: optional(integer(1, 500, "100 by default."))
@@ -52,6 +62,9 @@ export const nameTools = {
           version: optional(Integer),
           updatedAt: optional(Timestamp),
           reference: optional(Schema.String.annotations({ description: "secret://<project>/<environment>/<KEY>" })),
+          owner: optional(Schema.NullOr(Schema.String)),
+          note: optional(Schema.NullOr(Schema.String)),
+          rotateBy: optional(Schema.NullOr(Schema.String)),
           references: optional(keyList.annotations({ description: "Keys that its template uses." }))
         })
       ),

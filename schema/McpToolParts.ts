@@ -1,6 +1,6 @@
 /** Parts that definitions of tools share: members of inputs and outputs, and hints. */
 import * as Schema from "effect/Schema"
-import { ProjectId } from "./Ids.ts"
+import { ProjectId, SecretId } from "./Ids.ts"
 import type { Scope } from "./Scopes.ts"
 import { OpenSealedValues, SealingKey } from "./SealedApi.ts"
 import { optional, strict } from "./Strict.ts"
@@ -23,12 +23,12 @@ export const nothing = strict(
 /** A call that names a project by its slug is decoded with the id that the slug has for its caller (src/mcp/Tool.ts). */
 export const projectId = ProjectId.annotations({
   message: () => "must be the id or the slug of a project",
-  jsonSchema: { type: "string", description: "Id or slug of the project.", "x-mcp-header": "Project" }
+  jsonSchema: { type: "string", description: "Id or slug.", "x-mcp-header": "Project" }
 })
 export const environment = EnvironmentSlug.annotations({
   jsonSchema: {
     type: "string",
-    description: "Slug of the environment.",
+    description: "Its slug.",
     "x-mcp-header": "Environment"
   }
 })
@@ -54,7 +54,9 @@ export const distinct = <S extends Schema.Schema.Any>(item: S, min: number, max:
       { jsonSchema: { uniqueItems: true } }
     )
   )
-export const keys = (max: number) => distinct(SecretKey, 1, max, "key")
+/** Of secrets that exist: what a key may be, the tools that make one say. */
+const existingKey = SecretKey.annotations({ jsonSchema: { type: "string" } })
+export const keys = (max: number) => distinct(existingKey, 1, max, "key")
 
 /** A sealed file: each variable's name with its entry. */
 export const sealedFile = {
@@ -68,9 +70,49 @@ export const newerKey = optional(
 
 /** Another environment of the same project. */
 export const otherEnvironment = EnvironmentSlug.annotations({
-  jsonSchema: { type: "string", description: "Slug of an environment." }
+  jsonSchema: { type: "string", description: "Its slug." }
 })
-export const query = optional(plainText(255, "Only keys that contain this text; case does not count."))
+export const query = optional(plainText(255, "Part of a key; case does not count."))
+
+// A secret is named by its id, or by its place and key.
+const byName = ["projectId", "environment", "key"] as const
+interface NamedSecret {
+  readonly secretId?: SecretId
+  readonly projectId?: ProjectId
+  readonly environment?: EnvironmentSlug
+  readonly key?: SecretKey
+}
+export const oneSecret = {
+  secretId: optional(
+    SecretId.annotations({ jsonSchema: { type: "string", description: "Id; or projectId, environment and key." } })
+  ),
+  // What they are, the description of `secretId` and the other tools say.
+  projectId: optional(projectId.annotations({ jsonSchema: { type: "string", "x-mcp-header": "Project" } })),
+  environment: optional(environment.annotations({ jsonSchema: { type: "string", "x-mcp-header": "Environment" } })),
+  key: optional(existingKey)
+}
+export const namesOneSecret = (given: NamedSecret): Schema.FilterIssue | undefined => {
+  if (given.secretId !== undefined) {
+    const also = byName.find((name) => given[name] !== undefined)
+    return also === undefined ? undefined : { path: [also], message: "must not be given together with secretId" }
+  }
+  const missing = byName.find((name) => given[name] === undefined)
+  return missing === undefined
+    ? undefined
+    : { path: [missing], message: "must be given with projectId, environment and key, or secretId alone" }
+}
+/** Several secrets of one environment: by ids or by keys. */
+export const secretsOf = (max: number) => ({
+  ids: optional(distinct(SecretId, 1, max, "id")),
+  keys: optional(keys(max))
+})
+export const namesSecrets = (given: {
+  readonly ids?: ReadonlyArray<SecretId>
+  readonly keys?: ReadonlyArray<SecretKey>
+}): Schema.FilterIssue | undefined =>
+  (given.ids === undefined) === (given.keys === undefined)
+    ? { path: ["keys"], message: "must be given, or ids, and not both" }
+    : undefined
 
 // --- members of outputs ---
 
@@ -113,6 +155,8 @@ export interface ToolDefinition<I extends Schema.Schema.AnyNoContext, O extends 
   readonly scopes: ReadonlyArray<Scope>
   /** Needed as well by a call that has the member. */
   readonly scopesWith?: { readonly member: string; readonly scopes: ReadonlyArray<Scope> }
+  /** The member of the input that names a scope which the call needs as well. */
+  readonly scopeIn?: string
   readonly input: I
   readonly output: O
   readonly annotations: Annotations

@@ -1,25 +1,36 @@
 /** Tools that write secrets. */
 import * as Schema from "effect/Schema"
 import {
-  distinct,
   keyList,
   keys,
   location,
+  namesOneSecret,
+  namesSecrets,
+  oneSecret,
   otherEnvironment,
   outcomes,
   overwrites,
   plainText,
   projectId,
   refOutput,
+  secretsOf,
   tool,
   warnings,
   writes
 } from "./McpToolParts.ts"
 import { exactlyOneSource, valueSourceFields } from "./ValueSource.ts"
-import { boundedList, Disposition, ExpectedVersion, SecretKey, Timestamp } from "./Values.ts"
+import { boundedList, CalendarDay, Disposition, ExpectedVersion, SecretKey, Timestamp } from "./Values.ts"
 import { Integer, Key, openEnum, Uuid } from "./Wire.ts"
+import { SecretNote, SecretOwner } from "./SecretRequests.ts"
 import { SecretId } from "./Ids.ts"
-import { optional, strict } from "./Strict.ts"
+import { atLeastOne, optional, strict } from "./Strict.ts"
+
+/** An empty text takes away what was there: one type, which every model gets right. */
+const orNothing = (text: Schema.Schema<string>) =>
+  Schema.Union(Schema.Literal("").annotations({ message: () => "must be text" }), text).annotations({
+    jsonSchema: { type: "string" }
+  })
+
 export const writeTools = {
   request_secret_value: tool({
     title: "Ask a person for a value",
@@ -65,12 +76,46 @@ export const writeTools = {
     description: "Writes a new version of a secret, from exactly one of generate, copyFrom, template or value.",
     scopes: ["secrets:write"],
     input: strict(
-      Schema.Struct({ secretId: SecretId, expectedVersion: optional(ExpectedVersion), ...valueSourceFields }).pipe(
-        Schema.filter(exactlyOneSource, { jsonSchema: {} })
+      Schema.Struct({ ...oneSecret, expectedVersion: optional(ExpectedVersion), ...valueSourceFields }).pipe(
+        Schema.filter((given) => namesOneSecret(given) ?? exactlyOneSource(given), { jsonSchema: {} })
       )
     ),
     output: Schema.Struct(refOutput),
     annotations: overwrites
+  }),
+  rename_secret: tool({
+    title: "Rename a secret",
+    description: "With its versions. Templates that use it refuse, or are rewritten.",
+    scopes: ["secrets:write"],
+    input: strict(Schema.Struct({ secretId: SecretId, key: SecretKey, rewriteReferences: optional(Schema.Boolean) })),
+    output: Schema.Struct({ ...refOutput, formerKey: Key, rewritten: keyList }),
+    annotations: overwrites
+  }),
+  describe_secret: tool({
+    title: "Describe a secret",
+    description: 'rotateBy: the day (2027-01-31) to replace the value by; "" takes one away. Never a value.',
+    scopes: ["secrets:write"],
+    input: strict(
+      atLeastOne(
+        Schema.Struct({
+          secretId: SecretId,
+          owner: optional(orNothing(SecretOwner)),
+          note: optional(orNothing(SecretNote)),
+          rotateBy: optional(orNothing(CalendarDay))
+        }),
+        "owner",
+        "note",
+        "rotateBy"
+      )
+    ),
+    output: Schema.Struct({
+      id: Uuid,
+      key: Key,
+      owner: Schema.NullOr(Schema.String),
+      note: Schema.NullOr(Schema.String),
+      rotateBy: Schema.NullOr(Schema.String)
+    }),
+    annotations: { ...overwrites, idempotentHint: true }
   }),
   copy_secrets: tool({
     title: "Copy secrets between environments",
@@ -123,7 +168,11 @@ export const writeTools = {
     description:
       "Deletes a secret; it can be restored for 30 days. When other secrets are composed from it, set disposition to flatten (they keep their current text) or cascade (they are deleted too).",
     scopes: ["secrets:write"],
-    input: strict(Schema.Struct({ secretId: SecretId, disposition: optional(Disposition) })),
+    input: strict(
+      Schema.Struct({ ...oneSecret, disposition: optional(Disposition) }).pipe(
+        Schema.filter(namesOneSecret, { jsonSchema: {} })
+      )
+    ),
     output: Schema.Struct({
       deleted: Schema.Boolean,
       dependents: keyList.annotations({ description: "Keys that were composed from it, flattened or deleted." })
@@ -132,9 +181,12 @@ export const writeTools = {
   }),
   delete_secrets: tool({
     title: "Delete several secrets",
-    description: "Deletes secrets of one environment in one transaction; they can be restored for 30 days.",
+    description:
+      "Deletes secrets of one environment in one transaction, by keys or ids; they can be restored for 30 days.",
     scopes: ["secrets:write"],
-    input: strict(Schema.Struct({ ...location, ids: distinct(SecretId, 1, 100, "id") })),
+    input: strict(
+      Schema.Struct({ ...location, ...secretsOf(100) }).pipe(Schema.filter(namesSecrets, { jsonSchema: {} }))
+    ),
     output: Schema.Struct({ deleted: Schema.Array(Uuid) }),
     annotations: { ...overwrites, idempotentHint: true }
   })

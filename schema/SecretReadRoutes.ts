@@ -5,9 +5,18 @@ import { AnyCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { operation } from "./Operation.ts"
 import * as Example from "./SecretExamples.ts"
-import { DiffQuery, EnvironmentQuery, InjectQuery, PagedQuery, SecretPath, ValueQuery } from "./SecretRequests.ts"
+import {
+  DiffQuery,
+  EnvironmentQuery,
+  InjectQuery,
+  ListQuery,
+  PagedQuery,
+  SecretPath,
+  ValueQuery
+} from "./SecretRequests.ts"
 import {
   DeletedSecretList,
+  DescribedSecret,
   InjectedSecrets,
   ListSecretsResponse,
   SecretCompositionGraph,
@@ -21,10 +30,11 @@ import { optional } from "./Strict.ts"
 import { answers } from "./Wire.ts"
 
 export const list = HttpApiEndpoint.get("list", "/secrets")
-  .setUrlParams(PagedQuery)
+  .setUrlParams(ListQuery)
   .addSuccess(answers(200, ListSecretsResponse))
   .addError(EnvironmentMissing)
   .addError(MayNotRead)
+  .addError(Errors.IntegrityFailure)
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -32,7 +42,7 @@ export const list = HttpApiEndpoint.get("list", "/secrets")
       summary: "List secrets",
       description: "Keys and metadata of an environment, never values.",
       response: {
-        items: [{ ...Example.secret, references: ["DB_PASSWORD"], updatedBy: Example.user }],
+        items: [{ ...Example.secret, ...Example.about, references: ["DB_PASSWORD"], updatedBy: Example.user }],
         ...Example.onePage
       }
     })
@@ -181,6 +191,7 @@ export const versions = HttpApiEndpoint.get("versions", "/secrets/:secretId/vers
         items: [
           {
             version: 1,
+            key: "DATABASE_URL",
             kind: "template",
             createdAt: "2026-11-21T08:00:00.000Z",
             createdBy: Example.user,
@@ -205,5 +216,21 @@ export const listDeleted = HttpApiEndpoint.get("listDeleted", "/secrets/deleted"
       response: {
         items: [{ ...Example.secret, deletedAt: "2026-11-21T09:00:00.000Z", purgeAt: "2026-12-21T09:00:00.000Z" }]
       }
+    })
+  )
+
+export const described = HttpApiEndpoint.get("described", "/secrets/:secretId/metadata")
+  .setPath(SecretPath)
+  .addSuccess(answers(200, DescribedSecret))
+  .addError(Errors.SecretNotFound)
+  .addError(MayNotRead)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:read",
+      summary: "Show what a secret is for",
+      description:
+        "Its metadata, its owner, its note and the day by which its value should be replaced. Never a value.",
+      response: { ...Example.secret, ...Example.about }
     })
   )

@@ -1,14 +1,17 @@
 /** Bodies, queries, paths and headers of the secret routes. A body or query with an unknown member is refused. */
 import * as Schema from "effect/Schema"
-import { ProjectId, RunPlanId, SecretId } from "./Ids.ts"
-import { optional, strict } from "./Strict.ts"
+import { EnvironmentId, ProjectId, RunPlanId, SecretId } from "./Ids.ts"
+import { atLeastOne, optional, strict } from "./Strict.ts"
 import {
   boundedList,
+  CalendarDay,
   Disposition,
   EnvironmentSlug,
   ExpectedVersion,
   IdempotencyKey,
+  Instant,
   integer,
+  name,
   Page,
   PageSize,
   Representation,
@@ -142,6 +145,53 @@ export const RollbackSecret = strict(
 ).annotations({ identifier: "RollbackSecret" })
 export type RollbackSecret = typeof RollbackSecret.Type
 
+export const RenameSecret = strict(
+  Schema.Struct({
+    key: SecretKey,
+    references: optional(
+      Schema.Literal("rewrite").annotations({
+        message: () => "must be rewrite",
+        description: "Templates that refer to it are written with the new key. Without it they refuse the rename."
+      })
+    ),
+    expectedVersion: optional(ExpectedVersion)
+  })
+).annotations({ identifier: "RenameSecret" })
+export type RenameSecret = typeof RenameSecret.Type
+
+export const RestoreEnvironment = strict(
+  Schema.Struct({
+    at: Instant.annotations({ description: "Moment to go back to, what was written at it included." }),
+    preview: optional(Schema.Boolean.annotations({ description: "Only say what would be done; false by default." })),
+    expectedRevision: optional(
+      ExpectedVersion.annotations({ description: "Of the preview: refuse when the environment was changed since." })
+    )
+  })
+).annotations({ identifier: "RestoreEnvironment" })
+export type RestoreEnvironment = typeof RestoreEnvironment.Type
+
+/** Who looks after a secret: an address, a team, a number to call. It is text, and gives no right to anybody. */
+export const SecretOwner = name(200, "Person or team that looks after it, 1 to 200 characters.")
+/** Whoever may read names reads it: never a value. */
+export const SecretNote = name(1_000, "What it is for, 1 to 1000 characters. Never a value.")
+
+export const DescribeSecret = strict(
+  atLeastOne(
+    Schema.Struct({
+      owner: optional(Schema.NullOr(SecretOwner)),
+      note: optional(Schema.NullOr(SecretNote)),
+      rotateBy: optional(Schema.NullOr(CalendarDay))
+    }),
+    "owner",
+    "note",
+    "rotateBy"
+  )
+).annotations({
+  identifier: "DescribeSecret",
+  description: "null takes a member away; what is absent stays."
+})
+export type DescribeSecret = typeof DescribeSecret.Type
+
 export const EnvironmentQuery = strict(Schema.Struct({ projectId: ProjectId, environment: EnvironmentSlug }))
 export type EnvironmentQuery = typeof EnvironmentQuery.Type
 
@@ -154,6 +204,21 @@ const pagedFields = {
 }
 export const PagedQuery = strict(Schema.Struct(pagedFields))
 export type PagedQuery = typeof PagedQuery.Type
+
+export const ListQuery = strict(
+  Schema.Struct({
+    ...pagedFields,
+    lastRead: optional(
+      Schema.Literal("true", "false").annotations({
+        identifier: "TrueOrFalse",
+        message: () => "must be true or false",
+        description:
+          "true: also when each secret was last handed out, and to whom. For owners and admins, and API tokens with audit:read."
+      })
+    )
+  })
+)
+export type ListQuery = typeof ListQuery.Type
 
 export const InjectQuery = strict(
   Schema.Struct({
@@ -199,3 +264,4 @@ export const DeleteQuery = strict(Schema.Struct({ disposition: optional(Disposit
 
 export const IdempotencyHeaders = Schema.Struct({ "idempotency-key": optional(IdempotencyKey) })
 export const SecretPath = Schema.Struct({ secretId: SecretId })
+export const EnvironmentPath = Schema.Struct({ envId: EnvironmentId })

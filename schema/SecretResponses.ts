@@ -1,6 +1,8 @@
 /** Response bodies of the secret routes (docs/contract/secrets.md, "Response bodies"). */
 import * as Schema from "effect/Schema"
-import { ProjectIdOut, SecretIdOut } from "./Ids.ts"
+import { EnvironmentIdOut, ProjectIdOut, SecretIdOut } from "./Ids.ts"
+import { LastRead } from "./ExposureApi.ts"
+import { optional } from "./Strict.ts"
 import { Timestamp } from "./Values.ts"
 import { Actor, Integer, Key, KindOut, openEnum, pageFields, RepresentationOut, Slug, Uuid } from "./Wire.ts"
 
@@ -21,10 +23,65 @@ export const SecretRef = Schema.Struct(refFields).annotations({
 })
 export type SecretRef = typeof SecretRef.Type
 
+export const RenamedSecret = Schema.Struct({
+  ...refFields,
+  formerKey: Key,
+  rewritten: Schema.Array(Key).annotations({ description: "Keys of the templates that have the new key now." })
+}).annotations({ identifier: "RenamedSecret" })
+export type RenamedSecret = typeof RenamedSecret.Type
+
+export const EnvironmentRestoration = Schema.Struct({
+  environmentId: EnvironmentIdOut,
+  environment: Slug,
+  at: Timestamp,
+  preview: Schema.Boolean,
+  revision: Integer.annotations({
+    jsonSchema: { type: "integer" },
+    description: "Of the environment: for a preview as it is, else after it."
+  }),
+  created: Schema.Array(Key).annotations({ description: "Keys that come back." }),
+  updated: Schema.Array(Key).annotations({ description: "Keys that have another version now than then." }),
+  deleted: Schema.Array(Key).annotations({ description: "Keys that were not there then." }),
+  renamed: Schema.Array(Schema.Struct({ from: Key, to: Key }).annotations({ identifier: "RenamedKey" })).annotations({
+    description: "Keys that go back."
+  }),
+  lost: Schema.Array(Key).annotations({
+    description: "Keys that were there then, of which the plan kept no version of then: they stay as they are."
+  }),
+  unknown: Schema.Array(Key).annotations({
+    description: "Keys that were removed for good since; whether they were there then is not known. At most 1000."
+  })
+}).annotations({ identifier: "EnvironmentRestoration", description: "What changes, by name. Never a value." })
+export type EnvironmentRestoration = typeof EnvironmentRestoration.Type
+
+/** What people say of a secret: not sealed, and for everybody who may read its name. */
+const aboutFields = {
+  owner: Schema.NullOr(Schema.String).annotations({ description: "Person or team that looks after it." }),
+  note: Schema.NullOr(Schema.String),
+  rotateBy: Schema.NullOr(Schema.String).annotations({ description: "Day by which its value should be replaced." })
+} as const
+
+export const DescribedSecret = Schema.Struct({ ...refFields, ...aboutFields }).annotations({
+  identifier: "DescribedSecret",
+  description: "A secret without its value, and what people say of it."
+})
+export type DescribedSecret = typeof DescribedSecret.Type
+
 export const SecretListItem = Schema.Struct({
   ...refFields,
+  ...aboutFields,
   references: Schema.Array(Key).annotations({ description: "Keys that its template uses." }),
-  updatedBy: Actor
+  updatedBy: Actor,
+  lastRead: optional(
+    Schema.NullOr(LastRead).annotations({
+      description: "Only where the query asks for it. Null: never, that the trail tells of."
+    })
+  ),
+  notReadFor90Days: optional(
+    Schema.Boolean.annotations({
+      description: "With `lastRead`. Of a secret that is 90 days old, where the trail goes back that far."
+    })
+  )
 }).annotations({ identifier: "SecretListItem" })
 export type SecretListItem = typeof SecretListItem.Type
 
@@ -124,6 +181,7 @@ export type SecretCompositionGraph = typeof SecretCompositionGraph.Type
 
 const SecretVersionItem = Schema.Struct({
   version: Integer,
+  key: Key.annotations({ description: "Key that the secret had then." }),
   kind: KindOut,
   createdAt: Timestamp,
   createdBy: Actor,

@@ -10,13 +10,26 @@ import {
   CreateSecretsBulk,
   DeleteQuery,
   DeleteSecretsBulk,
+  DescribeSecret,
+  EnvironmentPath,
   IdempotencyHeaders,
+  RenameSecret,
   ReportRun,
+  RestoreEnvironment,
   RollbackSecret,
   SecretPath,
   UpdateSecret
 } from "./SecretRequests.ts"
-import { BulkCreateResult, BulkDeleteResult, DeleteSecretResult, RunReported, SecretRef } from "./SecretResponses.ts"
+import {
+  BulkCreateResult,
+  BulkDeleteResult,
+  DeleteSecretResult,
+  DescribedSecret,
+  EnvironmentRestoration,
+  RenamedSecret,
+  RunReported,
+  SecretRef
+} from "./SecretResponses.ts"
 import {
   BadBody,
   BreaksTheEnvironment,
@@ -220,5 +233,89 @@ export const restore = HttpApiEndpoint.post("restore", "/secrets/:secretId/resto
       summary: "Restore a deleted secret",
       description: "Brings a deleted secret back at its version, up to 30 days after it was deleted.",
       response: Example.secret
+    })
+  )
+
+export const describe = HttpApiEndpoint.patch("describe", "/secrets/:secretId/metadata")
+  .setPath(SecretPath)
+  .setPayload(DescribeSecret)
+  .addSuccess(answers(200, DescribedSecret))
+  .addError(Errors.SecretNotFound)
+  .addError(MayNotWrite)
+  .addError(BadBody)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:write",
+      summary: "Say what a secret is for",
+      description:
+        "Its owner, a note and the day by which its value should be replaced. The value and its version stay. It waits for no approval: where changes do, owners and admins alone may.",
+      request: Example.about,
+      response: { ...Example.secret, ...Example.about }
+    })
+  )
+
+export const rename = HttpApiEndpoint.post("rename", "/secrets/:secretId/rename")
+  .setPath(SecretPath)
+  .setPayload(RenameSecret)
+  .addSuccess(answers(200, RenamedSecret))
+  .addError(Errors.SecretNotFound)
+  .addError(MayNotWrite)
+  .addError(BreaksTheEnvironment)
+  .addError(Errors.SecretAlreadyExists)
+  .addError(Errors.SecretHasDependents)
+  .addError(Errors.SecretVersionConflict)
+  .addError(BadBody)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:write",
+      summary: "Give a secret another key",
+      description:
+        "It keeps its id, its versions and what is said of it; the text is written once more, as the first version of the new key. It waits for no approval: where changes do, owners and admins alone may.",
+      request: { key: "DATABASE_PASSWORD", references: "rewrite" },
+      response: {
+        ...Example.secret,
+        key: "DATABASE_PASSWORD",
+        kind: "literal",
+        version: 4,
+        formerKey: "DB_PASSWORD",
+        rewritten: ["DATABASE_URL"]
+      }
+    })
+  )
+
+export const restoreEnvironment = HttpApiEndpoint.post("restoreEnvironment", "/environments/:envId/restore")
+  .setPath(EnvironmentPath)
+  .setPayload(RestoreEnvironment)
+  .addSuccess(answers(200, EnvironmentRestoration))
+  .addSuccess(waits)
+  .addError(Errors.EnvironmentNotFound)
+  .addError(MayNotWrite)
+  .addError(BreaksTheEnvironment)
+  .addError(Errors.SecretVersionConflict)
+  .addError(BadBody)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:write",
+      accepted: changeRequestExample,
+      summary: "Take an environment back to a moment",
+      description:
+        "Every key gets the text that it had then, and what was not there then is deleted; in one transaction. With preview: what would be done, by name.",
+      request: { at: "2026-11-21T08:00:00.000Z", preview: true },
+      response: {
+        environmentId: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7f",
+        environment: "development",
+        at: "2026-11-21T08:00:00.000Z",
+        preview: true,
+        revision: 41,
+        created: ["OLD_TOKEN"],
+        updated: ["DATABASE_URL"],
+        deleted: ["TRIAL"],
+        renamed: [],
+        lost: [],
+        unknown: []
+      }
     })
   )

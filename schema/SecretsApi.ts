@@ -4,6 +4,7 @@
  */
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
+import * as Changes from "./ProjectChangesApi.ts"
 import * as Reads from "./SecretReadRoutes.ts"
 import * as Writes from "./SecretWriteRoutes.ts"
 
@@ -24,4 +25,9 @@ export class SecretsApi extends HttpApiGroup.make("secrets")
   .add(Writes.restore)
   .add(Reads.versions)
   .add(Reads.listDeleted)
+  .add(Changes.change)
+  .add(Reads.described)
+  .add(Writes.describe)
+  .add(Writes.rename)
+  .add(Writes.restoreEnvironment)
   .annotateContext(OpenApi.annotations({ description: "Secrets of an environment." })) {}

@@ -15,6 +15,8 @@ import { OpenApiDocument } from "./DiscoveryApi.ts"
 import { MachineRulesApi } from "./MachineIdentityApi.ts"
 import { ManageProjectsApi } from "./ManageProjectsApi.ts"
 import { operation } from "./Operation.ts"
+import { IncidentWorkApi } from "./IncidentApi.ts"
+import { PersonAccessApi } from "./PersonAccessApi.ts"
 import { OAuthApi } from "./OAuthApi.ts"
 import { SealingKeysApi } from "./SealedApi.ts"
 import { SessionApi, SetupApi } from "./SessionApi.ts"
@@ -45,6 +47,8 @@ export class DashboardApi extends HttpApi.make("dashboard")
   .add(SessionApi)
   .add(TeamsApi)
   .add(MembersApi)
+  .add(PersonAccessApi)
+  .add(IncidentWorkApi)
   .add(ManageProjectsApi)
   .add(AccessApi)
   .add(AccessDecisionsApi)

@@ -2,11 +2,11 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
-import { SessionCredential } from "./Authentication.ts"
+import { OwnSessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { MyTeam, Person } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
-import { strict } from "./Strict.ts"
+import { optional, strict } from "./Strict.ts"
 import { CredentialText, Email, Name, NewPassword, Password } from "./Values.ts"
 import { answers, DeletedAck } from "./Wire.ts"
 
@@ -21,7 +21,15 @@ export type Setup = typeof Setup.Type
 export const SetupResult = Schema.Struct({ user: Person, team: MyTeam }).annotations({ identifier: "SetupResult" })
 export type SetupResult = typeof SetupResult.Type
 
-export const SignIn = strict(Schema.Struct({ email: Email, password: Password })).annotations({ identifier: "SignIn" })
+export const SignIn = strict(
+  Schema.Struct({
+    email: Email,
+    password: Password,
+    code: optional(
+      CredentialText.annotations({ description: "Of an account with a second factor: its code, or a recovery code." })
+    )
+  })
+).annotations({ identifier: "SignIn" })
 export type SignIn = typeof SignIn.Type
 
 export const SignedIn = Schema.Struct({ user: Person, teams: Schema.Array(MyTeam) }).annotations({
@@ -78,12 +86,15 @@ export class SessionApi extends HttpApiGroup.make("session")
       .setPayload(SignIn)
       .addSuccess(answers(200, SignedIn))
       .addError(Errors.SignInFailed)
+      .addError(Errors.SecondFactorRequired)
+      .addError(Errors.SecondFactorFailed)
       .addError(Errors.CrossSiteRequest)
       .addError(BadBody)
       .annotateContext(
         operation({
           summary: "Sign in",
-          description: "Sets the session cookie.",
+          description:
+            "Sets the session cookie. An account with a second factor needs `code` too: 401 SECOND_FACTOR_REQUIRED without it.",
           request: { email: "ada@example.com", password: "seven green lamps over a quiet harbour" },
           response: { user, teams: [team] }
         })
@@ -92,7 +103,7 @@ export class SessionApi extends HttpApiGroup.make("session")
   .add(
     HttpApiEndpoint.del("signOut", "/auth/session")
       .addSuccess(answers(200, DeletedAck))
-      .middleware(SessionCredential)
+      .middleware(OwnSessionCredential)
       .annotateContext(
         operation({ summary: "Sign out", description: "Ends the session.", response: { deleted: true } })
       )
@@ -103,7 +114,7 @@ export class SessionApi extends HttpApiGroup.make("session")
       .addSuccess(answers(200, PasswordAck))
       .addError(Errors.SignInFailed)
       .addError(BadBody)
-      .middleware(SessionCredential)
+      .middleware(OwnSessionCredential)
       .annotateContext(
         operation({
           summary: "Change the own password",

@@ -10,8 +10,8 @@ import { operation } from "./Operation.ts"
 import { Plan, Role } from "./Scopes.ts"
 import { SignedIn } from "./SessionApi.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
-import { CredentialText, Email, Name, NewPassword, Timestamp } from "./Values.ts"
-import { answers, DeletedAck, RoleOut, Uuid } from "./Wire.ts"
+import { CredentialText, Email, integer, Name, NewPassword, Timestamp } from "./Values.ts"
+import { answers, DeletedAck, Integer, RoleOut, Uuid } from "./Wire.ts"
 
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
@@ -22,12 +22,18 @@ export const UpdateTeam = strict(
       name: optional(Name),
       plan: optional(Plan),
       adminsNeedGrants: optional(Schema.Boolean),
-      tokensFollowCreators: optional(Schema.Boolean)
+      tokensFollowCreators: optional(Schema.Boolean),
+      secondFactorRequired: optional(Schema.Boolean),
+      stepUpMinutes: optional(
+        integer(1, 1440, "Minutes, 1 to 1440, after which revealing a protected value and the like asks again.")
+      )
     }),
     "name",
     "plan",
     "adminsNeedGrants",
-    "tokensFollowCreators"
+    "tokensFollowCreators",
+    "secondFactorRequired",
+    "stepUpMinutes"
   )
 ).annotations({ identifier: "UpdateTeam" })
 export type UpdateTeam = typeof UpdateTeam.Type
@@ -36,7 +42,9 @@ export type UpdateTeam = typeof UpdateTeam.Type
 export const TeamRecord = Schema.Struct({
   ...MyTeam.fields,
   adminsNeedGrants: Schema.Boolean,
-  tokensFollowCreators: Schema.Boolean
+  tokensFollowCreators: Schema.Boolean,
+  secondFactorRequired: Schema.Boolean,
+  stepUpMinutes: Integer
 }).annotations({ identifier: "TeamRecord" })
 export type TeamRecord = typeof TeamRecord.Type
 
@@ -80,7 +88,13 @@ export class TeamsApi extends HttpApiGroup.make("teams")
           description:
             "Only owners change the plan and the rules: whether owners and admins need grants too, and whether API tokens may do no more than their creators may now.",
           request: { plan: "team" },
-          response: { ...team, adminsNeedGrants: false, tokensFollowCreators: false }
+          response: {
+            ...team,
+            adminsNeedGrants: false,
+            tokensFollowCreators: false,
+            secondFactorRequired: true,
+            stepUpMinutes: 15
+          }
         })
       )
   )

@@ -14,29 +14,34 @@ export const charsets = {
   symbols: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#%&()*+,-./:;<=>?@[]^_{|}~"
 } as const
 
-const Generate = Schema.Struct({
-  length: integer(16, 128, "Characters, 16 to 128."),
+export const Generate = Schema.Struct({
+  length: integer(16, 128, "Characters."),
   charset: optional(
     Schema.Literal("alphanumeric", "hex", "base64url", "symbols").annotations({
       message: () => "must be alphanumeric, hex, base64url or symbols",
       description: "alphanumeric by default."
     })
   )
-}).annotations({ description: "A random value, made on the server and never shown." })
+}).annotations({ description: "Random, made on the server." })
 type Generate = typeof Generate.Type
 
-const CopyFrom = Schema.Struct({ environment: EnvironmentSlug, key: SecretKey }).annotations({
-  description: "Another secret of the same project, copied as written inside the server."
+export const CopyFrom = Schema.Struct({ environment: EnvironmentSlug, key: SecretKey }).annotations({
+  description: "Of the same project, copied inside the server."
 })
 type CopyFrom = typeof CopyFrom.Type
+/** As tools take it. Both are of what exists, and a model reads them three times with every list of tools. */
+const CopySource = Schema.Struct({
+  environment: EnvironmentSlug.annotations({ jsonSchema: { type: "string" } }),
+  key: SecretKey.annotations({ jsonSchema: { type: "string" } })
+}).annotations({ description: "Of the same project, copied inside the server." })
 
 /** Members of an input. Exactly one of them must be present. */
 export const valueSourceFields = {
   generate: optional(Generate),
-  copyFrom: optional(CopyFrom),
+  copyFrom: optional(CopySource),
   template: optional(
     Schema.Struct({ source: SecretText }).annotations({
-      description: "Composed from other secrets of the environment: ${KEY}; $${ writes a plain ${."
+      description: "Composed of other secrets: ${KEY}; $${ is a plain ${."
     })
   ),
   value: optional(
@@ -44,8 +49,7 @@ export const valueSourceFields = {
       jsonSchema: {
         type: "string",
         maxLength: 65_536,
-        description:
-          "The value itself. It becomes part of this conversation: prefer generate, copyFrom or request_secret_value."
+        description: "It becomes part of this conversation: prefer the others."
       }
     })
   )

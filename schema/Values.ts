@@ -8,6 +8,7 @@ import * as ParseResult from "effect/ParseResult"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as AST from "effect/SchemaAST"
+import * as Patterns from "./Patterns.ts"
 
 /** Characters as OpenAPI and the contract count them: code points, not UTF-16 units (docs/contract/errors.md). */
 export const codePoints = (s: string): number => {
@@ -48,10 +49,10 @@ const text = (options: {
     )
   )
 
-export const environmentSlugPattern = /^[a-z0-9][a-z0-9-]*$/
+export const environmentSlugPattern = Patterns.environmentSlug
 export const EnvironmentSlug = text({
   min: 1,
-  max: 50,
+  max: Patterns.longestSlug,
   pattern: environmentSlugPattern,
   message: "must be an environment slug: 1 to 50 of a-z, 0-9 and -, starting with a letter or digit",
   description: "Environment slug."
@@ -67,10 +68,10 @@ export const ProjectSlug = text({
 }).pipe(Schema.brand("ProjectSlug"))
 export type ProjectSlug = typeof ProjectSlug.Type
 
-export const secretKeyPattern = /^[A-Z][A-Z0-9_]*$/
+export const secretKeyPattern = Patterns.secretKey
 export const SecretKey = text({
   min: 1,
-  max: 255,
+  max: Patterns.longestKey,
   pattern: secretKeyPattern,
   message: "must be a secret key: 1 to 255 of A-Z, 0-9 and _, starting with a letter",
   description: "Secret key."
@@ -188,6 +189,15 @@ export const Instant = Schema.transformOrFail(
     encode: (s) => ParseResult.succeed(s)
   }
 ).annotations({ jsonSchema: { type: "string", format: "date-time", pattern: moment.source } })
+
+const day = /^([12]\d{3})-\d\d-\d\d$/
+
+/** A day of the calendar, without a zone. */
+export const CalendarDay = Schema.String.pipe(
+  Schema.filter((s) => (day.test(s) && isMinute(`${s}T00:00`)) || "must be a day of the calendar, like 2027-01-31", {
+    jsonSchema: { type: "string", format: "date", pattern: day.source }
+  })
+)
 
 /** Id of an actor in the audit trail: a uuid, or a word such as `system`. */
 export const ActorId = text({

@@ -20,6 +20,8 @@ export const WebhookEvent = Schema.Literal(
   "secret.deleted",
   "secret.rolled_back",
   "secret.restored",
+  "secret.renamed",
+  "secret.rotation_due",
   "token.created",
   "token.updated",
   "token.rotated",
@@ -43,6 +45,8 @@ export const eventOfAction: { readonly [A in AuditAction]?: WebhookEvent } = {
   "secret.delete": "secret.deleted",
   "secret.rollback": "secret.rolled_back",
   "secret.restore": "secret.restored",
+  "secret.rename": "secret.renamed",
+  "secret.rotation_due": "secret.rotation_due",
   "token.create": "token.created",
   "token.update": "token.updated",
   "token.make_read_only": "token.updated",
@@ -68,8 +72,15 @@ const WebhookUrl = Schema.String.pipe(
 
 const Events = boundedList(WebhookEvent, 1, WebhookEvent.literals.length)
 
+export const WebhookFormat = Schema.Literal("json", "slack").annotations({
+  identifier: "WebhookFormat",
+  message: () => "must be json or slack",
+  description: "json: the event, signed. slack: a message that Slack's incoming webhooks accept; signed too."
+})
+export type WebhookFormat = typeof WebhookFormat.Type
+
 export const CreateWebhook = strict(
-  Schema.Struct({ name: Name, url: WebhookUrl, events: optional(Events) })
+  Schema.Struct({ name: Name, url: WebhookUrl, events: optional(Events), format: optional(WebhookFormat) })
 ).annotations({
   identifier: "CreateWebhook",
   description: "All events when events is absent, also those of later releases."
@@ -82,11 +93,13 @@ export const UpdateWebhook = strict(
       name: optional(Name),
       url: optional(WebhookUrl),
       events: optional(Events),
+      format: optional(WebhookFormat),
       enabled: optional(Schema.Boolean)
     }),
     "name",
     "url",
     "events",
+    "format",
     "enabled"
   )
 ).annotations({ identifier: "UpdateWebhook", description: "A webhook that is not enabled is told of nothing." })
@@ -98,6 +111,8 @@ const webhookFields = {
   name: Schema.String,
   url: Schema.String,
   events: Schema.NullOr(Schema.Array(openEnum(...WebhookEvent.literals))),
+  /** Absent in answers of a release before; always sent by this one. */
+  format: optional(openEnum("json", "slack")),
   enabled: Schema.Boolean,
   createdAt: Timestamp,
   updatedAt: Timestamp
@@ -153,6 +168,7 @@ const webhook = {
   name: "restart the shop",
   url: "https://hooks.example.com/ampoule",
   events: ["secret.created", "secret.updated", "secret.deleted"],
+  format: "json",
   enabled: true,
   createdAt: "2026-11-21T08:00:00.000Z",
   updatedAt: "2026-11-21T08:00:00.000Z"

@@ -10,7 +10,9 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { buildIslands } from "./buildIslands.mjs"
 import { makeTemplate } from "../layers/pglite-worker.mjs"
+import { bundle } from "./bundle.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 /** `node src/build.mjs [folder]`: tests build into a folder of their own. */
@@ -33,17 +35,7 @@ const classNames = {
 }
 
 fs.rmSync(out, { recursive: true, force: true })
-const result = await build({
-  absWorkingDir: root,
-  entryPoints: { ampoule: "src/cli/main.ts" },
-  outdir: out,
-  outExtension: { ".js": ".mjs" },
-  bundle: true,
-  splitting: true,
-  format: "esm",
-  platform: "node",
-  target: "node20",
-  legalComments: "none",
+const metafile = await bundle(out, {
   // The text of a program stays in its memory; names stay, for the places that a log line tells.
   minifySyntax: true,
   minifyWhitespace: true,
@@ -51,8 +43,6 @@ const result = await build({
   alias: { undici: path.join(root, "src/no-undici.mjs") },
   // Names that the stand-in does not have, in code that nobody calls.
   logOverride: { "import-is-undefined": "silent" },
-  logLevel: "warning",
-  metafile: true,
   external: [
     "@electric-sql/pglite",
     "@electric-sql/pglite/*",
@@ -63,11 +53,7 @@ const result = await build({
     "msgpackr-extract",
     "pg-native",
     "utf-8-validate"
-  ],
-  // CommonJS dependencies (pg, undici) call `require` for what Node has.
-  banner: {
-    js: `import { createRequire as $createRequire } from "node:module"; const require = $createRequire(import.meta.url);`
-  }
+  ]
 })
 
 /** @type {import("esbuild").BuildOptions} */
@@ -145,15 +131,18 @@ if (!fs.existsSync(kept)) {
 fs.copyFileSync(kept, path.join(out, "postgres-template.br"))
 const assets = path.join(root, "src/dashboard/assets")
 if (fs.existsSync(assets)) fs.cpSync(assets, path.join(out, "assets"), { recursive: true })
+await buildIslands(path.join(out, "assets/built"))
 
-const program = path.join(out, "ampoule.mjs")
-fs.writeFileSync(program, `#!/usr/bin/env node\n${fs.readFileSync(program, "utf8")}`, { mode: 0o755 })
-fs.chmodSync(program, 0o755)
+const program = path.join(out, "ampoule.cjs")
+for (const file of [program, path.join(out, "ampoule.mjs")]) {
+  fs.writeFileSync(file, `#!/usr/bin/env node\n${fs.readFileSync(file, "utf8")}`)
+  fs.chmodSync(file, 0o755)
+}
 // With `dist` in the PATH, a clone has the command `ampoule`, in every shell. Windows makes links for administrators only.
-if (process.platform !== "win32") fs.symlinkSync("ampoule.mjs", path.join(out, "ampoule"))
+if (process.platform !== "win32") fs.symlinkSync("ampoule.cjs", path.join(out, "ampoule"))
 
 // Which packages the bundle still looks for: an image needs those and no others.
-const outside = Object.values(result.metafile.outputs).flatMap(({ imports }) =>
+const outside = Object.values(metafile.outputs).flatMap(({ imports }) =>
   imports.filter((one) => one.external === true && !one.path.startsWith("node:")).map((one) => one.path)
 )
 const worker = fs.readFileSync(path.join(out, "pglite-worker.mjs"), "utf8")
@@ -162,7 +151,7 @@ const packages = [...outside, ...ofWorker.filter((name) => !name.startsWith(".")
   name.split("/", name.startsWith("@") ? 2 : 1).join("/")
 )
 const { devDependencies, optionalDependencies } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
-const folders = Object.keys(result.metafile.inputs).map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0])
+const folders = Object.keys(metafile.inputs).map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0])
 /** What others made: `external` by name, `bundled` by the folder that it comes from. */
 const ofOthers = {
   // What a bundled package would use if it were there, and we do not install, is not needed.
@@ -172,5 +161,5 @@ const ofOthers = {
 const sorted = Object.entries(ofOthers).map(([kind, names]) => [kind, [...new Set(names)].sort()])
 fs.writeFileSync(path.join(out, "packages.json"), JSON.stringify(Object.fromEntries(sorted)))
 
-const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
+const bytes = Object.values(metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
 process.stdout.write(`${path.relative(root, program)} and its chunks, ${(bytes / 1024 / 1024).toFixed(1)} MiB\n`)

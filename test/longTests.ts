@@ -5,16 +5,20 @@ export const longTests = [
   "test/access/manyCells.test.ts",
   "test/audit/millions.test.ts",
   "test/backup/release.test.ts",
+  "test/cli/admin.test.ts",
+  "test/cli/operator.test.ts",
   "test/crypto/cores.test.ts",
   "test/dashboard/access.test.ts",
   "test/dashboard/hostile.test.ts",
   "test/dashboard/journeys.test.ts",
   "test/dashboard/login.test.ts",
+  "test/dashboard/matrix.test.ts",
   "test/dashboard/pages.test.ts",
   "test/dashboard/settings.test.ts",
   "test/dashboard/typing.test.ts",
   "test/deploy/*.test.ts",
   "test/fuzz/fuzz.test.ts",
+  "test/fuzz/regexes.test.ts",
   "test/http/declared.test.ts",
   "test/layers/redisProcesses.test.ts",
   "test/mcp/journey.test.ts",
@@ -23,3 +27,6 @@ export const longTests = [
   "test/vault/process.test.ts",
   "test/webhooks/killed.test.ts"
 ]
+
+/** Properties that `npm test` tries on a part of their cases (`test/support/Sampled.ts`). They are in both runs. */
+export const sampledTests = ["test/access/matrix.test.ts", "test/audit/Keeping.test.ts"]

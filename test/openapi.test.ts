@@ -122,6 +122,35 @@ const contract: Record<string, Row> = {
     credentials: ["cliGrant", "session"],
     scope: "secrets:read"
   },
+  "GET /teams/{teamId}/incident-report": {
+    success: 200,
+    response: "IncidentReport",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read",
+    required: ["teamId"],
+    optional: ["person", "token", "grant", "since"]
+  },
+  "GET /teams/{teamId}/incidents": {
+    success: 200,
+    response: "IncidentList",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read",
+    required: ["teamId"]
+  },
+  "GET /teams/{teamId}/incidents/{incidentId}": {
+    success: 200,
+    response: "Incident",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read",
+    required: ["teamId", "incidentId"]
+  },
+  "GET /teams/{teamId}/incidents/{incidentId}/note": {
+    success: 200,
+    response: "IncidentNote",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read",
+    required: ["teamId", "incidentId"]
+  },
   "DELETE /access-requests/{requestId}": {
     success: 200,
     response: "DeletedAck",
@@ -129,6 +158,19 @@ const contract: Record<string, Row> = {
     scope: "secrets:read",
     required: ["requestId"],
     more: [409]
+  },
+  "GET /me/sessions": {
+    success: 200,
+    response: "MySessionList",
+    credentials: ["cliGrant", "session"],
+    scope: "identity:read"
+  },
+  "DELETE /me/sessions/{sessionId}": {
+    success: 200,
+    response: "DeletedAck",
+    credentials: ["cliGrant", "session"],
+    scope: "identity:read",
+    required: ["sessionId"]
   },
   "GET /environments/{envId}/change-requests": {
     success: 200,
@@ -167,7 +209,7 @@ const contract: Record<string, Row> = {
     credentials: all,
     scope: "secrets:read",
     required: environment,
-    optional: paging
+    optional: [...paging, "lastRead"]
   },
   "POST /secrets/bulk": {
     success: 201,
@@ -278,12 +320,55 @@ const contract: Record<string, Row> = {
     scope: "secrets:read",
     required: ["secretId"]
   },
+  "POST /environments/{envId}/restore": {
+    success: 200,
+    response: "EnvironmentRestoration",
+    credentials: all,
+    scope: "secrets:write",
+    required: ["envId"],
+    body: { required: ["at"], optional: ["preview", "expectedRevision"] },
+    more: [202, 409, ...body]
+  },
+  "POST /secrets/{secretId}/rename": {
+    success: 200,
+    response: "RenamedSecret",
+    credentials: all,
+    scope: "secrets:write",
+    required: ["secretId"],
+    body: { required: ["key"], optional: ["references", "expectedVersion"] },
+    more: [409, ...body]
+  },
+  "GET /secrets/{secretId}/metadata": {
+    success: 200,
+    response: "DescribedSecret",
+    credentials: all,
+    scope: "secrets:read",
+    required: ["secretId"]
+  },
+  "PATCH /secrets/{secretId}/metadata": {
+    success: 200,
+    response: "DescribedSecret",
+    credentials: all,
+    scope: "secrets:write",
+    required: ["secretId"],
+    body: { required: [], optional: ["owner", "note", "rotateBy"] },
+    more: body
+  },
   "GET /secrets/deleted": {
     success: 200,
     response: "DeletedSecretList",
     credentials: all,
     scope: "secrets:read",
     required: environment
+  },
+  "POST /projects/{projectId}/changes": {
+    success: 200,
+    response: "SecretsChangedResult",
+    credentials: all,
+    scope: "secrets:write",
+    required: ["projectId"],
+    body: { required: ["entries"], optional: ["reason"] },
+    more: [409, ...body]
   },
 
   "GET /capabilities": { success: 200, response: "Capabilities", credentials: all, scope: "none" }
@@ -309,7 +394,7 @@ const dashboard: Record<string, Row> = {
   "POST /auth/session": {
     success: 200,
     response: "SignedIn",
-    body: members(["email", "password"]),
+    body: members(["email", "password"], ["code"]),
     more: [401, 403, ...body]
   },
   "DELETE /auth/session": sessionRoute(200, "DeletedAck"),
@@ -326,7 +411,10 @@ const dashboard: Record<string, Row> = {
   "POST /teams": sessionRoute(201, "MyTeam", { body: members(["name"]), more: body }),
   "PATCH /teams/{teamId}": sessionRoute(200, "TeamRecord", {
     required: ["teamId"],
-    body: members([], ["name", "plan", "adminsNeedGrants", "tokensFollowCreators"]),
+    body: members(
+      [],
+      ["name", "plan", "adminsNeedGrants", "tokensFollowCreators", "secondFactorRequired", "stepUpMinutes"]
+    ),
     more: body
   }),
   "POST /teams/{teamId}/leave": sessionRoute(200, "DeletedAck", { required: ["teamId"] }),
@@ -350,6 +438,29 @@ const dashboard: Record<string, Row> = {
   "DELETE /teams/{teamId}/members/{userId}": sessionRoute(200, "DeletedAck", { required: ["teamId", "userId"] }),
   "POST /teams/{teamId}/members/{userId}/password-reset": sessionRoute(201, "PasswordResetLink", {
     required: ["teamId", "userId"]
+  }),
+  "GET /teams/{teamId}/members/{userId}/access": sessionRoute(200, "PersonAccess", {
+    required: ["teamId", "userId"]
+  }),
+  "POST /teams/{teamId}/members/{userId}/end-access": sessionRoute(200, "EndedAccess", {
+    required: ["teamId", "userId"],
+    body: members([], ["deactivate"]),
+    more: body
+  }),
+  "POST /teams/{teamId}/incidents": sessionRoute(201, "Incident", {
+    required: ["teamId"],
+    body: members([], ["person", "token", "grant", "since", "deactivate"]),
+    more: body
+  }),
+  "POST /teams/{teamId}/incidents/{incidentId}/replace": sessionRoute(200, "Incident", {
+    required: ["teamId", "incidentId"],
+    body: members(["secretId"], ["length"]),
+    more: [409, ...body]
+  }),
+  "POST /teams/{teamId}/incidents/{incidentId}/ask": sessionRoute(201, "AskedFor", {
+    required: ["teamId", "incidentId"],
+    body: members(["secretId", "userId"]),
+    more: [409, ...body]
   }),
   "POST /teams/{teamId}/projects": sessionRoute(201, "Project", {
     required: ["teamId"],
@@ -432,13 +543,13 @@ const dashboard: Record<string, Row> = {
   "DELETE /teams/{teamId}/machine-rules/{ruleId}": sessionRoute(200, "DeletedAck", { required: ["teamId", "ruleId"] }),
   "POST /teams/{teamId}/webhooks": sessionRoute(201, "WebhookWithSecret", {
     required: ["teamId"],
-    body: members(["name", "url"], ["events"]),
+    body: members(["name", "url"], ["events", "format"]),
     more: body
   }),
   "GET /teams/{teamId}/webhooks": sessionRoute(200, "WebhookList", { required: ["teamId"] }),
   "PATCH /teams/{teamId}/webhooks/{webhookId}": sessionRoute(200, "Webhook", {
     required: ["teamId", "webhookId"],
-    body: members([], ["name", "url", "events", "enabled"]),
+    body: members([], ["name", "url", "events", "format", "enabled"]),
     more: body
   }),
   "POST /teams/{teamId}/webhooks/{webhookId}/rotate": sessionRoute(200, "WebhookWithSecret", {
@@ -766,11 +877,12 @@ describe("the contract document", () => {
     const expected = `
       VALIDATION_FAILED TEMPLATE_INVALID TEMPLATE_REFERENCE_MISSING TEMPLATE_TOO_DEEP VALUE_TOO_LARGE
       SEALED_VALUE_INVALID SEALING_KEY_EXPIRED UNAUTHENTICATED CREDENTIAL_INVALID CREDENTIAL_EXPIRED
-      CREDENTIAL_REVOKED SIGN_IN_FAILED FORBIDDEN SCOPE_MISSING API_TOKEN_READ_ONLY
+      CREDENTIAL_REVOKED SIGN_IN_FAILED SECOND_FACTOR_REQUIRED SECOND_FACTOR_FAILED
+      SECOND_FACTOR_MISSING STEP_UP_REQUIRED FORBIDDEN SCOPE_MISSING API_TOKEN_READ_ONLY
       API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT ENVIRONMENT_NOT_GRANTED CREDENTIAL_KIND_NOT_ACCEPTED CROSS_SITE_REQUEST
       PLAN_LIMIT_REACHED ROUTE_NOT_FOUND TEAM_NOT_FOUND PROJECT_NOT_FOUND ENVIRONMENT_NOT_FOUND
       SECRET_NOT_FOUND SECRET_VERSION_NOT_FOUND SEALING_KEY_NOT_FOUND TOKEN_NOT_FOUND GRANT_NOT_FOUND
-      MEMBER_NOT_FOUND SECRET_ALREADY_EXISTS SECRET_VERSION_CONFLICT SECRET_HAS_DEPENDENTS TEMPLATE_CYCLE
+      MEMBER_NOT_FOUND SECRET_ALREADY_EXISTS SECRET_VERSION_CONFLICT SECRETS_CHANGED SECRET_HAS_DEPENDENTS TEMPLATE_CYCLE
       NAME_TAKEN SETUP_ALREADY_DONE GRANT_ALREADY_DECIDED IDEMPOTENCY_KEY_REUSED PAYLOAD_TOO_LARGE
       UNSUPPORTED_MEDIA_TYPE RATE_LIMITED SERVER_BUSY INTERNAL_ERROR DEPENDENCY_UNAVAILABLE INTEGRITY_FAILURE`
     assert.deepStrictEqual(codes, expected.trim().split(/\s+/))

@@ -13,6 +13,7 @@ import {
   ProjectNotFound,
   ScopeMissing,
   SecretNotFound,
+  type StepUpRequired,
   TeamNotFound
 } from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, SecretId, TeamId, UserId } from "#schema/Ids.ts"
@@ -64,7 +65,8 @@ type Needs = Effect.Effect.Success<typeof services>
 const projectColumns = "p.team_id AS project_team_id, p.slug AS project_slug, p.mac AS project_mac"
 const environmentColumns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
-    e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision, e.readers,
+    e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision, e.described,
+    e.readers,
     e.changes, p.visibility,
     array_to_string(e.approvers, ',') AS approvers, e.approvals, e.mac, ${projectColumns}
     FROM environments e
@@ -128,6 +130,7 @@ const environmentTarget = (row: Omit<EnvironmentTarget, "type">): EnvironmentTar
   slug: row.slug,
   protected: row.protected,
   revision: row.revision,
+  described: row.described,
   readers: row.readers,
   changes: row.changes,
   visibility: row.visibility
@@ -149,7 +152,7 @@ const visible = Effect.fnUntraced(function* (needs: Needs, caller: Caller, at: L
 // --- what is allowed ---
 
 /** The permit, or the denial on record. */
-const issue = <A extends Policy.Action, T extends Target, D extends Policy.Denial>(
+const issue = <A extends Policy.Action, T extends Target, D extends Policy.Denial | StepUpRequired>(
   { audit }: Needs,
   action: A,
   caller: Caller,
@@ -176,8 +179,9 @@ const decide = <A extends Policy.Action, T extends Target>(
   intent: Intent
 ) => {
   const team = Policy.teamOf(caller, target.teamId)
-  const denial: Policy.DenialOf<A> | Forbidden | undefined =
-    team === undefined ? new Forbidden() : Policy.decide({ caller, team, target, action })
+  const request = team === undefined ? undefined : { caller, team, target, action }
+  const denial: Policy.DenialOf<A> | Forbidden | StepUpRequired | undefined =
+    request === undefined ? new Forbidden() : (Policy.decide(request) ?? Policy.asksAgain(request, intent.audit))
   return issue(needs, action, caller, target, intent, denial)
 }
 
@@ -200,7 +204,11 @@ const sourceOfCopy = Effect.fnUntraced(function* (
   const caller = yield* CurrentCaller
   const source = yield* visible(needs, caller, at)
   const team = Policy.teamOf(caller, source.teamId)
-  const denial = team === undefined ? new Forbidden() : Policy.decideCopy({ caller, team }, source, into.target)
+  const denial =
+    team === undefined
+      ? new Forbidden()
+      : (Policy.decideCopy({ caller, team }, source, into.target) ??
+        Policy.asksAgain({ caller, team, target: source, action: "secrets:run" }, intent.audit))
   return yield* issue(needs, "secrets:run", caller, source, intent, denial)
 })
 

@@ -4,6 +4,7 @@ import type { Fragment } from "@effect/sql/Statement"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as SynchronizedRef from "effect/SynchronizedRef"
 import { IntegrityFailure, SecretNotFound } from "#schema/Errors.ts"
 import {
   Exposed,
@@ -17,9 +18,20 @@ import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import { Access, type Location } from "./Access.ts"
 import * as ExposureIndex from "./ExposureIndex.ts"
+import { holderColumns } from "./ExposureRows.ts"
+import { lastReads as lastReadsOf } from "./LastReads.ts"
 import type { EnvironmentPermit } from "./Permit.ts"
 
-const services = Effect.all({ access: Access, sql: SqlClient.SqlClient })
+interface Verified {
+  readonly at: number
+  readonly altered: boolean
+}
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  /** The last pass of this process over the whole trail. */
+  passes: SynchronizedRef.make<Verified>({ at: Number.NEGATIVE_INFINITY, altered: false })
+})
 type Needs = Effect.Effect.Success<typeof services>
 
 /** Versions of a secret that are counted. */
@@ -58,15 +70,36 @@ const rowsOf = (sql: SqlClient.SqlClient, { by, key, rows, since, token }: Asked
             OR (o.owner_type = 'user' AND (o.owner_id = ${by} OR lower(o.owner_name) = lower(${by}))))`
         ])
   ]
-  return sql`
-    SELECT r.*, CASE WHEN held.own THEN o.owner_type ELSE r.actor_type END AS holder_type,
-      CASE WHEN held.own THEN o.owner_id ELSE r.actor_id END AS holder_id,
-      CASE WHEN held.own THEN o.owner_name ELSE r.actor_name END AS holder_name,
-      CASE WHEN r.actor_type = 'oauth_client' THEN o.owner_name END AS person
-    FROM exposure_reads r LEFT JOIN exposure_credentials o ON o.id = r.actor_id,
-      LATERAL (SELECT o.id IS NOT NULL AND r.actor_type IN ('cli_grant', 'api_token') AS own) AS held
-    WHERE ${sql.and(conditions)}`
+  return sql`SELECT r.*, ${sql.literal(holderColumns)} WHERE ${sql.and(conditions)}`
 }
+
+/** Pairs of a row and a key that a report of a whole project looks at: the latest. */
+const pairsAtMost = 100_000
+/** What a backup counts as: it holds every key. */
+const pairsOfBackup = 5_000
+
+/** The rows, and whether they and all later ones are within the bound. */
+const countedRows = (sql: SqlClient.SqlClient, asked: Asked) => sql`
+  SELECT c.*, sum(c.pairs) OVER (ORDER BY c.last_at DESC, c.id) <= ${pairsAtMost} AS within FROM (
+    SELECT r.*, CASE WHEN r.way = 'backup' THEN ${pairsOfBackup}::int
+      ELSE greatest(cardinality(r.keys), coalesce(cardinality(l.keys), 0)) END AS pairs
+    FROM (${rowsOf(sql, asked)}) AS r LEFT JOIN audit_key_lists l ON l.hash = r.key_list
+  ) AS c`
+
+/** All rows of one secret; of a busy project the latest, so that no report takes longer than its bound. */
+const boundedRows = (sql: SqlClient.SqlClient, asked: Asked) =>
+  asked.key === undefined ? sql`SELECT * FROM (${countedRows(sql, asked)}) AS b WHERE b.within` : rowsOf(sql, asked)
+
+const LeftOutRow = Schema.Struct({ leftOutBefore: Schema.NullOr(Rows.Iso) })
+
+/** When the latest row was read last that a report does not look at; null: it looks at all. */
+const leftOut = ({ sql }: Needs, asked: Asked) =>
+  asked.key === undefined
+    ? Rows.single(
+        LeftOutRow,
+        sql`SELECT max(b.last_at) AS left_out_before FROM (${countedRows(sql, asked)}) AS b WHERE NOT b.within`
+      )
+    : Effect.succeed({ leftOutBefore: null })
 
 /**
  * Each key of each row with its version: as the entry names it, or as it was at the revision. A backup holds every version
@@ -75,7 +108,7 @@ const rowsOf = (sql: SqlClient.SqlClient, { by, key, rows, since, token }: Asked
 const handedOut = (sql: SqlClient.SqlClient, asked: Asked) => {
   const only = (column: string) => (asked.key === undefined ? sql`true` : sql`${sql(column)} = ${asked.key}`)
   return sql`
-    rows AS MATERIALIZED (${rowsOf(sql, asked)}),
+    rows AS MATERIALIZED (${boundedRows(sql, asked)}),
     lists AS MATERIALIZED (
       SELECT l.hash, k.key FROM audit_key_lists l, unnest(l.keys) AS k (key)
       WHERE l.hash IN (SELECT key_list FROM rows) AND ${only("k.key")}
@@ -177,13 +210,36 @@ const altered = new IntegrityFailure({
     "The audit trail is not what was written: there is no report. `ampoule audit verify` says where it was altered."
 })
 
+/** How old a pass over the trail may be for what pages show beside other things, in milliseconds. A report makes its own. */
+const passMillis = 600_000
+
+/** Those that ask while a pass is under way share the next one. */
+const passed = ({ passes, sql }: Needs, within: number) =>
+  Effect.flatMap(Clock.currentTimeMillis, (asked) =>
+    SynchronizedRef.modifyEffect(passes, (last) =>
+      Effect.gen(function* () {
+        if (last.at > asked - within) return [last.altered, last] as const
+        const at = yield* Clock.currentTimeMillis
+        const found = { at, altered: yield* ExposureIndex.isAltered(sql) }
+        return [found.altered, found] as const
+      })
+    )
+  )
+const refuseAltered = (needs: Needs, within = 0) =>
+  Effect.filterOrFail(
+    passed(needs, within),
+    (isAltered) => !isAltered,
+    () => altered
+  )
+
 const report = Effect.fnUntraced(function* (needs: Needs, asked: Asked) {
-  if (yield* ExposureIndex.isAltered(needs.sql)) return yield* altered
+  yield* refuseAltered(needs)
   const { page = 1, pageSize = 100 } = asked
   const rows = yield* itemsOf(needs, asked, page, pageSize)
   const total = rows[0]?.total ?? 0
   const answer: ExposurePage = {
     ...(yield* stateOf(needs, asked)),
+    ...(yield* leftOut(needs, asked)),
     items: rows.map((row): Exposed => {
       const { total: _, ...item } = row
       return item
@@ -208,7 +264,14 @@ const ofKeyAt = Effect.fnUntraced(function* (
   const rows = needs.sql`r.project_id = ${target.projectId} AND r.environment_id = ${target.environmentId}`
   const asked: Asked = { ...query, key, rows }
   const found = yield* report(needs, asked)
-  const answer: SecretExposure = { key, versions: yield* versionsOf(needs, asked), ...found }
+  const former = yield* Rows.findAll(
+    KeyRow,
+    needs.sql`
+      SELECT DISTINCT v.key FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.key IS NOT NULL
+      WHERE s.environment_id = ${target.environmentId} AND s.key = ${key} AND v.key <> s.key ORDER BY v.key LIMIT 100`
+  )
+  const formerly = former.map((row) => row.key)
+  const answer: SecretExposure = { key, formerly, versions: yield* versionsOf(needs, asked), ...found }
   return answer
 })
 
@@ -227,8 +290,35 @@ const ofKey = Effect.fn("Exposure.ofKey")(function* (
 ) {
   const permit = yield* needs.access.environment("audit:read", at, { ...intent, keys: [key] })
   const known = yield* Rows.exists(needs.sql`
-    SELECT 1 FROM secrets WHERE environment_id = ${permit.target.environmentId} AND key = ${key}`)
+    SELECT 1 FROM secrets s WHERE s.environment_id = ${permit.target.environmentId} AND (s.key = ${key}
+      OR EXISTS (SELECT 1 FROM secret_versions v WHERE v.secret_id = s.id AND v.key = ${key}))`)
   return known ? yield* ofKeyAt(needs, permit, key, query) : yield* new SecretNotFound()
+})
+
+/** How far the index is, of a trail that was verified just now; for use cases that have their own permit. */
+const verified = Effect.fnUntraced(function* (needs: Needs) {
+  yield* refuseAltered(needs)
+  return yield* stateOf(needs, { rows: needs.sql`false` })
+})
+
+const SecretRow = Schema.Struct({ key: Schema.String, createdAt: Rows.Iso })
+
+/** For the page of a secret: its versions, and when it was read last. The trail is as it was verified lately. */
+const summary = Effect.fn("Exposure.summary")(function* (needs: Needs, id: SecretId) {
+  const { sql } = needs
+  const { target } = yield* needs.access.environmentOfSecret("audit:read", id, intent)
+  yield* refuseAltered(needs, passMillis)
+  const secret = yield* Rows.single(SecretRow, sql`SELECT key, created_at FROM secrets WHERE id = ${id}`)
+  const rows = sql`r.project_id = ${target.projectId} AND r.environment_id = ${target.environmentId}`
+  const reads = yield* lastReadsOf(sql, target, [secret.key], yield* Clock.currentTimeMillis)
+  return { versions: yield* versionsOf(needs, { key: secret.key, rows }), ...reads.of(secret) }
+})
+
+/** When these secrets of an environment were handed out last, and to whom. The trail is as it was verified lately. */
+const lastReads = Effect.fn("Exposure.lastReads")(function* (needs: Needs, at: Location, keys: ReadonlyArray<string>) {
+  const { target } = yield* needs.access.environment("audit:read", at, intent)
+  yield* refuseAltered(needs, passMillis)
+  return yield* lastReadsOf(needs.sql, target, keys, yield* Clock.currentTimeMillis)
 })
 
 /** Of all secrets of a project, as far as the credential reaches. INTEGRITY_FAILURE: the trail was altered. */
@@ -241,5 +331,5 @@ const ofProject = Effect.fn("Exposure.ofProject")(function* (needs: Needs, id: P
 })
 
 export class Exposure extends Effect.Service<Exposure>()("access/Exposure", {
-  effect: Effect.map(services, (needs) => methods(needs, { ofSecret, ofKey, ofProject }))
+  effect: Effect.map(services, (needs) => methods(needs, { ofSecret, ofKey, ofProject, summary, lastReads, verified }))
 }) {}

@@ -120,15 +120,18 @@ const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
           ON CONFLICT DO NOTHING
         ),
         writes AS (
-          INSERT INTO exposure_writes (environment_id, key, revision, version)
-          SELECT environment_id, key, revision, max(version) FROM (
+          INSERT INTO exposure_writes (environment_id, key, revision, version, carried_from)
+          SELECT environment_id, key, revision, max(version), min(carried_from) FROM (
             SELECT (b ->> 'environmentId')::uuid AS environment_id, k.key, (b ->> 'revision')::bigint AS revision,
-              CASE WHEN action = 'secret.delete' THEN 0 ELSE (b -> 'versions' ->> (k.i - 1)::int)::integer END AS version
+              CASE WHEN action = 'secret.delete' OR (action = 'secret.rename' AND k.i = 1) THEN 0 ELSE (b -> 'versions' ->> (k.i - 1)::int)::integer END AS version,
+              CASE WHEN action = 'secret.rename' THEN b -> 'keys' ->> 0
+                WHEN action IN ('secret.rollback', 'secret.restore') THEN k.key END AS carried_from
             FROM entries, jsonb_array_elements_text(b -> 'keys') WITH ORDINALITY AS k (key, i)
             WHERE action = ANY(${Values.actions}::text[]) AND b ? 'versions' AND b ? 'revision'
           ) AS w GROUP BY environment_id, key, revision
           ON CONFLICT (environment_id, key, revision) DO UPDATE
-          SET version = greatest(exposure_writes.version, excluded.version)
+          SET version = greatest(exposure_writes.version, excluded.version),
+            carried_from = coalesce(exposure_writes.carried_from, excluded.carried_from)
         ),
         reads AS (
           INSERT INTO exposure_reads (id, project_id, environment_id, keys, key_list, versions, revision, way, via,

@@ -3,13 +3,15 @@
  * of evaluation; the first denial wins. A rule is pure: (caller's standing in the target's team, target, action) to a
  * denial or nothing.
  */
+import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller, CallerTeam, HeldGrant } from "#schema/Caller.ts"
 import {
   ApiTokenNotScopedToProtectedEnvironment,
   ApiTokenReadOnly,
   EnvironmentNotGranted,
   Forbidden,
-  ScopeMissing
+  ScopeMissing,
+  StepUpRequired
 } from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
 import type { GrantLevel, Role, Scope, Visibility } from "#schema/Scopes.ts"
@@ -182,6 +184,20 @@ const levelNeeded = new Map<Action, GrantLevel>([
 ])
 const manages = (role: Role): boolean => role === "owner" || role === "admin"
 
+const byRole: Readonly<Record<Role, GrantLevel>> = { viewer: "names", member: "write", admin: "write", owner: "write" }
+
+/** What a role gives at an environment without any grant; undefined: nothing, not even names. */
+export const levelByRole = (
+  role: Role,
+  { adminsNeedGrants }: Pick<CallerTeam, "adminsNeedGrants">,
+  at: Pick<EnvironmentTarget, "protected" | "readers" | "visibility">
+): GrantLevel | undefined => {
+  const free = manages(role) && !adminsNeedGrants
+  if (at.visibility === "granted" && !free) return manages(role) ? "names" : undefined
+  if (at.readers === "granted" && !free) return "names"
+  return role === "member" && at.protected ? "values" : byRole[role]
+}
+
 /** What the caller's grants give there: 0 = nothing, else one more than the index of the highest level. */
 const granted = (caller: Caller, at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId }) =>
   caller.grants.reduce(
@@ -213,6 +229,18 @@ export const grantedEnvironmentsNeedAGrant: Rule = ({ caller, team, target, acti
   return level !== undefined && target.type === "environment" && lacksGrant(caller, team, target, level)
     ? new EnvironmentNotGranted()
     : undefined
+}
+
+export const isAbove = (one: GrantLevel, other: GrantLevel): boolean => levels.indexOf(one) > levels.indexOf(other)
+
+/** The grant that gives most; of equal ones the one that lasts longest. */
+export const highest = <G extends { readonly level: GrantLevel; readonly until: string | null }>(
+  grants: ReadonlyArray<G>
+): G | undefined => {
+  const lasts = ({ until }: G) => until ?? "9"
+  return grants.toSorted((a, b) =>
+    a.level === b.level ? (lasts(a) < lasts(b) ? 1 : -1) : isAbove(b.level, a.level) ? 1 : -1
+  )[0]
 }
 
 /** Whether a role may be granted a level: grants narrow, so one above the role would promise what nobody gets. */
@@ -298,6 +326,34 @@ export const decide = <A extends Action>(request: AccessRequest & { readonly act
   }
   return undefined
 }
+
+const asAgain: ReadonlySet<AuditAction> = new Set<AuditAction>([
+  "token.create",
+  "token.rotate",
+  "machine.rule_create",
+  "access.approve"
+])
+const givesValues: ReadonlySet<Action> = new Set<Action>(["secrets:read_values", "secrets:run"])
+
+/**
+ * Values of a protected environment, a new token, the approval of a request and the team's rules ask a session for the
+ * second factor again when the last proof is older than the team allows (STEP_UP_REQUIRED). It comes after the rules: who
+ * may not do it is not asked.
+ */
+export const asksAgain = ({ action, target, team }: AccessRequest, audit: AuditAction): StepUpRequired | undefined =>
+  team.factorIsOld &&
+  (asAgain.has(audit) ||
+    action === "team-rules:manage" ||
+    (givesValues.has(action) && target.type === "environment" && target.protected))
+    ? new StepUpRequired()
+    : undefined
+
+/** A login or an agent of these teams is approved with a recent proof too. */
+export const firstWithOldFactor = (
+  caller: Caller,
+  teams: ReadonlyArray<{ readonly teamId: TeamId }>
+): CallerTeam | undefined =>
+  caller.teams.find(({ factorIsOld, id }) => factorIsOld && teams.some((one) => one.teamId === id))
 
 /** Who may create a team is the operator's choice: everybody who is signed in, or the owners of a team. */
 export const mayCreateTeam = (caller: Caller, creation: TeamCreation): boolean =>

@@ -14,8 +14,12 @@ interface Sealed {
  * more; whoever sets it empties the MAC, so that nobody without the key takes the end back.
  */
 export const sealed = {
-  users: { key: ["id"], columns: ["id", "email", "passwordHash"], ended: [] },
-  teams: { key: ["id"], columns: ["id", "plan", "adminsNeedGrants", "tokensFollowCreators"], ended: [] },
+  users: { key: ["id"], columns: ["id", "email", "passwordHash", "secondFactor"], ended: [] },
+  teams: {
+    key: ["id"],
+    columns: ["id", "plan", "adminsNeedGrants", "tokensFollowCreators", "secondFactorRequired", "stepUpMinutes"],
+    ended: []
+  },
   memberships: {
     key: ["teamId", "userId"],
     columns: ["teamId", "userId", "role", "active", "deactivatedAt", "updatedAt"],
@@ -34,7 +38,7 @@ export const sealed = {
   },
   sessions: {
     key: ["id"],
-    columns: ["id", "lookupId", "hash", "userId", "createdAt", "expiresAt"],
+    columns: ["id", "lookupId", "hash", "userId", "createdAt", "expiresAt", "factorAt"],
     ended: ["revoked_at"]
   },
   api_tokens: {
@@ -58,7 +62,18 @@ export const sealed = {
   },
   cli_grants: {
     key: ["id"],
-    columns: ["id", "lookupId", "hash", "userId", "machine", "projectIds", "environmentIds", "createdAt", "expiresAt"],
+    columns: [
+      "id",
+      "lookupId",
+      "hash",
+      "userId",
+      "machine",
+      "projectIds",
+      "environmentIds",
+      "createdAt",
+      "expiresAt",
+      "factorAt"
+    ],
     ended: ["revoked_at"]
   },
   machine_rules: {
@@ -101,7 +116,8 @@ export const sealed = {
       "machine",
       "teams",
       "projectIds",
-      "environmentIds"
+      "environmentIds",
+      "factorAt"
     ],
     ended: ["delivered_at"]
   },
@@ -116,7 +132,8 @@ export const sealed = {
       "environmentIds",
       "payload",
       "createdAt",
-      "expiresAt"
+      "expiresAt",
+      "factorAt"
     ],
     ended: ["revoked_at"]
   },
@@ -137,8 +154,24 @@ export const sealed = {
     ended: []
   },
   oauth_interactions: { key: ["idHash"], columns: ["idHash", "payload", "expiresAt"], ended: [] },
-  cli_grant_teams: { key: ["grantId", "teamId"], columns: ["grantId", "teamId", "scopes"], ended: [] }
+  cli_grant_teams: { key: ["grantId", "teamId"], columns: ["grantId", "teamId", "scopes"], ended: [] },
+  totp_factors: { key: ["id"], columns: ["id", "userId", "sealed", "confirmed", "usedStep"], ended: [] },
+  recovery_codes: { key: ["id"], columns: ["id", "userId", "hash"], ended: ["used_at"] },
+  sign_in_steps: { key: ["id"], columns: ["id", "lookupId", "hash", "userId", "expiresAt"], ended: [] }
 } as const satisfies Record<string, Sealed>
+
+/**
+ * Columns that came to tables which had MACs already, with what a row has there that nobody gave anything else: such a
+ * row's text, and so its MAC, is the one from before.
+ */
+const added: ReadonlyMap<string, Readonly<Record<string, unknown>>> = new Map([
+  ["users", { secondFactor: false }],
+  ["teams", { secondFactorRequired: false, stepUpMinutes: 15 }],
+  ["sessions", { factorAt: null }],
+  ["device_requests", { factorAt: null }],
+  ["cli_grants", { factorAt: null }],
+  ["oauth_grants", { factorAt: null }]
+])
 
 /** Columns that hold JSON, in every table that has one of this name. */
 export const jsonColumns: ReadonlySet<string> = new Set(["claims", "payload", "teams"])
@@ -177,7 +210,12 @@ const spelled = (cell: unknown): unknown => {
 export const textOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string => {
   const columns: ReadonlyArray<keyof SealedRow<Table>> = sealed[table].columns
   const cells: Array<unknown> = [table]
-  for (const column of columns) cells.push(spelled(row[column]))
+  const later = new Map(Object.entries(added.get(table) ?? {}))
+  for (const column of columns) {
+    const cell = spelled(row[column])
+    if (!later.has(column)) cells.push(cell)
+    else if (cell !== later.get(column)) cells.push([column, cell])
+  }
   return JSON.stringify(cells)
 }
 
@@ -206,5 +244,6 @@ export const credentials = {
   setup_codes: "su",
   invitations: "iv",
   password_resets: "pr",
-  known_devices: "kd"
+  known_devices: "kd",
+  sign_in_steps: "sf"
 } as const

@@ -23,6 +23,8 @@ export interface EnvironmentTarget {
   readonly slug: string
   readonly protected: boolean
   readonly revision: number
+  /** How often what people say of its secrets was changed: no part of `revision`, since no value depends on it. */
+  readonly described: number
   readonly readers: Readers
   readonly changes: Changes
   readonly visibility: Visibility

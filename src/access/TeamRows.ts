@@ -7,6 +7,9 @@ import type { Plan, Role } from "#schema/Scopes.ts"
 import * as Rows from "#src/Rows.ts"
 import type { RowSeal } from "./RowSeal.ts"
 
+/** How old the last proof of a second factor may be, where a team does not say. */
+export const defaultStepUpMinutes = 15
+
 interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly rowSeal: RowSeal
@@ -46,7 +49,14 @@ export const insertTeam = Effect.fnUntraced(function* (
   const { id, name, now, owner, plan } = team
   const row = yield* needs.rowSeal.values(
     "teams",
-    { id, plan, adminsNeedGrants: false, tokensFollowCreators: false },
+    {
+      id,
+      plan,
+      adminsNeedGrants: false,
+      tokensFollowCreators: false,
+      secondFactorRequired: false,
+      stepUpMinutes: defaultStepUpMinutes
+    },
     { name, created_at: now, updated_at: now }
   )
   yield* Rows.run(needs.sql`INSERT INTO teams ${row}`)

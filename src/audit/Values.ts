@@ -20,7 +20,14 @@ interface Last {
   revision: number
 }
 
-const writes = new Set(["secret.create", "secret.update", "secret.rollback", "secret.restore", "audit.baseline"])
+const writes = new Set([
+  "secret.create",
+  "secret.update",
+  "secret.rollback",
+  "secret.restore",
+  "secret.rename",
+  "audit.baseline"
+])
 /** Actions that `LastWrites.add` has to see. */
 export const actions: ReadonlyArray<string> = [...writes, "secret.delete"]
 
@@ -42,13 +49,14 @@ export class LastWrites {
 
   add({ action, at = 0, environmentId, keys, outcome, revision = 0, versions = [] }: WriteEntry): void {
     if (environmentId === undefined || outcome !== "allowed" || versions.length !== keys.length) return
-    const live = writes.has(action)
-    if (!live && action !== "secret.delete") return
+    if (!writes.has(action) && action !== "secret.delete") return
     let environment = this.#last.get(environmentId)
     if (environment === undefined) this.#last.set(environmentId, (environment = new Map()))
     for (const [i, key] of keys.entries()) {
       const known = environment.get(key)
       if (known !== undefined && known.revision > revision) continue
+      // A rename names the key that is gone, then the one that is there.
+      const live = action !== "secret.delete" && !(action === "secret.rename" && i === 0)
       environment.set(key, { version: versions[i] ?? 0, live, revision, at })
     }
   }

@@ -244,7 +244,7 @@ const keyWalk = (sql: SqlClient.SqlClient) => sql`
     v.secret_id, v.key, v.kind, v.version, v.sealed
   FROM data_keys k JOIN environments e ON e.id = k.environment_id
   LEFT JOIN LATERAL (
-    SELECT v.secret_id, s.key, v.kind, v.version, v.sealed FROM secret_versions v
+    SELECT v.secret_id, coalesce(v.key, s.key) AS key, v.kind, v.version, v.sealed FROM secret_versions v
     JOIN secrets s ON s.id = v.secret_id WHERE v.data_key_id = k.id ORDER BY v.created_at DESC LIMIT 1
   ) v ON true ORDER BY k.id`
 

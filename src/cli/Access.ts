@@ -139,13 +139,13 @@ const withdraw = Help.command(
     says: "Withdraw a request of your own.",
     examples: ["ampoule access withdraw 01980a5e-9f00-7a10-8b21-3c4d5e6f7082"]
   },
-  { ...Shared.connection, id: idArgument },
+  { ...Shared.connection, json: Shared.json, id: idArgument },
   Effect.fnUntraced(function* (options) {
     const requestId = yield* parseId(options.id)
     const session = yield* Credential.open(options)
     const client = yield* clientOf(session)
     yield* call(session, client.withdraw({ path: { requestId } }))
-    yield* note("Withdrawn.")
+    yield* options.json ? json({ id: requestId, state: "withdrawn" }) : note("Withdrawn.")
   })
 )
 

@@ -94,6 +94,28 @@ const resetLink = Help.command(
   })
 )
 
+const removeFactor = Help.command(
+  "remove-factor",
+  {
+    says: "Remove a person's second factor: for one who lost the phone and the recovery codes.",
+    more: [
+      "The password alone signs the person in from then on, and their sessions end. Make sure that it is this person who asks.",
+      where
+    ],
+    examples: ["ampoule admin remove-factor ada@example.com", "ampoule admin remove-factor ada@example.com --yes"]
+  },
+  { yes: Shared.yes, json: Shared.json, email },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const address = yield* stored(options.email)
+    const question = `Remove the second factor of ${plain(address)}? Their password alone signs them in then.`
+    if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
+    const account = yield* programs.removeFactor(address)
+    if (options.json) return yield* json({ account: recordOf(account) })
+    yield* note(`${plain(account.email)} has no second factor any more.`)
+  })
+)
+
 const removeUser = Help.command(
   "remove-user",
   {
@@ -122,10 +144,10 @@ const removeUser = Help.command(
   })
 )
 
-const below = [users, resetLink, removeUser] as const
+const below = [users, resetLink, removeFactor, removeUser] as const
 export const admin = Help.described(
   Command.make("admin").pipe(Command.withSubcommands(below)),
-  { says: "Manage accounts on the server: list users, make reset links, remove accounts." },
+  { says: "Manage accounts on the server: list users, make reset links, remove second factors and accounts." },
   below,
   true
 )

@@ -28,6 +28,10 @@ const publicKey = Options.repeated(
   )
 )
 
+const incident = Options.repeated(
+  Shared.text("incident", "file", "Signed burn-down of an incident, checked against FILE; needs --public-key")
+)
+
 const keysOf = Effect.fnUntraced(function* (given: ReadonlyArray<string>) {
   const fs = yield* FileSystem.FileSystem
   const keys: Array<SignedNote.NoteKey> = []
@@ -58,6 +62,7 @@ interface VerifyCommand {
   readonly values: boolean
   readonly json: boolean
   readonly file: Option.Option<string>
+  readonly incident: ReadonlyArray<string>
 }
 
 const verifyTrail = (options: VerifyCommand) =>
@@ -71,11 +76,14 @@ const verifyTrail = (options: VerifyCommand) =>
           "`ampoule audit public-key > audit.pub`, on the machine of the server, prints the keys."
         )
       }
+      if (options.incident.length > 0 && keys.length === 0) return yield* usage("--incident needs --public-key.")
       return yield* print(
-        yield* verifyFile(options.file.value, { checkpoints: options.checkpoints, keys }),
+        yield* verifyFile(options.file.value, { checkpoints: options.checkpoints, incidents: options.incident, keys }),
         options.json
       )
     }
+    if (options.incident.length > 0)
+      return yield* usage("--incident is checked against a FILE: name an exported trail.")
     const programs = yield* maintenancePrograms
     const report = yield* programs
       .auditVerify({
@@ -104,12 +112,14 @@ const verify = Help.command(
     examples: [
       "ampoule audit verify --values",
       "ampoule audit verify --json | jq -r .result      # whole, altered or unknown",
-      "ampoule audit verify trail.jsonl --checkpoints audit-checkpoints --public-key audit.pub"
+      "ampoule audit verify trail.jsonl --checkpoints audit-checkpoints --public-key audit.pub",
+      "ampoule audit verify trail.jsonl --public-key audit.pub --incident incident.note"
     ]
   },
   {
     checkpoints,
     publicKey,
+    incident,
     values: Shared.flag("values", "Also compare every secret with its last write on record (not with FILE)"),
     json: Shared.json,
     file: Args.text({ name: "FILE" }).pipe(

@@ -6,17 +6,20 @@ import * as Stream from "effect/Stream"
 import type { Head } from "#src/audit/Chain.ts"
 import * as Checkpoint from "#src/audit/Checkpoint.ts"
 import * as Export from "#src/audit/Export.ts"
+import * as Incident from "#src/audit/Incident.ts"
 import * as KeyList from "#src/audit/KeyList.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import type * as SignedNote from "#src/audit/SignedNote.ts"
 import { type Expected, Verifier } from "#src/audit/Verify.ts"
 import { time, type VerifyReport } from "./AuditReport.ts"
 import { CliFailure } from "./Failure.ts"
-import { progress, progressDone } from "./Output.ts"
+import { plain, progress, progressDone } from "./Output.ts"
 
 interface FileOptions {
   readonly checkpoints: ReadonlyArray<string>
   readonly keys: ReadonlyArray<SignedNote.NoteKey>
+  /** Files of signed burn-downs. */
+  readonly incidents?: ReadonlyArray<string>
 }
 
 /** What was read of the file so far. Bounded by the number of streams and of lists of keys. */
@@ -29,6 +32,7 @@ interface FileState {
   readonly starts: Map<string, Head>
   /** Hashes of the lists of keys so far. */
   readonly lists: Set<string>
+  readonly incidents: Incident.Check
   info: Export.ExportInfo | undefined
   /** From the first entry on. */
   verifier: Verifier | undefined
@@ -86,6 +90,7 @@ const readEntry = Effect.fnUntraced(function* (state: FileState, hash: Uint8Arra
   const place = Export.placeOf(body)
   if (place === undefined) state.problems.say(`Line ${state.entries + 1} of the entries is no entry.`)
   else verifier.add({ ...place, hash, body })
+  state.incidents.add(body)
   state.entries++
   if (state.entries % 1_000 === 0) yield* progress(`${state.entries} entries verified`)
 })
@@ -122,7 +127,29 @@ const readLine = Effect.fnUntraced(function* (state: FileState, text: string) {
   }
 })
 
-const notesOf = ({ cuts, info, options }: FileState): ReadonlyArray<string> => [
+/** Burn-downs that a known key signed; others are problems. */
+const readIncidents = Effect.fnUntraced(function* ({ incidents = [], keys }: FileOptions, problems: Problems) {
+  const fs = yield* FileSystem.FileSystem
+  const found: Array<Incident.BurnDown> = []
+  for (const file of incidents) {
+    const note = yield* Effect.mapError(
+      fs.readFileString(file),
+      () => new CliFailure({ message: `Cannot read ${file}.` })
+    )
+    const opened = Incident.open(note, keys)
+    if (Either.isRight(opened)) found.push(opened.right)
+    else problems.say(`The burn-down in ${file} ${opened.left}.`)
+  }
+  return new Incident.Check(found)
+})
+
+const incidentNotes = ({ notes }: Incident.Check): ReadonlyArray<string> =>
+  notes.map(({ exposed, head: { at, subject } }) => {
+    const out = Incident.stillOut(exposed).length
+    return `Burn-down of ${plain(subject.name)}: ${exposed.length} values were handed out, ${out} still out at ${plain(at)}.`
+  })
+
+const notesOf = ({ cuts, incidents, info, options }: FileState): ReadonlyArray<string> => [
   ...(info?.since === null || info === undefined
     ? []
     : [`The file begins at ${info.since}: older entries are not in it.`]),
@@ -132,7 +159,8 @@ const notesOf = ({ cuts, info, options }: FileState): ReadonlyArray<string> => [
   ...(options.checkpoints.length > 0
     ? []
     : ["No checkpoints were given: a trail that was rewritten as a whole, or ends too early, is not noticed."]),
-  ...(cuts.length > 0 && options.keys.length === 0 ? ["The cuts were not checked: that needs --public-key."] : [])
+  ...(cuts.length > 0 && options.keys.length === 0 ? ["The cuts were not checked: that needs --public-key."] : []),
+  ...incidentNotes(incidents)
 ]
 
 export const verifyFile = Effect.fnUntraced(function* (file: string, options: FileOptions) {
@@ -145,6 +173,7 @@ export const verifyFile = Effect.fnUntraced(function* (file: string, options: Fi
     expected: [],
     starts: new Map(),
     lists: new Set(),
+    incidents: yield* readIncidents(options, problems),
     info: undefined,
     verifier: undefined,
     reader: new Checkpoint.Reader([]),
@@ -157,6 +186,7 @@ export const verifyFile = Effect.fnUntraced(function* (file: string, options: Fi
   const { end, entries } = state
   if (end === undefined) problems.say("The file ends in the middle.")
   else if (end !== entries) problems.say(`The file holds ${entries} entries and was written with ${end}.`)
+  state.incidents.finish(problems, state.info?.since ?? null, state.info?.until ?? null)
   const found = verifier.finish()
   problems.addReport(found)
   const report: VerifyReport = {

@@ -119,7 +119,6 @@ export const backup = Help.described(
   below,
   true
 )
-export const backupWords: ReadonlyArray<string> = ["create", "keygen"]
 
 // --- restore ---
 

@@ -7,6 +7,7 @@ import { accessSync, constants, statSync } from "node:fs"
 import * as module from "node:module"
 import { join } from "node:path"
 import type { Variables } from "./ChildEnvironment.ts"
+import { isWindows } from "./Windows.ts"
 
 /**
  * What is executed, with the command as its arguments. A Node before 26 aborts when execve fails, with a core that
@@ -30,7 +31,7 @@ const isFound = (program: string, path: string): boolean =>
 type Replace = (file: string, args: ReadonlyArray<string>, environment: Variables) => void
 
 const replacement = (): Replace | undefined => {
-  if (process.platform === "win32" || !("execve" in process)) return undefined
+  if (isWindows || !("execve" in process)) return undefined
   const { execve } = process
   return typeof execve === "function" ? (...given) => void execve.apply(process, given) : undefined
 }

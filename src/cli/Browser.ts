@@ -5,6 +5,8 @@ import { compose } from "./ChildEnvironment.ts"
 import { variable } from "./Environment.ts"
 import { CliFailure } from "./Failure.ts"
 import { note, out, stderrIsTerminal } from "./Output.ts"
+import * as MacOs from "./MacOs.ts"
+import * as Windows from "./Windows.ts"
 
 /**
  * Only web pages: any other scheme could be a program that the system starts for it (docs/security.md, "Lessons from
@@ -25,9 +27,9 @@ export const hasScreen = (): boolean => {
 const opener = (): readonly [program: string, ...before: Array<string>] => {
   switch (process.platform) {
     case "darwin":
-      return ["/usr/bin/open"]
+      return MacOs.opener()
     case "win32":
-      return [`${process.env["SystemRoot"] ?? "C:\\Windows"}\\System32\\rundll32.exe`, "url.dll,FileProtocolHandler"]
+      return Windows.opener()
     default:
       return ["xdg-open"]
   }

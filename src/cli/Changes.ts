@@ -13,7 +13,7 @@ import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { list as printList, note, plain } from "./Output.ts"
+import { json, list as printList, note, out, plain } from "./Output.ts"
 
 const api = HttpApi.make("ampoule").add(ChangeRequestsApi)
 const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "changeRequests", httpClient: http })
@@ -66,6 +66,42 @@ const idArgument = Shared.argument("ID", "Id of the change; `ampoule changes lis
 const decodeId = Schema.decodeUnknown(ChangeRequestId)
 const parseId = (text: string) => Effect.mapError(decodeId(text), () => usage("That is not the id of a change."))
 
+const signs = new Map([
+  ["create", "+"],
+  ["update", "~"],
+  ["delete", "-"],
+  ["restore", "+"]
+])
+
+const show = Help.command(
+  "show",
+  {
+    says: "Show what a change that waits would do, key by key. Names, never values.",
+    more: ["+ adds or restores, ~ changes, - deletes. A conflict: the secret has another version than the author saw."],
+    examples: ["ampoule changes show 01980a5e-9f00-7a10-8b21-3c4d5e6f7083"]
+  },
+  { ...Shared.connection, json: Shared.json, id: idArgument },
+  Effect.fnUntraced(function* (options) {
+    const id = yield* parseId(options.id)
+    const session = yield* Credential.open(options)
+    const found = (yield* pending(session)).find((one) => one.id === id)
+    if (found === undefined) {
+      return yield* new CliFailure({
+        message: "No such change waits.",
+        hint: "`ampoule changes list` shows those that wait: your own, and those that you decide about."
+      })
+    }
+    if (options.json) return yield* json(found)
+    const { changes, createdAt, environment, expiresAt, project, user } = found
+    yield* out(`${plain(user.email)} in ${plain(project)} / ${plain(environment)}, written ${plain(createdAt)}\n`)
+    for (const { change, conflict, key } of changes) {
+      const note = conflict ? "  conflict: changed since" : change === "restore" ? "  restored" : ""
+      yield* out(`${signs.get(change) ?? "?"} ${plain(key)}${note}\n`)
+    }
+    yield* note(`Waits until ${plain(expiresAt)}. Decide at ${pageOf(session.url, found)}`)
+  })
+)
+
 const approve = Help.command(
   "approve",
   {
@@ -96,17 +132,17 @@ const withdraw = Help.command(
     says: "Withdraw a change of your own.",
     examples: ["ampoule changes withdraw 01980a5e-9f00-7a10-8b21-3c4d5e6f7083"]
   },
-  { ...Shared.connection, id: idArgument },
+  { ...Shared.connection, json: Shared.json, id: idArgument },
   Effect.fnUntraced(function* (options) {
     const requestId = yield* parseId(options.id)
     const session = yield* Credential.open(options)
     const client = yield* clientOf(session)
     yield* call(session, client.withdraw({ path: { requestId } }))
-    yield* note("Withdrawn.")
+    yield* options.json ? json({ id: requestId, state: "withdrawn" }) : note("Withdrawn.")
   })
 )
 
-const below = [list, approve, withdraw] as const
+const below = [list, show, approve, withdraw] as const
 export const changes = Help.described(
   Command.make("changes").pipe(Command.withSubcommands(below)),
   { says: "See what waits for an approval, and decide." },

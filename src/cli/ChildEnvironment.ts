@@ -1,6 +1,8 @@
 /** The environment of a child process: what goes in, what must not, and what the system can carry. Pure. */
 import { isDangerous } from "#src/formats/DangerousNames.ts"
 import { isCredentialVariable } from "./Environment.ts"
+import * as MacOs from "./MacOs.ts"
+import * as Windows from "./Windows.ts"
 
 export type Variables = Readonly<Record<string, string>>
 
@@ -122,8 +124,8 @@ export const systemLimits = (platform: NodeJS.Platform, stackBytes: number | und
       return { oneString: 128 * kib, total: Math.min(Math.max(quarter, 128 * kib), 6 * kib * kib) - room }
     }
     case "win32":
-      return { oneString: 32_767, total: 32_767 * 64 }
+      return Windows.variableLimits
     default:
-      return { oneString: undefined, total: kib * kib - room }
+      return { oneString: undefined, total: MacOs.argumentBytes - room }
   }
 }

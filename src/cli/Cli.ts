@@ -8,20 +8,18 @@ import { standardInputName } from "./Ask.ts"
 import * as Completion from "./Completion.ts"
 import type { tree } from "./Commands.ts"
 import { usage } from "./Failure.ts"
-import * as Help from "./Help.ts"
+import * as HelpPage from "./HelpPage.ts"
+import * as Manual from "./Manual.ts"
 import { out, withoutColour } from "./Output.ts"
-import { run } from "./Run.ts"
+import { run } from "./RunCommand.ts"
 import { version } from "./Version.ts"
 
+const about = { name: "Ampoule", version, executable: "ampoule" }
+
 /** `run` precedes many programs at each of their starts: it does not load the other commands. */
-const runAlone = (): typeof tree => {
-  const root = Help.described(Command.make("ampoule").pipe(Command.withSubcommands([run])), { says: "" }, [run])
-  return {
-    help: root.node,
-    rewrite: (words) => words,
-    parse: Command.run(root, { name: "Ampoule", version, executable: "ampoule" })
-  }
-}
+const runAlone = (): typeof tree => ({
+  parse: Command.run(Command.make("ampoule").pipe(Command.withSubcommands([run])), about)
+})
 
 /**
  * A sentence for a command line that the parser does not understand. The parser's own sentence quotes the argument,
@@ -30,18 +28,18 @@ const runAlone = (): typeof tree => {
  * `InvalidValue`), so
  * these are matched; `test/cli/help.test.ts` notices when another release of the library words them differently.
  */
-const notUnderstood = (error: ValidationError.ValidationError, found: Help.Found) => {
+const notUnderstood = (error: ValidationError.ValidationError, found: HelpPage.Found) => {
   const text = withoutColour(HelpDoc.toAnsiText(error.error))
     .trim()
     .replaceAll(/\s*\n\s*/g, " ")
   const hint = `\`${found.path.join(" ")} --help\` shows how it is used.`
-  if (text.startsWith("Invalid subcommand")) return usage(`The commands are: ${Help.commandNames(found)}.`, hint)
+  if (text.startsWith("Invalid subcommand")) return usage(`The commands are: ${HelpPage.commandNames(found)}.`, hint)
   const needed = /^Expected to find option: '(--[a-z-]+)'/.exec(text)?.[1]
   if (needed !== undefined) return usage(`This command needs ${needed}.`, hint)
   if (/ is not a (integer|float)$/.test(text)) return usage("This takes a whole number.", hint)
   const cases = /^Expected one of the following cases: (.*)$/.exec(text)?.[1]
   if (cases !== undefined) {
-    const option = Help.optionTaking(found, cases.replaceAll(", ", " | "))
+    const option = HelpPage.optionTaking(found, cases.replaceAll(", ", " | "))
     return usage(`${option === undefined ? "Expected" : `${option} takes`} one of: ${cases}.`, hint)
   }
   const unknown = /^Received unknown argument: '(--?[A-Za-z][A-Za-z-]*)?/.exec(text)
@@ -57,42 +55,32 @@ const allCommands = Effect.map(
   (loaded) => loaded.tree
 )
 
-/** `help secrets set` and `version`, as other programs have them. */
-const asOptions = (words: ReadonlyArray<string>): ReadonlyArray<string> => {
-  if (words[0] === "help") return [...words.slice(1), "--help"]
-  return words[0] === "version" && words.length === 1 ? ["--version"] : words
-}
-
-/** `given`: argv as Node has it; what belongs to a child process is cut off already. */
+/** `given`: the words behind the name of the program; what belongs to a child process is cut off already. */
 export const execute = Effect.fnUntraced(function* (given: ReadonlyArray<string>) {
-  const { help, parse, rewrite } = given[2] === "run" ? runAlone() : yield* allCommands
-  const words = rewrite(asOptions(given.slice(2))).map((word) => (word === "-" ? standardInputName : word))
-  const argv = [...given.slice(0, 2), ...words]
-  if (words[0] === "completion" || words[0] === "--completions") {
-    const [, shell, ...more] = words
-    if (Completion.isShell(shell) && more.length === 0) return yield* out(Completion.script(shell, help))
+  const written = Manual.answer(given, version)
+  if (written !== undefined) return yield* out(written)
+  if (Manual.asksForCompletion(given)) {
     return yield* usage("Which shell?", `Example: ampoule completion ${Completion.shells.join(" | ")}`)
   }
-  const found = Help.find(help, words)
-  const asked = words.includes("--help") || words.includes("-h")
+  const words = Manual.parsedWords(given).map((word) => (word === "-" ? standardInputName : word))
+  const found = HelpPage.find(Manual.pages(), words)
   if (found.unknown !== undefined) {
     // Only what looks like the name of a command is repeated.
     const word = /^[a-z][a-z-]{0,20}$/.test(found.unknown) ? ` ${found.unknown}` : " of that name"
-    const meant = Help.meant(found)
+    const meant = HelpPage.meant(found)
     return yield* usage(
       `\`${found.path.join(" ")}\` has no command${word}.`,
-      meant === undefined ? `The commands are: ${Help.commandNames(found)}` : `Did you mean \`${meant}\`?`
+      meant === undefined ? `The commands are: ${HelpPage.commandNames(found)}` : `Did you mean \`${meant}\`?`
     )
   }
-  if (asked || (found.at.isGroup && words.length === found.path.length - 1)) return yield* out(Help.page(found))
-  if (words[0] === "--version" && words.length === 1) return yield* out(`${version}\n`)
-  if (found.path.length === 1 && words[0] !== "--version") {
+  if (found.path.length === 1) {
     return yield* usage(
       "Options come after the command.",
       "Example: ampoule secrets list --url https://ampoule.example.com"
     )
   }
-  return yield* parse(argv).pipe(
+  const { parse } = words[0] === "run" ? runAlone() : yield* allCommands
+  return yield* parse(["node", "ampoule", ...words]).pipe(
     Effect.mapError((error) => (ValidationError.isValidationError(error) ? notUnderstood(error, found) : error))
   )
 })

@@ -2,19 +2,21 @@
 import * as Command from "@effect/cli/Command"
 import { access } from "./Access.ts"
 import { changes } from "./Changes.ts"
+import { sessions } from "./Sessions.ts"
 import { admin } from "./Admin.ts"
 import { audit } from "./Audit.ts"
-import { backup, backupWords, restore } from "./Backup.ts"
+import { backup, restore } from "./Backup.ts"
 import { doctor } from "./Doctor.ts"
 import { exposed } from "./Exposed.ts"
 import { init, open, use } from "./Folder.ts"
 import { graph } from "./Graph.ts"
+import { incident } from "./Incident.ts"
 import * as Help from "./Help.ts"
 import { login, logout } from "./Login.ts"
 import { projects } from "./Projects.ts"
 import { injectCommand } from "./Render.ts"
-import { run } from "./Run.ts"
-import { seal, sealWords } from "./Sealing.ts"
+import { run } from "./RunCommand.ts"
+import { seal } from "./Sealing.ts"
 import { secrets } from "./Secrets.ts"
 import { migrate, server } from "./Server.ts"
 import { setup } from "./Setup.ts"
@@ -42,7 +44,9 @@ const below = [
   trust,
   access,
   exposed,
+  incident,
   changes,
+  sessions,
   doctor,
   setup,
   server,
@@ -60,20 +64,7 @@ const root = Help.described(
   true
 )
 
-/**
- * `seal FILE` is `seal file FILE`, `backup FILE` is `backup create FILE`: a command of the parser has arguments or
- * commands, not both.
- */
-const withFileCommand = (words: ReadonlyArray<string>): ReadonlyArray<string> => {
-  const [command, next] = words
-  const meant = (own: ReadonlyArray<string>) => next !== undefined && !["--help", "-h", ...own].includes(next)
-  if (command === "seal" && meant(sealWords)) return ["seal", "file", ...words.slice(1)]
-  if (command === "backup" && meant(backupWords)) return ["backup", "create", ...words.slice(1)]
-  return words
-}
+export const tree = { parse: Command.run(root, { name: "Ampoule", version, executable: "ampoule" }) }
 
-export const tree = {
-  help: root.node,
-  rewrite: withFileCommand,
-  parse: Command.run(root, { name: "Ampoule", version, executable: "ampoule" })
-}
+/** What the help says of all of them: written beside the program by its build. */
+export const manual = () => Help.pageOf(root.node)

@@ -1,6 +1,8 @@
-/** Scripts that complete commands, options and their values in bash, zsh and fish: written from the help tree. */
-import type { Node } from "./Help.ts"
-import * as Help from "./Help.ts"
+/**
+ * Scripts that complete commands, options and their values in bash, zsh and fish: written from the pages of the help.
+ * Names that only the server knows are asked for then (`Suggest.ts`).
+ */
+import { namesOfArgument, namesOfOption, optionOf, type Page, type Row, summary, takesFile } from "./HelpPage.ts"
 
 export const shells = ["bash", "zsh", "fish"] as const
 type Shell = (typeof shells)[number]
@@ -8,8 +10,8 @@ export const isShell = (text: string | undefined): text is Shell => shells.some(
 
 interface Option {
   readonly names: ReadonlyArray<string>
-  /** What stands behind it: nothing, one of some words, the name of a file, or anything. */
-  readonly takes: "nothing" | "file" | "text" | ReadonlyArray<string>
+  /** What stands behind it: nothing, one of some words, a file, a name that the server knows, or anything. */
+  readonly takes: "nothing" | "file" | "names" | "text" | ReadonlyArray<string>
   readonly text: string
 }
 
@@ -19,30 +21,31 @@ interface CompletedCommand {
   readonly commands: ReadonlyArray<readonly [name: string, text: string]>
   readonly options: ReadonlyArray<Option>
   readonly takesFile: boolean
+  /** An argument is a name that the server knows. */
+  readonly takesNames: boolean
 }
 
-const optionOf = ([name, text]: readonly [string, string]): Option => {
-  const found = /^((?:--?[A-Za-z][\w-]*(?:, )?)+)(?: (.*))?$/.exec(name)
-  const value = found?.[2]
-  return {
-    names: (found?.[1] ?? "").split(", "),
-    takes:
-      value === undefined ? "nothing" : value.includes(" | ") ? value.split(" | ") : value === "file" ? "file" : "text",
-    text
-  }
+const takenBy = (option: ReturnType<typeof optionOf>): Option["takes"] => {
+  const { value } = option
+  if (value === undefined) return "nothing"
+  if (value.includes(" | ")) return value.split(" | ")
+  return value === "file" ? "file" : namesOfOption(option) === undefined ? "text" : "names"
 }
 
-const places = (node: Node, path: ReadonlyArray<string> = []): ReadonlyArray<CompletedCommand> => [
+const completed = (row: Row): Option => {
+  const option = optionOf(row)
+  return { names: option.names, takes: takenBy(option), text: option.text }
+}
+
+const places = (page: Page, path: ReadonlyArray<string> = []): ReadonlyArray<CompletedCommand> => [
   {
     at: path.join(" "),
-    commands: node.below.map((child) => [child.name, Help.summary(child)] as const),
-    options: [
-      ...Help.options(node).map(optionOf),
-      { names: ["--help"], takes: "nothing", text: "Show how it is used" }
-    ],
-    takesFile: Help.takesFile(node)
+    commands: page.below.map((child) => [child.name, summary(child)] as const),
+    options: [...page.options.map(completed), { names: ["--help"], takes: "nothing", text: "Show how it is used" }],
+    takesFile: takesFile(page),
+    takesNames: page.arguments.some((_, i) => namesOfArgument(page, i) !== undefined)
   },
-  ...node.below.flatMap((child) => places(child, [...path, child.name]))
+  ...page.below.flatMap((child) => places(child, [...path, child.name]))
 ]
 
 /** In single quotes, for all three. */
@@ -60,17 +63,27 @@ const bash = (all: ReadonlyArray<CompletedCommand>): string => {
           ? 'compopt -o filenames; COMPREPLY=($(compgen -f -- "$cur")); '
           : takes === "text"
             ? ""
-            : `COMPREPLY=($(compgen -W ${quoted(takes.join(" "))} -- "$cur")); `
+            : takes === "names"
+              ? "_ampoule_names; "
+              : `COMPREPLY=($(compgen -W ${quoted(takes.join(" "))} -- "$cur")); `
       return [`    ${names.map((name) => quoted(`${at}:${name}`)).join("|")}) ${reply}return ;;`]
     })
   )
   const words = all.map((place) => {
     const offered = place.commands.map(([name]) => name)
-    return `    ${quoted(place.at)}) commands=${quoted(offered.join(" "))} options=${quoted(flags(place).join(" "))} files=${place.takesFile ? "yes" : "no"} ;;`
+    return `    ${quoted(place.at)}) commands=${quoted(offered.join(" "))} options=${quoted(flags(place).join(" "))} files=${place.takesFile ? "yes" : "no"} names=${place.takesNames ? "yes" : "no"} ;;`
   })
   return `# bash completion of ampoule: source it, or put it into ~/.local/share/bash-completion/completions/ampoule
+# Names of the server, one a line. As words, not by compgen -W, which would expand them.
+_ampoule_names() {
+  local name
+  while IFS= read -r name; do
+    if [[ "$name" == "$cur"* ]]; then COMPREPLY+=("$name"); fi
+  done < <(ampoule __complete "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null </dev/null)
+}
 _ampoule() {
-  local cur="\${COMP_WORDS[COMP_CWORD]}" prev="\${COMP_WORDS[COMP_CWORD - 1]}" at="" next i commands="" options="" files=no
+  local cur="\${COMP_WORDS[COMP_CWORD]}" prev="\${COMP_WORDS[COMP_CWORD - 1]}" at="" next i commands="" options=""
+  local files=no names=no
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     if [[ "\${COMP_WORDS[i]}" == "--" ]]; then
@@ -92,6 +105,7 @@ ${words.join("\n")}
   esac
   if [[ "$cur" == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$cur"))
   elif [[ -n "$commands" ]]; then COMPREPLY=($(compgen -W "$commands" -- "$cur")); fi
+  if [[ "$names" == yes && "$cur" != -* ]]; then _ampoule_names; fi
   if [[ "$files" == yes && "$cur" != -* ]]; then compopt -o filenames; COMPREPLY+=($(compgen -f -- "$cur")); fi
 }
 complete -F _ampoule ampoule
@@ -105,7 +119,13 @@ const zsh = (all: ReadonlyArray<CompletedCommand>): string => {
     options.flatMap(({ names, takes }) => {
       if (takes === "nothing") return []
       const reply =
-        takes === "file" ? "_files" : takes === "text" ? "_message 'a value'" : `compadd -- ${takes.join(" ")}`
+        takes === "file"
+          ? "_files"
+          : takes === "names"
+            ? "_ampoule_names"
+            : takes === "text"
+              ? "_message 'a value'"
+              : `compadd -- ${takes.join(" ")}`
       return [`    ${names.map((name) => quoted(`${at}:${name}`)).join("|")}) ${reply}; return ;;`]
     })
   )
@@ -113,12 +133,17 @@ const zsh = (all: ReadonlyArray<CompletedCommand>): string => {
     (place) =>
       `    ${quoted(place.at)}) commands=(${described(place.commands)}) options=(${described(
         place.options.flatMap(({ names, text }) => names.map((name) => [name, text] as const))
-      )}) files=${place.takesFile ? "yes" : "no"} ;;`
+      )}) files=${place.takesFile ? "yes" : "no"} names=${place.takesNames ? "yes" : "no"} ;;`
   )
   return `#compdef ampoule
 # zsh completion of ampoule: source it behind compinit, or put it as _ampoule into a folder of $fpath
+_ampoule_names() {
+  local -a found
+  found=("\${(@f)$(ampoule __complete "\${(@)words[2,CURRENT]}" 2>/dev/null </dev/null)}")
+  compadd -- "\${(@)found:#}"
+}
 _ampoule() {
-  local at="" next files=no
+  local at="" next files=no names=no
   local -i i
   local -a commands options
   for ((i = 2; i < CURRENT; i++)); do
@@ -144,6 +169,7 @@ ${words.join("\n")}
     _describe -o option options
   else
     (( $#commands )) && _describe command commands
+    [[ $names == yes ]] && _ampoule_names
     [[ $files == yes ]] && _files
   fi
 }
@@ -163,12 +189,15 @@ const fish = (all: ReadonlyArray<CompletedCommand>): string => {
             ? ""
             : takes === "file"
               ? " -rF"
-              : takes === "text"
-                ? " -x"
-                : ` -xa ${quoted(takes.join(" "))}`
+              : takes === "names"
+                ? " -xa '(__ampoule_names)'"
+                : takes === "text"
+                  ? " -x"
+                  : ` -xa ${quoted(takes.join(" "))}`
         return `complete -c ampoule ${condition} ${flags.join(" ")}${value} -d ${quoted(short(text))}`
       }),
-      ...(place.takesFile ? [`complete -c ampoule ${condition} -F`] : [])
+      ...(place.takesFile ? [`complete -c ampoule ${condition} -F`] : []),
+      ...(place.takesNames ? [`complete -c ampoule ${condition} -a '(__ampoule_names)'`] : [])
     ]
   })
   return `# fish completion of ampoule: put it into ~/.config/fish/completions/ampoule.fish
@@ -189,6 +218,9 @@ function __ampoule_at
   end
   test "$at" = "$argv[1]"
 end
+function __ampoule_names
+  ampoule __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null </dev/null
+end
 function __ampoule_child
   contains -- -- (commandline -opc)
 end
@@ -199,4 +231,4 @@ ${lines.join("\n")}
 `
 }
 
-export const script = (shell: Shell, root: Node): string => ({ bash, fish, zsh })[shell](places(root))
+export const script = (shell: Shell, root: Page): string => ({ bash, fish, zsh })[shell](places(root))

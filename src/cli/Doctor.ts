@@ -1,18 +1,19 @@
 /** `ampoule doctor`: each part that has to work for the others, one line each. */
-import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Capabilities from "./Capabilities.ts"
-import { call, connect, type Connection, isInTheClear } from "./Client.ts"
+import { call, connect } from "./Client.ts"
+import * as Choice from "./Choice.ts"
 import * as Credential from "./Credential.ts"
 import { CredentialStores } from "./CredentialStore.ts"
 import { type CliError, describe } from "./Failure.ts"
+import { isInTheClear, link, type Link } from "./Link.ts"
 import * as Logins from "./Logins.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { exitWith, json, out, plain } from "./Output.ts"
+import { exitWith, json, out, paint, plain } from "./Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
 import * as Proxy from "./Proxy.ts"
 import { identity } from "./Routes.ts"
@@ -53,9 +54,9 @@ const proxy = (url: string): Finding => {
 /** Difference beyond which expiry times and the age of offline copies mislead. */
 const mostSkew = 60_000
 
-const serverFindings = Effect.fnUntraced(function* (connection: Connection) {
+const serverFindings = Effect.fnUntraced(function* (server: Link) {
   const sent = yield* Clock.currentTimeMillis
-  const live = yield* Effect.either(connection.http.execute(HttpClientRequest.get("/health/live")))
+  const live = yield* Effect.either(server.ask({ path: "/health/live" }))
   if (live._tag === "Left") return [failed("server", sentence(live.left))]
   const received = yield* Clock.currentTimeMillis
   const findings = [ok("server", `answers in ${received - sent} ms`)]
@@ -71,14 +72,14 @@ const serverFindings = Effect.fnUntraced(function* (connection: Connection) {
 
 /** Readiness answers 503 without the envelope of errors: read as it is. */
 const readiness = Effect.fnUntraced(function* (url: string) {
-  const { http } = yield* connect({ url })
-  const ready = yield* Effect.either(http.execute(HttpClientRequest.get("/health/ready")))
+  const server = yield* link({ url })
+  const ready = yield* Effect.either(server.ask({ path: "/health/ready" }))
   if (ready._tag === "Left") {
     return ready.left._tag === "UnexpectedAnswer" && ready.left.status === 503
       ? failed("readiness", "the server lacks something that it needs; its log and /health/ready say what")
       : failed("readiness", sentence(ready.left))
   }
-  const checks = Option.flatMap(yield* Effect.option(ready.right.text), (text) => decodeReadiness(text))
+  const checks = decodeReadiness(ready.right.text)
   return ok(
     "readiness",
     Option.match(checks, {
@@ -103,7 +104,7 @@ const keychain = (url: string, login: Option.Option<Logins.Login>) =>
   })
 
 const credentialFindings = Effect.fnUntraced(function* (options: Credential.ConnectionOptions) {
-  const chosen = yield* Effect.either(Credential.choose(options))
+  const chosen = yield* Effect.either(Choice.choose(options))
   if (chosen._tag === "Left") return [failed("credential", sentence(chosen.left))]
   if (Option.isNone(chosen.right)) {
     return [failed("credential", "none: run `ampoule login`, or set AMPOULE_API_TOKEN")]
@@ -141,7 +142,11 @@ const targetFinding = Effect.gen(function* () {
     : warning("folder", `${text}, not trusted yet: \`ampoule trust\``)
 })
 
-const marks = { ok: "ok     ", warning: "warning", failed: "FAILED " } as const
+const states = {
+  ok: ["ok     ", "green"],
+  warning: ["warning", "yellow"],
+  failed: ["FAILED ", "red"]
+} as const
 
 export const doctor = Help.command(
   "doctor",
@@ -154,7 +159,7 @@ export const doctor = Help.command(
   Effect.fnUntraced(function* (options) {
     const logins = yield* Logins.read
     const address = yield* Effect.either(
-      Credential.address(options.url, Option.contains(options.credential, "env") ? Option.none() : logins)
+      Choice.address(options.url, Option.contains(options.credential, "env") ? Option.none() : logins)
     )
     const findings: Array<Finding> = []
     if (address._tag === "Left") findings.push(failed("address", sentence(address.left)))
@@ -166,7 +171,7 @@ export const doctor = Help.command(
           : ok("address", `${url} (${urlFrom})`)
       )
       findings.push(proxy(url))
-      const server = yield* serverFindings(yield* connect({ url }))
+      const server = yield* serverFindings(yield* link({ url }))
       findings.push(...server)
       if (server.every(({ state }) => state !== "failed")) {
         findings.push(yield* readiness(url), ...(yield* credentialFindings(options)))
@@ -176,6 +181,9 @@ export const doctor = Help.command(
     findings.push(yield* targetFinding)
     if (findings.some(({ state }) => state === "failed")) yield* exitWith(1)
     if (options.json) return yield* json(findings)
-    for (const { check, state, text } of findings) yield* out(`${marks[state]}  ${check.padEnd(11)} ${text}\n`)
+    for (const { check, state, text } of findings) {
+      const [word, colour] = states[state]
+      yield* out(`${paint(word, colour)}  ${check.padEnd(11)} ${text}\n`)
+    }
   })
 )

@@ -1,28 +1,28 @@
 /** The values of an environment, and where `ampoule run` has them from: the server, the offline copy, or a sealed file. */
-import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import type { InjectedSecrets } from "#schema/SecretResponses.ts"
-import { type Representation, secretKeyPattern } from "#schema/Values.ts"
-import { type Connection, readBody } from "./Client.ts"
-import type { Session } from "./Credential.ts"
-import { type CliError, CliFailure, describe, UnexpectedAnswer } from "./Failure.ts"
+import { secretKey } from "#schema/Patterns.ts"
+import type { Representation } from "#schema/Values.ts"
+import type { Linked } from "./Choice.ts"
+import { type CliError, describe, UnexpectedAnswer } from "./Failure.ts"
+import { bodyOf, type Link } from "./Link.ts"
 import * as OfflineCache from "./OfflineCache.ts"
 import { warn } from "./Output.ts"
 import type { RunOptions } from "./RunOptions.ts"
+import * as Shape from "./Shape.ts"
 import * as Target from "./Target.ts"
 
-// Written again, and held to the contract by its type alone: its module is half of the contract, which `run` can do
-// without.
-const Body: Schema.Schema<Pick<typeof InjectedSecrets.Type, "values">, string> = Schema.parseJson(
-  Schema.Struct({ values: Schema.Record({ key: Schema.String, value: Schema.String }) })
-)
+const Body = Shape.struct({ values: Shape.record(Shape.string) }) satisfies Shape.Shape<
+  Pick<typeof InjectedSecrets.Type, "values">
+>
 
 export interface Resolved {
   readonly values: Readonly<Record<string, string>>
   readonly etag: Option.Option<string>
 }
+
+export const noSecrets: Resolved = { values: {}, etag: Option.none() }
 
 interface InjectOptions {
   readonly projectId: string
@@ -34,26 +34,21 @@ interface InjectOptions {
   readonly plan?: string | undefined
 }
 
-export const inject = Effect.fnUntraced(function* (connection: Connection, options: InjectOptions) {
+export const inject = Effect.fnUntraced(function* (server: Link, options: InjectOptions) {
   const { environment, etag, plan, projectId, representation } = options
-  const request = HttpClientRequest.get("/secrets/inject").pipe(
-    HttpClientRequest.setUrlParams({
-      projectId,
-      environment,
-      ...(representation === undefined ? {} : { representation }),
-      ...(plan === undefined ? {} : { plan })
-    }),
-    etag === undefined ? (r) => r : HttpClientRequest.setHeader("if-none-match", etag)
-  )
-  const response = yield* connection.http.execute(request)
-  if (response.status === 304) return Option.none<Resolved>()
-  const { values } = yield* readBody(connection, response, Body)
+  const answer = yield* server.ask({
+    path: "/secrets/inject",
+    query: { projectId, environment, representation, plan },
+    headers: etag === undefined ? {} : { "if-none-match": etag }
+  })
+  if (answer.status === 304) return Option.none<Resolved>()
+  const { values } = yield* bodyOf(server, answer, Body)
   // A name outside the contract could be one that a loader or a shell acts upon.
-  if (!Object.keys(values).every((name) => secretKeyPattern.test(name))) {
+  if (!Object.keys(values).every((name) => secretKey.test(name))) {
     const reason = "it names a key that no secret can have"
-    return yield* new UnexpectedAnswer({ url: connection.url, status: response.status, reason })
+    return yield* new UnexpectedAnswer({ url: server.url, status: answer.status, reason })
   }
-  return Option.some<Resolved>({ values, etag: Option.fromNullable(response.headers["etag"]) })
+  return Option.some<Resolved>({ values, etag: Option.fromNullable(answer.headers["etag"]) })
 })
 
 /** Network failures, 5xx and 429: the server did not say no. */
@@ -81,7 +76,7 @@ const age = (millis: number): string => {
 type Purpose = { readonly _tag: "first" } | { readonly _tag: "update"; readonly etag: string | undefined }
 
 export const fetchEnvironment = Effect.fnUntraced(function* (
-  session: Session,
+  session: Linked,
   target: Target.Target,
   options: Pick<RunOptions, "offline" | "offlineAge" | "plan">,
   purpose: Purpose
@@ -120,16 +115,4 @@ export const fetchEnvironment = Effect.fnUntraced(function* (
       return Option.some<Resolved>({ values: copy.value.values, etag: Option.none() })
     })
   )
-})
-
-export const openSealed = Effect.fnUntraced(function* (session: Session, name: string, options: Target.TargetOptions) {
-  const { openOnServer, readSealed } = yield* Effect.promise(() => import("./OpenSealed.ts"))
-  const file = yield* readSealed(name)
-  const { activeKey, values } = yield* openOnServer(session, file, options)
-  const foreign = Object.keys(values).find((key) => !secretKeyPattern.test(key))
-  if (foreign !== undefined) return yield* new CliFailure({ message: `${name} holds a name that is no secret key.` })
-  if (activeKey !== undefined) {
-    yield* warn(`${name} is sealed with an old key: \`ampoule reseal ${name}\` brings it to the active one.`)
-  }
-  return { values, etag: Option.none() } satisfies Resolved
 })

@@ -12,7 +12,8 @@ import * as Credential from "./Credential.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain, table } from "./Output.ts"
-import { anyId, findLive, parseKey, within } from "./Reach.ts"
+import { parseKey } from "./Keys.ts"
+import { anyId, findLive, within } from "./Reach.ts"
 import * as Target from "./Target.ts"
 
 const api = HttpApi.make("ampoule").add(ExposureApi)
@@ -61,6 +62,9 @@ const printed = Effect.fnUntraced(function* (options: { readonly json: boolean }
   }
   if (found.hasMore)
     yield* note(`These are ${found.items.length} of ${found.total}: narrow with KEY, --by, --token or --since.`)
+  if (typeof found.leftOutBefore === "string") {
+    yield* note(`Left out: what was read last by ${plain(found.leftOutBefore)}. Narrow with --by, --token or --since.`)
+  }
   yield* note(`As of ${plain(found.upTo)}.`)
   if (found.unknownBefore !== null) yield* note(`Unknown: versions of reads before ${plain(found.unknownBefore)}.`)
 })
@@ -116,6 +120,10 @@ export const exposed = Help.command(
           yield* out(`${key} ${versionsText(found.versions, live.value.version)}\n`)
         }
         yield* printed(options, found)
+        const former = found.formerly.find(() => !options.json)
+        if (former !== undefined) {
+          yield* note(`It was ${found.formerly.map(plain).join(", ")} before: \`ampoule exposed ${plain(former)}\`.`)
+        }
       })
     )
   })

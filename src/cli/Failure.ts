@@ -2,7 +2,7 @@
  * Everything a command can end with, and how it reads. No message here repeats a value, a credential or a decode error.
  */
 import * as Data from "effect/Data"
-import { plain } from "./Output.ts"
+import { paintNote, plain } from "./Output.ts"
 
 /** The command cannot do what was asked. `exitCode` 1 unless named; 2 = wrong usage. */
 export class CliFailure extends Data.TaggedError("CliFailure")<{
@@ -156,7 +156,7 @@ export const print = (error: CliError, json: boolean): string => {
   }
   const name = error._tag === "ServerRefused" ? ` [${plain(code)}]` : ""
   return [
-    `ampoule: ${message}${name}`,
+    `${paintNote("ampoule:", "red")} ${message}${name}`,
     ...lines.map((line) => `  ${line}`),
     ...(hint === undefined ? [] : [`  ${hint}`])
   ]

@@ -13,10 +13,21 @@ import type { Connection } from "./Client.ts"
 import { written } from "./Changes.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import { inject } from "./EnvironmentSource.ts"
-import { codecs, formats, readFormats } from "./Formats.ts"
+import { codecs, formats, printed, readFormats } from "./Formats.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, note, plain, progress, progressDone, stdinIsTerminal, stdoutIsTerminal, value, warn } from "./Output.ts"
+import {
+  json,
+  note,
+  plain,
+  planned,
+  progress,
+  progressDone,
+  stdinIsTerminal,
+  stdoutIsTerminal,
+  value,
+  warn
+} from "./Output.ts"
 import { listAll, type Location, namingEntries, onEnvironment, within } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import { chosen } from "./Selection.ts"
@@ -52,16 +63,9 @@ export const exportCommand = Help.command(
       const resolved = yield* inject(session, { projectId, environment, representation })
       const all = Option.match(resolved, { onNone: () => ({}), onSome: (found) => found.values })
       const values = yield* chosen(all, options)
-      const entries = Object.entries(values).map(([key, value]) => ({ key, value }))
-      const printed = (yield* codecs).print(options.format, entries)
-      if (Either.isLeft(printed)) {
-        return yield* new CliFailure({
-          message: `${printed.left.key} cannot be written as ${options.format}: ${printed.left.reason}.`,
-          hint: `Choose another --format (json carries everything), or leave it out: --except ${printed.left.key}.`
-        })
-      }
+      const text = yield* printed(options.format, values, "--format")
       if (stdoutIsTerminal()) yield* warn("the values are on this terminal now; `ampoule run` passes them on unseen.")
-      yield* value(printed.right, { raw: false })
+      yield* value(text, { raw: false })
     })
   )
 )
@@ -258,8 +262,8 @@ export const importFile = Effect.fnUntraced(function* (options: Command.Command.
         yield* tooMany(existing.length, create.length)
       }
       if (!options.json) {
-        for (const key of create) yield* note(`+ ${key}`)
-        for (const key of update) yield* note(`~ ${key}`)
+        yield* planned("+", create)
+        yield* planned("~", update)
         yield* note(
           `${create.length} new, ${update.length} there already (unchanged ones stay as they are), in ${location.environment}`
         )

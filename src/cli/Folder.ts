@@ -5,12 +5,14 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Ask from "./Ask.ts"
 import * as Browser from "./Browser.ts"
-import { call, parseAddress } from "./Client.ts"
+import { call } from "./Client.ts"
+import * as Choice from "./Choice.ts"
 import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import { importFile } from "./Files.ts"
 import * as Help from "./Help.ts"
-import { logIn } from "./Login.ts"
+import { parseAddress } from "./Link.ts"
+import { logIn, plaintext } from "./Login.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain, stderrIsTerminal, stdinIsTerminal } from "./Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
@@ -63,15 +65,16 @@ export const use = Help.command(
 export const open = Help.command(
   "open",
   {
-    says: "Open the environment in the dashboard, and print its address.",
+    says: "Open the environment in the dashboard, and print its address; with --json print it alone.",
     examples: ["ampoule open", "ampoule open --env production --no-browser"]
   },
-  { ...Shared.inEnvironment, noBrowser: Shared.noBrowser },
+  { ...Shared.inEnvironment, json: Shared.json, noBrowser: Shared.noBrowser },
   Effect.fnUntraced(function* (options) {
     const target = yield* Target.target(options)
     const session = yield* Credential.open(options)
     const projectId = yield* Target.withProject(session, target.project, Effect.succeed)
-    yield* Browser.offer(`${session.url}/app/projects/${projectId}/env/${target.environment}`, options)
+    const url = `${session.url}/app/projects/${projectId}/env/${target.environment}`
+    yield* options.json ? json({ url }) : Browser.offer(url, options)
   })
 )
 
@@ -79,17 +82,19 @@ export const open = Help.command(
 
 /** The address that is used anyway, or another one that the person names. */
 const chooseServer = Effect.fnUntraced(function* (given: Option.Option<string>) {
-  const { url, urlFrom } = yield* Credential.address(given, Option.none())
+  const { url, urlFrom } = yield* Choice.address(given, Option.none())
   if (urlFrom !== "default" || !stdinIsTerminal()) return url
   const answer = yield* Ask.line(`Server [${url}]: `)
   return answer === "" ? url : yield* parseAddress(answer)
 })
 
-const chooseCredential = Effect.fnUntraced(function* (options: Credential.ConnectionOptions) {
-  if (Option.isSome(yield* Credential.choose(options))) return yield* Credential.open(options)
-  if (!stdinIsTerminal()) return yield* Credential.noCredential
+const chooseCredential = Effect.fnUntraced(function* (
+  options: Credential.ConnectionOptions & { readonly plaintext: boolean }
+) {
+  if (Option.isSome(yield* Choice.choose(options))) return yield* Credential.open(options)
+  if (!stdinIsTerminal()) return yield* Choice.noCredential
   const url = yield* chooseServer(options.url)
-  yield* logIn({ url: Option.some(url), json: false, plaintext: false, machine: false, noBrowser: false })
+  yield* logIn({ url: Option.some(url), json: false, plaintext: options.plaintext, machine: false, noBrowser: false })
   return yield* Credential.open({ ...options, url: Option.some(url) })
 })
 
@@ -136,7 +141,7 @@ export const init = Help.command(
     ],
     examples: ["ampoule init", "ampoule init --url https://ampoule.example.com --project shop --env development"]
   },
-  { ...Shared.inEnvironment },
+  { ...Shared.inEnvironment, plaintext },
   Effect.fnUntraced(function* (options) {
     const session = yield* chooseCredential(options)
     const project = yield* chooseProject(session, options.project)

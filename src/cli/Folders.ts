@@ -1,13 +1,12 @@
 /** Where the command line keeps things, and how it writes: temporary file, mode 0600, rename. */
-import * as FileSystem from "@effect/platform/FileSystem"
-import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
-import { randomBytes } from "node:crypto"
+import { basename, dirname, join } from "node:path"
+import { crypto, fs } from "./BuiltIn.ts"
 import { CliFailure } from "./Failure.ts"
 import * as Home from "./Home.ts"
 import { plain } from "./Output.ts"
+import { json, type Shape } from "./Shape.ts"
 
 export interface Folders {
   /** Log-in records. */
@@ -16,10 +15,13 @@ export interface Folders {
   readonly cache: string
 }
 
-export const folders: Effect.Effect<Folders, never, Path.Path> = Effect.map(Path.Path, (path) => ({
-  config: path.join(Home.configBase(), "ampoule"),
-  cache: path.join(Home.cacheBase(), "ampoule")
-}))
+export const folders = (): Folders => ({
+  config: join(Home.configBase(), "ampoule"),
+  cache: join(Home.cacheBase(), "ampoule")
+})
+
+/** Calls of the system, with their error as it is. Small files of this user: waiting for them costs less than a thread. */
+const tried = <A>(call: () => A): Effect.Effect<A, unknown> => Effect.try({ try: call, catch: (e) => e })
 
 /**
  * Written in full or not at all. Readable by this user alone from its first byte, unless `mode` says otherwise, or the
@@ -31,33 +33,30 @@ export const writeWhole = Effect.fnUntraced(function* (
   what: string,
   options: { readonly keepMode?: boolean; readonly mode?: number } = {}
 ) {
-  const fs = yield* FileSystem.FileSystem
-  const path = yield* Path.Path
-  const temporary = path.join(path.dirname(file), `.${path.basename(file)}.${randomBytes(6).toString("hex")}`)
-  const bytes = typeof content === "string" ? Buffer.from(content) : content
-  const former = options.keepMode === true ? yield* Effect.option(fs.stat(file)) : Option.none()
-  const write = fs.writeFile(temporary, bytes, { flag: "wx", mode: options.mode ?? 0o600 }).pipe(
-    Effect.zipRight(Option.isSome(former) ? fs.chmod(temporary, former.value.mode & 0o777) : Effect.void),
-    Effect.zipRight(fs.rename(temporary, file)),
-    Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true })))
-  )
+  const temporary = join(dirname(file), `.${basename(file)}.${crypto().randomBytes(6).toString("hex")}`)
+  const former = options.keepMode === true ? yield* Effect.option(tried(() => fs().statSync(file))) : Option.none()
+  const write = tried(() => {
+    fs().writeFileSync(temporary, content, { flag: "wx", mode: options.mode ?? 0o600 })
+    if (Option.isSome(former)) fs().chmodSync(temporary, former.value.mode & 0o777)
+    fs().renameSync(temporary, file)
+  }).pipe(Effect.onError(() => remove(temporary)))
   yield* Effect.mapError(write, (error) => cannotWrite(what, file, error))
 })
 
-export const makeFolder = Effect.fnUntraced(function* (folder: string, what: string) {
-  const fs = yield* FileSystem.FileSystem
-  yield* fs.makeDirectory(folder, { recursive: true }).pipe(
-    Effect.zipRight(fs.chmod(folder, 0o700)),
-    Effect.mapError((error) => cannotWrite(what, folder, error))
-  )
-})
+export const makeFolder = (folder: string, what: string) =>
+  tried(() => {
+    fs().mkdirSync(folder, { recursive: true })
+    fs().chmodSync(folder, 0o700)
+  }).pipe(Effect.mapError((error) => cannotWrite(what, folder, error)))
 
-const reasonOf = (error: unknown): string =>
-  typeof error === "object" && error !== null && "reason" in error ? String(error.reason) : "failed"
+const codeOf = (error: unknown): unknown => {
+  if (typeof error !== "object" || error === null) return undefined
+  if ("code" in error) return error.code
+  return "cause" in error ? codeOf(error.cause) : undefined
+}
 
 const whyNot = (error: unknown): string => {
-  const cause = typeof error === "object" && error !== null && "cause" in error ? error.cause : undefined
-  const code = typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined
+  const code = codeOf(error)
   switch (code) {
     case "ENOENT":
     case "ENOTDIR":
@@ -75,38 +74,43 @@ const whyNot = (error: unknown): string => {
     case "EDQUOT":
       return "the disk is full"
     default:
-      return reasonOf(error)
+      return typeof code === "string" ? code : "failed"
   }
 }
 
 export const cannotWrite = (what: string, file: string, error: unknown) =>
   new CliFailure({ message: `Cannot write ${what} (${file}): ${whyNot(error)}.` })
 
+const cannotRead = (what: string, error: unknown) =>
+  new CliFailure({ message: `Cannot read ${what}: ${whyNot(error)}.` })
+
 /** None when there is no such file. */
-export const readIfThere = Effect.fnUntraced(function* (file: string, what: string) {
-  const fs = yield* FileSystem.FileSystem
-  return yield* fs.readFile(file).pipe(
-    Effect.map((bytes) => Option.some(Buffer.from(bytes))),
+export const readIfThere = (file: string, what: string) =>
+  tried(() => fs().readFileSync(file)).pipe(
+    Effect.asSome,
     Effect.catchIf(
-      (error) => error._tag === "SystemError" && error.reason === "NotFound",
+      (error) => codeOf(error) === "ENOENT",
       () => Effect.succeedNone
     ),
-    Effect.mapError((error) => new CliFailure({ message: `Cannot read ${what} (${file}): ${whyNot(error)}.` }))
+    Effect.mapError((error) => cannotRead(`${what} (${file})`, error))
   )
-})
 
 /** A file that somebody named. */
-export const readNamed = Effect.fnUntraced(function* (file: string) {
-  const fs = yield* FileSystem.FileSystem
-  return yield* fs
-    .readFile(file)
-    .pipe(Effect.mapError((error) => new CliFailure({ message: `Cannot read ${plain(file)}: ${whyNot(error)}.` })))
-})
+export const readNamed = (file: string) =>
+  Effect.mapError(
+    // It may be a pipe of another program, which takes its time: signals are heard meanwhile.
+    Effect.tryPromise({ try: (): Promise<Uint8Array> => fs().promises.readFile(file), catch: (e) => e }),
+    (error) => cannotRead(plain(file), error)
+  )
 
-export const remove = Effect.fnUntraced(function* (file: string) {
-  const fs = yield* FileSystem.FileSystem
-  yield* Effect.ignore(fs.remove(file, { force: true }))
-})
+export const remove = (file: string) => Effect.ignore(tried(() => fs().rmSync(file, { force: true })))
+
+/** A folder with all that is in it. */
+export const removeFolder = (folder: string) =>
+  Effect.ignore(tried(() => fs().rmSync(folder, { recursive: true, force: true })))
+
+/** None: there is nothing of that name, or nobody may look. */
+export const infoOf = (file: string) => Effect.option(tried(() => fs().statSync(file)))
 
 /** Exactly the text that the bytes encode; None when they are not UTF-8. The byte order mark stays. */
 export const decodeUtf8 = Option.liftThrowable((bytes: Uint8Array) =>
@@ -114,17 +118,17 @@ export const decodeUtf8 = Option.liftThrowable((bytes: Uint8Array) =>
 )
 
 /** A small JSON file of our own. A damaged one counts as absent: nothing in it cannot be had again. */
-export const jsonFile = <A, I>(folder: keyof Folders, name: string, schema: Schema.Schema<A, I>, what: string) => {
-  const place = Effect.zipWith(folders, Path.Path, (all, path) => path.join(all[folder], name))
-  const decode = Schema.decodeUnknownOption(Schema.parseJson(schema))
+export const jsonFile = <A>(folder: keyof Folders, name: string, shape: Shape<A>, what: string) => {
+  const place = () => join(folders()[folder], name)
+  const decode = json(shape)
   return {
-    read: Effect.map(
-      Effect.flatMap(place, (file) => readIfThere(file, what)),
-      (bytes) => Option.flatMap(Option.flatMap(bytes, decodeUtf8), (text) => decode(text))
+    read: Effect.suspend(() => readIfThere(place(), what)).pipe(
+      Effect.map((bytes) => Option.flatMap(Option.flatMap(bytes, decodeUtf8), decode))
     ),
-    write: Effect.fnUntraced(function* (content: I) {
-      yield* makeFolder((yield* folders)[folder], what)
-      yield* writeWhole(yield* place, `${JSON.stringify(content, null, 2)}\n`, what)
-    })
+    write: (content: A) =>
+      Effect.zipRight(
+        Effect.suspend(() => makeFolder(dirname(place()), what)),
+        Effect.suspend(() => writeWhole(place(), `${JSON.stringify(content, null, 2)}\n`, what))
+      )
   }
 }

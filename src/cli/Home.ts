@@ -4,6 +4,7 @@
  */
 import { homedir, userInfo } from "node:os"
 import { isAbsolute, join } from "node:path"
+import * as Windows from "./Windows.ts"
 
 const absolute = (path: string | undefined): string | undefined =>
   path !== undefined && isAbsolute(path) ? path : undefined
@@ -23,8 +24,8 @@ const home = (): string => absolute(homedir()) ?? ofAccount() ?? "/"
 /** XDG base directories: "all paths must be absolute", others are to be ignored. */
 const base = (xdg: string, windows: string, otherwise: string): string =>
   absolute(process.env[xdg]) ??
-  (process.platform === "win32" ? absolute(process.env[windows]) : undefined) ??
+  (Windows.isWindows ? absolute(process.env[windows]) : undefined) ??
   join(home(), otherwise)
 
-export const configBase = (): string => base("XDG_CONFIG_HOME", "APPDATA", ".config")
-export const cacheBase = (): string => base("XDG_CACHE_HOME", "LOCALAPPDATA", ".cache")
+export const configBase = (): string => base("XDG_CONFIG_HOME", Windows.folderVariables.config, ".config")
+export const cacheBase = (): string => base("XDG_CACHE_HOME", Windows.folderVariables.cache, ".cache")

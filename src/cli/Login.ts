@@ -20,11 +20,13 @@ import { DeviceApi, DeviceEvent, type DevicePollResponse, type DeviceAuthorizati
 import { InstallationId } from "#schema/Ids.ts"
 import { isPlainName } from "#schema/Values.ts"
 import * as Browser from "./Browser.ts"
-import { call, connect, type Connection, isInTheClear } from "./Client.ts"
-import * as Credential from "./Credential.ts"
+import { call, connect, type Connection } from "./Client.ts"
+import * as Choice from "./Choice.ts"
 import { CredentialStores, type Protection } from "./CredentialStore.ts"
 import { CliFailure } from "./Failure.ts"
+import { isInTheClear } from "./Link.ts"
 import * as Logins from "./Logins.ts"
+import * as Suggest from "./Suggest.ts"
 import * as OfflineCache from "./OfflineCache.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
@@ -152,20 +154,22 @@ const revoke = (url: string, credential: Redacted.Redacted) =>
     )
   )
 
+export const plaintext = Shared.flag(
+  "plaintext-local",
+  "Keep the credential in a file that only you can read, instead of the system's keychain"
+)
+
 const loginOptions = {
   url: Shared.url,
   json: Shared.json,
-  plaintext: Shared.flag(
-    "plaintext-local",
-    "Keep the credential in a file that only you can read, instead of the system's keychain"
-  ),
+  plaintext,
   machine: Shared.flag("machine", "Ask for unattended use (a server, an agent); who approves decides"),
   noBrowser: Shared.noBrowser
 } as const
 
 export const logIn = Effect.fnUntraced(function* (options: Command.Command.ParseConfig<typeof loginOptions>) {
   const logins = yield* Logins.read
-  const { url } = yield* Credential.address(options.url, logins)
+  const { url } = yield* Choice.address(options.url, logins)
   if (isInTheClear(url)) yield* warn(`${url} is not https: others on the network can read the credential.`)
   const protection: Protection = options.plaintext ? "plaintext_local" : "os_keychain"
   const stores = yield* CredentialStores
@@ -225,7 +229,7 @@ export const logIn = Effect.fnUntraced(function* (options: Command.Command.Parse
   )
   for (const team of answer.teams ?? []) yield* note(`  ${plain(team.name)}: ${team.scopes.map(plain).join(" ")}`)
   if (options.machine && !record.machine) yield* note("Unattended use was not granted.")
-  const shadowed = yield* Credential.environmentCredential
+  const shadowed = yield* Choice.environmentCredential
   if (Option.isSome(shadowed)) {
     yield* warn(`this login takes precedence over ${shadowed.value.name}; --credential env uses the variable.`)
   }
@@ -257,12 +261,14 @@ export const logout = Help.command(
   },
   {
     url: Shared.url,
+    json: Shared.json,
     local: Shared.flag("local", "Forget the login here even if the server does not answer; it stays valid there")
   },
   Effect.fnUntraced(function* (options) {
     const logins = yield* Logins.read
-    const { url } = yield* Credential.address(options.url, logins)
+    const { url } = yield* Choice.address(options.url, logins)
     const login = Logins.find(logins, url)
+    yield* Suggest.forget
     if (Option.isNone(logins) || Option.isNone(login)) {
       return yield* new CliFailure({ message: `There is no login for ${url}.` })
     }
@@ -279,6 +285,6 @@ export const logout = Help.command(
     yield* options.local ? Effect.ignore(store.forget(url)) : store.forget(url)
     yield* Logins.forget(logins.value, url)
     yield* OfflineCache.dropAll
-    yield* note(`Logged out of ${url}.`)
+    yield* options.json ? json({ url, loggedOut: true }) : note(`Logged out of ${url}.`)
   })
 )

@@ -1,27 +1,27 @@
 /** Which servers this user is logged in to, without the credentials: asked before the keychain is. */
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import type { Protection } from "./CredentialStore.ts"
 import { jsonFile } from "./Folders.ts"
+import * as Shape from "./Shape.ts"
 
-const Login = Schema.Struct({
-  url: Schema.String,
-  protection: Schema.Literal("os_keychain", "plaintext_local"),
-  grantId: Schema.String,
-  email: Schema.String,
-  machine: Schema.Boolean,
-  expiresAt: Schema.String
+const Login = Shape.struct({
+  url: Shape.string,
+  protection: Shape.oneOf("os_keychain", "plaintext_local"),
+  grantId: Shape.string,
+  email: Shape.string,
+  machine: Shape.boolean,
+  expiresAt: Shape.string
 })
-export type Login = typeof Login.Type & { readonly protection: Protection }
+export type Login = Shape.Of<typeof Login> & { readonly protection: Protection }
 
-const Logins = Schema.Struct({
+const Logins = Shape.struct({
   /** Sent with a device request, so that the owner recognises repeated logins of one installation. */
-  installationId: Schema.String,
+  installationId: Shape.string,
   /** Server of the last login: the address when none is given. */
-  current: Schema.NullOr(Schema.String),
-  logins: Schema.Array(Login)
+  current: Shape.nullable(Shape.string),
+  logins: Shape.array(Login)
 })
-export type Logins = typeof Logins.Type
+export type Logins = Shape.Of<typeof Logins>
 
 const { read, write } = jsonFile("config", "logins.json", Logins, "the login records")
 export { read }

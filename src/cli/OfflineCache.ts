@@ -2,16 +2,15 @@
  * The last resolved environment, kept for a time without the server. Encrypted under a key derived from the credential:
  * without it the file says nothing, and a revoked credential loses it (docs/security.md, "Lessons from others").
  */
-import * as FileSystem from "@effect/platform/FileSystem"
-import * as Path from "@effect/platform/Path"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import * as Schema from "effect/Schema"
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto"
-import { decodeUtf8, folders, makeFolder, readIfThere, remove, writeWhole } from "./Folders.ts"
+import { dirname, join } from "node:path"
+import { decodeUtf8, folders, makeFolder, readIfThere, remove, removeFolder, writeWhole } from "./Folders.ts"
+import * as Shape from "./Shape.ts"
 
 const format = "ampoule offline v1"
 const magic = Buffer.from(`${format}\n`)
@@ -32,9 +31,7 @@ export interface OfflineCopy {
   readonly savedAt: number
   readonly values: Readonly<Record<string, string>>
 }
-const OfflineCopy = Schema.parseJson(
-  Schema.Struct({ savedAt: Schema.Number, values: Schema.Record({ key: Schema.String, value: Schema.String }) })
-)
+const decodeCopy = Shape.json(Shape.struct({ savedAt: Shape.number, values: Shape.record(Shape.string) }))
 
 const fields = (...texts: ReadonlyArray<string>): Buffer =>
   Buffer.concat(
@@ -52,11 +49,10 @@ const derive = (credential: Redacted.Redacted, salt: Uint8Array, info: Uint8Arra
 const associated = ({ environment, projectId, url }: Location) => fields(format, url, projectId, environment)
 
 /** One-way: the name tells neither project nor environment nor credential. */
-const fileOf = Effect.fnUntraced(function* (location: Location) {
-  const path = yield* Path.Path
+const fileOf = (location: Location): string => {
   const name = derive(location.credential, Buffer.alloc(0), Buffer.concat([fields("name"), associated(location)]), 18)
-  return path.join((yield* folders).cache, "offline", name.toString("base64url"))
-})
+  return join(folders().cache, "offline", name.toString("base64url"))
+}
 
 export const seal = (location: Location, kept: OfflineCopy, salt: Buffer, nonce: Buffer): Buffer => {
   const cipher = createCipheriv("aes-256-gcm", derive(location.credential, salt, fields("key", format), 32), nonce)
@@ -81,21 +77,17 @@ const decipher = Option.liftThrowable((location: Location, bytes: Buffer): Buffe
 export const unseal = (location: Location, bytes: Buffer): Option.Option<OfflineCopy> =>
   bytes.length < magic.length + saltLength + nonceLength + tagLength || !bytes.subarray(0, magic.length).equals(magic)
     ? Option.none()
-    : decipher(location, bytes).pipe(
-        Option.flatMap(decodeUtf8),
-        Option.flatMap((text) => Schema.decodeUnknownOption(OfflineCopy)(text))
-      )
+    : decipher(location, bytes).pipe(Option.flatMap(decodeUtf8), Option.flatMap(decodeCopy))
 
 export const keep = Effect.fnUntraced(function* (location: Location, values: Readonly<Record<string, string>>) {
   const savedAt = yield* Clock.currentTimeMillis
-  const path = yield* Path.Path
-  const file = yield* fileOf(location)
-  yield* makeFolder(path.dirname(file), what)
+  const file = fileOf(location)
+  yield* makeFolder(dirname(file), what)
   const sealed = seal(location, { savedAt, values }, randomBytes(saltLength), randomBytes(nonceLength))
   yield* writeWhole(file, sealed, what)
 })
 
-export const drop = (location: Location) => Effect.flatMap(fileOf(location), remove)
+export const drop = (location: Location) => Effect.suspend(() => remove(fileOf(location)))
 
 /** Clocks differ a little; an entry from further ahead was not written by this clock, and its age is not known. */
 const tolerance = Duration.toMillis("5 minutes")
@@ -106,7 +98,7 @@ interface DatedCopy extends OfflineCopy {
 
 /** None, and the entry gone, when it is too old, from the future or not whole. */
 export const find = Effect.fnUntraced(function* (location: Location, longest: Duration.Duration) {
-  const file = yield* fileOf(location)
+  const file = fileOf(location)
   const bytes = yield* readIfThere(file, what)
   if (Option.isNone(bytes)) return Option.none<DatedCopy>()
   const now = yield* Clock.currentTimeMillis
@@ -121,8 +113,4 @@ export const find = Effect.fnUntraced(function* (location: Location, longest: Du
 })
 
 /** Every entry, of every server: at logout nothing is left behind. */
-export const dropAll = Effect.gen(function* () {
-  const fs = yield* FileSystem.FileSystem
-  const path = yield* Path.Path
-  yield* Effect.ignore(fs.remove(path.join((yield* folders).cache, "offline"), { recursive: true, force: true }))
-})
+export const dropAll = Effect.suspend(() => removeFolder(join(folders().cache, "offline")))

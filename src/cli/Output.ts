@@ -1,5 +1,7 @@
 /** Writing to the terminal. Results go to standard output, everything else to standard error. */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import { layout, relative } from "./Table.ts"
 
 export const out = (text: string): Effect.Effect<void> =>
   Effect.sync(() => {
@@ -53,21 +55,51 @@ export const value = Effect.fnUntraced(function* (text: string, options: { reado
 // eslint-disable-next-line no-control-regex
 const escapes = /\u001b\[[0-9;]*m/g
 export const withoutColour = (text: string): string => text.replace(escapes, "")
-export const wantsColour = (): boolean => stdoutIsTerminal() && (process.env["NO_COLOR"] ?? "") === ""
+const colourIsWelcome = (): boolean => (process.env["NO_COLOR"] ?? "") === "" && process.env["TERM"] !== "dumb"
+export const wantsColour = (): boolean => stdoutIsTerminal() && colourIsWelcome()
+
+const colours = { bold: 1, red: 31, green: 32, yellow: 33 } as const
+export type Colour = keyof typeof colours
+const painted = (text: string, colour: Colour): string => `\u001b[${colours[colour]}m${text}\u001b[0m`
+/** For standard output, where it is a terminal that shows colours. */
+export const paint = (text: string, colour: Colour): string => (wantsColour() ? painted(text, colour) : text)
+/** For standard error. */
+export const paintNote = (text: string, colour: Colour): string =>
+  stderrIsTerminal() && colourIsWelcome() ? painted(text, colour) : text
+
+/** What a difference or a plan shows of a key. */
+export const marks = { "+": "green", "-": "red", "~": "yellow" } as const satisfies Readonly<Record<string, Colour>>
+
+/** Most names of a plan that are shown: nobody reads thousands before a question. */
+const mostPlanned = 20
+
+/** A plan by the names of its keys, on standard error. */
+export const planned = (mark: keyof typeof marks, keys: ReadonlyArray<string>): Effect.Effect<void> => {
+  const shown = keys.length > mostPlanned + 5 ? keys.slice(0, mostPlanned) : keys
+  const lines = shown.map((key) => paintNote(`${mark} ${plain(key)}`, marks[mark]))
+  if (shown.length < keys.length) lines.push(`${mark} … and ${keys.length - shown.length} more`)
+  return Effect.forEach(lines, note, { discard: true })
+}
+
+/** Of a terminal: none is taken for narrower than 40 columns. */
+const terminalWidth = (): number | undefined =>
+  stdoutIsTerminal() ? Math.max(40, process.stdout.columns ?? 80) : undefined
 
 type Columns<A> = ReadonlyArray<readonly [title: string, cell: (item: A) => string]>
 
-/** Columns padded to their widest cell. */
-export const table = <A>(items: ReadonlyArray<A>, columns: Columns<A>): Effect.Effect<void> => {
-  const all = [columns.map(([title]) => title), ...items.map((item) => columns.map(([, cell]) => plain(cell(item))))]
-  const widths = columns.map((_, i) => all.reduce((widest, row) => Math.max(widest, [...(row[i] ?? "")].length), 0))
-  const line = (row: ReadonlyArray<string>) =>
-    row
-      .map((cell, i) => (i === row.length - 1 ? cell : cell + " ".repeat(widths[i]! - [...cell].length)))
-      .join("  ")
-      .trimEnd()
-  return out(all.map((row) => `${line(row)}\n`).join(""))
-}
+/** In the width of a terminal, with times as people say them; for a program each row on one line, with times as they are. */
+export const table = Effect.fnUntraced(function* <A>(items: ReadonlyArray<A>, columns: Columns<A>) {
+  const now = yield* Clock.currentTimeMillis
+  const width = terminalWidth()
+  const shown = (text: string) => (width === undefined ? text : relative(text, now))
+  const rows = items.map((item) => columns.map(([, cell]) => plain(shown(cell(item)))))
+  const { body, head } = layout(
+    columns.map(([title]) => title),
+    rows,
+    width
+  )
+  yield* out([...head.map((line) => paint(line, "bold")), ...body].map((line) => `${line}\n`).join(""))
+})
 
 /** A list as JSON, as the sentence that nothing is in it, or as a table. */
 export const list = <A>(
@@ -82,6 +114,29 @@ export const progress = (text: string): Effect.Effect<void> =>
   Effect.sync(() => {
     if (stderrIsTerminal()) process.stderr.write(`\r\u001b[K${text}`)
   })
+
+/** Says what is waited for, once that has taken a second; only on a terminal that can take it back. */
+export const whileWaiting =
+  (text: string) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> => {
+    if (!stderrIsTerminal() || process.env["TERM"] === "dumb") return self
+    return Effect.acquireUseRelease(
+      Effect.sync(() => {
+        const told = { yet: false }
+        const timer = setTimeout(() => {
+          told.yet = true
+          process.stderr.write(`\r\u001b[K${text}`)
+        }, 1_000)
+        return { told, timer }
+      }),
+      () => self,
+      ({ told, timer }) =>
+        Effect.sync(() => {
+          clearTimeout(timer)
+          if (told.yet) process.stderr.write("\r\u001b[K")
+        })
+    )
+  }
 export const progressDone: Effect.Effect<void> = Effect.sync(() => {
   if (stderrIsTerminal()) process.stderr.write("\r\u001b[K")
 })

@@ -1,16 +1,20 @@
 /** From resolved secrets to the variables of a child process, or the reason why it cannot have them. */
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import { readFileSync } from "node:fs"
 import { danger } from "#src/formats/DangerousNames.ts"
 import * as ChildEnvironment from "./ChildEnvironment.ts"
 import { CliFailure } from "./Failure.ts"
+import { formatFor, printed } from "./Formats.ts"
 import type { RunOptions } from "./RunOptions.ts"
 import { chosen, type SelectionOptions } from "./Selection.ts"
 
 export interface Prepared {
   readonly environment: ChildEnvironment.Variables
-  /** Of `environment`, what came from Ampoule. */
+  /** What came from Ampoule: in `environment`, or in `mounted`. */
   readonly values: ChildEnvironment.Variables
+  /** Text of the file of `--mount`. */
+  readonly mounted: string | undefined
 }
 
 const stackBytes = (): number | undefined => {
@@ -57,25 +61,37 @@ const notCarried = (problem: ChildEnvironment.Uncarried): CliFailure => {
   }
 }
 
+const mountedText = Effect.fnUntraced(function* (
+  values: ChildEnvironment.Variables,
+  { mount, mountFormat }: Pick<RunOptions, "mount" | "mountFormat">
+) {
+  if (Option.isNone(mount)) return undefined
+  const format = Option.isSome(mountFormat) ? mountFormat.value : yield* formatFor(mount.value)
+  return yield* printed(format, values, "--mount-format")
+})
+
 export const prepare = Effect.fnUntraced(function* (
   values: ChildEnvironment.Variables,
   command: ReadonlyArray<string>,
-  options: SelectionOptions & Pick<RunOptions, "allow" | "keepExisting" | "preserve" | "passCredentials">
+  options: SelectionOptions &
+    Pick<RunOptions, "allow" | "keepExisting" | "preserve" | "passCredentials" | "mount" | "mountFormat">
 ) {
   const selected = yield* chosen(values, options)
+  const mounted = yield* mountedText(selected, options)
+  const passed = mounted === undefined ? selected : {}
   // Under the names that the command gets: HTTPS_PROXY and https_proxy do the same.
-  const dangerous = ChildEnvironment.dangerousNames(Object.keys(selected), options.allow)
+  const dangerous = ChildEnvironment.dangerousNames(Object.keys(passed), options.allow)
   if (dangerous.length > 0) return yield* notAllowed(dangerous)
   const environment = ChildEnvironment.compose({
     inherited: process.env,
-    values: selected,
+    values: passed,
     keepsExisting: options.keepExisting
       ? () => true
       : ChildEnvironment.anyOf(options.preserve.flatMap((names) => names.split(","))),
     passCredentials: options.passCredentials
   })
   const limits = ChildEnvironment.systemLimits(process.platform, stackBytes())
-  const problem = ChildEnvironment.uncarried(environment, selected, command, limits)
+  const problem = ChildEnvironment.uncarried(environment, passed, command, limits)
   if (problem !== undefined) return yield* notCarried(problem)
-  return { environment, values: selected } satisfies Prepared
+  return { environment, values: selected, mounted } satisfies Prepared
 })

@@ -2,24 +2,22 @@
  * `.ampoule.json`: the project and environment of a folder. It comes with a repository, so it counts for the choice of an
  * environment only after its reader trusted this very content in this very place, as with direnv.
  */
-import * as FileSystem from "@effect/platform/FileSystem"
-import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
-import { createHash } from "node:crypto"
+import { dirname, join, resolve } from "node:path"
 import * as Ask from "./Ask.ts"
+import { crypto } from "./BuiltIn.ts"
 import { CliFailure, usage } from "./Failure.ts"
-import { decodeUtf8, jsonFile, readIfThere, writeWhole } from "./Folders.ts"
+import { decodeUtf8, infoOf, jsonFile, readIfThere, writeWhole } from "./Folders.ts"
 import { plain, stderrIsTerminal, stdinIsTerminal, warn } from "./Output.ts"
+import * as Shape from "./Shape.ts"
 
 export const fileName = ".ampoule.json"
 
 // No server address: a file that comes with somebody's repository must not decide where a credential is sent.
-const Content = Schema.parseJson(
-  Schema.Struct({ project: Schema.optional(Schema.String), environment: Schema.optional(Schema.String) })
+const decodeContent = Shape.json(
+  Shape.struct({ project: Shape.optional(Shape.string), environment: Shape.optional(Shape.string) })
 )
-const decodeContent = Schema.decodeUnknownOption(Content)
 
 export interface ProjectFile {
   readonly path: string
@@ -31,14 +29,14 @@ export interface ProjectFile {
 
 // --- trust ---
 
-const Trusted = Schema.Struct({ digests: Schema.Array(Schema.String) })
+const Trusted = Shape.struct({ digests: Shape.array(Shape.string) })
 /** The oldest are forgotten, and asked about again. */
 const mostTrusted = 1_000
 
 const trustedFile = jsonFile("config", "trusted.json", Trusted, "the list of trusted files")
 
 const digestOf = (path: string, content: Uint8Array): string =>
-  createHash("sha256").update(`${path}\0`).update(content).digest("base64url")
+  crypto().createHash("sha256").update(`${path}\0`).update(content).digest("base64url")
 
 const readTrusted = Effect.map(
   trustedFile.read,
@@ -57,9 +55,8 @@ export const trust = Effect.fnUntraced(function* ({ digest }: ProjectFile) {
 const isOfAnotherUser = Effect.fnUntraced(function* (file: string) {
   const own = process.getuid?.()
   if (own === undefined) return false
-  const info = yield* Effect.option(Effect.flatMap(FileSystem.FileSystem, (fs) => fs.stat(file)))
-  const owner = Option.flatMap(info, ({ uid }) => uid)
-  return Option.isNone(owner) || (owner.value !== own && owner.value !== 0)
+  const info = yield* infoOf(file)
+  return Option.isNone(info) || (info.value.uid !== own && info.value.uid !== 0)
 })
 
 const read = Effect.fnUntraced(function* (path: string) {
@@ -82,13 +79,9 @@ const read = Effect.fnUntraced(function* (path: string) {
 
 /** The nearest one, from the working folder upwards. `foreign`: whether a file of another user counts. */
 export const find = Effect.fnUntraced(function* (options: { readonly foreign: boolean }) {
-  const path = yield* Path.Path
-  for (let folder = path.resolve("."); ; folder = path.dirname(folder)) {
-    const file = path.join(folder, fileName)
-    const foreign =
-      !options.foreign &&
-      (yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.exists(file)).pipe(Effect.orElseSucceed(() => false))) &&
-      (yield* isOfAnotherUser(file))
+  for (let folder = resolve("."); ; folder = dirname(folder)) {
+    const file = join(folder, fileName)
+    const foreign = !options.foreign && Option.isSome(yield* infoOf(file)) && (yield* isOfAnotherUser(file))
     const found = yield* read(file).pipe(
       // What another user wrote there is no reason to stop.
       Effect.catchAll((error) => (foreign ? Effect.succeedNone : Effect.fail(error)))
@@ -99,21 +92,19 @@ export const find = Effect.fnUntraced(function* (options: { readonly foreign: bo
         `${plain(file)} belongs to another user and is ignored; after a look at it, \`ampoule trust\` accepts it.`
       )
     }
-    if (path.dirname(folder) === folder) return Option.none<ProjectFile>()
+    if (dirname(folder) === folder) return Option.none<ProjectFile>()
   }
 })
 
-const Members = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
-const decodeMembers = Schema.decodeUnknownOption(Members)
+const decodeMembers = Shape.json(Shape.record(Shape.unknown))
 
 /**
  * Writes the choice into the nearest file, or a new one here, with whatever else stands there, and trusts it: who writes
  * it has looked at it. Answers its path.
  */
 export const save = Effect.fnUntraced(function* (choice: { readonly project: string; readonly environment: string }) {
-  const path = yield* Path.Path
   const found = yield* find({ foreign: false })
-  const file = Option.match(found, { onNone: () => path.resolve(fileName), onSome: (one) => one.path })
+  const file = Option.match(found, { onNone: () => resolve(fileName), onSome: (one) => one.path })
   const before = Option.flatMap(Option.flatMap(yield* readIfThere(file, fileName), decodeUtf8), decodeMembers)
   const content = `${JSON.stringify({ ...Option.getOrElse(before, () => ({})), ...choice }, null, 2)}\n`
   // For a repository: others may read it.

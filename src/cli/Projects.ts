@@ -8,18 +8,26 @@ import * as Credential from "./Credential.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { list as printList } from "./Output.ts"
-import { projects as projectsClient } from "./Routes.ts"
+import { identity, projects as projectsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
+
+/** Of the teams that the credential is granted; where it may not ask, ids are shown. */
+const teamNames = Effect.fnUntraced(function* (session: Credential.Session) {
+  const client = yield* identity(session)
+  const who = yield* Effect.option(call(session, client.verify()))
+  return new Map(Option.toArray(who).flatMap(({ teams }) => teams.map(({ id, name }) => [String(id), name] as const)))
+})
 
 const list = Effect.fnUntraced(function* (options: Credential.ConnectionOptions & { readonly json: boolean }) {
   const session = yield* Credential.open(options)
   const client = yield* projectsClient(session)
   const { items } = yield* call(session, client.list())
+  const names = options.json ? new Map<string, string>() : yield* teamNames(session)
   yield* printList(options, items, "This credential sees no projects.", [
     ["SLUG", (item) => item.slug],
     ["NAME", (item) => item.name],
     ["ID", (item) => item.id],
-    ["TEAM", (item) => item.teamId]
+    ["TEAM", (item) => names.get(item.teamId) ?? item.teamId]
   ])
 })
 

@@ -8,11 +8,7 @@
  * variable.
  */
 import * as Redacted from "effect/Redacted"
-import * as http from "node:http"
-import * as https from "node:https"
 import * as net from "node:net"
-import type { Duplex } from "node:stream"
-import * as tls from "node:tls"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
 
 export interface Proxy {
@@ -41,7 +37,7 @@ const variable = (env: Variables, ...names: ReadonlyArray<string>) => {
   return undefined
 }
 
-const withoutBrackets = (host: string): string => host.replace(/^\[|\]$/g, "")
+export const withoutBrackets = (host: string): string => host.replace(/^\[|\]$/g, "")
 
 const inBlock = (host: string, block: string): boolean => {
   const [address = "", bits = ""] = block.split("/")
@@ -137,9 +133,15 @@ export const routeOf = (target: URL, env: Variables = process.env): Route => {
 /** Without the user and password that may stand in its address. */
 export const nameOf = ({ host, port }: Proxy): string => `${net.isIPv6(host) ? `[${host}]` : host}:${port}`
 
+const proxyErrorName = "ProxyError"
+
+/** By its name: the agents are bundled apart, with a class of their own. */
+export const isProxyError = (error: unknown): error is ProxyError =>
+  error instanceof Error && error.name === proxyErrorName && "told" in error
+
 /** The proxy failed, not the server. `code` begins with PROXY_; `told` is a sentence of our own. */
 export class ProxyError extends Error {
-  override readonly name = "ProxyError"
+  override readonly name = proxyErrorName
   constructor(
     readonly code: string,
     readonly told: string
@@ -147,132 +149,3 @@ export class ProxyError extends Error {
     super(code)
   }
 }
-
-const unusable = ({ reason, variable }: Extract<Route, { _tag: "Unusable" }>) =>
-  new ProxyError("PROXY_UNUSABLE", `${variable} cannot be used: ${reason}`)
-
-const notReached = (proxy: Proxy, error: unknown) => {
-  const code = error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "UNKNOWN"
-  const why =
-    code === "ECONNREFUSED"
-      ? "nothing listens there"
-      : code === "ENOTFOUND" || code === "EAI_AGAIN"
-        ? "the host name is not known"
-        : /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code)
-          ? `its TLS certificate is not trusted (${code})`
-          : "it does not answer"
-  return new ProxyError(`PROXY_${code}`, `the proxy ${nameOf(proxy)} (${proxy.variable}) cannot be reached: ${why}`)
-}
-
-const refused = (proxy: Proxy, status: number) => {
-  const why =
-    status === 407
-      ? proxy.authorization === undefined
-        ? "it wants a user and password, as in http://user:password@host:port"
-        : "it does not take the user and password of its address"
-      : `it does not let this server be reached (status ${status})`
-  return new ProxyError(`PROXY_${status}`, `the proxy ${nameOf(proxy)} (${proxy.variable}) refused: ${why}`)
-}
-
-/** Longest wait for the proxy to be reached and to answer CONNECT, in milliseconds. */
-const patience = 15_000
-
-type Made = (error: Error | null, socket: Duplex) => void
-// The callback of an agent has no form for a failure alone; its socket is looked at only when there is no error.
-const failed = (made: Made, error: Error) => made(error, new net.Socket())
-
-const tunnel = (proxy: Proxy, authority: string, use: (socket: net.Socket) => void, fail: (error: Error) => void) => {
-  const request = (proxy.secure ? https : http).request({
-    host: proxy.host,
-    port: proxy.port,
-    method: "CONNECT",
-    path: authority,
-    headers: {
-      host: authority,
-      ...(proxy.authorization === undefined ? {} : { "proxy-authorization": Redacted.value(proxy.authorization) })
-    },
-    agent: false,
-    timeout: patience
-  })
-  request.once("timeout", () => request.destroy(new Error()))
-  request.once("error", (error) => fail(notReached(proxy, error)))
-  request.once("response", (response) => {
-    response.resume()
-    fail(refused(proxy, response.statusCode ?? 0))
-  })
-  request.once("connect", (response, socket: net.Socket, head: Buffer) => {
-    if (response.statusCode !== 200 || head.length > 0) {
-      socket.destroy()
-      return fail(refused(proxy, response.statusCode ?? 0))
-    }
-    socket.setTimeout(0)
-    use(socket)
-  })
-  request.end()
-}
-
-const authority = (host: string, port: number | string): string => `${net.isIPv6(host) ? `[${host}]` : host}:${port}`
-
-class TunnelAgent extends https.Agent {
-  override createConnection(options: tls.ConnectionOptions, made: Made): Duplex | null | undefined {
-    const host = withoutBrackets(options.host ?? "localhost")
-    const at = authority(host, options.port ?? 443)
-    const route = routeOf(new URL(`https://${at}`))
-    if (route._tag === "Direct") return super.createConnection(options, made)
-    const fail = (error: Error) => failed(made, error)
-    if (route._tag === "Unusable") fail(unusable(route))
-    else {
-      tunnel(
-        route.proxy,
-        at,
-        (socket) =>
-          made(null, tls.connect({ ...options, socket, ...(net.isIP(host) === 0 ? { servername: host } : {}) })),
-        fail
-      )
-    }
-    // Nothing yet: `made` is called when there is a connection.
-    return undefined
-  }
-}
-
-class ForwardAgent extends http.Agent {
-  // Where an agent sees the request before its first line is written; Node does not document it, and every proxy agent
-  // uses it.
-  addRequest(request: http.ClientRequest, options: { readonly host?: string; readonly port?: number }): void {
-    const at = authority(withoutBrackets(options.host ?? "localhost"), options.port ?? 80)
-    const route = routeOf(new URL(`http://${at}`))
-    if (route._tag === "Proxied") {
-      request.path = new URL(request.path, `http://${at}`).href
-      const { authorization } = route.proxy
-      if (authorization !== undefined) request.setHeader("proxy-authorization", Redacted.value(authorization))
-    }
-    const next: unknown = Reflect.get(http.Agent.prototype, "addRequest")
-    if (typeof next === "function") Reflect.apply(next, this, [request, options])
-  }
-
-  override createConnection(options: net.NetConnectOpts, made: Made): Duplex | null | undefined {
-    const { host, port } = { host: undefined, port: undefined, ...options }
-    const route = routeOf(new URL(`http://${authority(withoutBrackets(host ?? "localhost"), port ?? 80)}`))
-    if (route._tag === "Direct") return super.createConnection(options, made)
-    if (route._tag === "Unusable") failed(made, unusable(route))
-    else {
-      const { proxy } = route
-      const to = { host: proxy.host, port: proxy.port }
-      const socket = proxy.secure
-        ? tls.connect({ ...to, ...(net.isIP(to.host) === 0 ? { servername: to.host } : {}) })
-        : net.connect(to)
-      const onError = (error: Error) => failed(made, notReached(proxy, error))
-      socket.setTimeout(patience, () => socket.destroy(new Error()))
-      socket.once("error", onError)
-      socket.once(proxy.secure ? "secureConnect" : "connect", () => {
-        socket.off("error", onError)
-        socket.setTimeout(0)
-        made(null, socket)
-      })
-    }
-    return undefined
-  }
-}
-
-/** Agents that ask for each connection how it travels. */
-export const agents = () => ({ http: new ForwardAgent(), https: new TunnelAgent() })

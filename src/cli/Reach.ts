@@ -2,11 +2,13 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { type ProjectId, SecretId } from "#schema/Ids.ts"
+import type { ListQuery } from "#schema/SecretRequests.ts"
 import type { SecretListItem } from "#schema/SecretResponses.ts"
-import { SecretKey } from "#schema/Values.ts"
+import type { SecretKey } from "#schema/Values.ts"
 import { call, type Connection } from "./Client.ts"
 import * as Credential from "./Credential.ts"
-import { type CliError, CliFailure, ServerRefused, usage } from "./Failure.ts"
+import { type CliError, ServerRefused } from "./Failure.ts"
+import { noSuchKey } from "./Keys.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
 
@@ -17,15 +19,6 @@ export interface Location {
   readonly projectId: ProjectId
   readonly environment: Target.Target["environment"]
 }
-
-const decodeKey = Schema.decodeUnknownOption(SecretKey)
-export const parseKey = (text: string): Effect.Effect<SecretKey, CliFailure> =>
-  // The text is not repeated: it may be a value at the wrong place.
-  Effect.mapError(decodeKey(text), () =>
-    text.startsWith("-")
-      ? usage("Options come before the keys.", "Example: ampoule secrets unset --disposition flatten OLD_TOKEN")
-      : usage("That is not a secret key.", "Keys are A-Z, 0-9 and _, starting with a letter, like DATABASE_URL.")
-  )
 
 type Reached = Location & { readonly session: Credential.Session }
 
@@ -53,11 +46,18 @@ export const onEnvironment =
 const largestPage = 500
 
 /** All keys and metadata, page by page. */
-export const listAll = Effect.fnUntraced(function* (connection: Connection, location: Location) {
+export const listAll = Effect.fnUntraced(function* (
+  connection: Connection,
+  location: Location,
+  asked: Pick<ListQuery, "lastRead"> = {}
+) {
   const client = yield* secretsClient(connection)
   const items: Array<SecretListItem> = []
   for (let page = 1; ; page++) {
-    const answer = yield* call(connection, client.list({ urlParams: { ...location, page, pageSize: largestPage } }))
+    const answer = yield* call(
+      connection,
+      client.list({ urlParams: { ...location, ...asked, page, pageSize: largestPage } })
+    )
     items.push(...answer.items)
     if (!answer.hasMore || answer.items.length === 0) return items
   }
@@ -65,22 +65,6 @@ export const listAll = Effect.fnUntraced(function* (connection: Connection, loca
 
 const decodeId = Schema.decodeUnknown(SecretId)
 export const idOf = (connection: Connection, id: string) => call(connection, decodeId(id))
-
-export const noSuchKey = (key: string, environment: string) =>
-  new CliFailure({
-    message: `${environment} has no secret ${key}.`,
-    hint: `\`ampoule secrets list --env ${environment}\` shows the keys.`
-  })
-
-/** A refusal for one secret names it: the server's sentence is for every caller. */
-export const namingKey =
-  (key: string, environment: string) =>
-  <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ServerRefused, R> =>
-    Effect.mapError(self, (error) => {
-      if (error._tag !== "ServerRefused" || error.code !== "SECRET_NOT_FOUND") return error
-      const { hint, message } = noSuchKey(key, environment)
-      return new ServerRefused({ ...error, message, ...(hint === undefined ? {} : { hint }) })
-    })
 
 /** Where a request holds several, the key stands for the path of a member: `secrets.3.value`. */
 export const namingEntries =

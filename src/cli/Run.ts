@@ -1,19 +1,19 @@
 /** `ampoule run`: a process with the environment, and nothing written to disk. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Credential from "./Credential.ts"
-import { fetchEnvironment, openSealed, type Resolved } from "./EnvironmentSource.ts"
-import { CliFailure, usage } from "./Failure.ts"
-import * as Help from "./Help.ts"
-import { options, type RunOptions } from "./RunOptions.ts"
+import * as Choice from "./Choice.ts"
+import { fetchEnvironment, noSecrets, type Resolved } from "./EnvironmentSource.ts"
+import { type CliError, CliFailure, usage } from "./Failure.ts"
+import type { RunOptions } from "./RunOptions.ts"
 import { makeTail, send } from "./RunReport.ts"
 import * as Signals from "./Signals.ts"
 import { supervise } from "./Supervisor.ts"
 import { exitWith } from "./Output.ts"
 import * as Target from "./Target.ts"
+import { intervalOf } from "./Watching.ts"
+import * as Windows from "./Windows.ts"
 
 /** What follows the first `--` of the command line, untouched. None: there is no `--`. */
 export class ChildCommand extends Context.Tag("cli/ChildCommand")<
@@ -29,8 +29,7 @@ const ownFailure = 125
 const noCommand = usage("No command to run.", "Put -- before it: ampoule run [options] -- node app.js")
 
 /** What `--command` is for the shell of the system, as `system(3)` and `npm run` have it. */
-const inShell = (line: string) =>
-  process.platform === "win32" ? (["cmd.exe", "/d", "/s", "/c", line] as const) : (["/bin/sh", "-c", line] as const)
+const inShell = (line: string) => (Windows.isWindows ? Windows.shell(line) : (["/bin/sh", "-c", line] as const))
 
 const commandOf = Effect.fnUntraced(function* (
   { shellCommand }: RunOptions,
@@ -44,15 +43,18 @@ const commandOf = Effect.fnUntraced(function* (
   return program === undefined ? yield* noCommand : ([program, ...args] as const)
 })
 
-const noSecrets: Resolved = { values: {}, etag: Option.none() }
+/** Opens the file of `--sealed`. Handed in, since it needs more of the contract than all the rest here. */
+type OpenSealed<R> = (
+  session: Choice.Linked,
+  file: string,
+  options: Target.TargetOptions
+) => Effect.Effect<Resolved, CliError, R>
 
-const handler = Effect.fnUntraced(
-  function* (options: RunOptions) {
+export const runCommand = Effect.fnUntraced(
+  function* <R>(options: RunOptions, openSealed: OpenSealed<R>) {
     const command = yield* commandOf(options, yield* ChildCommand)
     const [program] = command
-    if (options.watch && Duration.lessThan(options.interval, Duration.seconds(1))) {
-      return yield* usage("--watch-interval is at least 1s.")
-    }
+    if (options.watch) yield* intervalOf(options.interval)
     if (Option.isSome(options.sealed) && (options.watch || options.offline)) {
       return yield* usage("--sealed cannot be combined with --watch or --offline.")
     }
@@ -60,7 +62,7 @@ const handler = Effect.fnUntraced(
       return yield* usage("--plan cannot be combined with --watch, --offline or --sealed.")
     }
     const target = Option.isSome(options.sealed) ? undefined : yield* Target.target(options)
-    const session = yield* Credential.open({ ...options, impatient: options.offline })
+    const session = yield* Choice.open({ ...options, impatient: options.offline, silent: options.watch })
     const sealed = Option.getOrElse(options.sealed, () => "")
     const first =
       target === undefined
@@ -95,28 +97,4 @@ const handler = Effect.fnUntraced(
       if (error._tag !== "CliFailure" || error.exitCode === undefined) process.exitCode = ownFailure
     })
   )
-)
-
-export const run = Help.command(
-  "run",
-  {
-    says: "Run a command with the environment's secrets as variables; nothing is written to disk.",
-    more: [
-      "Ends as the command does: with its exit code, or by the signal that ended it (128+N to a shell). 126 when it is not executable, 127 when it is not found. 125: ampoule itself failed before the command ran.",
-      "A secret whose name is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, HTTPS_PROXY, ...) is passed on only with --allow. The list of such names cannot be complete: whoever may write an environment should be trusted by whoever runs it.",
-      "The command does not inherit the credentials of Ampoule itself (AMPOULE_API_TOKEN, AMPOULE_DATABASE_URL, ...)."
-    ],
-    examples: [
-      "ampoule run --project shop --env development -- node app.js",
-      "ampoule run --only 'DATABASE_*' -- ./migrate.sh",
-      "ampoule run --command 'echo $GREETING && ./serve'",
-      "ampoule run --names tf-var --prefix AWS_ -- terraform plan",
-      "ampoule run --allow HTTPS_PROXY -- npm test",
-      "ampoule run --watch --offline -- npm start",
-      "ampoule run --redact -- make test",
-      "ampoule run --sealed .env.sealed -- node app.js"
-    ]
-  },
-  options,
-  handler
 )

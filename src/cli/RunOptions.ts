@@ -1,37 +1,8 @@
 /** The options of `ampoule run`. */
 import type * as Command from "@effect/cli/Command"
-import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
-import * as ValidationError from "@effect/cli/ValidationError"
-import * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
+import { formats } from "./Formats.ts"
 import * as Shared from "./Options.ts"
-
-const secondsPerUnit = new Map([
-  ["s", 1],
-  ["m", 60],
-  ["h", 3_600],
-  ["d", 86_400]
-])
-
-/** `30s`, `15m`, `24h`, `7d`; a bare number is seconds. */
-const parseDuration = (text: string): Option.Option<Duration.Duration> => {
-  const match = /^(\d{1,6})([smhd])?$/.exec(text)
-  if (match === null) return Option.none()
-  return Option.some(Duration.seconds(Number(match[1]) * (secondsPerUnit.get(match[2] ?? "s") ?? 1)))
-}
-
-const duration = (name: string, fallback: string) =>
-  Options.text(name).pipe(
-    Options.withPseudoName("duration"),
-    Options.withDefault(fallback),
-    Options.mapEffect((text) =>
-      Effect.mapError(parseDuration(text), () =>
-        ValidationError.invalidValue(HelpDoc.p(`--${name} takes a time like 30s, 15m, 24h or 7d`))
-      )
-    )
-  )
 
 export const options = {
   ...Shared.inEnvironment,
@@ -44,14 +15,27 @@ export const options = {
   shellCommand: Options.optional(
     Shared.text("command", "text", "A line for the shell instead of a command after --, as in 'migrate && serve'")
   ),
+  mount: Options.optional(
+    Shared.text(
+      "mount",
+      "file",
+      "Give the values to the command in this file instead of as variables: a pipe that it reads once, gone afterwards"
+    )
+  ),
+  mountFormat: Options.choice("mount-format", formats).pipe(
+    Options.withDescription("Format of the file of --mount; else by its name, else dotenv"),
+    Options.optional
+  ),
   passCredentials: Shared.flag(
     "pass-credentials",
     "Let the command see AMPOULE_API_TOKEN and the other credentials of Ampoule"
   ),
   watch: Shared.flag("watch", "Restart the command when the environment changes; it runs on while the server is away"),
-  interval: duration("watch-interval", "15s").pipe(Options.withDescription("How often --watch asks (15s)")),
+  interval: Shared.watchInterval,
   offline: Shared.flag("offline", "Keep an encrypted copy, and use it when the server does not answer"),
-  offlineAge: duration("offline-max-age", "24h").pipe(Options.withDescription("Oldest copy that --offline uses (24h)")),
+  offlineAge: Shared.duration("offline-max-age", "24h").pipe(
+    Options.withDescription("Oldest copy that --offline uses (24h)")
+  ),
   sealed: Options.optional(
     Shared.text(
       "sealed",

@@ -1,8 +1,7 @@
 /** How a planned run went, told to the server for the agent that planned it. */
-import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as Effect from "effect/Effect"
 import { Buffer } from "node:buffer"
-import type { Session } from "./Credential.ts"
+import type { Link } from "./Link.ts"
 import { describe } from "./Failure.ts"
 import { warn } from "./Output.ts"
 import * as Target from "./Target.ts"
@@ -35,20 +34,20 @@ interface Ended {
 }
 
 /** A report that fails changes nothing about the run, which is over. */
-export const send = (session: Session, target: Target.Target, { durationMillis, exitCode, plan, tail }: Ended) =>
+export const send = (session: Link, target: Target.Target, { durationMillis, exitCode, plan, tail }: Ended) =>
   Target.withProject(session, target.project, (projectId) =>
-    session.http.execute(
-      HttpClientRequest.post("/secrets/run-results").pipe(
-        HttpClientRequest.bodyUnsafeJson({
-          projectId,
-          environment: target.environment,
-          plan,
-          exitCode,
-          durationMillis,
-          ...(tail === undefined ? {} : { output: tail.text() })
-        })
-      )
-    )
+    session.ask({
+      method: "POST",
+      path: "/secrets/run-results",
+      json: {
+        projectId,
+        environment: target.environment,
+        plan,
+        exitCode,
+        durationMillis,
+        ...(tail === undefined ? {} : { output: tail.text() })
+      }
+    })
   ).pipe(
     Effect.timeout("5 seconds"),
     Effect.catchAll((error) =>

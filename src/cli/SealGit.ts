@@ -13,7 +13,7 @@ import * as Help from "./Help.ts"
 import { defaultFile } from "./OpenSealed.ts"
 import * as Shared from "./Options.ts"
 import { exitWith, note, plain } from "./Output.ts"
-import { parseKey } from "./Reach.ts"
+import { parseKey } from "./Keys.ts"
 import * as SealedMerge from "./SealedMerge.ts"
 
 export const merge = Help.command(

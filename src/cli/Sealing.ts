@@ -17,7 +17,8 @@ import * as Help from "./Help.ts"
 import { decodeEnvironmentId, defaultFile, faultLines, fileArgument, foreignFile, readSealed } from "./OpenSealed.ts"
 import * as Shared from "./Options.ts"
 import { exitWith, json, note, out, plain } from "./Output.ts"
-import { type EnvironmentOptions, parseKey } from "./Reach.ts"
+import { parseKey } from "./Keys.ts"
+import { type EnvironmentOptions } from "./Reach.ts"
 import { install, merge, resolve } from "./SealGit.ts"
 import * as SealedFile from "./SealedFile.ts"
 import * as SealingKeys from "./SealingKeys.ts"
@@ -68,6 +69,7 @@ const set = Help.command(
   {
     ...Shared.inEnvironment,
     offline,
+    json: Shared.json,
     file: fileOption,
     valueFile: ValueInput.valueFile,
     allowEmpty: ValueInput.allowEmpty,
@@ -93,6 +95,7 @@ const set = Help.command(
       sealed = SealedFile.put(sealed, SealedEnv.manifestName, yield* SealingKeys.sealManifest(key, entries))
     }
     yield* writeWhole(options.file, sealed, "the sealed file", { keepMode: true })
+    if (options.json) return yield* json({ file: options.file, keyId: key.keyId, key: name })
     yield* note(`${name}: sealed with ${key.keyId} in ${options.file}`)
   })
 )
@@ -107,6 +110,7 @@ const manifest = Help.command(
   {
     ...Shared.inEnvironment,
     offline,
+    json: Shared.json,
     file: fileArgument
   },
   Effect.fnUntraced(function* (options) {
@@ -117,6 +121,7 @@ const manifest = Help.command(
     yield* writeWhole(options.file, SealedFile.put(current.text, SealedEnv.manifestName, sealed), "the sealed file", {
       keepMode: true
     })
+    if (options.json) return yield* json({ file: options.file, keyId: key.keyId, entries: entries.size })
     yield* note(`${options.file}: the list of its ${entries.size} entries is sealed with ${key.keyId}`)
   })
 )
@@ -218,4 +223,3 @@ export const seal = Help.described(
   below,
   true
 )
-export const sealWords: ReadonlyArray<string> = below.map(({ node }) => node.name)

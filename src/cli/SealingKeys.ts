@@ -10,6 +10,7 @@ import { SealedApi } from "#schema/SealedApi.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Capabilities from "./Capabilities.ts"
 import { call, type Connection } from "./Client.ts"
+import * as Choice from "./Choice.ts"
 import * as Credential from "./Credential.ts"
 import { type CliError, CliFailure, describe, UnexpectedAnswer } from "./Failure.ts"
 import { jsonFile } from "./Folders.ts"
@@ -17,19 +18,20 @@ import * as Logins from "./Logins.ts"
 import { note } from "./Output.ts"
 import type { EnvironmentOptions } from "./Reach.ts"
 import { projects } from "./Routes.ts"
+import * as Shape from "./Shape.ts"
 import * as Target from "./Target.ts"
 
 const sealedApi = HttpApi.make("ampoule").add(SealedApi)
 export const sealed = ({ http }: Connection) => HttpApiClient.group(sealedApi, { group: "sealed", httpClient: http })
 
-const Key = Schema.Struct({ environmentId: Schema.String, keyId: Schema.String, publicKey: Schema.String })
-type Key = typeof Key.Type
-const Kept = Schema.Record({ key: Schema.String, value: Key })
+const Key = Shape.struct({ environmentId: Shape.string, keyId: Shape.string, publicKey: Shape.string })
+type Key = Shape.Of<typeof Key>
+const Kept = Shape.record(Key)
 const file = jsonFile("cache", "sealing-keys.json", Kept, "the list of sealing keys")
 
 const readKept = file.read.pipe(
-  Effect.map(Option.getOrElse((): typeof Kept.Type => ({}))),
-  Effect.orElseSucceed((): typeof Kept.Type => ({}))
+  Effect.map(Option.getOrElse((): Shape.Of<typeof Kept> => ({}))),
+  Effect.orElseSucceed((): Shape.Of<typeof Kept> => ({}))
 )
 const keep = (name: string, key: Key) =>
   Effect.ignore(Effect.flatMap(readKept, (kept) => file.write({ ...kept, [name]: key })))
@@ -85,7 +87,7 @@ const currentOr = Effect.fnUntraced(function* <R>(
   of: string,
   online: Effect.Effect<Key, CliError, R>
 ) {
-  const { url } = yield* Credential.address(options.url, yield* Logins.read)
+  const { url } = yield* Choice.address(options.url, yield* Logins.read)
   const kept = Option.fromNullable((yield* readKept)[name(url)])
   if (options.offline) {
     return yield* Effect.mapError(

@@ -9,8 +9,9 @@ import { CliFailure, usage } from "./Failure.ts"
 import { isTemplate } from "./Files.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, note } from "./Output.ts"
-import { listAll, noSuchKey, onEnvironment, parseKey } from "./Reach.ts"
+import { json, note, planned } from "./Output.ts"
+import { noSuchKey, parseKey } from "./Keys.ts"
+import { listAll, onEnvironment } from "./Reach.ts"
 import { createOrUpdate, lineOf, parseText, upsert } from "./SecretWrites.ts"
 import * as Target from "./Target.ts"
 
@@ -65,7 +66,7 @@ export const copy = Help.command(
       const there = new Set((yield* listAll(session, target)).map(({ key }) => key))
       const replaced = copies.filter(({ key }) => there.has(key)).map(({ key }) => key)
       if (replaced.length > 0 && !options.yes) {
-        for (const key of replaced) yield* note(`~ ${key}`)
+        yield* planned("~", replaced)
         if (!(yield* Ask.confirm(`Replace ${replaced.length} in ${to}?`))) {
           return yield* new CliFailure({ message: "Nothing was written." })
         }

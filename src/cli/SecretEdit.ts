@@ -18,11 +18,13 @@ import { checked, writeAll } from "./Files.ts"
 import { codecs } from "./Formats.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { note, stderrIsTerminal, stdinIsTerminal, warn } from "./Output.ts"
-import { idOf, listAll, type Location, noSuchKey, onEnvironment, parseKey } from "./Reach.ts"
+import { note, planned, stderrIsTerminal, stdinIsTerminal, warn } from "./Output.ts"
+import { noSuchKey, parseKey } from "./Keys.ts"
+import { idOf, listAll, type Location, onEnvironment } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Signals from "./Signals.ts"
 import * as WriteRisks from "./WriteRisks.ts"
+import * as Windows from "./Windows.ts"
 
 /** A folder in memory, for this user alone, gone with the scope. Linux has one; elsewhere it is said that it is on a disk. */
 const memoryFolder = Effect.gen(function* () {
@@ -40,8 +42,8 @@ const memoryFolder = Effect.gen(function* () {
 /** The line for the shell that `git` and others run, with the file behind it. */
 const editorCommand = (file: string) => {
   const editor = variable("VISUAL") ?? variable("EDITOR")
-  return process.platform === "win32"
-    ? (["cmd.exe", "/d", "/s", "/c", `${editor ?? "notepad"} "${file}"`] as const)
+  return Windows.isWindows
+    ? Windows.editor(editor, file)
     : (["/bin/sh", "-c", `${editor ?? "vi"} "$1"`, "editor", file] as const)
 }
 
@@ -103,9 +105,9 @@ const save = Effect.fnUntraced(function* (
   { added, changed, removed, written }: Change
 ) {
   yield* checked(written)
-  for (const key of added) yield* note(`+ ${key}`)
-  for (const key of changed) yield* note(`~ ${key}`)
-  for (const key of removed) yield* note(`- ${key}`)
+  yield* planned("+", added)
+  yield* planned("~", changed)
+  yield* planned("-", removed)
   yield* WriteRisks.tell(written, [])
   if (!(yield* Ask.confirm(`Write this to ${location.environment}?`))) return yield* note("Nothing was written.")
   const now = yield* inject(session, { ...location, representation: "source", etag: Option.getOrElse(etag, () => "") })

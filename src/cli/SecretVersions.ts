@@ -9,8 +9,9 @@ import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { exitWith, json, list, note, out, plain } from "./Output.ts"
-import { anyId, findDeleted, findLive, idOf, onEnvironment, parseKey } from "./Reach.ts"
+import { exitWith, json, list, marks, note, out, paint, plain } from "./Output.ts"
+import { parseKey } from "./Keys.ts"
+import { anyId, findDeleted, findLive, idOf, onEnvironment } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
 
@@ -45,7 +46,7 @@ export const diff = Help.command(
       ...result.removed.map(({ key }) => ["-", key] as const),
       ...result.changed.map(({ key }) => ["~", key] as const)
     ].sort(([, a], [, b]) => (a < b ? -1 : 1))
-    yield* out(lines.map(([mark, key]) => `${mark} ${plain(key)}\n`).join(""))
+    yield* out(lines.map(([mark, key]) => `${paint(`${mark} ${plain(key)}`, marks[mark])}\n`).join(""))
     yield* note(`+ only in ${targetEnv}   - only in ${sourceEnv}   ~ values differ`)
   })
 )
@@ -64,7 +65,10 @@ export const history = Help.command(
       const secretId = yield* anyId(session, location, key)
       const { items } = yield* call(session, client.versions({ path: { secretId } }))
       yield* list(options, items, "No versions.", [
-        ["VERSION", (item) => `${item.version}${item.deleted ? " (deleted)" : ""}`],
+        [
+          "VERSION",
+          (item) => `${item.version}${item.deleted ? " (deleted)" : ""}${item.key === key ? "" : ` (as ${item.key})`}`
+        ],
         ["KIND", (item) => item.kind],
         ["CREATED", (item) => item.createdAt],
         ["BY", (item) => item.createdBy.name ?? item.createdBy.type]

@@ -7,23 +7,14 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { type SecretKey, SecretText } from "#schema/Values.ts"
 import type { Connection } from "./Client.ts"
-import * as Credential from "./Credential.ts"
+import * as Choice from "./Choice.ts"
 import { usage } from "./Failure.ts"
 import { written } from "./Changes.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, plain, stdinIsTerminal, warn } from "./Output.ts"
-import {
-  findLive,
-  idOf,
-  listAll,
-  type Location,
-  namingEntries,
-  noSuchKey,
-  parseKey,
-  onEnvironment,
-  within
-} from "./Reach.ts"
+import { noSuchKey, parseKey } from "./Keys.ts"
+import { findLive, idOf, listAll, type Location, namingEntries, onEnvironment, within } from "./Reach.ts"
 import { secrets as secretsClient } from "./Routes.ts"
 import * as Target from "./Target.ts"
 import * as ValueInput from "./ValueInput.ts"
@@ -150,7 +141,7 @@ export const set = Help.command(
     if (options.keys.length > 100) return yield* usage("At most 100 keys at a time.")
     yield* Target.target(options)
     // Before a person types something that then cannot be sent.
-    if (Option.isNone(yield* Credential.choose(options))) return yield* Credential.noCredential
+    if (Option.isNone(yield* Choice.choose(options))) return yield* Choice.noCredential
     const written = options.fromArgs ? yield* fromArguments(options.keys) : yield* fromInput(keys, options)
     const secrets = yield* Effect.forEach(written, ({ key, text }) =>
       Effect.map(parseText(key, text), (value) => ({ key, value }))

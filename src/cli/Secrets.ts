@@ -1,34 +1,51 @@
 /** `ampoule secrets …`: one command per route, values only where they are asked for. */
 import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
-import { call } from "./Client.ts"
+import type { SecretListItem } from "#schema/SecretResponses.ts"
 import { exportCommand, importCommand } from "./Files.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, list as printList, value } from "./Output.ts"
-import { listAll, namingKey, parseKey, onEnvironment } from "./Reach.ts"
-import { secrets as secretsClient } from "./Routes.ts"
+import { list as printList } from "./Output.ts"
+import { listAll, onEnvironment } from "./Reach.ts"
 import { copy } from "./SecretCopies.ts"
 import { edit } from "./SecretEdit.ts"
+import { readValue } from "./SecretValue.ts"
+import { restoreAt } from "./RestoreAt.ts"
+import { rename } from "./SecretRename.ts"
+import { note, notes } from "./SecretNotes.ts"
 import { deleted, diff, history, restore, rollback } from "./SecretVersions.ts"
 import { set, unset } from "./SecretWrites.ts"
+
+const lastRead = ({ lastRead: read, notReadFor90Days }: SecretListItem): string => {
+  const last = read === null || read === undefined ? "never" : `${read.at} by ${read.holder.name}`
+  return notReadFor90Days === true ? `${last} (not for 90 days)` : last
+}
 
 const list = Help.command(
   "list",
   {
     says: "List keys and metadata; never a value.",
-    examples: ["ampoule secrets list --project shop --env development", "ampoule secrets list --json"]
+    examples: [
+      "ampoule secrets list --project shop --env development",
+      "ampoule secrets list --last-read",
+      "ampoule secrets list --json"
+    ]
   },
-  { ...Shared.inEnvironment, json: Shared.json },
+  {
+    ...Shared.inEnvironment,
+    json: Shared.json,
+    lastRead: Shared.flag("last-read", "Also when each was handed out last, and to whom; for owners and admins")
+  },
   onEnvironment(
     Effect.fnUntraced(function* ({ session, ...place }, options) {
-      const items = yield* listAll(session, place)
+      const items = yield* listAll(session, place, options.lastRead ? { lastRead: "true" } : {})
       yield* printList(options, items, "No secrets.", [
         ["KEY", (item) => item.key],
         ["KIND", (item) => (item.references.length === 0 ? item.kind : `${item.kind} (${item.references.join(", ")})`)],
         ["VERSION", (item) => String(item.version)],
         ["UPDATED", (item) => item.updatedAt],
-        ["BY", (item) => item.updatedBy.name ?? item.updatedBy.type]
+        ["BY", (item) => item.updatedBy.name ?? item.updatedBy.type],
+        ...(options.lastRead ? ([["LAST READ", lastRead]] as const) : [])
       ])
     })
   )
@@ -51,20 +68,7 @@ const get = Help.command(
     raw: Shared.flag("raw", "On a terminal too, print control characters as they are"),
     key: Shared.keyArgument
   },
-  onEnvironment(
-    Effect.fnUntraced(function* ({ environment, projectId, session }, options) {
-      const key = yield* parseKey(options.key)
-      const client = yield* secretsClient(session)
-      const secret = yield* call(
-        session,
-        client.readValue({
-          urlParams: { projectId, environment, key, ...(options.source ? { representation: "source" as const } : {}) }
-        })
-      ).pipe(namingKey(key, environment))
-      if (options.json) return yield* json(secret)
-      yield* value(secret.value, options)
-    })
-  )
+  readValue
 )
 
 const below = [
@@ -74,13 +78,17 @@ const below = [
   edit,
   copy,
   unset,
+  rename,
+  note,
+  notes,
   importCommand,
   exportCommand,
   diff,
   history,
   rollback,
   deleted,
-  restore
+  restore,
+  restoreAt
 ] as const
 export const secrets = Help.described(
   Command.make("secrets").pipe(Command.withSubcommands(below)),

@@ -194,6 +194,7 @@ export interface AdminPrograms {
     readonly limit: number
   }) => Effect.Effect<ReadonlyArray<UserAccount>, CliFailure>
   readonly resetLink: (email: string) => Effect.Effect<ResetLink, CliFailure>
+  readonly removeFactor: (email: string) => Effect.Effect<UserAccount, CliFailure>
   /** Answers the account as it was. */
   readonly removeUser: (
     email: string,

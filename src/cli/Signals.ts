@@ -3,8 +3,9 @@
  * its own. A second one at rest ends the process at once.
  */
 import * as Effect from "effect/Effect"
-import { readFileSync } from "node:fs"
 import { constants } from "node:os"
+import { fs } from "./BuiltIn.ts"
+import { isWindows } from "./Windows.ts"
 
 const ending = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const
 /** Those a child may want besides. At rest they keep their default, except SIGUSR1: see below. */
@@ -46,7 +47,7 @@ const leavesCore: ReadonlySet<NodeJS.Signals> = new Set([
  * container.
  */
 export const dieBy = (signal: NodeJS.Signals): void => {
-  if (process.platform === "win32" || leavesCore.has(signal)) return
+  if (isWindows || leavesCore.has(signal)) return
   process.removeAllListeners(signal)
   process.kill(process.pid, signal)
 }
@@ -104,7 +105,7 @@ export const stoppedWith = (child: (signal: "SIGTSTP" | "SIGCONT") => void) =>
         process.on("SIGTSTP", onStop)
         child("SIGCONT")
       }
-      if (process.platform !== "win32") process.on("SIGTSTP", onStop)
+      if (!isWindows) process.on("SIGTSTP", onStop)
       return onStop
     }),
     (onStop) => Effect.sync(() => process.off("SIGTSTP", onStop))
@@ -112,7 +113,7 @@ export const stoppedWith = (child: (signal: "SIGTSTP" | "SIGCONT") => void) =>
 
 /** Fields of /proc/self/stat after the name: state ppid pgrp session tty_nr tpgid. */
 const statFields = (): ReadonlyArray<string> => {
-  const stat = readFileSync("/proc/self/stat", "latin1")
+  const stat = fs().readFileSync("/proc/self/stat", "latin1")
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ")
 }
 
@@ -129,7 +130,7 @@ const isForeground = (): boolean => {
 
 /** Whether a terminal could send signals to this process, now or when it is brought to the foreground. */
 export const hasTerminal = (): boolean =>
-  process.platform === "linux" ? statFields()[4] !== "0" : process.platform !== "win32" && isForeground()
+  process.platform === "linux" ? statFields()[4] !== "0" : !isWindows && isForeground()
 
 export const terminalSends = (signal: NodeJS.Signals): boolean =>
   (signal === "SIGINT" || signal === "SIGQUIT" || signal === "SIGWINCH") && isForeground()

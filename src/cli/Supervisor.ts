@@ -4,18 +4,19 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
-import * as Random from "effect/Random"
 import type { Variables } from "./ChildEnvironment.ts"
 import * as ChildProcess from "./ChildProcess.ts"
 import { become } from "./Become.ts"
-import { type CliError, CliFailure, describe } from "./Failure.ts"
+import { type CliError, CliFailure } from "./Failure.ts"
 import type { Resolved } from "./EnvironmentSource.ts"
+import { serve } from "./Mount.ts"
 import { warn } from "./Output.ts"
 import { prepare, type Prepared } from "./Prepare.ts"
 import { type Masks, masks, shortestMasked } from "./Redactor.ts"
 import type { RunOptions } from "./RunOptions.ts"
 import * as Signals from "./Signals.ts"
 import { witness } from "./TerminalSignals.ts"
+import { watching } from "./Watching.ts"
 
 interface Job<R> {
   readonly command: readonly [program: string, ...ReadonlyArray<string>]
@@ -26,17 +27,6 @@ interface Job<R> {
   readonly onOutput?: (bytes: Uint8Array) => void
 }
 
-/** Time until the next question: the interval, 20 % more or less, so that many watchers do not ask at once. */
-const pause = (interval: Duration.Duration, failures: number) =>
-  Effect.flatMap(Random.nextRange(0.8, 1.2), (jitter) =>
-    Effect.sleep(
-      Duration.min(
-        Duration.times(interval, jitter * 2 ** Math.min(failures, 5)),
-        Duration.max(interval, Duration.minutes(5))
-      )
-    )
-  )
-
 interface Change {
   readonly _tag: "Changed"
   readonly prepared: Prepared
@@ -46,31 +36,23 @@ interface Change {
 /** Ends when there is another environment that a child can have. */
 const nextChange = Effect.fnUntraced(function* <R>(job: Job<R>, current: Prepared, lastEtag: string | undefined) {
   let etag = lastEtag
-  let lastMessage = ""
-  let failures = 0
-  const report = (error: CliError) => {
-    const { message } = describe(error)
-    failures++
-    if (message === lastMessage) return Effect.void
-    lastMessage = message
-    return warn(`${message} The command runs on with what it has.`)
-  }
+  const watch = watching(job.options.interval, "The command runs on with what it has.")
   for (;;) {
-    yield* pause(job.options.interval, failures)
+    yield* watch.pause
     const answer = yield* Effect.either(job.update(etag))
     if (answer._tag === "Left") {
-      yield* report(answer.left)
+      yield* watch.failed(answer.left)
       continue
     }
-    failures = 0
+    watch.answered()
     if (Option.isNone(answer.right)) continue
     etag = Option.getOrUndefined(answer.right.value.etag)
     const next = yield* Effect.either(prepare(answer.right.value.values, job.command, job.options))
     if (next._tag === "Left") {
-      yield* report(next.left)
+      yield* watch.failed(next.left)
       continue
     }
-    lastMessage = ""
+    watch.worked()
     // A new revision need not mean other values: one may have been written and taken back.
     if (!Equal.equals(Data.struct(next.right.values), Data.struct(current.values))) {
       return { _tag: "Changed", prepared: next.right, etag } satisfies Change
@@ -136,7 +118,9 @@ const runOnce = Effect.fnUntraced(function* <R>(
   change: Effect.Effect<Change, never, R>
 ) {
   const [command, ...args] = job.command
-  const { environment } = prepared
+  const { environment, mounted } = prepared
+  const { mount } = job.options
+  if (mounted !== undefined && Option.isSome(mount)) yield* serve(mount.value, mounted)
   const child = yield* ChildProcess.start({
     command,
     args,
@@ -154,8 +138,9 @@ const runOnce = Effect.fnUntraced(function* <R>(
   return winner
 }, Effect.scoped)
 
-/** Restarts, masks, or a report of how the command ended. */
-const needsParent = ({ plan, redact, watch }: RunOptions): boolean => watch || redact || Option.isSome(plan)
+/** Restarts, masks, a file for the command, or a report of how it ended. */
+const needsParent = ({ mount, plan, redact, watch }: RunOptions): boolean =>
+  watch || redact || Option.isSome(mount) || Option.isSome(plan)
 
 export const supervise = Effect.fnUntraced(function* <R>(job: Job<R>, first: Resolved) {
   let current = yield* prepare(first.values, job.command, job.options)

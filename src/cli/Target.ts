@@ -1,18 +1,18 @@
 /** Which project and environment: the options, then the project file (`ProjectFile.ts`). */
-import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import * as Schema from "effect/Schema"
-import { createHash } from "node:crypto"
-import { ProjectId, ProjectIdOut, TeamIdOut } from "#schema/Ids.ts"
+import type { ProjectId } from "#schema/Ids.ts"
+import * as Patterns from "#schema/Patterns.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
-import { EnvironmentSlug } from "#schema/Values.ts"
-import { type Connection, readBody } from "./Client.ts"
+import type { EnvironmentSlug } from "#schema/Values.ts"
+import { crypto } from "./BuiltIn.ts"
 import { type CliError, CliFailure, hinted, type ServerRefused, usage } from "./Failure.ts"
 import { jsonFile } from "./Folders.ts"
+import { bodyOf, type Link } from "./Link.ts"
 import { plain } from "./Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
+import * as Shape from "./Shape.ts"
 
 export interface TargetOptions {
   readonly project: Option.Option<string>
@@ -25,11 +25,11 @@ export interface Target {
   readonly environment: EnvironmentSlug
 }
 
-const decodeSlug = Schema.decodeUnknownOption(EnvironmentSlug)
 export const slug = (text: string): Effect.Effect<EnvironmentSlug, CliFailure> =>
-  Effect.mapError(decodeSlug(text), () =>
-    usage(`"${plain(text)}" is not an environment.`, "Environments are slugs like development or pr-12.")
-  )
+  text.length <= Patterns.longestSlug && Patterns.environmentSlug.test(text)
+    ? // What its schema checks, which is more than `run` is without it.
+      Effect.succeed(text as EnvironmentSlug)
+    : usage(`"${plain(text)}" is not an environment.`, "Environments are slugs like development or pr-12.")
 
 const whichProject = usage("Which project?", `Say --project ID-OR-SLUG, or put "project" into ${ProjectFile.fileName}.`)
 const whichEnvironment = usage(
@@ -72,31 +72,33 @@ export const sayingHowToAsk =
 
 // --- slug to id: remembered, so that `run` is one request ---
 
-const Known = Schema.Record({ key: Schema.String, value: Schema.Record({ key: Schema.String, value: Schema.String }) })
+const Known = Shape.record(Shape.record(Shape.string))
 const knownFile = jsonFile("cache", "projects.json", Known, "the list of project ids")
 /** One-way: the file tells neither the credential nor whose it is. */
-const ownerOf = ({ credential, url }: Connection): string =>
-  createHash("sha256")
+const ownerOf = ({ credential, url }: Link): string =>
+  crypto()
+    .createHash("sha256")
     .update(`${url}\0${Option.match(credential, { onNone: () => "", onSome: Redacted.value })}`)
     .digest("base64url")
     .slice(0, 22)
 
-const decodeId = Schema.decodeUnknownOption(ProjectId)
+const decodeId = (text: string | undefined): Option.Option<ProjectId> =>
+  text !== undefined && Patterns.uuid.test(text) ? Option.some(text.toLowerCase() as ProjectId) : Option.none()
 
 /** Ids by slug, by owner. */
 type KnownIds = ReadonlyMap<string, ReadonlyMap<string, string>>
 
 const readKnown = knownFile.read.pipe(
   Effect.map((known): KnownIds => {
-    const owners = Object.entries(Option.getOrElse(known, () => ({})) satisfies typeof Known.Type)
+    const owners = Object.entries(Option.getOrElse(known, () => ({})) satisfies Shape.Of<typeof Known>)
     return new Map(owners.map(([owner, ids]) => [owner, new Map(Object.entries(ids))]))
   }),
   // What only saves a request must not stop a command.
   Effect.orElseSucceed((): KnownIds => new Map())
 )
-const rememberedId = (known: KnownIds, connection: Connection, slug: string): Option.Option<ProjectId> =>
+const rememberedId = (known: KnownIds, connection: Link, slug: string): Option.Option<ProjectId> =>
   Option.flatMap(Option.fromNullable(known.get(ownerOf(connection))?.get(slug)), decodeId)
-const writeKnown = Effect.fnUntraced(function* (connection: Connection, ids: ReadonlyMap<string, string>) {
+const writeKnown = Effect.fnUntraced(function* (connection: Link, ids: ReadonlyMap<string, string>) {
   const known = yield* readKnown
   const owners = [
     ...[...known].filter(([owner]) => owner !== ownerOf(connection)).slice(-19),
@@ -105,22 +107,18 @@ const writeKnown = Effect.fnUntraced(function* (connection: Connection, ids: Rea
   yield* knownFile.write(Object.fromEntries(owners.map(([owner, ids]) => [owner, Object.fromEntries(ids)])))
 }, Effect.ignore)
 
-// Written again like the body in `EnvironmentSource.ts`: the whole contract is more than `run` is without it.
-const ProjectListBody: Schema.Schema<
-  { readonly items: ReadonlyArray<Pick<Project, "id" | "slug" | "teamId">> },
-  string
-> = Schema.parseJson(
-  Schema.Struct({
-    items: Schema.Array(Schema.Struct({ id: ProjectIdOut, slug: Schema.String, teamId: TeamIdOut }))
-  })
-)
+const ProjectListBody = Shape.struct({
+  items: Shape.array(Shape.struct({ id: Shape.string, slug: Shape.string, teamId: Shape.string }))
+}) satisfies Shape.Shape<{
+  readonly items: ReadonlyArray<Record<keyof Pick<Project, "id" | "slug" | "teamId">, string>>
+}>
 
-const listProjects = Effect.fnUntraced(function* (connection: Connection) {
-  const response = yield* connection.http.execute(HttpClientRequest.get("/projects"))
-  return (yield* readBody(connection, response, ProjectListBody)).items
-})
+const listProjects = (server: Link) =>
+  Effect.flatMap(server.ask({ path: "/projects" }), (answer) =>
+    Effect.map(bodyOf(server, answer, ProjectListBody), ({ items }) => items)
+  )
 
-const askServer = Effect.fnUntraced(function* (connection: Connection, name: string) {
+const askServer = Effect.fnUntraced(function* (connection: Link, name: string) {
   const items = yield* listProjects(connection)
   const matches = items.filter((item) => item.slug === name)
   const id = matches.length === 1 ? decodeId(matches[0]?.id) : Option.none()
@@ -143,7 +141,7 @@ const askServer = Effect.fnUntraced(function* (connection: Connection, name: str
 
 /** Runs `use` with the id of the project; a remembered id that no longer holds is looked up again, once. */
 export const withProject = Effect.fnUntraced(function* <A, E extends CliError, R>(
-  connection: Connection,
+  connection: Link,
   name: string,
   use: (id: ProjectId) => Effect.Effect<A, E, R>
 ) {
@@ -161,7 +159,7 @@ export const withProject = Effect.fnUntraced(function* <A, E extends CliError, R
 })
 
 /** Without asking anyone: for the offline cache. */
-export const knownProject = Effect.fnUntraced(function* (connection: Connection, name: string) {
+export const knownProject = Effect.fnUntraced(function* (connection: Link, name: string) {
   const given = decodeId(name)
   if (Option.isSome(given)) return given
   const known = yield* readKnown

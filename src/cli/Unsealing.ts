@@ -11,7 +11,7 @@ import { codecs, formats } from "./Formats.ts"
 import { fileArgument, openOnServer, readSealed } from "./OpenSealed.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { note, plain, stdoutIsTerminal, value, warn } from "./Output.ts"
+import { json, note, plain, stdoutIsTerminal, value, warn } from "./Output.ts"
 import * as SealedFile from "./SealedFile.ts"
 import * as SealingKeys from "./SealingKeys.ts"
 
@@ -60,6 +60,7 @@ export const reseal = Help.command(
   },
   {
     ...Shared.inEnvironment,
+    json: Shared.json,
     force: Shared.flag("force", "Also when the file has the active key already"),
     file: fileArgument
   },
@@ -67,8 +68,11 @@ export const reseal = Help.command(
     const file = yield* readSealed(options.file)
     const session = yield* Credential.open(options)
     const { activeKey, envId, values } = yield* openOnServer(session, file, options)
-    if (activeKey === undefined && !options.force)
+    const told = { file: options.file, before: file.keyId }
+    if (activeKey === undefined && !options.force) {
+      if (options.json) return yield* json({ ...told, keyId: file.keyId, resealed: 0 })
       return yield* note(`${options.file} has the active key, ${file.keyId}.`)
+    }
     const key = yield* SealingKeys.fetch(session, envId)
     const entries = yield* SealingKeys.sealAll(
       key,
@@ -80,6 +84,7 @@ export const reseal = Help.command(
     yield* writeWhole(options.file, SealedFile.print(envId, key.keyId, entries), "the sealed file", {
       keepMode: true
     })
+    if (options.json) return yield* json({ ...told, keyId: key.keyId, resealed: entries.size })
     yield* note(`${options.file}: ${entries.size} entries sealed with ${key.keyId} (before: ${file.keyId})`)
   })
 )

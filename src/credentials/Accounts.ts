@@ -1,5 +1,6 @@
 /** A person's account, the session that opens it in a browser, and the browsers that it knows. */
 import type * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -29,6 +30,7 @@ export const AccountRow = Schema.Struct({
   email: Schema.String,
   name: Schema.String,
   passwordHash: Schema.String,
+  secondFactor: Schema.Boolean,
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   memberships: Schema.Array(
     Schema.Struct({ id: TeamIdOut, name: Schema.String, plan: Plan, role: Role, active: Schema.Boolean })
@@ -43,7 +45,7 @@ export const find = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, column: "
     Rows.findOne(
       AccountRow,
       sql`
-      SELECT u.id, u.email, u.name, u.password_hash, u.mac,
+      SELECT u.id, u.email, u.name, u.password_hash, u.second_factor, u.mac,
         (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
             'active', m.active) ORDER BY t.id), '[]'::json)
           FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id) AS memberships
@@ -129,12 +131,15 @@ export interface OpenedSession {
   readonly device: Redacted.Redacted
 }
 
-/** Part of the caller's transaction. `known`: the device that the browser presented, when it is one of this person. */
+/**
+ * Part of the caller's transaction. `known`: the device that the browser presented, when it is one of this person;
+ * `factorAt`: when the person proved a second factor, if they did.
+ */
 export const openSession = Effect.fnUntraced(function* (
   needs: Needs,
   userId: UserId,
   activeTeamId: TeamId | null,
-  known: KnownDevice | null = null
+  { factorAt = null, known = null }: { readonly known?: KnownDevice | null; readonly factorAt?: Date | null } = {}
 ) {
   const { crypto, rowSeal, sql } = needs
   const now = yield* DateTime.nowAsDate
@@ -144,7 +149,7 @@ export const openSession = Effect.fnUntraced(function* (
   const expiresAt = new Date(now.getTime() + sessionLife)
   const row = yield* rowSeal.values(
     "sessions",
-    { id: yield* crypto.uuid, lookupId, hash, userId, createdAt: now, expiresAt },
+    { id: yield* crypto.uuid, lookupId, hash, userId, createdAt: now, expiresAt, factorAt },
     {
       salt,
       active_team_id: activeTeamId,
@@ -156,6 +161,19 @@ export const openSession = Effect.fnUntraced(function* (
   yield* Rows.run(sql`INSERT INTO sessions ${row}`)
   const opened: OpenedSession = { text, device: yield* rememberDevice(needs, userId, known) }
   return opened
+})
+
+const EndedSessionRow = Schema.Struct({ id: Schema.String })
+
+/** Part of the caller's transaction: the sessions that meet the condition end, each once. Returns their ids. */
+export const endSessions = Effect.fnUntraced(function* ({ sql }: Pick<Needs, "sql">, condition: Statement.Fragment) {
+  const ended = yield* Rows.findAll(
+    EndedSessionRow,
+    sql`
+      UPDATE sessions SET revoked_at = ${yield* DateTime.nowAsDate}, mac = ''
+      WHERE ${condition} AND revoked_at IS NULL RETURNING id`
+  )
+  return ended.map(({ id }) => id)
 })
 
 const ActiveTeamRow = Schema.Struct({ activeTeamId: Schema.NullOr(TeamIdOut) })

@@ -69,6 +69,7 @@ const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
     slug: row.eSlug,
     protected: row.eProtected,
     revision: row.eRevision,
+    described: row.eDescribed,
     plan: row.ePlan,
     readers: row.eReaders,
     changes: row.eChanges,
@@ -82,7 +83,26 @@ const teamsOf = <Row extends TeamRow>(rows: ReadonlyArray<Row>, userId: UserId, 
     (row) =>
       macs.holds("memberships", { ...row, teamId: row.id, userId }) && macs.holds("teams", { ...row, mac: row.teamMac })
   )
-const standing = ({ adminsNeedGrants, id, name, plan, role }: TeamRow) => ({ id, name, plan, role, adminsNeedGrants })
+const standing = ({ adminsNeedGrants, id, name, plan, role }: TeamRow) => ({
+  id,
+  name,
+  plan,
+  role,
+  adminsNeedGrants,
+  factorIsOld: false
+})
+
+/** A team that requires a second factor is reached by nothing that its person got without one. */
+const isWithheld =
+  ({ factorAt }: PersonRow) =>
+  ({ secondFactorRequired }: TeamRow): boolean =>
+    secondFactorRequired && factorAt === null
+const reached = (row: PersonRow) => {
+  const withheld = isWithheld(row)
+  return (team: TeamRow) => !withheld(team)
+}
+const isOld = ({ factorAt }: PersonRow, { stepUpMinutes }: TeamRow, now: number): boolean =>
+  factorAt !== null && now - factorAt.getTime() > stepUpMinutes * 60_000
 
 /** What most credentials are not. */
 const plain = { creatorRole: null, mcpOnly: false, audience: null, clientId: null }
@@ -96,7 +116,8 @@ const common = (row: CredentialRow & { readonly expiresAt: Date | null }, now: n
   createdAt: row.createdAt,
   expiresAt: row.expiresAt,
   lastUsedAt: row.lastUsedAt,
-  named: namedOf(row, macs)
+  named: namedOf(row, macs),
+  withheld: []
 })
 const personOf = (row: PersonRow) => ({ id: row.userId, email: row.email, name: row.userName })
 
@@ -135,19 +156,22 @@ const ofToken = (row: TokenRow, id: string, now: number, macs: RowMac): Verified
           plan: row.plan,
           role: row.tokensFollowCreators ? creator.creatorRole : null,
           scopes: null,
-          adminsNeedGrants: row.adminsNeedGrants
+          adminsNeedGrants: row.adminsNeedGrants,
+          factorIsOld: false
         }
       ],
       accessLevel: row.accessLevel,
       mcpScopes: row.mcpScopes,
       restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
-      machine: true
+      machine: true,
+      factorAt: null
     }
   }
 }
 
 const ofSession = (row: SessionRow, id: string, now: number, macs: RowMac): Verified | undefined => {
   if (row.revokedAt === null && !macs.holds("sessions", { ...row, id })) return undefined
+  const teams = teamsOf(row.teams, row.userId, macs)
   return {
     life: Liveness.ofSession(row, now),
     ...plain,
@@ -157,19 +181,24 @@ const ofSession = (row: SessionRow, id: string, now: number, macs: RowMac): Veri
       credentialId: id,
       name: null,
       user: personOf(row),
-      teams: teamsOf(row.teams, row.userId, macs).map((team) => ({ ...standing(team), scopes: null })),
+      teams: teams
+        .filter(reached(row))
+        .map((team) => ({ ...standing(team), scopes: null, factorIsOld: isOld(row, team, now) })),
+      withheld: teams.filter(isWithheld(row)).map(({ id, name }) => ({ id, name })),
       accessLevel: null,
       mcpScopes: [],
       restrictions: unrestricted,
-      machine: false
+      machine: false,
+      factorAt: row.factorAt
     }
   }
 }
 
 const ofGrant = (row: GrantRow, id: string, now: number, macs: RowMac): Verified | undefined => {
   if (row.revokedAt === null && !macs.holds("cli_grants", { ...row, id })) return undefined
-  const teams = teamsOf(row.teams, row.userId, macs).filter(({ id: teamId, scopes, grantTeamMac }) =>
-    macs.holds("cli_grant_teams", { grantId: id, teamId, scopes, mac: grantTeamMac })
+  const teams = teamsOf(row.teams.filter(reached(row)), row.userId, macs).filter(
+    ({ id: teamId, scopes, grantTeamMac }) =>
+      macs.holds("cli_grant_teams", { grantId: id, teamId, scopes, mac: grantTeamMac })
   )
   return {
     life: Liveness.ofGrant({ ...row, teams: teams.length }, now),
@@ -184,7 +213,8 @@ const ofGrant = (row: GrantRow, id: string, now: number, macs: RowMac): Verified
       accessLevel: null,
       mcpScopes: [],
       restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
-      machine: row.machine
+      machine: row.machine,
+      factorAt: null
     }
   }
 }
@@ -204,7 +234,7 @@ const accessHolds = (row: AccessRow, id: string, macs: RowMac) =>
 
 const ofAccess = (row: AccessRow, id: string, now: number, macs: RowMac): Verified | undefined => {
   if (!accessHolds(row, id, macs)) return undefined
-  const teams = teamsOf(row.teams, row.userId, macs).filter(({ grantTeamMac, id: teamId }) =>
+  const teams = teamsOf(row.teams.filter(reached(row)), row.userId, macs).filter(({ grantTeamMac, id: teamId }) =>
     macs.holds("oauth_grant_teams", { grantId: id, teamId, mac: grantTeamMac })
   )
   return {
@@ -224,7 +254,8 @@ const ofAccess = (row: AccessRow, id: string, now: number, macs: RowMac): Verifi
       accessLevel: null,
       mcpScopes: row.scopes,
       restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
-      machine: true
+      machine: true,
+      factorAt: null
     }
   }
 }

@@ -28,6 +28,8 @@ import * as TokenText from "./TokenText.ts"
 export interface NewGrant extends Restrictions {
   readonly userId: UserId
   readonly machine: boolean
+  /** When the person who approved it had last proved a second factor; null: never. */
+  readonly factorAt: Date | null
   /** At least one. */
   readonly teams: ReadonlyArray<typeof GrantTeamRow.Type>
   readonly hostname: string | null
@@ -85,11 +87,12 @@ const mint = Effect.fnUntraced(function* (needs: Needs, grant: NewGrant) {
   const id = GrantIdOut.make(yield* crypto.uuid)
   const { proof, text } = yield* TokenText.issue(needs, "cg")
   const expiresAt = new Date(now + Liveness.grantLife)
-  const { credentialProtection, environmentIds, hostname, installationId, machine, os, projectIds, userId } = grant
+  const { credentialProtection, environmentIds, factorAt, hostname, installationId, machine, os, projectIds, userId } =
+    grant
   const { hash, lookupId, salt } = proof
   const row = yield* rowSeal.values(
     "cli_grants",
-    { id, lookupId, hash, userId, machine, projectIds, environmentIds, createdAt: new Date(now), expiresAt },
+    { id, lookupId, hash, userId, machine, projectIds, environmentIds, createdAt: new Date(now), expiresAt, factorAt },
     { salt, hostname, os, installation_id: installationId, credential_protection: credentialProtection }
   )
   yield* Rows.run(sql`INSERT INTO cli_grants ${row}`)

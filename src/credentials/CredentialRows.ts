@@ -33,6 +33,7 @@ export interface CredentialRow {
   readonly eSlug: string
   readonly eProtected: boolean
   readonly eRevision: number
+  readonly eDescribed: number
   readonly ePlan: Plan
   readonly eReaders: Readers
   readonly eChanges: Changes
@@ -64,6 +65,8 @@ export interface TeamRow {
   readonly plan: Plan
   readonly adminsNeedGrants: boolean
   readonly tokensFollowCreators: boolean
+  readonly secondFactorRequired: boolean
+  readonly stepUpMinutes: number
   readonly teamMac: StoredMac
   readonly role: Role
   readonly active: boolean
@@ -93,8 +96,12 @@ export interface TokenRow extends CredentialRow {
   readonly adminsNeedGrants: boolean
   /** The team bounds its tokens by what their creators may do now, over REST too. */
   readonly tokensFollowCreators: boolean
+  readonly secondFactorRequired: boolean
+  readonly stepUpMinutes: number
 }
 export interface PersonRow extends CredentialRow {
+  /** When the person last proved a second factor with it, or had when they approved it. */
+  readonly factorAt: Date | null
   readonly expiresAt: Date
   readonly userId: UserId
   readonly email: string
@@ -134,7 +141,7 @@ const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => sql`
   ) WITH ORDINALITY AS q (lookup_id, project_id, slug, n)`
 const namedColumns = `
   e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
-  e.revision AS e_revision, et.plan AS e_plan, e.readers AS e_readers,
+  e.revision AS e_revision, e.described AS e_described, et.plan AS e_plan, e.readers AS e_readers,
   e.changes AS e_changes, ep.visibility AS e_visibility,
   array_to_string(e.approvers, ',') AS e_approvers, e.approvals AS e_approvals, e.mac AS e_mac,
   ep.team_id AS p_team_id, ep.slug AS p_slug, ep.mac AS p_mac`
@@ -145,6 +152,7 @@ const heldColumn = (userId: string) => `
       'mac', encode(a.mac, 'hex'))) FROM access_grants a WHERE a.user_id = ${userId}) AS held`
 const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
         'adminsNeedGrants', t.admins_need_grants, 'tokensFollowCreators', t.tokens_follow_creators,
+        'secondFactorRequired', t.second_factor_required, 'stepUpMinutes', t.step_up_minutes,
         'teamMac', encode(t.mac, 'hex'), 'active', m.active, 'deactivatedAt', ${millis("m.deactivated_at")},
         'updatedAt', ${millis("m.updated_at")}, 'mac', encode(m.mac, 'hex')`
 const namedJoin = `
@@ -159,7 +167,8 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
     c.lookup_id, c.created_by, c.rule_id, c.mac, t.mac AS team_mac, m.updated_at AS creator_updated_at,
     m.mac AS creator_mac,
     m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role,
-    t.admins_need_grants, t.tokens_follow_creators, ${sql.literal(heldColumn("c.created_by"))},
+    t.admins_need_grants, t.tokens_follow_creators, t.second_factor_required, t.step_up_minutes,
+    ${sql.literal(heldColumn("c.created_by"))},
     ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}
   LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id
@@ -171,7 +180,7 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
 export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
   sql<SessionRow>`
   SELECT c.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, c.last_used_at, c.revoked_at,
-    u.id AS user_id, u.email, u.name AS user_name,
+    c.factor_at, u.id AS user_id, u.email, u.name AS user_name,
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
         ORDER BY t.id), '[]'::json)
       FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
@@ -185,7 +194,7 @@ export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<L
 export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
   sql<GrantRow>`
   SELECT c.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.machine,
-    c.project_ids, c.environment_ids, u.id AS user_id, u.email, u.name AS user_name,
+    c.factor_at, c.project_ids, c.environment_ids, u.id AS user_id, u.email, u.name AS user_name,
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)}, 'scopes', g.scopes,
         'grantTeamMac', encode(g.mac, 'hex')) ORDER BY t.id), '[]'::json)
       FROM cli_grant_teams g
@@ -204,7 +213,7 @@ export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
 export const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
   sql<AccessRow>`
   SELECT g.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
-    c.audience, c.scopes, g.client_id, g.client_name, g.project_ids, g.environment_ids, g.scopes AS grant_scopes,
+    c.audience, c.scopes, g.factor_at, g.client_id, g.client_name, g.project_ids, g.environment_ids, g.scopes AS grant_scopes,
     g.payload AS grant_payload, g.created_at AS grant_created_at, g.expires_at AS grant_expires_at, g.mac AS grant_mac,
     u.id AS user_id, u.email, u.name AS user_name,
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)}, 'grantTeamMac', encode(o.mac, 'hex'))

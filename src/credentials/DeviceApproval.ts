@@ -13,6 +13,7 @@ import {
   GrantAlreadyDecided,
   GrantNotFound,
   ProjectNotFound,
+  StepUpRequired,
   TeamNotFound,
   ValidationFailed
 } from "#schema/Errors.ts"
@@ -105,6 +106,8 @@ interface TeamScopes {
 
 interface Approval extends Restrictions {
   readonly status: "approved"
+  /** When the person last proved a second factor. */
+  readonly factorAt: Date | null
   readonly teams: ReadonlyArray<TeamScopes>
   readonly machine: boolean
 }
@@ -122,6 +125,7 @@ const decide = Effect.fnUntraced(function* (
     decision.status === "approved"
       ? {
           machine: decision.machine,
+          factorAt: decision.factorAt,
           teams: decision.teams,
           projectIds: decision.projectIds,
           environmentIds: decision.environmentIds
@@ -179,8 +183,9 @@ const signedIn = Effect.flatMap(CurrentCaller, (caller) =>
   caller.user === null ? Effect.dieMessage("a decision needs a person") : Effect.succeed({ caller, user: caller.user })
 )
 
-const approvalOf = (row: DeviceRequests.RequestRow, body: ApproveDevice): Approval => ({
+const approvalOf = (row: DeviceRequests.RequestRow, body: ApproveDevice, factorAt: Date | null): Approval => ({
   status: "approved",
+  factorAt,
   teams: body.teams.map(({ scopes, teamId }) => ({ teamId, scopes: [...new Set<Scope>(scopes)] })),
   projectIds: body.projectIds === undefined ? null : [...new Set(body.projectIds)],
   environmentIds: body.environmentIds === undefined ? null : [...new Set(body.environmentIds)],
@@ -195,10 +200,15 @@ export const approve = Effect.fn("DeviceGrants.approve")(function* (needs: Needs
   const twice = body.teams.findIndex(({ teamId }, at) => body.teams.findIndex((t) => t.teamId === teamId) < at)
   if (twice >= 0) return yield* new ValidationFailed({ field: `teams.${twice}.teamId` })
   const { row } = yield* entered(needs, typed)
-  const approval = approvalOf(row, body)
+  const approval = approvalOf(row, body, caller.factorAt)
   const event = { actor: caller, action: "device.approve", target: targetOf(row) } as const
   const own = new Map(caller.teams.map(({ id, role }) => [id, role ?? "viewer"]))
   if (!approval.teams.every(({ teamId }) => own.has(teamId))) return yield* new TeamNotFound()
+  const old = Policy.firstWithOldFactor(caller, approval.teams)
+  if (old !== undefined) {
+    yield* audit.record({ ...event, outcome: "denied", reason: StepUpRequired.code, teamId: old.id })
+    return yield* new StepUpRequired()
+  }
   const beyond = yield* beyondTeams(needs, caller, [...own.keys()], approval)
   if (beyond !== undefined) return yield* beyond === "projects" ? new ProjectNotFound() : new EnvironmentNotFound()
   yield* checkRoles(own, approval.teams).pipe(

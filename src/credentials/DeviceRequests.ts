@@ -60,6 +60,7 @@ export const RequestRow = Schema.Struct({
   teams: Schema.NullOr(Schema.Array(Schema.Struct({ teamId: TeamIdOut, scopes: Schema.Array(Scope) }))),
   projectIds: Schema.NullOr(Schema.Array(ProjectIdOut)),
   environmentIds: Schema.NullOr(Schema.Array(EnvironmentIdOut)),
+  factorAt: Time,
   deliveredAt: Time,
   lookupId: Schema.String,
   hash: Schema.Uint8ArrayFromSelf,
@@ -71,7 +72,7 @@ export type RequestRow = typeof RequestRow.Type
 const columns = `
   r.id, r.status, r.credential_protection, r.installation_id, r.machine_requested, r.hostname, r.os, r.ip,
   r.interval_seconds, r.last_polled_at, r.created_at, r.expires_at, r.decided_by, u.email AS decided_by_email,
-  r.machine, r.teams, r.project_ids, r.environment_ids, r.delivered_at, r.lookup_id, r.hash, r.user_code_hash, r.mac
+  r.machine, r.teams, r.project_ids, r.environment_ids, r.factor_at, r.delivered_at, r.lookup_id, r.hash, r.user_code_hash, r.mac
   FROM device_requests r LEFT JOIN users u ON u.id = r.decided_by`
 
 /** A request that no server wrote as it is, is none: another's code, or a decision that nobody took. */
@@ -119,7 +120,14 @@ export const live = Effect.fnUntraced(function* (needs: ProvingNeeds, deviceCode
   return row
 })
 
-const undecided = { decidedBy: null, machine: null, teams: null, projectIds: null, environmentIds: null }
+const undecided = {
+  decidedBy: null,
+  machine: null,
+  teams: null,
+  projectIds: null,
+  environmentIds: null,
+  factorAt: null
+}
 
 /** Starts are counted where requests are, before their shape is checked (`http/AddressLimit.ts`). */
 export const start = Effect.fn("DeviceGrants.start")(function* (

@@ -53,6 +53,7 @@ export const purge = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
     ["password_resets", ended(30)],
     ["cli_grants", ended(30)],
     ["known_devices", ended(30)],
+    ["sign_in_steps", ended(0)],
     ["device_requests", ended(1)],
     ["access_requests", ended(0)],
     ["change_requests", ended(0)],

@@ -25,6 +25,7 @@ import * as Rows from "#src/Rows.ts"
 import * as Accounts from "./Accounts.ts"
 import type { Passwords } from "./Passwords.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
+import * as SignInSteps from "./SignInSteps.ts"
 import * as TokenText from "./TokenText.ts"
 
 interface Needs {
@@ -62,20 +63,22 @@ const setPassword = Effect.fnUntraced(function* (
   const revoked = yield* revocation.tokensOf(userId, null)
   yield* revocation.grantsOf(userId)
   yield* Accounts.forgetDevices({ sql }, userId)
+  yield* SignInSteps.endOf({ sql }, userId)
   return revoked
 })
 
-const wrongPassword = () => new SignInFailed({ field: "currentPassword", message: "The current password is wrong." })
+const wrongPassword = (field: string) => new SignInFailed({ field, message: "The current password is wrong." })
 
 /**
  * Attempts count per session, and per person and address: neither wrong passwords at the sign-in, nor those of somebody
  * who has a stolen session, keep the person from changing the password with another session.
  */
-const verifyCurrent = Effect.fnUntraced(function* (
-  { limiter, passwords }: Needs,
+export const verifyCurrent = Effect.fnUntraced(function* (
+  { limiter, passwords }: Pick<Needs, "limiter" | "passwords">,
   caller: Caller,
   account: Accounts.AccountRow,
-  current: Redacted.Redacted
+  current: Redacted.Redacted,
+  field: string
 ) {
   const { ip } = yield* RequestInfo
   const buckets = [
@@ -85,7 +88,11 @@ const verifyCurrent = Effect.fnUntraced(function* (
   return yield* Attempts.attempt(
     limiter,
     { buckets, policy: signInPolicy },
-    Effect.filterOrFail(passwords.verify(account.passwordHash, current), ({ matches }) => matches, wrongPassword),
+    Effect.filterOrFail(
+      passwords.verify(account.passwordHash, current),
+      ({ matches }) => matches,
+      () => wrongPassword(field)
+    ),
     Predicate.isTagged(SignInFailed.code)
   )
 })
@@ -99,7 +106,8 @@ export const changePassword = Effect.fn("Sessions.changePassword")(function* (
   const { audit, passwords, sql } = needs
   const account = caller.user === null ? undefined : yield* Accounts.find(needs, "id", caller.user.id)
   if (account === undefined) return yield* new SignInFailed()
-  yield* Effect.tapErrorTag(verifyCurrent(needs, caller, account, input.currentPassword), SignInFailed.code, (error) =>
+  const verified = verifyCurrent(needs, caller, account, input.currentPassword, "currentPassword")
+  yield* Effect.tapErrorTag(verified, SignInFailed.code, (error) =>
     audit.record(
       ...Accounts.inEachTeam(account.memberships, {
         actor: caller,
@@ -115,7 +123,7 @@ export const changePassword = Effect.fn("Sessions.changePassword")(function* (
     const revoked = yield* setPassword(needs, account.id, phc, account.passwordHash)
     // Another change won: what was checked above is not the current password any more.
     if (revoked === undefined) return yield* new SignInFailed()
-    const session = yield* Accounts.openSession(needs, account.id, activeTeam)
+    const session = yield* Accounts.openSession(needs, account.id, activeTeam, { factorAt: caller.factorAt })
     yield* audit.append(
       ...Accounts.inEachTeam(account.memberships, { actor: caller, action: "password.change", outcome: "allowed" }),
       ...revocationEvents(caller, revoked)

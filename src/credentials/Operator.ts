@@ -16,6 +16,7 @@ import { removeApprover } from "#src/access/TeamRows.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
 import { forgetDevices, inEachTeam } from "./Accounts.ts"
+import * as Factors from "./Factors.ts"
 import * as NewPassword from "./NewPassword.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
 
@@ -99,6 +100,17 @@ export const resetLink = Effect.fn("Operator.resetLink")((needs: Needs, email: s
   })
 )
 
+/** For a person who lost the second factor and its recovery codes. Sessions that were opened with it end. */
+export const removeFactor = Effect.fn("Operator.removeFactor")((needs: Needs, email: string) =>
+  Rows.transaction(needs.sql, function* () {
+    const account = yield* lock(needs, email)
+    yield* needs.revocation.sessionsOf(account.id)
+    yield* Factors.removeAll(needs, account.id)
+    yield* needs.audit.append(...inEachTeam(teamsOf(account), { ...about(account), action: "factor.remove" }))
+    return account
+  })
+)
+
 const TeamNameRow = Schema.Struct({ name: Schema.String })
 
 const teamsWithoutAnotherOwner = ({ sql }: Needs, userId: UserId) =>
@@ -127,6 +139,7 @@ const end = Effect.fnUntraced(function* ({ revocation, rowSeal, sql }: Needs, ac
   const revoked = yield* revocation.tokensOf(id, null)
   yield* revocation.grantsOf(id)
   yield* forgetDevices({ sql }, id)
+  yield* Factors.removeAll({ rowSeal, sql }, id)
   const gone = { email: `${id}${removedDomain}`, passwordHash: "" }
   yield* rowSeal.update("users", sql`id = ${id}`, () => gone, {
     name: "Removed",

@@ -12,6 +12,7 @@ import type { AuditEvent } from "#src/access/Audit.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
+import * as Accounts from "./Accounts.ts"
 import { creatorGrace } from "./Liveness.ts"
 
 interface Needs {
@@ -26,6 +27,24 @@ const RevokedRow = Schema.Struct({
   teamId: TeamIdOut
 })
 type RevokedToken = typeof RevokedRow.Type
+
+const EndedRow = Schema.Struct({
+  type: Schema.Literal("cli_grant", "oauth_grant"),
+  id: Schema.String,
+  name: Schema.String
+})
+
+/** One entry for each CLI login and each connected agent that ended with its last team. */
+export const endedEvents = (
+  by: Pick<AuditEvent, "actor" | "teamId">,
+  ended: ReadonlyArray<typeof EndedRow.Type>
+): ReadonlyArray<AuditEvent> =>
+  ended.map((target) => ({
+    ...by,
+    action: target.type === "cli_grant" ? "grant.revoke" : "oauth.revoke",
+    outcome: "allowed",
+    target
+  }))
 
 /** One entry for each token and each trust rule that its creator lost. */
 export const revocationEvents = (
@@ -93,10 +112,74 @@ const grantsInTeam = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userI
   yield* Rows.run(sql`
     DELETE FROM cli_grant_teams t USING cli_grants g
     WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId}`)
+  return yield* Rows.findAll(
+    EndedRow,
+    sql`
+      UPDATE cli_grants g SET revoked_at = ${now}, mac = ''
+      WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
+        AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)
+      RETURNING 'cli_grant' AS type, g.id, coalesce(g.hostname, '') AS name`
+  )
+})
+
+/** The same of connected agents, for a person whose membership stays as it is. */
+const connectionsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId) {
+  const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`
-    UPDATE cli_grants g SET revoked_at = ${now}, mac = ''
-    WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
-      AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)`)
+    DELETE FROM oauth_grant_teams t USING oauth_grants g
+    WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId}`)
+  return yield* Rows.findAll(
+    EndedRow,
+    sql`
+      UPDATE oauth_grants g SET revoked_at = ${now}, mac = ''
+      WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
+        AND NOT EXISTS (SELECT 1 FROM oauth_grant_teams t WHERE t.grant_id = g.id)
+      RETURNING 'oauth_grant' AS type, g.id, g.client_name AS name`
+  )
+})
+
+/** One CLI login or connected agent loses the team, and ends with its last one. */
+const loginInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, teamId: TeamId) {
+  const now = yield* DateTime.nowAsDate
+  yield* Rows.run(sql`DELETE FROM cli_grant_teams WHERE grant_id = ${id}::uuid AND team_id = ${teamId}`)
+  yield* Rows.run(sql`DELETE FROM oauth_grant_teams WHERE grant_id = ${id}::uuid AND team_id = ${teamId}`)
+  const logins = yield* Rows.findAll(
+    EndedRow,
+    sql`
+      UPDATE cli_grants g SET revoked_at = ${now}, mac = ''
+      WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL
+        AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)
+      RETURNING 'cli_grant' AS type, g.id, coalesce(g.hostname, '') AS name`
+  )
+  const agents = yield* Rows.findAll(
+    EndedRow,
+    sql`
+      UPDATE oauth_grants g SET revoked_at = ${now}, mac = ''
+      WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL
+        AND NOT EXISTS (SELECT 1 FROM oauth_grant_teams t WHERE t.grant_id = g.id)
+      RETURNING 'oauth_grant' AS type, g.id, g.client_name AS name`
+  )
+  return [...logins, ...agents]
+})
+
+/** One API token, or one trust rule with the tokens of its jobs. */
+const tokenInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, teamId: TeamId) {
+  const now = yield* DateTime.nowAsDate
+  const rules = yield* Rows.findAll(
+    RevokedRow,
+    sql`
+      UPDATE machine_rules SET revoked_at = ${now}, mac = ''
+      WHERE id = ${id}::uuid AND team_id = ${teamId} AND revoked_at IS NULL
+      RETURNING 'machine_rule' AS type, id, name, team_id`
+  )
+  const tokens = yield* Rows.findAll(
+    RevokedRow,
+    sql`
+      UPDATE api_tokens SET revoked_at = ${now}, mac = ''
+      WHERE (id = ${id}::uuid OR rule_id = ${id}::uuid) AND team_id = ${teamId} AND revoked_at IS NULL
+      RETURNING 'api_token' AS type, id, name, team_id`
+  )
+  return [...rules, ...tokens]
 })
 
 /**
@@ -115,21 +198,14 @@ const grantsOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: U
 })
 
 /** All sessions of the person. */
-const sessionsOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
-  const now = yield* DateTime.nowAsDate
-  yield* Rows.run(
-    sql`UPDATE sessions SET revoked_at = ${now}, mac = '' WHERE user_id = ${userId} AND revoked_at IS NULL`
-  )
-})
+const sessionsOf = ({ sql }: Needs, userId: UserId) => Accounts.endSessions({ sql }, sql`user_id = ${userId}`)
 
 /** A person is signed out who is active in no team any more. */
-const sessionsWithoutTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
-  const now = yield* DateTime.nowAsDate
-  yield* Rows.run(sql`
-    UPDATE sessions SET revoked_at = ${now}, mac = ''
-    WHERE user_id = ${userId} AND revoked_at IS NULL
-      AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = ${userId} AND m.active)`)
-})
+const sessionsWithoutTeam = ({ sql }: Needs, userId: UserId) =>
+  Accounts.endSessions(
+    { sql },
+    sql`user_id = ${userId} AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = ${userId} AND m.active)`
+  )
 
 /**
  * Links the person handed out, in one team or (null) everywhere: someone who is shut out must not have left a door
@@ -172,6 +248,9 @@ export class Revocation extends Effect.Service<Revocation>()("credentials/Revoca
       tokensOf,
       tokensPastGrace,
       grantsInTeam,
+      connectionsInTeam,
+      loginInTeam,
+      tokenInTeam,
       grantsOf,
       sessionsOf,
       sessionsWithoutTeam,

@@ -7,7 +7,13 @@ import * as Predicate from "effect/Predicate"
 import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
-import { SignInFailed } from "#schema/Errors.ts"
+import {
+  CredentialExpired,
+  type RateLimited,
+  SecondFactorFailed,
+  SecondFactorRequired,
+  SignInFailed
+} from "#schema/Errors.ts"
 import type { MyTeam, Person } from "#schema/IdentityApi.ts"
 import type { TeamId } from "#schema/Ids.ts"
 import type { SignIn } from "#schema/SessionApi.ts"
@@ -15,15 +21,18 @@ import { Audit } from "#src/access/Audit.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto, sha256 } from "#src/crypto/Crypto.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
 import * as Attempts from "#src/limits/Attempts.ts"
 import { RateLimiter, signInPolicy } from "#src/limits/RateLimiter.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Accounts from "./Accounts.ts"
+import * as Factors from "./Factors.ts"
 import * as NewPassword from "./NewPassword.ts"
 import { Passwords } from "./Passwords.ts"
 import { Revocation } from "./Revocation.ts"
+import * as SignInSteps from "./SignInSteps.ts"
 import * as TokenText from "./TokenText.ts"
 
 export type { OpenedSession } from "./Accounts.ts"
@@ -32,11 +41,14 @@ export type { OpenedSession } from "./Accounts.ts"
 export interface PresentedCookies {
   readonly session: Redacted.Redacted | null
   readonly device: Redacted.Redacted | null
+  /** Of a sign-in whose password was right. */
+  readonly step: Redacted.Redacted | null
 }
 
 const services = Effect.all({
   sql: SqlClient.SqlClient,
   crypto: Crypto,
+  keys: ServiceKeys,
   passwords: Passwords,
   limiter: RateLimiter,
   audit: Audit,
@@ -54,7 +66,7 @@ const signInBuckets = Effect.fnUntraced(function* (email: string, device: Accoun
 
 const SessionProofRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })
 
-const endText = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Redacted | null, now: Date) {
+const endText = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Redacted | null) {
   const { sql } = needs
   const row = yield* TokenText.prove(needs, "ss", text, (id) =>
     Rows.findOne(
@@ -62,32 +74,51 @@ const endText = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Redact
       sql`SELECT id, salt, hash FROM sessions WHERE lookup_id = ${id} AND revoked_at IS NULL`
     )
   )
-  if (row !== undefined) yield* Rows.run(sql`UPDATE sessions SET revoked_at = ${now}, mac = '' WHERE id = ${row.id}`)
+  if (row !== undefined) yield* Accounts.endSessions(needs, sql`id = ${row.id}`)
 })
 
-/** None: the password that was checked is not the person's any more. */
-const openChecked = (
+interface Opened {
+  readonly user: Person
+  readonly teams: ReadonlyArray<MyTeam>
+  readonly session: Accounts.OpenedSession
+}
+
+interface Presented {
+  readonly session: Redacted.Redacted | null
+  readonly device: Accounts.KnownDevice | null
+}
+
+/**
+ * `prove`: what else the person shows, in the transaction that opens the session; answers when they proved a second
+ * factor. None: the password that was checked is not the person's any more, or a factor came or went since.
+ */
+const openChecked = <E>(
   needs: Needs,
   account: Accounts.AccountRow,
-  renewedHash: string | undefined,
-  presented: { readonly session: Redacted.Redacted | null; readonly device: Accounts.KnownDevice | null }
+  presented: Presented,
+  { prove, renewedHash }: { readonly prove: Effect.Effect<Date | null, E>; readonly renewedHash?: string | undefined }
 ) =>
   Rows.transaction(needs.sql, function* () {
     const { audit, rowSeal, sql } = needs
     // Locked to the end: a change of the password comes before this and is seen, or after and ends the session.
     const isCurrent = yield* Rows.exists(sql`
-      SELECT 1 FROM users WHERE id = ${account.id} AND password_hash = ${account.passwordHash} FOR NO KEY UPDATE`)
-    if (!isCurrent) return Option.none()
+      SELECT 1 FROM users WHERE id = ${account.id} AND password_hash = ${account.passwordHash}
+        AND second_factor = ${account.secondFactor} FOR NO KEY UPDATE`)
+    if (!isCurrent) return Option.none<Opened>()
+    const factorAt = yield* prove
     if (renewedHash !== undefined) {
       yield* rowSeal.update("users", sql`id = ${account.id}`, () => ({ passwordHash: renewedHash }))
     }
-    yield* endText(needs, presented.session, yield* DateTime.nowAsDate)
+    yield* endText(needs, presented.session)
     const last = yield* Accounts.lastActiveTeam(needs, account.id)
     const teams = account.memberships
       .filter((team) => team.active)
       .map(({ id, name, plan, role }): MyTeam => ({ id, name, role, plan }))
     const active = teams.find((team) => team.id === last) ?? teams[0]
-    const session = yield* Accounts.openSession(needs, account.id, active?.id ?? null, presented.device)
+    const session = yield* Accounts.openSession(needs, account.id, active?.id ?? null, {
+      known: presented.device,
+      factorAt
+    })
     const person: Person = { id: account.id, email: account.email, name: account.name }
     yield* audit.append(
       ...Accounts.inEachTeam(teams, {
@@ -96,59 +127,140 @@ const openChecked = (
         outcome: "allowed"
       })
     )
-    return Option.some({ user: person, teams, session })
+    return Option.some<Opened>({ user: person, teams, session })
   })
 
-/** One look at the person and their password. None: the password changed while it was checked. */
-const checked = Effect.fnUntraced(function* (
+/** A person who was deactivated in every team was signed out for good; one who belongs to no team may make one. */
+const isShutOut = ({ memberships }: Accounts.AccountRow) =>
+  memberships.length > 0 && !memberships.some((team) => team.active)
+
+const refused = ({ audit }: Needs, account: Accounts.AccountRow | undefined, reason: string) =>
+  audit.record(
+    ...Accounts.inEachTeam(account?.memberships ?? [], {
+      actor: account === undefined ? "system" : { userId: account.id, email: account.email },
+      action: "session.create",
+      outcome: "denied",
+      reason
+    })
+  )
+
+/** With a code of the second factor: wrong ones count, and are told in the trail. */
+const withCode = <E>(
+  needs: Needs,
+  account: Accounts.AccountRow,
+  { device }: Presented,
+  code: Redacted.Redacted,
+  open: (prove: Effect.Effect<Date, SecondFactorFailed>) => Effect.Effect<Option.Option<Opened>, E | SecondFactorFailed>
+) =>
+  Effect.gen(function* () {
+    const key = yield* Factors.keyOf(needs)
+    const prove = Effect.zipRight(Factors.use(needs, key, account.id, code), DateTime.nowAsDate)
+    const from = { device: device?.id ?? null }
+    return yield* Effect.tapError(Factors.attempt(needs, account.id, from, code, open(prove)), (error) =>
+      error instanceof SecondFactorFailed ? refused(needs, account, error._tag) : Effect.void
+    )
+  })
+
+/**
+ * One look at the person and their password. `ofFactor`: what follows for an account with a second factor. None: the
+ * password changed while it was checked.
+ */
+const checked = <A, E>(
   needs: Needs,
   input: SignIn,
-  presented: { readonly session: Redacted.Redacted | null; readonly device: Accounts.KnownDevice | null }
-) {
-  const { audit, passwords } = needs
-  const account = yield* Accounts.find(needs, "email", input.email)
-  const { matches, stale } = yield* passwords.verify(account?.passwordHash, input.password)
-  // A person who was deactivated in every team was signed out for good; one who belongs to no team may make one.
-  const shutOut =
-    account !== undefined && account.memberships.length > 0 && !account.memberships.some((team) => team.active)
-  if (account === undefined || !matches || shutOut) {
-    // An unknown address leaves an entry too, so that neither time nor work shows who has an account.
-    yield* audit.record(
-      ...Accounts.inEachTeam(account?.memberships ?? [], {
-        actor: account === undefined ? "system" : { userId: account.id, email: account.email },
-        action: "session.create",
-        outcome: "denied",
-        reason: SignInFailed.code
-      })
-    )
-    return yield* new SignInFailed()
-  }
-  const renewedHash = stale ? yield* passwords.rehash(input.password) : undefined
-  return yield* openChecked(needs, account, renewedHash, presented)
-})
+  presented: Presented,
+  ofFactor: (account: Accounts.AccountRow) => Effect.Effect<Option.Option<A>, E>
+) =>
+  Effect.gen(function* () {
+    const { passwords } = needs
+    const account = yield* Accounts.find(needs, "email", input.email)
+    const { matches, stale } = yield* passwords.verify(account?.passwordHash, input.password)
+    if (account === undefined || !matches || isShutOut(account)) {
+      // An unknown address leaves an entry too, so that neither time nor work shows who has an account.
+      yield* refused(needs, account, SignInFailed.code)
+      return yield* new SignInFailed()
+    }
+    const further: Effect.Effect<Option.Option<A | Opened>, E> = account.secondFactor
+      ? ofFactor(account)
+      : Effect.flatMap(stale ? passwords.rehash(input.password) : Effect.succeed(undefined), (renewedHash) =>
+          openChecked(needs, account, presented, { prove: Effect.succeed(null), renewedHash })
+        )
+    return yield* further
+  })
 
 /** The session that the browser still presents ends (session fixation). */
-const signIn = Effect.fn("Sessions.signIn")(function* (needs: Needs, input: SignIn, presented: PresentedCookies) {
-  const device = yield* Accounts.findDevice(needs, presented.device, input.email)
-  // The second look is for the same password under a new hash: two sign-ins at once that both renewed it.
-  const work = Effect.repeat(checked(needs, input, { session: presented.session, device }), {
-    until: Option.isSome,
-    times: 1
-  }).pipe(
-    Effect.flatten,
-    Effect.catchTag("NoSuchElementException", () => new SignInFailed())
+const byPassword = <A, E>(
+  needs: Needs,
+  input: SignIn,
+  presented: PresentedCookies,
+  ofFactor: (account: Accounts.AccountRow, presented: Presented) => Effect.Effect<Option.Option<A>, E>
+) =>
+  Effect.gen(function* () {
+    const device = yield* Accounts.findDevice(needs, presented.device, input.email)
+    const known = { session: presented.session, device }
+    // The second look is for the same password under a new hash: two sign-ins at once that both renewed it.
+    const work = Effect.repeat(
+      checked(needs, input, known, (account) => ofFactor(account, known)),
+      { until: Option.isSome, times: 1 }
+    ).pipe(
+      Effect.flatten,
+      Effect.catchTag("NoSuchElementException", () => new SignInFailed())
+    )
+    const limit = { buckets: yield* signInBuckets(input.email, device), policy: signInPolicy }
+    return yield* Attempts.attempt(needs.limiter, limit, work, Predicate.isTagged(SignInFailed.code))
+  })
+
+/** In one request: with the code of the second factor, where the account has one. */
+const signIn = Effect.fn("Sessions.signIn")((needs: Needs, input: SignIn, presented: PresentedCookies) =>
+  byPassword<Opened, SecondFactorRequired | SecondFactorFailed | RateLimited>(
+    needs,
+    input,
+    presented,
+    (account, known) =>
+      input.code === undefined
+        ? Effect.fail(new SecondFactorRequired())
+        : withCode(needs, account, known, input.code, (prove) => openChecked(needs, account, known, { prove }))
   )
-  const limit = { buckets: yield* signInBuckets(input.email, device), policy: signInPolicy }
-  return yield* Attempts.attempt(needs.limiter, limit, work, Predicate.isTagged(SignInFailed.code))
+)
+
+/** In two steps, as pages ask: answers a session, or the step that the second factor finishes. */
+const begin = Effect.fn("Sessions.begin")((needs: Needs, input: SignIn, presented: PresentedCookies) =>
+  byPassword(needs, input, presented, (account) =>
+    Effect.map(SignInSteps.begin(needs, account.id), (step) => Option.some({ step }))
+  )
+)
+
+const tooLate = () => new CredentialExpired({ message: "This sign-in took too long. Start again." })
+
+/** The second step. Nothing of the first one is good for anything else, and it is good once. */
+const finish = Effect.fn("Sessions.finish")(function* (
+  needs: Needs,
+  step: Redacted.Redacted | null,
+  code: Redacted.Redacted,
+  presented: PresentedCookies
+) {
+  const begun = yield* SignInSteps.find(needs, step)
+  const account = begun === undefined ? undefined : yield* Accounts.find(needs, "id", begun.userId)
+  if (begun === undefined || account === undefined || isShutOut(account)) return yield* tooLate()
+  const device = yield* Accounts.findDevice(needs, presented.device, account.email)
+  const known = { session: presented.session, device }
+  const opened = yield* withCode(needs, account, known, code, (prove) =>
+    openChecked(needs, account, known, {
+      prove: Effect.if(SignInSteps.end(needs, begun.id), { onTrue: () => prove, onFalse: tooLate })
+    })
+  )
+  return Option.isSome(opened) ? opened.value : yield* tooLate()
 })
+
+/** Whether the browser is between the two steps. */
+const isBegun = (needs: Needs, step: Redacted.Redacted | null) =>
+  Effect.map(SignInSteps.find(needs, step), (begun) => begun !== undefined)
 
 /** Sign out: the caller's own session, from the next request on every process. */
 const end = Effect.fn("Sessions.end")(({ audit, sql }: Needs, caller: Caller) =>
   Rows.transaction(sql, function* () {
-    const now = yield* DateTime.nowAsDate
-    const ended = yield* Rows.exists(sql`
-      UPDATE sessions SET revoked_at = ${now}, mac = '' WHERE id = ${caller.credentialId} AND revoked_at IS NULL RETURNING id`)
-    if (!ended) return
+    const ended = yield* Accounts.endSessions({ sql }, sql`id = ${caller.credentialId}`)
+    if (ended.length === 0) return
     yield* audit.append(
       ...Accounts.inEachTeam(caller.teams, { actor: caller, action: "session.end", outcome: "allowed" })
     )
@@ -174,6 +286,9 @@ export class Sessions extends Effect.Service<Sessions>()("credentials/Sessions",
     methods(needs, {
       open: Accounts.openSession,
       signIn,
+      begin,
+      finish,
+      isBegun,
       end,
       activeTeam,
       chooseTeam,

@@ -151,7 +151,7 @@ const insertOwner = Effect.fnUntraced(function* ({ crypto, rowSeal, sql }: Needs
   const { email, id, name } = user
   const account = yield* rowSeal.values(
     "users",
-    { id, email, passwordHash: phc },
+    { id, email, passwordHash: phc, secondFactor: false },
     { name, created_at: now, updated_at: now }
   )
   yield* Rows.run(sql`INSERT INTO users ${account}`)

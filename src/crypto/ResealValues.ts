@@ -113,7 +113,7 @@ const sealedByOthers = ({ sql }: Needs, environment: EnvironmentRef, active: Dat
     Request: Schema.Void,
     Result: SealedValueRow,
     execute: () => sql`
-      SELECT v.secret_id, v.version, v.kind, s.key, v.data_key_id, v.sealed
+      SELECT v.secret_id, v.version, v.kind, coalesce(v.key, s.key) AS key, v.data_key_id, v.sealed
       FROM secret_versions v JOIN secrets s ON s.id = v.secret_id
       WHERE s.environment_id = ${environment.environmentId} AND v.data_key_id <> ${active.id}
         AND (v.secret_id, v.version) > (${after.secretId}::uuid, ${after.version}::int)

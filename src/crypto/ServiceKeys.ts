@@ -21,6 +21,7 @@ type ServiceKeyName =
   | "oauth-refresh"
   | "mcp-request-state"
   | "run-output"
+  | "second-factors"
 
 const contextOf = (name: ServiceKeyName): KeyContext => ({
   purpose: "service-key",

@@ -9,6 +9,7 @@ import type { EnvironmentRef, ProjectRef } from "#schema/ProjectsApi.ts"
 import { AccessPage, type Asking } from "./AccessViews.tsx"
 import { type AtEnvironment, environment, type Location } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
+import { query } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { action, button, page, screen, to, withIds } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
@@ -46,7 +47,7 @@ const load = ({ location }: AtEnvironment) =>
   Effect.gen(function* () {
     const { items: requests } = yield* UseCases.accessRequests.listOfEnvironment(location.environment.id)
     const { items: changes } = yield* UseCases.changeRequests.listOfEnvironment(location.environment.id)
-    return { requests, changes, reach: yield* reachOf(location) }
+    return { requests, changes, reach: yield* reachOf(location), wanted: yield* query }
   })
 const view = (asking?: Asking) => screen(load, (shown) => <AccessPage {...shown} asking={asking} />)
 const access = ({ location }: AtEnvironment) => `${Paths.environment(location.path)}/access`

@@ -1,16 +1,19 @@
 /** Who reaches an environment: requests, people, tokens, trust rules and logins, and the forms that change it. */
+import * as Schema from "effect/Schema"
 import type { AccessGrant } from "#schema/AccessApi.ts"
 import type { AccessRequest } from "#schema/AccessRequestsApi.ts"
 import type { ApiToken } from "#schema/ApiTokensApi.ts"
 import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import type { MachineRule } from "#schema/MachineIdentityApi.ts"
-import { GrantLevel, type Role } from "#schema/Scopes.ts"
+import { GrantLevel, Role } from "#schema/Scopes.ts"
 import type { Member } from "#schema/TeamsApi.ts"
+import * as Policy from "#src/access/Policy.ts"
 import type { Connection } from "#src/projects/AccessGrants.ts"
 import { WaitingChanges } from "./ChangeViews.tsx"
 import * as Ui from "./Components.tsx"
 import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Paths from "./Paths.ts"
+import type { Form } from "./Form.ts"
 import type { Attempt } from "./Routes.ts"
 import { may } from "./Visit.ts"
 
@@ -29,7 +32,7 @@ const levelWords = new Map<string, string>([
   ["values", "read values"],
   ["write", "read and write values"]
 ])
-const wordsOf = (level: string) => levelWords.get(level) ?? level
+export const wordsOf = (level: string) => levelWords.get(level) ?? level
 const levels = GrantLevel.literals.map((value) => ({ value, label: wordsOf(value) }))
 const hours = [
   { value: "1", label: "1 hour" },
@@ -42,13 +45,43 @@ const hours = [
 
 const pathOf = (location: Location) => `${Paths.environment(location.path)}/access`
 
-export const AskForm = ({ form, location, problem }: Partial<Attempt> & { readonly location: Location }) => (
+const hoursAtMost = 168
+/** What a link asks for; an agent's person comes by one. Words that say nothing are left out. */
+const wantedOf = (form: Form) => {
+  const level = form.text("level")
+  const asked = Number(form.text("hours"))
+  const isKnown = hours.some(({ value }) => value === String(asked))
+  return {
+    level: levels.some(({ value }) => value === level) ? level : undefined,
+    hours: Number.isInteger(asked) && asked >= 1 && asked <= hoursAtMost ? String(asked) : undefined,
+    more: isKnown || !(asked >= 1 && asked <= hoursAtMost) ? [] : [{ value: String(asked), label: `${asked} hours` }]
+  }
+}
+
+export const AskForm = ({
+  form,
+  location,
+  problem,
+  wanted = { level: undefined, hours: undefined, more: [] }
+}: Partial<Attempt> & { readonly location: Location; readonly wanted?: ReturnType<typeof wantedOf> }) => (
   <form method="post" action={`${pathOf(location)}/ask`} class="panel">
     <h2>Ask for access</h2>
     {problem?.field === undefined ? <Ui.ProblemNote problem={problem} /> : null}
     <div class="fields">
-      <Ui.Select name="level" label="To" choices={levels} value={form?.filled("level") ?? "values"} problem={problem} />
-      <Ui.Select name="hours" label="How long" choices={hours} value={form?.filled("hours") ?? "2"} problem={problem} />
+      <Ui.Select
+        name="level"
+        label="To"
+        choices={levels}
+        value={form?.filled("level") ?? wanted.level ?? "values"}
+        problem={problem}
+      />
+      <Ui.Select
+        name="hours"
+        label="How long"
+        choices={[...hours, ...wanted.more]}
+        value={form?.filled("hours") ?? wanted.hours ?? "2"}
+        problem={problem}
+      />
     </div>
     <Ui.TextField
       name="reason"
@@ -119,17 +152,19 @@ const Requests = ({
     </section>
   )
 
-const byRole: Readonly<Record<Role, GrantLevel>> = { viewer: "names", member: "write", admin: "write", owner: "write" }
+const isRole = Schema.is(Role)
+const isGranted = (text: string | undefined) => (text === "granted" ? "granted" : "team")
 
-/** What a person has by the role alone; undefined: nothing, not even names. */
-const roleLevel = (role: Role, { environment, project, visit }: Location): GrantLevel | undefined => {
-  const manages = role === "owner" || role === "admin"
-  const free = manages && visit.team?.adminsNeedGrants !== true
-  if (project.visibility === "granted" && !free) return manages ? "names" : undefined
-  if (environment.readers === "granted" && !free) return "names"
-  return role === "member" && environment.protected ? "values" : byRole[role]
-}
-const isRole = (text: string): text is Role => Object.hasOwn(byRole, text)
+const roleLevel = (role: Role, { environment, project, visit }: Location): GrantLevel | undefined =>
+  Policy.levelByRole(
+    role,
+    { adminsNeedGrants: visit.team?.adminsNeedGrants === true },
+    {
+      protected: environment.protected,
+      readers: isGranted(environment.readers),
+      visibility: isGranted(project.visibility)
+    }
+  )
 
 const People = ({ location, reach: { grants, members } }: { readonly location: Location; readonly reach: Reach }) => (
   <section class="section">
@@ -181,7 +216,7 @@ const People = ({ location, reach: { grants, members } }: { readonly location: L
   </section>
 )
 
-const LastUse = ({ at, now }: { readonly at: string | null; readonly now: number }) =>
+export const LastUse = ({ at, now }: { readonly at: string | null; readonly now: number }) =>
   at === null ? <>never</> : <Ui.Ago at={at} now={now} />
 
 /** A write token changes a protected environment only when it names it. */
@@ -306,16 +341,20 @@ export const AccessPage = ({
   location,
   problem,
   reach,
-  requests
+  requests,
+  wanted: link
 }: Attempt & {
   readonly location: Location
   readonly changes: ReadonlyArray<ChangeRequest>
   readonly requests: ReadonlyArray<AccessRequest>
   readonly reach: Reach | undefined
   readonly asking: Asking | undefined
+  /** The query of the page. */
+  readonly wanted: Form
 }) => {
   const { environment, lacksValues, visit } = location
   const attempt = { form, problem }
+  const wanted = wantedOf(link)
   return (
     <EnvironmentFrame location={location} view="access" title="Access">
       {asking === undefined ? <Ui.ProblemNote problem={problem} /> : null}
@@ -332,9 +371,9 @@ export const AccessPage = ({
       </p>
       <WaitingChanges location={location} changes={changes} />
       <Requests location={location} requests={requests} />
-      {lacksValues ? (
+      {lacksValues || wanted.level !== undefined ? (
         <section class="section">
-          <AskForm location={location} {...(asking === "ask" ? attempt : {})} />
+          <AskForm location={location} wanted={wanted} {...(asking === "ask" ? attempt : {})} />
         </section>
       ) : null}
       {reach === undefined ? null : (

@@ -1,5 +1,6 @@
 /**
- * The files that pages load: a stylesheet, a script and an icon. Their names carry a hash, so browsers cache them for a
+ * The files that pages load: a stylesheet, a script, an icon, the islands (parts of pages that script draws) and, when a
+ * file is pasted or dropped, the readers of file formats. The last two are bundled (`src/buildIslands.mjs`). Their names carry a hash, so browsers cache them for a
  * year.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -26,6 +27,8 @@ const style = [
   "tabs",
   "projects",
   "tables",
+  "matrix",
+  "sheet",
   "graph",
   "device",
   "screens"
@@ -35,7 +38,8 @@ const style = [
 const asset = Effect.fnUntraced(function* (
   extension: "css" | "js" | "svg",
   contentType: string,
-  parts: ReadonlyArray<string>
+  parts: ReadonlyArray<string>,
+  name = "app"
 ) {
   const fs = yield* FileSystem.FileSystem
   const texts = yield* Effect.forEach(parts, (part) =>
@@ -44,7 +48,7 @@ const asset = Effect.fnUntraced(function* (
   const text = texts.join("\n")
   const hash = createHash("sha256").update(text).digest("hex").slice(0, 12)
   const loaded: Asset = {
-    href: `/app/assets/app.${hash}.${extension}`,
+    href: `/app/assets/${name}.${hash}.${extension}`,
     response: HttpServerResponse.text(text, {
       contentType,
       headers: { "cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff" }
@@ -53,8 +57,12 @@ const asset = Effect.fnUntraced(function* (
   return loaded
 })
 
+const bundled = (name: string) => asset("js", "text/javascript; charset=utf-8", [`built/${name}.js`], name)
+
 export const load = Effect.all({
   style: asset("css", "text/css; charset=utf-8", style),
   script: asset("js", "text/javascript; charset=utf-8", ["app.js"]),
+  islands: bundled("islands"),
+  formats: bundled("formats"),
   icon: asset("svg", "image/svg+xml", ["icon.svg"])
 }).pipe(Effect.orDie)

@@ -6,17 +6,15 @@ import * as Redacted from "effect/Redacted"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { ChangePassword, ResetPassword, Setup as SetupRequest, SignIn } from "#schema/SessionApi.ts"
 import { AcceptInvitation } from "#schema/TeamsApi.ts"
-import { AppConfig } from "#src/AppConfig.ts"
-import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { Setup } from "#src/credentials/Setup.ts"
-import * as SessionCookie from "#src/http/SessionCookie.ts"
 import * as Ui from "./Components.tsx"
+import { cookie, sameSite } from "./Cookies.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Card, Layout } from "./Layout.tsx"
 import { query } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
-import { action, anyone, type Attempt, button, page, person, plain, screen, show, to, within } from "./Routes.ts"
+import { action, anyone, type Attempt, button, page, person, plain, screen, show, to } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
 import type { Visit, Visitor } from "./Visit.ts"
 
@@ -259,16 +257,6 @@ const AccountPage = ({ problem, visit }: Attempt & { readonly visit: Visit }) =>
   </Layout>
 )
 
-const cookie = Effect.zipWith(AppConfig, Authenticate, SessionCookie.make)
-
-/** A form for a visitor without a session changes who the browser is: no other site may send it. */
-const sameSite = within(anyone, () =>
-  Effect.as(
-    Effect.flatMap(cookie, ({ refuseCrossSite }) => refuseCrossSite),
-    {}
-  )
-)
-
 const isSetUp = Effect.flatMap(Setup, (setup) => setup.isDone)
 const codeOf = Effect.map(query, (query) => query.text("code"))
 
@@ -341,10 +329,13 @@ const signIn = action(sameSite, {
     })),
   run: ({ input }) =>
     Effect.gen(function* () {
-      const { presented, set } = yield* cookie
-      yield* set((yield* UseCases.sessions.signIn(input, yield* presented)).session)
+      const { presented, set, setStep } = yield* cookie
+      const begun = yield* UseCases.sessions.begin(input, yield* presented)
+      yield* "step" in begun ? setStep(begun.step) : set(begun.session)
+      return "step" in begun
     }),
-  done: (_, __, { next }) => continueAt(next),
+  done: (needsFactor, _, { next }) =>
+    needsFactor ? Html.seeOther(Paths.withQuery(Paths.signInCode, next === "" ? {} : { next })) : continueAt(next),
   again: signInForm
 })
 const signOut = button(person, {

@@ -11,6 +11,18 @@ const words = new Map<string, string>([
   ["restore", "restore"]
 ])
 
+/** What a change would do, by name. */
+export const ChangedKeys = ({ of }: { readonly of: ChangeRequest["changes"] }) => (
+  <ul class="keys">
+    {of.map(({ change, conflict, key }) => (
+      <li>
+        {words.get(change) ?? change} <code>{key}</code>{" "}
+        {conflict ? <Ui.Badge tone="danger">changed since</Ui.Badge> : null}
+      </li>
+    ))}
+  </ul>
+)
+
 const Decide = ({ item, location }: { readonly item: ChangeRequest; readonly location: Location }) => {
   const here = `${Paths.environment(location.path)}/access/changes/${item.id}`
   if (item.user.id === location.visit.user.id) {
@@ -50,14 +62,7 @@ export const WaitingChanges = ({
           <tr>
             <th scope="row">{item.user.email}</th>
             <td data-label="Wants to">
-              <ul class="keys">
-                {item.changes.map(({ change, conflict, key }) => (
-                  <li>
-                    {words.get(change) ?? change} <code>{key}</code>{" "}
-                    {conflict ? <Ui.Badge tone="danger">changed since</Ui.Badge> : null}
-                  </li>
-                ))}
-              </ul>
+              <ChangedKeys of={item.changes} />
             </td>
             <td data-label="Written" class="hint">
               <Ui.Ago at={item.createdAt} now={location.visit.now} />

@@ -170,7 +170,7 @@ export const TextField = ({
   value,
   ...props
 }: TextProps & {
-  readonly type?: "text" | "email" | "password" | "datetime-local"
+  readonly type?: "text" | "email" | "password" | "date" | "datetime-local"
   readonly autocomplete?: string
   readonly mono?: boolean
   /** Letters become capitals while they are typed. */

@@ -10,6 +10,9 @@ import { isApiError } from "#schema/ApiError.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { EnvironmentId, ProjectId, TeamId, uuidPattern } from "#schema/Ids.ts"
 import { Scope } from "#schema/Scopes.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { Authenticate } from "#src/credentials/Authenticate.ts"
+import * as SessionCookie from "#src/http/SessionCookie.ts"
 import type { OAuthGrant } from "#src/oauth/OAuthGrants.ts"
 import * as Ui from "./Components.tsx"
 import { type AtConsent, ConsentPage, plaintext } from "./ConsentView.tsx"
@@ -29,7 +32,8 @@ const ConsentForm = Schema.Struct({
   scopes: Schema.Array(Scope),
   teamIds: Schema.Array(TeamId),
   projectIds: Schema.NullOr(Schema.Array(ProjectId)),
-  environmentIds: Schema.NullOr(Schema.Array(EnvironmentId))
+  environmentIds: Schema.NullOr(Schema.Array(EnvironmentId)),
+  another: Schema.Boolean
 })
 
 const listOf = (names: ReadonlyArray<string>, none: string) => (names.length === 0 ? none : names.join(", "))
@@ -99,7 +103,14 @@ const cookies = Effect.map(HttpServerRequest.HttpServerRequest, ({ headers }) =>
 
 const request = withIds(person, Schema.Struct({ uid: Uid }))
 
-const waiting = within(request, ({ uid }) => Effect.flatMap(cookies, (cookie) => UseCases.consent.show(uid, cookie)))
+const sessionCookie = Effect.zipWith(AppConfig, Authenticate, SessionCookie.make)
+/** For the consent: which interaction, and which browser. */
+const browser = Effect.gen(function* () {
+  const { device } = yield* (yield* sessionCookie).presented
+  return { cookies: yield* cookies, device }
+})
+
+const waiting = within(request, ({ uid }) => Effect.flatMap(browser, (from) => UseCases.consent.show(uid, from)))
 /**
  * The browser follows the redirect of the form's response to the client, and the policy of the form's page covers that.
  */
@@ -143,13 +154,12 @@ const approve = action(consent, {
         scopes: form.all("scopes"),
         teamIds: form.all("teamIds"),
         projectIds,
-        environmentIds
+        environmentIds,
+        another: form.has("another")
       })
     }),
   run: (decision, { uid }) =>
-    Effect.flatMap(cookies, (cookie) => UseCases.consent.approve(uid, cookie, decision)).pipe(
-      Effect.mapError(asChoice)
-    ),
+    Effect.flatMap(browser, (from) => UseCases.consent.approve(uid, from, decision)).pipe(Effect.mapError(asChoice)),
   done: (next) => Html.seeOther(next),
   again: ask
 })

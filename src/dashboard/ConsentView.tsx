@@ -34,6 +34,8 @@ export interface AtConsent extends AtPerson {
   readonly client: ConsentRequest
   /** What the person granted this client before, as far as it is in force; this decision replaces it. */
   readonly earlier: OAuthGrant | undefined
+  /** Connections of the same client that stay as they are: they were made in other browsers. */
+  readonly elsewhere: number
   readonly redirectOrigin: string
 }
 
@@ -128,9 +130,35 @@ const ScopeChoice = ({ client, ...choice }: ScopeChoiceProps) => (
   </>
 )
 
+/** A client known by its document has one name on every machine, so the person says whether this is another one. */
+const MachineChoice = ({
+  client,
+  earlier,
+  elsewhere,
+  form
+}: Pick<AtConsent, "client" | "earlier" | "elsewhere"> & { readonly form: Form.Form }) => (
+  <>
+    {elsewhere === 0 ? null : (
+      <p class="hint">
+        {elsewhere === 1
+          ? "A connection of this program that you made in another browser stays as it is."
+          : `${elsewhere} connections of this program that you made in other browsers stay as they are.`}
+      </p>
+    )}
+    {earlier === undefined || client.documentedAt === null ? null : (
+      <div class="checks">
+        <Ui.CheckBox name="another" value="yes" checked={isTicked(form, "another", "yes")}>
+          This is another machine: keep the earlier connection too
+        </Ui.CheckBox>
+      </div>
+    )}
+  </>
+)
+
 export const ConsentPage = ({
   client,
   earlier,
+  elsewhere,
   form: typed,
   problem,
   restrictable,
@@ -167,6 +195,7 @@ export const ConsentPage = ({
           </fieldset>
         </section>
         <ReachFields form={form} restrictable={restrictable} labelOf={labelOf} problem={problem} />
+        <MachineChoice client={client} earlier={earlier} elsewhere={elsewhere} form={form} />
         <div class="buttons">
           <button class="button button-primary" data-decides>
             Connect

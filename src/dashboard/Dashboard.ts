@@ -15,34 +15,48 @@ import * as ConnectPages from "./ConnectPages.tsx"
 import * as DevicePages from "./DevicePages.tsx"
 import * as EnvironmentPages from "./EnvironmentPages.tsx"
 import * as ExposurePages from "./ExposurePages.tsx"
+import * as FactorPages from "./FactorPages.tsx"
 import * as Html from "./Html.ts"
+import * as IncidentPages from "./IncidentPages.tsx"
+import * as MatrixPages from "./MatrixPages.tsx"
 import * as MemberPages from "./MemberPages.tsx"
 import * as Pages from "./Pages.ts"
+import * as PersonPages from "./PersonPages.tsx"
 import * as ProjectPages from "./ProjectPages.tsx"
 import * as ProvidePages from "./ProvidePages.tsx"
 import { type OpenNeeds, person } from "./Routes.ts"
+import * as RestorePages from "./RestorePages.tsx"
 import * as RulePages from "./RulePages.tsx"
 import * as SealingPages from "./SealingPages.tsx"
+import * as SessionPages from "./SessionPages.tsx"
 import * as SecretPages from "./SecretPages.tsx"
 import * as SecretVersions from "./SecretVersions.tsx"
 import * as TeamPages from "./TeamPages.tsx"
 import * as TokenPages from "./TokenPages.tsx"
 import * as ViewPages from "./ViewPages.tsx"
+import * as WaitingPages from "./WaitingPages.tsx"
 import * as WebhookPages from "./WebhookPages.tsx"
 
 const pages = HttpRouter.concatAll(
   AuthPages.routes,
+  FactorPages.routes,
+  SessionPages.routes,
   ProjectPages.routes,
+  MatrixPages.routes,
   EnvironmentPages.routes,
   SecretPages.routes,
+  RestorePages.routes,
   ExposurePages.routes,
   SecretVersions.routes,
   AccessPages.routes,
+  WaitingPages.routes,
   ViewPages.routes,
   ComparePages.routes,
   SealingPages.routes,
   TokenPages.routes,
   MemberPages.routes,
+  PersonPages.routes,
+  IncidentPages.routes,
   TeamPages.routes,
   RulePages.routes,
   WebhookPages.routes,
@@ -65,6 +79,8 @@ export const layer = HttpApiBuilder.Router.use((router) =>
     const files = HttpRouter.empty.pipe(
       HttpRouter.get(assets.style.href as `/${string}`, Html.compressed(assets.style.response)),
       HttpRouter.get(assets.script.href as `/${string}`, Html.compressed(assets.script.response)),
+      HttpRouter.get(assets.islands.href as `/${string}`, Html.compressed(assets.islands.response)),
+      HttpRouter.get(assets.formats.href as `/${string}`, Html.compressed(assets.formats.response)),
       HttpRouter.get(assets.icon.href as `/${string}`, Effect.succeed(assets.icon.response))
     )
     yield* router.concat(HttpRouter.concatAll(files, HttpRouter.use(pages, Effect.provide(services))))

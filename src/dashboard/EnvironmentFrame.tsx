@@ -34,6 +34,28 @@ export interface AtEnvironment {
   readonly location: Location
 }
 
+/** What the person may do in an environment of the team that the page is about. */
+export const rightsAt = (visit: Visit, project: Project, environment: ProjectEnvironment) => {
+  const { caller, team } = visit
+  const at = {
+    projectId: project.id,
+    environmentId: environment.id,
+    readers: environment.readers === "granted" ? "granted" : "team",
+    visibility: project.visibility === "granted" ? "granted" : "team"
+  } as const
+  const lacks = (level: GrantLevel) => team !== null && Policy.lacksGrant(caller, team, at, level)
+  const lacksValues = may(visit, "secrets:read_values") && lacks("values")
+  const manages = team?.role === "owner" || team?.role === "admin"
+  return {
+    writes:
+      may(visit, "secrets:write") &&
+      (!environment.protected || environment.changes === "proposed" || manages) &&
+      !lacks("write"),
+    readsValues: may(visit, "secrets:read_values") && !lacksValues,
+    lacksValues
+  }
+}
+
 const locate = Effect.fnUntraced(function* (visit: Visit) {
   const projectId = yield* param("projectId", ProjectId)
   const slug = yield* param("slug", EnvironmentSlug)
@@ -42,21 +64,6 @@ const locate = Effect.fnUntraced(function* (visit: Visit) {
   const environment = items.find((one) => one.slug === slug)
   if (environment === undefined) return yield* new EnvironmentNotFound()
   const here = inTeam(visit, project.teamId)
-  const role = here.team?.role
-  const lacks = (level: GrantLevel) =>
-    here.team !== null &&
-    Policy.lacksGrant(
-      visit.caller,
-      here.team,
-      {
-        projectId,
-        environmentId: environment.id,
-        readers: environment.readers === "granted" ? "granted" : "team",
-        visibility: project.visibility === "granted" ? "granted" : "team"
-      },
-      level
-    )
-  const lacksValues = may(here, "secrets:read_values") && lacks("values")
   const location: Location = {
     visit: here,
     project,
@@ -64,12 +71,7 @@ const locate = Effect.fnUntraced(function* (visit: Visit) {
     environments: items,
     path: { projectId, slug },
     query: { projectId, environment: slug },
-    writes:
-      may(here, "secrets:write") &&
-      (!environment.protected || environment.changes === "proposed" || role === "owner" || role === "admin") &&
-      !lacks("write"),
-    readsValues: may(here, "secrets:read_values") && !lacksValues,
-    lacksValues
+    ...rightsAt(here, project, environment)
   }
   return location
 })
@@ -99,7 +101,7 @@ export const EnvironmentPill = ({
   </a>
 )
 
-/** The environments of a project side by side; `current`: slug of the one that the page is about. */
+/** The environments of a project side by side; `current`: slug of the one that the page is about, else it is all. */
 export const EnvironmentPills = ({
   current,
   environments,
@@ -110,10 +112,31 @@ export const EnvironmentPills = ({
   readonly current?: string
 }) => (
   <nav class="pills" aria-label="Environments">
+    <a class="pill" href={Paths.project(project.id)} aria-current={current === undefined ? "page" : undefined}>
+      All
+    </a>
     {environments.map((one) => (
       <EnvironmentPill environment={one} projectId={project.id} current={one.slug === current} />
     ))}
   </nav>
+)
+
+export const ProjectTabs = ({
+  project,
+  view
+}: {
+  readonly project: Project
+  readonly view: "secrets" | "settings"
+}) => (
+  <Tabs
+    label="Views of the project"
+    current={view}
+    of={[
+      ["secrets", Paths.project(project.id), "Secrets"],
+      ["compare", Paths.compare(project.id), "Compare"],
+      ["settings", Paths.projectSettings(project.id), "Project settings"]
+    ]}
+  />
 )
 
 type View = "secrets" | "access" | "graph" | "deleted" | "compare" | "sealing"

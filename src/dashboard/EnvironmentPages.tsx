@@ -22,13 +22,24 @@ import { AddSecret, anyway, PasteSecrets } from "./SecretForms.tsx"
 import { pageSize, type SecretList, SecretsPage } from "./SecretListViews.tsx"
 import type { RevealedValue } from "./SecretValue.tsx"
 import * as UseCases from "./UseCases.ts"
+import { may } from "./Visit.ts"
 
 const apiPage = 500
+
+/** With when each was read last, for who may know; a trail that was altered says nothing, and the list is shown. */
+const pageOf = (location: Location, page: number, pageSize: number) => {
+  const query = { ...location.query, page, pageSize }
+  return may(location.visit, "audit:read")
+    ? Effect.catchTag(UseCases.secretReads.list({ ...query, lastRead: "true" }), "INTEGRITY_FAILURE", () =>
+        UseCases.secretReads.list(query)
+      )
+    : UseCases.secretReads.list(query)
+}
 
 const allSecrets = Effect.fnUntraced(function* (location: Location) {
   const items: Array<SecretListItem> = []
   for (let page = 1; ; page++) {
-    const answer = yield* UseCases.secretReads.list({ ...location.query, page, pageSize: apiPage })
+    const answer = yield* pageOf(location, page, apiPage)
     items.push(...answer.items)
     if (!answer.hasMore) return items
   }
@@ -38,13 +49,20 @@ const listOf = Effect.fnUntraced(function* (location: Location) {
   const params = yield* query
   const words = params.text("q").trim().toUpperCase()
   const page = pageNumber(params)
+  const due = yield* UseCases.secretReads.due(location.query)
   if (words !== "") {
     const all = yield* allSecrets(location)
-    const list: SecretList = { items: all.filter(({ key }) => key.includes(words)), page, total: all.length, words }
+    const list: SecretList = {
+      items: all.filter(({ key }) => key.includes(words)),
+      page,
+      total: all.length,
+      words,
+      due
+    }
     return list
   }
-  const { items, total } = yield* UseCases.secretReads.list({ ...location.query, page, pageSize })
-  const list: SecretList = { items, page, total, words }
+  const { items, total } = yield* pageOf(location, page, pageSize)
+  const list: SecretList = { items, page, total, words, due }
   return list
 })
 
@@ -52,14 +70,19 @@ const view = page(
   environment,
   screen(
     ({ location }: AtEnvironment) =>
-      Effect.all({ list: listOf(location), panel: Effect.map(query, (query) => query.text("panel")) }),
-    ({ list, location, panel, ...attempt }) => (
+      Effect.all({
+        list: listOf(location),
+        panel: Effect.map(query, (query) => query.text("panel")),
+        // The key that a link to the form names.
+        given: Effect.map(query, (query) => new Form.Form([["key", query.text("key")]]))
+      }),
+    ({ given, list, location, panel }) => (
       <SecretsPage
         location={location}
         list={list}
         panel={
           panel === "add" && location.writes ? (
-            <AddSecret location={location} {...attempt} />
+            <AddSecret location={location} problem={undefined} form={given} />
           ) : panel === "paste" && location.writes ? (
             <PasteSecrets location={location} />
           ) : undefined

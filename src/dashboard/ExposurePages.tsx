@@ -6,6 +6,7 @@ import * as Schema from "effect/Schema"
 import { type Exposed, type ExposurePage, ExposureQuery, type SecretExposure } from "#schema/ExposureApi.ts"
 import { ProjectId, type SecretId } from "#schema/Ids.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
+import type { Exposure } from "#src/access/Exposure.ts"
 import { countsText, versionsText, versionText, wayText } from "#src/formats/ExposureText.ts"
 import { secret, type SecretDetails } from "./AtSecret.ts"
 import * as Ui from "./Components.tsx"
@@ -21,13 +22,19 @@ import { may, type Visit } from "./Visit.ts"
 
 const pageSize = 100
 
-/** One sentence for the page of a secret; undefined: the person may not read it. */
+const readText = ({ lastRead, notReadFor90Days }: Effect.Effect.Success<ReturnType<Exposure["summary"]>>) => {
+  const last =
+    lastRead === null ? "never read" : `last read ${Ui.exact(lastRead.at)} by ${lastRead.holder.name || "nobody known"}`
+  return `${last}${notReadFor90Days ? ": not read for 90 days" : ""}`
+}
+
+/** Sentences for the page of a secret; undefined: the person may not read them. */
 export const sentenceOf = Effect.fnUntraced(function* ({ currentVersion, location, node }: SecretDetails) {
   if (!may(location.visit, "audit:read")) return undefined
-  const found = yield* attempt(UseCases.exposure.ofSecret(node.id, { pageSize: 1 }))
+  const found = yield* attempt(UseCases.exposure.summary(node.id))
   return Either.match(found, {
     onLeft: ({ message }) => message,
-    onRight: (report) => versionsText(report.versions, currentVersion)
+    onRight: (report) => `${versionsText(report.versions, currentVersion)}; ${readText(report)}`
   })
 })
 
@@ -116,6 +123,9 @@ const Items = ({
     )}
     <p class="hint">
       As of {Ui.exact(of.upTo)}.{" "}
+      {typeof of.leftOutBefore === "string"
+        ? `What was read last by ${Ui.exact(of.leftOutBefore)} is left out: choose a person or a token. `
+        : null}
       {of.unknownBefore === null ? null : `Which versions were read before ${Ui.exact(of.unknownBefore)} is unknown.`}
     </p>
   </section>

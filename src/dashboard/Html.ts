@@ -1,5 +1,5 @@
 /**
- * An answer that is a page: escaped by the renderer, never cached, and allowed to load our two files and nothing else.
+ * An answer that is a page: escaped by the renderer, never cached, and allowed to load our own files and nothing else.
  */
 import * as HttpBody from "@effect/platform/HttpBody"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"

@@ -112,3 +112,14 @@ export const Mark = () => (
     <path class="mark-fill" d="M9.6 14h4.8v5.8a1.2 1.2 0 0 1-1.2 1.2h-2.4a1.2 1.2 0 0 1-1.2-1.2Z" />
   </svg>
 )
+export const Clock = () => (
+  <Icon>
+    <circle cx="8" cy="8" r="6" />
+    <path d="M8 4.5V8l2.5 1.5" />
+  </Icon>
+)
+export const Cross = () => (
+  <Icon>
+    <path d="m4 4 8 8M12 4l-8 8" />
+  </Icon>
+)

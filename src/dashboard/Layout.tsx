@@ -1,6 +1,7 @@
 /** The frame of every page. */
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
+import * as Ui from "./Components.tsx"
 import * as Icons from "./Icons.tsx"
 import { noticeOf } from "./Notices.ts"
 import * as Paths from "./Paths.ts"
@@ -28,6 +29,7 @@ const Document = ({
       <link rel="icon" type="image/svg+xml" href={ui.icon} />
       <link rel="stylesheet" href={ui.style} />
       <script src={ui.script} defer />
+      {bare ? null : <script src={ui.islands} defer />}
     </head>
     <body class={bare ? "bare" : undefined}>
       <a class="skip" href="#main">
@@ -57,15 +59,18 @@ type Section =
   | "audit"
   | "settings"
   | "account"
+  | "factors"
+  | "sessions"
   | "grants"
   | "connections"
   | "start"
+  | "waiting"
   | "none"
 
 const Navigation = ({ section, visit }: { readonly visit: Visit; readonly section: Section }) => {
   const { team } = visit
   if (team === null) return null
-  const link = (name: Section, href: string, title: string) => (
+  const link = (name: Section, href: string, title: ComponentChildren) => (
     <a href={href} aria-current={section === name ? "page" : undefined}>
       {title}
     </a>
@@ -77,6 +82,15 @@ const Navigation = ({ section, visit }: { readonly visit: Visit; readonly sectio
       {link("members", Paths.members(team.id), "Members")}
       {may(visit, "audit-trail:read") ? link("audit", Paths.audit(team.id), "Audit") : null}
       {link("settings", Paths.settings(team.id), "Settings")}
+      {visit.waiting > 0 || section === "waiting"
+        ? link(
+            "waiting",
+            Paths.waiting,
+            <>
+              Waiting <Ui.Badge tone="accent">{visit.waiting}</Ui.Badge>
+            </>
+          )
+        : null}
     </nav>
   )
 }
@@ -128,6 +142,8 @@ const account = [
   ["grants", Paths.grants, <Icons.Terminal />, "CLI logins"],
   ["connections", Paths.connections, <Icons.Terminal />, "Connected agents"],
   ["account", Paths.account, <Icons.Key />, "Password"],
+  ["factors", Paths.factors, <Icons.Key />, "Second factor"],
+  ["sessions", Paths.sessions, <Icons.Person />, "Where you are signed in"],
   ["start", Paths.start, <Icons.Info />, "Getting started"]
 ] as const
 
@@ -170,11 +186,14 @@ export const Layout = ({
   section,
   tabs,
   title,
-  visit
+  visit,
+  wide = false
 }: {
   readonly visit: Visit
   readonly section: Section
   readonly title: string
+  /** As wide as the screen, up to a point: for tables that grow sideways. */
+  readonly wide?: boolean
   /** Beside the sentence about what was done: how to take it back. */
   readonly notice?: ComponentChildren
   readonly tabs?: ComponentChildren
@@ -196,7 +215,7 @@ export const Layout = ({
       </div>
       <Navigation visit={visit} section={section} />
     </header>
-    <main id="main">
+    <main id="main" class={wide ? "wide" : undefined}>
       <Notice who={visit} more={notice} />
       {crumbs.length === 0 ? null : (
         <nav class="crumbs" aria-label="Where you are">

@@ -150,7 +150,12 @@ const MemberPanel = ({ member, visit }: { readonly visit: TeamVisit; readonly me
 const MemberRow = ({ member, visit }: { readonly visit: TeamVisit; readonly member: Member }) => (
   <tr>
     <th scope="row">
-      {member.name} {member.userId === visit.user.id ? <Ui.Badge>you</Ui.Badge> : null}
+      {may(visit, "members:manage") ? (
+        <a href={Paths.member(visit.team.id, member.userId)}>{member.name}</a>
+      ) : (
+        member.name
+      )}{" "}
+      {member.userId === visit.user.id ? <Ui.Badge>you</Ui.Badge> : null}
       <span class="refs hint">{member.email}</span>
     </th>
     <td data-label="Role">{member.role}</td>
@@ -188,7 +193,10 @@ const MembersPage = ({
       lead={`${members.length} ${members.length === 1 ? "person" : "people"} in ${team.name}.`}
       actions={
         manages && !inviting ? (
-          <Ui.AddButton href={`${Paths.members(team.id)}?panel=invite`}>Invite a person</Ui.AddButton>
+          <>
+            <Ui.LinkButton href={Paths.incidents(team.id)}>Incidents</Ui.LinkButton>
+            <Ui.AddButton href={`${Paths.members(team.id)}?panel=invite`}>Invite a person</Ui.AddButton>
+          </>
         ) : undefined
       }
     >

@@ -14,9 +14,9 @@ import * as ParseResult from "effect/ParseResult"
 import type * as Schema from "effect/Schema"
 import type { VNode } from "preact"
 import { type AnyApiError, isApiError, statusOf } from "#schema/ApiError.ts"
-import { SessionCredential } from "#schema/Authentication.ts"
+import { OwnSessionCredential } from "#schema/Authentication.ts"
 import { type Caller, type CallerTeam, CurrentCaller } from "#schema/Caller.ts"
-import { RouteNotFound } from "#schema/Errors.ts"
+import { RouteNotFound, SecondFactorMissing } from "#schema/Errors.ts"
 import { TeamId } from "#schema/Ids.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -27,6 +27,8 @@ import { CurrentExchange } from "#src/http/RequestContext.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
 import { pathOf } from "#src/net/RequestPath.ts"
+import { AccessRequests } from "#src/projects/AccessRequests.ts"
+import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
 import { Proposed } from "#src/secrets/SecretWrites.ts"
 import * as Assets from "./Assets.ts"
 import * as Form from "./Form.ts"
@@ -89,9 +91,11 @@ export const pageWith = (node: VNode, problem: AnyApiError | undefined): Respons
 interface Needs {
   readonly ui: UiSettings
   readonly ownHost: string
-  readonly session: SessionCredential["Type"]
+  readonly session: OwnSessionCredential["Type"]
   readonly sessions: Sessions
   readonly limiter: RateLimiter
+  readonly requests: AccessRequests
+  readonly changes: ChangeRequests
 }
 
 const hostname = (host: string) => host.replace(/:\d+$/, "").toLowerCase()
@@ -119,8 +123,19 @@ const visitorOf = Effect.fnUntraced(function* ({ ui }: Needs) {
   return visitor
 })
 
+/** The page that a form was on; its browser says it to its own origin alone. */
+const pageOf = ({ headers, method, url }: HttpServerRequest.HttpServerRequest): string => {
+  const from = method === "GET" ? url : (headers["referer"] ?? "").replace(/^https?:\/\/[^/]*/, "")
+  return Paths.isOwnPage(from) ? from : Paths.home
+}
+
+/** Who has to confirm first does it on a page of its own, and comes back. */
 const failed = (who: Visitor | Visit, request: HttpServerRequest.HttpServerRequest, error: AnyApiError): Response =>
-  asksJson(request) ? respond(error) : pageWith(ProblemPage({ visit: who, problem: error }), error)
+  asksJson(request)
+    ? respond(error)
+    : error._tag === "STEP_UP_REQUIRED"
+      ? Html.seeOther(Paths.withQuery(Paths.confirm, { next: pageOf(request) }))
+      : pageWith(ProblemPage({ visit: who, problem: error }), error)
 
 const isProposed = <E>(error: E): error is Extract<E, Proposed> => error instanceof Proposed
 /** A change that waits for an approval leads to where it does. */
@@ -163,6 +178,17 @@ const anyone = Effect.fnUntraced(function* <E, R>(
 const teamOr = (caller: Caller, id: TeamId | null): CallerTeam | null =>
   (id === null ? undefined : Policy.teamOf(caller, id)) ?? caller.teams[0] ?? null
 
+/** What waits for the person: the badge of each page. The script of a page asks for data alone. */
+const waitingOf = ({ changes, requests }: Needs, request: HttpServerRequest.HttpServerRequest) =>
+  asksJson(request)
+    ? Effect.succeed(0)
+    : Effect.zipWith(
+        requests.list(),
+        changes.list(),
+        (asked, proposed) => [...asked.items, ...proposed.items].filter(({ mayDecide }) => mayDecide).length,
+        { concurrent: true }
+      )
+
 /** For a person with a session: 401 leads to the sign-in page; the order of checks is the API's. */
 const person = Effect.fnUntraced(function* <E, R>(
   needs: Needs,
@@ -180,12 +206,16 @@ const person = Effect.fnUntraced(function* <E, R>(
   }
   const caller = known.right
   const { user } = caller
+  // Asked for before anything else.
+  if (caller.withheld.length > 0 && !Paths.isOfAccount(who.path)) {
+    return asksJson(request) ? respond(new SecondFactorMissing()) : Html.seeOther(Paths.factors)
+  }
   if (user === null) return failed(who, request, new RouteNotFound())
   const answer = guarded(
     { ...who, caller },
     Effect.gen(function* () {
       const team = teamOr(caller, yield* needs.sessions.activeTeam(caller))
-      return yield* handler({ ...who, caller, user, team })
+      return yield* handler({ ...who, caller, user, team, waiting: yield* waitingOf(needs, request) })
     }).pipe(Effect.provideService(CurrentCaller, caller))
   )
   return yield* Effect.flatMap(answer, Html.compressed)
@@ -197,14 +227,24 @@ export const inTeam = (visit: Visit, id: TeamId): Visit => ({ ...visit, team: te
 const make = Effect.gen(function* () {
   const { baseUrl, teamCreation } = yield* AppConfig
   const assets = yield* Assets.load
-  const { icon, script, style } = assets
+  const { icon, islands, script, style } = assets
   const { hostname: ownHost, origin } = new URL(baseUrl)
   const needs: Needs = {
-    ui: { baseUrl, origin, style: style.href, script: script.href, icon: icon.href, teamCreation },
+    ui: {
+      baseUrl,
+      origin,
+      style: style.href,
+      script: script.href,
+      islands: islands.href,
+      icon: icon.href,
+      teamCreation
+    },
     ownHost,
-    session: yield* SessionCredential,
+    session: yield* OwnSessionCredential,
     sessions: yield* Sessions,
-    limiter: yield* RateLimiter
+    limiter: yield* RateLimiter,
+    requests: yield* AccessRequests,
+    changes: yield* ChangeRequests
   }
   return {
     assets,

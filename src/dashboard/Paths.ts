@@ -1,17 +1,24 @@
 /** The addresses of pages. */
-import type { ProjectId, RuleId, SecretId, TeamId, TokenId, WebhookId } from "#schema/Ids.ts"
+import type { IncidentId, ProjectId, RuleId, SecretId, TeamId, TokenId, UserId, WebhookId } from "#schema/Ids.ts"
 
 export type EnvironmentPath = { readonly projectId: ProjectId; readonly slug: string }
 
 export const home = "/app"
 export const signIn = "/app/sign-in"
+export const signInCode = "/app/sign-in/code"
+export const confirm = "/app/confirm"
 export const signOut = "/app/sign-out"
 export const account = "/app/account"
+export const factors = "/app/account/second-factor"
+export const sessions = "/app/account/sessions"
+export const factorApp = `${factors}/app` as const
+export const recoveryCodes = `${factors}/recovery-codes` as const
 export const grants = "/app/grants"
 export const connections = "/app/connections"
 export const connect = (uid: string) => `/app/connect/${uid}` as const
 export const provide = (code: string) => `/app/provide/${code}` as const
 export const start = "/app/start"
+export const waiting = "/app/waiting"
 export const newTeam = "/app/teams/new"
 export const device = "/device"
 
@@ -19,6 +26,9 @@ export const team = (id: TeamId) => `/app/teams/${id}` as const
 export const tokens = (id: TeamId) => `${team(id)}/tokens` as const
 export const token = (id: TeamId, token: TokenId) => `${tokens(id)}/${token}` as const
 export const members = (id: TeamId) => `${team(id)}/members` as const
+export const member = (id: TeamId, user: UserId) => `${members(id)}/${user}` as const
+export const incidents = (id: TeamId) => `${team(id)}/incidents` as const
+export const incident = (id: TeamId, incident: IncidentId) => `${incidents(id)}/${incident}` as const
 export const audit = (id: TeamId) => `${team(id)}/audit` as const
 export const settings = (id: TeamId) => `${team(id)}/settings` as const
 export const rules = (id: TeamId) => `${team(id)}/ci` as const
@@ -31,12 +41,18 @@ export const projectSettings = (id: ProjectId) => `${project(id)}/settings` as c
 export const compare = (id: ProjectId) => `${project(id)}/compare` as const
 export const exposure = (id: ProjectId) => `${project(id)}/exposure` as const
 export const environment = ({ projectId, slug }: EnvironmentPath) => `${project(projectId)}/env/${slug}` as const
+/** The page of a secret, found by its key. */
+export const key = (path: EnvironmentPath, key: string) => `${environment(path)}/key/${key}` as const
 export const secret = (path: EnvironmentPath, id: SecretId) => `${environment(path)}/secrets/${id}` as const
 
 export const withQuery = (path: string, members: Readonly<Record<string, string>>): string => {
   const search = new URLSearchParams(members).toString()
   return search === "" ? path : `${path}?${search}`
 }
+
+/** Pages of the person's own sign-in, which are there before all others. */
+export const isOfAccount = (path: string): boolean =>
+  path === signOut || path === confirm || path === account || path.startsWith(`${account}/`)
 
 /** Where a sign-in may lead: a page of this dashboard, written so that no browser takes it for another host. */
 export const isOwnPage = (path: string): boolean =>

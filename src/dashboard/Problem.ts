@@ -62,6 +62,10 @@ const explanations: ReadonlyMap<string, Explanation> = new Map(
       title: "Someone else changed this secret",
       detail: "Nothing was saved. Check the current version, then try again."
     },
+    SECRETS_CHANGED: {
+      title: "Someone else changed some of these secrets",
+      detail: "Nothing was saved. Check their current versions, then try again."
+    },
     SECRET_HAS_DEPENDENTS: {
       title: "Other secrets use this one",
       detail: "Choose what happens to them: keep their current text, or delete them too."
@@ -89,6 +93,10 @@ const explanations: ReadonlyMap<string, Explanation> = new Map(
       detail: "Sign in, or ask an owner for an invitation."
     },
     SIGN_IN_FAILED: { title: "E-mail address or password is wrong", detail: "Check both and try again." },
+    SECOND_FACTOR_FAILED: {
+      title: "The code is wrong, or it was used before",
+      detail: "A code of the app works once. Wait for the next one, or use a recovery code."
+    },
     CREDENTIAL_INVALID: { title: "This link does not work", detail: "Check that you copied the whole link." },
     CREDENTIAL_EXPIRED: { title: "This link has expired", detail: "Ask for a new one." },
     CREDENTIAL_REVOKED: { title: "This link was used or replaced", detail: "Ask for a new one." }
@@ -112,7 +120,8 @@ const namesItsThing: ReadonlySet<string> = new Set([
   "GRANT_NOT_FOUND",
   "GRANT_ALREADY_DECIDED",
   "ROUTE_NOT_FOUND",
-  "NAME_TAKEN"
+  "NAME_TAKEN",
+  "CREDENTIAL_EXPIRED"
 ])
 
 const capital = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1)

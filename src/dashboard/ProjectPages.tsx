@@ -261,14 +261,6 @@ const load = ({ projectId, visit }: AtProject) =>
   })
 const settings = (editing?: Editing) => screen(load, (shown) => <ProjectSettingsPage {...shown} editing={editing} />)
 
-const enter = project(({ projectId }) =>
-  Effect.map(UseCases.environments.list(projectId), ({ items: [first] }) =>
-    Html.seeOther(
-      first === undefined ? Paths.projectSettings(projectId) : Paths.environment({ projectId, slug: first.slug })
-    )
-  )
-)
-
 const update = action(project, {
   decode: (form) =>
     Form.decode(UpdateProject)({
@@ -355,7 +347,6 @@ export const routes = HttpRouter.empty.pipe(
   HttpRouter.get(Paths.home, home),
   HttpRouter.post("/app/teams/:teamId/choose", choose),
   HttpRouter.post("/app/teams/:teamId/projects", create),
-  HttpRouter.get("/app/projects/:projectId", enter),
   HttpRouter.get("/app/projects/:projectId/settings", page(project, settings())),
   HttpRouter.post("/app/projects/:projectId/settings", update),
   HttpRouter.post("/app/projects/:projectId/settings/delete", remove),

@@ -16,6 +16,9 @@ import type { Visit } from "./Visit.ts"
 
 type ValueRequest = Effect.Effect.Success<ReturnType<ValueRequests["show"]>>
 
+/** A person of the team asks with a session; anything else is a program. */
+const isPerson = ({ askedBy }: ValueRequest) => askedBy.kind === "session"
+
 const ProvidePage = ({
   problem,
   request,
@@ -27,7 +30,8 @@ const ProvidePage = ({
   <Card who={visit} title={request.replace ? "Replace a value?" : "Provide a value?"} wide>
     <Ui.ProblemNote problem={problem} />
     <p class="lead">
-      An agent asks for a value that it will not see. Ampoule stores what you type here and sends it nowhere else.
+      {isPerson(request) ? "A person of your team asks" : "An agent asks"} for a value that{" "}
+      {isPerson(request) ? "they" : "it"} will not see. Ampoule stores what you type here and sends it nowhere else.
     </p>
     <dl class="facts section-small">
       <Ui.Fact name="Key">
@@ -38,7 +42,8 @@ const ProvidePage = ({
         {request.projectName} / {request.environment}
       </Ui.Fact>
       <Ui.Fact name="Requested by">
-        {request.askedBy.name ?? "an agent"} <Ui.Badge tone="amber">name not verified</Ui.Badge>
+        {request.askedBy.name ?? "an agent"}{" "}
+        {isPerson(request) ? null : <Ui.Badge tone="amber">name not verified</Ui.Badge>}
       </Ui.Fact>
       {request.note === null ? null : <Ui.Fact name="Its reason" is={request.note} />}
       <Ui.Fact name="Requested">
@@ -48,7 +53,11 @@ const ProvidePage = ({
     </dl>
     <DangerousNames keys={[request.key]} />
     <Ui.Callout tone="warning">
-      <p>Continue only if you are working with this agent right now and know why it needs the value.</p>
+      <p>
+        {isPerson(request)
+          ? "Continue only if you hold this key at its vendor and know why it is replaced."
+          : "Continue only if you are working with this agent right now and know why it needs the value."}
+      </p>
     </Ui.Callout>
     <form method="post" action={`${Paths.provide(request.code)}/store`}>
       <Ui.TextArea name="value" label="Value" rows={4} focus problem={problem} hint="Stored exactly as typed." />

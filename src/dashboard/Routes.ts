@@ -121,7 +121,8 @@ interface Action<At, Input, Result, R> {
 }
 
 /** What the person can mend in the form. A refused role is not, and loading the page again would record it twice. */
-const isForForm = (error: unknown): error is AnyApiError => isApiError(error) && error._tag !== "FORBIDDEN"
+const isForForm = (error: unknown): error is AnyApiError =>
+  isApiError(error) && error._tag !== "FORBIDDEN" && error._tag !== "STEP_UP_REQUIRED"
 
 const orAgain = <At, R>(
   at: At,

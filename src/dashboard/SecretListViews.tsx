@@ -9,6 +9,7 @@ import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Icons from "./Icons.tsx"
 import { Pager } from "./Pager.tsx"
 import * as Paths from "./Paths.ts"
+import { isDue } from "./SecretAbout.tsx"
 import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
 
 export const pageSize = 250
@@ -19,6 +20,8 @@ export interface SecretList {
   readonly total: number
   /** What the list is filtered by. */
   readonly words: string
+  /** Secrets of the environment whose values should have been replaced by now. */
+  readonly due: { readonly total: number; readonly keys: ReadonlyArray<string> }
 }
 
 interface Shown {
@@ -29,7 +32,27 @@ interface Shown {
 }
 
 /** Who, in one word: an address without its domain; the whole of it is in the title. */
-const shortName = ({ name, type }: SecretListItem["updatedBy"]) => name?.split("@")[0] ?? type
+const shortName = ({ name, type }: { readonly name: string | null; readonly type: string }) =>
+  name?.split("@")[0] ?? type
+
+/** When it was handed out last, for who may know; absent where the list does not say. */
+const Read = ({ item: { lastRead, notReadFor90Days }, now }: { readonly item: SecretListItem; readonly now: number }) =>
+  lastRead === undefined ? null : (
+    <span class="refs">
+      {lastRead === null ? (
+        <>never read</>
+      ) : (
+        <>
+          read <Ui.Ago at={lastRead.at} now={now} />
+          <span class="by" title={lastRead.holder.name}>
+            {" "}
+            · {shortName(lastRead.holder)}
+          </span>
+        </>
+      )}{" "}
+      {notReadFor90Days === true ? <Ui.Badge tone="amber">not read for 90 days</Ui.Badge> : null}
+    </span>
+  )
 
 const SecretRow = ({
   item,
@@ -45,6 +68,17 @@ const SecretRow = ({
       <a class="key" href={Paths.secret(location.path, item.id)}>
         <Ui.KeyName name={item.key} />
       </a>
+      {isDue(item.rotateBy, location.visit.now) ? (
+        <>
+          {" "}
+          <Ui.Badge tone="amber">replace</Ui.Badge>
+        </>
+      ) : null}
+      {item.owner === null ? null : (
+        <span class="uses hint" title={item.note ?? undefined}>
+          owner {item.owner}
+        </span>
+      )}
       {item.references.length === 0 ? null : (
         <span class="uses hint" title={`uses ${item.references.join(", ")}`}>
           uses{" "}
@@ -73,6 +107,7 @@ const SecretRow = ({
         {" "}
         · {shortName(item.updatedBy)}
       </span>
+      <Read item={item} now={location.visit.now} />
     </td>
   </tr>
 )
@@ -194,6 +229,30 @@ const Bounds = ({ location: { environment, lacksValues, writes } }: { readonly l
   return bounds.length === 0 ? null : <p class="hint">{bounds.join(" ")}</p>
 }
 
+/** Values whose day has come, by name. */
+const Due = ({ list: { due }, location }: Shown) =>
+  due.total === 0 ? null : (
+    <Ui.Callout
+      tone="warning"
+      title={
+        due.total === 1
+          ? "The value of one secret is due for replacement"
+          : `The values of ${due.total} secrets are due for replacement`
+      }
+    >
+      <ul class="keys">
+        {due.keys.map((key) => (
+          <li>
+            <a href={`${Paths.environment(location.path)}?q=${encodeURIComponent(key)}`}>
+              <code>{key}</code>
+            </a>
+          </li>
+        ))}
+      </ul>
+      {due.total > due.keys.length ? <p>The first {due.keys.length} of them.</p> : null}
+    </Ui.Callout>
+  )
+
 export const SecretsPage = (shown: Shown) => {
   const { list, location, panel } = shown
   const { path, writes } = location
@@ -208,6 +267,7 @@ export const SecretsPage = (shown: Shown) => {
     >
       {panel}
       {panel === undefined ? <Bounds location={location} /> : null}
+      {panel === undefined ? <Due {...shown} /> : null}
       <section class={panel === undefined ? undefined : "section"} aria-label="Secrets">
         {list.total > 0 ? (
           <SecretTable {...shown} />

@@ -6,7 +6,7 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
 import type { SecretId } from "#schema/Ids.ts"
 import { UpdateSecret } from "#schema/SecretRequests.ts"
-import type { DeletedSecretList } from "#schema/SecretResponses.ts"
+import type { DeletedSecretList, DescribedSecret } from "#schema/SecretResponses.ts"
 import { Disposition } from "#schema/Values.ts"
 import { type AtSecret, here, load, secret, type SecretDetails, usedBy, versionBefore } from "./AtSecret.ts"
 import * as Ui from "./Components.tsx"
@@ -19,17 +19,20 @@ import { Layout } from "./Layout.tsx"
 import { wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { action, type Attempt, button, page, screen, to, untouched } from "./Routes.ts"
+import { AboutPanel, decodeAbout } from "./SecretAbout.tsx"
 import { EnterAgain, kinds } from "./SecretForms.tsx"
+import { decodeRename, RenamePanel } from "./SecretRename.tsx"
 import { HistoryPanel, Undo } from "./SecretVersions.tsx"
 import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
 import * as UseCases from "./UseCases.ts"
 
 /** Which form of the page was refused. */
-type Editing = "edit" | "delete"
+type Editing = "about" | "edit" | "rename" | "delete"
 
 interface Shown extends SecretDetails {
   /** Who was handed it; undefined: not for this person. */
   readonly exposure: string | undefined
+  readonly about: DescribedSecret
   readonly revealed?: RevealedValue | undefined
   readonly editing?: Editing | undefined
   readonly attempt: Attempt
@@ -222,11 +225,13 @@ const SecretPage = (shown: Shown) => {
           {location.writes ? <EditPanel {...shown} /> : null}
         </div>
         <div>
+          <AboutPanel {...shown} problem={problemOf(shown, "about")} />
           <ReferencesPanel {...shown} />
           <ExposurePanel sentence={shown.exposure} href={`${here(shown)}/exposure`} />
           <HistoryPanel {...shown} />
         </div>
       </div>
+      {location.writes ? <RenamePanel {...shown} problem={problemOf(shown, "rename")} /> : null}
       {location.writes ? <DeletePanel {...shown} /> : null}
     </Layout>
   )
@@ -237,7 +242,16 @@ const DeletedPage = ({
   location,
   problem
 }: Attempt & { readonly location: Location; readonly items: DeletedSecretList["items"] }) => (
-  <EnvironmentFrame location={location} view="deleted" title="Deleted secrets">
+  <EnvironmentFrame
+    location={location}
+    view="deleted"
+    title="Deleted secrets"
+    actions={
+      location.writes ? (
+        <Ui.LinkButton href={`${Paths.environment(location.path)}/restore`}>Back to a moment</Ui.LinkButton>
+      ) : undefined
+    }
+  >
     <Ui.ProblemNote problem={problem} />
     {items.length === 0 ? (
       <Ui.Empty title="No deleted secrets">
@@ -273,8 +287,11 @@ const DeletedPage = ({
   </EnvironmentFrame>
 )
 
-const shown = (at: AtSecret) =>
-  Effect.flatMap(load(at), (details) => Effect.map(sentenceOf(details), (exposure) => ({ ...details, exposure })))
+const shown = Effect.fnUntraced(function* (at: AtSecret) {
+  const details = yield* load(at)
+  const exposure = yield* sentenceOf(details)
+  return { ...details, exposure, about: yield* UseCases.secretReads.described(at.secretId) }
+})
 
 const details = (editing?: Editing) =>
   screen(shown, ({ form, problem, ...shown }) => (
@@ -316,6 +333,20 @@ const edit = action(secret, {
   again: details("edit")
 })
 
+const describe = action(secret, {
+  decode: decodeAbout,
+  run: (input, { secretId }) => UseCases.secretWrites.describe(secretId, input),
+  done: (_, { location, secretId }) => to(Paths.secret(location.path, secretId), "secret-described"),
+  again: details("about")
+})
+
+const rename = action(secret, {
+  decode: decodeRename,
+  run: (input, { secretId }) => UseCases.secretWrites.rename(secretId, input),
+  done: (_, { location, secretId }) => to(Paths.secret(location.path, secretId), "secret-renamed"),
+  again: details("rename")
+})
+
 const remove = action(secret, {
   decode: (form) => Form.decode(Schema.UndefinedOr(Disposition))(form.filled("disposition")),
   run: (disposition, { secretId }) => UseCases.secretWrites.remove(secretId, disposition),
@@ -337,6 +368,8 @@ export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/app/projects/:projectId/env/:slug/secrets/:secretId", page(secret, details())),
   HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/reveal", revealOne),
   HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/edit", edit),
+  HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/about", describe),
+  HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/rename", rename),
   HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/delete", remove),
   HttpRouter.get("/app/projects/:projectId/env/:slug/deleted", page(environment, deleted)),
   HttpRouter.post("/app/projects/:projectId/env/:slug/deleted/:secretId/restore", restore)

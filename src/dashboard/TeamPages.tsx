@@ -3,6 +3,7 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ComponentChildren } from "preact"
+import type { AnyApiError } from "#schema/ApiError.ts"
 import { Plan } from "#schema/Scopes.ts"
 import { CreateTeam, type TeamRecord, UpdateTeam } from "#schema/TeamsApi.ts"
 import * as Plans from "#src/limits/Plans.ts"
@@ -92,7 +93,13 @@ const PlanPanel = ({ earlier, editing, problem, visit }: Shown) => {
   )
 }
 
-const RuleFields = ({ record }: { readonly record: TeamRecord }) => (
+const RuleFields = ({
+  problem,
+  record
+}: {
+  readonly record: TeamRecord
+  readonly problem: AnyApiError | undefined
+}) => (
   <fieldset class="part">
     <legend>Rules</legend>
     <Ui.CheckBox
@@ -109,6 +116,20 @@ const RuleFields = ({ record }: { readonly record: TeamRecord }) => (
     >
       API tokens follow the people who made them
     </Ui.CheckBox>
+    <Ui.CheckBox
+      name="secondFactorRequired"
+      checked={record.secondFactorRequired}
+      hint="Who has none adds one before anything else. CLI logins and agents that were approved without one stop."
+    >
+      A second factor is required
+    </Ui.CheckBox>
+    <Ui.TextField
+      name="stepUpMinutes"
+      label="Minutes until the second factor is asked for again"
+      value={String(record.stepUpMinutes)}
+      hint="For values of a protected environment, new tokens, approvals and these rules. 1 to 1440."
+      problem={problem}
+    />
   </fieldset>
 )
 
@@ -116,14 +137,14 @@ const TeamForm = ({ editing, form, problem, record, visit }: Shown) => {
   const refused = editing === undefined ? problem : undefined
   return (
     <form method="post" action={Paths.settings(visit.team.id)} class="panel narrow">
-      {refused?.field === "name" ? null : <Ui.ProblemNote problem={refused} />}
+      {refused?.field === "name" || refused?.field === "stepUpMinutes" ? null : <Ui.ProblemNote problem={refused} />}
       <Ui.TextField
         name="name"
         label="Name"
         value={refused === undefined ? visit.team.name : form.text("name")}
         problem={refused}
       />
-      {may(visit, "team-rules:manage") ? <RuleFields record={record} /> : null}
+      {may(visit, "team-rules:manage") ? <RuleFields record={record} problem={refused} /> : null}
       <Ui.Submit>Save</Ui.Submit>
     </form>
   )
@@ -230,7 +251,7 @@ const StartPage = ({ slug, visit }: { readonly visit: Visit; readonly slug: stri
       visit={visit}
       section="start"
       title="Getting started"
-      lead="Six steps to a program that runs with its secrets."
+      lead="A few steps to a program that runs with its secrets."
     >
       <ol class="steps narrow panel">
         <FirstSecrets slug={slug} />
@@ -256,6 +277,14 @@ const StartPage = ({ slug, visit }: { readonly visit: Visit; readonly slug: stri
           <p>Agents connect to this address. You choose what each one may do.</p>
           <CopyText.Command>{`${visit.ui.baseUrl}/mcp`}</CopyText.Command>
         </Step>
+        {visit.caller.factorAt === null ? (
+          <Step title="Add a second factor (optional)">
+            <p>
+              With one, somebody who learns your password still cannot sign in.{" "}
+              <a href={Paths.factors}>Set up an authenticator app</a>, now or later from your account menu.
+            </p>
+          </Step>
+        ) : null}
       </ol>
     </Layout>
   )
@@ -272,13 +301,23 @@ const settings = (editing?: "plan") =>
     (shown) => <TeamSettingsPage {...shown} editing={editing} />
   )
 
+/** Those that the form has otherwise: a rule may ask for more than a name does. */
+const changedRules = (form: Form.Form, record: TeamRecord): Record<string, unknown> => {
+  const rules = {
+    adminsNeedGrants: form.has("adminsNeedGrants"),
+    tokensFollowCreators: form.has("tokensFollowCreators"),
+    secondFactorRequired: form.has("secondFactorRequired"),
+    stepUpMinutes: form.has("stepUpMinutes") ? Number(form.text("stepUpMinutes")) : record.stepUpMinutes
+  }
+  const before = new Map<string, unknown>(Object.entries(record))
+  return Object.fromEntries(Object.entries(rules).filter(([name, rule]) => before.get(name) !== rule))
+}
+
 const update = action(team, {
-  decode: (form, { visit }) =>
-    Form.decode(UpdateTeam)({
-      name: form.text("name"),
-      ...(may(visit, "team-rules:manage")
-        ? { adminsNeedGrants: form.has("adminsNeedGrants"), tokensFollowCreators: form.has("tokensFollowCreators") }
-        : {})
+  decode: (form, { teamId, visit }) =>
+    Effect.gen(function* () {
+      const rules = may(visit, "team-rules:manage") ? changedRules(form, yield* UseCases.teams.get(teamId)) : {}
+      return yield* Form.decode(UpdateTeam)({ name: form.text("name"), ...rules })
     }),
   run: (input, { teamId }) => UseCases.teams.update(teamId, input),
   done: (_, { teamId }) => to(Paths.settings(teamId), "team-changed"),
@@ -307,7 +346,8 @@ const create = action(person, {
     Effect.gen(function* () {
       const { id } = yield* UseCases.teams.create(name)
       // The caller of this request does not know the new team yet.
-      const created = { id, name, role: "owner", plan: "developer", scopes: null, adminsNeedGrants: false } as const
+      const rules = { adminsNeedGrants: false, factorIsOld: false }
+      const created = { id, name, role: "owner", plan: "developer", scopes: null, ...rules } as const
       const owner = { ...caller, teams: [...caller.teams, created] }
       yield* UseCases.sessions.chooseTeam(owner, id)
     }),

@@ -6,6 +6,8 @@ import type { AppConfig } from "#src/AppConfig.ts"
 import type { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import { OwnSessions } from "#src/credentials/OwnSessions.ts"
+import { SecondFactor } from "#src/credentials/SecondFactor.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
@@ -17,10 +19,12 @@ import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
+import { PersonAccess } from "#src/projects/PersonAccess.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Teams } from "#src/projects/Teams.ts"
 import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
+import { Incidents } from "#src/secrets/Incidents.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { ValueRequests } from "#src/secrets/ValueRequests.ts"
@@ -38,12 +42,16 @@ export type Services =
   | DeviceGrants
   | Environments
   | Exposure
+  | Incidents
   | Invitations
   | Members
   | OAuthGrants
+  | PersonAccess
   | Projects
   | Rules
   | SealingKeys
+  | OwnSessions
+  | SecondFactor
   | SecretReads
   | SecretWrites
   | Sessions
@@ -59,6 +67,8 @@ export const changeRequests = Effect.serviceFunctions(ChangeRequests)
 export const auditTrail = Effect.serviceFunctions(AuditTrail)
 export const cliGrants = Effect.serviceFunctions(CliGrants)
 export const deviceGrants = Effect.serviceFunctions(DeviceGrants)
+export const ownSessions = Effect.serviceFunctions(OwnSessions)
+export const secondFactor = Effect.serviceFunctions(SecondFactor)
 export const sessions = Effect.serviceFunctions(Sessions)
 export const setup = Effect.serviceFunctions(Setup)
 export const tokens = Effect.serviceFunctions(Tokens)
@@ -67,8 +77,10 @@ export const consent = Effect.serviceFunctions(Consent)
 export const oauthGrants = Effect.serviceFunctions(OAuthGrants)
 export const environments = Effect.serviceFunctions(Environments)
 export const exposure = Effect.serviceFunctions(Exposure)
+export const incidents = Effect.serviceFunctions(Incidents)
 export const invitations = Effect.serviceFunctions(Invitations)
 export const members = Effect.serviceFunctions(Members)
+export const personAccess = Effect.serviceFunctions(PersonAccess)
 export const projects = Effect.serviceFunctions(Projects)
 export const sealingKeys = Effect.serviceFunctions(SealingKeys)
 export const teams = Effect.serviceFunctions(Teams)

@@ -9,6 +9,7 @@ export interface UiSettings {
   readonly origin: string
   readonly style: string
   readonly script: string
+  readonly islands: string
   readonly icon: string
   readonly teamCreation: TeamCreation
 }
@@ -29,6 +30,8 @@ export interface Visit extends Visitor {
   readonly caller: Caller
   readonly user: NonNullable<Caller["user"]>
   readonly team: CallerTeam | null
+  /** Requests for access and changes that wait for this person's decision, in all of their teams. */
+  readonly waiting: number
 }
 
 export const isVisit = (who: Visitor): who is Visit => who.caller !== null && "user" in who

@@ -47,6 +47,7 @@ const decodeNew = Effect.fnUntraced(function* (form: Form.Form) {
   return yield* Form.decode(CreateWebhook)({
     name: form.text("name"),
     url: form.text("url").trim(),
+    format: form.filled("format") ?? "json",
     ...events
   })
 })
@@ -67,6 +68,7 @@ const update = action(webhook, {
       return yield* Form.decode(UpdateWebhook)({
         name: form.text("name"),
         url: form.text("url").trim(),
+        ...(form.filled("format") === undefined ? {} : { format: form.text("format") }),
         // All events stay all events until the person picks some.
         ...(events === null ? yield* chosenEvents(form) : { events: form.all("events") })
       })

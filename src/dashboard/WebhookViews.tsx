@@ -16,6 +16,8 @@ const eventWords: Readonly<Record<WebhookEvent, string>> = {
   "secret.deleted": "a secret was deleted",
   "secret.rolled_back": "a secret was rolled back to an earlier version",
   "secret.restored": "a deleted secret was restored",
+  "secret.renamed": "a secret has another key: the one before, then the new one",
+  "secret.rotation_due": "the day came by which the value of a secret should be replaced",
   "token.created": "an API token was created",
   "token.updated": "an API token was renamed or narrowed",
   "token.rotated": "an API token was replaced",
@@ -114,6 +116,16 @@ const Fields = ({
         mono
         value={form.text("url")}
         hint="A public https address, or one that the operator of this server allowed. The receiver must answer 2xx within ten seconds."
+        problem={problem}
+      />
+      <Ui.Select
+        name="format"
+        label="Form"
+        choices={[
+          { value: "json", label: "JSON, signed" },
+          { value: "slack", label: "A message for Slack" }
+        ]}
+        value={form.filled("format") ?? "json"}
         problem={problem}
       />
       <fieldset class="part">
@@ -307,6 +319,7 @@ const formOf = (webhook: Webhook) =>
   new Form.Form([
     ["name", webhook.name],
     ["url", webhook.url],
+    ["format", webhook.format ?? "json"],
     ...(webhook.events === null ? [["allEvents", "yes"] as const] : []),
     ...(webhook.events ?? []).map((event) => ["events", event] as const)
   ])

@@ -15,12 +15,13 @@ import {
   AnyCredential,
   DeviceCodeCredential,
   GrantCredential,
+  OwnSessionCredential,
   OwnTokenCredential,
   PersonCredential,
   SessionCredential
 } from "#schema/Authentication.ts"
 import type { Caller } from "#schema/Caller.ts"
-import { CredentialKindNotAccepted, CrossSiteRequest, Unauthenticated } from "#schema/Errors.ts"
+import { CredentialKindNotAccepted, CrossSiteRequest, SecondFactorMissing, Unauthenticated } from "#schema/Errors.ts"
 import { type ProjectId, uuidPattern } from "#schema/Ids.ts"
 import type { CredentialKind } from "#schema/Scopes.ts"
 import { environmentSlugPattern } from "#schema/Values.ts"
@@ -41,6 +42,8 @@ import { CurrentExchange } from "./RequestContext.ts"
 const cookieName = (baseUrl: string, name: string): string => (baseUrl.startsWith("https:") ? `__Host-${name}` : name)
 export const sessionCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_session")
 export const deviceCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_device")
+
+export const stepCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_step")
 
 const bearer = /^bearer(?: +(.*))?$/i
 
@@ -143,6 +146,12 @@ const check = (needs: Needs, kinds: ReadonlyArray<CredentialKind>, alsoRevokedTo
     return caller
   })
 
+/** A session that a team asks for a second factor is asked before anything else. */
+const checkWithFactor = (...[needs, ...of]: Parameters<typeof check>) =>
+  Effect.flatMap(check(needs, ...of), (caller) =>
+    caller.withheld.length > 0 ? deny(needs, caller, new SecondFactorMissing()) : Effect.succeed(caller)
+  )
+
 /** The code itself is looked up by the route; any other valid credential is of the wrong kind. */
 const deviceCode = (needs: Needs) =>
   Effect.gen(function* () {
@@ -170,11 +179,12 @@ const make = Effect.gen(function* () {
     cookie: sessionCookie(baseUrl)
   }
   return Context.empty().pipe(
-    Context.add(AnyCredential, check(needs, AnyCredential.kinds)),
-    Context.add(PersonCredential, check(needs, PersonCredential.kinds)),
+    Context.add(AnyCredential, checkWithFactor(needs, AnyCredential.kinds)),
+    Context.add(PersonCredential, checkWithFactor(needs, PersonCredential.kinds)),
     Context.add(GrantCredential, check(needs, GrantCredential.kinds)),
-    Context.add(OwnTokenCredential, check(needs, OwnTokenCredential.kinds, true)),
-    Context.add(SessionCredential, check(needs, SessionCredential.kinds)),
+    Context.add(OwnTokenCredential, checkWithFactor(needs, OwnTokenCredential.kinds, true)),
+    Context.add(SessionCredential, checkWithFactor(needs, SessionCredential.kinds)),
+    Context.add(OwnSessionCredential, check(needs, OwnSessionCredential.kinds)),
     Context.add(DeviceCodeCredential, deviceCode(needs))
   )
 })

@@ -121,6 +121,7 @@ export type Guards =
   | Credentials.GrantCredential
   | Credentials.OwnTokenCredential
   | Credentials.SessionCredential
+  | Credentials.OwnSessionCredential
   | Credentials.DeviceCodeCredential
 
 /** What has to hold before the request is decoded: the credential. */

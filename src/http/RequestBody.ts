@@ -11,9 +11,11 @@ import { shapeProblem } from "./BodyShape.ts"
 
 const MiB = 1024 * 1024
 
-/** "over 1 MiB; `/secrets/bulk` 32 MiB; sealed open 8 MiB" (docs/contract/errors.md). */
+const changes = /^\/projects\/[^/]+\/changes$/
+
+/** "over 1 MiB; `/secrets/bulk` and changes 32 MiB; sealed open 8 MiB" (docs/contract/errors.md). */
 export const limitOf = (path: string): number => {
-  if (path === "/secrets/bulk") return 32 * MiB
+  if (path === "/secrets/bulk" || changes.test(path)) return 32 * MiB
   if (path === "/auth/token-exchange") return MiB / 16
   if (path.endsWith("/sealed-values/open")) return 8 * MiB
   return MiB

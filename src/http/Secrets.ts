@@ -22,7 +22,10 @@ export const layer = Endpoints.group(ServerApi, "secrets", (handlers) =>
   Effect.map(Effect.all([SecretReads, SecretWrites, RunPlans]), ([reads, writes, plans]) =>
     handlers
       .handle("create", ({ headers, payload }) => waiting(writes.create(payload, headers["idempotency-key"])))
-      .handle("list", ({ urlParams }) => Effect.map(reads.listed(urlParams), (answer) => json(answer)))
+      .handle("list", ({ urlParams }) => {
+        const { lastRead, ...query } = urlParams
+        return lastRead === "true" ? reads.list(urlParams) : Effect.map(reads.listed(query), (answer) => json(answer))
+      })
       .handle("createBulk", ({ headers, payload }) => waiting(writes.createBulk(payload, headers["idempotency-key"])))
       .handle("listWithValues", ({ urlParams }) => Effect.map(reads.withValues(urlParams), (answer) => json(answer)))
       .handle("readValue", ({ urlParams }) => Effect.map(reads.value(urlParams), (answer) => json(answer)))
@@ -41,5 +44,10 @@ export const layer = Endpoints.group(ServerApi, "secrets", (handlers) =>
       .handle("restore", ({ path }) => waiting(writes.restore(path.secretId)))
       .handle("versions", ({ path }) => reads.versions(path.secretId))
       .handle("listDeleted", ({ urlParams }) => reads.deleted(urlParams))
+      .handle("change", ({ path, payload }) => writes.change(path.projectId, payload))
+      .handle("described", ({ path }) => reads.described(path.secretId))
+      .handle("describe", ({ path, payload }) => writes.describe(path.secretId, payload))
+      .handle("rename", ({ path, payload }) => writes.rename(path.secretId, payload))
+      .handle("restoreEnvironment", ({ path, payload }) => waiting(writes.restoreEnvironment(path.envId, payload)))
   )
 )

@@ -11,12 +11,14 @@ import { deviceLife, type OpenedSession } from "#src/credentials/Accounts.ts"
 import type { Authenticate } from "#src/credentials/Authenticate.ts"
 import { sessionLife } from "#src/credentials/Liveness.ts"
 import type { PresentedCookies } from "#src/credentials/Sessions.ts"
-import { deviceCookie, isCrossSite, sessionCookie } from "./Authentication.ts"
+import { stepLife } from "#src/credentials/SignInSteps.ts"
+import { deviceCookie, isCrossSite, sessionCookie, stepCookie } from "./Authentication.ts"
 import { CurrentExchange } from "./RequestContext.ts"
 
 export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
   const session = sessionCookie(baseUrl)
   const device = deviceCookie(baseUrl)
+  const step = stepCookie(baseUrl)
   const { origin, protocol } = new URL(baseUrl)
   const attributes = { httpOnly: true, path: "/", sameSite: "lax", secure: protocol === "https:" } as const
 
@@ -28,7 +30,7 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
   /** What the browser presents, valid or not. */
   const presented = Effect.map(HttpServerRequest.HttpServerRequest, ({ cookies }): PresentedCookies => {
     const read = (name: string) => (cookies[name] === undefined ? null : Redacted.make(cookies[name]))
-    return { session: read(session), device: read(device) }
+    return { session: read(session), device: read(device), step: read(step) }
   })
 
   /** The person whom a living session names; null for anything else. */
@@ -61,5 +63,14 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
     exchange.forgets = true
   })
 
-  return { refuseCrossSite, presented, signedIn, set, clear } as const
+  /** Between the password and the second factor: opens nothing by itself. */
+  const setStep = (text: Redacted.Redacted) =>
+    Effect.map(CurrentExchange, ({ cookies }) => {
+      cookies.push(line(step, Redacted.value(text), stepLife))
+    })
+  const clearStep = Effect.map(CurrentExchange, ({ cookies }) => {
+    cookies.push(line(step, "", 0))
+  })
+
+  return { refuseCrossSite, presented, signedIn, set, setStep, clearStep, clear } as const
 }

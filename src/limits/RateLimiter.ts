@@ -21,6 +21,11 @@ export const credentialPolicy: Policy = [
 export const addressPolicy: Policy = [{ limit: 300, millis: 60_000 }]
 export const deviceStartPolicy: Policy = [{ limit: 10, millis: 60_000 }]
 export const signInPolicy: Policy = [{ limit: 10, millis: 600_000 }]
+/** Wrong codes of a second factor: three of a million are right at any time. */
+export const factorPolicy: Policy = [
+  { limit: 5, millis: 600_000 },
+  { limit: 20, millis: 86_400_000 }
+]
 export const userCodePolicy: Policy = [{ limit: 10, millis: 600_000 }]
 /**
  * Guesses of one credential: what a comparison of two environments and a write take of it is decided in

@@ -5,7 +5,7 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
-import { type HttpResponse, rpcError, sessionHeader } from "./Message.ts"
+import { type HttpResponse, rpcError, sessionHeader, toolsHeader } from "./Message.ts"
 
 export const allowedMethods = "GET, POST, DELETE"
 
@@ -16,6 +16,7 @@ const allowedHeaders = [
   "last-event-id",
   "mcp-protocol-version",
   sessionHeader,
+  toolsHeader,
   "mcp-method",
   "mcp-name",
   "mcp-param-project",

@@ -3,12 +3,12 @@
  * process; a stream whose credential ended is closed.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Queue from "effect/Queue"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
 import type { Caller } from "#schema/Caller.ts"
 import { EnvironmentIdOut, ProjectIdOut, type TeamId, TeamIdOut } from "#schema/Ids.ts"
 import { Visibility } from "#schema/Scopes.ts"
@@ -70,9 +70,21 @@ export const makesRoom = <W extends StreamOwner>(open: Iterable<W>, to: StreamOw
   return undefined
 }
 
+/** Why a stream ends. */
+export type End = "credential" | "room" | "shutdown"
+
+/** What a stream hears: calls that cost no fiber each, since there are many. */
+interface Sink {
+  readonly tell: (change: Change) => void
+  /** Called once at most; nothing is told after it. */
+  readonly end: (why: End) => void
+}
+
 interface Watcher extends StreamOwner {
   readonly bearer: Redacted.Redacted
-  readonly queue: Queue.Queue<Change>
+  readonly sink: Sink
+  /** The client has a list of tools that grows. */
+  readonly staged: boolean
   uris: ReadonlyArray<string>
   /** What the caller saw at the last look; undefined before the first one, which only remembers. */
   seen: View | undefined
@@ -100,6 +112,8 @@ interface States {
 const services = Effect.all({
   sql: SqlClient.SqlClient,
   credentials: Credentials,
+  stopping: Deferred.make<void>(),
+  scope: Effect.scope,
   open: Effect.sync(() => new Set<Watcher>())
 })
 type Needs = Effect.Effect.Success<typeof services>
@@ -166,9 +180,32 @@ const callersOf = ({ credentials }: Needs, watchers: ReadonlyArray<Watcher>) => 
   ).pipe(Effect.map((callers) => new Map(callers)))
 }
 
-const look = Effect.fnUntraced(function* (needs: Needs, watchers: ReadonlyArray<Watcher>) {
-  if (watchers.length === 0) return
-  const callers = yield* callersOf(needs, watchers)
+type Callers = ReadonlyMap<string, Option.Option<Caller>>
+
+/** No more is told to the watcher, wherever a look is at. */
+const close = ({ open }: Needs, watcher: Watcher, why: End) => {
+  if (open.delete(watcher)) watcher.sink.end(why)
+}
+
+/** A client that was given more exchanges its code meanwhile, and lists the tools with what it got. */
+const exchange = "10 seconds"
+
+/**
+ * The credential ended. It may have made way for one with more scopes: a client whose list of tools grows is told to look
+ * at the list once more, and nothing else.
+ */
+const expel = (needs: Needs, watcher: Watcher) => {
+  if (!watcher.staged) return Effect.sync(() => close(needs, watcher, "credential"))
+  if (!needs.open.delete(watcher)) return Effect.void
+  const last = Effect.sync(() => {
+    watcher.sink.tell({ kind: "tools" })
+    watcher.sink.end("credential")
+  })
+  const waited = Effect.raceFirst(Effect.sleep(exchange), Deferred.await(needs.stopping))
+  return Effect.asVoid(Effect.forkIn(Effect.zipRight(waited, last), needs.scope))
+}
+
+const look = Effect.fnUntraced(function* (needs: Needs, watchers: ReadonlyArray<Watcher>, callers: Callers) {
   const teamIds = [...callers.values()].flatMap((caller) =>
     caller._tag === "Some" ? caller.value.teams.map(({ id }) => id) : []
   )
@@ -184,69 +221,77 @@ const look = Effect.fnUntraced(function* (needs: Needs, watchers: ReadonlyArray<
     if (!needs.open.has(watcher)) continue
     const caller = callers.get(Redacted.value(watcher.bearer))
     if (caller === undefined || caller._tag === "None") {
-      yield* Queue.shutdown(watcher.queue)
+      yield* expel(needs, watcher)
       continue
     }
     const view = viewOf(caller.value, watcher.uris, states)
-    if (watcher.seen !== undefined) yield* Queue.offerAll(watcher.queue, changesBetween(watcher.seen, view))
+    if (watcher.seen !== undefined) changesBetween(watcher.seen, view).forEach(watcher.sink.tell)
     watcher.seen = view
   }
 })
 
-const lookAtAll = (needs: Needs) => Effect.suspend(() => look(needs, [...needs.open]))
+const lookAtAll = (needs: Needs) =>
+  Effect.suspend(() => {
+    const watchers = [...needs.open]
+    if (watchers.length === 0) return Effect.void
+    return Effect.flatMap(callersOf(needs, watchers), (callers) => look(needs, watchers, callers))
+  })
 
 /** Opens the watcher, and ends another stream where a limit is reached; closed with the scope. */
-const add = ({ open }: Needs, watcher: Watcher) =>
+const add = (needs: Needs, watcher: Watcher) =>
   Effect.acquireRelease(
-    Effect.suspend(() => {
-      const ended = makesRoom(open, watcher)
-      if (ended !== undefined) open.delete(ended)
-      open.add(watcher)
-      return ended === undefined ? Effect.void : Queue.shutdown(ended.queue)
+    Effect.sync(() => {
+      const ended = makesRoom(needs.open, watcher)
+      if (ended !== undefined) close(needs, ended, "room")
+      needs.open.add(watcher)
     }),
-    () =>
-      Effect.zipRight(
-        Effect.sync(() => open.delete(watcher)),
-        Queue.shutdown(watcher.queue)
-      )
+    () => Effect.sync(() => needs.open.delete(watcher))
   )
 
+interface Watching extends Sink {
+  readonly staged: boolean
+}
+
 /**
- * Changes from now on, until the scope closes, the credential ends, or the stream makes room for another. `follow`
- * replaces the resources that are watched.
+ * Tells changes from now on, until the scope closes, the credential ends, the server stops, or the stream makes room for
+ * another. What it answers replaces the resources that are watched.
  */
 const watch = Effect.fnUntraced(function* (
   needs: Needs,
-  caller: Caller,
-  bearer: Redacted.Redacted,
-  uris: ReadonlyArray<string>
-): Effect.fn.Return<
-  { readonly changes: Stream.Stream<Change>; readonly follow: (uris: ReadonlyArray<string>) => void },
-  never,
-  Scope.Scope
-> {
+  { bearer, caller }: { readonly caller: Caller; readonly bearer: Redacted.Redacted },
+  uris: ReadonlyArray<string>,
+  { staged, ...sink }: Watching
+): Effect.fn.Return<(uris: ReadonlyArray<string>) => void, never, Scope.Scope> {
   const watcher: Watcher = {
     bearer,
     credentialId: caller.credentialId,
     teamId: teamOf(caller),
-    queue: yield* Queue.sliding<Change>(64),
+    sink,
+    staged,
     uris,
     seen: undefined
   }
   yield* add(needs, watcher)
-  yield* look(needs, [watcher])
-  return {
-    changes: Stream.fromQueue(watcher.queue),
-    follow: (next) => {
-      watcher.uris = next
-    }
+  // Who calls was just verified; from here on it is looked at again and again.
+  yield* look(needs, [watcher], new Map([[Redacted.value(bearer), Option.some(caller)]]))
+  // The list may have grown while there was no stream.
+  if (staged) sink.tell({ kind: "tools" })
+  return (next) => {
+    watcher.uris = next
   }
 })
+
+/** The server stops: whatever answers without an end ends now. */
+const endAll = (needs: Needs) =>
+  Effect.suspend(() => {
+    for (const watcher of needs.open) close(needs, watcher, "shutdown")
+    return Effect.asVoid(Deferred.succeed(needs.stopping, undefined))
+  })
 
 export class Changes extends Effect.Service<Changes>()("mcp/Changes", {
   scoped: Effect.gen(function* () {
     const needs = yield* services
     yield* Housekeeping.every(pause, lookAtAll(needs))
-    return methods(needs, { watch, look: lookAtAll })
+    return methods(needs, { watch, look: lookAtAll, endAll })
   })
 }) {}

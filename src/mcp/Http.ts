@@ -7,6 +7,7 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { isLegacyRequest } from "@modelcontextprotocol/server"
 import type * as Cause from "effect/Cause"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -38,6 +39,7 @@ import * as Message from "./Message.ts"
 import * as Modern from "./Modern.ts"
 import { Protocol } from "./Protocol.ts"
 import { Sessions } from "./Sessions.ts"
+import * as SessionStream from "./SessionStream.ts"
 
 interface Needs extends Legacy.LegacyNeeds, Modern.ModernNeeds {
   readonly audit: Audit
@@ -170,9 +172,11 @@ const make = Effect.gen(function* () {
     changes: yield* Changes,
     bus: yield* EventBus,
     keys: yield* ServiceKeys,
-    shutdown: yield* Shutdown,
-    streaming: new Set()
+    streaming: new Map()
   }
+  yield* SessionStream.keepAlive(needs)
+  const { deferred } = yield* Shutdown
+  yield* Effect.forkScoped(Effect.zipRight(Deferred.await(deferred), needs.changes.endAll()))
   const metadata = `${new URL(baseUrl).origin}/.well-known/oauth-protected-resource/mcp`
   return guarded(
     baseUrl,
@@ -186,6 +190,6 @@ const make = Effect.gen(function* () {
   )
 })
 
-export const layer = Layer.unwrapEffect(
+export const layer = Layer.unwrapScoped(
   Effect.map(make, (handler) => HttpApiBuilder.Router.use((router) => router.all("/mcp", handler)))
 )

@@ -32,7 +32,17 @@ import { instructions } from "#schema/McpPrompts.ts"
 import { countUse } from "#src/http/CredentialUse.ts"
 import type { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { type AuthenticatedClient, teamOf } from "./Credentials.ts"
-import { fromWeb, isObject, type JsonObject, maxBatch, memberOf, rpcError, sessionHeader } from "./Message.ts"
+import {
+  fromWeb,
+  isObject,
+  isStaged,
+  type JsonObject,
+  maxBatch,
+  memberOf,
+  rpcError,
+  sessionHeader,
+  toolsHeader
+} from "./Message.ts"
 import { type Protocol, serverInfo } from "./Protocol.ts"
 import { parseEnvironmentUri, templates } from "./Resources.ts"
 import type { Session, Sessions } from "./Sessions.ts"
@@ -71,17 +81,21 @@ interface Request {
 
 /** What the handlers of one request share. */
 interface Needs extends Pick<LegacyNeeds, "protocol" | "sessions">, Pick<Request, "caller" | "session"> {
+  readonly staged: boolean
   readonly run: <A>(effect: Effect.Effect<A, never, CurrentCaller>) => Promise<A>
 }
 
 // eslint-disable-next-line typescript/no-deprecated -- McpServer takes zod schemas only; ours are JSON Schema.
 type LegacyServer = Server
 
-const serveTools = (server: LegacyServer, { caller, protocol, run, session, sessions }: Needs) => {
-  server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: toTools(protocol.visibleTools(caller)) }))
-  server.setRequestHandler(CallToolRequestSchema, async ({ params }) => {
+const serveTools = (server: LegacyServer, { caller, protocol, run, session, sessions, staged }: Needs) => {
+  const lister = { caller, staged }
+  server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: toTools(protocol.visibleTools(lister)) }))
+  server.setRequestHandler(CallToolRequestSchema, async ({ method, params }) => {
     const tool = protocol.tools.get(params.name)
-    if (tool === undefined) throw new McpError(ErrorCode.InvalidParams, "No such tool")
+    if (tool === undefined) {
+      throw new McpError(ErrorCode.InvalidParams, protocol.unknownTool(lister, { method, params }) ?? "No such tool")
+    }
     const context = { opensPages: opensPages(session), confirms: false, said: undefined, continues: undefined }
     const outcome = await run(tool.call(params.arguments, context))
     if (outcome._tag === "Result") return toResult(outcome.result)
@@ -146,6 +160,7 @@ const respond = (
       sessions,
       caller,
       session,
+      staged: isStaged(headers),
       run: (effect) => Runtime.runPromise(runtime)(effect, { signal: abort.signal })
     }
     // eslint-disable-next-line typescript/no-deprecated -- see `LegacyServer`.
@@ -246,7 +261,10 @@ export const get = Effect.fnUntraced(function* (needs: LegacyNeeds, client: Auth
     return rpcError(406, -32_000, "The client must accept text/event-stream")
   }
   const session = yield* sessionOf(needs, client.principal)
-  return HttpServerResponse.isServerResponse(session) ? session : yield* SessionStream.open(needs, client, session)
+  const staged = isStaged(new Headers({ [toolsHeader]: headers[toolsHeader] ?? "" }))
+  return HttpServerResponse.isServerResponse(session)
+    ? session
+    : yield* SessionStream.open(needs, { ...client, staged }, session)
 })
 
 /** Ends the session. */

@@ -11,6 +11,10 @@ export type HttpResponse = HttpServerResponse.HttpServerResponse
 
 export const sessionHeader = "mcp-session-id"
 
+/** A client that lists the tools again when it is told to may ask for a list of those that it may call. */
+export const toolsHeader = "ampoule-tools"
+export const isStaged = (headers: Headers): boolean => headers.get(toolsHeader) === "staged"
+
 export const rpcError = (
   status: number,
   code: number,

@@ -21,7 +21,6 @@ import {
   type Tool as SdkTool
 } from "@modelcontextprotocol/server"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Runtime from "effect/Runtime"
@@ -31,10 +30,9 @@ import { createHash } from "node:crypto"
 import type { Caller, CurrentCaller } from "#schema/Caller.ts"
 import { instructions } from "#schema/McpPrompts.ts"
 import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
-import type { Shutdown } from "#src/http/Shutdown.ts"
 import type { Change, Changes } from "./Changes.ts"
 import type { AuthenticatedClient } from "./Credentials.ts"
-import { eventStream, fromWeb, type JsonObject, memberOf } from "./Message.ts"
+import { eventStream, fromWeb, isObject, isStaged, type JsonObject, memberOf } from "./Message.ts"
 import { type Protocol, serverInfo } from "./Protocol.ts"
 import { templates } from "./Resources.ts"
 import { streamScope } from "./SessionStream.ts"
@@ -45,7 +43,6 @@ export interface ModernNeeds {
   readonly protocol: Protocol
   readonly changes: Changes
   readonly keys: ServiceKeys
-  readonly shutdown: Shutdown["Type"]
 }
 
 /** Elements of a tool's input; counted again by the SDK (GHSA-f897-62hf-6gxq). */
@@ -133,6 +130,7 @@ interface Needs {
   readonly protocol: Protocol
   readonly states: States
   readonly caller: Caller
+  readonly staged: boolean
   readonly run: <A>(effect: Effect.Effect<A, never, CurrentCaller>) => Promise<A>
 }
 
@@ -179,7 +177,7 @@ const serveTools = (mcp: McpServer, needs: Needs) => {
       (given: unknown, ctx: ServerContext) => callTool(needs, mcp, tool, given, ctx)
     )
   }
-  mcp.server.setRequestHandler("tools/list", () => ({ tools: toTools(needs.protocol.visibleTools(needs.caller)) }))
+  mcp.server.setRequestHandler("tools/list", () => ({ tools: toTools(needs.protocol.visibleTools(needs)) }))
 }
 
 const serveResources = ({ server }: McpServer, { protocol, run }: Needs) => {
@@ -219,7 +217,8 @@ const serverFor = (needs: Needs): McpServer => {
       completions: {}
     },
     instructions,
-    cacheHints,
+    // A list that grows is not kept: also clients without a stream ask again.
+    cacheHints: needs.staged ? { ...cacheHints, "tools/list": volatile } : cacheHints,
     maxToolInputElements,
     requestState: { verify: needs.states.verify }
   })
@@ -243,6 +242,7 @@ const respond = (
       protocol,
       states: makeStates(Redacted.value(yield* keys.get("mcp-request-state"))),
       caller,
+      staged: isStaged(headers),
       run: (effect) => Runtime.runPromise(runtime)(effect, { signal })
     }
     const handler = createMcpHandler(() => serverFor(needs), {
@@ -274,11 +274,22 @@ const subscriptionsOf = (message: unknown): ReadonlyArray<string> | undefined =>
   return Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string").slice(0, maxSubscriptions) : []
 }
 
-/** The SDK's listener of one request; `end` runs when the SDK lets go of it. */
-const makeListener = (end: Effect.Effect<void>) =>
+/**
+ * What the SDK hears of one request: nothing before its stream has begun, and then what was told meanwhile. `end` runs
+ * when the SDK lets go of it. Calls and no fiber, since there are many streams.
+ */
+const makeEar = (end: Effect.Effect<void>) =>
   Effect.map(Effect.runtime<never>(), (runtime) => {
     let listener: ((event: ServerEvent) => void) | undefined
+    let finish: (() => void) | undefined
+    let isOver = false
+    let meanwhile: ReadonlyArray<Change> = []
+    const tell = (change: Change) => {
+      if (finish === undefined) meanwhile = [...meanwhile, change]
+      else listener?.(serverEvent(change))
+    }
     return {
+      tell,
       listen: (to: (event: ServerEvent) => void) => {
         listener = to
         return () => {
@@ -286,8 +297,29 @@ const makeListener = (end: Effect.Effect<void>) =>
           Runtime.runFork(runtime)(end)
         }
       },
-      notify: (change: Change) => Effect.sync(() => listener?.(serverEvent(change)))
+      end: () => {
+        isOver = true
+        finish?.()
+      },
+      begin: (finished: Effect.Effect<void>) => {
+        finish = () => void Runtime.runFork(runtime)(finished)
+        meanwhile.forEach(tell)
+        if (isOver) finish()
+      }
     }
+  })
+
+/** The SDK's own refusal of a tool that is not there, in our words; another error, of a header perhaps, as it is. */
+const saying = (text: string, response: Response) =>
+  Effect.promise(async () => {
+    const { headers, status } = response
+    const body: unknown = await response.json()
+    const error = memberOf(body, "error")
+    const ours =
+      isObject(body) && isObject(error) && error["code"] === ProtocolErrorCode.InvalidParams
+        ? { ...body, error: { ...error, message: text } }
+        : body
+    return new Response(JSON.stringify(ours), { status, headers })
   })
 
 export const post = Effect.fnUntraced(function* (
@@ -299,10 +331,18 @@ export const post = Effect.fnUntraced(function* (
   const abort = new AbortController()
   const { end, scope } = yield* streamScope
   const uris = subscriptionsOf(message)
-  const watched =
-    uris === undefined ? null : yield* Scope.extend(needs.changes.watch(client.caller, client.bearer, uris), scope)
-  const { listen, notify } = yield* makeListener(end)
-  const { close, response } = yield* respond(needs, { client, message, headers, signal: abort.signal, listen }).pipe(
+  const ear = yield* makeEar(end)
+  if (uris !== undefined) {
+    const sink = { ...ear, staged: isStaged(headers) }
+    yield* Scope.extend(needs.changes.watch(client, uris, sink), scope)
+  }
+  const { close, response } = yield* respond(needs, {
+    client,
+    message,
+    headers,
+    signal: abort.signal,
+    listen: ear.listen
+  }).pipe(
     Effect.onInterrupt(() =>
       Effect.zipRight(
         Effect.sync(() => abort.abort()),
@@ -314,16 +354,12 @@ export const post = Effect.fnUntraced(function* (
   const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true
   if (!isStream || body === null) {
     yield* end
-    return yield* fromWeb(response)
+    const instead = needs.protocol.unknownTool({ caller: client.caller, staged: isStaged(headers) }, message)
+    return yield* fromWeb(instead === undefined ? response : yield* saying(instead, response))
   }
   const finished = Effect.zipRight(Effect.promise(close), end)
-  if (watched !== null) {
-    // When the credential ends or the server stops, the stream ends in the protocol's way.
-    yield* Effect.raceFirst(Stream.runForEach(watched.changes, notify), Deferred.await(needs.shutdown.deferred)).pipe(
-      Effect.zipRight(finished),
-      Effect.forkIn(scope)
-    )
-  }
+  // When the credential ends or the server stops, the stream ends in the protocol's way.
+  ear.begin(finished)
   const bytes = Stream.fromReadableStream({ evaluate: () => body, onError: (error) => error })
   return HttpServerResponse.stream(Stream.ensuring(bytes, finished), { status: response.status, ...eventStream })
 })

@@ -51,7 +51,7 @@ const correct = ({ field = "", inputs, tool }: Call): string => {
 
 const findSecret: Next = ({ inputs }) =>
   inputs.includes("secretId") || inputs.includes("ids")
-    ? 'list_secrets with fields ["id"] gives the ids that exist.'
+    ? 'list_secrets gives the keys that exist, and with fields ["id"] their ids.'
     : "list_secrets with query finds the key."
 const exists: Next = ({ inputs, tool }) =>
   inputs.includes("replace")
@@ -60,7 +60,7 @@ const exists: Next = ({ inputs, tool }) =>
 const dependents: Next = ({ inputs, tool }) =>
   inputs.includes("disposition")
     ? `${tool} with disposition flatten (the dependents keep their text) or cascade (they are deleted too).`
-    : `${tool} with the dependents' ids as well; delete_secret has flatten and cascade for one.`
+    : `${tool} with the dependents as well; delete_secret has flatten and cascade for one.`
 const environment: Next = ({ environments }) =>
   environments.length === 0
     ? "list_environments gives the slugs that exist."
@@ -84,12 +84,15 @@ const nextCalls: Readonly<Record<Code, Next>> = {
   CREDENTIAL_EXPIRED: reconnect,
   CREDENTIAL_REVOKED: reconnect,
   SIGN_IN_FAILED: reconnect,
+  SECOND_FACTOR_REQUIRED: reconnect,
+  SECOND_FACTOR_FAILED: reconnect,
+  SECOND_FACTOR_MISSING: reconnect,
+  STEP_UP_REQUIRED: notHere,
   FORBIDDEN: askPerson,
   SCOPE_MISSING: askPerson,
   API_TOKEN_READ_ONLY: askPerson,
   API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT: askPerson,
-  ENVIRONMENT_NOT_GRANTED:
-    "Tell the person: `ampoule access request`, or the Access page of the environment, asks for it.",
+  ENVIRONMENT_NOT_GRANTED: "request_access with the level that is missing: run, values or write.",
   CREDENTIAL_KIND_NOT_ACCEPTED: askPerson,
   CROSS_SITE_REQUEST: reconnect,
   PLAN_LIMIT_REACHED: "get_capabilities shows the limits; tell the person.",
@@ -104,6 +107,7 @@ const nextCalls: Readonly<Record<Code, Next>> = {
   GRANT_NOT_FOUND: "request_secret_value asks the person anew.",
   MEMBER_NOT_FOUND: notHere,
   SECRET_ALREADY_EXISTS: exists,
+  SECRETS_CHANGED: "Look at what others wrote, and call again with each currentVersion as expectedVersion.",
   SECRET_VERSION_CONFLICT: "Call again with currentVersion as expectedVersion, if what others wrote may be replaced.",
   SECRET_HAS_DEPENDENTS: dependents,
   TEMPLATE_CYCLE: repair,

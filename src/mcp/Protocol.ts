@@ -7,7 +7,7 @@ import * as Policy from "#src/access/Policy.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import * as Completions from "./Completions.ts"
 import { missingScopes } from "./Credentials.ts"
-import type { JsonObject } from "./Message.ts"
+import { type JsonObject, memberOf } from "./Message.ts"
 import * as Resources from "./Resources.ts"
 import { type ListedTool, settled, type Tool } from "./Tool.ts"
 import * as Tools from "./Tools.ts"
@@ -18,11 +18,19 @@ export const serverInfo = { name: "ampoule", title: "Ampoule", version: manifest
 
 type ToolTable = ReadonlyMap<string, Tool>
 
+/** Who lists the tools, and whether it asked for those alone that it may call. */
+export interface Lister {
+  readonly caller: Caller
+  readonly staged: boolean
+}
+
 /**
- * An OAuth client sees all tools, since it can ask for more scopes. What an API token may call is fixed; it sees that.
+ * An OAuth client sees all tools, since it can ask for more scopes. One that lists them again when they change can have
+ * those that its scopes allow, and a tool that asks for more. What an API token may call is fixed; it sees that.
  */
-const isVisible = (caller: Caller, { scopes }: Tool): boolean => {
-  if (caller.kind !== "api_token") return true
+const isVisible = ({ caller, staged }: Lister, { listed, scopes }: Tool): boolean => {
+  if (listed.name === "more_tools") return staged && caller.kind !== "api_token"
+  if (caller.kind !== "api_token") return !staged || missingScopes(caller, scopes).length === 0
   const role = caller.teams[0]?.role ?? null
   return (
     missingScopes(caller, scopes).length === 0 &&
@@ -30,8 +38,18 @@ const isVisible = (caller: Caller, { scopes }: Tool): boolean => {
   )
 }
 
-const visibleTools = (tools: ToolTable, caller: Caller): ReadonlyArray<ListedTool> =>
-  [...tools.values()].filter((tool) => isVisible(caller, tool)).map(({ listed }) => listed)
+const visibleTools = (tools: ToolTable, lister: Lister): ReadonlyArray<ListedTool> =>
+  [...tools.values()].filter((tool) => isVisible(lister, tool)).map(({ listed }) => listed)
+
+/** What to call instead of a tool that is not there; undefined for any other message. The name is not repeated. */
+const unknownTool = (tools: ToolTable, lister: Lister, message: unknown): string | undefined => {
+  if (memberOf(message, "method") !== "tools/call") return undefined
+  const name = memberOf(memberOf(message, "params"), "name")
+  if (typeof name === "string" && tools.has(name)) return undefined
+  return `No such tool. Call one of ${visibleTools(tools, lister)
+    .map(({ name }) => name)
+    .join(", ")}.`
+}
 
 /** The scopes that a request needs, by its method and parameters; undefined: none. */
 const scopesNeeded = (
@@ -97,7 +115,8 @@ export class Protocol extends Effect.Service<Protocol>()("mcp/Protocol", {
     const complete = yield* Completions.make
     return {
       tools,
-      visibleTools: (caller: Caller) => visibleTools(tools, caller),
+      visibleTools: (lister: Lister) => visibleTools(tools, lister),
+      unknownTool: (lister: Lister, message: unknown) => unknownTool(tools, lister, message),
       scopesNeeded: (method: string, params: JsonObject) => scopesNeeded(tools, method, params),
       listedPrompts,
       prompt,

@@ -2,7 +2,10 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { AuditEntry } from "#schema/Audit.ts"
+import type { Caller } from "#schema/Caller.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
+import { toolNames, tools } from "#schema/McpTools.ts"
+import type { Scope } from "#schema/Scopes.ts"
 import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { Exposure } from "#src/access/Exposure.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -15,7 +18,7 @@ import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { cyclesOf } from "#src/secrets/KeyGraph.ts"
 import { RunPlans } from "#src/secrets/RunPlans.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
-import { scopesOf } from "./Credentials.ts"
+import { missingScopes, scopesOf } from "./Credentials.ts"
 import { done, type Handlers } from "./Tool.ts"
 
 const pageOfProjects = 50
@@ -47,6 +50,8 @@ const maxKeys = 100
 const maxEdges = 250
 /** Of what a plan or a report names; it tells how many there are. */
 const maxShown = 20
+/** Projects, and environments, that a restricted connection is told the names of. */
+const maxRestrictions = 50
 
 const names = (list: ReadonlyArray<{ readonly key: string }>) => list.slice(0, maxKeys).map(({ key }) => key)
 
@@ -63,11 +68,29 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-const aboutTheConnection = ({ environments, exposure, identity, projects, settings, trail }: Needs) =>
-  ({
+/** The names of what a restricted connection reaches; nothing where it is not restricted, or may not list projects. */
+const named = Effect.fnUntraced(function* ({ environments, projects }: Needs, caller: Caller) {
+  const { environmentIds, projectIds } = caller.restrictions
+  if (projectIds === null && environmentIds === null) return {}
+  if (missingScopes(caller, ["projects:read"]).length > 0) return {}
+  const ofProjects = projectIds === null ? [] : yield* projects.list()
+  const ofEnvironments = environmentIds === null ? [] : yield* environments.reached(maxRestrictions)
+  const reached = ofProjects.slice(0, maxRestrictions)
+  return {
+    named: {
+      projects: reached.map(({ id, name, slug }) => ({ id, slug, name })),
+      environments: ofEnvironments.map(({ id, projectSlug, slug }) => ({ id, slug, project: projectSlug }))
+    }
+  }
+})
+
+const aboutTheConnection = (needs: Needs) => {
+  const { environments, identity, projects, settings } = needs
+  return {
     whoami: () =>
-      Effect.map(identity.caller(), (caller) =>
-        done({
+      Effect.gen(function* () {
+        const caller = yield* identity.caller()
+        return done({
           credential: {
             type: caller.kind === "api_token" ? ("api_token" as const) : ("oauth_token" as const),
             id: caller.credentialId,
@@ -78,12 +101,25 @@ const aboutTheConnection = ({ environments, exposure, identity, projects, settin
           ...(caller.user === null ? {} : { user: caller.user }),
           teams: caller.teams.map(({ id, name, role }) => ({ id, name, role: role ?? "viewer" })),
           scopes: scopesOf(caller),
-          restrictions: { projects: caller.restrictions.projectIds, environments: caller.restrictions.environmentIds }
+          restrictions: {
+            projects: caller.restrictions.projectIds,
+            environments: caller.restrictions.environmentIds,
+            ...(yield* named(needs, caller))
+          }
         })
-      ),
+      }),
 
     get_capabilities: () =>
       Effect.succeed(done({ features: deploymentOf(settings).features, limits: deploymentOf(settings).limits })),
+
+    more_tools: ({ scope }) => {
+      const found = toolNames.filter((name) => {
+        const { plaintext = false, scopes }: { readonly plaintext?: boolean; readonly scopes: ReadonlyArray<Scope> } =
+          tools[name]
+        return scopes.includes(scope) && (settings.mcpReveal || !plaintext)
+      })
+      return Effect.succeed(done({ tools: found, next: "tools/list has them now, as far as the scopes are held" }))
+    },
 
     list_projects: ({ cursor }) =>
       Effect.gen(function* () {
@@ -113,8 +149,12 @@ const aboutTheConnection = ({ environments, exposure, identity, projects, settin
             protected: isProtected
           }))
         })
-      }),
+      })
+  } satisfies Partial<Handlers>
+}
 
+const aboutUses = ({ exposure, trail }: Needs) =>
+  ({
     list_audit_events: ({ full = false, ...query }) =>
       Effect.map(trail.listReachable(query), ({ items, nextCursor }) =>
         done({
@@ -154,7 +194,10 @@ const aboutNames = ({ reads }: Needs) =>
             ...(has("version") ? { version: row.version } : {}),
             ...(has("updatedAt") ? { updatedAt: row.updatedAt.toISOString() } : {}),
             ...(has("reference") ? { reference: `secret://${target.projectId}/${target.slug}/${row.key}` } : {}),
-            ...(has("references") ? { references: row.refs } : {})
+            ...(has("references") ? { references: row.refs } : {}),
+            ...(has("owner") ? { owner: row.owner } : {}),
+            ...(has("note") ? { note: row.note } : {}),
+            ...(has("rotateBy") ? { rotateBy: row.rotateBy } : {})
           })),
           page,
           pageSize,
@@ -309,6 +352,7 @@ const reveals = ({ reads, sealingKeys }: Needs) =>
 
 export const handlers = Effect.map(services, (needs) => ({
   ...aboutTheConnection(needs),
+  ...aboutUses(needs),
   ...aboutNames(needs),
   ...uses(needs),
   ...reveals(needs)

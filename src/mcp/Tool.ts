@@ -9,7 +9,7 @@ import { InternalError } from "#schema/Errors.ts"
 import { uuidPattern } from "#schema/Ids.ts"
 import type { ToolDefinition } from "#schema/McpToolParts.ts"
 import { type ToolInput, type ToolName, type ToolOutput, tools } from "#schema/McpTools.ts"
-import type { Scope } from "#schema/Scopes.ts"
+import { allScopes, type Scope } from "#schema/Scopes.ts"
 import { environmentSlugPattern } from "#schema/Values.ts"
 import { judge, validationFailed } from "#src/http/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/RequestContext.ts"
@@ -159,6 +159,17 @@ const waiting = ({ request }: Proposed): CallResult => {
   return { _tag: "Result", result: { content: [{ type: "text", text }], isError: true } }
 }
 
+type Scoped = Pick<
+  ToolDefinition<Schema.Schema.AnyNoContext, Schema.Schema.AnyNoContext>,
+  "scopeIn" | "scopes" | "scopesWith"
+>
+
+const neededScopes = ({ scopeIn, scopes, scopesWith }: Scoped, given: unknown): ReadonlyArray<Scope> => {
+  const named = scopeIn === undefined ? undefined : memberOf(given, scopeIn)
+  const also = scopesWith === undefined || memberOf(given, scopesWith.member) === undefined ? [] : scopesWith.scopes
+  return [...scopes, ...also, ...allScopes.filter((scope) => scope === named)]
+}
+
 /** Clients that tell content for the person from content for the model keep plaintext from the model. */
 const forTheUser = { annotations: { audience: ["user"] } } as const
 
@@ -168,7 +179,7 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>, names: Na
     Schema.Schema<ToolInput<N>, JsonObject>,
     Schema.Schema<ToolOutput<N>, JsonObject>
   >
-  const { annotations, description, input, output, plaintext = false, scopes, scopesWith, title } = definition
+  const { annotations, description, input, output, plaintext = false, title } = definition
   const decode = ParseResult.decodeUnknown(input)
   const encode = ParseResult.encode(output)
   const inputSchema = schemaOf(input)
@@ -209,11 +220,8 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>, names: Na
       outputSchema: schemaOf(output),
       annotations: { title, ...annotations }
     },
-    scopes,
-    scopesOf: (given) =>
-      scopesWith === undefined || memberOf(given, scopesWith.member) === undefined
-        ? scopes
-        : [...scopes, ...scopesWith.scopes],
+    scopes: definition.scopes,
+    scopesOf: (given) => neededScopes(definition, given),
     returnsPlaintext: plaintext,
     call: (given, context) =>
       Effect.flatMap(settled(run(given, context), name), (result) =>

@@ -1,8 +1,13 @@
-/** Tools that write secrets. */
+/** Tools that write secrets, and the one that asks for access. */
 import * as Effect from "effect/Effect"
-import type { ToolOutput } from "#schema/McpTools.ts"
+import { SecretNotFound } from "#schema/Errors.ts"
+import type { ProjectId, SecretId } from "#schema/Ids.ts"
+import type { ToolInput, ToolOutput } from "#schema/McpTools.ts"
+import type { EnvironmentSlug, SecretKey } from "#schema/Values.ts"
 import { AppConfig } from "#src/AppConfig.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
 import { danger } from "#src/formats/DangerousNames.ts"
+import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { type RequestState, ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { done, type Handlers, type Outcome } from "./Tool.ts"
@@ -36,6 +41,10 @@ const written = <O>(output: O, keys: ReadonlyArray<string>) => {
   return done(warnings.length === 0 ? output : { ...output, warnings })
 }
 
+/** A member that was given; an empty text takes away. */
+const given = (name: "owner" | "note" | "rotateBy", text: string | undefined) =>
+  text === undefined ? {} : { [name]: text === "" ? null : text }
+
 const requestResult = (baseUrl: string, state: RequestState): Outcome<ToolOutput<"request_secret_value">> => {
   switch (state.status) {
     case "stored":
@@ -55,12 +64,77 @@ const requestResult = (baseUrl: string, state: RequestState): Outcome<ToolOutput
   }
 }
 
-const services = Effect.all({ writes: SecretWrites, requests: ValueRequests, settings: AppConfig })
+/** One secret as an input names it; the input's schema lets one of the two ways through. */
+interface NamesSecret {
+  readonly secretId?: SecretId
+  readonly projectId?: ProjectId
+  readonly environment?: EnvironmentSlug
+  readonly key?: SecretKey
+}
+
+/** The page asks in the person's own words: an agent's reason does not go into an address. */
+const accessResult = (
+  baseUrl: string,
+  { hours = 2, level }: ToolInput<"request_access">,
+  standing: Effect.Effect.Success<ReturnType<AccessRequests["standing"]>>,
+  requestId: string
+): Outcome<ToolOutput<"request_access">> => {
+  switch (standing.status) {
+    case "granted":
+      return done({ status: "granted" })
+    case "pending":
+      return done({ status: "pending", id: standing.request.id, expiresAt: standing.request.expiresAt })
+    case "unasked": {
+      const { projectId, slug } = standing.target
+      const asked = new URLSearchParams({ level, hours: String(hours) }).toString()
+      const url = `${baseUrl}/app/projects/${projectId}/env/${slug}/access?${asked}`
+      return {
+        _tag: "OpenPage",
+        requestId,
+        url,
+        message: "Open the page to ask for access. An owner, an admin or an approver decides.",
+        otherwise: { status: "needs_human", url }
+      }
+    }
+  }
+}
+
+const services = Effect.all({
+  access: AccessRequests,
+  crypto: Crypto,
+  writes: SecretWrites,
+  requests: ValueRequests,
+  settings: AppConfig
+})
+
+/** Ids of what inputs name by keys. */
+const identify = (writes: SecretWrites) => ({
+  one: ({ environment, key, projectId, secretId }: NamesSecret, audit: "secret.update" | "secret.delete") =>
+    Effect.gen(function* () {
+      if (secretId !== undefined) return secretId
+      if (projectId === undefined || environment === undefined || key === undefined) {
+        return yield* new SecretNotFound({ field: "key" })
+      }
+      const [id] = yield* writes.idsOf({ projectId, environment }, [key], { audit, field: () => "key" })
+      return id
+    }),
+  several: ({ environment, ids, keys, projectId }: ToolInput<"delete_secrets">) =>
+    ids === undefined
+      ? writes.idsOf({ projectId, environment }, keys ?? [], { audit: "secret.delete", field: (i) => `keys.${i}` })
+      : Effect.succeed(ids)
+})
 
 export const handlers = Effect.map(
   services,
-  ({ requests, settings, writes }) =>
+  ({ access, crypto, requests, settings, writes }) =>
     ({
+      request_access: (input, { continues, said }) =>
+        Effect.gen(function* () {
+          if (said === "decline") return done({ status: "declined" })
+          const standing = yield* access.standing(input, input.level)
+          return accessResult(settings.baseUrl, input, standing, continues ?? (yield* crypto.uuid))
+        }),
+
       request_secret_value: (input, { continues, opensPages, said }) =>
         Effect.gen(function* () {
           if (said === "decline") return done({ status: "declined" })
@@ -73,7 +147,28 @@ export const handlers = Effect.map(
 
       create_secret: (input) => Effect.map(writes.createFrom(input), (one) => written(one, [one.key])),
 
-      update_secret: (input) => Effect.map(writes.updateFrom(input), (one) => written(one, [one.key])),
+      update_secret: (input) =>
+        Effect.gen(function* () {
+          const secretId = yield* identify(writes).one(input, "secret.update")
+          const one = yield* writes.updateFrom({ ...input, secretId })
+          return written(one, [one.key])
+        }),
+
+      rename_secret: ({ key, rewriteReferences, secretId }) =>
+        Effect.map(
+          writes.rename(secretId, { key, ...(rewriteReferences === true ? { references: "rewrite" } : {}) }),
+          ({ formerKey, id, rewritten, version }) => written({ id, key, version, formerKey, rewritten }, [key])
+        ),
+
+      describe_secret: ({ note, owner, rotateBy, secretId }) =>
+        Effect.map(
+          writes.describe(secretId, {
+            ...given("owner", owner),
+            ...given("note", note),
+            ...given("rotateBy", rotateBy)
+          }),
+          ({ id, key, note, owner, rotateBy }) => done({ id, key, owner, note, rotateBy })
+        ),
 
       copy_secrets: (input) =>
         Effect.map(writes.copy(input), ({ created, skipped, updated }) =>
@@ -85,8 +180,9 @@ export const handlers = Effect.map(
           written({ created, updated, unchanged }, [...created, ...updated])
         ),
 
-      delete_secret: ({ disposition, secretId }, { confirms, said }) =>
+      delete_secret: ({ disposition, ...input }, { confirms, said }) =>
         Effect.gen(function* () {
+          const secretId = yield* identify(writes).one(input, "secret.delete")
           if (confirms && said === undefined) {
             const question = confirmation(yield* writes.removal([secretId]))
             const more = disposition === "cascade" ? " Everything composed from it is deleted too." : ""
@@ -99,11 +195,13 @@ export const handlers = Effect.map(
 
       delete_secrets: (input, { confirms, said }) =>
         Effect.gen(function* () {
+          const ids = yield* identify(writes).several(input)
           if (confirms && said === undefined) {
-            return { _tag: "Confirm" as const, message: confirmation(yield* writes.removal(input.ids)) }
+            return { _tag: "Confirm" as const, message: confirmation(yield* writes.removal(ids)) }
           }
           if (said === "decline") return done({ deleted: [] })
-          return done({ deleted: (yield* writes.deleteBulk(input)).ids })
+          const { environment, projectId } = input
+          return done({ deleted: (yield* writes.deleteBulk({ projectId, environment, ids })).ids })
         }),
 
       import_encrypted_env: (input) =>

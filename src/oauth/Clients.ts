@@ -44,6 +44,9 @@ export const isRegistered = (registered: ReadonlyArray<string>, given: string): 
 /** What a person is shown of it. */
 export const hostOf = (uri: string): string => new URL(uri).host
 
+/** Known by the address of a document, which is the same for every installation; else registered by one of them. */
+export const isDocumented = (clientId: string): boolean => clientId.startsWith("https://")
+
 // --- metadata ---
 
 const maxClientName = 100

@@ -1,5 +1,6 @@
 /** An authorization between the client's request and the person's decision. */
 import * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import type { InteractionResults } from "oidc-provider"
 import { CurrentCaller, type Restrictions } from "#schema/Caller.ts"
@@ -10,7 +11,7 @@ import { Audit } from "#src/access/Audit.ts"
 import { methods } from "#src/Methods.ts"
 import * as Clients from "./Clients.ts"
 import * as Dispatch from "./Dispatch.ts"
-import { OAuthGrants } from "./OAuthGrants.ts"
+import { isReplaced, OAuthGrants } from "./OAuthGrants.ts"
 import { AuthorizationServer } from "./Provider.ts"
 
 /** A client's request that waits for a person's decision. */
@@ -29,6 +30,13 @@ export interface ConsentRequest {
 interface ConsentDecision extends Restrictions {
   readonly scopes: ReadonlyArray<Scope>
   readonly teamIds: ReadonlyArray<TeamId>
+  readonly another: boolean
+}
+
+/** What the browser presents: for the library its interaction, for us which browser it is. */
+export interface PresentedBrowser {
+  readonly cookies: string | undefined
+  readonly device: Redacted.Redacted | null
 }
 
 const uidPattern = /^[\w-]{20,64}$/
@@ -76,7 +84,7 @@ const details = Effect.fnUntraced(function* ({ server }: Needs, uid: string, coo
     clientName: registered.clientName ?? "Unnamed client",
     redirectHost: Clients.hostOf(redirectUri),
     onThisMachine: Clients.isLoopback(redirectUri),
-    documentedAt: clientId.startsWith("https://") ? clientId : null,
+    documentedAt: Clients.isDocumented(clientId) ? clientId : null,
     scopes: allScopes.filter((one) => requested.includes(one))
   }
   /** Stores the decision; answers the address where the browser goes next. */
@@ -87,25 +95,29 @@ const details = Effect.fnUntraced(function* ({ server }: Needs, uid: string, coo
   return { client, redirectUri, decide }
 })
 
-const show = Effect.fn("Consent.show")(function* (needs: Needs, uid: string, cookies: string | undefined) {
-  const { client, redirectUri } = yield* details(needs, uid, cookies)
-  const earlier = (yield* needs.grants.list()).find(({ clientId }) => clientId === client.clientId)
-  return { client, earlier, redirectOrigin: new URL(redirectUri).origin }
+const show = Effect.fn("Consent.show")(function* (needs: Needs, uid: string, browser: PresentedBrowser) {
+  const { client, redirectUri } = yield* details(needs, uid, browser.cookies)
+  const at = { clientId: client.clientId, deviceId: yield* needs.grants.deviceOf(browser.device) }
+  const held = (yield* needs.grants.list()).filter(({ clientId }) => clientId === client.clientId)
+  const earlier = held.find((one) => isReplaced(at, one))
+  const elsewhere = held.filter((one) => !isReplaced(at, one)).length
+  return { client, earlier, elsewhere, redirectOrigin: new URL(redirectUri).origin }
 })
 
 /** Answers where the browser goes next. */
 const approve = Effect.fn("Consent.approve")(function* (
   needs: Needs,
   uid: string,
-  cookies: string | undefined,
+  browser: PresentedBrowser,
   decision: ConsentDecision
 ) {
-  const { client, decide } = yield* details(needs, uid, cookies)
+  const { client, decide } = yield* details(needs, uid, browser.cookies)
   const { grantId, userId } = yield* needs.grants.give({
     clientId: client.clientId,
     clientName: client.clientName,
     redirectHost: client.redirectHost,
     requestedScopes: client.scopes,
+    deviceId: yield* needs.grants.deviceOf(browser.device),
     ...decision
   })
   return yield* decide({ login: { accountId: userId, remember: false }, consent: { grantId } })

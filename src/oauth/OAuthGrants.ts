@@ -3,6 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { type Caller, CurrentCaller, type Restrictions } from "#schema/Caller.ts"
 import {
@@ -10,6 +11,7 @@ import {
   Forbidden,
   GrantNotFound,
   ProjectNotFound,
+  StepUpRequired,
   TeamNotFound,
   ValidationFailed
 } from "#schema/Errors.ts"
@@ -19,11 +21,12 @@ import { Audit } from "#src/access/Audit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
-import { hasEnded } from "#src/credentials/Accounts.ts"
+import { findDevice, hasEnded } from "#src/credentials/Accounts.ts"
 import { beyondTeams } from "#src/credentials/TokenRows.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
+import { isDocumented } from "./Clients.ts"
 import * as Store from "./Store.ts"
 
 /** A grant, and with it its family of refresh tokens, lives this long at most. */
@@ -38,6 +41,10 @@ interface NewOAuthGrant extends Restrictions {
   readonly requestedScopes: ReadonlyArray<Scope>
   readonly scopes: ReadonlyArray<Scope>
   readonly teamIds: ReadonlyArray<TeamId>
+  /** In which browser the person decides; null for one that is not known. */
+  readonly deviceId: string | null
+  /** What the same browser granted stays in force: the client runs on another machine of the person too. */
+  readonly another: boolean
 }
 
 const OAuthGrantRow = Schema.Struct({
@@ -45,6 +52,7 @@ const OAuthGrantRow = Schema.Struct({
   clientId: Schema.String,
   clientName: Schema.String,
   redirectHost: Schema.String,
+  deviceId: Schema.NullOr(Schema.String),
   scopes: Schema.Array(Scope),
   teams: Schema.Array(Schema.Struct({ id: TeamIdOut, name: Schema.String })),
   /** Names; null: not restricted. */
@@ -90,6 +98,17 @@ const checkScopes = Effect.fnUntraced(function* (
   }
   const teams = teamIds.map((id) => Policy.teamOf(caller, id))
   if (teams.some((team) => team === undefined)) return yield* new TeamNotFound()
+  const old = teams.find((team) => team?.factorIsOld)
+  if (old !== undefined) {
+    yield* audit.record({
+      actor: caller,
+      action: "oauth.consent",
+      outcome: "denied",
+      reason: StepUpRequired.code,
+      teamId: old.id
+    })
+    return yield* new StepUpRequired()
+  }
   const allowed = granted.filter((scope) => teams.some((team) => Policy.roleAllows(team?.role ?? "viewer", scope)))
   if (allowed.length < granted.length) {
     yield* audit.record({
@@ -129,20 +148,45 @@ const payloadOf = (
   }
 }
 
-const GrantIdRow = Schema.Struct({ id: Schema.String })
+const GrantIdRow = Schema.Struct({ id: Schema.String, deviceId: Schema.NullOr(Schema.String) })
+
+/** Grants of one person to one client that every machine names by the same id. */
+const perClient = 10
 
 /**
- * Ends what the person granted this client before: one client has one grant, and a refresh token of an earlier one is
- * dead. Under a lock, so that of two consents at once one replaces the other.
+ * A client that registered itself has an id of its own on each machine. One that is known by its document has the same
+ * one everywhere: there a grant belongs to the browser in which it was given.
  */
-const replaceEarlier = Effect.fnUntraced(function* (needs: Needs, userId: UserId, clientId: string) {
+export const isReplaced = (
+  { clientId, deviceId }: Pick<NewOAuthGrant, "clientId" | "deviceId">,
+  earlier: Pick<NewOAuthGrant, "deviceId">
+): boolean => !isDocumented(clientId) || earlier.deviceId === deviceId
+
+/**
+ * Ends what the person granted this client on this machine before: it has one grant there, and a refresh token of an
+ * earlier one is dead. Under a lock, so that of two consents at once one replaces the other.
+ */
+const replaceEarlier = Effect.fnUntraced(function* (needs: Needs, userId: UserId, grant: NewOAuthGrant) {
   const { sql } = needs
+  const { another, clientId } = grant
   yield* sql`SELECT pg_advisory_xact_lock(hashtextextended(${`oauth-grant ${userId} ${clientId}`}, 0))`
   const earlier = yield* Rows.findAll(
     GrantIdRow,
-    sql`SELECT id FROM oauth_grants WHERE user_id = ${userId} AND client_id = ${clientId} AND revoked_at IS NULL`
+    sql`
+      SELECT id, device_id FROM oauth_grants
+      WHERE user_id = ${userId} AND client_id = ${clientId} AND revoked_at IS NULL ORDER BY id DESC`
   )
-  for (const { id } of earlier) yield* Store.revoke(needs, id)
+  const keeps = another && isDocumented(clientId)
+  const stay = keeps ? earlier : earlier.filter((one) => !isReplaced(grant, one))
+  // The oldest make room, so that consenting again and again leaves no heap of living logins.
+  const kept = new Set(stay.slice(0, perClient - 1))
+  for (const one of earlier) if (!kept.has(one)) yield* Store.revoke(needs, one.id)
+})
+
+/** Which of the signed-in person's browsers this is; null for one that is not known. */
+const deviceOf = Effect.fnUntraced(function* (needs: Needs, presented: Redacted.Redacted | null) {
+  const { email } = yield* signedIn
+  return (yield* findDevice(needs, presented, email))?.id ?? null
 })
 
 const give = Effect.fn("OAuthGrants.give")(function* (needs: Needs, grant: NewOAuthGrant) {
@@ -159,14 +203,25 @@ const give = Effect.fn("OAuthGrants.give")(function* (needs: Needs, grant: NewOA
   yield* Rows.transaction(sql, function* () {
     // Locked to the end: a new password either comes before this and is seen, or after it and revokes the grant.
     if (yield* hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
-    yield* replaceEarlier(needs, user.id, grant.clientId)
-    const { clientId, clientName, environmentIds, projectIds, redirectHost } = grant
+    yield* replaceEarlier(needs, user.id, grant)
+    const { clientId, clientName, deviceId, environmentIds, projectIds, redirectHost } = grant
     const createdAt = new Date(now)
     const expiresAt = new Date(now + grantSeconds * 1_000)
     const row = yield* rowSeal.values(
       "oauth_grants",
-      { id, userId: user.id, clientId, scopes, projectIds, environmentIds, payload, createdAt, expiresAt },
-      { client_name: clientName, redirect_host: redirectHost }
+      {
+        id,
+        userId: user.id,
+        clientId,
+        scopes,
+        projectIds,
+        environmentIds,
+        payload,
+        createdAt,
+        expiresAt,
+        factorAt: caller.factorAt
+      },
+      { client_name: clientName, redirect_host: redirectHost, device_id: deviceId }
     )
     yield* sql`INSERT INTO oauth_grants ${row}`
     for (const teamId of new Set(grant.teamIds)) {
@@ -184,7 +239,7 @@ const list = Effect.fn("OAuthGrants.list")(function* ({ sql }: Needs) {
   return yield* Rows.findAll(
     OAuthGrantRow,
     sql`
-      SELECT g.id, g.client_id, g.project_ids, g.environment_ids, g.client_name, g.redirect_host, g.scopes, g.created_at, g.expires_at, g.last_used_at,
+      SELECT g.id, g.client_id, g.project_ids, g.environment_ids, g.client_name, g.redirect_host, g.device_id, g.scopes, g.created_at, g.expires_at, g.last_used_at,
         (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name) ORDER BY t.name), '[]'::json)
           FROM oauth_grant_teams o JOIN teams t ON t.id = o.team_id
           JOIN memberships m ON m.team_id = t.id AND ${sql.literal(Store.membershipUnchanged)}
@@ -213,5 +268,5 @@ const revoke = Effect.fn("OAuthGrants.revoke")(function* (needs: Needs, grantId:
 })
 
 export class OAuthGrants extends Effect.Service<OAuthGrants>()("oauth/OAuthGrants", {
-  effect: Effect.map(services, (needs) => methods(needs, { give, list, revoke }))
+  effect: Effect.map(services, (needs) => methods(needs, { deviceOf, give, list, revoke }))
 }) {}

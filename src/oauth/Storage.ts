@@ -89,9 +89,13 @@ const interactions = ({ rowSeal, sql }: StoreNeeds): Store => ({
   destroy: (id) => sql`DELETE FROM oauth_interactions WHERE id_hash = ${sha256(id)}`
 })
 
-/** A grant gives nothing once its person's membership has changed in each of its teams. */
+/**
+ * A grant gives nothing once its person's membership has changed in each of its teams, nor in one that requires a second
+ * factor where it was given without.
+ */
 const reachesATeam = `EXISTS (
   SELECT 1 FROM oauth_grant_teams o
+  JOIN teams t ON t.id = o.team_id AND (g.factor_at IS NOT NULL OR NOT t.second_factor_required)
   JOIN memberships m ON m.team_id = o.team_id AND ${membershipUnchanged}
   WHERE o.grant_id = g.id)`
 
@@ -106,6 +110,7 @@ const GrantRow = Schema.Struct({
   environmentIds: Schema.NullOr(Texts),
   createdAt: Schema.DateFromSelf,
   expiresAt: Schema.DateFromSelf,
+  factorAt: Schema.NullOr(Schema.DateFromSelf),
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
@@ -120,7 +125,7 @@ const grants = (needs: StoreNeeds): Store => {
       const row = yield* Rows.findOne(
         GrantRow,
         sql`
-          SELECT id, user_id, client_id, scopes, project_ids, environment_ids, payload, created_at, expires_at, mac
+          SELECT id, user_id, client_id, scopes, project_ids, environment_ids, payload, created_at, expires_at, factor_at, mac
           FROM oauth_grants g
           WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL AND g.expires_at > ${now} AND ${sql.literal(reachesATeam)}`
       )

@@ -16,6 +16,7 @@ import {
   MemberNotFound,
   PlanLimitReached,
   type ProjectNotFound,
+  type StepUpRequired,
   ValidationFailed
 } from "#schema/Errors.ts"
 import {
@@ -25,6 +26,7 @@ import {
   EnvironmentIdOut,
   type ProjectId,
   ProjectIdOut,
+  type TeamId,
   type UserId,
   UserIdOut
 } from "#schema/Ids.ts"
@@ -117,6 +119,16 @@ const listOfProject = Effect.fn("AccessGrants.listOfProject")(function* (needs: 
 const listOfEnvironment = Effect.fn("AccessGrants.listOfEnvironment")(function* (needs: Needs, id: EnvironmentId) {
   return yield* inForce(needs, yield* ofEnvironment(needs, id, "access.list"))
 })
+
+/** Grants in force of one person in a team; for a use case that has its permit. */
+export const ofPerson = (sql: SqlClient.SqlClient, teamId: TeamId, userId: UserId, now: Date) =>
+  Rows.findAll(
+    GrantRow,
+    sql`
+      SELECT ${columns(sql)}
+      WHERE g.team_id = ${teamId} AND g.user_id = ${userId} AND (g.until IS NULL OR g.until > ${now})
+      ORDER BY g.id LIMIT ${grantsPerPerson}`
+  )
 
 /** A CLI login or an agent of a member, whose reach holds the environment. */
 const ConnectionRow = Schema.Struct({
@@ -251,7 +263,11 @@ const end = Effect.fn("AccessGrants.end")(function* (needs: Needs, id: AccessGra
   const { audit, sql } = needs
   const find = Rows.findOne(GrantRow, sql`SELECT ${columns(sql)} WHERE g.id = ${id}`)
   const grant = yield* Effect.filterOrFail(find, (row) => row !== undefined, noGrant)
-  const where: Effect.Effect<Manage, EnvironmentNotFound | Forbidden | ProjectNotFound, CurrentCaller> =
+  const where: Effect.Effect<
+    Manage,
+    EnvironmentNotFound | Forbidden | ProjectNotFound | StepUpRequired,
+    CurrentCaller
+  > =
     grant.environmentId === null
       ? ofProject(needs, grant.projectId, "access.end")
       : ofEnvironment(needs, grant.environmentId, "access.end")

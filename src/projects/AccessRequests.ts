@@ -22,12 +22,13 @@ import {
   UserIdOut
 } from "#schema/Ids.ts"
 import { GrantLevel, Readers, Role, Visibility } from "#schema/Scopes.ts"
-import { Access } from "#src/access/Access.ts"
+import { Access, type Location } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
+import type { EnvironmentTarget } from "#src/access/Target.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { days } from "#src/Days.ts"
 import { methods } from "#src/Methods.ts"
@@ -149,17 +150,40 @@ const eventAbout = (
   ...(about.reason === undefined ? {} : { reason: about.reason })
 })
 
-/** A request that would change nothing, or promise what nobody gets. */
-const checkLevel = ({ caller, target }: EnvironmentPermit<"secrets:read">, level: GrantLevel) => {
-  const team = Policy.teamOf(caller, target.teamId)
-  const role = team?.role ?? "viewer"
-  if (!Policy.levelWithin(role, level)) {
-    return new ValidationFailed({ field: "level", message: `A ${role} cannot be granted this level.` })
-  }
-  return team === undefined || !Policy.lacksGrant({ ...caller, grants: [] }, team, target, level)
-    ? new ValidationFailed({ field: "level", message: "Your role gives you this here: no grant is needed." })
-    : undefined
+/** A request that would promise what nobody gets. */
+const aboveTheRole = ({ caller, target }: EnvironmentPermit<"secrets:read">, level: GrantLevel) => {
+  const role = Policy.teamOf(caller, target.teamId)?.role ?? "viewer"
+  return Policy.levelWithin(role, level)
+    ? undefined
+    : new ValidationFailed({ field: "level", message: `A ${role} cannot be granted this level.` })
 }
+
+const lacks = (caller: Caller, target: EnvironmentTarget, level: GrantLevel): boolean => {
+  const team = Policy.teamOf(caller, target.teamId)
+  return team !== undefined && Policy.lacksGrant(caller, team, target, level)
+}
+
+/** The above, and a request that would change nothing. */
+const checkLevel = (permit: EnvironmentPermit<"secrets:read">, level: GrantLevel) =>
+  aboveTheRole(permit, level) ??
+  (lacks({ ...permit.caller, grants: [] }, permit.target, level)
+    ? undefined
+    : new ValidationFailed({ field: "level", message: "Your role gives you this here: no grant is needed." }))
+
+/**
+ * How it stands with a level at an environment: granted, asked for, or not asked for yet. An agent learns it; a person
+ * asks, on the page of the environment.
+ */
+const standing = Effect.fn("AccessRequests.standing")(function* (needs: Needs, at: Location, level: GrantLevel) {
+  const permit = yield* needs.access.environment("secrets:read", at, { audit: "access.list" })
+  const { caller, target } = permit
+  const problem = aboveTheRole(permit, level)
+  if (problem !== undefined) return yield* problem
+  if (!lacks(caller, target, level)) return { status: "granted" as const }
+  const { items } = yield* pending(needs, caller, target.environmentId)
+  const own = items.find((one) => one.user.id === caller.user?.id && one.level === level)
+  return own === undefined ? { status: "unasked" as const, target } : { status: "pending" as const, request: own }
+})
 
 const create = Effect.fn("AccessRequests.create")(function* (
   needs: Needs,
@@ -333,5 +357,7 @@ const withdraw = Effect.fn("AccessRequests.withdraw")(function* (needs: Needs, i
 })
 
 export class AccessRequests extends Effect.Service<AccessRequests>()("projects/AccessRequests", {
-  effect: Effect.map(services, (needs) => methods(needs, { list, listOfEnvironment, create, approve, deny, withdraw }))
+  effect: Effect.map(services, (needs) =>
+    methods(needs, { list, listOfEnvironment, standing, create, approve, deny, withdraw })
+  )
 }) {}

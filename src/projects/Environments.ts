@@ -3,6 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { Caller } from "#schema/Caller.ts"
 import { EnvironmentNotFound, NameTaken, PlanLimitReached, ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
 import {
   type EnvironmentId,
@@ -64,6 +65,7 @@ const ReachedEnvironmentRow = Schema.Struct({
   teamId: TeamIdOut,
   projectId: ProjectIdOut,
   projectName: Schema.String,
+  projectSlug: Schema.String,
   visibility: Visibility
 })
 
@@ -90,6 +92,10 @@ export const newEnvironment = (
 /** More than a page shows; a list of all is one project's alone. */
 const overviewLimit = 5_000
 
+/** Who approves is for people of the team: a token needs no list of them. */
+const toldTo = ({ user }: Caller, { approvers, ...environment }: typeof EnvironmentRow.Type): ProjectEnvironment =>
+  user === null ? environment : { ...environment, approvers }
+
 /** The environments that the caller reaches, oldest first. */
 const list = Effect.fn("Environments.list")(function* ({ access, sql }: Needs, projectId: ProjectId) {
   const permit = yield* access.project("projects:read", projectId, { audit: "environment.list" })
@@ -102,9 +108,11 @@ const list = Effect.fn("Environments.list")(function* ({ access, sql }: Needs, p
   )
   const response: ProjectEnvironmentList = {
     projectId,
-    items: rows.filter(({ id }) =>
-      Policy.environmentVisible(permit.caller, { teamId, projectId, environmentId: id, visibility })
-    )
+    items: rows
+      .filter(({ id }) =>
+        Policy.environmentVisible(permit.caller, { teamId, projectId, environmentId: id, visibility })
+      )
+      .map((row) => toldTo(permit.caller, row))
   }
   return response
 })
@@ -137,7 +145,7 @@ const reached = Effect.fn("Environments.reached")(function* ({ access, sql }: Ne
   const rows = yield* Rows.findAll(
     ReachedEnvironmentRow,
     sql`
-      SELECT e.id, e.slug, e.team_id, e.project_id, p.name AS project_name, p.visibility
+      SELECT e.id, e.slug, e.team_id, e.project_id, p.name AS project_name, p.slug AS project_slug, p.visibility
       FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       WHERE e.team_id = any(${teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
       ORDER BY e.project_id, e.id LIMIT ${overviewLimit}`

@@ -281,7 +281,11 @@ const createUser = Effect.fnUntraced(function* (
   passwordHash: string,
   now: Date
 ) {
-  const row = yield* rowSeal.values("users", { id, email, passwordHash }, { name, created_at: now, updated_at: now })
+  const row = yield* rowSeal.values(
+    "users",
+    { id, email, passwordHash, secondFactor: false },
+    { name, created_at: now, updated_at: now }
+  )
   const created = yield* Rows.exists(sql`INSERT INTO users ${row} ON CONFLICT (email) DO NOTHING RETURNING id`)
   // Another invitation created the person a moment ago.
   if (!created) return yield* signInFirst()

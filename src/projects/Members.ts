@@ -7,18 +7,19 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Forbidden, MemberNotFound } from "#schema/Errors.ts"
-import { type TeamId, type UserId, UserIdOut } from "#schema/Ids.ts"
-import { Role } from "#schema/Scopes.ts"
+import { AccessGrantIdOut, EnvironmentIdOut, ProjectIdOut, type TeamId, type UserId, UserIdOut } from "#schema/Ids.ts"
+import type { EndAccess, EndedAccess } from "#schema/PersonAccessApi.ts"
+import { GrantLevel, Role } from "#schema/Scopes.ts"
 import type { Member, UpdateMember } from "#schema/TeamsApi.ts"
 import { Access } from "#src/access/Access.ts"
-import { Audit } from "#src/access/Audit.ts"
+import { Audit, type AuditEvent } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { removeApprover } from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { createLink } from "#src/credentials/NewPassword.ts"
-import { Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
+import { endedEvents, Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
@@ -226,6 +227,87 @@ const passwordResetLink = Effect.fn("Members.passwordResetLink")(function* (
   })
 })
 
+const EndedGrantRow = Schema.Struct({
+  id: AccessGrantIdOut,
+  level: GrantLevel,
+  projectId: ProjectIdOut,
+  environmentId: Schema.NullOr(EnvironmentIdOut),
+  environment: Schema.NullOr(Schema.String)
+})
+
+/** Grants that the person has in the team; their entries say where. */
+const endGrants = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  permit: TeamPermit<"members:manage">,
+  { email, userId }: MemberRow
+) {
+  const { teamId } = permit.target
+  const grants = yield* Rows.findAll(
+    EndedGrantRow,
+    sql`
+      DELETE FROM access_grants g WHERE g.team_id = ${teamId} AND g.user_id = ${userId}
+      RETURNING g.id, g.level, g.project_id, g.environment_id,
+        (SELECT e.slug FROM environments e WHERE e.id = g.environment_id) AS environment`
+  )
+  yield* Rows.run(sql`
+    DELETE FROM access_requests WHERE team_id = ${teamId} AND user_id = ${userId} AND status = 'pending'`)
+  return grants.map(({ environment, environmentId, id, level, projectId }): AuditEvent => ({
+    ...permit.event({ audit: "access.end", target: { type: "access_grant", id, name: `${level}: ${email}` } }),
+    projectId,
+    ...(environmentId === null || environment === null ? {} : { environmentId, environment })
+  }))
+})
+
+/**
+ * Ends, at once and in one action, all that the person has in the team beside the role: grants and pending requests for them, tokens
+ * and trust rules that they made, CLI logins, connected agents, links that they gave out; sessions where the one who ends it manages the person in all teams
+ * of theirs. `deactivate` takes the role too.
+ */
+const endAccess = Effect.fn("Members.endAccess")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  userId: UserId,
+  { deactivate = false }: EndAccess
+) {
+  const { audit, revocation } = needs
+  const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.end_access" })
+  return yield* change(needs, eventAbout(permit, userId), function* () {
+    const members = yield* lockedMembersOf(needs, teamId)
+    const member = yield* memberWithId(members, userId)
+    const self = yield* actingMember(permit, members)
+    if (member.role === "owner" && self.role !== "owner") return yield* onlyOwnersManageOwners()
+    if (deactivate) yield* keepsAnOwner(members, userId)
+    const shutOut = deactivate && member.active
+    const grants = yield* endGrants(needs, permit, member)
+    yield* revocation.linksBy(userId, teamId)
+    const signedOut = yield* revocation.manages(self.userId, userId)
+    if (signedOut) yield* revocation.sessionsOf(userId)
+    const revoked = yield* revocation.tokensOf(userId, teamId)
+    const logins = yield* revocation.grantsInTeam(userId, teamId)
+    const agents = yield* revocation.connectionsInTeam(userId, teamId)
+    const role = shutOut ? yield* applyChange(needs, permit, member, { role: member.role, active: false }) : []
+    yield* audit.append(
+      eventAbout(permit, userId, member.email),
+      ...(shutOut ? [{ ...eventAbout(permit, userId, member.email), action: "member.update" as const }] : []),
+      ...role,
+      ...grants,
+      ...revocationEvents(permit.caller, revoked),
+      ...endedEvents({ actor: permit.caller, teamId }, [...logins, ...agents])
+    )
+    const tokens = revoked.filter(({ type }) => type === "api_token").length
+    const ended: EndedAccess = {
+      grants: grants.length,
+      tokens,
+      rules: revoked.length - tokens,
+      logins: logins.length,
+      agents: agents.length,
+      signedOut,
+      active: member.active && !deactivate
+    }
+    return ended
+  })
+})
+
 export class Members extends Effect.Service<Members>()("projects/Members", {
-  effect: Effect.map(services, (needs) => methods(needs, { list, update, remove, leave, passwordResetLink }))
+  effect: Effect.map(services, (needs) => methods(needs, { list, update, remove, leave, passwordResetLink, endAccess }))
 }) {}

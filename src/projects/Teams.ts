@@ -4,7 +4,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
-import { Forbidden, PlanLimitReached } from "#schema/Errors.ts"
+import { Forbidden, PlanLimitReached, ValidationFailed } from "#schema/Errors.ts"
 import type { MyTeam } from "#schema/IdentityApi.ts"
 import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
 import { Plan } from "#schema/Scopes.ts"
@@ -36,10 +36,13 @@ const TeamRow = Schema.Struct({
   name: Schema.String,
   plan: Plan,
   adminsNeedGrants: Schema.Boolean,
-  tokensFollowCreators: Schema.Boolean
+  tokensFollowCreators: Schema.Boolean,
+  secondFactorRequired: Schema.Boolean,
+  stepUpMinutes: Schema.Number
 })
 const EarlierRow = Schema.Struct({ versions: Schema.Number, secrets: Schema.Number })
-const columns = (sql: SqlClient.SqlClient) => sql.literal("name, plan, admins_need_grants, tokens_follow_creators")
+const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal("name, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes")
 
 const recordOf = (caller: Caller, id: TeamId, row: typeof TeamRow.Type): TeamRecord => ({
   id,
@@ -99,19 +102,20 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
   const { access, audit, rowSeal, sql } = needs
   const intent = { audit: "team.update" } as const
   const permit = yield* access.team("team:manage", teamId, intent)
-  const { name = null, plan = null, adminsNeedGrants = null, tokensFollowCreators = null } = input
-  if (plan !== null) yield* access.team("plan:manage", teamId, intent)
-  if (adminsNeedGrants !== null || tokensFollowCreators !== null) {
-    yield* access.team("team-rules:manage", teamId, intent)
+  const { name, plan, ...rules } = input
+  if (plan !== undefined) yield* access.team("plan:manage", teamId, intent)
+  if (Object.keys(rules).length > 0) yield* access.team("team-rules:manage", teamId, intent)
+  // Nobody locks themself out.
+  if (rules.secondFactorRequired === true && permit.caller.factorAt === null) {
+    return yield* new ValidationFailed({
+      field: "secondFactorRequired",
+      message: "Add a second factor to your own account first."
+    })
   }
   return yield* change(needs, permit.event(), function* () {
-    const changes = {
-      ...(plan === null ? {} : { plan }),
-      ...(adminsNeedGrants === null ? {} : { adminsNeedGrants }),
-      ...(tokensFollowCreators === null ? {} : { tokensFollowCreators })
-    }
+    const changes = { ...(plan === undefined ? {} : { plan }), ...rules }
     yield* rowSeal.update("teams", sql`id = ${teamId}`, () => changes, {
-      ...(name === null ? {} : { name }),
+      ...(name === undefined ? {} : { name }),
       updated_at: yield* DateTime.nowAsDate
     })
     const row = yield* Rows.single(TeamRow, sql`SELECT ${columns(sql)} FROM teams WHERE id = ${teamId}`)

@@ -349,3 +349,21 @@ export const flatten = (state: State, key: string): Either.Either<ReadonlyArray<
     })
   })
 }
+
+/**
+ * The direct dependents of `from`, sorted, with their sources where it is called `to`; undefined: longer than a source
+ * can be.
+ */
+export const rekeyed = (
+  state: State,
+  from: string,
+  to: string
+): ReadonlyArray<{ readonly key: string; readonly text: string | undefined }> =>
+  dependents(state, from).flatMap((key) => {
+    const one = state.get(key)
+    if (one === undefined || one.kind === "literal") return []
+    const source = Template.print(
+      one.parts.map((part) => (typeof part !== "string" && part.key === from ? { key: to } : part))
+    )
+    return [{ key, text: codePoints(source) > maxValueLength ? undefined : source }]
+  })

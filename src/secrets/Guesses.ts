@@ -8,7 +8,7 @@ import * as Policy from "#src/access/Policy.ts"
 import { diffPolicy, type RateLimiter } from "#src/limits/RateLimiter.ts"
 import type * as Composition from "./Composition.ts"
 import { withDependents } from "./KeyGraph.ts"
-import { type Changes, isRestoration, type Written } from "./SecretChanges.ts"
+import { type Changes, isRestoration, writeOf, type Written } from "./SecretChanges.ts"
 import * as SecretRows from "./SecretRows.ts"
 
 interface Writing {
@@ -37,12 +37,22 @@ export const toldOutcome = (writing: Pick<Writing, "permit">, { outcome }: Writt
  * to values that is a guess tested, so each such key takes one unit of the limit that comparisons have. A request with
  * more keys than the limit is refused whole; the message says to send fewer.
  */
-export const count = (writing: Writing, changes: Changes) => {
-  const guesses = [...changes].filter(
-    ([key, change]) => change !== null && !isRestoration(change) && change.from !== "server" && writing.live.has(key)
-  ).length
-  if (guesses === 0 || readsValues(writing)) return Effect.void
-  const taken = writing.limiter.take(`diff:${writing.permit.caller.credentialId}`, diffPolicy, guesses)
+const guessesOf = (writing: Writing, changes: Changes) =>
+  readsValues(writing)
+    ? 0
+    : [...changes].filter(
+        ([key, change]) =>
+          change !== null && !isRestoration(change) && writeOf(change).from !== "server" && writing.live.has(key)
+      ).length
+
+/** All parts of one request together. */
+export const count = (
+  parts: ReadonlyArray<{ readonly writing: Writing; readonly changes: Changes }>
+): Effect.Effect<void, RateLimited> => {
+  const guesses = parts.reduce((sum, { changes, writing }) => sum + guessesOf(writing, changes), 0)
+  if (guesses === 0) return Effect.void
+  const { limiter, permit } = parts[0].writing
+  const taken = limiter.take(`diff:${permit.caller.credentialId}`, diffPolicy, guesses)
   return Effect.catchTag(
     taken,
     "RATE_LIMITED",
@@ -88,7 +98,8 @@ export const countCompared = Effect.fnUntraced(function* (
   return { source: before.revision, target: after.revision }
 })
 
-const originsOf = (sql: SqlClient.SqlClient, permit: ComparePermit) =>
+/** Which keys hold, or build on, what this caller or any without a right to values wrote (`steered`). */
+export const originsOf = (sql: SqlClient.SqlClient, permit: ComparePermit) =>
   Effect.map(SecretRows.origins(sql, permit, actorOf(permit.caller)), (rows) => {
     const graph = new Map<string, ReadonlyArray<string>>()
     const written: Array<string> = []
@@ -103,9 +114,7 @@ const originsOf = (sql: SqlClient.SqlClient, permit: ComparePermit) =>
 
 /** Keys that a text names are part of it: they are told only to callers who sent it or may read it. */
 export const withoutNames = (writing: Writing, changes: Changes) => {
-  const ofStoredText = [...changes.values()].some(
-    (change) => change !== null && (isRestoration(change) ? change.write : change).from === "stored"
-  )
+  const ofStoredText = [...changes.values()].some((change) => change !== null && writeOf(change).from === "stored")
   if (!ofStoredText || readsValues(writing)) return (problem: Composition.Problem) => problem
   return (problem: Composition.Problem): Composition.Problem => {
     const field = problem.field === undefined ? {} : { field: problem.field }

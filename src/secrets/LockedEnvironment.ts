@@ -106,6 +106,13 @@ const recount = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit) 
   yield* SecretRowChanges.setTotals(needs.sql, permit.target, { ...totals, secrets: rows.length })
 })
 
+/** Locks the environments of a transaction that writes several, before `begin` of any. */
+export const lockAll = ({ sql }: Needs, permits: ReadonlyArray<WritePermit>) =>
+  SecretRowChanges.lockAll(
+    sql,
+    permits.map(({ target }) => target)
+  )
+
 /** Locks the environment until the transaction ends, and reads what the write concerns. */
 export const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, naming: Naming) {
   const { audit, sql } = needs

@@ -1,6 +1,6 @@
 /**
  * Purges rows that no request can reach any more (docs/contract/secrets.md: secrets 30 days after they or their
- * environment were deleted, idempotency keys after 24 h).
+ * environment were deleted, idempotency keys after 24 h), and tells of values whose day of replacement has come.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
@@ -11,18 +11,32 @@ import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import { Audit } from "#src/access/Audit.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { Idempotency } from "./Idempotency.ts"
+import { dayOf } from "./SecretAbout.ts"
 import { purgeDelay } from "./SecretRows.ts"
 
 /** Rows of one transaction: a purge must not make requests wait. */
 const batch = 500
 
-interface PurgedRow {
+interface NamedRow {
   readonly key: string
   readonly environmentId: EnvironmentId
   readonly environment: string
   readonly projectId: ProjectId
   readonly teamId: TeamId
 }
+
+/** An entry of each environment, with the keys that something was done to. */
+const entriesOf = (action: "secret.purge" | "secret.rotation_due", rows: ReadonlyArray<NamedRow>) =>
+  Object.values(Arr.groupBy(rows, (row) => row.environmentId)).map(([first, ...others]) => ({
+    actor: "system" as const,
+    action,
+    outcome: "allowed" as const,
+    teamId: first.teamId,
+    projectId: first.projectId,
+    environmentId: first.environmentId,
+    environment: first.environment,
+    keys: [first, ...others].map((row) => row.key)
+  }))
 
 export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintenance", {
   scoped: Effect.gen(function* () {
@@ -33,23 +47,11 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
     /** Removes the secrets that `due` selects with all their versions, batch by batch, and records their keys. */
     const remove = (due: (now: number) => Statement.Fragment) =>
       Effect.gen(function* () {
-        const purged = yield* sql<PurgedRow>`
+        const purged = yield* sql<NamedRow>`
           DELETE FROM secrets s USING environments e
           WHERE e.id = s.environment_id AND s.id IN (${due(yield* Clock.currentTimeMillis)})
           RETURNING s.key, s.environment_id, e.slug AS environment, e.project_id, e.team_id`
-        const byEnvironment = Arr.groupBy(purged, (row) => row.environmentId)
-        yield* audit.append(
-          ...Object.values(byEnvironment).map((rows) => ({
-            actor: "system" as const,
-            action: "secret.purge" as const,
-            outcome: "allowed" as const,
-            teamId: rows[0].teamId,
-            projectId: rows[0].projectId,
-            environmentId: rows[0].environmentId,
-            environment: rows[0].environment,
-            keys: rows.map((row) => row.key)
-          }))
-        )
+        yield* audit.append(...entriesOf("secret.purge", purged))
         return purged.length
       }).pipe(sql.withTransaction, Effect.orDie, Effect.repeat({ while: (purged) => purged === batch }))
 
@@ -86,9 +88,25 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
       return ids.length
     }).pipe(sql.withTransaction, Effect.orDie, Effect.repeat({ while: (emptied) => emptied === batch }))
 
-    const purge = Effect.all([deletedSecrets, deletedEnvironments, keysOfDeleted, idempotency.purge], { discard: true })
-    yield* Housekeeping.every("10 minutes", purge)
+    /** Once for each secret and day, whichever process comes first; the entry carries it to the team's webhooks. */
+    const rotationsDue = Effect.gen(function* () {
+      const due = yield* sql<NamedRow>`
+        UPDATE secrets s SET rotation_told = s.rotate_by FROM environments e
+        WHERE e.id = s.environment_id AND s.id IN (
+          SELECT s.id FROM secrets s
+          JOIN environments e ON e.id = s.environment_id AND e.deleted_at IS NULL
+          JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+          WHERE s.rotate_by IS NOT NULL AND s.deleted_at IS NULL AND s.rotation_told IS DISTINCT FROM s.rotate_by
+            AND s.rotate_by <= ${dayOf(yield* Clock.currentTimeMillis)}::date
+          LIMIT ${batch} FOR UPDATE OF s SKIP LOCKED)
+        RETURNING s.key, s.environment_id, e.slug AS environment, e.project_id, e.team_id`
+      yield* audit.append(...entriesOf("secret.rotation_due", due))
+      return due.length
+    }).pipe(sql.withTransaction, Effect.orDie, Effect.repeat({ while: (due) => due === batch }))
 
-    return { purge } as const
+    const purge = Effect.all([deletedSecrets, deletedEnvironments, keysOfDeleted, idempotency.purge], { discard: true })
+    yield* Housekeeping.every("10 minutes", Effect.zipRight(purge, rotationsDue))
+
+    return { purge, rotationsDue } as const
   })
 }) {}

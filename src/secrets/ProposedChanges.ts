@@ -31,7 +31,7 @@ import * as Rows from "#src/Rows.ts"
 import * as Guesses from "./Guesses.ts"
 import type { Transaction } from "./LockedEnvironment.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
-import { type Change, type Changes, isRestoration } from "./SecretChanges.ts"
+import { type Change, type Changes, isContinuation, isRestoration, type Continuation } from "./SecretChanges.ts"
 
 const life = days(7)
 /** Abuse limits, of what is pending in one environment; a list shows all. */
@@ -84,7 +84,7 @@ const contextOf = (target: EnvironmentTarget, id: ChangeRequestId, dataKeyId: st
   dataKeyId
 })
 
-const stored = (change: Change) =>
+const stored = (change: Exclude<Change, Continuation>) =>
   change !== null && isRestoration(change) ? { restores: change.restored.id } : change
 
 /** What a request keeps, opened; altered when the row tells another author or other changes. */
@@ -174,24 +174,25 @@ const checkLimits = Effect.fnUntraced(function* ({ at, permit, sql }: Transactio
   if (ofPerson >= requestsPerPerson || ofEnvironment >= requestsPerEnvironment) return yield* new PlanLimitReached()
 })
 
-const kindOf = (change: Change, isLive: boolean): typeof Kind.Type => {
+const kindOf = (change: Exclude<Change, Continuation>, isLive: boolean): typeof Kind.Type => {
   if (change === null) return "delete"
   return isRestoration(change) ? "restore" : isLive ? "update" : "create"
 }
 
 /** Part of the transaction that found the write to be in order: keeps it instead, with its entry. */
-export const keep = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes) {
+export const keep = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, reason?: string) {
   const { at, audit, cipher, crypto, dataKeys, facts, live, permit, sql } = transaction
   const { caller, target } = permit
   const user = caller.user
   if (user === null) return yield* Effect.dieMessage("only a person proposes")
   yield* checkLimits(transaction, user.id)
-  const all = [...changes].map(([key, change]) => ({
-    key,
-    change: kindOf(change, live.has(key)),
-    version: live.get(key)?.version ?? 0,
-    written: stored(change)
-  }))
+  const all = []
+  for (const [key, change] of changes) {
+    if (change !== null && isContinuation(change))
+      return yield* Effect.dieMessage("a secret that goes on under another key waits for no approval")
+    const version = live.get(key)?.version ?? 0
+    all.push({ key, change: kindOf(change, live.has(key)), version, written: stored(change) })
+  }
   const author = UserIdOut.make(user.id)
   const text = yield* Effect.orDie(encodeBox({ author, withoutValues: !Guesses.readsValues({ permit }), changes: all }))
   if (Buffer.byteLength(text) > maxBytes) {
@@ -213,12 +214,11 @@ export const keep = Effect.fnUntraced(function* (transaction: Transaction, chang
       expires_at: new Date(at.getTime() + life)
     })}`
   )
-  yield* audit.append(
-    permit.event({
-      audit: "change.request",
-      keys: [...changes.keys()],
-      target: { type: "change_request", id, name: user.email }
-    })
-  )
+  const event = permit.event({
+    audit: "change.request",
+    keys: [...changes.keys()],
+    target: { type: "change_request", id, name: user.email }
+  })
+  yield* audit.append(reason === undefined ? event : { ...event, reason })
   return recordOf(caller, yield* Rows.single(RequestRow, sql`SELECT ${columns(sql)} WHERE r.id = ${id}`))
 })

@@ -7,8 +7,16 @@ export interface Restoration {
   readonly restored: SecretMetadata
   readonly write: Write
 }
-/** What becomes of a key: a text, a deleted secret that comes back, or null for a deletion. */
-export type Change = Write | Restoration | null
+/**
+ * A secret that goes on under this key with all its versions: a live one of another key, or a deleted one whose text is
+ * to be another than it was. The caller checked that no live secret has the key.
+ */
+export interface Continuation {
+  readonly continued: SecretMetadata
+  readonly write: Write
+}
+/** What becomes of a key: a text, a secret that comes back or goes on under it, or null for a deletion. */
+export type Change = Write | Restoration | Continuation | null
 export type Changes = ReadonlyMap<string, Change>
 export type FieldOf = (key: string) => string | undefined
 
@@ -18,4 +26,8 @@ export interface Written {
 }
 /** What became of each key that was written; deleted ones are not in it. */
 export type Results = ReadonlyMap<string, Written>
-export const isRestoration = (change: Write | Restoration): change is Restoration => "restored" in change
+type Given = Exclude<Change, null>
+export const isRestoration = (change: Given): change is Restoration => "restored" in change
+export const isContinuation = (change: Given): change is Continuation => "continued" in change
+/** The text that a key has afterwards. */
+export const writeOf = (change: Given): Write => ("write" in change ? change.write : change)

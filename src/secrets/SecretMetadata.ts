@@ -34,6 +34,14 @@ export const refOf = (target: EnvironmentTarget, secret: SecretMetadata): Secret
   updatedAt: secret.updatedAt.toISOString()
 })
 
+/** What people say of a secret: owner, note, and the day by which its value should be replaced. */
+export interface About {
+  readonly owner: string | null
+  readonly note: string | null
+  readonly rotateBy: string | null
+}
+export const aboutOf = ({ note, owner, rotateBy }: About): About => ({ owner, note, rotateBy })
+
 /** A live secret with its text as written. */
 export interface OpenSecret extends SecretMetadata {
   readonly text: string

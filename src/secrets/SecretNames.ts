@@ -10,11 +10,12 @@ import type {
   SecretCompositionGraph,
   SecretVersionList
 } from "#schema/SecretResponses.ts"
-import type { EnvironmentQuery, PagedQuery } from "#schema/SecretRequests.ts"
+import type { EnvironmentQuery, ListQuery, PagedQuery } from "#schema/SecretRequests.ts"
 import type { Access } from "#src/access/Access.ts"
+import type { Exposure } from "#src/access/Exposure.ts"
 import type { Audit, AuditEvent } from "#src/access/Audit.ts"
 import { isResolvable, type KeyGraph } from "./KeyGraph.ts"
-import { refOf } from "./SecretMetadata.ts"
+import { aboutOf, refOf } from "./SecretMetadata.ts"
 import * as SecretRows from "./SecretRows.ts"
 import type { Snapshots } from "./Snapshots.ts"
 
@@ -52,7 +53,12 @@ export const listed = Effect.fnUntraced(function* (
     SecretRows.page(sql, permit, "", pageSize, (page - 1) * pageSize),
     ({ revision, rows, total }) => {
       const value: ListSecretsResponse = {
-        items: rows.map((row) => ({ ...refOf(target, row), references: row.refs, updatedBy: row.updatedBy })),
+        items: rows.map((row) => ({
+          ...refOf(target, row),
+          ...aboutOf(row),
+          references: row.refs,
+          updatedBy: row.updatedBy
+        })),
         page,
         pageSize,
         total,
@@ -61,11 +67,27 @@ export const listed = Effect.fnUntraced(function* (
       return { revision, read: { keys: [] }, value }
     }
   )
-  return yield* snapshots.get(target.environmentId, target.revision, `names.${page}.${pageSize}`, build)
+  return yield* snapshots.get(
+    target.environmentId,
+    target.revision,
+    `names.${target.described}.${page}.${pageSize}`,
+    build
+  )
 })
 
-export const list = (needs: Parameters<typeof listed>[0], query: PagedQuery) =>
-  Effect.map(listed(needs, query), (answer) => answer.value())
+type ListNeeds = Parameters<typeof listed>[0] & { readonly exposure: Exposure }
+
+/** The same, and when each secret was handed out last where the query asks for it. */
+export const list = Effect.fnUntraced(function* (needs: ListNeeds, { lastRead, ...query }: ListQuery) {
+  const page = (yield* listed(needs, query)).value()
+  if (lastRead !== "true") return page
+  const reads = yield* needs.exposure.lastReads(
+    query,
+    page.items.map(({ key }) => key)
+  )
+  const response: ListSecretsResponse = { ...page, items: page.items.map((one) => ({ ...one, ...reads.of(one) })) }
+  return response
+})
 
 export const composition = Effect.fnUntraced(function* ({ access, sql }: Needs, query: EnvironmentQuery) {
   const permit = yield* access.environment("secrets:read", query, { audit: "secret.composition" })

@@ -11,6 +11,7 @@ import type { DiffQuery, EnvironmentQuery, InjectQuery, PagedQuery, ValueQuery }
 import type { InjectedSecrets, SecretDiff, SecretWithValue, SecretWithValueList } from "#schema/SecretResponses.ts"
 import type { Representation } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
+import { Exposure } from "#src/access/Exposure.ts"
 import { Audit, type AuditEvent } from "#src/access/Audit.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
@@ -19,20 +20,24 @@ import { methods } from "#src/Methods.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Diff from "./Diff.ts"
+import * as EnvironmentValues from "./EnvironmentValues.ts"
 import * as Guesses from "./Guesses.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
 import { begun } from "./RunPlans.ts"
 import { refOf } from "./SecretMetadata.ts"
+import { matrix } from "./SecretMatrix.ts"
+import * as SecretAbout from "./SecretAbout.ts"
 import * as SecretNames from "./SecretNames.ts"
 import * as SecretRows from "./SecretRows.ts"
 import { type Answer, type Built, type OpenedValues, Snapshots } from "./Snapshots.ts"
-import * as ValuePieces from "./ValuePieces.ts"
 
-interface Needs extends OpenSecrets.Openers {
+export { maxColumns as maxMatrixColumns } from "./SecretMatrix.ts"
+
+interface Needs extends EnvironmentValues.Needs {
   readonly access: Access
+  readonly exposure: Exposure
   readonly limiter: RateLimiter
   readonly sealingKeys: SealingKeys
-  readonly snapshots: Snapshots
 }
 interface Paging {
   readonly page: number
@@ -58,23 +63,6 @@ const snapshotOf = <A, E, R>(
   build: Effect.Effect<Built<A>, E, R>
 ) => snapshots.get(target.environmentId, target.revision, what, build)
 
-type ReadPermit = SecretRows.ReadPermit
-
-/** Every value of an environment, from what this process holds of it. */
-const allValues = (needs: Needs, permit: ReadPermit, representation: Representation) => {
-  const { environmentId, revision } = permit.target
-  const source = OpenSecrets.source(needs, permit, representation)
-  return needs.snapshots.values(environmentId, revision, representation, source)
-}
-
-const valuesByKey = (needs: Needs, permit: ReadPermit) =>
-  Effect.flatMap(
-    allValues(needs, permit, "materialized"),
-    Effect.fnUntraced(function* ({ members, revision }) {
-      return { revision, values: yield* ValuePieces.values(members) }
-    })
-  )
-
 type Injected = Omit<InjectedSecrets, "values" | "revision">
 
 /** As `JSON.stringify` writes `InjectedSecrets`, around values that are JSON already. */
@@ -91,7 +79,7 @@ const injectedWhole = Effect.fnUntraced(function* (
   permit: EnvironmentPermit<"secrets:run">,
   representation: Representation
 ) {
-  const opened = yield* allValues(needs, permit, representation)
+  const opened = yield* EnvironmentValues.all(needs, permit, representation)
   const total = opened.keys.length
   const { projectId, slug: environment } = permit.target
   const paging = { page: 1, pageSize: total, total, hasMore: false }
@@ -247,7 +235,7 @@ const compared = (
   })
 
 const readBoth = (needs: Needs, source: Guesses.ComparePermit, target: Guesses.ComparePermit) =>
-  Effect.all([valuesByKey(needs, source), valuesByKey(needs, target)])
+  Effect.all([EnvironmentValues.byKey(needs, source), EnvironmentValues.byKey(needs, target)])
 
 /** Names of what differs. Both environments must be readable; values are compared here and go nowhere. */
 const diff = Effect.fnUntraced(function* (needs: Needs, { projectId, sourceEnv, targetEnv }: DiffQuery) {
@@ -257,9 +245,11 @@ const diff = Effect.fnUntraced(function* (needs: Needs, { projectId, sourceEnv, 
   const target = yield* access.environment("secrets:read", { projectId, environment: targetEnv }, intent)
   const { difference, sourceRevision, targetRevision } = yield* compared(needs, source, target)
   const keys = [...difference.added, ...difference.removed, ...difference.changed].map((entry) => entry.key)
+  // One entry for one comparison: what it was compared with is its target.
+  const other = target.target
+  const name = `${other.slug} at revision ${targetRevision}`
   yield* audit.record(
-    source.event({ keys, revision: sourceRevision }),
-    target.event({ keys, revision: targetRevision })
+    source.event({ keys, revision: sourceRevision, target: { type: "environment", id: other.environmentId, name } })
   )
   const response: SecretDiff = { projectId, sourceEnv, targetEnv, ...difference }
   return response
@@ -276,7 +266,7 @@ const recipientKeyInvalid = new ValidationFailed({
 /** What an export opens: everything, or what it names with all that this builds on. */
 const exported = Effect.fnUntraced(function* (needs: Needs, permit: ValuePermit, keys?: ReadonlyArray<string>) {
   if (keys === undefined) {
-    const { revision, values } = yield* valuesByKey(needs, permit)
+    const { revision, values } = yield* EnvironmentValues.byKey(needs, permit)
     return { read: { keys: [...values.keys()], revision }, values }
   }
   const { revision, secrets } = yield* OpenSecrets.named(needs, permit, keys, true)
@@ -339,13 +329,15 @@ export class SecretReads extends Effect.Service<SecretReads>()("secrets/SecretRe
       access: yield* Access,
       audit: yield* Audit,
       dataKeys: yield* DataKeys,
+      exposure: yield* Exposure,
       limiter: yield* RateLimiter,
       sealingKeys: yield* SealingKeys,
       snapshots: yield* Snapshots,
       sql: yield* SqlClient.SqlClient
     }
     const { check, composition, deleted, list, listed, plan, search, versions } = SecretNames
-    const names = { list, listed, search, check, plan, composition, versions, deleted }
-    return methods(needs, { ...names, inject, resolved, value, withValues, version, diff, sealedExport })
+    const { described, due } = SecretAbout
+    const names = { described, due, list, listed, search, check, plan, composition, versions, deleted }
+    return methods(needs, { ...names, inject, resolved, value, withValues, version, diff, matrix, sealedExport })
   })
 }) {}

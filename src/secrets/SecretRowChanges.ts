@@ -70,6 +70,15 @@ interface ConcernedRow extends LiveRow {
 }
 
 /**
+ * Locks several environments, always in the same order: two transactions never wait for each other. It comes before the
+ * first head of a stream of the trail is taken, which others wait for under the lock of an environment.
+ */
+export const lockAll = (sql: Sql, targets: ReadonlyArray<EnvironmentTarget>) =>
+  Effect.orDie(sql`
+    SELECT id FROM environments WHERE id = ANY(${targets.map(({ environmentId }) => environmentId)}::uuid[])
+    ORDER BY id FOR UPDATE`)
+
+/**
  * Locks the environment until the transaction ends, and reads what a write concerns: the secrets that it names, what
  * builds on them, and all that either builds on. Undefined when the environment was deleted meanwhile.
  *
@@ -147,6 +156,8 @@ export interface RowChanges {
   readonly deleted: ReadonlyArray<SecretId>
   readonly restored: ReadonlyArray<{ readonly id: SecretId; readonly refs: ReadonlyArray<string> }>
   readonly repinned: ReadonlyArray<{ readonly id: SecretId; readonly version: number; readonly pinned: boolean }>
+  /** Written secrets that were deleted, or get another key; `from`: what their versions so far were sealed under. */
+  readonly continued: ReadonlyArray<{ readonly id: SecretId; readonly from: string; readonly to: string }>
   /** Secrets that referred to others before. */
   readonly referred: ReadonlyArray<SecretId>
   /** Only the current version is kept (Developer plan). */
@@ -172,7 +183,8 @@ const writing = (
     SELECT i.id, ${environmentId}::uuid, i.key, i.version, ${revision}::bigint, ${at}::timestamptz, ${at}::timestamptz
     FROM unnest(${idsAndVersions(sql, written)}, ${written.map((s) => s.key)}::text[]) AS i (id, version, key)
     ON CONFLICT (id) DO UPDATE
-    SET version = excluded.version, revision = excluded.revision, updated_at = excluded.updated_at)`,
+    SET key = excluded.key, version = excluded.version, revision = excluded.revision, updated_at = excluded.updated_at,
+      deleted_at = NULL, purge_at = NULL)`,
   // Postgres has no array of arrays of unequal length: the references travel as JSON. A data key that is active no more
   // is null, which fails the statement.
   sql`versions AS (
@@ -188,6 +200,19 @@ const writing = (
 const dropping = (sql: Sql, { written }: RowChanges) => sql`dropped AS (
   DELETE FROM secret_versions v USING unnest(${idsAndVersions(sql, written)}) AS i (id, version)
   WHERE v.secret_id = i.id AND v.version < i.version)`
+
+const rekeyed = ({ continued }: RowChanges) => continued.filter(({ from, to }) => from !== to)
+
+/** What was sealed under the key before stays so. */
+const keeping = (sql: Sql, changes: RowChanges) => sql`former AS (
+  UPDATE secret_versions v SET key = i.key
+  FROM unnest(${rekeyed(changes).map(({ id }) => id)}::uuid[], ${rekeyed(changes).map(({ from }) => from)}::text[]) AS i (id, key)
+  WHERE v.secret_id = i.id AND v.key IS NULL)`
+
+/** Of secrets that come back, when they were not there. */
+const absences = (sql: Sql, { at, continued, restored }: RowChanges) => sql`absent AS (
+  INSERT INTO secret_absences (secret_id, from_at, to_at) SELECT id, deleted_at, ${at}::timestamptz FROM secrets
+  WHERE id = ANY(${[...continued, ...restored].map(({ id }) => id)}::uuid[]) AND deleted_at IS NOT NULL)`
 
 const deleting = (sql: Sql, { at, deleted, revision }: RowChanges) => sql`deleted AS (
   UPDATE secrets
@@ -221,19 +246,25 @@ const referring = (
     ON CONFLICT DO NOTHING)`
 ]
 
-/** Also when nothing but a pin changed: whoever waits for the lock sees that it has to read again. */
-const counting = (sql: Sql, { environmentId }: EnvironmentTarget, { revision, totals }: RowChanges) => sql`total AS (
-  UPDATE environments SET revision = ${revision}, counted_revision = ${revision}, live_secrets = ${totals.secrets},
-    written_bytes = ${totals.written}, expanded_bytes = ${totals.expanded}
+/**
+ * Also when nothing but a pin changed: whoever waits for the lock sees that it has to read again. No row tells that a
+ * key went to another: what follows the environment begins anew.
+ */
+const counting = (sql: Sql, { environmentId }: EnvironmentTarget, changes: RowChanges) => sql`total AS (
+  UPDATE environments SET revision = ${changes.revision}, counted_revision = ${changes.revision},
+    ${rekeyed(changes).length > 0 ? sql`tracked_from = ${changes.revision},` : sql``} live_secrets = ${changes.totals.secrets},
+    written_bytes = ${changes.totals.written}, expanded_bytes = ${changes.totals.expanded}
   WHERE id = ${environmentId})`
 
 /** The data-modifying parts of a WITH that make the changes. */
 export const changing = (sql: Sql, target: EnvironmentTarget, changes: RowChanges) => {
-  const { deleted, keepsOne, referred, repinned, restored, written } = changes
+  const { continued, deleted, keepsOne, referred, repinned, restored, written } = changes
   const uses = [...written, ...restored].flatMap(({ id, refs }) => refs.map((key) => ({ id, key })))
   const parts = [
     ...(written.length > 0 ? writing(sql, target, changes) : []),
     ...(written.length > 0 && keepsOne ? [dropping(sql, changes)] : []),
+    ...(rekeyed(changes).length > 0 && !keepsOne ? [keeping(sql, changes)] : []),
+    ...(continued.length + restored.length > 0 ? [absences(sql, changes)] : []),
     ...(deleted.length > 0 ? [deleting(sql, changes)] : []),
     ...(restored.length > 0 ? [restoring(sql, changes)] : []),
     ...(repinned.length > 0 ? [repinning(sql, changes)] : []),

@@ -21,7 +21,7 @@ export type ReadPermit = EnvironmentPermit<"secrets:read" | "secrets:read_values
 
 const Kind = Schema.Literal("literal", "template")
 const Author = Schema.Struct({ type: Schema.String, id: Schema.String, name: Schema.NullOr(Schema.String) })
-const metadata = {
+export const metadata = {
   id: SecretIdOut,
   key: Schema.String,
   kind: Kind,
@@ -30,10 +30,26 @@ const metadata = {
   updatedAt: Schema.DateFromSelf
 }
 const NamedRow = Schema.Struct({ project: Schema.String, keys: Schema.Array(Schema.String) })
-const NameRow = Schema.Struct({ id: SecretIdOut, key: Schema.String, kind: Kind, refs: Schema.Array(Schema.String) })
+const KeyRow = Schema.Struct({ id: SecretIdOut, key: Schema.String })
+const NameRow = Schema.Struct({
+  id: SecretIdOut,
+  key: Schema.String,
+  kind: Kind,
+  version: Schema.Number,
+  refs: Schema.Array(Schema.String)
+})
 const environmentState = { revision: Schema.Number, total: Schema.Number }
+/** What people say of a secret; a day is text, since it is of no zone. */
+export const about = {
+  owner: Schema.NullOr(Schema.String),
+  note: Schema.NullOr(Schema.String),
+  rotateBy: Schema.NullOr(Schema.String)
+}
+export const aboutColumns = (sql: Sql) =>
+  sql.literal(`s.owner, s.note, to_char(s.rotate_by, 'YYYY-MM-DD') AS rotate_by`)
 const ListRow = Schema.Struct({
   ...metadata,
+  ...about,
   refs: Schema.Array(Schema.String),
   updatedBy: Author,
   ...environmentState
@@ -47,6 +63,7 @@ const OriginRow = Schema.Struct({
 })
 const VersionRow = Schema.Struct({
   version: Schema.Number,
+  key: Schema.String,
   kind: Kind,
   createdAt: Schema.DateFromSelf,
   createdBy: Author,
@@ -60,9 +77,9 @@ export interface SealedRow extends SecretMetadata {
   readonly sealed: Buffer
 }
 
-const liveVersions = (sql: Sql) =>
+export const liveVersions = (sql: Sql) =>
   sql.literal(`secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version`)
-const metadataColumns = (sql: Sql) => sql.literal(`s.id, s.key, v.kind, s.version, s.created_at, s.updated_at`)
+export const metadataColumns = (sql: Sql) => sql.literal(`s.id, s.key, v.kind, s.version, s.created_at, s.updated_at`)
 const sealedColumns = (sql: Sql) =>
   sql.literal(`s.id, s.key, v.kind, s.version, s.created_at, s.updated_at, v.data_key_id, v.sealed`)
 
@@ -178,10 +195,10 @@ export const livePage = (sql: Sql, permit: ReadPermit, size: number, offset: num
     ORDER BY s.key`)
 }
 
-/** One version of a live or deleted secret. */
+/** One version of a live or deleted secret, under the key that it was sealed under. */
 export const sealedVersion = (sql: Sql, { target }: ReadPermit, id: SecretId, version: number) =>
   Effect.orDie(sql<SealedRow & { readonly pinned: boolean; readonly live: boolean }>`
-    SELECT s.id, s.key, v.kind, v.version, s.created_at, s.updated_at, v.data_key_id, v.sealed, v.pinned,
+    SELECT s.id, coalesce(v.key, s.key) AS key, v.kind, v.version, s.created_at, s.updated_at, v.data_key_id, v.sealed, v.pinned,
       s.deleted_at IS NULL AS live
     FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = ${version}::bigint
     WHERE s.id = ${id} AND s.environment_id = ${target.environmentId}`)
@@ -198,11 +215,11 @@ export const page = (sql: Sql, { target }: ReadPermit, part: string, size: numbe
       Schema.Union(ListRow, EmptyListRow),
       sql`
         WITH found AS (
-          SELECT id, key, version, created_at, updated_at FROM secrets
+          SELECT id, key, version, created_at, updated_at, owner, note, rotate_by FROM secrets
           WHERE environment_id = ${target.environmentId} AND deleted_at IS NULL AND position(${part} IN key) > 0
         )
-        SELECT e.revision, (SELECT count(*)::int FROM found) AS total, ${metadataColumns(sql)}, v.refs,
-          v.created_by AS updated_by
+        SELECT e.revision, (SELECT count(*)::int FROM found) AS total, ${metadataColumns(sql)}, ${aboutColumns(sql)},
+          v.refs, v.created_by AS updated_by
         FROM environments e
         LEFT JOIN (SELECT * FROM found ORDER BY key LIMIT ${size} OFFSET ${offset}) s ON true
         LEFT JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version
@@ -240,12 +257,21 @@ export const named = (sql: Sql, { target }: EnvironmentPermit<"secrets:write">, 
       FROM projects p WHERE p.id = ${target.projectId}`
   )
 
+/** The live secrets that have these keys. */
+export const withKeys = (sql: Sql, { target }: EnvironmentPermit<"secrets:write">, keys: ReadonlyArray<string>) =>
+  Rows.findAll(
+    KeyRow,
+    sql`
+      SELECT id, key FROM secrets
+      WHERE environment_id = ${target.environmentId} AND key = any(${keys}::text[]) AND deleted_at IS NULL`
+  )
+
 /** Keys of the live secrets and what each refers to, in the order of keys. */
 export const names = (sql: Sql, { target }: ReadPermit) =>
   Rows.findAll(
     NameRow,
     sql`
-      SELECT s.id, s.key, v.kind, v.refs FROM ${liveVersions(sql)}
+      SELECT s.id, s.key, v.kind, s.version, v.refs FROM ${liveVersions(sql)}
       WHERE s.environment_id = ${target.environmentId} AND s.deleted_at IS NULL
       ORDER BY s.key LIMIT ${maxSecrets}`
   )
@@ -273,7 +299,7 @@ export const versions = (sql: Sql, { target }: ReadPermit, id: SecretId) =>
   Rows.findAll(
     VersionRow,
     sql`
-      SELECT v.version, v.kind, v.created_at, v.created_by, s.deleted_at IS NOT NULL AS deleted
+      SELECT v.version, coalesce(v.key, s.key) AS key, v.kind, v.created_at, v.created_by, s.deleted_at IS NOT NULL AS deleted
       FROM secrets s JOIN secret_versions v ON v.secret_id = s.id
       WHERE s.id = ${id} AND s.environment_id = ${target.environmentId}
       ORDER BY v.version DESC LIMIT ${maxVersions}`

@@ -12,7 +12,7 @@ import type {
   UpdateSecret
 } from "#schema/SecretRequests.ts"
 import type { Disposition } from "#schema/Values.ts"
-import { Access } from "#src/access/Access.ts"
+import { Access, type Location } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
@@ -24,7 +24,11 @@ import * as Composition from "./Composition.ts"
 import { toldOutcome } from "./Guesses.ts"
 import { Idempotency } from "./Idempotency.ts"
 import type { Change, Changes } from "./SecretChanges.ts"
+import { describe } from "./SecretAbout.ts"
+import { restoreEnvironment } from "./PastRestores.ts"
+import { rename } from "./Renames.ts"
 import { refOf } from "./SecretMetadata.ts"
+import * as ProjectChanges from "./ProjectChanges.ts"
 import * as SecretRows from "./SecretRows.ts"
 import { Snapshots } from "./Snapshots.ts"
 import * as SourcedWrites from "./SourcedWrites.ts"
@@ -127,9 +131,26 @@ const restore = Effect.fnUntraced(function* (needs: Needs, id: SecretId) {
   )
 })
 
+/** The ids of secrets that a write names by their keys; `field` is where the input has a key that is not there. */
+const idsOf = Effect.fnUntraced(function* (
+  { access, sql }: Needs,
+  at: Location,
+  keys: ReadonlyArray<string>,
+  { audit, field }: { readonly audit: "secret.update" | "secret.delete"; readonly field: (index: number) => string }
+) {
+  const permit = yield* access.environment("secrets:write", at, { audit, keys })
+  const found = new Map((yield* SecretRows.withKeys(sql, permit, keys)).map(({ id, key }) => [key, id]))
+  const ids: Array<SecretId> = []
+  for (const [index, key] of keys.entries()) {
+    const id = found.get(key)
+    if (id === undefined) return yield* new SecretNotFound({ field: field(index) })
+    ids.push(id)
+  }
+  return ids
+})
+
 // --- delete ---
 
-/** Refuses a caller who may not delete the secret, before a person is asked to confirm it. */
 /** What a person is asked before these secrets of one environment are deleted; refused as the deletion would be. */
 const removal = Effect.fnUntraced(function* ({ access, sql }: Needs, ids: ReadonlyArray<SecretId>) {
   const permit = yield* access.environmentOfSecret("secrets:write", ids[0], { audit: "secret.delete" })
@@ -202,11 +223,12 @@ export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/Secret
       snapshots: yield* Snapshots,
       sql: yield* SqlClient.SqlClient
     }
-    const single = { create, update, rollback, restore, remove }
+    const single = { describe, rename, restoreEnvironment, create, update, rollback, restore, remove }
     const { copy, createFrom, importSealed, updateFrom, upsert } = SourcedWrites
     return {
       ...methods(needs, {
         ...single,
+        idsOf,
         removal,
         createBulk,
         deleteBulk,
@@ -214,7 +236,8 @@ export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/Secret
         updateFrom,
         upsert,
         copy,
-        importSealed
+        importSealed,
+        change: ProjectChanges.change
       }),
       /** For a use case of this folder that has more to do in the same transaction. */
       write: <A, E, R, E2, R2>(

@@ -50,7 +50,7 @@ const copies = Effect.fnUntraced(function* (
 /**
  * The secrets that these inputs copy, by environment. Each environment costs one check, one read and one audit entry.
  */
-const copiesFor = Effect.fnUntraced(function* (
+export const copiesFor = Effect.fnUntraced(function* (
   needs: Needs,
   inputs: ReadonlyArray<ValueSourceInput>,
   into: WritePermit
@@ -70,7 +70,7 @@ const copiesFor = Effect.fnUntraced(function* (
   return byEnvironment
 })
 
-const sourceOf = Effect.fnUntraced(function* (
+export const sourceOf = Effect.fnUntraced(function* (
   { crypto }: Needs,
   { copyFrom, generate, template, value }: ValueSourceInput,
   copied: ReadonlyMap<string, Sources>,
@@ -88,7 +88,7 @@ const sourceOf = Effect.fnUntraced(function* (
   return ValueSource.requested(value === undefined ? {} : { value })
 })
 
-const fieldOf = (input: ValueSourceInput) =>
+export const fieldOf = (input: ValueSourceInput) =>
   input.template !== undefined ? "template.source" : input.copyFrom !== undefined ? "copyFrom.key" : "value"
 
 const asReference = (permit: WritePermit) => ({

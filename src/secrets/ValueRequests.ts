@@ -10,7 +10,7 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
-import { GrantAlreadyDecided, GrantNotFound, SecretAlreadyExists } from "#schema/Errors.ts"
+import { GrantAlreadyDecided, GrantNotFound, MemberNotFound, SecretAlreadyExists } from "#schema/Errors.ts"
 import {
   EnvironmentIdOut,
   type ProjectId,
@@ -153,45 +153,89 @@ const earlierRequest = (
       ORDER BY v.created_at DESC LIMIT 1`
   )
 
-/**
- * Asks, or finds what became of the same question of this credential. The asking credential must be allowed to write
- * the secret; the person who answers is checked again, with their own rights.
- */
-const ask = Effect.fn("ValueRequests.ask")(function* (needs: Needs, at: RequestedSecret) {
-  const { access, audit, crypto, limiter, sql } = needs
-  const { key, note = null, replace = false } = at
-  const permit = yield* access.environment("secrets:write", at, { audit: "secret.request", keys: [key] })
-  const { caller, target } = permit
-  const now = yield* Clock.currentTimeMillis
-  const earlier = yield* earlierRequest(needs, permit, { key, replace, now })
-  if (earlier !== undefined) return yield* reported(needs, earlier)
-  if (!replace && (yield* SecretRows.isLive(sql, permit, key))) return yield* new SecretAlreadyExists({ field: "key" })
-  yield* limiter.take(`value-requests:${caller.credentialId}`, requestPolicy)
+/** The row of a new request, for the transaction that records it too. `userId`: who alone may answer; null: who may write. */
+const newRequest = Effect.fnUntraced(function* (
+  { crypto, sql }: Needs,
+  { caller, target }: EnvironmentPermit<"secrets:write">,
+  asked: {
+    readonly key: string
+    readonly note?: string | undefined
+    readonly replace: boolean
+    readonly userId: UserId | null
+    readonly lifetime: number
+  }
+) {
   const id = yield* crypto.uuid
   const code = yield* crypto.randomText(base62, codeLength)
-  const expiresAt = new Date(now + lifetimeMillis)
+  const now = yield* Clock.currentTimeMillis
+  const expiresAt = new Date(now + asked.lifetime)
+  const name = caller.user !== null && caller.kind === "session" ? caller.user.email : caller.name
   const insert = Rows.run(
     sql`INSERT INTO value_requests ${sql.insert({
       id,
       code,
       credential_id: caller.credentialId,
-      asked_by: JSON.stringify({ kind: caller.kind, name: caller.name }),
-      user_id: caller.user?.id ?? null,
+      asked_by: JSON.stringify({ kind: caller.kind, name }),
+      user_id: asked.userId,
       team_id: target.teamId,
       project_id: target.projectId,
       environment_id: target.environmentId,
-      key,
-      note,
-      replace,
+      key: asked.key,
+      note: asked.note ?? null,
+      replace: asked.replace,
       status: "pending",
       created_at: new Date(now),
       expires_at: expiresAt
     })}`
   )
+  return { id, code, expiresAt, insert }
+})
+
+/**
+ * Asks, or finds what became of the same question of this credential. The asking credential must be allowed to write
+ * the secret; the person who answers is checked again, with their own rights.
+ */
+const ask = Effect.fn("ValueRequests.ask")(function* (needs: Needs, at: RequestedSecret) {
+  const { access, audit, limiter, sql } = needs
+  const { key, note, replace = false } = at
+  const permit = yield* access.environment("secrets:write", at, { audit: "secret.request", keys: [key] })
+  const { caller } = permit
+  const now = yield* Clock.currentTimeMillis
+  const earlier = yield* earlierRequest(needs, permit, { key, replace, now })
+  if (earlier !== undefined) return yield* reported(needs, earlier)
+  if (!replace && (yield* SecretRows.isLive(sql, permit, key))) return yield* new SecretAlreadyExists({ field: "key" })
+  yield* limiter.take(`value-requests:${caller.credentialId}`, requestPolicy)
+  const userId = caller.user?.id ?? null
+  const made = yield* newRequest(needs, permit, { key, note, replace, userId, lifetime: lifetimeMillis })
+  const { code, expiresAt, id, insert } = made
   const event = permit.event({ keys: [key], target: { type: "value_request", id, name: key } })
   yield* Effect.orDie(sql.withTransaction(Effect.zipRight(insert, audit.append(event))))
   const pending: RequestState = { status: "pending", requestId: id, code, expiresAt }
   return pending
+})
+
+/** How long a person of the team has to type a value that another one asks for. */
+const personLifetime = days(1)
+
+/**
+ * Asks one person of the team for the new value of a secret: a page for that person alone. Who asks must be allowed to
+ * write the secret; who answers is checked with their own rights.
+ */
+const askPerson = Effect.fn("ValueRequests.askPerson")(function* (
+  needs: Needs,
+  at: RequestedSecret & { readonly userId: UserId }
+) {
+  const { audit, limiter, sql } = needs
+  const permit = yield* needs.access.environment("secrets:write", at, { audit: "secret.request", keys: [at.key] })
+  const { caller, target } = permit
+  const isMember = yield* Rows.exists(sql`
+    SELECT 1 FROM memberships WHERE team_id = ${target.teamId} AND user_id = ${at.userId} AND active`)
+  if (!isMember) return yield* new MemberNotFound()
+  yield* limiter.take(`value-requests:${caller.credentialId}`, requestPolicy)
+  const made = yield* newRequest(needs, permit, { ...at, replace: true, lifetime: personLifetime })
+  const event = permit.event({ keys: [at.key], target: { type: "value_request", id: made.id, name: at.key } })
+  yield* Effect.orDie(sql.withTransaction(Effect.zipRight(made.insert, audit.append(event))))
+  return { code: made.code, expiresAt: made.expiresAt }
 })
 
 const ownRequest = ({ sql }: Needs, requestId: string, caller: Caller) =>
@@ -329,6 +373,6 @@ export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/Valu
       writes: yield* SecretWrites
     }
     yield* Housekeeping.every("1 hour", purge(needs))
-    return methods(needs, { ask, outcome, states, show, provide, decline })
+    return methods(needs, { ask, askPerson, outcome, states, show, provide, decline })
   })
 }) {}

@@ -23,7 +23,15 @@ import type { Idempotent } from "./Idempotency.ts"
 import { begin, type Naming, type Needs, opened, type Transaction, type WritePermit } from "./LockedEnvironment.ts"
 import * as ProposedChanges from "./ProposedChanges.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
-import { type Changes, type FieldOf, isRestoration, type Results, type Written } from "./SecretChanges.ts"
+import {
+  type Changes,
+  type FieldOf,
+  isContinuation,
+  isRestoration,
+  type Continuation,
+  type Results,
+  type Written
+} from "./SecretChanges.ts"
 import { metadataOf, type SecretMetadata } from "./SecretMetadata.ts"
 import * as SecretRowChanges from "./SecretRowChanges.ts"
 import * as SecretRows from "./SecretRows.ts"
@@ -41,12 +49,17 @@ const withVersions = ({ live, revision, versions }: Transaction, event: AuditEve
     ? event
     : { ...event, versions: event.keys.map((key) => versions.get(key) ?? live.get(key)?.version ?? 0), revision }
 
+interface NewText extends Partial<Pick<Continuation, "continued">> {
+  readonly key: string
+  readonly write: Write
+}
+
 /** What the changes come to, compared with what is stored. An equal text of equal kind makes no version. */
 const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fieldOf?: FieldOf) {
   const { live } = transaction
   const results = new Map<string, Written>()
   const entries = new Map<string, Composition.Entry | null>()
-  const written: Array<{ readonly key: string; readonly write: Write }> = []
+  const written: Array<NewText> = []
   const restored: Array<SecretMetadata> = []
   const deleted: Array<SecretId> = []
   const repinned: Array<SecretRowChanges.LiveRow> = []
@@ -60,6 +73,11 @@ const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: 
     } else if (isRestoration(change)) {
       entries.set(key, yield* Composition.entry(change.write.kind, change.write.text))
       restored.push(metadataOf(change.restored))
+    } else if (isContinuation(change)) {
+      const { id, key: from } = change.continued
+      if (live.get(from)?.id === id) entries.set(from, null)
+      entries.set(key, yield* Composition.entry(change.write.kind, change.write.text))
+      written.push({ key, ...change })
     } else if (row !== undefined && before?.kind === change.kind && Composition.sourceOf(before) === change.text) {
       if (row.pinned !== change.pinned) repinned.push({ ...row, pinned: change.pinned })
       results.set(key, { secret: metadataOf(row), outcome: "unchanged" })
@@ -101,17 +119,18 @@ const check = Effect.fnUntraced(function* (transaction: Transaction, changes: Co
 /** New versions, of new secrets or of existing ones. */
 const versionsOf = Effect.fnUntraced(function* (
   { at, crypto, lastVersions, live }: Transaction,
-  writes: ReadonlyArray<{ readonly key: string; readonly write: Write }>,
+  writes: ReadonlyArray<NewText>,
   entries: Composition.Changes
 ) {
   const ids = yield* crypto.uuids(writes.length)
-  return writes.map(({ key, write }, i): SecretRowChanges.NewVersion => {
-    const before = live.get(key)
+  return writes.map(({ continued, key, write }, i): SecretRowChanges.NewVersion => {
+    const before = continued ?? live.get(key)
+    const last = Math.max(lastVersions.get(key) ?? 0, lastVersions.get(continued?.key ?? key) ?? 0)
     return {
       id: before?.id ?? SecretIdOut.make(ids[i]),
       key,
       kind: write.kind,
-      version: (lastVersions.get(key) ?? 0) + 1,
+      version: last + 1,
       createdAt: before?.createdAt ?? at,
       updatedAt: at,
       text: write.text,
@@ -150,7 +169,6 @@ const inOrder = (results: Results, changes: Changes): Results => {
 /** Checks the environment as it will be and decides what becomes of its rows; undefined: nothing. */
 const decide = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fieldOf?: FieldOf) {
   const { at, facts, live, permit, sql, versions } = transaction
-  yield* Guesses.count(transaction, changes)
   const { deleted, entries, repinned, restored, results, written } = yield* compare(transaction, changes, fieldOf)
   if (entries.size === 0 && repinned.length === 0) return { results, rows: undefined, left: undefined }
   const { after, totals } =
@@ -176,6 +194,9 @@ const decide = Effect.fnUntraced(function* (transaction: Transaction, changes: C
     totals,
     written: made,
     deleted,
+    continued: written.flatMap(({ continued, key }) =>
+      continued === undefined ? [] : [{ id: continued.id, from: continued.key, to: key }]
+    ),
     restored: restored.map(({ id, key }) => ({ id, refs: referencesAfter(entries, key) })),
     repinned,
     referred: [...entries.keys()]
@@ -190,7 +211,7 @@ const decide = Effect.fnUntraced(function* (transaction: Transaction, changes: C
 })
 
 /** What a write leaves for the reads that come after it. */
-interface Left {
+export interface Left {
   readonly before: number
   readonly revision: number
   readonly after: Composition.State
@@ -199,7 +220,7 @@ interface Left {
 }
 
 /** Once it is committed. A read that finds nothing here asks the database what changed. */
-const leave = Effect.fnUntraced(function* (
+export const leave = Effect.fnUntraced(function* (
   { snapshots }: Needs,
   { target: { environmentId } }: WritePermit,
   { affected, after, before, revision }: Left
@@ -236,10 +257,48 @@ export interface WriteOptions<A, E, R> extends Naming {
   readonly answer: (outcome: Outcome) => Effect.Effect<A, E, R>
 }
 
-type Deciding<E, R> = (transaction: Transaction) => Effect.Effect<Changes, E, R>
+export type Deciding<E, R> = (transaction: Transaction) => Effect.Effect<Changes, E, R>
 
 /** What a write comes to: its answer, or a request that waits for an approval. */
 type Committed<A> = { readonly answer: A } | { readonly waits: ChangeRequest }
+
+/** What became of what was decided: it was written, or it waits. */
+type Settled = { readonly outcome: Outcome; readonly left: Left | undefined } | { readonly waits: ChangeRequest }
+
+/**
+ * Under the lock: what was decided is checked, and written with its entries, or kept for an approval. `head`: what the
+ * lock took of the trail, unless another part of the transaction wrote to it since.
+ */
+export const settle = <E>(
+  transaction: Transaction,
+  changes: Changes,
+  {
+    entries,
+    field,
+    head,
+    reason
+  }: {
+    readonly entries: (outcome: Outcome) => ReadonlyArray<AuditEvent>
+    readonly field?: FieldOf | undefined
+    readonly head: SecretRowChanges.Facts["head"]
+    readonly reason?: string | undefined
+  },
+  refusal: (problem: Refusal) => E
+) =>
+  Effect.gen(function* () {
+    const { left, results, rows } = yield* Effect.mapError(decide(transaction, changes, field), (error) =>
+      error instanceof SecretBoxes.BoxAltered ? error : refusal(error)
+    )
+    if (transaction.permit.proposes && changes.size > 0) {
+      const waiting: Settled = { waits: yield* ProposedChanges.keep(transaction, changes, reason) }
+      return waiting
+    }
+    const outcome: Outcome = { transaction, changes, results }
+    const events = entries(outcome).map((event) => withVersions(transaction, event))
+    yield* transaction.audit.appendWith({ changes: rows, head: head ?? undefined }, events)
+    const written: Settled = { outcome, left }
+    return written
+  })
 
 /** The transaction. `leaves` is told what the write leaves, which counts when everything is committed. */
 const transact = <A, E, R, E2, R2, E3>(
@@ -253,15 +312,11 @@ const transact = <A, E, R, E2, R2, E3>(
   Effect.gen(function* () {
     const transaction = yield* begin(needs, permit, naming)
     const decided = yield* changes(transaction)
-    const { left, results, rows } = yield* Effect.mapError(decide(transaction, decided, field), (error) =>
-      error instanceof SecretBoxes.BoxAltered ? error : refusal(error)
-    )
-    if (permit.proposes && decided.size > 0) return { waits: yield* ProposedChanges.keep(transaction, decided) }
-    const outcome: Outcome = { transaction, changes: decided, results }
-    const events = entries(outcome).map((event) => withVersions(transaction, event))
-    yield* needs.audit.appendWith({ changes: rows, head: transaction.facts.head ?? undefined }, events)
-    leaves(left)
-    return { answer: yield* answer(outcome) }
+    yield* Effect.mapError(Guesses.count([{ writing: transaction, changes: decided }]), refusal)
+    const settled = yield* settle(transaction, decided, { entries, field, head: transaction.facts.head }, refusal)
+    if ("waits" in settled) return settled
+    leaves(settled.left)
+    return { answer: yield* answer(settled.outcome) }
   }).pipe(needs.sql.withTransaction, dieOfSql)
 
 /** Around the outermost transaction: refusals are recorded, and reads find what was committed. */
@@ -334,7 +389,7 @@ export const removeOnce = <A, E, R, E2, R2>(
 export const flattened = (stored: Composition.State, key: string) =>
   Effect.mapError(Composition.flatten(stored, key), damaged)
 
-const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+export const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.catchIf(
     self,
     (error): error is Extract<E, SqlError> => Predicate.isTagged(error, "SqlError"),

@@ -11,12 +11,13 @@ import * as Fiber from "effect/Fiber"
 import * as Queue from "effect/Queue"
 import * as Schema from "effect/Schema"
 import { TeamIdOut, type TeamId, type WebhookId, WebhookIdOut } from "#schema/Ids.ts"
-import type { WebhookDelivery } from "#schema/WebhooksApi.ts"
+import { type WebhookDelivery, WebhookFormat } from "#schema/WebhooksApi.ts"
 import { days } from "#src/Days.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
 import * as Rows from "#src/Rows.ts"
+import { slackBody } from "./SlackText.ts"
 import { AttemptLog } from "./Webhooks.ts"
 import { sign, WebhookSecrets } from "./WebhookSecrets.ts"
 
@@ -55,7 +56,8 @@ const LeaseRow = Schema.Struct({
   attempts: Schema.Number,
   log: AttemptLog,
   createdAt: Schema.DateFromSelf,
-  url: Schema.String
+  url: Schema.String,
+  format: WebhookFormat
 })
 type LeaseRow = typeof LeaseRow.Type
 
@@ -112,7 +114,7 @@ const take = Effect.fnUntraced(function* ({ sql }: Needs, atMost: number, sendin
       UPDATE webhook_deliveries d SET attempts = d.attempts + 1, next_at = ${new Date(now + lease)}
       FROM taken t JOIN webhooks w ON w.id = t.webhook_id
       WHERE d.webhook_id = t.webhook_id AND d.event_id = t.event_id
-      RETURNING d.webhook_id, w.team_id, d.event_id, d.event, d.body, d.attempts, d.log, d.created_at, w.url`
+      RETURNING d.webhook_id, w.team_id, d.event_id, d.event, d.body, d.attempts, d.log, d.created_at, w.url, w.format`
   )
 })
 
@@ -137,7 +139,8 @@ const keysOf = ({ secrets }: Needs, row: LeaseRow, sealed: ReadonlyArray<SecretR
 const attempt = (needs: Needs, row: LeaseRow, sealed: ReadonlyArray<SecretRow>): Effect.Effect<Attempt> =>
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
-    const { body, event, eventId, url, webhookId } = row
+    const { event, eventId, format, url, webhookId } = row
+    const body = format === "slack" ? slackBody(row.body) : row.body
     const keys = yield* Effect.mapError(keysOf(needs, row, sealed, now), () => "secret")
     const { status } = yield* Effect.mapError(
       needs.outbound.send({

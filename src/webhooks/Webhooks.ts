@@ -12,6 +12,7 @@ import {
   type Webhook,
   type WebhookDelivery,
   WebhookEvent,
+  WebhookFormat,
   type WebhookWithSecret
 } from "#schema/WebhooksApi.ts"
 import { days } from "#src/Days.ts"
@@ -54,6 +55,7 @@ const WebhookRow = Schema.Struct({
   name: Schema.String,
   url: Schema.String,
   events: Schema.NullOr(Schema.Array(WebhookEvent)),
+  format: WebhookFormat,
   enabled: Schema.Boolean,
   createdAt: Rows.Iso,
   updatedAt: Rows.Iso
@@ -87,7 +89,7 @@ const deliveryOf = ({ nextAt, ...row }: typeof DeliveryRow.Type): WebhookDeliver
 })
 
 const columns = (sql: SqlClient.SqlClient) =>
-  sql.literal("id, team_id, name, url, events, enabled, created_at, updated_at")
+  sql.literal("id, team_id, name, url, events, format, enabled, created_at, updated_at")
 const deliveryColumns = (sql: SqlClient.SqlClient) =>
   sql.literal("event_id, event, state, attempts, log, created_at, next_at, finished_at")
 
@@ -137,9 +139,9 @@ const create = Effect.fn("Webhooks.create")(function* (needs: Needs, teamId: Tea
     const row = yield* Rows.single(
       WebhookRow,
       sql`
-          INSERT INTO webhooks (id, team_id, name, url, events, enabled, created_by, created_at, updated_at)
-          VALUES (${id}, ${teamId}, ${input.name}, ${input.url}, ${input.events ?? null}::text[], true, ${user.id},
-            ${now}, ${now})
+          INSERT INTO webhooks (id, team_id, name, url, events, format, enabled, created_by, created_at, updated_at)
+          VALUES (${id}, ${teamId}, ${input.name}, ${input.url}, ${input.events ?? null}::text[],
+            ${input.format ?? "json"}, true, ${user.id}, ${now}, ${now})
           RETURNING ${columns(sql)}`
     )
     yield* storeSecret(needs, id, sealed)
@@ -184,11 +186,12 @@ const update = Effect.fn("Webhooks.update")(function* (
   return yield* change(needs, permit.event(), function* () {
     yield* tokens.stillManages(permit)
     const before = yield* lockedWebhook(needs, teamId, id)
-    const { enabled = before.enabled, events = before.events, name = before.name, url = before.url } = input
+    const { enabled, events, format, name, url } = { ...before, ...input }
     const row = yield* Rows.single(
       WebhookRow,
       sql`
-          UPDATE webhooks SET name = ${name}, url = ${url}, events = ${events}::text[], enabled = ${enabled},
+          UPDATE webhooks SET name = ${name}, url = ${url}, events = ${events}::text[], format = ${format},
+            enabled = ${enabled},
             updated_at = ${yield* DateTime.nowAsDate}
           WHERE id = ${id} RETURNING ${columns(sql)}`
     )

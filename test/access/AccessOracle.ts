@@ -86,6 +86,10 @@ export interface Row {
   readonly answers: Outcome
   /** The same where the secret is deleted; default: the 404 of the secret. */
   readonly answersDeleted?: Outcome
+  /** "A login that is restricted to projects or environments is 403": it tells of all of the team. */
+  readonly ofTheWholeTeam?: true
+  /** It waits for no approval: where changes do, it is for owners and admins. */
+  readonly direct?: true
   /** It makes a credential that reads everything of the team; nobody makes one that reads what they may not. */
   readonly makesReader?: true
   /** Absent: everywhere. Where the request would not be harmless, the row is not asked. */
@@ -197,6 +201,7 @@ const mayNot = (row: Row, c: Credential, place: Place, now: number): Outcome | u
   if (row.tokensNeed !== undefined && c.kind === "api_token" && !(c.mcpScopes ?? []).includes(row.tokensNeed)) {
     return scopeMissing
   }
+  if (row.ofTheWholeTeam === true && (c.projects !== null || c.environments !== null)) return forbidden
   const writes = row.needs === "write"
   if (writes && c.level === "read") return [403, "API_TOKEN_READ_ONLY"]
   if (
@@ -210,7 +215,8 @@ const mayNot = (row: Row, c: Credential, place: Place, now: number): Outcome | u
   // "Members may propose": a token is no person.
   const proposes = place.changes === "proposed" && c.kind !== "api_token"
   if (writes && place.protected && at.role !== null && rank[at.role] < rank.admin && !proposes) return forbidden
-  return lacksGrant(row, c, place, now) ? [403, "ENVIRONMENT_NOT_GRANTED"] : undefined
+  if (lacksGrant(row, c, place, now)) return [403, "ENVIRONMENT_NOT_GRANTED"]
+  return row.direct === true && proposes && at.role !== null && rank[at.role] < rank.admin ? forbidden : undefined
 }
 
 export interface Verdict {

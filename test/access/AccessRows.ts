@@ -45,6 +45,16 @@ const ofTeam = (needs: Row["needs"] & string, answers: Row["answers"], rest: str
   ask: ({ ids }) => ({ path: `/teams/${ids.teamId}${rest}`, ...(json === undefined ? {} : { json }) }),
   answers
 })
+/** For owners and admins, from anywhere; of a CLI grant with names in its reach. */
+const tellsOfTeam = (rest: string, answers: Row["answers"]): Row => ({
+  takes: ["cli_grant", "session"],
+  subject: "team",
+  scope: "secrets:read",
+  needs: "manage",
+  ofTheWholeTeam: true,
+  ask: ({ ids }) => ({ path: `/teams/${ids.teamId}${rest}` }),
+  answers
+})
 const mine = (path: string, answers: Row["answers"], json?: unknown): Row => ({
   takes: person,
   subject: "self",
@@ -177,6 +187,19 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
       answersDeleted: [200]
     }
   ],
+  "GET /teams/:teamId/incident-report": [tellsOfTeam("/incident-report?person=nobody", [404, "MEMBER_NOT_FOUND"])],
+  "GET /teams/:teamId/incidents": [tellsOfTeam("/incidents", [200])],
+  "GET /teams/:teamId/incidents/:incidentId": [tellsOfTeam(`/incidents/${nowhere}`, [404, "ROUTE_NOT_FOUND"])],
+  "GET /teams/:teamId/incidents/:incidentId/note": [
+    tellsOfTeam(`/incidents/${nowhere}/note`, [404, "ROUTE_NOT_FOUND"])
+  ],
+  "POST /teams/:teamId/incidents": [ofTeam("manage", [404, "MEMBER_NOT_FOUND"], "/incidents", { person: "nobody" })],
+  "POST /teams/:teamId/incidents/:incidentId/replace": [
+    ofTeam("manage", [404, "ROUTE_NOT_FOUND"], `/incidents/${nowhere}/replace`, { secretId: nowhere })
+  ],
+  "POST /teams/:teamId/incidents/:incidentId/ask": [
+    ofTeam("manage", [404, "ROUTE_NOT_FOUND"], `/incidents/${nowhere}/ask`, { secretId: nowhere, userId: nowhere })
+  ],
   "GET /environments/:envId/keypair": [
     {
       takes: all,
@@ -251,6 +274,26 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   "POST /access-requests/:requestId/approve": [mine(`/access-requests/${nowhere}/approve`, noGrant)],
   "POST /access-requests/:requestId/deny": [mine(`/access-requests/${nowhere}/deny`, noGrant)],
 
+  // One's own sessions
+  "GET /me/sessions": [
+    {
+      takes: ["cli_grant", "session"],
+      subject: "allTeams",
+      scope: "identity:read",
+      ask: () => ({ path: "/me/sessions" }),
+      answers: [200]
+    }
+  ],
+  "DELETE /me/sessions/:sessionId": [
+    {
+      takes: ["cli_grant", "session"],
+      subject: "allTeams",
+      scope: "identity:read",
+      ask: () => ({ path: `/me/sessions/${nowhere}` }),
+      answers: noGrant
+    }
+  ],
+
   // Changes that wait: names are enough to look, and who sees no change finds none
   "GET /environments/:envId/change-requests": [
     {
@@ -294,6 +337,12 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     writes("environment", [400, "TEMPLATE_INVALID"], (place) => ({
       path: "/secrets/bulk",
       json: { ...inEnvironment(place), secrets: [{ key: "BROKEN", value: "${BASE} ${" }] }
+    }))
+  ],
+  "POST /projects/:projectId/changes": [
+    writes("environment", [409, "SECRETS_CHANGED"], ({ ids }) => ({
+      path: `/projects/${ids.projectId}/changes`,
+      json: { entries: [{ environment: ids.slug, key: "BASE", op: "set", value: "other", expectedVersion: 99 }] }
     }))
   ],
   "GET /secrets/with-values": [reads("/secrets/with-values", "secrets:read_values")],
@@ -350,6 +399,44 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
       "SECRET_ALREADY_EXISTS"
     ])
   ],
+  "POST /environments/:envId/restore": [
+    {
+      takes: all,
+      subject: "environmentId",
+      scope: "secrets:write",
+      needs: "write",
+      ask: ({ ids }) => ({
+        path: `/environments/${ids.environmentId}/restore`,
+        json: { at: "2100-01-01T00:00:00Z", preview: true }
+      }),
+      answers: [400, "VALIDATION_FAILED"]
+    }
+  ],
+  "POST /secrets/:secretId/rename": [
+    {
+      ...writes("secret", [409, "SECRET_HAS_DEPENDENTS"], ({ ids }) => ({
+        path: `/secrets/${ids.secretId}/rename`,
+        json: { key: "RENAMED" }
+      })),
+      direct: true
+    }
+  ],
+  "PATCH /secrets/:secretId/metadata": [
+    {
+      ...writes("secret", [200], ({ ids }) => ({ path: `/secrets/${ids.secretId}/metadata`, json: { owner: "ada" } })),
+      direct: true
+    }
+  ],
+  "GET /secrets/:secretId/metadata": [
+    {
+      takes: all,
+      subject: "secret",
+      scope: "secrets:read",
+      needs: "names",
+      ask: ({ ids }) => ({ path: `/secrets/${ids.secretId}/metadata` }),
+      answers: [200]
+    }
+  ],
   "GET /secrets/:secretId/versions": [
     {
       takes: all,
@@ -396,6 +483,12 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}`, { active: false })
   ],
   "DELETE /teams/:teamId/members/:userId": [ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}`)],
+  "GET /teams/:teamId/members/:userId/access": [
+    ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/access`)
+  ],
+  "POST /teams/:teamId/members/:userId/end-access": [
+    ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/end-access`, {})
+  ],
   "POST /teams/:teamId/members/:userId/password-reset": [
     ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/password-reset`)
   ],

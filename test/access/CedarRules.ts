@@ -75,6 +75,9 @@ const forbids = {
     forbid (principal, action == Action::"secrets:write", resource is Environment) when {
       ${bounded} && resource.protected && !(principal.person in Role::"admin") }
     unless { resource.proposed && principal.kind != "api_token" };`,
+  "what waits for no approval is not for people below admin where changes wait": `
+    forbid (principal, action == Action::"secrets:write", resource is Environment) when {
+      context.direct && resource.proposed && principal.kind != "api_token" && !(principal.person in Role::"admin") };`,
   "a CLI grant reads who was handed what with names in its reach": `
     forbid (principal, action == Action::"audit:read", resource) when {
       principal.kind == "cli_grant" && !principal.scopes.contains("secrets:read") };`,
@@ -207,6 +210,12 @@ const credentialEntity = ({ agent, cli, key, token }: ScenePerson, way: Way) => 
   })
 }
 
+interface Moment {
+  readonly now: number
+  /** What is asked waits for no approval. */
+  readonly direct: boolean
+}
+
 let scenes = 0
 
 /** What Cedar says of a scene, cell by cell. */
@@ -217,12 +226,18 @@ export const judge = (built: Built) => {
   if (parsed.type === "failure") assert.fail(JSON.stringify(parsed.errors))
   const entities = [...roleEntities, ...teamEntities(built)]
 
-  const allows = (person: ScenePerson, way: Way, action: CedarAction | "see", resource: Uid, now: number): boolean => {
+  const allows = (
+    person: ScenePerson,
+    way: Way,
+    action: CedarAction | "see",
+    resource: Uid,
+    { direct, now }: Moment
+  ): boolean => {
     const answer = cedar.statefulIsAuthorized({
       principal: uid("Credential", "presented"),
       action: uid("Action", action),
       resource,
-      context: { mcp: atMcp(way), now },
+      context: { mcp: atMcp(way), now, direct },
       preparsedPolicySetId: name,
       entities: [
         ...entities,
@@ -242,12 +257,12 @@ export const judge = (built: Built) => {
     action: CedarAction,
     place: Place,
     on: "project" | "environment",
-    now: number
+    moment: Moment
   ) => {
     const resource = uid(on === "project" ? "Project" : "Environment", String(place[on]))
     return {
-      sees: allows(person, way, "see", resource, now),
-      may: allows(person, way, action, resource, now)
+      sees: allows(person, way, "see", resource, moment),
+      may: allows(person, way, action, resource, moment)
     }
   }
 }

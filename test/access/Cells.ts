@@ -153,7 +153,7 @@ const checkScene = Effect.fnUntraced(function* (count: number) {
         Effect.map(answerOf(built, cell), (answer) => {
           const { person, place, route, way } = cell
           const on = route.row.subject === "project" ? ("project" as const) : ("environment" as const)
-          const { may, sees } = says(person, way, route.action, place, on, now)
+          const { may, sees } = says(person, way, route.action, place, on, { now, direct: route.row.direct === true })
           const wanted = oracle(built, cell)
           seen.set(wanted, (seen.get(wanted) ?? 0) + 1)
           if (answer === wanted && passes(answer, cell) === (may && sees)) return
@@ -189,7 +189,8 @@ export const check = Effect.fnUntraced(function* (scenes: number, count: number)
     assert.deepStrictEqual(checked.wrong.slice(0, 3), [], `${checked.wrong.length} cells`)
     for (const [answer, n] of checked.seen) seen.set(answer, (seen.get(answer) ?? 0) + n)
   }
-  // Both sides of every rule were asked about.
+  // Both sides of every rule were asked about, by as many cells as make that certain.
+  if (scenes * count < 5_000) return seen
   for (const answer of ["200", "403 FORBIDDEN", "403 ENVIRONMENT_NOT_GRANTED", "404 ENVIRONMENT_NOT_FOUND"]) {
     assert.isAbove(seen.get(answer) ?? 0, 0, answer)
   }

@@ -204,7 +204,10 @@ layer(app, { timeout: 240_000 })((it) => {
       }
     })
   )
+})
 
+// A cut takes of every team: it has a database of its own.
+layer(app, { timeout: 240_000 })("the exposure of a secret", (it) => {
   it.scoped("forgets what a cut with leave took, as a rebuild would, and says since when it knows", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

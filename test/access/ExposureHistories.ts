@@ -27,7 +27,20 @@ export const layer = Exposure.Default.pipe(Layer.provideMerge(TrailWorld.layer))
 
 // More than are named one by one in an entry.
 const keys = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "URL"].map((text) => SecretKey.make(text))
-const verbs = ["write", "write", "bulk", "remove", "restore", "rollback", "inject", "read", "read", "page", "export"]
+const verbs = [
+  "write",
+  "write",
+  "bulk",
+  "remove",
+  "restore",
+  "rollback",
+  "rekey",
+  "inject",
+  "read",
+  "read",
+  "page",
+  "export"
+]
 const rare = ["copy", "backup", "rename", "leave", "seal"]
 const Step = FastCheck.record({
   verb: FastCheck.constantFrom(...verbs, ...verbs, ...rare),
@@ -103,6 +116,11 @@ const act = Effect.fnUntraced(function* (w: Fixtures.World, { key, value, verb, 
     case "rollback":
       if (live !== undefined && live.version > 1) yield* secrets.rollback(live.id, { version: live.version - 1 })
       break
+    case "rekey": {
+      const to = keys.find((one) => items.every((item) => item.key !== one))
+      if (live !== undefined && to !== undefined) yield* secrets.rename(live.id, { key: to, references: "rewrite" })
+      break
+    }
     case "inject":
       yield* secrets.inject({ ...at, representation: who === 1 ? "source" : "materialized" })
       break

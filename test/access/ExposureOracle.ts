@@ -24,7 +24,11 @@ const Line = Schema.Struct({
 })
 const readLine = parsed(Line)
 
-const writes = "secret.create secret.update secret.rollback secret.restore secret.delete audit.baseline".split(" ")
+const writes =
+  "secret.create secret.update secret.rollback secret.restore secret.rename secret.delete audit.baseline".split(" ")
+
+/** A rename names the key before, then the new one. */
+const isGone = (action: string, i: number) => action === "secret.delete" || (action === "secret.rename" && i === 0)
 
 const wayOf = (e: Entry): string | undefined => {
   const shown = e.via === "mcp" ? "model" : undefined
@@ -53,7 +57,7 @@ export const oracle = (text: string): ReadonlyMap<string, string> => {
   const history = entries
     .flatMap(({ action, environmentId, keys, revision, versions = [] }) =>
       writes.includes(action) && revision !== undefined
-        ? keys.map((key, i) => [environmentId, key, revision, action === "secret.delete" ? 0 : versions[i]] as const)
+        ? keys.map((key, i) => [environmentId, key, revision, isGone(action, i) ? 0 : versions[i]] as const)
         : []
     )
     .sort(([, , a], [, , b]) => a - b)

@@ -126,6 +126,7 @@ const environment = (
   slug: "production",
   protected: isProtected,
   revision: 0,
+  described: 0,
   readers: "team",
   changes: "direct",
   visibility: "team",
@@ -149,7 +150,8 @@ const standing = (s: Standing): { readonly caller: Caller; readonly team: Caller
     plan: "team",
     role: s.role,
     scopes: s.scopes,
-    adminsNeedGrants: s.adminsNeedGrants ?? false
+    adminsNeedGrants: s.adminsNeedGrants ?? false,
+    factorIsOld: false
   }
   return {
     team,
@@ -164,6 +166,8 @@ const standing = (s: Standing): { readonly caller: Caller; readonly team: Caller
       restrictions: s.restrictions,
       grants: s.grants ?? [],
       machine: false,
+      withheld: [],
+      factorAt: null,
       createdAt: new Date(0),
       expiresAt: null,
       lastUsedAt: null,

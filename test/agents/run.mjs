@@ -213,7 +213,9 @@ if (names.length === 0) {
     },
     results
   }
-  fs.writeFileSync(path.join(root, "test/records/agents.json"), `${JSON.stringify(record, null, 2)}\n`)
+  const file = path.join(root, "test/records/agents.json")
+  fs.writeFileSync(file, JSON.stringify(record))
+  await run(path.join(root, "node_modules/.bin/oxfmt"), [file], { cwd: root })
 }
 process.stdout.write(`${results.length - failed} passed, ${failed} failed\n`)
 process.exitCode = failed === 0 ? 0 : 1

@@ -28,6 +28,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
 import { auditEntry } from "#test/support/Json.ts"
+import * as Sampled from "#test/support/Sampled.ts"
 import * as TrailWorld from "./TrailWorld.ts"
 
 const { append, record, verify, verifyTampered } = TrailWorld
@@ -89,7 +90,7 @@ const put = (all: ReadonlyArray<Row>) =>
         ${all.map((r) => entryMac(key, r.hash))}::bytea[]) AS r (s, n, b, h, m)`
   })
 
-const cases = 150
+const cases = Sampled.cases(150)
 
 // Each test looks at the trail that the ones before it wrote.
 describe("the trail of a database", { shuffle: false }, () => {

@@ -1,12 +1,12 @@
 /**
- * The command line as a real process: bundled once per test file, each run in a home of its own unless one is given.
+ * The command line as a real process, as it is released; each run in a home of its own unless one is given.
  */
 import * as Effect from "effect/Effect"
-import { build } from "esbuild"
 import { type ChildProcess, execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
+import * as Release from "#test/support/Release.ts"
 
 export interface Ended {
   readonly code: number | null
@@ -33,37 +33,6 @@ export interface RunOptions {
   readonly detached?: boolean
 }
 
-const externalPrograms = {
-  name: "programs",
-  setup: (plugin: Parameters<NonNullable<Parameters<typeof build>[0]["plugins"]>[number]["setup"]>[0]) => {
-    // The server's modules are not needed here: the tests have a server of their own.
-    plugin.onResolve({ filter: /^\.\/ServerPrograms\.ts$/ }, ({ importer, path }) =>
-      importer.includes("layers") ? { path, external: true } : undefined
-    )
-  }
-}
-
-const bundle = Effect.promise(async () => {
-  const cache = path.resolve("node_modules/.cache/ampoule")
-  fs.mkdirSync(cache, { recursive: true })
-  const outdir = fs.mkdtempSync(path.join(cache, "cli-"))
-  await build({
-    entryPoints: { ampoule: "src/cli/main.ts" },
-    outdir,
-    outExtension: { ".js": ".mjs" },
-    bundle: true,
-    splitting: true,
-    platform: "node",
-    target: "node20",
-    format: "esm",
-    external: ["@napi-rs/keyring", "@parcel/watcher"],
-    plugins: [externalPrograms],
-    banner: { js: 'import{createRequire as $r}from"node:module";const require=$r(import.meta.url);' },
-    logLevel: "error"
-  })
-  return outdir
-})
-
 const temporaryFolder = (name: string) =>
   Effect.acquireRelease(
     Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), `ampoule-${name}-`))),
@@ -75,10 +44,7 @@ const node = process.env["AMPOULE_TEST_NODE"] ?? process.execPath
 
 export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
   scoped: Effect.gen(function* () {
-    const outdir = yield* Effect.acquireRelease(bundle, (folder) =>
-      Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
-    )
-    const program = path.join(outdir, "ampoule.mjs")
+    const program = path.join(yield* Release.dist, "ampoule.cjs")
     const root = yield* temporaryFolder("cli")
     let homes = 0
 
@@ -150,9 +116,16 @@ export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
     const line = (args: ReadonlyArray<string>): string =>
       [node, program, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ")
     const shell = (command: string, options: RunOptions = {}) => start(["bash", "-c", command], options)
+    /** A folder for PATH with the command `ampoule`. */
+    const bin = Effect.sync(() => {
+      const folder = path.join(root, "bin")
+      fs.mkdirSync(folder, { recursive: true })
+      fs.writeFileSync(path.join(folder, "ampoule"), `#!/bin/sh\nexec '${node}' '${program}' "$@"\n`, { mode: 0o755 })
+      return folder
+    })
     const nodeVersion = execFileSync(node, ["-p", "process.version.slice(1)"], { encoding: "utf8" })
       .split(".")
       .map(Number)
-    return { program, home, start: ampoule, run, terminal, inTerminal, shell, line, nodeVersion, root }
+    return { bin, program, home, start: ampoule, run, terminal, inTerminal, shell, line, nodeVersion, root }
   })
 }) {}

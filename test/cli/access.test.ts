@@ -107,11 +107,49 @@ layer(app, { excludeTestServices: true })("ampoule changes", (it) => {
       assert.match(listed.stdout, /production .*no .*delete OLD/)
       const [item] = parsed(Schema.Array(ChangeRequest))((yield* admin("changes", "list", "--json")).stdout)
       assert.deepStrictEqual([item.user.email, item.mayDecide], [email, true])
+      const shown = yield* admin("changes", "show", item.id)
+      assert.strictEqual(shown.code, 0, shown.stderr)
+      assert.include(shown.stdout.split("\n"), "- OLD")
+      assert.include((yield* admin("changes", "show", item.teamId)).stderr, "No such change waits.")
       assert.strictEqual((yield* member("changes", "approve", item.id)).code, 1)
       const named = yield* admin("changes", "approve", item.id, "--no-browser")
       assert.match(named.stdout, new RegExp(`^http://127.0.0.1:\\d+${page}\n$`))
       assert.strictEqual((yield* member("changes", "withdraw", item.id)).code, 0)
       assert.include((yield* member("changes", "list")).stderr, "No change waits.")
+    })
+  )
+})
+
+layer(app, { excludeTestServices: true })("ampoule sessions", (it) => {
+  it.scoped("lists the browsers in which one is signed in, ends one, and all", () =>
+    Effect.gen(function* () {
+      const { project, run } = yield* setUp()
+      const { owner } = project.team
+      const grant = yield* World.grant({ person: owner, teams: [{ team: project.team, scopes: ["identity:read"] }] })
+      const [first, second, third] = yield* Effect.all([
+        World.session(owner),
+        World.session(owner),
+        World.session(owner)
+      ])
+      const stranger = yield* World.session(yield* World.person())
+      const sessions = (...words: ReadonlyArray<string>) =>
+        run(["sessions", ...words], { env: { AMPOULE_API_TOKEN: grant.text } })
+      const Listed = parsed(Schema.Array(Schema.Struct({ id: Schema.String, current: Schema.Boolean })))
+      const ids = Effect.map(sessions("list", "--json"), ({ stdout }) => Listed(stdout).map(({ id }) => id))
+      assert.includeMembers(yield* ids, [first.id, second.id, third.id])
+      assert.notInclude(yield* ids, stranger.id)
+
+      assert.strictEqual((yield* sessions("end", first.id)).code, 0)
+      assert.strictEqual((yield* TestApp.get("/me", { session: first.text })).error.code, "CREDENTIAL_REVOKED")
+      assert.notInclude(yield* ids, first.id)
+      for (const gone of [first.id, stranger.id]) assert.strictEqual((yield* sessions("end", gone)).code, 1)
+      assert.strictEqual((yield* sessions("end", "nonsense")).code, 2)
+      assert.strictEqual((yield* TestApp.get("/me", { session: stranger.text })).status, 200)
+
+      assert.strictEqual((yield* sessions("end-all")).code, 0)
+      assert.deepStrictEqual(yield* ids, [])
+      assert.strictEqual((yield* TestApp.get("/me", { session: third.text })).error.code, "CREDENTIAL_REVOKED")
+      assert.include((yield* sessions("list")).stderr, "You are signed in nowhere.")
     })
   )
 })

@@ -48,6 +48,10 @@ describe("ampoule admin", () => {
         assert.strictEqual(unknown.status, 1)
         assert.include(unknown.stderr, "There is no account with this e-mail address.")
 
+        const factor = yield* run("admin", "remove-factor", "ada@example.com", "--yes")
+        assert.strictEqual(factor.status, 0, factor.stderr)
+        assert.include(factor.stderr, "ada@example.com has no second factor any more.")
+
         const asked = yield* run("admin", "remove-user", "ada@example.com")
         assert.strictEqual(asked.status, 2)
         assert.include(asked.stderr, "--yes")
@@ -65,7 +69,7 @@ describe("ampoule admin", () => {
         const actions = trail.stdout
           .split("\n")
           .flatMap((line) => /\\?"action\\?":\\?"([\w.]+)\\?"/.exec(line)?.[1] ?? [])
-        for (const action of ["member.list", "password.reset_link", "member.remove"]) {
+        for (const action of ["member.list", "password.reset_link", "factor.remove", "member.remove"]) {
           assert.include(actions, action)
         }
         const verified = yield* run("audit", "verify")

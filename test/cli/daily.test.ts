@@ -129,6 +129,84 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
     })
   )
 
+  it.scoped("renames a secret with its history, and what refers to it when it is asked to", () =>
+    Effect.gen(function* () {
+      const { secrets, set } = yield* setUp()
+      yield* set("PASS", "one")
+      yield* set("PASS", "two")
+      yield* set("URL", "x-${PASS}")
+      const refused = yield* secrets("rename", "PASS", "PASSWORD")
+      assert.strictEqual(refused.code, 1)
+      assert.include(refused.stderr, "--rewrite")
+      assert.include(refused.stderr, "dependents: URL")
+      const renamed = yield* secrets("rename", "PASS", "PASSWORD", "--rewrite")
+      assert.strictEqual(renamed.code, 0, renamed.stderr)
+      assert.include(renamed.stderr, "PASS: is PASSWORD now, version 3\nwritten with the new key: URL\n")
+      assert.match((yield* secrets("history", "PASSWORD")).stdout, /\n3 +literal.*\n2 \(as PASS\) +literal/)
+      yield* secrets("rollback", "PASSWORD", "1")
+      assert.strictEqual((yield* secrets("get", "URL")).stdout, "x-one")
+      const dangerous = yield* secrets("rename", "PASSWORD", "NODE_OPTIONS", "--rewrite")
+      assert.strictEqual(dangerous.code, 1)
+      assert.include(dangerous.stderr, "--allow NODE_OPTIONS")
+      assert.include((yield* secrets("rename", "NOPE", "OTHER")).stderr, "has no secret NOPE")
+    })
+  )
+
+  it.scoped("takes an environment back to a moment, after it named what changes", () =>
+    Effect.gen(function* () {
+      const { run, secrets, set } = yield* setUp()
+      yield* set("KEPT", "one")
+      yield* set("DROPPED", "two")
+      const history = yield* secrets("history", "DROPPED", "--json")
+      const moment = /"createdAt": "([^"]+)"/.exec(history.stdout)?.[1] ?? assert.fail(history.stdout)
+      yield* set("KEPT", "canary-later")
+      yield* secrets("unset", "DROPPED")
+      yield* set("LATER", "three")
+      const looked = yield* run(["restore", "--at", moment, "--dry-run"])
+      assert.deepStrictEqual([looked.code, looked.stdout], [0, "+ DROPPED\n~ KEPT\n- LATER\n"], looked.stderr)
+      assert.strictEqual((yield* secrets("get", "KEPT")).stdout, "canary-later")
+      // Without a terminal it asks nobody, and writes nothing.
+      assert.notStrictEqual((yield* run(["restore", "--at", moment])).code, 0)
+      const back = yield* run(["restore", `--at=${moment}`, "--yes"])
+      assert.strictEqual(back.code, 0, back.stderr)
+      assert.include(back.stderr, "3 changed")
+      assert.strictEqual((yield* secrets("get", "KEPT")).stdout, "one")
+      assert.strictEqual((yield* secrets("get", "DROPPED")).stdout, "two")
+      assert.strictEqual((yield* secrets("get", "LATER")).code, 1)
+      assert.include((yield* run(["restore", "--at", moment, "--yes"])).stderr, "is as it was")
+      assert.include((yield* run(["restore", "--at", "soon"])).stderr, "how long ago")
+    })
+  )
+
+  it.scoped("says who looks after a secret and by which day its value is replaced", () =>
+    Effect.gen(function* () {
+      const { secrets, set } = yield* setUp()
+      yield* set("STRIPE_KEY", "canary-value")
+      yield* set("OTHER", "x")
+      assert.include((yield* secrets("notes")).stderr, "Nothing is said")
+      const words = ["--owner", "payments team", "--rotate-by", "2001-02-03", "--text", "restricted key"]
+      const written = yield* secrets("note", "STRIPE_KEY", ...words)
+      assert.strictEqual(written.code, 0, written.stderr)
+      assert.include(written.stderr, "STRIPE_KEY: saved")
+      for (const shown of [written, yield* secrets("note", "STRIPE_KEY")]) {
+        assert.strictEqual(
+          shown.stdout,
+          "owner       payments team\nreplace by  2001-02-03\nnote        restricted key\n"
+        )
+      }
+      const listed = yield* secrets("notes")
+      assert.match(listed.stdout, /STRIPE_KEY +payments team +2001-02-03 \(due\) +restricted key\n$/)
+      assert.notInclude(listed.stdout, "OTHER")
+      assert.strictEqual((yield* secrets("notes", "--due", "--exit-code")).code, 1)
+      assert.include((yield* secrets("get", "STRIPE_KEY", "--json")).stdout, '"version": 1')
+      yield* secrets("note", "STRIPE_KEY", "--rotate-by", "")
+      assert.include((yield* secrets("notes", "--due")).stderr, "No value is due")
+      assert.include((yield* secrets("note", "STRIPE_KEY", "--json")).stdout, '"rotateBy": null')
+      assert.strictEqual((yield* secrets("note", "STRIPE_KEY", "--rotate-by", "soon")).code, 2)
+      assert.include((yield* secrets("note", "NOPE", "--owner", "x")).stderr, "has no secret NOPE")
+    })
+  )
+
   it.scoped("renders a template, all of it or nothing", () =>
     Effect.gen(function* () {
       const { file, home, run, set } = yield* setUp()
@@ -146,6 +224,53 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       assert.strictEqual(missing.code, 1)
       assert.include(missing.stderr, "development has no NOPE")
       assert.strictEqual(fs.readFileSync(path.join(home, "conf"), "utf8"), expected)
+    })
+  )
+
+  it.scoped("follows the environment and the template with a file, and tells a program", () =>
+    Effect.gen(function* () {
+      const { ampoule, env, file, home, run, set } = yield* setUp()
+      yield* set("USER", "ada")
+      const template = file("app.template", "user={{ USER }}\n")
+      const out = path.join(home, "app.conf")
+      const told = yield* ampoule.shell(
+        "trap 'echo told; cat app.conf' USR1; echo ready; while :; do sleep 0.02; done",
+        {
+          home
+        }
+      )
+      yield* told.shows("ready")
+      file("app.pid", `${told.child.pid}\n`)
+      const watch = ["--out", "app.conf", "--watch", "--watch-interval", "1s", "--signal", "usr1"]
+      const running = yield* ampoule.start(["inject", template, ...watch, "--pid-file", "app.pid"], { home, env })
+      yield* running.shows("is written, readable by you alone")
+      yield* set("USER", "grace")
+      yield* told.shows("user=grace")
+      assert.strictEqual(fs.statSync(out).mode & 0o777, 0o600)
+      // A template that cannot be rendered leaves the file; one that can is written; a program that is gone is no end.
+      file("app.template", "user={{ NOPE }}\n")
+      yield* running.shows("development has no NOPE")
+      assert.strictEqual(fs.readFileSync(out, "utf8"), "user=grace\n")
+      file("app.pid", "none")
+      file("app.template", "name={{ USER }}\n")
+      yield* running.shows("app.pid holds no number of a process")
+      assert.strictEqual(fs.readFileSync(out, "utf8"), "name=grace\n")
+      assert.strictEqual(told.output.stdout.split("told").length, 2)
+      running.child.kill("SIGTERM")
+      const ended = yield* running.ended
+      assert.strictEqual(ended.signal, "SIGTERM")
+      assert.notInclude(ended.stderr, "grace")
+      for (const words of [
+        ["--watch"],
+        ["--out", "x", "--watch", "--signal", "USR1"],
+        ["--out", "x", "--watch", "--signal", "LOUD", "--pid", "2"],
+        ["--out", "x", "--watch", "--pid", "1"],
+        ["--out", "x", "--pid", "2"],
+        ["--out", "x", "--watch", "--watch-interval", "0"]
+      ]) {
+        assert.strictEqual((yield* run(["inject", template, ...words])).code, 2, words.join(" "))
+      }
+      assert.isFalse(fs.existsSync(path.join(home, "x")))
     })
   )
 
@@ -204,7 +329,14 @@ layer(app, { excludeTestServices: true })("the choice of a folder", (it) => {
       assert.strictEqual(absent.code, 1)
       assert.match(absent.stderr, /It reaches: .*staging/)
       const opened = yield* run(["open"])
-      assert.strictEqual(opened.stdout, `${env.AMPOULE_URL}/app/projects/${project.id}/env/staging\n`)
+      const url = `${env.AMPOULE_URL}/app/projects/${project.id}/env/staging`
+      assert.strictEqual(opened.stdout, `${url}\n`)
+      assert.deepStrictEqual(JSON.parse((yield* run(["open", "--json"])).stdout), { url })
+      // A plan of many is told by its first names.
+      fs.writeFileSync(path.join(home, "many.env"), Array.from({ length: 60 }, (_, i) => `KEY_${i}=x\n`).join(""))
+      const plan = yield* run(["secrets", "import", "many.env", "--dry-run"])
+      assert.include(plan.stderr, "+ KEY_19\n+ … and 40 more\n60 new")
+      assert.notInclude(plan.stderr, "KEY_20")
     })
   )
 

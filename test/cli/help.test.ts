@@ -6,10 +6,50 @@ import * as fs from "node:fs"
 import { version } from "#src/cli/Version.ts"
 import { parsed } from "#test/support/Json.ts"
 import { Ampoule } from "./Ampoule.ts"
+import * as FakeServer from "./FakeServer.ts"
 
 /** The commands a help page lists. */
 const listed = (page: string): ReadonlyArray<string> =>
   [...(/\nCommands:\n([^]*?)\n(?:\n|$)/.exec(page)?.[1] ?? "").matchAll(/^ {2}([a-z-]+) /gm)].map((match) => match[1])
+
+interface Loaded {
+  readonly stdout: string
+  /** Of ours: by what program it belongs to, with its bytes. */
+  readonly files: ReadonlyArray<readonly [name: string, bytes: number]>
+  /** Modules of Node. */
+  readonly builtIn: ReadonlyArray<string>
+}
+
+const totalOf = ({ files }: Loaded): number => files.reduce((sum, [, bytes]) => sum + bytes, 0)
+const namesOf = ({ files }: Loaded): ReadonlyArray<string> => [...new Set(files.map(([name]) => name))].sort()
+
+/** What a command line loads, by Node's own account: bytes and names are the same on every machine. */
+const loadedBy = Effect.fnUntraced(function* (
+  words: ReadonlyArray<string>,
+  env: Readonly<Record<string, string>> = {}
+) {
+  const ampoule = yield* Ampoule
+  const folder = yield* ampoule.home
+  const hook = `${folder}/hook.cjs`
+  fs.writeFileSync(
+    hook,
+    `process.on("exit", () => require("fs").writeFileSync(${JSON.stringify(`${folder}/built-in`)}, process.moduleLoadList.join("\\n")))`
+  )
+  const { code, stderr, stdout } = yield* ampoule.run(words, {
+    env: { ...env, NODE_V8_COVERAGE: `${folder}/coverage`, NODE_OPTIONS: `--require ${hook}` }
+  })
+  assert.strictEqual(code, 0, stderr)
+  const reports = fs.readdirSync(`${folder}/coverage`)
+  const Report = Schema.Struct({ result: Schema.Array(Schema.Struct({ url: Schema.String })) })
+  const urls = reports.flatMap((report) =>
+    parsed(Report)(fs.readFileSync(`${folder}/coverage/${report}`, "utf8")).result.map(({ url }) => url)
+  )
+  const files = [...new Set(urls)]
+    .filter((url) => url.startsWith("file:") && !url.endsWith("hook.cjs"))
+    .map((url) => [/([A-Za-z]+)[^/]*$/.exec(url)?.[1] ?? url, fs.statSync(new URL(url)).size] as const)
+  assert.isNotEmpty(files)
+  return { stdout, files, builtIn: fs.readFileSync(`${folder}/built-in`, "utf8").split("\n") } satisfies Loaded
+})
 
 layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of the command line", (it) => {
   it.scoped(
@@ -53,6 +93,10 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
           "inject",
           "secrets edit",
           "secrets copy",
+          "secrets restore-at",
+          "secrets rename",
+          "secrets note",
+          "secrets notes",
           "projects environments",
           "graph",
           "seal set",
@@ -71,8 +115,13 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
           "access withdraw",
           "exposed",
           "changes list",
+          "changes show",
+          "incident",
           "changes approve",
           "changes withdraw",
+          "sessions list",
+          "sessions end",
+          "sessions end-all",
           "doctor",
           "setup",
           "server",
@@ -106,19 +155,30 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
         const ended = yield* ampoule.run([flag], { env: { NODE_DEBUG: "esm" } })
         assert.deepStrictEqual([ended.code, ended.stdout], [0, `${released}\n`])
       }
-      const loaded = yield* ampoule.run(["--version"], { env: { NODE_V8_COVERAGE: `${ampoule.root}/coverage` } })
-      assert.strictEqual(loaded.code, 0)
-      const [report = ""] = fs.readdirSync(`${ampoule.root}/coverage`)
-      const { result } = parsed(Schema.Struct({ result: Schema.Array(Schema.Struct({ url: Schema.String })) }))(
-        fs.readFileSync(`${ampoule.root}/coverage/${report}`, "utf8")
-      )
-      const urls = result.map(({ url }) => url)
-      assert.isNotEmpty(urls)
-      const bytes = urls.filter((url) => url.startsWith("file:")).map((url) => fs.statSync(new URL(url)).size)
-      assert.isBelow(
-        bytes.reduce((sum, size) => sum + size, 0),
-        20_000
-      )
+      assert.isBelow(totalOf(yield* loadedBy(["--version"])), 5_000)
+    })
+  )
+
+  it.scoped("loads for a page of the help that page, and for `secrets get` and `run` one small program", () =>
+    Effect.gen(function* () {
+      const help = yield* loadedBy(["secrets", "get", "--help"])
+      assert.deepStrictEqual(namesOf(help), ["ampoule", "manual"])
+      assert.isBelow(totalOf(help), 40_000)
+      const server = yield* FakeServer.make(() => ({ body: { value: "v", values: { A: "1" } } }))
+      const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: "amp_at_0123456789abcdef_secretpart" }
+      const place = ["-p", FakeServer.projectId, "-e", "development"]
+      const get = yield* loadedBy(["secrets", "get", ...place, "KEY"], env)
+      assert.deepStrictEqual(namesOf(get), ["ampoule", "get"])
+      assert.isBelow(totalOf(get), 230_000)
+      // A child is what stays: what the process becomes leaves no report of itself.
+      const run = yield* loadedBy(["run", ...place, "--redact", "--", "true"], env)
+      assert.deepStrictEqual(namesOf(run), ["ampoule", "run"])
+      assert.isBelow(totalOf(run), 280_000)
+      // The other client of HTTP that Node has costs more than all of them, and an import of `node:http` loads it.
+      assert.isEmpty([...get.builtIn, ...run.builtIn].filter((name) => name.includes("undici")))
+      const parsed = yield* loadedBy(["secrets", "get", ...place, "--credential=env", "KEY"], env)
+      assert.include(namesOf(parsed), "cli")
+      assert.strictEqual(parsed.stdout, get.stdout)
     })
   )
 

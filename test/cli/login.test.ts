@@ -83,6 +83,27 @@ layer(app, { excludeTestServices: true })("ampoule login", (it) => {
     })
   )
 
+  it.scoped("is the first step of `init` where there is none yet", () =>
+    Effect.gen(function* () {
+      const { ampoule, decide, file, home, project, run, url } = yield* setUp
+      const running = yield* ampoule.terminal(["init", "--plaintext-local"], { home, env: { AMPOULE_URL: url } })
+      yield* running.shows("Waiting")
+      const userCode = /approve the code {2}([A-Z]{4}-[A-Z]{4})/.exec(running.output.stdout)?.[1] ?? ""
+      assert.strictEqual((yield* decide(userCode, "approve")).status, 200)
+      // The one project that the login sees is no question.
+      yield* running.shows("Environment (1-3)")
+      running.child.stdin?.write("staging\n")
+      const ended = yield* running.ended
+      assert.strictEqual(ended.code, 0, ended.stdout)
+      assert.include(ended.stdout, "ampoule run -- npm start")
+      assert.notInclude(ended.stdout, "amp_")
+      assert.isTrue(fs.existsSync(file("credentials.json")))
+      const written = fs.readFileSync(path.join(home, ".ampoule.json"), "utf8")
+      assert.deepStrictEqual(JSON.parse(written), { project: project.slug, environment: "staging" })
+      assert.strictEqual((yield* run(["use"])).stdout, `${project.slug} staging\n`)
+    })
+  )
+
   it.scoped("tells when it was denied", () =>
     Effect.gen(function* () {
       const { decide, file, login } = yield* setUp

@@ -297,6 +297,57 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
       assert.strictEqual(ended.code, 3)
     })
   )
+
+  it.scoped("mounts the values in a pipe that is read once, and is gone however the command ends", () =>
+    Effect.gen(function* () {
+      const values = { DB_URL: "postgres://x", OTHER: "y".repeat(200_000), PATH: "/evil" }
+      const { run, start } = yield* withServer(values)
+      const home = yield* Effect.flatMap(Ampoule, (ampoule) => ampoule.home)
+      const file = path.join(home, "s.json")
+      const script = `stat -c '%F %a' s.json; cat s.json; cat s.json || echo "; gone; $DB_URL; $FINE"; exit 7`
+      const ended = yield* run([...project, "--mount", "s.json", "--", "sh", "-c", script], {
+        home,
+        env: { FINE: "inherited" }
+      })
+      assert.strictEqual(ended.code, 7, ended.stderr)
+      const [kind, content, after] = /^(.*)\n([^]*\})\s*(;[^]*)$/.exec(ended.stdout)?.slice(1) ?? []
+      assert.deepStrictEqual([kind, after], ["fifo 600", "; gone; ; inherited\n"])
+      assert.deepStrictEqual(JSON.parse(content ?? ""), values)
+      assert.isFalse(fs.existsSync(file))
+
+      // By its name, or as --mount-format says; with the selection of `run`.
+      const formats = [
+        [["--mount", "v.env"], "DB_URL='postgres://x'\n"],
+        [["--mount", "v.env", "--mount-format", "yaml", "--names", "camel"], 'dbUrl: "postgres://x"\n']
+      ] as const
+      for (const [options, text] of formats) {
+        const read = yield* run([...project, ...options, "--only", "DB_URL", "--", "cat", "v.env"], { home })
+        assert.deepStrictEqual([read.code, read.stdout, read.stderr], [0, text, ""])
+      }
+
+      // Nobody reads: the command ends as it likes, also by a signal, and nothing is left.
+      assert.strictEqual((yield* run([...project, "--mount", "s.json", "--", "true"], { home })).code, 0)
+      const waiting = yield* start([...project, "--mount", "s.json", "--", "sh", "-c", "echo ready; exec sleep 30"], {
+        home,
+        detached: true
+      })
+      yield* waiting.shows("ready")
+      assert.isTrue(fs.statSync(file).isFIFO())
+      waiting.child.kill("SIGTERM")
+      assert.strictEqual((yield* waiting.ended).signal, "SIGTERM")
+      assert.isFalse(fs.existsSync(file))
+
+      // What stands there is nobody's to replace, and what comes to stand there gets nothing.
+      fs.writeFileSync(file, "mine")
+      const refused = yield* run([...project, "--mount", "s.json", "--", "true"], { home })
+      assert.strictEqual(refused.code, 125)
+      assert.include(refused.stderr, "there is something of that name")
+      const swap = "rm b.json; echo theirs > b.json; sleep 0.3; cat b.json"
+      const swapped = yield* run([...project, "--mount", "b.json", "--", "sh", "-c", swap], { home })
+      assert.strictEqual(swapped.stdout, "theirs\n")
+      assert.deepStrictEqual([fs.readFileSync(file, "utf8"), fs.existsSync(path.join(home, "b.json"))], ["mine", true])
+    })
+  )
 })
 
 layer(Ampoule.Default, { excludeTestServices: true })("signals of ampoule run", (it) => {
@@ -417,7 +468,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("signals of ampoule run", 
   const pidOf = (stdout: string): number => {
     const [, child, parent] = /child=(\d+) parent=(\d+) /.exec(stdout) ?? []
     const command = fs.readFileSync(`/proc/${parent}/cmdline`, "utf8")
-    return Number(command.includes("ampoule.mjs\0run") ? parent : child)
+    return Number(command.includes("ampoule.cjs\0run") ? parent : child)
   }
 
   for (const options of [[], ["--watch"]]) {

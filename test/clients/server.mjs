@@ -62,7 +62,7 @@ export const start = async (program, folder, settings = {}, command = [process.e
     await once(child, "exit")
   }
   try {
-    return { url, stop, ...(await world(url)) }
+    return { url, pid: child.pid, stop, ...(await world(url)) }
   } catch (error) {
     await stop()
     throw error

@@ -24,6 +24,7 @@ const granted = Effect.fnUntraced(function* (w: World, more: Partial<NewGrant> =
     grants.mint({
       userId: w.userId,
       machine: false,
+      factorAt: null,
       teams: [{ id: w.teamId, name: "Team", scopes }],
       projectIds: null,
       environmentIds: null,

@@ -381,7 +381,10 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
       )
       const refused = yield* Effect.flatMap(Sessions, (sessions) =>
         Effect.flip(
-          sessions.signIn({ email: person.email, password: Redacted.make(password) }, { session: null, device: null })
+          sessions.signIn(
+            { email: person.email, password: Redacted.make(password) },
+            { session: null, device: null, step: null }
+          )
         )
       ).pipe(Effect.provide(Sessions.Default.pipe(Layer.provide(interleaved))))
       assert.strictEqual(refused._tag, "SIGN_IN_FAILED")

@@ -13,6 +13,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { githubIssuer } from "#src/dashboard/RuleWords.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
+import { Incidents } from "#src/secrets/Incidents.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
 import * as World from "#test/support/World.ts"
@@ -158,10 +159,25 @@ export const furnished = Effect.gen(function* () {
     })
   )
   yield* as(webhooks.update(team.id, quiet.id, { enabled: false }))
-  yield* told(webhook.id)
   const device = yield* Effect.flatMap(DeviceGrants, (grants) =>
     grants.start({ machineCredential: "grant", host: { hostname: "build-7.example.com", os: "linux x64" } })
   )
+  // Somebody had a bad day: what they were handed is listed, and one value is replaced.
+  const left = yield* World.token({ team, name: "left in a log" })
+  const leftCaller = yield* Effect.map(
+    Effect.flatMap(Authenticate, (authenticate) => authenticate.authenticate(left.text)),
+    ({ caller }) => caller
+  ).pipe(Effect.orDie)
+  yield* Effect.provideService(
+    secrets.resolved({ projectId: project.id, environment: slug("development") }),
+    CurrentCaller,
+    leftCaller
+  )
+  const incidents = yield* Incidents
+  const incident = yield* as(incidents.open(team.id, { token: left.id }))
+  yield* write(caller, project, "development", { DB_HOST: "db2.internal" })
+  // Last: what a page says of a webhook is its latest delivery.
+  yield* told(webhook.id)
   const here = `/app/projects/${project.id}`
   const development = `${here}/env/development`
 
@@ -172,6 +188,7 @@ export const furnished = Effect.gen(function* () {
   const pages: Record<string, string> = {
     projects: "/app",
     "project-new": "/app?panel=new",
+    matrix: here,
     "project-settings": `${here}/settings`,
     secrets: development,
     "secrets-add": `${development}?panel=add`,
@@ -190,6 +207,11 @@ export const furnished = Effect.gen(function* () {
     token: `/app/teams/${team.id}/tokens/${token.id}`,
     members: `/app/teams/${team.id}/members`,
     "members-invite": `/app/teams/${team.id}/members?panel=invite`,
+    member: `/app/teams/${team.id}/members/${owner.id}`,
+    incidents: `/app/teams/${team.id}/incidents`,
+    "incident-new": `/app/teams/${team.id}/incidents/new?person=${owner.id}`,
+    incident: `/app/teams/${team.id}/incidents/${incident.id}`,
+    waiting: "/app/waiting",
     "members-none": `/app/teams/${other.id}/members`,
     rules: `/app/teams/${team.id}/ci`,
     "rules-none": `/app/teams/${other.id}/ci`,

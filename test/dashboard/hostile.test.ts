@@ -152,7 +152,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
     60_000
   )
 
-  it.effect("lets a page load two files of ours and nothing else, and be kept by nobody", () =>
+  it.effect("lets a page load three files of ours and nothing else, and be kept by nobody", () =>
     Effect.gen(function* () {
       const rooms = yield* Rooms.furnished
       const files = new Set<string>()
@@ -179,7 +179,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         assert.notMatch(page.text, /(?:src|href|action)="(?:https?:)?\/\//, path)
         for (const value of ["correct horse", "db.internal", "sk_test_2"]) assert.notInclude(page.text, value, path)
       }
-      assert.strictEqual(files.size, 2)
+      assert.strictEqual(files.size, 3)
       for (const file of files) {
         const asset = yield* TestApp.get(file)
         assert.strictEqual(asset.status, 200, file)

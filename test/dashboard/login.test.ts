@@ -46,7 +46,7 @@ layer(Layer.merge(Browser.layerWith(), Ampoule.Default), { excludeTestServices: 
             ["run", "--project", rooms.project.id, "--env", "development", "--", process.execPath, "-e", script],
             { home }
           )
-          assert.strictEqual(ran.stdout, "postgres://app:correct horse@db.internal/app", ran.stderr)
+          assert.strictEqual(ran.stdout, "postgres://app:correct horse@db2.internal/app", ran.stderr)
 
           yield* Browser.steps(async () => {
             const page = await context.newPage()

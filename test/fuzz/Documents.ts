@@ -73,6 +73,7 @@ export interface Operation {
 const formats = {
   uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i,
   "date-time": /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
+  date: /^\d{4}-\d\d-\d\d$/,
   uri: (text: string) => URL.canParse(text),
   email: /^[^\s@]+@[^\s@]+$/,
   password: true,

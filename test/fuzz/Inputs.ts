@@ -155,6 +155,7 @@ export const valid = (
       if (schema.format === "uuid") return randomUuid(dice)
       if (schema.format === "email") return `p${dice.below(50)}@example.com`
       if (schema.pattern === "^ek_[0-9a-f]{8}$") return "ek_01234567"
+      if (schema.format === "date") return dice.pick(["2020-02-29", "2031-12-31"])
       if (schema.format === "date-time") return dice.pick(["2026-01-02T03:04:05.678Z", "2020-02-29T00:00:00Z"])
       if (schema.pattern === "^[\\x21-\\x7e]+$") return marks.text
       if (name === "cursor") return "AAAA"

@@ -14,8 +14,10 @@ process.env["RECHECK_BACKEND"] = "pure"
 const filesBelow = (folder: string): ReadonlyArray<string> =>
   readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const name = `${folder}/${entry.name}`
+    // What a build writes there has its source beside it.
+    if (name === "src/dashboard/assets/built") return []
     if (entry.isDirectory()) return filesBelow(name)
-    return /\.(?:m?tsx?|m?js)$/.test(entry.name) ? [name] : []
+    return /\.(?:m?tsx?|m?js)$/.test(entry.name) && !/\.d\.m?ts$/.test(entry.name) ? [name] : []
   })
 
 interface Literal {
@@ -54,10 +56,10 @@ const literals = () => {
 const bounded: Readonly<Record<string, string>> = {
   "src/build.mjs /[\\\\/]oidc-provider[\\\\/]lib[\\\\/].*\\.js$/": "paths of files of the build",
   "src/cli/Cli.ts /\\s*\\n\\s*/g": "our own sentences",
-  "src/cli/Completion.ts /^((?:--?[A-Za-z][\\w-]*(?:, )?)+)(?: (.*))?$/": "names of our own options",
+  "src/cli/HelpPage.ts /^((?:--?[A-Za-z][\\w-]*(?:, )?)+)(?: (.*))?$/": "names of our own options",
   "src/cli/Help.ts /^(A user-defined piece of text\\.|A true or false value\\.|An integer\\.|This setting is optional\\.|This (option|argument) (may|must) be repeated .*|One of the following: .*)$/":
     "sentences of our own help",
-  "src/cli/Client.ts /\\/+$/": "an address that the person running the command gives",
+  "src/cli/Link.ts /\\/+$/": "an address that the person running the command gives",
   "src/client/Client.ts /\\/+$/": "an address that the program gives",
   "layers/Telemetry.ts /\\/+$/": "a setting of the operator",
   "src/cli/Files.ts /^_+|_+$/g": "the name of a file",

@@ -1,5 +1,6 @@
 /** Who was handed a secret, asked over HTTP, on pages and on the command line. */
 import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { SecretExposure } from "#schema/ExposureApi.ts"
 import type { Scope } from "#schema/Scopes.ts"
@@ -53,6 +54,30 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
           ["api_token", "old", 1, "read", "rest"]
         ]
       )
+      const listing = `/secrets?projectId=${project.id}&environment=development&lastRead=true` as const
+      const [listed] = (yield* TestApp.get(listing, { session: owner })).json.items
+      assert.deepStrictEqual(
+        [listed?.lastRead?.holder.name, listed?.lastRead?.way, listed?.notReadFor90Days],
+        [team.owner.email, "read", false]
+      )
+      const plain = yield* TestApp.get(listing.replace("&lastRead=true", "") as typeof listing, { session: owner })
+      assert.notProperty(plain.json.items[0], "lastRead")
+      assert.deepStrictEqual(TestApp.codeOf(yield* TestApp.get(listing, { bearer: old.text })), [403, "SCOPE_MISSING"])
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE exposure_reads SET last_at = last_at - interval '91 days' WHERE project_id = ${project.id}`
+      const [unread] = (yield* TestApp.get(listing, { session: owner })).json.items
+      assert.isTrue(unread?.notReadFor90Days)
+      yield* sql`UPDATE exposure_reads SET last_at = last_at + interval '91 days' WHERE project_id = ${project.id}`
+      // A row of the index that is too much for one report, and everything before it.
+      yield* sql`
+        INSERT INTO exposure_reads SELECT ${Buffer.from("busy")}, project_id, environment_id,
+          array_fill('BUSY'::text, ARRAY[100000]), NULL, NULL, revision, way, via, actor_type, actor_id, actor_name, ip,
+          first_at, last_at - interval '1 day', count FROM exposure_reads WHERE project_id = ${project.id} LIMIT 1`
+      const busy = (yield* TestApp.get(ofProject, { session: owner })).json
+      assert.deepStrictEqual([busy.items.length, busy.items.some(({ key }) => key === "BUSY")], [2, false])
+      assert.isString(busy.leftOutBefore)
+      yield* sql`DELETE FROM exposure_reads WHERE id = ${Buffer.from("busy")}`
+      assert.isNull((yield* TestApp.get(ofProject, { session: owner })).json.leftOutBefore)
       const narrowed = yield* TestApp.get(`${ofProject}?token=${old.id}`, { session: owner })
       assert.deepStrictEqual(
         narrowed.json.items.map(({ holder }) => holder.id),
@@ -119,6 +144,8 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       assert.include(ofOwner.stdout, project.team.owner.email)
       assert.include((yield* exposed("--token", "old")).stdout, "token old")
       assert.include((yield* exposed("--token", old.id, "--since", "2999-01-01")).stderr, "Nothing was handed out")
+      const listed = yield* run(["secrets", "list", "--last-read"], { env: { AMPOULE_API_TOKEN } })
+      assert.match(listed.stdout, new RegExp(`API_KEY .* by ${project.team.owner.email}`))
       const refused = yield* run(["exposed", "API_KEY"])
       assert.strictEqual(refused.code, 1)
       assert.include(refused.stderr, "audit:read")

@@ -13,7 +13,7 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { execFileSync, spawn } from "node:child_process"
+import { spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as Net from "node:net"
 import * as os from "node:os"
@@ -25,6 +25,7 @@ import * as Shutdown from "#src/http/Shutdown.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
 import { freePort } from "#test/support/FreePort.ts"
+import * as Release from "#test/support/Release.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 
 const Lasting = HttpApi.make("lasting").add(
@@ -114,14 +115,9 @@ describe("the program", () => {
     "starts on an empty folder, opens its port when ready, ignores SIGUSR1, stops in order on SIGTERM, starts again",
     () =>
       Effect.gen(function* () {
-        const build = path.resolve(`node_modules/.cache/ampoule/dist-${process.pid}`)
+        const build = yield* Release.dist
         const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), "ampoule-test-"))
-        yield* Effect.addFinalizer(() =>
-          Effect.sync(() => {
-            for (const folder of [build, dataDir]) fs.rmSync(folder, { recursive: true, force: true })
-          })
-        )
-        execFileSync(process.execPath, ["src/build.mjs", build], { stdio: "pipe" })
+        yield* Effect.addFinalizer(() => Effect.sync(() => fs.rmSync(dataDir, { recursive: true, force: true })))
         const port = yield* freePort
 
         const start = Effect.gen(function* () {

@@ -69,7 +69,9 @@ layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
         role: "owner",
         plan: "team",
         adminsNeedGrants: false,
-        tokensFollowCreators: false
+        tokensFollowCreators: false,
+        secondFactorRequired: false,
+        stepUpMinutes: 15
       })
       for (const json of [{}, { plan: "enterprise" }, { name: "" }]) {
         assert.deepStrictEqual(codeOf(yield* change(owner, json)), [400, "VALIDATION_FAILED"])

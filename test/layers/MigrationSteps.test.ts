@@ -79,6 +79,8 @@ const valueOf = (type: string, seed: string): string => {
       return String(Number.parseInt(hex(seed).slice(0, 3), 16) + 1)
     case "timestamp with time zone":
       return new Date(1_700_000_000_000 + Number.parseInt(hex(seed).slice(0, 6), 16) * 1_000).toISOString()
+    case "date":
+      return new Date(1_700_000_000_000 + Number.parseInt(hex(seed).slice(0, 6), 16) * 1_000).toISOString().slice(0, 10)
     case "json":
     case "jsonb":
       return `{"seed": "${hex(seed).slice(0, 8)}"}`

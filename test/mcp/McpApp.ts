@@ -50,8 +50,9 @@ export const base = Effect.map(Listening, ({ port }) => `http://127.0.0.1:${port
 
 export class Browser {
   readonly #jar = new Map<string, { readonly value: string; readonly path: string }>()
-  constructor(session?: string) {
+  constructor(session?: string, device?: string) {
     if (session !== undefined) this.#jar.set("ampoule_session", { value: session, path: "/" })
+    if (device !== undefined) this.#jar.set("ampoule_device", { value: device, path: "/" })
   }
   /** `origin`: of the page that the form is on, where that is not where it goes. */
   async go(
@@ -91,6 +92,8 @@ export interface Choice {
   readonly teams: ReadonlyArray<{ readonly id: string }>
   readonly projects?: ReadonlyArray<{ readonly id: string }>
   readonly environments?: ReadonlyArray<{ readonly id: string }>
+  /** The person says that the client runs on another machine. */
+  readonly another?: boolean
 }
 
 /** From the authorization address to the client's callback, as a person who is signed in and decides. */
@@ -117,7 +120,8 @@ export const decide = async (
           ...(choice.environments ?? []).map(({ id }) => ["environmentIds", id] as const),
           ...(choice.projects === undefined && choice.environments === undefined
             ? [["everywhere", "yes"] as const]
-            : [])
+            : []),
+          ...(choice.another === true ? [["another", "yes"] as const] : [])
         ])
   const back = decided.headers.get("location")
   if (decided.status !== 303 || back === null) throw new Error(`the decision answers ${decided.status}`)

@@ -94,6 +94,62 @@ layer(McpApp.layer, { excludeTestServices: true })("a failed call", (it) => {
     })
   )
 
+  it.effect("takes a secret by its key and place as well as by its id, and not by both", () =>
+    Effect.gen(function* () {
+      const { project, use } = yield* scene
+      const at = { projectId: project.slug, environment: "development" }
+      for (const key of ["ONE", "TWO", "THREE"]) yield* use("create_secret", { ...at, key, value: "x" })
+      assert.include(yield* use("update_secret", { ...at, key: "ONE", value: "y", expectedVersion: 1 }), '"version":2')
+      assert.include(yield* use("delete_secret", { ...at, key: "ONE" }), '"deleted":true')
+      const missing = yield* use("update_secret", { ...at, key: "ONE", value: "z" })
+      assert.include(missing, "SECRET_NOT_FOUND")
+      assert.include(missing, '"field":"key"')
+      assert.include(missing, "list_secrets gives the keys")
+      // All of them or none.
+      const some = yield* use("delete_secrets", { ...at, keys: ["TWO", "NONE"] })
+      assert.include(some, '"field":"keys.1"')
+      assert.include(yield* use("check_secrets", { ...at, keys: ["TWO"] }), '"present":["TWO"]')
+      assert.notInclude(yield* use("delete_secrets", { ...at, keys: ["TWO", "THREE"] }), "isError")
+      assert.include(yield* use("list_secrets", at), '"total":0')
+      const elsewhere = { ...at, environment: "staging", key: "ONE" }
+      assert.include(yield* use("delete_secret", elsewhere), "SECRET_NOT_FOUND")
+      for (const [tool, input, field] of [
+        ["update_secret", { ...at, value: "x" }, "key"],
+        ["update_secret", { value: "x" }, "projectId"],
+        ["delete_secret", { ...at, key: "ONE", secretId: project.id }, "projectId"],
+        ["delete_secrets", at, "keys"],
+        ["delete_secrets", { ...at, keys: ["A"], ids: [project.id] }, "keys"]
+      ] as const) {
+        assert.include(yield* use(tool, input), `"field":"${field}"`, JSON.stringify(input))
+      }
+    })
+  )
+
+  it.effect("says what a connection is restricted to, by name where it may list projects", () =>
+    Effect.gen(function* () {
+      const base = yield* McpApp.base
+      const project = yield* World.project()
+      const reach = { projects: [project], environments: [project.development] }
+      const restrictions = Effect.fnUntraced(function* (options: Omit<Parameters<typeof World.token>[0], "team">) {
+        const { text } = yield* World.token({ team: project.team, ...options })
+        return (yield* Clients.use(base, text, "whoami")).output.restrictions
+      })
+      const named = {
+        projects: [{ id: project.id, slug: project.slug, name: "Demo" }],
+        environments: [{ id: project.development.id, slug: "development", project: project.slug }]
+      }
+      const ids = { projects: [project.id], environments: [project.development.id] }
+      assert.deepStrictEqual(yield* restrictions({ ...reach, mcpScopes: allScopes }), { ...ids, named })
+      assert.deepStrictEqual(yield* restrictions({ ...reach, mcpScopes: ["identity:read"] }), ids)
+      assert.deepStrictEqual(yield* restrictions({ projects: [project], mcpScopes: allScopes }), {
+        projects: [project.id],
+        environments: null,
+        named: { ...named, environments: [] }
+      })
+      assert.deepStrictEqual(yield* restrictions({ mcpScopes: allScopes }), { projects: null, environments: null })
+    })
+  )
+
   it.effect("never reaches another team's project by its slug", () =>
     Effect.gen(function* () {
       const base = yield* McpApp.base

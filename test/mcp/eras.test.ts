@@ -5,7 +5,7 @@ import { StreamableHTTPClientTransport as LegacyTransport } from "@modelcontextp
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { toolNames } from "#schema/McpTools.ts"
+import { type ToolName, toolNames, tools as definitions } from "#schema/McpTools.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import * as World from "#test/support/World.ts"
@@ -30,6 +30,35 @@ const eras = {
 } as const
 
 const everything: ReadonlyArray<Scope> = allScopes
+
+/** The list of a client that says it lists the tools again when they change. */
+const stagedList = (base: string, bearer: string) =>
+  Effect.map(
+    Clients.raw(base, "POST", {
+      bearer,
+      headers: {
+        "mcp-protocol-version": Clients.modernVersion,
+        "mcp-method": "tools/list",
+        "ampoule-tools": "staged"
+      },
+      body: {
+        jsonrpc: "2.0",
+        id: 1,
+        method: "tools/list",
+        params: { _meta: Clients.modernCall("x", {}).body.params._meta }
+      }
+    }),
+    ({ result }) => {
+      // What grows is not kept.
+      assert.strictEqual(result.ttlMs, 0)
+      return result.tools?.map(({ name }) => name) ?? []
+    }
+  )
+/** Beyond what the first consent asks for. */
+const needsMore = (name: ToolName) => {
+  const scopes: ReadonlyArray<Scope> = definitions[name].scopes
+  return scopes.includes("secrets:read_values") || scopes.includes("audit:read")
+}
 
 layer(McpApp.layer, { excludeTestServices: true })("both eras", (it) => {
   for (const era of ["legacy", "modern"] as const) {
@@ -57,7 +86,7 @@ layer(McpApp.layer, { excludeTestServices: true })("both eras", (it) => {
           const { tools } = yield* Effect.promise(() => client.listTools())
           assert.deepStrictEqual(
             tools.map(({ name }) => name),
-            [...toolNames]
+            toolNames.filter((name) => name !== "more_tools")
           )
         })
       )
@@ -292,7 +321,7 @@ layer(McpApp.layer, { excludeTestServices: true })("both eras", (it) => {
           const projects = yield* Effect.promise(() => second.client.callTool({ name: "list_projects", arguments: {} }))
           assert.include(JSON.stringify(projects.structuredContent), project.id)
           const { tools } = yield* Effect.promise(() => second.client.listTools())
-          assert.strictEqual(tools.length, toolNames.length)
+          assert.strictEqual(tools.length, toolNames.length - 1)
 
           const input = { projectId: project.id, environment: "development", key: "K", generate: { length: 16 } }
           const { key: _, generate: __, ...place } = input
@@ -309,6 +338,9 @@ layer(McpApp.layer, { excludeTestServices: true })("both eras", (it) => {
           }
           assert.lengthOf(auth.asked, 1)
 
+          const short = yield* stagedList(base, auth.tokens()?.access_token ?? "")
+          assert.deepStrictEqual(new Set(short), new Set<string>(toolNames.filter((name) => !needsMore(name))))
+
           // Plaintext is one tick more. The older client answers a challenge with its refresh token, which gives no more
           // scopes than before: it cannot ask, and is told so.
           const reveal = { name: "reveal_secret_value", arguments: { ...place, key: "K", reason: "Asked for" } }
@@ -321,6 +353,16 @@ layer(McpApp.layer, { excludeTestServices: true })("both eras", (it) => {
             assert.deepStrictEqual(asked, new Set(allScopes.filter((scope) => scope !== "audit:read")))
             yield* Effect.promise(() => second.finish())
             assert.isUndefined((yield* Effect.promise(() => second.client.callTool(reveal))).isError)
+            const bearer = auth.tokens()?.access_token ?? ""
+            const opened = yield* Clients.use(base, bearer, "more_tools", { scope: "secrets:read_values" })
+            const plaintext = ["reveal_secret_value", "resolve_environment", "open_sealed_values"]
+            assert.deepStrictEqual(opened.output.tools, plaintext)
+            assert.includeMembers([...(yield* stagedList(base, bearer))], plaintext)
+            const audit = Clients.modernCall("more_tools", { scope: "audit:read" })
+            const challenged = yield* Clients.raw(base, "POST", { bearer, ...audit })
+            assert.strictEqual(challenged.status, 403)
+            assert.include(challenged.headers.get("www-authenticate") ?? "", "secrets:read_values")
+            assert.include(challenged.headers.get("www-authenticate") ?? "", "audit:read")
           }
           yield* Effect.promise(() => second.close())
         })

@@ -199,7 +199,9 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
               params: { _meta: Clients.modernCall("x", {}).body.params._meta }
             }
           })
-          const expected = toolNames.filter((name) => tools[name].scopes.every((scope) => scopes.includes(scope)))
+          const expected = toolNames.filter(
+            (name) => name !== "more_tools" && tools[name].scopes.every((scope) => scopes.includes(scope))
+          )
           assert.deepStrictEqual(
             result.tools?.map(({ name }) => name),
             expected
@@ -315,6 +317,16 @@ layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
         const { project, text: bearer } = yield* token()
         const unknown = yield* Clients.raw(base, "POST", { bearer, ...Clients.modernCall("nope", {}) })
         assert.strictEqual(unknown.error.code, -32_602)
+        assert.match(unknown.error.message, /^No such tool\. Call one of whoami, .*plan_run/)
+        assert.notInclude(unknown.error.message, "nope")
+        const older = yield* Clients.open(base, bearer)
+        const inSession = yield* Clients.raw(base, "POST", {
+          bearer,
+          headers: { "mcp-session-id": older },
+          body: Clients.call("nope", {})
+        })
+        assert.strictEqual(inSession.error.code, -32_602)
+        assert.include(inSession.error.message, "Call one of whoami, ")
         const place = { projectId: project.id, environment: "development" }
         const good = Clients.modernCall("list_secrets", place)
         const lying = { ...good.headers, "mcp-param-environment": "production" }

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
+import type { ToolName } from "#schema/McpTools.ts"
 import { allScopes } from "#schema/Scopes.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { oauthToken } from "#test/access/Scene.ts"
@@ -47,6 +48,58 @@ layer(Layer.merge(McpApp.layer, Crypto.Default), { excludeTestServices: true })(
       assert.strictEqual(approved.status, 200, approved.text)
       const value = yield* TestApp.get(`/secrets/value?${new URLSearchParams({ ...at, key: "NEW" })}`, { session })
       assert.lengthOf(value.json.value, 32)
+    })
+  )
+
+  it.effect("asks for access by a page, where the person does, and hears what became of it", () =>
+    Effect.gen(function* () {
+      const base = yield* McpApp.base
+      const project = yield* World.project()
+      const member = yield* World.member(project.team, "member")
+      const { text: owner } = yield* World.session(project.team.owner)
+      const { text: session } = yield* World.session(member)
+      yield* TestApp.patch(`/environments/${project.production.id}`, { session: owner, json: { readers: "granted" } })
+      const reach = { scopes: allScopes, projects: null, environments: null }
+      const agent = yield* oauthToken(member, project.team, `${base}/mcp`, reach)
+      const at = { projectId: project.slug, environment: "production" }
+      const call = (tool: ToolName, input: object, capabilities: Record<string, unknown> = {}) =>
+        Clients.raw(base, "POST", {
+          bearer: agent.text,
+          ...Clients.modernCall(tool, { ...at, ...input }, capabilities)
+        })
+      const ask = (input: object = {}, capabilities: Record<string, unknown> = {}) =>
+        call("request_access", { level: "values", hours: 4, ...input }, capabilities)
+      const refused = yield* call("resolve_environment", {})
+      assert.include(refused.text, "request_access")
+
+      const { status, url = "" } = (yield* ask()).output("request_access")
+      assert.strictEqual(status, "needs_human")
+      assert.strictEqual(
+        url,
+        `${base}/app/projects/${project.id}/env/production/access?${new URLSearchParams({ level: "values", hours: "4" })}`
+      )
+      const elicited = yield* ask({}, { elicitation: { url: {} } })
+      assert.include(elicited.text, "input_required")
+      assert.include(elicited.text, `${project.id}/env/production/access`)
+      const browser = new McpApp.Browser(session)
+      const page = yield* Effect.promise(async () => (await browser.go(url)).text())
+      assert.match(page, /<option value="4" selected[^>]*>4 hours/)
+      assert.strictEqual((yield* ask({ level: "write", hours: 1 })).output("request_access").status, "needs_human")
+
+      const path = `/environments/${project.production.id}/access-requests` as const
+      const made = yield* TestApp.post(path, { session, json: { level: "values", hours: 4, reason: "Incident 42" } })
+      const pending = (yield* ask()).output("request_access")
+      assert.deepStrictEqual([pending.status, pending.id], ["pending", made.json.id])
+      yield* TestApp.post(`/access-requests/${made.json.id}/approve`, { session: owner })
+      assert.deepStrictEqual((yield* ask()).output("request_access"), { status: "granted" })
+      assert.strictEqual((yield* ask({ environment: "development" })).output("request_access").status, "granted")
+      const viewer = yield* World.member(project.team, "viewer")
+      const theirs = yield* oauthToken(viewer, project.team, `${base}/mcp`, reach)
+      const above = yield* Clients.raw(base, "POST", {
+        bearer: theirs.text,
+        ...Clients.modernCall("request_access", { ...at, level: "values" })
+      })
+      assert.include(above.text, "A viewer cannot be granted this level.")
     })
   )
 })

@@ -61,12 +61,17 @@ const listen = (url: string, init: RequestInit) =>
         })
     })
   )
-const getStream = (base: string, bearer: string, session: string) =>
+const getStream = (base: string, bearer: string, session: string, more: Record<string, string> = {}) =>
   listen(`${base}/mcp`, {
-    headers: { authorization: `Bearer ${bearer}`, accept: "text/event-stream", "mcp-session-id": session }
+    headers: { authorization: `Bearer ${bearer}`, accept: "text/event-stream", "mcp-session-id": session, ...more }
   })
 /** The same of the newer revision, which needs no session. */
-const listenModern = (base: string, bearer: string, uris: ReadonlyArray<string> = []) => {
+const listenModern = (
+  base: string,
+  bearer: string,
+  uris: ReadonlyArray<string> = [],
+  more: Record<string, string> = {}
+) => {
   const { body, headers } = Clients.modernCall("x", {})
   return listen(`${base}/mcp`, {
     method: "POST",
@@ -75,7 +80,8 @@ const listenModern = (base: string, bearer: string, uris: ReadonlyArray<string> 
       accept: "application/json, text/event-stream",
       "content-type": "application/json",
       "mcp-protocol-version": headers["mcp-protocol-version"] ?? "",
-      "mcp-method": "subscriptions/listen"
+      "mcp-method": "subscriptions/listen",
+      ...more
     },
     body: JSON.stringify({
       jsonrpc: "2.0",
@@ -229,6 +235,22 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
         yield* sql`UPDATE mcp_sessions SET last_seen_at = last_seen_at - interval '1 minute' WHERE id = ${session}`
         yield* Effect.forEach(Array.from({ length: Sessions.perPrincipal }), () => Clients.open(base, bearer))
         yield* stream.until((_, ended) => ended)
+      })
+    )
+
+    it.scoped("of a client whose list of tools grows begins with a look at the list, and no other does", () =>
+      Effect.gen(function* () {
+        const { base, bearer } = yield* scene
+        const staged = { "ampoule-tools": "staged" }
+        const changed = "notifications/tools/list_changed"
+        const older = yield* getStream(base, bearer, yield* Clients.open(base, bearer), staged)
+        const newer = yield* listenModern(base, bearer, [], staged)
+        const plain = yield* listenModern(base, bearer)
+        yield* plain.until((text) => text.includes("acknowledged"))
+        for (const stream of [older, newer]) yield* stream.until((text) => text.includes(changed))
+        assert.isBelow(newer.text().indexOf("acknowledged"), newer.text().indexOf(changed))
+        yield* (yield* Changes).look()
+        assert.notInclude(plain.text(), changed)
       })
     )
 

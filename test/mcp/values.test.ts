@@ -165,6 +165,29 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
     })
   )
 
+  it.effect("says what a secret is for and renames it, with a warning where a name runs code", () =>
+    Effect.gen(function* () {
+      const { at, store, use } = yield* scene(names)
+      const place = at("production")
+      yield* store("production", { PIN: "7391", URL: "x-${PIN}" })
+      const fields = ["id", "owner", "note", "rotateBy"]
+      const listed = yield* use("list_secrets", { ...place, query: "PIN", fields })
+      const secretId = listed.output.secrets[0].id
+      assert.deepInclude(listed.output.secrets[0], { owner: null, note: null, rotateBy: null })
+      yield* use("describe_secret", { secretId, owner: "ada", note: "door", rotateBy: "2031-02-03" })
+      const said = yield* use("describe_secret", { secretId, note: "" })
+      assert.deepInclude(said.output, { key: "PIN", owner: "ada", note: null, rotateBy: "2031-02-03" })
+      assert.strictEqual((yield* use("describe_secret", { secretId })).refusal.code, "VALIDATION_FAILED")
+      assert.strictEqual((yield* use("describe_secret", { secretId, rotateBy: "soon" })).refusal.field, "rotateBy")
+
+      const refused = yield* use("rename_secret", { secretId, key: "NODE_OPTIONS" })
+      assert.strictEqual(refused.refusal.code, "SECRET_HAS_DEPENDENTS")
+      const { output } = yield* use("rename_secret", { secretId, key: "NODE_OPTIONS", rewriteReferences: true })
+      assert.deepInclude(output, { key: "NODE_OPTIONS", formerKey: "PIN", rewritten: ["URL"], version: 2 })
+      assert.lengthOf(output.warnings ?? [], 1)
+    })
+  )
+
   it.effect("hears of an invisible source before it hears of rights", () =>
     Effect.gen(function* () {
       const { at, project, use } = yield* scene(names)

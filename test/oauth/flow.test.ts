@@ -455,7 +455,14 @@ layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (
           [project.id]
         )
         const { restrictions } = (yield* Clients.use(base, access, "whoami")).output
-        assert.deepStrictEqual(restrictions, { projects: null, environments: [project.development.id] })
+        assert.deepStrictEqual(restrictions, {
+          projects: null,
+          environments: [project.development.id],
+          named: {
+            projects: [],
+            environments: [{ id: project.development.id, slug: "development", project: project.slug }]
+          }
+        })
         const shown = yield* Effect.promise(async () => (await stage.browser.go(`${base}/app/connections`)).text())
         assert.include(shown, `${project.slug} / development`)
       })

@@ -2,15 +2,21 @@
  * What the authorization server does not do: redirects elsewhere, weak proofs, unknown resources, clients that pretend.
  */
 import { assert, describe, it as test, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { AuthorizationServerMetadata, ProtectedResourceMetadata } from "#schema/DiscoveryApi.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
+import * as Accounts from "#src/credentials/Accounts.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
 import { MetadataFetch } from "#src/oauth/MetadataFetch.ts"
 import * as Redirects from "#src/oauth/Clients.ts"
 import { isPublicAddress } from "#src/outbound/Address.ts"
 import { guardedLookup, refusedAddress } from "#src/outbound/Outbound.ts"
+import * as Clients from "#test/mcp/Clients.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
 import { bodyOf } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
@@ -187,6 +193,54 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
             code_challenge: OAuth.pkce().challenge
           })
           assert.match(location ?? "", /^\/app\/connect\//)
+        })
+      )
+      it.effect("keeps its connection on each machine of a person, and replaces the one on the same", () =>
+        Effect.gen(function* () {
+          const base = yield* McpApp.base
+          const team = yield* World.team()
+          const needs = { crypto: yield* Crypto, rowSeal: yield* RowSeal, sql: yield* SqlClient.SqlClient }
+          const machine = Effect.map(
+            Accounts.openSession(needs, team.owner.id, null),
+            ({ device, text }) => new McpApp.Browser(Redacted.value(text), Redacted.value(device))
+          )
+          const connect = (browser: McpApp.Browser, another = false) =>
+            Effect.promise(async () => {
+              const { challenge, verifier } = OAuth.pkce()
+              const params = { client_id: documentAddress, code_challenge: challenge, scope: "identity:read" }
+              const choice = { scopes: ["identity:read"], teams: [team], another }
+              const { callback, page } = await McpApp.decide(browser, OAuth.authorizationUrl(base, params), choice)
+              const code = callback.searchParams.get("code") ?? ""
+              const { json } = await OAuth.redeem(base, documentAddress, code, verifier)
+              return { page, bearer: json.access_token }
+            })
+          const works = (bearer: string) =>
+            Effect.map(Clients.use(base, bearer, "whoami"), ({ answer }) => answer.status === 200)
+          const [laptop, desktop] = [yield* machine, yield* machine]
+          const first = yield* connect(laptop)
+          assert.notInclude(first.page, "another machine")
+          const second = yield* connect(desktop)
+          assert.include(second.page, "A connection of this program that you made in another browser stays as it is.")
+          assert.deepStrictEqual([yield* works(first.bearer), yield* works(second.bearer)], [true, true])
+          // More scopes on the laptop: only its own earlier connection ends.
+          const third = yield* connect(laptop)
+          assert.include(third.page, "has it already")
+          assert.include(third.page, "This is another machine")
+          assert.deepStrictEqual(
+            [yield* works(first.bearer), yield* works(second.bearer), yield* works(third.bearer)],
+            [false, true, true]
+          )
+          // A program on a distant machine, consented to in the laptop's browser: the person says so.
+          const fourth = yield* connect(laptop, true)
+          assert.deepStrictEqual(
+            [yield* works(second.bearer), yield* works(third.bearer), yield* works(fourth.bearer)],
+            [true, true, true]
+          )
+          // Not without end: the oldest makes room.
+          for (let i = 0; i < 7; i++) yield* connect(laptop, true)
+          assert.isTrue(yield* works(second.bearer))
+          yield* connect(laptop, true)
+          assert.deepStrictEqual([yield* works(second.bearer), yield* works(third.bearer)], [false, true])
         })
       )
       it.effect("is refused when the document is another's, holds a secret or leads elsewhere", () =>

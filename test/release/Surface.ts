@@ -3,8 +3,7 @@
  * line for each thing that can be relied on, so that two releases are compared by comparing lines.
  */
 import * as Schema from "effect/Schema"
-import type { Node } from "#src/cli/Help.ts"
-import * as Help from "#src/cli/Help.ts"
+import { page, type Page } from "#src/cli/HelpPage.ts"
 import { AnyObject, parsed } from "#test/support/Json.ts"
 
 const Lines = Schema.Array(Schema.String)
@@ -29,15 +28,13 @@ export const read = parsed(Surface)
 
 // --- commands ---
 
-export const commandsOf = (root: Node): Surface["commands"] => {
+export const commandsOf = (root: Page): Surface["commands"] => {
   const found: Record<string, typeof Command.Type> = {}
-  const visit = (at: Node, path: ReadonlyArray<string>) => {
-    const [first = ""] = Help.page({ path, at, unknown: undefined }).split("\n\n")
+  const visit = (at: Page, path: ReadonlyArray<string>) => {
+    const [first = ""] = page({ path, at, unknown: undefined }).split("\n\n")
     found[path.join(" ")] = {
       usage: first.replaceAll(/\s+/g, " ").replace("Usage: ", ""),
-      options: Help.options(at)
-        .map(([name]) => name)
-        .sort()
+      options: at.options.map(([name]) => name).sort()
     }
     for (const below of at.below) visit(below, [...path, below.name])
   }

@@ -1,7 +1,8 @@
 // @ts-check
 /**
  * `npm run release:check`: makes what a release consists of, from the last commit, into `.artifacts/release`: package,
- * executable, image, software bill of materials (CycloneDX), list of licences, checksums. Fails on a break of what the
+ * executable, image, the files that start it with images by digest, software bill of materials (CycloneDX), list of
+ * licences, checksums. AMPOULE_RELEASE_DIGESTS=off looks no digest up, where no registry of images is reached. Fails on a break of what the
  * last release documented (test/release/surface.test.ts), on bytes that differ between two packings, and on a licence
  * that nobody looked at. Writes test/records/release.json.
  */
@@ -11,6 +12,7 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import * as Pin from "../../deploy/pin.mjs"
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
 const out = path.join(root, ".artifacts/release")
@@ -54,8 +56,37 @@ say("the package, twice the same")
 
 run(process.execPath, ["deploy/executable.mjs", path.join(out, "ampoule-linux-x64")])
 say("the executable")
-run(process.execPath, ["deploy/image.mjs", path.join(out, "ampoule-image.tar")])
+const [image = ""] = run(process.execPath, ["deploy/image.mjs", path.join(out, "ampoule-image.tar")]).split(" ")
 say("the image")
+
+// --- the files that start it, with every image by its digest ---
+
+const pinnedFiles = fs.mkdtempSync(path.join(tmpdir(), "ampoule-pinned-"))
+/** Without a registry the files of others stay by tag, and the record says so; a digest is never made up. */
+const baseImages =
+  process.env["AMPOULE_RELEASE_DIGESTS"] === "off"
+    ? "not looked up: AMPOULE_RELEASE_DIGESTS is off"
+    : await Pin.write(pinnedFiles, image)
+if (typeof baseImages === "string") Pin.writeOwn(pinnedFiles, image)
+const still = [
+  "--format=gnu",
+  "--sort=name",
+  "--mtime=@0",
+  "--owner=0",
+  "--group=0",
+  "--numeric-owner",
+  "--mode=u=rwX,go=rX"
+]
+run("tar", [
+  "-cf",
+  path.join(out, "ampoule-deploy.tar"),
+  ...still,
+  "-C",
+  pinnedFiles,
+  ...fs.readdirSync(pinnedFiles).sort()
+])
+fs.rmSync(pinnedFiles, { recursive: true })
+say(typeof baseImages === "string" ? `digests of base images: ${baseImages}` : "every image by its digest")
 
 // --- what others made: bill of materials, licences ---
 
@@ -149,6 +180,8 @@ const record = {
   version,
   comparedWith: before.release,
   tools: { "@cyclonedx/cyclonedx-npm": cyclonedx },
+  image,
+  baseImages,
   components: components.length,
   licences: byLicence,
   files: sums

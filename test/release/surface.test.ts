@@ -6,12 +6,12 @@ import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import { version } from "#schema/Api.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
-import { tree } from "#src/cli/Commands.ts"
+import { manual } from "#src/cli/Commands.ts"
 import { breaks, commandsOf, operationsOf, read, type Surface } from "./Surface.ts"
 
 const file = "test/records/surface.json"
 const now = {
-  commands: commandsOf(tree.help),
+  commands: commandsOf(manual()),
   operations: operationsOf(OpenApi.contractDocument, OpenApi.dashboardDocument)
 }
 if (process.env["AMPOULE_RECORD_SURFACE"] === "1") {

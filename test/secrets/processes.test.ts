@@ -61,6 +61,7 @@ const anyWrite = FastCheck.oneof(
     })
   },
   { weight: 2, arbitrary: FastCheck.record({ verb: FastCheck.constant("restore" as const), key: anyKey }) },
+  { weight: 2, arbitrary: FastCheck.record({ verb: FastCheck.constant("rename" as const), key: anyKey, to: anyKey }) },
   { weight: 1, arbitrary: FastCheck.record({ verb: FastCheck.constant("before" as const), key: anyKey }) }
 )
 const anyHistory = FastCheck.array(FastCheck.tuple(FastCheck.nat(1), anyWrite), { minLength: 4, maxLength: 25 })
@@ -119,6 +120,11 @@ const setUp = Effect.gen(function* () {
       case "restore": {
         const id = yield* idOf(write.key, false)
         return id === undefined ? undefined : yield* secrets.restore(id).pipe(as, refusal)
+      }
+      case "rename": {
+        const id = yield* idOf(write.key, true)
+        const body = { key: SecretKey.make(write.to), references: "rewrite" as const }
+        return id === undefined ? undefined : yield* secrets.rename(id, body).pipe(as, refusal)
       }
       case "before": {
         // As a release does it that knows nothing of totals: of a key that nothing uses.
@@ -207,7 +213,8 @@ describe("two processes that write by turns, and one of the release before", () 
               yield* environment.checkKept(state)
               // Not always both, so that a snapshot is several revisions behind.
               if (by === 0) yield* environment.checkSnapshots(environment.processes[0])
-              else if (write.verb === "remove") yield* environment.checkSnapshots(environment.processes[1])
+              else if (write.verb === "remove" || write.verb === "rename")
+                yield* environment.checkSnapshots(environment.processes[1])
             }
           }
           // The generator reaches what it is for.
@@ -220,7 +227,8 @@ describe("two processes that write by turns, and one of the release before", () 
           ]) {
             assert.isAbove(seen.get(tag) ?? 0, 0, tag)
           }
-        })
+        }),
+      180_000
     )
   })
 })

@@ -121,11 +121,11 @@ const reads = ({ at, me, secrets, w }: Place) => {
       { action: "secret.inject", ...url, revision: 4 },
       { action: "sealed.open", keys: keys("URL"), revision: 4 }
     ),
-    read(
-      secrets.diff({ projectId: w.projectId, sourceEnv: w.development, targetEnv: w.production }).pipe(me),
-      { action: "secret.diff", environment: "development", revision: 4 },
-      { action: "secret.diff", environment: "production", revision: 0 }
-    ),
+    read(secrets.diff({ projectId: w.projectId, sourceEnv: w.development, targetEnv: w.production }).pipe(me), {
+      action: "secret.diff",
+      environment: "development",
+      revision: 4
+    }),
     read(
       secrets
         .copy({ projectId: w.projectId, sourceEnv: w.development, targetEnv: w.production, keys: keys("BASE") })

@@ -108,6 +108,7 @@ describe("a write, and a read after it", () => {
           slug: w.development,
           protected: false,
           revision: 0,
+          described: 0,
           readers: "team",
           changes: "direct",
           visibility: "team"

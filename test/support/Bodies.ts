@@ -57,7 +57,12 @@ const routes = {
     rollback: "POST /secrets/:secretId/rollback",
     restore: "POST /secrets/:secretId/restore",
     versions: "GET /secrets/:secretId/versions",
-    listDeleted: "GET /secrets/deleted"
+    listDeleted: "GET /secrets/deleted",
+    change: "POST /projects/:projectId/changes",
+    described: "GET /secrets/:secretId/metadata",
+    describe: "PATCH /secrets/:secretId/metadata",
+    rename: "POST /secrets/:secretId/rename",
+    restoreEnvironment: "POST /environments/:envId/restore"
   },
   capabilities: {
     read: "GET /capabilities"
@@ -101,6 +106,21 @@ const routes = {
     update: "PATCH /teams/:teamId/members/:userId",
     remove: "DELETE /teams/:teamId/members/:userId",
     passwordReset: "POST /teams/:teamId/members/:userId/password-reset"
+  },
+  personAccess: {
+    show: "GET /teams/:teamId/members/:userId/access",
+    end: "POST /teams/:teamId/members/:userId/end-access"
+  },
+  incidents: {
+    report: "GET /teams/:teamId/incident-report",
+    list: "GET /teams/:teamId/incidents",
+    show: "GET /teams/:teamId/incidents/:incidentId",
+    note: "GET /teams/:teamId/incidents/:incidentId/note"
+  },
+  incidentWork: {
+    open: "POST /teams/:teamId/incidents",
+    replace: "POST /teams/:teamId/incidents/:incidentId/replace",
+    ask: "POST /teams/:teamId/incidents/:incidentId/ask"
   },
   manageProjects: {
     create: "POST /teams/:teamId/projects",
@@ -150,6 +170,7 @@ const routes = {
     approve: "POST /access-requests/:requestId/approve",
     deny: "POST /access-requests/:requestId/deny"
   },
+  mySessions: { list: "GET /me/sessions", end: "DELETE /me/sessions/:sessionId" },
   changeRequests: {
     listOfEnvironment: "GET /environments/:envId/change-requests",
     list: "GET /change-requests",

@@ -8,6 +8,7 @@ import type { Plan, Role } from "#schema/Scopes.ts"
 import { EnvironmentSlug } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
+import { Exposure } from "#src/access/Exposure.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
@@ -31,7 +32,9 @@ export const secrets = Effect.map(Effect.all([SecretReads, SecretWrites]), ([rea
 
 /** The services of secrets, over those that they need. */
 export const secretServices = Layer.merge(SecretReads.Default, SecretWrites.Default).pipe(
-  Layer.provideMerge(Layer.mergeAll(RateLimiter.Default, SealingKeys.Default, Snapshots.Default, Idempotency.Default))
+  Layer.provideMerge(
+    Layer.mergeAll(Exposure.Default, RateLimiter.Default, SealingKeys.Default, Snapshots.Default, Idempotency.Default)
+  )
 )
 
 /** The secrets services on a migrated test database and a vault in memory. */
@@ -81,12 +84,14 @@ export const world = Effect.fnUntraced(function* (options: { readonly plan?: Pla
     credentialId: owner.id,
     name: null,
     user: owner,
-    teams: [{ id: teamId, name: team.name, plan, role, scopes: null, adminsNeedGrants: false }],
+    teams: [{ id: teamId, name: team.name, plan, role, scopes: null, adminsNeedGrants: false, factorIsOld: false }],
+    withheld: [],
     accessLevel: null,
     mcpScopes: [],
     restrictions: { projectIds: null, environmentIds: null },
     grants: [],
     machine: false,
+    factorAt: null,
     createdAt: at,
     expiresAt: null,
     lastUsedAt: null,
@@ -108,7 +113,9 @@ export const world = Effect.fnUntraced(function* (options: { readonly plan?: Pla
       kind: "api_token",
       name: "ci",
       user: null,
-      teams: [{ id: teamId, name: team.name, plan, role: null, scopes: null, adminsNeedGrants: false }],
+      teams: [
+        { id: teamId, name: team.name, plan, role: null, scopes: null, adminsNeedGrants: false, factorIsOld: false }
+      ],
       accessLevel: options.accessLevel ?? "write",
       restrictions: options.restrictions ?? { projectIds: null, environmentIds: null },
       machine: true

@@ -1,19 +1,28 @@
 /** The program as it is released: bundled into a folder of its own, started as a process of its own. */
-import { execFileSync, spawn } from "node:child_process"
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
+import { execFile, spawn } from "node:child_process"
+import { cpSync, mkdtempSync, rmSync } from "node:fs"
 import * as path from "node:path"
+import { promisify } from "node:util"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { parsed } from "./Json.ts"
 import { freePort } from "./FreePort.ts"
+import { once } from "./Once.ts"
 
-/** A folder with `dist/ampoule.mjs` in it, where the packages that stay outside the bundle are found. */
+const run = promisify(execFile)
+
+/** The program as `npm run build` makes it; nobody writes into this folder. */
+export const dist = Effect.promise(() =>
+  once("dist", async (folder) => {
+    await run(process.execPath, ["src/build.mjs", folder])
+  })
+)
+
+/** A folder of its own with `dist/ampoule.mjs` in it, where the packages that stay outside the bundle are found. */
 export const build = Effect.acquireRelease(
-  Effect.sync(() => {
-    const cache = path.resolve("node_modules/.cache/ampoule")
-    mkdirSync(cache, { recursive: true })
-    const folder = mkdtempSync(path.join(cache, "release-"))
-    execFileSync(process.execPath, ["src/build.mjs", path.join(folder, "dist")], { stdio: "pipe" })
+  Effect.map(dist, (built) => {
+    const folder = mkdtempSync(path.resolve("node_modules/.cache/ampoule/release-"))
+    cpSync(built, path.join(folder, "dist"), { recursive: true, verbatimSymlinks: true })
     return folder
   }),
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))

@@ -2,6 +2,7 @@ import * as PgClient from "@effect/sql-pg/PgClient"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import { buildIslands } from "#src/buildIslands.mjs"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -15,12 +16,15 @@ declare module "vitest" {
     readonly embeddedTemplate: string
     /** The Postgres the run is against, with a migrated template database in it; absent: the embedded database. */
     readonly postgres: { readonly url: string; readonly template: string } | undefined
+    /** A folder of this run alone, for what its files make once: `Once.ts`. */
+    readonly runFolder: string
   }
 }
 
 /** Changes whenever the template would: with a migration, and with the program that runs them. */
 const fingerprint = () => {
   const hash = createHash("sha256")
+  hash.update(fs.readFileSync("test/support/globalSetup.ts"))
   for (const folder of ["migrations", "layers"]) {
     for (const name of fs.readdirSync(folder).sort()) {
       if (folder === "migrations" || /^(Migrations|Pglite|pglite-worker)\./.test(name)) {
@@ -31,6 +35,14 @@ const fingerprint = () => {
   return hash.digest("hex").slice(0, 16)
 }
 
+/** The databases that others would be copied from: half of the files that each test's database is filled with. */
+const withoutTemplates = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`UPDATE pg_database SET datistemplate = false`
+  yield* sql`DROP DATABASE template1`
+  yield* sql`DROP DATABASE template0`
+})
+
 const embeddedTemplate = async (version: string) => {
   const folder = path.resolve("node_modules/.cache/ampoule")
   const file = path.join(folder, `template-${version}.tar`)
@@ -39,7 +51,7 @@ const embeddedTemplate = async (version: string) => {
     Effect.scoped(
       Effect.flatMap(
         Pglite.make({ origin: { empty: true }, checkoutMillis: 30_000, deadlineMillis: 30_000 }),
-        ({ dump }) => dump
+        ({ dump, layer }) => Effect.zipRight(Effect.provide(withoutTemplates, layer), dump)
       )
     )
   )
@@ -75,8 +87,14 @@ const postgresTemplate = (url: string, version: string) => {
 }
 
 export default async function setup(project: TestProject) {
+  // Beside the dashboard's other assets, as a build has them.
+  await buildIslands(path.resolve("src/dashboard/assets/built"))
   const version = fingerprint()
   const url = process.env["AMPOULE_TEST_DATABASE_URL"]
   project.provide("postgres", url === undefined ? undefined : await postgresTemplate(url, version))
   project.provide("embeddedTemplate", await embeddedTemplate(version))
+  // Inside node_modules, where the packages that stay outside a bundle are found.
+  const runFolder = fs.mkdtempSync(path.resolve("node_modules/.cache/ampoule/run-"))
+  project.provide("runFolder", runFolder)
+  return () => fs.rmSync(runFolder, { recursive: true, force: true })
 }

@@ -10,6 +10,7 @@ import { optional } from "#schema/Strict.ts"
 import { Timestamp } from "#schema/Values.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { Dispatcher, givenUpAfter, pauseAfter } from "#src/webhooks/Dispatcher.ts"
+import { slackBody } from "#src/webhooks/SlackText.ts"
 import { serve } from "#test/machines/LocalIssuer.ts"
 import * as Bodies from "#test/support/Bodies.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
@@ -98,8 +99,46 @@ const verifies = (secret: string, { body, headers }: Received): ReadonlyArray<bo
   )
 }
 
+const slackMessage = Schema.parseJson(Schema.Struct({ text: Schema.String }))
+
+test("a message for Slack mentions nobody and links nowhere, whatever a name says", () => {
+  const event = {
+    type: "token.created",
+    target: { type: "api_token", name: "<!channel> & `x`" },
+    actor: { type: "user", name: "<@U1>" }
+  }
+  const { text } = Bodies.exactly(slackMessage)(slackBody(JSON.stringify(event)))
+  assert.strictEqual(text, "*token.created* (&lt;!channel&gt; &amp; `x`) by &lt;@U1&gt;")
+  const keys = Array.from({ length: 12 }, (_, i) => `K${i}`)
+  const many = Bodies.exactly(slackMessage)(slackBody(JSON.stringify({ ...event, keys, environment: "production" })))
+  assert.match(many.text, /`K9` and 2 more in `production` by/)
+})
+
 describe("webhooks", () => {
   layer(app, { excludeTestServices: true })((it) => {
+    it.scoped("are messages that Slack takes, signed all the same, where the webhook says so", () =>
+      Effect.gen(function* () {
+        const { create, session, settled, webhooks, write } = yield* setUp
+        const bodies: Array<string> = []
+        const { url } = yield* serve((request, response) => {
+          const chunks: Array<Buffer> = []
+          request.on("data", (chunk: Buffer) => chunks.push(chunk))
+          request.on("end", () => {
+            bodies.push(Buffer.concat(chunks).toString())
+            response.writeHead(200).end("ok")
+          })
+        })
+        const made = yield* create(`${url}/services/T0/B0`, { events: ["secret.created"], format: "slack" })
+        assert.strictEqual(made.json.format, "slack")
+        yield* write("API_KEY", "canary-5f1d-value")
+        yield* settled(made.json.id, 1)
+        const [{ text }] = bodies.map((body) => Bodies.exactly(slackMessage)(body))
+        assert.match(text, /^\*secret\.created\*: `API_KEY` in `development` by \S+@\S+$/)
+        const changed = yield* TestApp.patch(`${webhooks}/${made.json.id}`, { session, json: { format: "json" } })
+        assert.deepStrictEqual([changed.json.format, changed.json.events], ["json", ["secret.created"]])
+      })
+    )
+
     it.scoped("tell of changes of secrets and tokens, signed, with names and ids and no value", () =>
       Effect.gen(function* () {
         const { create, project, session, webhooks, write } = yield* setUp

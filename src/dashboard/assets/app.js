@@ -66,6 +66,9 @@ const ask = async (form) => {
   })
   const body = await answer.json()
   if (answer.status === 401) location.reload()
+  if (body.code === "STEP_UP_REQUIRED") {
+    location.assign(`/app/confirm?next=${encodeURIComponent(location.pathname + location.search)}`)
+  }
   if (!answer.ok) throw new Error(body.message)
   return body.value
 }

@@ -30,4 +30,17 @@ await client.listTools()
 await journey(async (name, input) => told(await client.callTool({ name, arguments: { ...input } })))
 assert.equal((await consents()) - before, 1)
 await client.close()
+const staged = new Client({ name: "driver", version: "1" })
+await staged.connect(
+  new StreamableHTTPClientTransport(url, {
+    authProvider: provider,
+    requestInit: { headers: { "ampoule-tools": "staged" } }
+  })
+)
+const names = (await staged.listTools()).tools.map(({ name }) => name)
+assert.ok(names.includes("more_tools") && names.includes("plan_run") && !names.includes("reveal_secret_value"))
+// It refreshes where it should ask: what is not granted at first needs a new connection.
+await assert.rejects(staged.callTool({ name: "more_tools", arguments: { scope: "secrets:read_values" } }), /403/)
+await staged.close()
 process.stdout.write("OAuth: everything that shows no value with one consent\n")
+process.stdout.write("OAuth: a short list of tools; it cannot ask for more\n")

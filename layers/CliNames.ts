@@ -1,0 +1,9 @@
+/** Names of the server for the completion of a shell (`src/cli/Suggest.ts`). */
+import { suggest } from "#src/cli/Suggest.ts"
+import { launch } from "./CliProcess.ts"
+import { atServers } from "./CliServers.ts"
+
+export const start = ([, ...words]: ReadonlyArray<string>): boolean => {
+  launch(atServers(suggest(words)), { json: false })
+  return true
+}

@@ -1,0 +1,69 @@
+/** A command of the command line as a process: how it starts, what it says when it fails, and how it ends. */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import { type CliError, describe, print } from "#src/cli/Failure.ts"
+import * as Signals from "#src/cli/Signals.ts"
+
+const report = (error: CliError, json: boolean) =>
+  Effect.sync(() => {
+    process.stderr.write(print(error, json))
+    process.exitCode ??= describe(error).exitCode
+  })
+
+/** A fault of ours: where it happened, never what was at hand. An error's message may quote a value. */
+const bug = (defect: unknown): string => {
+  const name = defect instanceof Error ? defect.name : "unknown"
+  const frames = defect instanceof Error ? (defect.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line)) : []
+  return [`ampoule: internal error (${name}). Please report it.`, ...frames.slice(0, 5), ""].join("\n")
+}
+
+const finish = (code: number, signal?: NodeJS.Signals) => {
+  process.exitCode = code
+  const last = () => {
+    if (signal !== undefined) Signals.dieBy(signal)
+    process.exit()
+  }
+  // A turn later: only then is it told that an earlier write has failed.
+  process.stdout.write("", () => process.stderr.write("", () => setImmediate(last)))
+}
+
+const end = (exit: Exit.Exit<void>) => {
+  if (Exit.isSuccess(exit)) return finish(Number(process.exitCode ?? 0), Signals.childEndedBy())
+  const signal = Signals.endedBy()
+  if (Cause.isInterruptedOnly(exit.cause) && signal !== undefined) return finish(Signals.exitCodeOf(signal), signal)
+  process.stderr.write(bug(Cause.squash(exit.cause)))
+  finish(70)
+}
+
+/** `json`: how a failure is told. */
+export const launch = (command: Effect.Effect<void, CliError>, { json }: { readonly json: boolean }): void => {
+  const fault = (error: unknown) => {
+    process.stderr.write(bug(error))
+    process.exit(70)
+  }
+  process.on("uncaughtException", fault)
+  process.on("unhandledRejection", fault)
+  // The reader has gone (`| head`): nobody is left to tell. A full disk is another matter: what is missing may be a
+  // backup.
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EPIPE") process.exit()
+      if (stream === process.stdout) {
+        process.stderr.write(`ampoule: standard output cannot be written (${error.code ?? "unknown"}).\n`)
+      }
+      process.exit(1)
+    })
+  }
+  let fiber: Fiber.RuntimeFiber<void> | undefined
+  Signals.install(() => fiber?.unsafeInterruptAsFork(fiber.id()))
+  fiber = Effect.runFork(Effect.catchAll(command, (error) => report(error, json)))
+  // Nothing is left that could go on, and the command has not ended: that must not look like success.
+  const stuck = () => fault(new Error())
+  process.once("beforeExit", stuck)
+  fiber.addObserver((exit) => {
+    process.off("beforeExit", stuck)
+    end(exit)
+  })
+}

@@ -1,0 +1,59 @@
+/** Requests of the command line by Node's own client: a library for it costs more to load than the request. */
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Http from "node:http"
+import { http, https } from "#src/cli/BuiltIn.ts"
+import { type Answer, NotDelivered, type Request, TooLong, type Transport } from "#src/cli/Transport.ts"
+import { routeOf } from "#src/cli/Proxy.ts"
+
+const clientFor = (target: URL): Pick<typeof Http, "request"> => (target.protocol === "https:" ? https() : http())
+
+const headersOf = ({ headers }: Http.IncomingMessage): Answer["headers"] =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Array.isArray(value) ? value[0] : value]))
+
+/** Without a proxy: a connection of its own, closed with the answer. */
+const agentFor = async (target: URL): Promise<Http.Agent | false> => {
+  if (routeOf(target)._tag === "Direct") return false
+  const { agents } = await import("#src/cli/ProxyAgents.ts")
+  return target.protocol === "https:" ? agents().https : agents().http
+}
+
+const send = ({ body, headers, longest, method, url }: Request): Effect.Effect<Answer, NotDelivered> =>
+  Effect.async((resume) => {
+    let answered = false
+    const fail = (cause: unknown) => {
+      clearTimeout(timer)
+      resume(new NotDelivered({ cause, answered }))
+    }
+    const receive = (message: Http.IncomingMessage) => {
+      answered = true
+      const chunks: Array<Uint8Array> = []
+      message.on("data", (chunk: Uint8Array) => chunks.push(chunk))
+      message.once("error", fail)
+      message.once("end", () => {
+        const text = Buffer.concat(chunks).toString("utf8")
+        clearTimeout(timer)
+        resume(Effect.succeed({ status: message.statusCode ?? 0, headers: headersOf(message), text }))
+      })
+    }
+    const target = new URL(url)
+    let request: Http.ClientRequest | undefined
+    // Of the whole exchange: a timer of Node's own costs less than a fiber that races.
+    const timer = setTimeout(() => {
+      fail(new TooLong())
+      request?.destroy()
+    }, longest)
+    const begin = async () => {
+      const options = { method, headers, agent: await agentFor(target) }
+      request = clientFor(target).request(target, options, receive)
+      request.once("error", fail)
+      request.end(body)
+    }
+    begin().catch(fail)
+    return Effect.sync(() => {
+      clearTimeout(timer)
+      request?.destroy()
+    })
+  })
+
+export const transport: Context.Tag.Service<Transport> = { send }

@@ -1,0 +1,144 @@
+/** All that one person reaches in a team, by which way, and the one action that ends it (docs/contract/access.md). */
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Schema from "effect/Schema"
+import { AccessGrant } from "./AccessApi.ts"
+import { SessionCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { EnvironmentIdOut, ProjectIdOut, TeamId, UserId } from "./Ids.ts"
+import { operation } from "./Operation.ts"
+import { optional, strict } from "./Strict.ts"
+import { Member } from "./TeamsApi.ts"
+import { Timestamp } from "./Values.ts"
+import { answers, Integer, openEnum, Slug } from "./Wire.ts"
+
+const level = openEnum("names", "run", "values", "write")
+
+const ReachedEnvironment = Schema.Struct({
+  projectId: ProjectIdOut,
+  project: Schema.String,
+  environmentId: EnvironmentIdOut,
+  environment: Slug,
+  level,
+  by: openEnum("role", "grant"),
+  until: Schema.NullOr(Timestamp).annotations({ description: "Null: no end by itself." }),
+  lastReadAt: Schema.NullOr(Timestamp).annotations({
+    description: "When the person was last handed a value there, by any way that the trail tells of."
+  })
+}).annotations({ identifier: "ReachedEnvironment" })
+export type ReachedEnvironment = typeof ReachedEnvironment.Type
+
+const HeldCredential = Schema.Struct({
+  type: openEnum("session", "cli_grant", "oauth_grant", "api_token", "machine_rule"),
+  id: Schema.String,
+  name: Schema.String.annotations({ description: "Empty where it has none." }),
+  expiresAt: Schema.NullOr(Timestamp),
+  lastUsedAt: Schema.NullOr(Timestamp)
+}).annotations({
+  identifier: "HeldCredential",
+  description: "A way in: of the person, or one that the person made."
+})
+export type HeldCredential = typeof HeldCredential.Type
+
+export const PersonAccess = Schema.Struct({
+  member: Member,
+  environments: Schema.Array(ReachedEnvironment).annotations({
+    description: "The highest level of each environment that the person reaches, at most 1,000; none when deactivated."
+  }),
+  grants: Schema.Array(AccessGrant),
+  credentials: Schema.Array(HeldCredential),
+  endsSessions: Schema.Boolean.annotations({
+    description: "Whether ending it all signs the person out: who asks manages them in all of their teams."
+  })
+}).annotations({ identifier: "PersonAccess" })
+export type PersonAccess = typeof PersonAccess.Type
+
+export const EndAccess = strict(Schema.Struct({ deactivate: optional(Schema.Boolean) })).annotations({
+  identifier: "EndAccess",
+  description: "deactivate: the role ends too, until somebody activates the person again. false by default."
+})
+export type EndAccess = typeof EndAccess.Type
+
+export const EndedAccess = Schema.Struct({
+  grants: Integer,
+  tokens: Integer,
+  rules: Integer,
+  logins: Integer,
+  agents: Integer,
+  signedOut: Schema.Boolean,
+  active: Schema.Boolean
+}).annotations({ identifier: "EndedAccess", description: "How many of each ended." })
+export type EndedAccess = typeof EndedAccess.Type
+
+const MemberPath = Schema.Struct({ teamId: TeamId, userId: UserId })
+const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
+
+const place = {
+  projectId: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e",
+  project: "Shop",
+  environmentId: "01980a5e-7c12-7000-8a1b-2c3d4e5f6071",
+  environment: "production"
+}
+
+/** Who manages members sees and ends what each has. */
+export class PersonAccessApi extends HttpApiGroup.make("personAccess")
+  .add(
+    HttpApiEndpoint.get("show", "/teams/:teamId/members/:userId/access")
+      .setPath(MemberPath)
+      .addSuccess(answers(200, PersonAccess))
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.MemberNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "All that a person reaches",
+          description: "Environments with the level and the way, grants, and every credential that works now.",
+          response: {
+            member: {
+              userId: "01980a5d-11aa-7f00-b1c2-3d4e5f607182",
+              email: "grace@example.com",
+              name: "Grace",
+              role: "member",
+              active: true
+            },
+            environments: [
+              { ...place, level: "values", by: "role", until: null, lastReadAt: "2026-11-21T08:00:00.000Z" }
+            ],
+            grants: [],
+            credentials: [
+              {
+                type: "cli_grant",
+                id: "01980a60-4b5c-7d6e-9f70-8192a3b4c5d6",
+                name: "grace-laptop",
+                expiresAt: "2027-05-20T08:00:00.000Z",
+                lastUsedAt: "2026-11-21T08:00:00.000Z"
+              }
+            ],
+            endsSessions: true
+          }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("end", "/teams/:teamId/members/:userId/end-access")
+      .setPath(MemberPath)
+      .setPayload(EndAccess)
+      .addSuccess(answers(200, EndedAccess))
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.MemberNotFound)
+      .addError(Errors.Forbidden)
+      .addError(BadBody)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "End all that a person has",
+          description:
+            "Grants, pending requests, API tokens and trust rules that the person made, CLI logins, connected agents and links, in one transaction. Sessions too, where who asks manages the person in all of their teams.",
+          request: { deactivate: true },
+          response: { grants: 1, tokens: 2, rules: 0, logins: 1, agents: 1, signedOut: true, active: false }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "All that one person has in a team." })) {}

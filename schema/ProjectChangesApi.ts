@@ -1,0 +1,160 @@
+/** Changes of secrets across the environments of a project, in one transaction (docs/contract/secrets.md, "Changes"). */
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as Schema from "effect/Schema"
+import { AnyCredential } from "./Authentication.ts"
+import { ChangeRequest } from "./ChangeRequestsApi.ts"
+import * as Errors from "./Errors.ts"
+import { ProjectId } from "./Ids.ts"
+import { operation } from "./Operation.ts"
+import { BadBody, BreaksTheEnvironment, EnvironmentMissing, MayNotWrite } from "./SecretRouteErrors.ts"
+import { optional, strict } from "./Strict.ts"
+import { boundedList, EnvironmentSlug, ExpectedVersion, Reason, SecretKey, SecretText } from "./Values.ts"
+import { CopyFrom, Generate } from "./ValueSource.ts"
+import { answers, Integer, Key, openEnum, Slug } from "./Wire.ts"
+
+/** Entries of one request, of all its environments together. */
+export const maxChanges = 1_000
+
+const sources = ["value", "copyFrom", "generate"] as const
+interface Sources {
+  readonly op: "set" | "delete"
+  readonly value?: unknown
+  readonly copyFrom?: unknown
+  readonly generate?: unknown
+}
+const oneSource = (entry: Sources): Schema.FilterIssue | undefined => {
+  const [first, second] = sources.filter((name) => entry[name] !== undefined)
+  if (entry.op === "delete") {
+    return first === undefined ? undefined : { path: [first], message: "must not be given when op is delete" }
+  }
+  if (first === undefined) return { path: ["value"], message: "must be given, or one of copyFrom, generate" }
+  return second === undefined
+    ? undefined
+    : { path: [second], message: "must not be given together with another of them" }
+}
+const has = (member: string) => ({ required: [member], properties: { [member]: {} } })
+
+export const SecretChange = strict(
+  Schema.Struct({
+    environment: EnvironmentSlug,
+    key: SecretKey,
+    op: Schema.Literal("set", "delete").annotations({ message: () => "must be set or delete" }),
+    value: optional(SecretText),
+    copyFrom: optional(CopyFrom),
+    generate: optional(Generate),
+    expectedVersion: optional(ExpectedVersion)
+  }).pipe(
+    Schema.filter(oneSource, {
+      jsonSchema: {
+        oneOf: [
+          { properties: { op: { const: "delete" } }, not: { anyOf: sources.map(has) } },
+          { properties: { op: { const: "set" } }, oneOf: sources.map(has) }
+        ]
+      }
+    })
+  )
+).annotations({
+  identifier: "SecretChange",
+  description:
+    "What becomes of a key of an environment. set takes one of value, copyFrom and generate. expectedVersion is the version that the caller saw, 0 for a key that was not there; without it whatever is there is replaced."
+})
+export type SecretChange = typeof SecretChange.Type
+
+const repeated = (entries: ReadonlyArray<SecretChange>): number => {
+  const seen = new Set<string>()
+  return entries.findIndex(({ environment, key }) => seen.size === seen.add(`${environment} ${key}`).size)
+}
+
+export const ChangeSecrets = strict(
+  Schema.Struct({
+    entries: boundedList(SecretChange, 1, maxChanges).pipe(
+      Schema.filter(
+        (entries): Schema.FilterOutput => {
+          const at = repeated(entries)
+          return at < 0
+            ? undefined
+            : { path: [at, "key"], message: "must not repeat an earlier key of the same environment" }
+        },
+        { jsonSchema: { uniqueItems: true } }
+      )
+    ),
+    reason: optional(Reason)
+  })
+).annotations({ identifier: "ChangeSecrets" })
+export type ChangeSecrets = typeof ChangeSecrets.Type
+
+const ChangedSecret = Schema.Struct({
+  key: Key,
+  outcome: openEnum("created", "updated", "unchanged", "deleted"),
+  version: Integer.annotations({
+    jsonSchema: { type: "integer" },
+    description: "After the change; of a deleted key the last one."
+  })
+}).annotations({ identifier: "ChangedSecret" })
+
+export const ChangedEnvironment = Schema.Struct({
+  environment: Slug,
+  items: Schema.Array(ChangedSecret).annotations({ description: "What was written; empty when the change waits." }),
+  request: Schema.NullOr(ChangeRequest).annotations({
+    description: "The request that waits for an approval, where the environment says so (docs/contract/access.md)."
+  })
+}).annotations({ identifier: "ChangedEnvironment" })
+export type ChangedEnvironment = typeof ChangedEnvironment.Type
+
+export const SecretsChangedResult = Schema.Struct({ environments: Schema.Array(ChangedEnvironment) }).annotations({
+  identifier: "SecretsChangedResult",
+  description: "By environment, in the order of the request."
+})
+export type SecretsChangedResult = typeof SecretsChangedResult.Type
+
+export const change = HttpApiEndpoint.post("change", "/projects/:projectId/changes")
+  .setPath(Schema.Struct({ projectId: ProjectId }))
+  .setPayload(ChangeSecrets)
+  .addSuccess(answers(200, SecretsChangedResult))
+  .addError(EnvironmentMissing)
+  .addError(MayNotWrite)
+  .addError(BreaksTheEnvironment)
+  .addError(Errors.SecretNotFound)
+  .addError(Errors.SecretHasDependents)
+  .addError(Errors.SecretsChanged)
+  .addError(BadBody)
+  .middleware(AnyCredential)
+  .annotateContext(
+    operation({
+      scope: "secrets:write",
+      summary: "Change secrets of several environments",
+      description:
+        "Sets and deletes 1 to 1000 secrets of the environments of a project in a single transaction: all or none. Where an environment holds changes for an approval, its part waits and the others are written.",
+      request: {
+        entries: [
+          { environment: "development", key: "LOG_LEVEL", op: "set", value: "debug", expectedVersion: 2 },
+          {
+            environment: "staging",
+            key: "SENTRY_DSN",
+            op: "set",
+            copyFrom: { environment: "development", key: "SENTRY_DSN" },
+            expectedVersion: 0
+          },
+          { environment: "staging", key: "OLD_FLAG", op: "delete", expectedVersion: 1 }
+        ],
+        reason: "Staging gets its own error tracking."
+      },
+      response: {
+        environments: [
+          {
+            environment: "development",
+            items: [{ key: "LOG_LEVEL", outcome: "updated", version: 3 }],
+            request: null
+          },
+          {
+            environment: "staging",
+            items: [
+              { key: "SENTRY_DSN", outcome: "created", version: 1 },
+              { key: "OLD_FLAG", outcome: "deleted", version: 1 }
+            ],
+            request: null
+          }
+        ]
+      }
+    })
+  )

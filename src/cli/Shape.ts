@@ -1,0 +1,71 @@
+/**
+ * Small JSON of a known shape, read without the library of schemas: what `run` and `secrets get` read is little, and
+ * loading that library costs more CPU than Node's own start. Members that are not named are dropped. Pure.
+ */
+import * as Option from "effect/Option"
+
+/** None: the input is of another shape. */
+export type Shape<A> = (input: unknown) => Option.Option<A>
+export type Of<S> = S extends Shape<infer A> ? A : never
+
+export const string: Shape<string> = (input) => (typeof input === "string" ? Option.some(input) : Option.none())
+export const number: Shape<number> = (input) => (typeof input === "number" ? Option.some(input) : Option.none())
+export const boolean: Shape<boolean> = (input) => (typeof input === "boolean" ? Option.some(input) : Option.none())
+export const unknown: Shape<unknown> = Option.some
+
+export const oneOf =
+  <const Word extends string>(...words: ReadonlyArray<Word>): Shape<Word> =>
+  (input) =>
+    Option.fromNullable(words.find((word) => word === input))
+
+export const nullable =
+  <A>(shape: Shape<A>): Shape<A | null> =>
+  (input) =>
+    input === null ? Option.some(null) : shape(input)
+
+export const optional =
+  <A>(shape: Shape<A>): Shape<A | undefined> =>
+  (input) =>
+    input === undefined ? Option.some(undefined) : shape(input)
+
+export const array =
+  <A>(shape: Shape<A>): Shape<ReadonlyArray<A>> =>
+  (input) =>
+    Array.isArray(input) ? Option.all(input.map(shape)) : Option.none()
+
+const isObject = (input: unknown): input is object =>
+  typeof input === "object" && input !== null && !Array.isArray(input)
+
+export const record =
+  <A>(shape: Shape<A>): Shape<Readonly<Record<string, A>>> =>
+  (input) => {
+    if (!isObject(input)) return Option.none()
+    const members = Object.entries(input).map(([name, member]) =>
+      Option.map(shape(member), (read) => [name, read] as const)
+    )
+    return Option.map(Option.all(members), (read) => Object.fromEntries(read))
+  }
+
+type Members = Readonly<Record<string, Shape<unknown>>>
+
+export const struct =
+  <const S extends Members>(members: S): Shape<{ readonly [Name in keyof S]: Of<S[Name]> }> =>
+  (input) => {
+    if (!isObject(input)) return Option.none()
+    const read = Object.entries(members).map(([name, shape]) =>
+      Option.map(shape(Object.hasOwn(input, name) ? Reflect.get(input, name) : undefined), (member) => [name, member])
+    )
+    // Each member went through the shape of its name: the compiler does not follow that through entries.
+    return Option.map(Option.all(read), (found) => Object.fromEntries(found) as { [Name in keyof S]: Of<S[Name]> })
+  }
+
+/** Of a text. */
+export const json =
+  <A>(shape: Shape<A>) =>
+  (text: string): Option.Option<A> => {
+    try {
+      return shape(JSON.parse(text))
+    } catch {
+      return Option.none()
+    }
+  }

@@ -1,0 +1,163 @@
+/** What proves a second factor: a code of the authenticator app, or one of the recovery codes. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { createSecretKey, type KeyObject } from "node:crypto"
+import { type RateLimited, SecondFactorFailed } from "#schema/Errors.ts"
+import { type UserId, UserIdOut } from "#schema/Ids.ts"
+import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Envelope from "#src/crypto/Envelope.ts"
+import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import { addressBucket } from "#src/limits/AddressBucket.ts"
+import * as Attempts from "#src/limits/Attempts.ts"
+import { factorPolicy, type RateLimiter } from "#src/limits/RateLimiter.ts"
+import * as Rows from "#src/Rows.ts"
+import * as RecoveryCodes from "./RecoveryCodes.ts"
+import * as SignInSteps from "./SignInSteps.ts"
+import * as Totp from "./Totp.ts"
+
+export interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly rowSeal: RowSeal
+  readonly keys: ServiceKeys
+  readonly limiter: RateLimiter
+}
+
+export const TotpRow = Schema.Struct({
+  id: Schema.String,
+  userId: UserIdOut,
+  sealed: Schema.Uint8ArrayFromSelf,
+  confirmed: Schema.Boolean,
+  usedStep: Schema.Number,
+  createdAt: Schema.DateFromSelf,
+  lastUsedAt: Schema.NullOr(Schema.DateFromSelf),
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+type TotpRow = typeof TotpRow.Type
+
+/** The secrets of apps are under a key that the vault wraps. Asked for before a transaction: it may wait for the vault. */
+export const keyOf = ({ keys }: Pick<Needs, "keys">): Effect.Effect<KeyObject> =>
+  Effect.orDie(
+    Effect.map(dieWhenVaultIsDown(keys.get("second-factors")), (bytes) => createSecretKey(Redacted.value(bytes)))
+  )
+
+/** A secret opens for its own row and person alone. */
+const contextOf = (id: string, userId: string) => Envelope.boxContext("ampoule totp secret v1", `${userId} ${id}`)
+
+export const seal = (
+  key: KeyObject,
+  { id, userId }: Pick<TotpRow, "id" | "userId">,
+  secret: Uint8Array,
+  salt: Uint8Array
+): Buffer => Envelope.sealBytes(key, contextOf(id, userId), secret, salt)
+
+export const open = (key: KeyObject, { id, sealed, userId }: TotpRow) =>
+  Effect.orDie(Envelope.openBytes(key, contextOf(id, userId), sealed))
+
+/** An app that no server wrote as it is, is none. */
+export const totpOf = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
+  userId: UserId,
+  confirmed: boolean
+) {
+  const macs = yield* rowSeal.ready
+  const row = yield* Rows.findOne(
+    TotpRow,
+    sql`
+      SELECT id, user_id, sealed, confirmed, used_step, created_at, last_used_at, mac FROM totp_factors
+      WHERE user_id = ${userId} AND confirmed = ${confirmed}`
+  )
+  return row !== undefined && macs.holds("totp_factors", row) ? row : undefined
+})
+
+/** The step of the typed code; undefined: wrong, too old, or used. */
+export const stepOf = Effect.fnUntraced(function* (key: KeyObject, row: TotpRow, typed: Redacted.Redacted) {
+  const secret = yield* open(key, row)
+  const step = Totp.matchingStep(secret, Redacted.value(typed), {
+    millis: yield* Clock.currentTimeMillis,
+    usedStep: row.usedStep
+  })
+  secret.fill(0)
+  return step
+})
+
+const isOfApp = (typed: Redacted.Redacted) => Totp.isCode(Redacted.value(typed))
+
+/** Part of the caller's transaction: the code is used up by this, of two at once by one. */
+export const use = Effect.fnUntraced(function* (
+  needs: Needs,
+  key: KeyObject,
+  userId: UserId,
+  typed: Redacted.Redacted
+) {
+  if (!isOfApp(typed)) {
+    return (yield* RecoveryCodes.use(needs, userId, Redacted.value(typed)))
+      ? undefined
+      : yield* new SecondFactorFailed()
+  }
+  const { rowSeal, sql } = needs
+  const row = yield* totpOf(needs, userId, true)
+  const step = row === undefined ? undefined : yield* stepOf(key, row, typed)
+  if (row === undefined || step === undefined) return yield* new SecondFactorFailed()
+  const used = yield* rowSeal.update(
+    "totp_factors",
+    sql`id = ${row.id} AND used_step < ${step}`,
+    () => ({ usedStep: step }),
+    { last_used_at: new Date(yield* Clock.currentTimeMillis) }
+  )
+  if (used === 0) return yield* new SecondFactorFailed()
+})
+
+/**
+ * Where wrong codes count. A browser that signed in before, and a session, have attempts of their own; all others share
+ * those of the person, so that a thief of the password cannot guess from many addresses. Recovery codes cannot be guessed:
+ * they count by address, and are there for a person whom somebody's guesses keep from signing in on a new device.
+ */
+const bucketsOf = (
+  userId: UserId,
+  from: { readonly device: string | null; readonly session?: string },
+  typed: Redacted.Redacted
+) =>
+  Effect.map(RequestInfo, ({ ip }) =>
+    from.session !== undefined
+      ? [`factor:session:${from.session}`, `factor:${userId}:${addressBucket(ip)}`]
+      : from.device !== null
+        ? [`factor:device:${from.device}`]
+        : isOfApp(typed)
+          ? [`factor:user:${userId}`]
+          : [`factor:recovery:${userId}:${addressBucket(ip)}`]
+  )
+
+/** `work` as one attempt with the typed code; SECOND_FACTOR_FAILED counts. */
+export const attempt = <A, E, R>(
+  { limiter }: Pick<Needs, "limiter">,
+  userId: UserId,
+  from: Parameters<typeof bucketsOf>[1],
+  typed: Redacted.Redacted,
+  work: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | RateLimited, R> =>
+  Effect.flatMap(bucketsOf(userId, from, typed), (buckets) =>
+    Attempts.attempt(limiter, { buckets, policy: factorPolicy }, work, (error) => error instanceof SecondFactorFailed)
+  )
+
+/** Part of the caller's transaction: the person has no second factor any more, and no sign-in that waits for one. */
+export const removeAll = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
+  userId: UserId
+) {
+  yield* Rows.run(sql`DELETE FROM totp_factors WHERE user_id = ${userId}`)
+  yield* RecoveryCodes.remove({ sql }, userId)
+  yield* SignInSteps.endOf({ sql }, userId)
+  yield* rowSeal.update("users", sql`id = ${userId}`, () => ({ secondFactor: false }))
+  // What was approved with it is as if it was approved without.
+  const without = () => ({ factorAt: null })
+  yield* rowSeal.update("device_requests", sql`decided_by = ${userId} AND delivered_at IS NULL`, without)
+  yield* rowSeal.update("cli_grants", sql`user_id = ${userId} AND revoked_at IS NULL`, without)
+  yield* rowSeal.update("oauth_grants", sql`user_id = ${userId} AND revoked_at IS NULL`, without)
+})

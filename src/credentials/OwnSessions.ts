@@ -1,0 +1,92 @@
+/** A person's sessions, seen and ended by that person. CLI logins and agents have lists of their own. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { Caller } from "#schema/Caller.ts"
+import { GrantNotFound } from "#schema/Errors.ts"
+import type { MySession } from "#schema/MySessionsApi.ts"
+import { Access } from "#src/access/Access.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+import { endSessions, inEachTeam } from "./Accounts.ts"
+import * as Liveness from "./Liveness.ts"
+
+const SessionRow = Schema.Struct({
+  id: Schema.String,
+  createdAt: Schema.DateFromSelf,
+  expiresAt: Schema.DateFromSelf,
+  lastUsedAt: Schema.DateFromSelf,
+  lastUsedIp: Schema.NullOr(Schema.String),
+  lastUsedUserAgent: Schema.NullOr(Schema.String),
+  revokedAt: Schema.NullOr(Schema.DateFromSelf)
+})
+
+const maxListed = 200
+
+const services = Effect.all({ sql: SqlClient.SqlClient, access: Access, audit: Audit })
+type Needs = Effect.Effect.Success<typeof services>
+
+const self = ({ access }: Needs) => access.allTeams("identity:read", { audit: "identity.read" })
+
+/** Those that still work, the last used first. */
+const list = Effect.fn("OwnSessions.list")(function* (needs: Needs) {
+  const { sql } = needs
+  const caller = yield* self(needs)
+  const now = yield* Clock.currentTimeMillis
+  const rows = yield* Rows.findAll(
+    SessionRow,
+    sql`
+      SELECT id, created_at, expires_at, last_used_at, last_used_ip, last_used_user_agent, revoked_at FROM sessions
+      WHERE user_id = ${caller.user?.id ?? null} AND revoked_at IS NULL AND expires_at > ${new Date(now)}
+      ORDER BY last_used_at DESC, id DESC LIMIT ${maxListed}`
+  )
+  return rows
+    .filter((row) => Liveness.ofSession(row, now) === "live")
+    .map((row): MySession => ({
+      id: row.id,
+      current: row.id === caller.credentialId,
+      createdAt: row.createdAt.toISOString(),
+      expiresAt: row.expiresAt.toISOString(),
+      lastUsedAt: row.lastUsedAt.toISOString(),
+      lastUsedIp: row.lastUsedIp,
+      lastUsedUserAgent: row.lastUsedUserAgent
+    }))
+})
+
+const ended = Effect.fnUntraced(function* ({ audit }: Needs, caller: Caller, ids: ReadonlyArray<string>) {
+  if (ids.length === 0) return
+  yield* audit.append(
+    ...inEachTeam(caller.teams, {
+      actor: caller,
+      action: "session.end",
+      outcome: "allowed",
+      target: { type: "session", id: ids.length === 1 ? ids[0] : "", name: `${ids.length}` }
+    })
+  )
+})
+
+/** A session of the caller's; GRANT_NOT_FOUND for one that is not there, or not theirs. */
+const end = Effect.fn("OwnSessions.end")(function* (needs: Needs, id: string) {
+  const caller = yield* self(needs)
+  yield* Rows.transaction(needs.sql, function* () {
+    const own = needs.sql`id = ${id} AND user_id = ${caller.user?.id ?? null}`
+    const ids = yield* endSessions(needs, own)
+    if (ids.length === 0) return yield* new GrantNotFound({ message: "This session has ended already." })
+    yield* ended(needs, caller, ids)
+  })
+})
+
+/** All but the one that asks. */
+const endOthers = Effect.fn("OwnSessions.endOthers")(function* (needs: Needs) {
+  const caller = yield* self(needs)
+  yield* Rows.transaction(needs.sql, function* () {
+    const others = needs.sql`user_id = ${caller.user?.id ?? null} AND id <> ${caller.credentialId}`
+    yield* ended(needs, caller, yield* endSessions(needs, others))
+  })
+})
+
+export class OwnSessions extends Effect.Service<OwnSessions>()("credentials/OwnSessions", {
+  effect: Effect.map(services, (needs) => methods(needs, { list, end, endOthers }))
+}) {}

@@ -1,0 +1,74 @@
+/** Ten codes that stand in for a lost factor, each once. Shown when they are made; stored as hashes, 100 bits each. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { UserId } from "#schema/Ids.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Rows from "#src/Rows.ts"
+import * as TokenText from "./TokenText.ts"
+
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly rowSeal: RowSeal
+}
+
+const howMany = 10
+/** Letters and digits that nobody takes for one another: 32 of them. */
+const alphabet = "abcdefghjkmnpqrstuvwxyz023456789"
+const length = 20
+
+/** However it is typed: in capitals, with or without its dashes. */
+const canonical = (typed: string): string => typed.toLowerCase().replace(/[\s-]/g, "")
+const printed = (code: string): string => code.match(/.{5}/g)?.join("-") ?? code
+
+const CodeRow = Schema.Struct({
+  id: Schema.String,
+  userId: Schema.String,
+  ...TokenText.ProofRow.fields,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+
+/** Part of the caller's transaction. They replace those that the person had. */
+export const renew = Effect.fnUntraced(function* (needs: Needs, userId: UserId) {
+  const { crypto, rowSeal, sql } = needs
+  yield* remove(needs, userId)
+  const macs = yield* rowSeal.ready
+  const codes: Array<string> = []
+  for (let n = 0; n < howMany; n++) {
+    const code = yield* crypto.randomText(alphabet, length)
+    const salt = yield* crypto.randomBytes(16)
+    const row = { id: yield* crypto.uuid, userId, hash: TokenText.hash(macs, "rc", salt, code) }
+    yield* Rows.run(sql`INSERT INTO recovery_codes ${yield* rowSeal.values("recovery_codes", row, { salt })}`)
+    codes.push(printed(code))
+  }
+  return codes
+})
+
+/** Part of the caller's transaction. */
+export const remove = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
+  Rows.run(sql`DELETE FROM recovery_codes WHERE user_id = ${userId}`)
+
+export const left = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
+  Rows.count(sql`SELECT count(*)::int AS n FROM recovery_codes WHERE user_id = ${userId} AND used_at IS NULL`)
+
+/** Part of the caller's transaction: whether it was one of the person's, which it is not from now on. */
+export const use = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: UserId, typed: string) {
+  const code = canonical(typed)
+  const macs = yield* rowSeal.ready
+  const rows = yield* Rows.findAll(
+    CodeRow,
+    sql`
+      SELECT id, user_id, salt, hash, mac FROM recovery_codes
+      WHERE user_id = ${userId} AND used_at IS NULL ORDER BY id FOR UPDATE`
+  )
+  // All of them, whichever it is.
+  const right = rows.filter((row) => TokenText.verify(macs, "rc", row, code) && macs.holds("recovery_codes", row))
+  for (const { id } of right) {
+    yield* Rows.run(sql`
+      UPDATE recovery_codes SET used_at = ${yield* DateTime.nowAsDate}, mac = '' WHERE id = ${id}`)
+  }
+  return right.length > 0
+})

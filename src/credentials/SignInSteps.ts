@@ -1,0 +1,74 @@
+/**
+ * A sign-in between the password and the second factor: what the browser keeps meanwhile opens nothing, and ends with the
+ * session that it leads to.
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { type UserId, UserIdOut } from "#schema/Ids.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Rows from "#src/Rows.ts"
+import * as TokenText from "./TokenText.ts"
+
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly rowSeal: RowSeal
+}
+
+export const stepLife = 600_000
+/** The oldest of one account make room. */
+const stepsPerPerson = 16
+
+const pattern = /^([0-9A-Za-z]{16})\.([0-9A-Za-z]{43})$/
+const StepRow = Schema.Struct({
+  id: Schema.String,
+  lookupId: Schema.String,
+  ...TokenText.ProofRow.fields,
+  userId: UserIdOut,
+  expiresAt: Schema.DateFromSelf,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+
+/** What the browser keeps. */
+export const begin = Effect.fnUntraced(function* ({ crypto, rowSeal, sql }: Needs, userId: UserId) {
+  const now = yield* DateTime.nowAsDate
+  const lookupId = yield* crypto.lookupId
+  const secret = Redacted.value(yield* crypto.credentialSecret)
+  const salt = yield* crypto.randomBytes(16)
+  const hash = TokenText.hash(yield* rowSeal.ready, "sf", salt, secret)
+  const expiresAt = new Date(now.getTime() + stepLife)
+  const row = { id: yield* crypto.uuid, lookupId, hash, userId, expiresAt }
+  yield* Rows.run(sql`
+    INSERT INTO sign_in_steps ${yield* rowSeal.values("sign_in_steps", row, { salt, created_at: now })}`)
+  yield* Rows.run(sql`
+    DELETE FROM sign_in_steps WHERE user_id = ${userId} AND id NOT IN (
+      SELECT id FROM sign_in_steps WHERE user_id = ${userId} ORDER BY id DESC LIMIT ${stepsPerPerson})`)
+  return Redacted.make(`${lookupId}.${secret}`)
+})
+
+/** Undefined: unknown, used, or too old. */
+export const find = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, text: Redacted.Redacted | null) {
+  const match = text === null ? null : pattern.exec(Redacted.value(text))
+  if (match === null) return undefined
+  const [, lookupId, secret] = match
+  const macs = yield* rowSeal.ready
+  const row = yield* Rows.findOne(
+    StepRow,
+    sql`
+      SELECT id, lookup_id, salt, hash, user_id, expires_at, mac FROM sign_in_steps
+      WHERE lookup_id = ${lookupId} AND expires_at > ${yield* DateTime.nowAsDate}`
+  )
+  return TokenText.verify(macs, "sf", row, secret) && macs.holds("sign_in_steps", row) ? row : undefined
+})
+
+/** Part of the transaction that opens the session: of two at once, one is the first. */
+export const end = ({ sql }: Pick<Needs, "sql">, id: string) =>
+  Rows.exists(sql`DELETE FROM sign_in_steps WHERE id = ${id} RETURNING id`)
+
+/** With a new password, and when a factor comes or goes: who began with what was before starts again. */
+export const endOf = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
+  Rows.run(sql`DELETE FROM sign_in_steps WHERE user_id = ${userId}`)

@@ -1,0 +1,203 @@
+/** What pages about a second factor look like. */
+import type { AnyApiError } from "#schema/ApiError.ts"
+import * as Ui from "./Components.tsx"
+import * as CopyText from "./CopyText.tsx"
+import { Card, Layout } from "./Layout.tsx"
+import * as Paths from "./Paths.ts"
+import { QrCode } from "./QrCode.tsx"
+import type { Attempt } from "./Routes.ts"
+import type { Visit, Visitor } from "./Visit.ts"
+
+const CodeField = ({ hint, problem }: { readonly problem: AnyApiError | undefined; readonly hint: string }) => (
+  <Ui.TextField
+    name="code"
+    label="Code"
+    autocomplete="one-time-code"
+    mono
+    focus
+    hint={hint}
+    problem={problem?.field === undefined ? undefined : problem}
+  />
+)
+
+const codeHint = "Six digits from your authenticator app, or one of your recovery codes."
+
+/** Between the password and the session. */
+export const SecondStepPage = ({ next, problem, who }: Attempt & { readonly who: Visitor; readonly next: string }) => (
+  <Card who={who} title="Enter your code" lead="Your password is right. This account has a second factor, too.">
+    <form method="post" action={Paths.signInCode}>
+      <Ui.ProblemNote problem={problem?.field === "code" ? undefined : problem} />
+      <input type="hidden" name="next" value={next} />
+      <CodeField hint={codeHint} problem={problem} />
+      <Ui.Submit cancel={Paths.signIn}>Sign in</Ui.Submit>
+    </form>
+    <p class="card-foot">
+      Lost your phone and your recovery codes? The operator of this server can remove your second factor.
+    </p>
+  </Card>
+)
+
+/** Again, before something that asks for more than a session. */
+export const ConfirmPage = ({
+  isOn,
+  next,
+  problem,
+  visit
+}: Attempt & { readonly visit: Visit; readonly isOn: boolean; readonly next: string }) => (
+  <Card
+    who={visit}
+    title="Confirm that it is you"
+    lead={
+      isOn
+        ? "What you want to do asks for your second factor again, because the last time was a while ago."
+        : "What you want to do asks for your password again, because you signed in a while ago."
+    }
+  >
+    <form method="post" action={Paths.confirm}>
+      <Ui.ProblemNote problem={problem?.field === "code" || problem?.field === "password" ? undefined : problem} />
+      <input type="hidden" name="next" value={next} />
+      {isOn ? (
+        <CodeField hint={codeHint} problem={problem} />
+      ) : (
+        <>
+          <input hidden type="email" name="email" value={visit.user.email} autocomplete="username" readonly />
+          <Ui.TextField
+            name="password"
+            label="Password"
+            type="password"
+            autocomplete="current-password"
+            focus
+            problem={problem}
+          />
+        </>
+      )}
+      <Ui.Submit cancel={next}>Confirm</Ui.Submit>
+    </form>
+  </Card>
+)
+
+interface Status {
+  readonly isOn: boolean
+  readonly app: { readonly createdAt: Date; readonly lastUsedAt: Date | null } | null
+  readonly codesLeft: number
+}
+
+const Off = () => (
+  <Ui.Empty title="You have no second factor">
+    <p>
+      With one, somebody who learns your password still cannot sign in. An authenticator app on your phone shows a new
+      code every 30 seconds.
+    </p>
+    <Ui.Act action={Paths.factorApp}>Set up an authenticator app</Ui.Act>
+  </Ui.Empty>
+)
+
+const On = ({ app, codesLeft, now }: Status & { readonly now: number }) => (
+  <ul class="cards">
+    {app === null ? null : (
+      <li class="project">
+        <div>
+          <h2>Authenticator app</h2>
+        </div>
+        <dl class="facts facts-small">
+          <Ui.Fact name="Since" is={<Ui.Ago at={app.createdAt.toISOString()} now={now} />} />
+          <Ui.Fact
+            name="Last use"
+            is={app.lastUsedAt === null ? "never" : <Ui.Ago at={app.lastUsedAt.toISOString()} now={now} />}
+          />
+        </dl>
+        <div class="buttons">
+          <Ui.Act action={Paths.factorApp} kind="quiet">
+            Replace
+          </Ui.Act>
+          <Ui.Confirm
+            action={`${Paths.factorApp}/remove`}
+            label="Remove"
+            of="the authenticator app"
+            verb="Remove the app"
+          >
+            <p>Your other sessions end. Without another factor, your password alone signs you in from then on.</p>
+          </Ui.Confirm>
+        </div>
+      </li>
+    )}
+    <li class="project">
+      <div>
+        <h2>Recovery codes</h2>
+        {codesLeft < 4 ? <Ui.Badge tone="amber">{`${codesLeft} left`}</Ui.Badge> : null}
+      </div>
+      <p class="hint">{`${codesLeft} of 10 are unused. Each signs you in once when you do not have your phone.`}</p>
+      <Ui.Confirm action={Paths.recoveryCodes} label="Make new ones" verb="Make ten new codes" tone="plain">
+        <p>The codes that you have no longer work then.</p>
+      </Ui.Confirm>
+    </li>
+  </ul>
+)
+
+export const FactorsPage = ({ status, visit }: { readonly visit: Visit; readonly status: Status }) => (
+  <Layout
+    visit={visit}
+    section="factors"
+    title="Second factor"
+    lead={status.isOn ? "Signing in takes your password and one of these." : "Your password alone signs you in."}
+  >
+    {visit.caller.withheld.length === 0 ? null : (
+      <Ui.Callout
+        tone="warning"
+        title={`${visit.caller.withheld.map(({ name }) => name).join(", ")} requires a second factor`}
+      >
+        <p>Add one to go on. Until then you have nothing of this team.</p>
+      </Ui.Callout>
+    )}
+    {status.isOn ? <On {...status} now={visit.now} /> : <Off />}
+  </Layout>
+)
+
+/** The secret is shown to the person who makes it, until a code of it was typed. */
+export const NewAppPage = ({
+  problem,
+  text,
+  uri,
+  visit
+}: Attempt & { readonly visit: Visit; readonly text: string; readonly uri: string }) => (
+  <Layout
+    visit={visit}
+    section="factors"
+    title="Set up an authenticator app"
+    crumbs={[{ href: Paths.factors, label: "Second factor" }]}
+  >
+    <form method="post" action={`${Paths.factorApp}/confirm`} class="panel narrow stack">
+      <Ui.ProblemNote problem={problem?.field === "code" ? undefined : problem} />
+      <p>Scan this with the app:</p>
+      <QrCode text={uri} label="The secret for your authenticator app, as a picture to scan" />
+      <CopyText.Once label="Or type this into the app" text={text.match(/.{1,4}/g)?.join(" ") ?? text} />
+      <CodeField hint="The six digits that the app shows now." problem={problem} />
+      <p class="hint">Your other sessions end. CLI logins and connected agents go on.</p>
+      <Ui.Submit cancel={Paths.factors}>Turn it on</Ui.Submit>
+    </form>
+  </Layout>
+)
+
+export const RecoveryCodesPage = ({
+  codes,
+  visit
+}: {
+  readonly visit: Visit
+  readonly codes: ReadonlyArray<string>
+}) => (
+  <Layout
+    visit={visit}
+    section="factors"
+    title="Your recovery codes"
+    lead="This is the only time they are shown. Each works once, in place of a code of the app."
+    crumbs={[{ href: Paths.factors, label: "Second factor" }]}
+  >
+    <div class="narrow stack">
+      <CopyText.Command block>{codes.join("\n")}</CopyText.Command>
+      <p>Print them, or keep them in a password manager, away from your phone.</p>
+      <p>
+        <Ui.LinkButton href={Paths.factors}>I have saved them</Ui.LinkButton>
+      </p>
+    </div>
+  </Layout>
+)

@@ -1,0 +1,34 @@
+/** A sheet over the page. The browser keeps the focus in it, and gives it back. */
+import type { ComponentChildren } from "preact"
+import { useLayoutEffect, useRef } from "preact/hooks"
+
+export const Dialog = ({
+  children,
+  close,
+  kind = "sheet",
+  label
+}: {
+  readonly label: string
+  readonly kind?: "sheet" | "palette"
+  readonly close: () => void
+  readonly children: ComponentChildren
+}) => {
+  const dialog = useRef<HTMLDialogElement>(null)
+  useLayoutEffect(() => dialog.current?.showModal(), [])
+  return (
+    <dialog
+      ref={dialog}
+      class={kind}
+      aria-label={label}
+      onCancel={(event) => {
+        event.preventDefault()
+        close()
+      }}
+      onClick={(event) => {
+        if (event.target === event.currentTarget) close()
+      }}
+    >
+      {children}
+    </dialog>
+  )
+}

@@ -1,0 +1,211 @@
+/** The matrix of a project, drawn by script in place of the server's table: the same jobs, faster. */
+import { useLayoutEffect, useState } from "preact/hooks"
+import * as Icons from "../Icons.tsx"
+import { differs, isMissing, type MatrixData } from "../Matrix.ts"
+import * as Act from "./Act.ts"
+import { Add } from "./Add.tsx"
+import { Grid } from "./Grid.tsx"
+import { Review } from "./Review.tsx"
+import { allRows, drop, initial, type State, type Store, targetColumn } from "./State.ts"
+
+const showing = ({ data: { rows }, pending }: State) =>
+  [
+    ["all", `All ${rows.length}`],
+    ["missing", `Missing ${rows.filter(isMissing).length}`],
+    ["differs", `Differs ${rows.filter(differs).length}`],
+    ["changed", `Changed ${new Set([...pending.values()].map(({ key }) => key)).size}`]
+  ] as const
+
+const Toolbar = ({ formats, state, store }: { state: State; store: Store; formats: string }) => (
+  <div class="toolbar">
+    <div class="search">
+      <Icons.Search />
+      <input
+        id="matrix-filter"
+        type="search"
+        aria-label="Filter by key"
+        placeholder="Filter by key"
+        autocomplete="off"
+        spellcheck={false}
+        value={state.words}
+        onInput={({ currentTarget }) => store.set({ words: currentTarget.value })}
+        onKeyDown={(event) => {
+          if (event.key === "ArrowDown" || event.key === "Enter") Act.enter(store)
+        }}
+      />
+      <kbd class="needs-script">/</kbd>
+    </div>
+    <div class="segments" role="group" aria-label="Which keys">
+      {showing(state).map(([show, title]) => (
+        <button key={show} type="button" aria-pressed={state.show === show} onClick={() => store.set({ show })}>
+          {title}
+        </button>
+      ))}
+    </div>
+    {targetColumn(state) < 0 ? null : (
+      <div class="push">
+        <label class="button button-plain">
+          <Icons.Paste /> Import
+          <input
+            type="file"
+            onChange={async ({ currentTarget }) => {
+              const file = currentTarget.files?.[0]
+              if (file !== undefined) await Act.importText(store, file.name, await file.text(), formats)
+              currentTarget.value = ""
+            }}
+          />
+        </label>
+        <button type="button" class="button button-primary" onClick={() => store.set({ sheet: "add" })}>
+          <Icons.Plus /> Add secret <kbd>n</kbd>
+        </button>
+      </div>
+    )}
+  </div>
+)
+
+/** What happens to the rows that are ticked. */
+const Ticked = ({ state, store }: { state: State; store: Store }) => {
+  const { columns } = state.data
+  const writable = columns.flatMap(({ writes }, i) => (writes ? [i] : []))
+  const [from, setFrom] = useState(0)
+  const [to, setTo] = useState(writable.find((i) => i > 0) ?? 0)
+  if (state.ticked.size === 0 || writable.length === 0) return null
+  const choice = (label: string, value: number, among: ReadonlyArray<number>, set: (i: number) => void) => (
+    <label>
+      {label}{" "}
+      <select value={String(value)} onChange={({ currentTarget }) => set(Number(currentTarget.value))}>
+        {among.map((i) => (
+          <option value={String(i)}>{columns[i].name}</option>
+        ))}
+      </select>
+    </label>
+  )
+  return (
+    <div class="ticked" role="group" aria-label="Ticked keys">
+      <strong>{state.ticked.size} ticked</strong>
+      {choice(
+        "in",
+        from,
+        columns.map((_, i) => i),
+        setFrom
+      )}
+      {choice("copy to", to, writable, setTo)}
+      <button
+        type="button"
+        class="button button-plain"
+        disabled={from === to}
+        onClick={() => Act.copyTicked(store, from, to)}
+      >
+        <Icons.Copy /> Copy
+      </button>
+      {columns[from].writes ? (
+        <button type="button" class="button button-danger-quiet" onClick={() => Act.deleteTicked(store, from)}>
+          Delete…
+        </button>
+      ) : null}
+      <button type="button" class="button button-quiet" onClick={() => store.set({ ticked: new Set() })}>
+        Untick
+      </button>
+    </div>
+  )
+}
+
+/** What is not saved yet. */
+const Tray = ({ state, store }: { state: State; store: Store }) => {
+  const all = [...state.pending.values()]
+  if (all.length === 0) return null
+  const environments = new Set(all.map(({ column }) => column)).size
+  return (
+    <div class="tray" role="group" aria-label="Changes that are not saved">
+      <span>
+        <strong>
+          {all.length} {all.length === 1 ? "change" : "changes"}
+        </strong>{" "}
+        in {environments} {environments === 1 ? "environment" : "environments"}
+      </span>
+      <span class="push">
+        <button
+          type="button"
+          class="button button-plain"
+          onClick={() => {
+            drop(store, [...state.pending.keys()])
+            store.set({ imported: [] })
+          }}
+        >
+          Discard
+        </button>
+        <button type="button" class="button button-primary" onClick={() => store.set({ sheet: "review" })}>
+          Review and save <kbd>⌘S</kbd>
+        </button>
+      </span>
+    </div>
+  )
+}
+
+/** Pastes, drops and keys anywhere on the page, and the question before what was typed is left behind. */
+const usePage = (store: Store, formats: string) =>
+  useLayoutEffect(() => {
+    const isField = (target: EventTarget | null) =>
+      target instanceof Element && target.closest("input, textarea, select, dialog") !== null
+    const onPaste = (event: ClipboardEvent) => {
+      const text = event.clipboardData?.getData("text/plain") ?? ""
+      if (isField(event.target) || text.trim() === "") return
+      event.preventDefault()
+      void Act.importText(store, "", text, formats)
+    }
+    const onDrop = async (event: DragEvent) => {
+      event.preventDefault()
+      const file = event.dataTransfer?.files[0]
+      if (file !== undefined) await Act.importText(store, file.name, await file.text(), formats)
+    }
+    const onLeave = (event: BeforeUnloadEvent) => {
+      if (store.get().pending.size > 0) event.preventDefault()
+    }
+    const listeners = new AbortController()
+    const { signal } = listeners
+    document.addEventListener("paste", onPaste, { signal })
+    document.addEventListener("dragover", (event) => event.preventDefault(), { signal })
+    document.addEventListener("drop", (event) => void onDrop(event), { signal })
+    document.addEventListener("keydown", (event) => Act.onPageKey(store, event), { signal })
+    addEventListener("beforeunload", onLeave, { signal })
+    return () => listeners.abort()
+  }, [])
+
+export const MatrixIsland = ({ data, formats }: { data: MatrixData; formats: string }) => {
+  const [store] = useState<{ state: State }>({ state: initial(data) })
+  const [, redraw] = useState(0)
+  const [handle] = useState<Store>(() => ({
+    get: () => store.state,
+    set: (change) => {
+      store.state = { ...store.state, ...change }
+      redraw((n) => n + 1)
+    }
+  }))
+  usePage(handle, formats)
+  const { state } = store
+  return (
+    <>
+      <Toolbar state={state} store={handle} formats={formats} />
+      <Ticked state={state} store={handle} />
+      {allRows(state).length === 0 ? (
+        <div class="empty">
+          <Icons.Mark />
+          <p class="empty-title">No secrets yet</p>
+          <p>Drop your .env file here, or paste its text anywhere on this page.</p>
+        </div>
+      ) : (
+        <Grid state={state} store={handle} />
+      )}
+      <p class="hint keys-help">
+        <kbd>Enter</kbd> edit · <kbd>r</kbd> reveal · <kbd>c</kbd> copy · <kbd>h</kbd> history · <kbd>d</kbd> delete ·{" "}
+        <kbd>x</kbd> tick · <kbd>n</kbd> new · <kbd>/</kbd> filter · paste or drop a file anywhere
+      </p>
+      <p class="hint" role="status">
+        {state.message}
+      </p>
+      <Tray state={state} store={handle} />
+      {state.sheet === "review" ? <Review state={state} store={handle} /> : null}
+      {state.sheet === "add" ? <Add state={state} store={handle} /> : null}
+    </>
+  )
+}

@@ -1,0 +1,193 @@
+/** What a person did on the page and did not save yet, and what the server said of it. */
+import { type Cell, cellsOf, fits, type Line, linesOf, type MatrixData, type Row, type Show } from "../Matrix.ts"
+
+/** A change that waits for Save. `version`: the one that the page showed, 0 for a key that was not there. */
+export interface Pending {
+  readonly key: string
+  readonly column: number
+  readonly op: "set" | "delete"
+  readonly value: string
+  /** The column that the server copies the value from; the page never sees it. */
+  readonly copyFrom?: number
+  readonly version: number
+  /** What the server refused of it. */
+  readonly problem?: string
+  /** The version that others made meanwhile. */
+  readonly theirs?: number
+}
+export interface Place {
+  readonly key: string
+  readonly column: number
+}
+export interface Entry {
+  readonly key: string
+  readonly value: string
+}
+
+export interface State {
+  readonly data: MatrixData
+  readonly words: string
+  readonly show: Show | "changed"
+  readonly folded: ReadonlySet<string>
+  readonly at: Place | undefined
+  readonly hover: Place | undefined
+  readonly editing: (Place & { readonly text: string }) | undefined
+  readonly pending: ReadonlyMap<string, Pending>
+  readonly revealed: (Place & { readonly text: string }) | undefined
+  readonly ticked: ReadonlySet<string>
+  readonly sheet: "review" | "add" | undefined
+  /** What was pasted or dropped last: it can go into more environments. */
+  readonly imported: ReadonlyArray<Entry>
+  readonly message: string
+  /** What kept a save from being made. */
+  readonly failure: string
+  readonly saving: boolean
+}
+
+export const initial = (data: MatrixData): State => ({
+  data,
+  words: "",
+  show: "all",
+  folded: new Set(),
+  at: undefined,
+  hover: undefined,
+  editing: undefined,
+  pending: new Map(),
+  revealed: undefined,
+  ticked: new Set(),
+  sheet: undefined,
+  imported: [],
+  message: "",
+  failure: "",
+  saving: false
+})
+
+export interface Store {
+  readonly get: () => State
+  readonly set: (change: Partial<State>) => void
+}
+
+export const keyPattern = /^[A-Z][A-Z0-9_]{0,254}$/
+export const idOf = ({ column, key }: Place) => `${column} ${key}`
+export const isAt = (place: Place | undefined, key: string, column: number) =>
+  place?.key === key && place.column === column
+
+export const cellAt = ({ data }: State, { column, key }: Place): Cell => {
+  const row = data.rows.find(([name]) => name === key)
+  return row === undefined ? 0 : cellsOf(row)[column]
+}
+export const versionAt = (state: State, place: Place) => {
+  const cell = cellAt(state, place)
+  return cell === 0 ? 0 : cell[0]
+}
+
+/** Rows with the keys that are new: these stand in no environment yet. */
+export const allRows = ({ data, pending }: State): ReadonlyArray<Row> => {
+  const known = new Set(data.rows.map(([key]) => key))
+  const made = new Set([...pending.values()].map(({ key }) => key).filter((key) => !known.has(key)))
+  if (made.size === 0) return data.rows
+  const rows = [...data.rows, ...[...made].map((key): Row => [key, ...data.columns.map(() => 0 as const)])]
+  return rows.sort(([a], [b]) => (a < b ? -1 : 1))
+}
+
+export const visibleLines = (state: State): ReadonlyArray<Line> => {
+  const { folded, pending, show, words } = state
+  const changed = new Set([...pending.values()].map(({ key }) => key))
+  const rows = allRows(state).filter((row) => fits(row, words, show === "changed" ? "all" : show))
+  let group = ""
+  return linesOf(show === "changed" ? rows.filter(([key]) => changed.has(key)) : rows).filter((line) => {
+    if ("group" in line) group = line.group
+    return "group" in line || !folded.has(group) || !line.row[0].startsWith(`${group}_`)
+  })
+}
+
+// --- what a person does ---
+
+const withPending = (state: State, changes: ReadonlyArray<Pending>) => {
+  const pending = new Map(state.pending)
+  for (const change of changes) pending.set(idOf(change), change)
+  return pending
+}
+
+const setting = (state: State, place: Place, value: string): Pending => ({
+  key: place.key,
+  column: place.column,
+  op: "set",
+  value,
+  version: versionAt(state, place)
+})
+
+export const put = ({ get, set }: Store, place: Place, value: string) =>
+  set({ pending: withPending(get(), [setting(get(), place, value)]), failure: "" })
+
+export const copyHere = ({ get, set }: Store, places: ReadonlyArray<Place>, copyFrom: number) =>
+  set({
+    pending: withPending(
+      get(),
+      places.map((place) => ({ ...setting(get(), place, ""), copyFrom }))
+    ),
+    failure: ""
+  })
+
+export const markDeleted = ({ get, set }: Store, places: ReadonlyArray<Place>) => {
+  const state = get()
+  const there = places.filter((place) => versionAt(state, place) > 0)
+  set({
+    pending: withPending(
+      state,
+      there.map((place) => ({ ...setting(state, place, ""), op: "delete" }))
+    )
+  })
+}
+
+/** As it was before the server refused it. */
+export const untried = (one: Pending): Pending => {
+  const { problem: _, ...rest } = one
+  return rest
+}
+
+export const drop = ({ get, set }: Store, ids: ReadonlyArray<string>) => {
+  const pending = new Map(get().pending)
+  for (const id of ids) pending.delete(id)
+  set({ pending, failure: "" })
+}
+
+/** Mine is written over what others wrote. */
+export const keepMine = ({ get, set }: Store, mine: Pending) => {
+  const { problem: _, theirs = mine.version, ...rest } = mine
+  set({ pending: withPending(get(), [{ ...rest, version: theirs }]), failure: "" })
+}
+
+/** Puts entries into a column, or takes them out again. */
+export const place = (store: Store, entries: ReadonlyArray<Entry>, column: number, into: boolean) => {
+  const { get, set } = store
+  if (!into)
+    return drop(
+      store,
+      entries.map(({ key }) => idOf({ key, column }))
+    )
+  set({
+    pending: withPending(
+      get(),
+      entries.map(({ key, value }) => setting(get(), { key, column }, value))
+    ),
+    failure: ""
+  })
+}
+
+/** The column that takes what is pasted: the one in which the person stands, else the first that may be written. */
+export const targetColumn = ({ at, data }: State): number => {
+  if (at !== undefined && data.columns[at.column]?.writes === true) return at.column
+  return data.columns.findIndex(({ writes }) => writes)
+}
+
+const invisible =
+  // eslint-disable-next-line no-control-regex
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/
+/** What a person would not see in a text. */
+export const hiddenIn = (text: string): ReadonlyArray<string> => [
+  ...(text === "" ? ["It is empty."] : []),
+  ...(invisible.test(text) ? ["It has characters that nobody sees."] : []),
+  ...(/^\s/.test(text) ? ["It begins with a space or an empty line."] : []),
+  ...(/\s$/.test(text) ? ["It ends with a space or an empty line."] : [])
+]

@@ -1,0 +1,145 @@
+/** All that one person reaches in a team, by which way, until when and used last (docs/contract/access.md). */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { CurrentCaller } from "#schema/Caller.ts"
+import { MemberNotFound } from "#schema/Errors.ts"
+import { EnvironmentIdOut, ProjectIdOut, type TeamId, type UserId } from "#schema/Ids.ts"
+import type { PersonAccess as Answer, ReachedEnvironment } from "#schema/PersonAccessApi.ts"
+import { type GrantLevel, Readers, Role, Visibility } from "#schema/Scopes.ts"
+import { Access } from "#src/access/Access.ts"
+import * as Policy from "#src/access/Policy.ts"
+import { Revocation } from "#src/credentials/Revocation.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+import * as AccessGrants from "./AccessGrants.ts"
+import { Members } from "./Members.ts"
+
+const services = Effect.all({ access: Access, members: Members, revocation: Revocation, sql: SqlClient.SqlClient })
+type Needs = Effect.Effect.Success<typeof services>
+
+/** Bounds of one answer. */
+const environmentsAtMost = 1_000
+const credentialsAtMost = 1_000
+
+const EnvironmentRow = Schema.Struct({
+  projectId: ProjectIdOut,
+  project: Schema.String,
+  visibility: Visibility,
+  environmentId: EnvironmentIdOut,
+  environment: Schema.String,
+  protected: Schema.Boolean,
+  readers: Readers,
+  lastReadAt: Schema.NullOr(Rows.Iso)
+})
+type EnvironmentRow = typeof EnvironmentRow.Type
+
+/** Environments of the team, with when the person was last handed a value there: by a session, a login or an agent. */
+const environmentsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId) =>
+  Rows.findAll(
+    EnvironmentRow,
+    sql`
+      WITH read AS (
+        SELECT r.environment_id, max(r.last_at) AS at FROM exposure_reads r
+        LEFT JOIN exposure_credentials o ON o.id = r.actor_id AND r.actor_type IN ('cli_grant', 'oauth_client')
+        WHERE r.project_id IN (SELECT id FROM projects WHERE team_id = ${teamId})
+          AND ((r.actor_type = 'user' AND r.actor_id = ${userId}) OR (o.owner_type = 'user' AND o.owner_id = ${userId}))
+        GROUP BY r.environment_id
+      )
+      SELECT p.id AS project_id, p.name AS project, p.visibility, e.id AS environment_id, e.slug AS environment,
+        e.protected, e.readers, read.at AS last_read_at
+      FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+      LEFT JOIN read ON read.environment_id = e.id
+      WHERE e.team_id = ${teamId} AND e.deleted_at IS NULL ORDER BY p.name, p.id, e.id LIMIT ${environmentsAtMost}`
+  )
+
+const CredentialRow = Schema.Struct({
+  type: Schema.Literal("session", "cli_grant", "oauth_grant", "api_token", "machine_rule"),
+  id: Schema.String,
+  name: Schema.String,
+  expiresAt: Schema.NullOr(Rows.Iso),
+  lastUsedAt: Schema.NullOr(Rows.Iso)
+})
+
+/** What lets the person in, or what they made lets in: that which works now. */
+const credentialsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId, now: Date) =>
+  Rows.findAll(
+    CredentialRow,
+    sql`
+      SELECT c.type, c.id, c.name, c.expires_at, c.last_used_at FROM (
+        SELECT 'session' AS type, s.id, '' AS name, s.expires_at, s.last_used_at FROM sessions s
+        WHERE s.user_id = ${userId} AND s.revoked_at IS NULL
+        UNION ALL
+        SELECT 'cli_grant', g.id, coalesce(g.hostname, ''), g.expires_at, g.last_used_at FROM cli_grants g
+        JOIN cli_grant_teams t ON t.grant_id = g.id AND t.team_id = ${teamId}
+        WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
+        UNION ALL
+        SELECT 'oauth_grant', g.id, g.client_name, g.expires_at, g.last_used_at FROM oauth_grants g
+        JOIN oauth_grant_teams t ON t.grant_id = g.id AND t.team_id = ${teamId}
+        JOIN memberships m ON m.team_id = t.team_id AND m.user_id = g.user_id AND m.active AND m.updated_at <= g.created_at
+        WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
+        UNION ALL
+        SELECT 'api_token', a.id, a.name, a.expires_at, a.last_used_at FROM api_tokens a
+        WHERE a.team_id = ${teamId} AND a.created_by = ${userId} AND a.revoked_at IS NULL
+        UNION ALL
+        SELECT 'machine_rule', r.id, r.name, NULL, r.last_used_at FROM machine_rules r
+        WHERE r.team_id = ${teamId} AND r.created_by = ${userId} AND r.revoked_at IS NULL
+      ) AS c
+      WHERE c.expires_at IS NULL OR c.expires_at > ${now}
+      ORDER BY c.type, c.last_used_at DESC NULLS LAST, c.id LIMIT ${credentialsAtMost}`
+  )
+
+type Grants = Effect.Effect.Success<ReturnType<typeof AccessGrants.ofPerson>>
+
+/** The most that role and grants give at one environment. */
+const reachOf = (
+  { environment, environmentId, lastReadAt, project, projectId, ...at }: EnvironmentRow,
+  byRole: GrantLevel | undefined,
+  grants: Grants
+): ReadonlyArray<ReachedEnvironment> => {
+  const place = { projectId, project, environmentId, environment, lastReadAt }
+  const decide = at.readers === "granted" || at.visibility === "granted"
+  const best = Policy.highest(
+    grants.filter(
+      (grant) =>
+        grant.projectId === projectId && (grant.environmentId === null || grant.environmentId === environmentId)
+    )
+  )
+  if (decide && best !== undefined && (byRole === undefined || Policy.isAbove(best.level, byRole))) {
+    return [{ ...place, level: best.level, by: "grant", until: best.until }]
+  }
+  return byRole === undefined ? [] : [{ ...place, level: byRole, by: "role", until: null }]
+}
+
+const isRole = Schema.is(Role)
+
+/** For owners and admins. */
+const show = Effect.fn("PersonAccess.show")(function* (needs: Needs, teamId: TeamId, userId: UserId) {
+  const permit = yield* needs.access.team("members:manage", teamId, { audit: "access.list" })
+  const member = (yield* needs.members.list(teamId)).find((one) => one.userId === userId)
+  if (member === undefined) return yield* new MemberNotFound()
+  const now = new Date(yield* Clock.currentTimeMillis)
+  const grants = yield* AccessGrants.ofPerson(needs.sql, teamId, userId, now)
+  const team = Policy.teamOf(permit.caller, teamId)
+  const rows = member.active && team !== undefined ? yield* environmentsOf(needs, teamId, userId) : []
+  const self = (yield* CurrentCaller).user?.id
+  const answer: Answer = {
+    member,
+    environments: rows.flatMap((row) =>
+      reachOf(
+        row,
+        team === undefined || !isRole(member.role) ? undefined : Policy.levelByRole(member.role, team, row),
+        grants
+      )
+    ),
+    grants,
+    credentials: yield* credentialsOf(needs, teamId, userId, now),
+    endsSessions: self !== undefined && (yield* needs.revocation.manages(self, userId))
+  }
+  return answer
+})
+
+export class PersonAccess extends Effect.Service<PersonAccess>()("projects/PersonAccess", {
+  effect: Effect.map(services, (needs) => methods(needs, { show }))
+}) {}

@@ -1,0 +1,96 @@
+/** Whom an incident is about, as a request names them, and the rows of incidents. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { GrantNotFound, MemberNotFound, TokenNotFound, ValidationFailed } from "#schema/Errors.ts"
+import { IncidentIdOut, ProjectIdOut, SecretIdOut, type TeamId, uuidPattern } from "#schema/Ids.ts"
+import type { ExposedValue, IncidentQuery } from "#schema/IncidentApi.ts"
+import type { Subject } from "#src/access/IncidentExposure.ts"
+import type { Exposed } from "#src/audit/Incident.ts"
+import * as Rows from "#src/Rows.ts"
+
+const NamedRow = Schema.Struct({ id: Schema.String, name: Schema.String })
+const IdRow = Schema.Struct({ id: IncidentIdOut })
+
+const isType = Schema.is(Schema.Literal("person", "token", "grant"))
+/** Of a note that the vault signed. */
+export const typeOf = (type: string): Subject["type"] => (isType(type) ? type : "person")
+
+export const placeOf = (projectId: string, environment: string) => ({
+  projectId: ProjectIdOut.make(projectId),
+  environment
+})
+
+export const exposedOf = (value: Exposed, out: boolean): ExposedValue => {
+  const { environmentId: _environmentId, projectId, secretId, ...one } = value
+  return { ...one, projectId: ProjectIdOut.make(projectId), secretId: SecretIdOut.make(secretId), out }
+}
+
+/** A text that is no id is compared with names alone. */
+const idOr = (text: string) => (uuidPattern.test(text) ? text.toLowerCase() : null)
+
+/** Members, and people who left: what they were handed stays handed out. */
+const people = (sql: SqlClient.SqlClient, teamId: TeamId, text: string) =>
+  Rows.findAll(
+    NamedRow,
+    sql`
+      SELECT u.id, u.email AS name FROM users u
+      WHERE (u.id = ${idOr(text)}::uuid OR lower(u.email) = lower(${text}))
+        AND (EXISTS (SELECT 1 FROM memberships m WHERE m.team_id = ${teamId} AND m.user_id = u.id)
+          OR EXISTS (SELECT 1 FROM exposure_reads r
+            WHERE r.project_id IN (SELECT id FROM projects WHERE team_id = ${teamId})
+              AND r.actor_type = 'user' AND r.actor_id = u.id::text))
+      LIMIT 2`
+  )
+
+/** Tokens and rules, also those that were revoked; by name those that work come first. */
+const tokens = (sql: SqlClient.SqlClient, teamId: TeamId, text: string) =>
+  Rows.findAll(
+    NamedRow,
+    sql`
+      SELECT t.id, t.name FROM (
+        SELECT id, name, revoked_at FROM api_tokens WHERE team_id = ${teamId} AND rule_id IS NULL
+        UNION ALL SELECT id, name, revoked_at FROM machine_rules WHERE team_id = ${teamId}
+      ) AS t
+      WHERE t.id = ${idOr(text)}::uuid OR t.name = ${text}
+      ORDER BY t.id = ${idOr(text)}::uuid DESC NULLS LAST, t.revoked_at IS NULL DESC, t.id DESC LIMIT 2`
+  )
+
+const logins = (sql: SqlClient.SqlClient, teamId: TeamId, text: string) =>
+  Rows.findAll(
+    NamedRow,
+    sql`
+      SELECT g.id, g.name FROM (
+        SELECT c.id, c.user_id, coalesce(c.hostname, '') AS name FROM cli_grants c
+        UNION ALL SELECT o.id, o.user_id, o.client_name FROM oauth_grants o
+      ) AS g
+      WHERE g.id = ${idOr(text)}::uuid
+        AND EXISTS (SELECT 1 FROM memberships m WHERE m.team_id = ${teamId} AND m.user_id = g.user_id) LIMIT 2`
+  )
+
+/** MEMBER_NOT_FOUND, TOKEN_NOT_FOUND, GRANT_NOT_FOUND: the team has no such. */
+export const subjectOf = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  teamId: TeamId,
+  { grant, person, token }: Pick<IncidentQuery, "grant" | "person" | "token">
+) {
+  if (person !== undefined) {
+    const [one] = yield* people(sql, teamId, person)
+    if (one === undefined) return yield* new MemberNotFound()
+    return { type: "person", ...one } satisfies Subject
+  }
+  if (token !== undefined) {
+    const [one, other] = yield* tokens(sql, teamId, token)
+    if (one === undefined) return yield* new TokenNotFound()
+    if (other !== undefined && one.id !== idOr(token)) {
+      return yield* new ValidationFailed({ field: "token", message: "names several tokens: give the id of one" })
+    }
+    return { type: "token", ...one } satisfies Subject
+  }
+  const [one] = yield* logins(sql, teamId, grant ?? "")
+  if (one === undefined) return yield* new GrantNotFound({ message: "No such login." })
+  return { type: "grant", ...one } satisfies Subject
+})
+
+export const idsOf = (sql: SqlClient.SqlClient, teamId: TeamId, atMost: number) =>
+  Rows.findAll(IdRow, sql`SELECT id FROM incidents WHERE team_id = ${teamId} ORDER BY id DESC LIMIT ${atMost}`)

@@ -1,0 +1,331 @@
+/**
+ * Bad days (docs/contract/incidents.md): ends what can be ended, lists which current values somebody was handed and which
+ * not, and replaces them. The list is signed when it is made; what replaced a value since is read from the trail.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Schema from "effect/Schema"
+import { CurrentCaller } from "#schema/Caller.ts"
+import {
+  Forbidden,
+  IntegrityFailure,
+  PlanLimitReached,
+  RouteNotFound,
+  SecretNotFound,
+  SecretVersionConflict
+} from "#schema/Errors.ts"
+import { type IncidentId, IncidentIdOut, type SecretId, type TeamId, UserIdOut } from "#schema/Ids.ts"
+import type {
+  AskForExposed,
+  Incident,
+  IncidentQuery,
+  IncidentRef,
+  IncidentReport,
+  OpenIncident,
+  ReplaceExposed
+} from "#schema/IncidentApi.ts"
+import { Access } from "#src/access/Access.ts"
+import { actorOf, Audit } from "#src/access/Audit.ts"
+import { AuditSeal } from "#src/access/AuditSeal.ts"
+import { change } from "#src/access/Change.ts"
+import { signed } from "#src/access/CheckpointFile.ts"
+import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
+import { Exposure } from "#src/access/Exposure.ts"
+import { currentOf, replacements, type Subject } from "#src/access/IncidentExposure.ts"
+import type { TeamPermit } from "#src/access/Permit.ts"
+import { vaultKeys } from "#src/access/TrailVerification.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import * as Note from "#src/audit/Incident.ts"
+import { endedEvents, Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { Vault } from "#src/crypto/Vault.ts"
+import { methods } from "#src/Methods.ts"
+import { Members } from "#src/projects/Members.ts"
+import * as Rows from "#src/Rows.ts"
+import * as IncidentRows from "./IncidentRows.ts"
+import { SecretWrites } from "./SecretWrites.ts"
+import { ValueRequests } from "./ValueRequests.ts"
+
+const services = Effect.all({
+  access: Access,
+  audit: Audit,
+  seal: AuditSeal,
+  crypto: Crypto,
+  exposure: Exposure,
+  members: Members,
+  requests: ValueRequests,
+  revocation: Revocation,
+  baseUrl: Effect.map(AppConfig, ({ baseUrl }) => baseUrl),
+  sql: SqlClient.SqlClient,
+  vault: Vault,
+  writes: SecretWrites
+})
+type Needs = Effect.Effect.Success<typeof services>
+
+/** Abuse limits: of a team, and of what one note names. */
+const incidentsPerTeam = 1_000
+const listedAtMost = 100
+const exposedAtMost = 10_000
+const keptAtMost = 20_000
+
+const read = { audit: "incident.read" } as const
+
+/** A login that is narrowed to some projects does not look at a whole team. */
+const mayRead = Effect.fnUntraced(function* ({ access }: Needs, teamId: TeamId) {
+  const permit = yield* access.team("audit:read", teamId, read)
+  const { environmentIds, projectIds } = (yield* CurrentCaller).restrictions
+  if (environmentIds !== null || projectIds !== null) {
+    return yield* new Forbidden({ message: "This login is restricted to a part of the team." })
+  }
+  return permit
+})
+
+/** What the subject was handed as of now, and what not. */
+const listOf = Effect.fnUntraced(function* (
+  { exposure, sql }: Needs,
+  at: { readonly teamId: TeamId; readonly subject: Subject; readonly since: string | null }
+) {
+  const { upTo } = yield* exposure.verified()
+  const rows = yield* currentOf(sql, at)
+  const exposed = rows.flatMap(({ certain, count, firstAt, lastAt, ...one }): ReadonlyArray<Note.Exposed> =>
+    count === null || firstAt === null || lastAt === null
+      ? []
+      : [{ ...one, count, firstAt, lastAt, certain: certain === true, replaced: null }]
+  )
+  const kept = new Map<
+    string,
+    {
+      readonly environmentId: string
+      readonly environment: string
+      readonly project: string
+      readonly keys: Array<string>
+    }
+  >()
+  const others = rows.filter(({ count }) => count === null)
+  for (const { environment, environmentId, key, project } of others.slice(0, keptAtMost)) {
+    const known = kept.get(environmentId)
+    if (known === undefined) kept.set(environmentId, { environmentId, environment, project, keys: [key] })
+    else known.keys.push(key)
+  }
+  return { upTo, exposed: exposed.slice(0, exposedAtMost), kept: [...kept.values()], keptCount: others.length }
+})
+
+/** The list as an answer tells it. */
+const toldOf = (list: { readonly exposed: ReadonlyArray<Note.Exposed>; readonly kept: ReadonlyArray<Note.Kept> }) => {
+  const out = new Set(Note.stillOut(list.exposed))
+  return {
+    exposed: list.exposed.map((one) => IncidentRows.exposedOf(one, out.has(one))),
+    kept: list.kept.map(({ environment, keys, project }) => ({ project, environment, keys }))
+  }
+}
+
+const report = Effect.fn("Incidents.report")(function* (needs: Needs, teamId: TeamId, query: IncidentQuery) {
+  yield* mayRead(needs, teamId)
+  const subject = yield* IncidentRows.subjectOf(needs.sql, teamId, query)
+  const since = query.since ?? null
+  const list = yield* listOf(needs, { teamId, subject, since })
+  const { keptCount, upTo } = list
+  const answer: IncidentReport = { teamId, subject, since, upTo, keptCount, ...toldOf(list) }
+  return answer
+})
+
+/** Everything that can be ended of the subject, each with its entry. */
+const end = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, subject: Subject, deactivate: boolean) {
+  const { access, audit, members, revocation } = needs
+  if (subject.type === "person") {
+    // Who left has nothing any more; what they were handed stays handed out.
+    const work = members.endAccess(teamId, UserIdOut.make(subject.id), { deactivate })
+    return yield* Effect.catchTag(work, "MEMBER_NOT_FOUND", () => Effect.void)
+  }
+  const action = subject.type === "token" ? "tokens:manage" : "members:manage"
+  const permit = yield* access.team(action, teamId, { audit: "incident.open" })
+  yield* change(needs, permit.event(), function* () {
+    const by = { actor: permit.caller, teamId }
+    const events =
+      subject.type === "token"
+        ? revocationEvents(permit.caller, yield* revocation.tokenInTeam(subject.id, teamId))
+        : endedEvents(by, yield* revocation.loginInTeam(subject.id, teamId))
+    if (events.length > 0) yield* audit.append(...events)
+  })
+})
+
+/** The subject's list, signed. */
+const noteOf = Effect.fnUntraced(function* (
+  needs: Needs,
+  head: Omit<Note.Head, "at" | "kept" | "upTo">,
+  teamId: TeamId
+) {
+  const subject = { ...head.subject, type: IncidentRows.typeOf(head.subject.type) }
+  const { exposed, kept, keptCount, upTo } = yield* listOf(needs, { teamId, subject, since: head.since })
+  const burnDown: Note.BurnDown = { head: { ...head, upTo, at: head.openedAt, kept: keptCount }, exposed, kept }
+  return { upTo, note: yield* dieWhenVaultIsDown(signed(needs.vault, Note.text(burnDown))) }
+})
+
+/** Ends, lists and signs. Entries of this process are counted in the list; those of others within seconds. */
+const open = Effect.fn("Incidents.open")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  { deactivate = false, ...query }: OpenIncident
+) {
+  const { audit, crypto, sql } = needs
+  const permit = yield* needs.access.team("members:manage", teamId, { audit: "incident.open" })
+  const subject = yield* IncidentRows.subjectOf(sql, teamId, query)
+  yield* end(needs, teamId, subject, deactivate)
+  yield* Effect.orDie(dieWhenVaultIsDown(needs.seal.now))
+  const id = IncidentIdOut.make(yield* crypto.uuid)
+  const openedAt = new Date(yield* Clock.currentTimeMillis)
+  const openedBy = actorOf(permit.caller)
+  const since = query.since ?? null
+  const head = { id, team: teamId, subject, since, openedAt: openedAt.toISOString(), openedBy }
+  const { note, upTo } = yield* noteOf(needs, head, teamId)
+  yield* change(needs, permit.event(), function* () {
+    const n = yield* Rows.count(sql`SELECT count(*) AS n FROM incidents WHERE team_id = ${teamId}`)
+    if (n >= incidentsPerTeam) return yield* new PlanLimitReached()
+    yield* Rows.run(
+      sql`INSERT INTO incidents ${sql.insert({ id, team_id: teamId, opened_at: openedAt, up_to: new Date(upTo), note })}`
+    )
+    yield* audit.append(permit.event({ target: { type: "incident", id, name: `${subject.type}: ${subject.name}` } }))
+  })
+  return yield* shown(needs, permit, id)
+})
+
+const altered = new IntegrityFailure({ message: "The list of this incident is not what was signed." })
+const notFound = () => new RouteNotFound({ message: "No such incident." })
+
+const opened = Effect.fnUntraced(function* ({ vault }: Needs, note: string) {
+  const keys = yield* dieWhenVaultIsDown(vaultKeys(vault))
+  return yield* Either.match(Note.open(note, keys), { onLeft: () => altered, onRight: (one) => Effect.succeed(one) })
+})
+
+const NoteRow = Schema.Struct({ note: Schema.String, openedAt: Schema.DateFromSelf, upTo: Schema.DateFromSelf })
+
+/**
+ * As it was signed, with what was replaced since. A list that was made before all reads until then were counted is made
+ * once more.
+ */
+const burnDownOf = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id: IncidentId) {
+  const { sql } = needs
+  const find = Rows.findOne(
+    NoteRow,
+    sql`SELECT note, opened_at, up_to FROM incidents WHERE id = ${id} AND team_id = ${teamId}`
+  )
+  const row = yield* Effect.filterOrFail(find, (row) => row !== undefined, notFound)
+  const first = yield* opened(needs, row.note)
+  const { at: _at, kept: _kept, upTo: _upTo, ...head } = first.head
+  const isEarly = row.upTo.getTime() < row.openedAt.getTime()
+  const again = isEarly ? yield* noteOf(needs, head, teamId) : undefined
+  if (again !== undefined) {
+    yield* Rows.run(sql`UPDATE incidents SET note = ${again.note}, up_to = ${new Date(again.upTo)} WHERE id = ${id}`)
+  }
+  const current = again === undefined ? first : yield* opened(needs, again.note)
+  const replaced = yield* replacements(sql, teamId, row.openedAt.getTime(), current.exposed)
+  const burnDown: Note.BurnDown = {
+    kept: current.kept,
+    head: { ...current.head, at: new Date(yield* Clock.currentTimeMillis).toISOString() },
+    exposed: current.exposed.map((one) => ({
+      ...one,
+      replaced: replaced.get(`${one.environmentId} ${one.key}`) ?? null
+    }))
+  }
+  return burnDown
+})
+
+const shown = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: TeamPermit<"audit:read" | "members:manage">,
+  id: IncidentId
+) {
+  const { teamId } = permit.target
+  const burnDown = yield* burnDownOf(needs, teamId, id)
+  const { kept, openedAt, openedBy, since, subject, upTo } = burnDown.head
+  const answer: Incident = {
+    id: IncidentIdOut.make(id),
+    teamId,
+    subject,
+    since,
+    upTo,
+    keptCount: kept,
+    openedAt,
+    openedBy,
+    ...toldOf(burnDown)
+  }
+  return answer
+})
+
+const show = Effect.fn("Incidents.show")(function* (needs: Needs, teamId: TeamId, id: IncidentId) {
+  return yield* shown(needs, yield* mayRead(needs, teamId), id)
+})
+
+const list = Effect.fn("Incidents.list")(function* (needs: Needs, teamId: TeamId) {
+  yield* mayRead(needs, teamId)
+  const rows = yield* IncidentRows.idsOf(needs.sql, teamId, listedAtMost)
+  const items: Array<IncidentRef> = []
+  for (const { id } of rows) {
+    const { exposed, head } = yield* burnDownOf(needs, teamId, id)
+    const { openedAt, subject } = head
+    items.push({ id, subject, openedAt, exposed: exposed.length, out: Note.stillOut(exposed).length })
+  }
+  return { items }
+})
+
+/** The burn-down as of now, signed by the key of the checkpoints. */
+const note = Effect.fn("Incidents.note")(function* (needs: Needs, teamId: TeamId, id: IncidentId) {
+  yield* mayRead(needs, teamId)
+  const burnDown = yield* burnDownOf(needs, teamId, id)
+  return { note: yield* dieWhenVaultIsDown(signed(needs.vault, Note.text(burnDown))) }
+})
+
+/** A value of the incident that was not replaced yet. */
+const stillExposed = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id: IncidentId, secretId: SecretId) {
+  const { exposed } = yield* burnDownOf(needs, teamId, id)
+  const one = exposed.find((item) => item.secretId === secretId)
+  if (one === undefined) return yield* new SecretNotFound({ field: "secretId" })
+  if (one.replaced !== null) {
+    return yield* new SecretVersionConflict({ currentVersion: one.replaced.version ?? 0, field: "secretId" })
+  }
+  return one
+})
+
+const generatedLength = 32
+
+/** Writes a random value, as the person who asks; nobody sees it. */
+const replace = Effect.fn("Incidents.replace")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  id: IncidentId,
+  { length = generatedLength, secretId }: ReplaceExposed
+) {
+  const permit = yield* mayRead(needs, teamId)
+  const one = yield* stillExposed(needs, teamId, id, secretId)
+  const write = needs.writes.updateFrom({ secretId, expectedVersion: one.version, generate: { length } })
+  // A generated value is copied from nowhere, and what owners and admins write waits for nobody.
+  yield* Effect.catchTags(write, {
+    Proposed: Effect.die,
+    ENVIRONMENT_NOT_FOUND: Effect.die,
+    PROJECT_NOT_FOUND: Effect.die
+  })
+  return yield* shown(needs, permit, id)
+})
+
+/** A page for the person who holds the vendor's key. */
+const ask = Effect.fn("Incidents.ask")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  id: IncidentId,
+  { secretId, userId }: AskForExposed
+) {
+  yield* mayRead(needs, teamId)
+  const { environment, key, projectId } = yield* stillExposed(needs, teamId, id, secretId)
+  const at = { ...IncidentRows.placeOf(projectId, environment), key, userId, note: "It was handed out on a bad day." }
+  const { code, expiresAt } = yield* Effect.catchTags(needs.requests.askPerson(at), {
+    ENVIRONMENT_NOT_FOUND: () => new SecretNotFound({ field: "secretId" }),
+    PROJECT_NOT_FOUND: () => new SecretNotFound({ field: "secretId" })
+  })
+  return { url: `${needs.baseUrl}/app/provide/${code}`, expiresAt: expiresAt.toISOString() }
+})
+
+export class Incidents extends Effect.Service<Incidents>()("secrets/Incidents", {
+  effect: Effect.map(services, (needs) => methods(needs, { report, open, list, show, note, replace, ask }))
+}) {}

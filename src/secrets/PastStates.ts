@@ -1,0 +1,78 @@
+/** What an environment held at a moment, out of the rows that are kept: names and versions; a box is opened by nobody here. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type SecretId, SecretIdOut } from "#schema/Ids.ts"
+import type { EnvironmentTarget } from "#src/access/Target.ts"
+import * as Rows from "#src/Rows.ts"
+import type { SealedRow } from "./SecretRows.ts"
+
+/** A secret as it was then, and as it is now. `version`: null when the plan kept no version of then. */
+const PastRow = Schema.Struct({
+  id: SecretIdOut,
+  key: Schema.String,
+  version: Schema.NullOr(Schema.Number),
+  currentKey: Schema.String,
+  currentVersion: Schema.Number,
+  isLive: Schema.Boolean
+})
+export type Past = typeof PastRow.Type
+
+/** A version of a secret. */
+export interface At {
+  readonly id: SecretId
+  readonly version: number
+}
+
+const NowRow = Schema.Struct({
+  revision: Schema.Number,
+  live: Schema.Array(Schema.Struct({ id: SecretIdOut, key: Schema.String, version: Schema.Number })),
+  /** Keys of which nothing is kept but that they were used: purged since. */
+  purged: Schema.Array(Schema.String)
+})
+
+/** The environment as it is: everything that a moment is compared with, at one revision. */
+export const held = (sql: SqlClient.SqlClient, { environmentId }: EnvironmentTarget) =>
+  Rows.single(
+    NowRow,
+    sql`
+      SELECT e.revision,
+        coalesce((SELECT json_agg(json_build_object('id', s.id, 'key', s.key, 'version', s.version) ORDER BY s.key)
+          FROM secrets s WHERE s.environment_id = e.id AND s.deleted_at IS NULL), '[]') AS live,
+        ARRAY(SELECT c.key FROM secret_counters c WHERE c.environment_id = e.id
+          AND NOT EXISTS (SELECT 1 FROM secrets s WHERE s.environment_id = e.id AND s.key = c.key)
+          AND NOT EXISTS (SELECT 1 FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.key = c.key
+            WHERE s.environment_id = e.id)
+          ORDER BY c.key LIMIT 1000) AS purged
+      FROM environments e WHERE e.id = ${environmentId}`
+  )
+
+/** Secrets that were there at `at`, by the key that they had. */
+export const heldAt = (sql: SqlClient.SqlClient, { environmentId }: EnvironmentTarget, at: Date) =>
+  Effect.map(
+    Rows.findAll(
+      PastRow,
+      sql`
+        SELECT s.id, coalesce(v.key, s.key) AS key, v.version, s.key AS current_key, s.version AS current_version,
+          s.deleted_at IS NULL AS is_live
+        FROM secrets s LEFT JOIN LATERAL (
+          SELECT v.version, v.key FROM secret_versions v WHERE v.secret_id = s.id AND v.created_at <= ${at}
+          ORDER BY v.version DESC LIMIT 1
+        ) AS v ON true
+        WHERE s.environment_id = ${environmentId} AND s.created_at <= ${at}
+          AND (s.deleted_at IS NULL OR s.deleted_at > ${at})
+          AND NOT EXISTS (SELECT 1 FROM secret_absences a
+            WHERE a.secret_id = s.id AND a.from_at <= ${at} AND a.to_at > ${at})
+        ORDER BY s.created_at`
+    ),
+    (rows) => new Map(rows.map((row) => [row.key, row]))
+  )
+
+/** The boxes of these versions, each under the key that it was sealed under. */
+export const boxes = (sql: SqlClient.SqlClient, { environmentId }: EnvironmentTarget, wanted: ReadonlyArray<At>) =>
+  Effect.orDie(sql<SealedRow & { readonly pinned: boolean }>`
+    SELECT s.id, coalesce(v.key, s.key) AS key, v.kind, v.version, s.created_at, s.updated_at, v.data_key_id, v.sealed,
+      v.pinned
+    FROM unnest(${wanted.map(({ id }) => id)}::uuid[], ${wanted.map(({ version }) => version)}::int[]) AS w (id, version)
+    JOIN secrets s ON s.id = w.id AND s.environment_id = ${environmentId}
+    JOIN secret_versions v ON v.secret_id = s.id AND v.version = w.version`)

@@ -1,0 +1,93 @@
+/**
+ * What people say of a secret (docs/contract/secrets.md, "Metadata"). It is no part of the value: writing it makes no
+ * version and moves no revision, and nothing here opens a box.
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { Forbidden, SecretNotFound } from "#schema/Errors.ts"
+import type { SecretId } from "#schema/Ids.ts"
+import type { DescribeSecret, EnvironmentQuery } from "#schema/SecretRequests.ts"
+import type { DescribedSecret } from "#schema/SecretResponses.ts"
+import type { Access } from "#src/access/Access.ts"
+import type { Audit } from "#src/access/Audit.ts"
+import { change } from "#src/access/Change.ts"
+import * as Rows from "#src/Rows.ts"
+import { aboutOf, refOf } from "./SecretMetadata.ts"
+import * as SecretRows from "./SecretRows.ts"
+
+interface Needs {
+  readonly access: Access
+  readonly audit: Audit
+  readonly sql: SqlClient.SqlClient
+}
+
+const DescribedRow = Schema.Struct({ ...SecretRows.metadata, ...SecretRows.about })
+const DueRow = Schema.Struct({ total: Schema.Number, keys: Schema.Array(Schema.String) })
+const maxNamed = 20
+
+/** Days begin in UTC: one day is the same for everybody who reads it. */
+export const dayOf = (at: number) => DateTime.formatIsoDate(DateTime.unsafeMake(at))
+
+const find = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, permit: SecretRows.ReadPermit, id: SecretId) {
+  const row = yield* Rows.findOne(
+    DescribedRow,
+    sql`
+      SELECT ${SecretRows.metadataColumns(sql)}, ${SecretRows.aboutColumns(sql)} FROM ${SecretRows.liveVersions(sql)}
+      WHERE s.id = ${id} AND s.environment_id = ${permit.target.environmentId} AND s.deleted_at IS NULL`
+  )
+  if (row === undefined) return yield* new SecretNotFound()
+  const response: DescribedSecret = { ...refOf(permit.target, row), ...aboutOf(row) }
+  return response
+})
+
+export const described = Effect.fnUntraced(function* ({ access, sql }: Needs, id: SecretId) {
+  const permit = yield* access.environmentOfSecret("secrets:read", id, { audit: "secret.list" })
+  return yield* find(sql, permit, id)
+})
+
+/** Live secrets of an environment whose day has come: how many, and the first of their keys. */
+export const due = Effect.fnUntraced(function* ({ access, sql }: Needs, at: EnvironmentQuery) {
+  const permit = yield* access.environment("secrets:read", at, { audit: "secret.list" })
+  const today = dayOf(yield* Clock.currentTimeMillis)
+  return yield* Rows.single(
+    DueRow,
+    sql`
+      SELECT count(*)::int AS total, coalesce((array_agg(key ORDER BY key))[1:${sql.literal(String(maxNamed))}], '{}') AS keys
+      FROM secrets
+      WHERE environment_id = ${permit.target.environmentId} AND deleted_at IS NULL AND rotate_by <= ${today}::date`
+  )
+})
+
+const waitsForNoApproval = () =>
+  new Forbidden({
+    message:
+      "Changes of this environment wait for an approval. What is said of its secrets does not: owners and admins write it."
+  })
+
+/** Members that are absent stay as they are. */
+export const describe = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: DescribeSecret) {
+  const { access, audit, sql } = needs
+  const permit = yield* access.environmentOfSecret("secrets:write", id, { audit: "secret.describe" })
+  const { note, owner, rotateBy } = body
+  return yield* change(needs, permit.event(), function* () {
+    if (permit.proposes) return yield* waitsForNoApproval()
+    // The environment first, as every write of secrets locks it.
+    const isLive = yield* Rows.exists(sql`
+      WITH environment AS (
+        UPDATE environments SET described = described + 1
+        WHERE id = ${permit.target.environmentId} AND deleted_at IS NULL RETURNING id)
+      UPDATE secrets s SET
+        owner = CASE WHEN ${owner === undefined}::boolean THEN s.owner ELSE ${owner ?? null}::text END,
+        note = CASE WHEN ${note === undefined}::boolean THEN s.note ELSE ${note ?? null}::text END,
+        rotate_by = CASE WHEN ${rotateBy === undefined}::boolean THEN s.rotate_by ELSE ${rotateBy ?? null}::date END
+      FROM environment e WHERE s.id = ${id} AND s.environment_id = e.id AND s.deleted_at IS NULL
+      RETURNING s.id`)
+    if (!isLive) return yield* new SecretNotFound()
+    const response = yield* find(sql, permit, id)
+    yield* audit.append(permit.event({ keys: [response.key] }))
+    return response
+  })
+})

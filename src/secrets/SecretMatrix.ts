@@ -1,0 +1,109 @@
+/**
+ * Keys of a project by environment: what stands where, and what is equal. Values are compared here and go nowhere; what
+ * is told of a comparison is which cells of one row are alike.
+ */
+import * as Effect from "effect/Effect"
+import type { ProjectId } from "#schema/Ids.ts"
+import type { SecretKind } from "#schema/Values.ts"
+import type { Access } from "#src/access/Access.ts"
+import { diffPolicy, type RateLimiter } from "#src/limits/RateLimiter.ts"
+import * as EnvironmentValues from "./EnvironmentValues.ts"
+import * as Guesses from "./Guesses.ts"
+import * as SecretRows from "./SecretRows.ts"
+
+interface Needs extends EnvironmentValues.Needs {
+  readonly access: Access
+  readonly limiter: RateLimiter
+}
+
+/** Environments of one matrix. */
+export const maxColumns = 12
+
+export interface MatrixCell {
+  readonly kind: SecretKind
+  readonly version: number
+  /** Cells of a row with the same number hold the same value; null: not compared. */
+  readonly like: number | null
+}
+export interface MatrixRow {
+  readonly key: string
+  /** One for each environment; null where it has no such key. */
+  readonly cells: ReadonlyArray<MatrixCell | null>
+}
+export interface Matrix {
+  readonly rows: ReadonlyArray<MatrixRow>
+  /** False: there is nothing to compare, or too much was compared in the last minute. */
+  readonly compared: boolean
+}
+
+type Values = ReadonlyMap<string, string>
+
+/** Values by environment, as far as they may be compared; undefined: not now. */
+const comparable = Effect.fnUntraced(function* (needs: Needs, permits: ReadonlyArray<Guesses.ComparePermit>) {
+  if (permits.length < 2) return undefined
+  const { caller } = permits[0]
+  const taken = yield* Effect.either(needs.limiter.take(`diff:${caller.credentialId}`, diffPolicy))
+  if (taken._tag === "Left") return undefined
+  const readsAll = permits.every((permit) => Guesses.readsValues({ permit }))
+  const origins = readsAll ? [] : yield* Effect.forEach(permits, (permit) => Guesses.originsOf(needs.sql, permit))
+  const opened = yield* Effect.forEach(permits, (permit) => EnvironmentValues.byKey(needs, permit))
+  // Somebody wrote in between: who did is not known of these values.
+  if (origins.some(({ revision }, i) => revision !== opened[i].revision)) return undefined
+  return opened.map(({ revision, values }, i) => {
+    if (readsAll) return { revision, values }
+    const { steered } = origins[i]
+    const kept: Values = new Map([...values].filter(([key]) => !steered.has(key)))
+    return { revision, values: kept }
+  })
+})
+
+/** Numbers for the values of one row, from 0 in the order in which they first stand there. */
+const classes = (texts: ReadonlyArray<string | undefined>): ReadonlyArray<number | null> => {
+  const seen: Array<string> = []
+  return texts.map((text) => {
+    if (text === undefined) return null
+    const at = seen.indexOf(text)
+    return at >= 0 ? at : seen.push(text) - 1
+  })
+}
+
+const isWhole = ({ cells }: MatrixRow) => cells.every((cell) => cell !== null && cell.like === 0)
+
+/**
+ * A caller who may have every value is told all that is equal. Others are told it of texts that no caller without a right
+ * to values wrote, and that they did not write themselves: so nobody learns anything by writing a guess and looking
+ * here. (`/secrets/diff` compares those too, and counts them.)
+ */
+export const matrix = Effect.fnUntraced(function* (
+  needs: Needs,
+  projectId: ProjectId,
+  environments: ReadonlyArray<string>
+) {
+  const permits = yield* Effect.forEach(environments.slice(0, maxColumns), (environment) =>
+    needs.access.environment("secrets:read", { projectId, environment }, { audit: "secret.diff" })
+  )
+  const names = yield* Effect.forEach(permits, (permit) =>
+    Effect.map(SecretRows.names(needs.sql, permit), (rows) => new Map(rows.map((row) => [row.key, row])))
+  )
+  const compared = yield* comparable(needs, permits)
+  const keys = [...new Set(names.flatMap((rows) => [...rows.keys()]))].sort()
+  const rows = keys.map((key): MatrixRow => {
+    const found = names.map((rows) => rows.get(key))
+    const likes = classes(found.map((row, i) => (row === undefined ? undefined : compared?.[i]?.values.get(key))))
+    return {
+      key,
+      cells: found.map((row, i) =>
+        row === undefined ? null : { kind: row.kind, version: row.version, like: likes[i] }
+      )
+    }
+  })
+  if (compared !== undefined) {
+    const differing = rows.filter((row) => !isWhole(row)).map(({ key }) => key)
+    // One entry for one comparison: what the first was compared with is its target.
+    const others = permits.map(({ target }, i) => `${target.slug} at revision ${compared[i].revision}`).slice(1)
+    const target = { type: "project", id: projectId, name: others.join(", ") }
+    yield* needs.audit.record(permits[0].event({ keys: differing, revision: compared[0].revision, target }))
+  }
+  const answer: Matrix = { rows, compared: compared !== undefined }
+  return answer
+})

@@ -1,0 +1,77 @@
+/** Images by digest: what `npm run release:check` writes into a release. */
+import { assert, describe, it } from "@effect/vitest"
+import { once } from "node:events"
+import * as fs from "node:fs"
+import { createServer } from "node:http"
+import { pathToFileURL } from "node:url"
+
+/** The program's own parts: a script of Node, which the compiler does not read. */
+interface Pin {
+  readonly files: ReadonlyArray<string>
+  readonly named: (text: string) => ReadonlyArray<string>
+  readonly pinned: (text: string, digests: ReadonlyMap<string, string>) => string
+  readonly byDigest: (text: string, digest: string) => string
+  readonly digestOf: (name: string, registry: string) => Promise<string>
+}
+const program = pathToFileURL("deploy/pin.mjs").href
+const { byDigest, digestOf, files, named, pinned } = (await import(program)) as Pin
+
+const digest = `sha256:${"0123456789abcdef".repeat(4)}`
+
+/** A registry as the OCI distribution specification has it, with one image, behind its challenge for a token. */
+const withRegistry = async <A>(use: (address: string) => Promise<A>): Promise<A> => {
+  const server = createServer(({ headers, method, url = "" }, response) => {
+    const place = new URL(url, `http://${headers.host}`)
+    if (place.pathname === "/token") {
+      assert.strictEqual(place.searchParams.get("scope"), "repository:library/node:pull")
+      return void response.end(JSON.stringify({ token: "pull" }))
+    }
+    if (headers.authorization !== "Bearer pull") {
+      const realm = `http://${headers.host}/token`
+      response.setHeader("www-authenticate", `Bearer realm="${realm}",scope="repository:library/node:pull"`)
+      return void response.writeHead(401).end()
+    }
+    const known = method === "HEAD" && place.pathname === "/v2/library/node/manifests/20.20.2-bookworm-slim"
+    assert.include(headers.accept, "application/vnd.oci.image.index.v1+json")
+    response.writeHead(known ? 200 : 404, known ? { "docker-content-digest": digest } : {}).end()
+  })
+  server.listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const address = server.address()
+  try {
+    return await use(`http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`)
+  } finally {
+    server.close().closeAllConnections()
+  }
+}
+
+describe("images of a release", () => {
+  it("are looked up where they are, and an unknown one is an error and no digest", async () => {
+    await withRegistry(async (registry) => {
+      assert.strictEqual(await digestOf("node:20.20.2-bookworm-slim", registry), digest)
+      const error: unknown = await digestOf("node:1.0.0", registry).catch((failure: unknown) => failure)
+      assert.include(String(error), "node:1.0.0: the registry answered 404")
+    })
+  })
+
+  it("are by tag and digest in every line that names one, but for the one that the release makes", () => {
+    const all = files.flatMap((file) => named(fs.readFileSync(file, "utf8")))
+    assert.includeMembers(all, ["node:20.20.2-bookworm-slim", "postgres:17.6-bookworm"])
+    assert.isFalse(all.some((name) => name.startsWith("ampoule:")))
+    const digests = new Map(all.map((name) => [name, digest]))
+    for (const file of files) {
+      const text = fs.readFileSync(file, "utf8")
+      const lines = pinned(text, digests).split("\n")
+      for (const [i, before] of text.split("\n").entries()) {
+        const image = /^\s*(?:FROM|image:) +([\w./-]+:[\w.-]+)/.exec(before)?.[1]
+        const expected =
+          image === undefined || image.startsWith("ampoule:") ? before : before.replace(image, `${image}@${digest}`)
+        assert.strictEqual(lines[i], expected)
+      }
+    }
+    assert.include(
+      byDigest(fs.readFileSync("deploy/kubernetes/kustomization.yaml", "utf8"), digest),
+      `digest: ${digest}`
+    )
+  })
+})
