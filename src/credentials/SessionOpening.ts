@@ -1,0 +1,108 @@
+/** How a person who proved who they are gets a session, however they proved it, and what is told when they do not. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import type { MyTeam, Person } from "#schema/IdentityApi.ts"
+import type { Audit } from "#src/access/Audit.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Rows from "#src/Rows.ts"
+import * as Accounts from "./Accounts.ts"
+import * as TokenText from "./TokenText.ts"
+
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly audit: Audit
+  readonly rowSeal: RowSeal
+}
+
+/** What a browser presents before it signs in, valid or not. */
+export interface PresentedCookies {
+  readonly session: Redacted.Redacted | null
+  readonly device: Redacted.Redacted | null
+  /** Of a sign-in whose password was right. */
+  readonly step: Redacted.Redacted | null
+}
+
+const SessionProofRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })
+
+const endText = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Redacted | null) {
+  const { sql } = needs
+  const row = yield* TokenText.prove(needs, "ss", text, (id) =>
+    Rows.findOne(
+      SessionProofRow,
+      sql`SELECT id, salt, hash FROM sessions WHERE lookup_id = ${id} AND revoked_at IS NULL`
+    )
+  )
+  if (row !== undefined) yield* Accounts.endSessions(needs, sql`id = ${row.id}`)
+})
+
+export interface Opened {
+  readonly user: Person
+  readonly teams: ReadonlyArray<MyTeam>
+  readonly session: Accounts.OpenedSession
+}
+
+export interface Presented {
+  readonly session: Redacted.Redacted | null
+  readonly device: Accounts.KnownDevice | null
+}
+
+/**
+ * `prove`: what else the person shows, in the transaction that opens the session; answers when they proved a second
+ * factor. None: the password that was checked is not the person's any more, or a factor came or went since.
+ */
+export const openChecked = <E>(
+  needs: Needs,
+  account: Accounts.AccountRow,
+  presented: Presented,
+  { prove, renewedHash }: { readonly prove: Effect.Effect<Date | null, E>; readonly renewedHash?: string | undefined }
+) =>
+  Rows.transaction(needs.sql, function* () {
+    const { audit, rowSeal, sql } = needs
+    // Locked to the end: a change of the password comes before this and is seen, or after and ends the session.
+    const isCurrent = yield* Rows.exists(sql`
+      SELECT 1 FROM users WHERE id = ${account.id} AND password_hash = ${account.passwordHash}
+        AND second_factor = ${account.secondFactor} FOR NO KEY UPDATE`)
+    if (!isCurrent) return Option.none<Opened>()
+    const factorAt = yield* prove
+    if (renewedHash !== undefined) {
+      yield* rowSeal.update("users", sql`id = ${account.id}`, () => ({ passwordHash: renewedHash }))
+    }
+    yield* endText(needs, presented.session)
+    const last = yield* Accounts.lastActiveTeam(needs, account.id)
+    const teams = account.memberships
+      .filter((team) => team.active)
+      .map(({ id, name, plan, role }): MyTeam => ({ id, name, role, plan }))
+    const active = teams.find((team) => team.id === last) ?? teams[0]
+    const session = yield* Accounts.openSession(needs, account.id, active?.id ?? null, {
+      known: presented.device,
+      factorAt
+    })
+    const person: Person = { id: account.id, email: account.email, name: account.name }
+    yield* audit.append(
+      ...Accounts.inEachTeam(teams, {
+        actor: { userId: account.id, email: account.email },
+        action: "session.create",
+        outcome: "allowed"
+      })
+    )
+    return Option.some<Opened>({ user: person, teams, session })
+  })
+
+/** A person who was deactivated in every team was signed out for good; one who belongs to no team may make one. */
+export const isShutOut = ({ memberships }: Accounts.AccountRow) =>
+  memberships.length > 0 && !memberships.some((team) => team.active)
+
+export const refused = ({ audit }: Pick<Needs, "audit">, account: Accounts.AccountRow | undefined, reason: string) =>
+  audit.record(
+    ...Accounts.inEachTeam(account?.memberships ?? [], {
+      actor: account === undefined ? "system" : { userId: account.id, email: account.email },
+      action: "session.create",
+      outcome: "denied",
+      reason
+    })
+  )
