@@ -32,7 +32,21 @@ const oneSource = (entry: Sources): Schema.FilterIssue | undefined => {
     ? undefined
     : { path: [second], message: "must not be given together with another of them" }
 }
-const has = (member: string) => ({ required: [member], properties: { [member]: {} } })
+/** Members that a schema requires are declared in it, or tools take it for a mistake. */
+const has = (...members: ReadonlyArray<string>) => ({
+  required: members,
+  properties: Object.fromEntries(members.map((member) => [member, {}]))
+})
+const is = (op: string) => ({ required: ["op"], properties: { op: { const: op } } })
+const [value, copyFrom, generate] = sources
+/** The same for the document, without `oneOf`: redocly takes what an alternative does not name for refused. */
+const oneSourceSchema = {
+  allOf: [
+    { if: { not: is("delete") }, else: { not: { anyOf: sources.map((source) => has(source)) } } },
+    { if: { not: is("set") }, else: { anyOf: sources.map((source) => has(source)) } },
+    { not: { anyOf: [has(value, copyFrom), has(value, generate), has(copyFrom, generate)] } }
+  ]
+}
 
 export const SecretChange = strict(
   Schema.Struct({
@@ -43,16 +57,7 @@ export const SecretChange = strict(
     copyFrom: optional(CopyFrom),
     generate: optional(Generate),
     expectedVersion: optional(ExpectedVersion)
-  }).pipe(
-    Schema.filter(oneSource, {
-      jsonSchema: {
-        oneOf: [
-          { properties: { op: { const: "delete" } }, not: { anyOf: sources.map(has) } },
-          { properties: { op: { const: "set" } }, oneOf: sources.map(has) }
-        ]
-      }
-    })
-  )
+  }).pipe(Schema.filter(oneSource, { jsonSchema: oneSourceSchema }))
 ).annotations({
   identifier: "SecretChange",
   description:

@@ -54,10 +54,11 @@ const python = (/** @type {string} */ name) => at("python/bin", name)
 const run = async (command, args, { cwd = folder, env = {} } = {}) => {
   const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] })
   let output = ""
+  let errors = ""
   child.stdout.on("data", (chunk) => (output += String(chunk)))
-  child.stderr.on("data", (chunk) => (output += String(chunk)))
+  child.stderr.on("data", (chunk) => (errors += String(chunk)))
   const [code] = await once(child, "close")
-  if (code !== 0) throw new Error(`${path.basename(command)} ${args.join(" ")} ended with ${code}\n${output}`)
+  if (code !== 0) throw new Error(`${path.basename(command)} ${args.join(" ")} ended with ${code}\n${output}${errors}`)
   return output
 }
 

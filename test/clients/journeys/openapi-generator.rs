@@ -32,7 +32,7 @@ async fn main() {
     let development = "development";
     let (reader, writer) = (client("AMPOULE_URL", "READ_TOKEN"), client("AMPOULE_URL", "WRITE_TOKEN"));
 
-    let injected = secrets::secrets_inject(&reader, &project, development, None, None, None, None).await.unwrap();
+    let injected = secrets::secrets_inject(&reader, &project, development, None, None, None, None, None).await.unwrap();
     check(injected.values["DATABASE_URL"] == "postgres://db", "read an environment");
 
     let capabilities = capabilities_api::capabilities_read(&reader).await.unwrap();
@@ -41,7 +41,7 @@ async fn main() {
     let mut items = vec![];
     let (mut page, mut more) = (1, true);
     while more {
-        let answer = secrets::secrets_list(&reader, &project, development, Some(page), Some(2), None).await.unwrap();
+        let answer = secrets::secrets_list(&reader, &project, development, Some(page), Some(2), None, None).await.unwrap();
         items.extend(answer.items);
         (more, page) = (answer.has_more, page + 1);
     }
@@ -80,7 +80,7 @@ async fn main() {
     check(projects_api::projects_list(&reader).await.is_ok(), "waited out a 429");
 
     let later = client("LATER_URL", "WRITE_TOKEN");
-    let listed = secrets::secrets_list(&later, &project, development, None, None, None).await.unwrap();
+    let listed = secrets::secrets_list(&later, &project, development, None, None, None, None).await.unwrap();
     let refused = refusal(secrets::secrets_create(&later, body, None).await);
     check(
         listed.items[0].kind == "later-kind"
