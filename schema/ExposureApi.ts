@@ -8,9 +8,18 @@ import * as Errors from "./Errors.ts"
 import { ProjectId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { SecretPath } from "./SecretRequests.ts"
-import { MayNotRead } from "./SecretRouteErrors.ts"
+import { EnvironmentMissing, MayNotRead } from "./SecretRouteErrors.ts"
 import { optional, strict } from "./Strict.ts"
-import { Instant, isPlainName, Page, PageSize, plainNamePattern, Timestamp } from "./Values.ts"
+import {
+  EnvironmentSlug,
+  Instant,
+  isPlainName,
+  Page,
+  PageSize,
+  plainNamePattern,
+  SecretKey,
+  Timestamp
+} from "./Values.ts"
 import { answers, Integer, Key, openEnum, pageFields, Slug, Uuid } from "./Wire.ts"
 
 const ExposureHolder = Schema.Struct({
@@ -96,6 +105,7 @@ export type ExposurePage = typeof ExposurePage.Type
 export const SecretExposure = Schema.Struct({
   key: Key,
   formerly: Schema.Array(Key).annotations({ description: "Keys that it had before: each has an exposure of its own." }),
+  renamedTo: Schema.Array(Key).annotations({ description: "What secrets are called now that had this key before." }),
   versions: Schema.Array(ExposedVersion).annotations({ description: "Newest first, at most 100; unknown last." }),
   ...reportFields
 }).annotations({ identifier: "SecretExposure", description: "Who was handed a secret, by version. Never a value." })
@@ -109,16 +119,20 @@ const Named = (description: string) =>
     description
   })
 
-export const ExposureQuery = strict(
-  Schema.Struct({
-    by: optional(Named("A person, by e-mail or id: sessions, command line and connected agents.")),
-    token: optional(Named("An API token or a CI rule, by name or id.")),
-    since: optional(Instant),
-    page: optional(Page),
-    pageSize: optional(PageSize)
-  })
-)
+const asked = {
+  by: optional(Named("A person, by e-mail or id: sessions, command line and connected agents.")),
+  token: optional(Named("An API token or a CI rule, by name or id.")),
+  since: optional(Instant),
+  page: optional(Page),
+  pageSize: optional(PageSize)
+}
+export const ExposureQuery = strict(Schema.Struct(asked))
 export type ExposureQuery = typeof ExposureQuery.Type
+
+export const KeyExposureQuery = strict(
+  Schema.Struct({ projectId: ProjectId, environment: EnvironmentSlug, key: SecretKey, ...asked })
+)
+export type KeyExposureQuery = typeof KeyExposureQuery.Type
 
 const report = {
   upTo: "2026-11-21T08:00:12.000Z",
@@ -147,6 +161,13 @@ const oneToken = { people: 0, tokens: 1, agents: 0, rules: 0, backups: 0 }
 
 // A CLI grant cannot hold audit:read: a person reads by the role.
 const scope = "secrets:read"
+const ofOneSecret = {
+  key: "DB_PASSWORD",
+  formerly: [],
+  renamedTo: [],
+  versions: [{ version: 7, handedTo: oneToken, heldBy: oneToken }],
+  ...report
+}
 const whoMay = "For owners and admins, and API tokens and agents with audit:read."
 
 export class ExposureApi extends HttpApiGroup.make("exposure")
@@ -164,12 +185,25 @@ export class ExposureApi extends HttpApiGroup.make("exposure")
           scope,
           summary: "Who was handed a secret",
           description: `Each version of the secret's key: who was handed it, by which way, how often, when first and last. ${whoMay}`,
-          response: {
-            key: "DB_PASSWORD",
-            formerly: [],
-            versions: [{ version: 7, handedTo: oneToken, heldBy: oneToken }],
-            ...report
-          }
+          response: ofOneSecret
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("ofKey", "/secrets/exposure")
+      .setUrlParams(KeyExposureQuery)
+      .addSuccess(answers(200, SecretExposure))
+      .addError(EnvironmentMissing)
+      .addError(Errors.SecretNotFound)
+      .addError(MayNotRead)
+      .addError(Errors.IntegrityFailure)
+      .middleware(AnyCredential)
+      .annotateContext(
+        operation({
+          scope,
+          summary: "Who was handed a secret, by its key",
+          description: `The same by environment and key, also by a key that a secret had before: \`renamedTo\` says what it is called now. ${whoMay}`,
+          response: ofOneSecret
         })
       )
   )

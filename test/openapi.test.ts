@@ -75,6 +75,14 @@ const contract: Record<string, Row> = {
     required: ["projectId"],
     optional: ["by", "token", "since", "page", "pageSize"]
   },
+  "GET /secrets/exposure": {
+    success: 200,
+    response: "SecretExposure",
+    credentials: all,
+    scope: "secrets:read",
+    required: ["projectId", "environment", "key"],
+    optional: ["by", "token", "since", "page", "pageSize"]
+  },
   "GET /secrets/{secretId}/exposure": {
     success: 200,
     response: "SecretExposure",

@@ -270,8 +270,16 @@ const ofKeyAt = Effect.fnUntraced(function* (
       SELECT DISTINCT v.key FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.key IS NOT NULL
       WHERE s.environment_id = ${target.environmentId} AND s.key = ${key} AND v.key <> s.key ORDER BY v.key LIMIT 100`
   )
+  const later = yield* Rows.findAll(
+    KeyRow,
+    needs.sql`
+      SELECT DISTINCT s.key FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.key = ${key}
+      WHERE s.environment_id = ${target.environmentId} AND s.key <> ${key} AND s.deleted_at IS NULL
+      ORDER BY s.key LIMIT 100`
+  )
   const formerly = former.map((row) => row.key)
-  const answer: SecretExposure = { key, formerly, versions: yield* versionsOf(needs, asked), ...found }
+  const renamedTo = later.map((row) => row.key)
+  const answer: SecretExposure = { key, formerly, renamedTo, versions: yield* versionsOf(needs, asked), ...found }
   return answer
 })
 

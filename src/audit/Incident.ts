@@ -10,7 +10,6 @@
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type { Problems } from "./Problems.ts"
 import * as SignedNote from "./SignedNote.ts"
 
 const origin = "ampoule.incident/v1"
@@ -25,6 +24,9 @@ const Replaced = Schema.Struct({
   entry: Schema.String
 })
 export type Replaced = typeof Replaced.Type
+
+/** `key`: what the secret was called from then on. */
+const Renamed = Schema.Struct({ key: Schema.String, at: Schema.String, entry: Schema.String })
 
 const Exposed = Schema.Struct({
   projectId: Schema.String,
@@ -42,7 +44,9 @@ const Exposed = Schema.Struct({
   lastAt: Schema.String,
   /** False: the trail does not say which version was handed out. */
   certain: Schema.Boolean,
-  replaced: Schema.NullOr(Replaced)
+  replaced: Schema.NullOr(Replaced),
+  /** Since the incident was opened; `key` stays what it was then. */
+  renames: Schema.optional(Schema.Array(Renamed))
 })
 export type Exposed = typeof Exposed.Type
 
@@ -63,6 +67,8 @@ const Head = Schema.Struct({
   openedBy: Person,
   /** Reads from then on may be missing. */
   upTo: Schema.String,
+  /** When the list was made; without it when the incident was opened. */
+  listedAt: Schema.optional(Schema.String),
   /** What was replaced until then. */
   at: Schema.String,
   /** How many current values were not handed out. */
@@ -136,67 +142,11 @@ export const stillOut = (exposed: ReadonlyArray<Exposed>): ReadonlyArray<Exposed
   return exposed.filter((one) => isOut(one, new Set([one])))
 }
 
-const Entry = Schema.parseJson(
-  Schema.Struct({
-    id: Schema.String,
-    at: Schema.String,
-    actor: Schema.Struct({ id: Schema.String }),
-    action: Schema.String,
-    outcome: Schema.String,
-    environmentId: Schema.optional(Schema.String),
-    keys: Schema.Array(Schema.String),
-    versions: Schema.optional(Schema.Array(Schema.Number))
-  })
-)
-type Entry = typeof Entry.Type
-const decodeEntry = Schema.decodeUnknownOption(Entry)
-
 /** Writes that give a key another value, or none: the trail's word for each replacement. */
 export const replacing: ReadonlyArray<string> = ["secret.create", "secret.update", "secret.delete"]
 
-const says = (entry: Entry, { environmentId, key, replaced, version }: Exposed): boolean => {
-  if (replaced === null || entry.outcome !== "allowed" || entry.environmentId !== environmentId) return false
-  if (entry.at !== replaced.at || entry.actor.id !== replaced.by.id || !replacing.includes(entry.action)) return false
-  const i = entry.keys.indexOf(key)
-  if (i < 0) return false
-  return replaced.version === null
-    ? entry.action === "secret.delete"
-    : entry.action !== "secret.delete" && entry.versions?.[i] === replaced.version && replaced.version > version
-}
+/** Writes that bring an earlier text back: the trail does not say which. */
+export const carrying: ReadonlyArray<string> = ["secret.rollback", "secret.restore"]
 
-/** Whether a trail tells what burn-downs say; fed with the bodies of all of its entries. */
-export class Check {
-  readonly #open = new Map<string, Array<Exposed>>()
-  readonly notes: ReadonlyArray<BurnDown>
-
-  constructor(notes: ReadonlyArray<BurnDown>) {
-    this.notes = notes
-    for (const one of notes.flatMap(({ exposed }) => exposed)) {
-      if (one.replaced === null) continue
-      const others = this.#open.get(one.replaced.entry)
-      if (others === undefined) this.#open.set(one.replaced.entry, [one])
-      else others.push(one)
-    }
-  }
-
-  add(body: string): void {
-    if (this.#open.size === 0 || !body.includes('"action":"secret.')) return
-    const entry = Option.getOrUndefined(decodeEntry(body))
-    const named = entry === undefined ? undefined : this.#open.get(entry.id)
-    if (entry === undefined || named === undefined) return
-    const wrong = named.filter((one) => !says(entry, one))
-    if (wrong.length === 0) this.#open.delete(entry.id)
-    else this.#open.set(entry.id, wrong)
-  }
-
-  /** What the trail does not tell, between its bounds. */
-  finish(problems: Problems, since: string | null, until: string | null): void {
-    for (const one of [...this.#open.values()].flat()) {
-      const at = one.replaced?.at ?? ""
-      if ((since !== null && at < since) || (until !== null && at >= until)) continue
-      problems.say(
-        `The burn-down says that ${one.key} in ${one.environment} was replaced at ${at}: the trail does not.`
-      )
-    }
-  }
-}
+/** Actions whose entries name the version that a secret had before, and keeps. */
+export const removing: ReadonlyArray<string> = ["secret.delete", "secret.restore"]

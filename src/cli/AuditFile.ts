@@ -7,6 +7,7 @@ import type { Head } from "#src/audit/Chain.ts"
 import * as Checkpoint from "#src/audit/Checkpoint.ts"
 import * as Export from "#src/audit/Export.ts"
 import * as Incident from "#src/audit/Incident.ts"
+import { IncidentProof } from "#src/audit/IncidentProof.ts"
 import * as KeyList from "#src/audit/KeyList.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import type * as SignedNote from "#src/audit/SignedNote.ts"
@@ -32,7 +33,7 @@ interface FileState {
   readonly starts: Map<string, Head>
   /** Hashes of the lists of keys so far. */
   readonly lists: Set<string>
-  readonly incidents: Incident.Check
+  readonly incidents: IncidentProof
   info: Export.ExportInfo | undefined
   /** From the first entry on. */
   verifier: Verifier | undefined
@@ -117,7 +118,10 @@ const readLine = Effect.fnUntraced(function* (state: FileState, text: string) {
       return
     case "keys":
       // One that was altered is missing.
-      if (KeyList.isNamed(line.keys, line.hash)) state.lists.add(line.hash)
+      if (KeyList.isNamed(line.keys, line.hash)) {
+        state.lists.add(line.hash)
+        state.incidents.addList(line.hash, line.keys)
+      }
       return
     case "end":
       state.end = line.entries
@@ -140,16 +144,22 @@ const readIncidents = Effect.fnUntraced(function* ({ incidents = [], keys }: Fil
     if (Either.isRight(opened)) found.push(opened.right)
     else problems.say(`The burn-down in ${file} ${opened.left}.`)
   }
-  return new Incident.Check(found)
+  return new IncidentProof(found)
 })
 
-const incidentNotes = ({ notes }: Incident.Check): ReadonlyArray<string> =>
+const incidentNotes = ({ notes }: IncidentProof): ReadonlyArray<string> =>
   notes.map(({ exposed, head: { at, subject } }) => {
     const out = Incident.stillOut(exposed).length
     return `Burn-down of ${plain(subject.name)}: ${exposed.length} values were handed out, ${out} still out at ${plain(at)}.`
   })
 
-const notesOf = ({ cuts, incidents, info, options }: FileState): ReadonlyArray<string> => [
+/** From when to when the file tells all: a cut takes what was before it. */
+const boundsOf = ({ cuts, info }: FileState) => {
+  const cut = cuts.reduce((last, { before }) => (before > last ? before : last), info?.since ?? "")
+  return { since: cut === "" ? null : cut, until: info?.until ?? null }
+}
+
+const notesOf = ({ cuts, incidents, info, options }: FileState, notProven: number): ReadonlyArray<string> => [
   ...(info?.since === null || info === undefined
     ? []
     : [`The file begins at ${info.since}: older entries are not in it.`]),
@@ -160,7 +170,8 @@ const notesOf = ({ cuts, incidents, info, options }: FileState): ReadonlyArray<s
     ? []
     : ["No checkpoints were given: a trail that was rewritten as a whole, or ends too early, is not noticed."]),
   ...(cuts.length > 0 && options.keys.length === 0 ? ["The cuts were not checked: that needs --public-key."] : []),
-  ...incidentNotes(incidents)
+  ...incidentNotes(incidents),
+  ...(notProven === 0 ? [] : [`${notProven} times of the burn-downs lie outside of what the file tells: not proven.`])
 ]
 
 export const verifyFile = Effect.fnUntraced(function* (file: string, options: FileOptions) {
@@ -186,7 +197,7 @@ export const verifyFile = Effect.fnUntraced(function* (file: string, options: Fi
   const { end, entries } = state
   if (end === undefined) problems.say("The file ends in the middle.")
   else if (end !== entries) problems.say(`The file holds ${entries} entries and was written with ${end}.`)
-  state.incidents.finish(problems, state.info?.since ?? null, state.info?.until ?? null)
+  const notProven = state.incidents.finish(problems, boundsOf(state))
   const found = verifier.finish()
   problems.addReport(found)
   const report: VerifyReport = {
@@ -196,7 +207,7 @@ export const verifyFile = Effect.fnUntraced(function* (file: string, options: Fi
     cuts: state.cuts,
     seals: null,
     checkpoints: state.reader,
-    notes: notesOf(state)
+    notes: notesOf(state, notProven)
   }
   return report
 })

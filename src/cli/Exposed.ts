@@ -13,7 +13,7 @@ import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, note, out, plain, table } from "./Output.ts"
 import { parseKey } from "./Keys.ts"
-import { anyId, findLive, within } from "./Reach.ts"
+import { findLive, within } from "./Reach.ts"
 import * as Target from "./Target.ts"
 
 const api = HttpApi.make("ampoule").add(ExposureApi)
@@ -111,15 +111,18 @@ export const exposed = Help.command(
     yield* within(options, ({ session, ...location }) =>
       Effect.gen(function* () {
         const client = yield* clientOf(session)
-        const secretId = yield* anyId(session, location, key)
         const found = yield* whole((page) =>
-          call(session, client.ofSecret({ path: { secretId }, urlParams: { ...query, page } }))
+          call(session, client.ofKey({ urlParams: { ...location, ...query, key, page } }))
         )
         const live = yield* Effect.option(findLive(session, location, key))
         if (!options.json && Option.isSome(live)) {
           yield* out(`${key} ${versionsText(found.versions, live.value.version)}\n`)
         }
         yield* printed(options, found)
+        if (!options.json && found.renamedTo.length > 0) {
+          const now = found.renamedTo.map(plain)
+          yield* note(`${key} is called ${now.join(", ")} now: \`ampoule exposed ${now[0]}\`.`)
+        }
         const former = found.formerly.find(() => !options.json)
         if (former !== undefined) {
           yield* note(`It was ${found.formerly.map(plain).join(", ")} before: \`ampoule exposed ${plain(former)}\`.`)

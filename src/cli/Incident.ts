@@ -51,7 +51,7 @@ const printed = Effect.fnUntraced(function* ({ exposed, kept, keptCount, upTo }:
   if (exposed.length === 0) yield* note("No current value was handed out that the trail tells of.")
   else {
     yield* table(exposed, [
-      ["KEY", ({ key }) => key],
+      ["KEY", ({ key, renamedTo }) => (renamedTo === null ? key : `${key} (now ${renamedTo})`)],
       ["VERSION", ({ certain, version }) => `v${version}${certain ? "" : " (or earlier)"}`],
       ["WHERE", (one) => `${one.project} / ${one.environment}${one.protected ? " (protected)" : ""}`],
       ["TIMES", ({ count }) => String(count)],

@@ -199,6 +199,11 @@ const Values = ({
               <span class="hint">
                 v{value.version}
                 {value.certain ? "" : " or earlier"}
+                {value.renamedTo === null ? null : (
+                  <>
+                    , now <Ui.KeyName name={value.renamedTo} />
+                  </>
+                )}
               </span>
               <span class="refs hint">
                 <bdi>{value.project}</bdi> / {value.environment} {value.protected ? <Ui.Protected /> : null}

@@ -10,7 +10,6 @@ import type { Exposed } from "#src/audit/Incident.ts"
 import * as Rows from "#src/Rows.ts"
 
 const NamedRow = Schema.Struct({ id: Schema.String, name: Schema.String })
-const IdRow = Schema.Struct({ id: IncidentIdOut })
 
 const isType = Schema.is(Schema.Literal("person", "token", "grant"))
 /** Of a note that the vault signed. */
@@ -22,8 +21,9 @@ export const placeOf = (projectId: string, environment: string) => ({
 })
 
 export const exposedOf = (value: Exposed, out: boolean): ExposedValue => {
-  const { environmentId: _environmentId, projectId, secretId, ...one } = value
-  return { ...one, projectId: ProjectIdOut.make(projectId), secretId: SecretIdOut.make(secretId), out }
+  const { environmentId: _environmentId, projectId, renames = [], secretId, ...one } = value
+  const renamedTo = renames.at(-1)?.key ?? null
+  return { ...one, renamedTo, projectId: ProjectIdOut.make(projectId), secretId: SecretIdOut.make(secretId), out }
 }
 
 /** A text that is no id is compared with names alone. */
@@ -92,5 +92,31 @@ export const subjectOf = Effect.fnUntraced(function* (
   return { type: "grant", ...one } satisfies Subject
 })
 
-export const idsOf = (sql: SqlClient.SqlClient, teamId: TeamId, atMost: number) =>
-  Rows.findAll(IdRow, sql`SELECT id FROM incidents WHERE team_id = ${teamId} ORDER BY id DESC LIMIT ${atMost}`)
+const VersionRow = Schema.Struct({ version: Schema.Number })
+
+/** Of a live secret, under whatever key; null: it was deleted. */
+export const versionNow = (sql: SqlClient.SqlClient, secretId: string) =>
+  Effect.map(
+    Rows.findOne(VersionRow, sql`SELECT version FROM secrets WHERE id = ${secretId} AND deleted_at IS NULL`),
+    (row) => row?.version ?? null
+  )
+
+const ListedRow = Schema.Struct({ id: IncidentIdOut, note: Schema.String, openedAt: Schema.DateFromSelf })
+
+/** A list opens so many notes, and as many bytes of them; one in any case. */
+const listedAtMost = 100
+const listedBytes = 16_777_216
+
+/** The last incidents, as their notes say. */
+export const listed = (sql: SqlClient.SqlClient, teamId: TeamId) =>
+  Rows.findAll(
+    ListedRow,
+    sql`
+      SELECT i.id, i.note, i.opened_at FROM incidents i JOIN (
+        SELECT n.id, sum(n.size) OVER (ORDER BY n.id DESC) - n.size AS before FROM (
+          SELECT id, octet_length(note) AS size FROM incidents WHERE team_id = ${teamId}
+          ORDER BY id DESC LIMIT ${listedAtMost}
+        ) AS n
+      ) AS l ON l.id = i.id
+      WHERE l.before < ${listedBytes} ORDER BY i.id DESC`
+  )

@@ -33,11 +33,13 @@ import { change } from "#src/access/Change.ts"
 import { signed } from "#src/access/CheckpointFile.ts"
 import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
 import { Exposure } from "#src/access/Exposure.ts"
-import { currentOf, replacements, type Subject } from "#src/access/IncidentExposure.ts"
+import { currentOf, type Subject } from "#src/access/IncidentExposure.ts"
+import { type Followed, progress } from "#src/access/IncidentProgress.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import { vaultKeys } from "#src/access/TrailVerification.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import * as Note from "#src/audit/Incident.ts"
+import type { NoteKey } from "#src/audit/SignedNote.ts"
 import { endedEvents, Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
@@ -66,7 +68,6 @@ type Needs = Effect.Effect.Success<typeof services>
 
 /** Abuse limits: of a team, and of what one note names. */
 const incidentsPerTeam = 1_000
-const listedAtMost = 100
 const exposedAtMost = 10_000
 const keptAtMost = 20_000
 
@@ -154,12 +155,17 @@ const end = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, subject: 
 /** The subject's list, signed. */
 const noteOf = Effect.fnUntraced(function* (
   needs: Needs,
-  head: Omit<Note.Head, "at" | "kept" | "upTo">,
+  head: Omit<Note.Head, "at" | "kept" | "listedAt" | "upTo">,
   teamId: TeamId
 ) {
   const subject = { ...head.subject, type: IncidentRows.typeOf(head.subject.type) }
   const { exposed, kept, keptCount, upTo } = yield* listOf(needs, { teamId, subject, since: head.since })
-  const burnDown: Note.BurnDown = { head: { ...head, upTo, at: head.openedAt, kept: keptCount }, exposed, kept }
+  const listedAt = new Date(yield* Clock.currentTimeMillis).toISOString()
+  const burnDown: Note.BurnDown = {
+    head: { ...head, upTo, listedAt, at: head.openedAt, kept: keptCount },
+    exposed,
+    kept
+  }
   return { upTo, note: yield* dieWhenVaultIsDown(signed(needs.vault, Note.text(burnDown))) }
 })
 
@@ -194,12 +200,20 @@ const open = Effect.fn("Incidents.open")(function* (
 const altered = new IntegrityFailure({ message: "The list of this incident is not what was signed." })
 const notFound = () => new RouteNotFound({ message: "No such incident." })
 
-const opened = Effect.fnUntraced(function* ({ vault }: Needs, note: string) {
-  const keys = yield* dieWhenVaultIsDown(vaultKeys(vault))
-  return yield* Either.match(Note.open(note, keys), { onLeft: () => altered, onRight: (one) => Effect.succeed(one) })
-})
+const keysOf = ({ vault }: Needs) => dieWhenVaultIsDown(vaultKeys(vault))
+
+const opened = (note: string, keys: ReadonlyArray<NoteKey>) =>
+  Either.match(Note.open(note, keys), { onLeft: () => altered, onRight: (one) => Effect.succeed(one) })
 
 const NoteRow = Schema.Struct({ note: Schema.String, openedAt: Schema.DateFromSelf, upTo: Schema.DateFromSelf })
+
+const followed = (exposed: ReadonlyArray<Note.Exposed>, openedAt: Date) =>
+  exposed.map(({ environmentId, key, version }): Followed => ({
+    environmentId,
+    key,
+    version,
+    openedAt: openedAt.getTime()
+  }))
 
 /**
  * As it was signed, with what was replaced since. A list that was made before all reads until then were counted is made
@@ -212,22 +226,20 @@ const burnDownOf = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id
     sql`SELECT note, opened_at, up_to FROM incidents WHERE id = ${id} AND team_id = ${teamId}`
   )
   const row = yield* Effect.filterOrFail(find, (row) => row !== undefined, notFound)
-  const first = yield* opened(needs, row.note)
-  const { at: _at, kept: _kept, upTo: _upTo, ...head } = first.head
+  const keys = yield* keysOf(needs)
+  const first = yield* opened(row.note, keys)
+  const { at: _at, kept: _kept, listedAt: _listedAt, upTo: _upTo, ...head } = first.head
   const isEarly = row.upTo.getTime() < row.openedAt.getTime()
   const again = isEarly ? yield* noteOf(needs, head, teamId) : undefined
   if (again !== undefined) {
     yield* Rows.run(sql`UPDATE incidents SET note = ${again.note}, up_to = ${new Date(again.upTo)} WHERE id = ${id}`)
   }
-  const current = again === undefined ? first : yield* opened(needs, again.note)
-  const replaced = yield* replacements(sql, teamId, row.openedAt.getTime(), current.exposed)
+  const current = again === undefined ? first : yield* opened(again.note, keys)
+  const since = yield* progress(sql, teamId, followed(current.exposed, row.openedAt))
   const burnDown: Note.BurnDown = {
     kept: current.kept,
     head: { ...current.head, at: new Date(yield* Clock.currentTimeMillis).toISOString() },
-    exposed: current.exposed.map((one) => ({
-      ...one,
-      replaced: replaced.get(`${one.environmentId} ${one.key}`) ?? null
-    }))
+    exposed: current.exposed.map((one, i) => ({ ...one, ...since(i) }))
   }
   return burnDown
 })
@@ -258,15 +270,26 @@ const show = Effect.fn("Incidents.show")(function* (needs: Needs, teamId: TeamId
   return yield* shown(needs, yield* mayRead(needs, teamId), id)
 })
 
+/** One statement for what became of all their values. A list that is still to be made once more is told as it was. */
 const list = Effect.fn("Incidents.list")(function* (needs: Needs, teamId: TeamId) {
   yield* mayRead(needs, teamId)
-  const rows = yield* IncidentRows.idsOf(needs.sql, teamId, listedAtMost)
-  const items: Array<IncidentRef> = []
-  for (const { id } of rows) {
-    const { exposed, head } = yield* burnDownOf(needs, teamId, id)
-    const { openedAt, subject } = head
-    items.push({ id, subject, openedAt, exposed: exposed.length, out: Note.stillOut(exposed).length })
+  const incidents: Array<Note.BurnDown> = []
+  const values: Array<Followed> = []
+  const rows = yield* IncidentRows.listed(needs.sql, teamId)
+  const keys = yield* keysOf(needs)
+  for (const { note, openedAt } of rows) {
+    const one = yield* opened(note, keys)
+    incidents.push(one)
+    values.push(...followed(one.exposed, openedAt))
   }
+  const since = yield* progress(needs.sql, teamId, values)
+  let place = 0
+  const items = rows.map(({ id }, i): IncidentRef => {
+    const { exposed, head } = incidents[i]
+    const now = exposed.map((one) => ({ ...one, ...since(place++) }))
+    const { openedAt, subject } = head
+    return { id, subject, openedAt, exposed: exposed.length, out: Note.stillOut(now).length }
+  })
   return { items }
 })
 
@@ -277,15 +300,18 @@ const note = Effect.fn("Incidents.note")(function* (needs: Needs, teamId: TeamId
   return { note: yield* dieWhenVaultIsDown(signed(needs.vault, Note.text(burnDown))) }
 })
 
-/** A value of the incident that was not replaced yet. */
+/** A value of the incident that was not replaced yet, as its secret is now. */
 const stillExposed = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id: IncidentId, secretId: SecretId) {
+  // Read first: a replacement that comes between finds another version.
+  const version = yield* IncidentRows.versionNow(needs.sql, secretId)
   const { exposed } = yield* burnDownOf(needs, teamId, id)
   const one = exposed.find((item) => item.secretId === secretId)
   if (one === undefined) return yield* new SecretNotFound({ field: "secretId" })
   if (one.replaced !== null) {
     return yield* new SecretVersionConflict({ currentVersion: one.replaced.version ?? 0, field: "secretId" })
   }
-  return one
+  if (version === null) return yield* new SecretNotFound({ field: "secretId" })
+  return { ...one, key: one.renames?.at(-1)?.key ?? one.key, version }
 })
 
 const generatedLength = 32

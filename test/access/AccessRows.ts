@@ -187,6 +187,19 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
       answersDeleted: [200]
     }
   ],
+  "GET /secrets/exposure": [
+    {
+      takes: all,
+      subject: "environment",
+      scope: "secrets:read",
+      tokensNeed: "audit:read",
+      needs: "manage",
+      ask: (place) => ({
+        path: `/secrets/exposure?projectId=${place.ids.projectId}&environment=${place.ids.slug}&key=BASE`
+      }),
+      answers: [200]
+    }
+  ],
   "GET /teams/:teamId/incident-report": [tellsOfTeam("/incident-report?person=nobody", [404, "MEMBER_NOT_FOUND"])],
   "GET /teams/:teamId/incidents": [tellsOfTeam("/incidents", [200])],
   "GET /teams/:teamId/incidents/:incidentId": [tellsOfTeam(`/incidents/${nowhere}`, [404, "ROUTE_NOT_FOUND"])],

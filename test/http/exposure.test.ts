@@ -152,4 +152,31 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       assert.strictEqual((yield* exposed("--since", "yesterday")).code, 2)
     })
   )
+
+  it.scoped("is found by a key that the secret had before, and says what it is called now", () =>
+    Effect.gen(function* () {
+      const { grantOf, id, owner, project, run } = yield* read
+      const renamed = yield* TestApp.post(`/secrets/${id}/rename`, { session: owner, json: { key: "API_TOKEN" } })
+      assert.strictEqual(renamed.status, 200, renamed.text)
+      yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+      const at = `projectId=${project.id}&environment=development` as const
+      const of = (key: string) => TestApp.get(`/secrets/exposure?${at}&key=${key}`, { session: owner })
+      const before = (yield* of("API_KEY")).json
+      assert.deepStrictEqual(
+        [before.key, before.renamedTo, before.formerly, before.items.length],
+        ["API_KEY", ["API_TOKEN"], [], 2]
+      )
+      const now = (yield* of("API_TOKEN")).json
+      assert.deepStrictEqual([now.renamedTo, now.formerly], [[], ["API_KEY"]])
+      assert.deepStrictEqual(TestApp.codeOf(yield* of("NEVER")), [404, "SECRET_NOT_FOUND"])
+
+      const env = {
+        AMPOULE_API_TOKEN: yield* grantOf(project.team.owner, ["identity:read", "projects:read", "secrets:read"])
+      }
+      const told = yield* run(["exposed", "API_KEY"], { env })
+      assert.strictEqual(told.code, 0, told.stderr)
+      assert.match(told.stdout, /API_KEY +v2/)
+      assert.include(told.stderr, "API_KEY is called API_TOKEN now: `ampoule exposed API_TOKEN`.")
+    })
+  )
 })

@@ -7,10 +7,9 @@ import * as Layer from "effect/Layer"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { IncidentReport } from "#schema/IncidentApi.ts"
-import { AuditSeal } from "#src/access/AuditSeal.ts"
-import { exportTrail } from "#src/access/TrailExport.ts"
 import { vaultKeys } from "#src/access/TrailVerification.ts"
 import * as Note from "#src/audit/Incident.ts"
+import { IncidentProof } from "#src/audit/IncidentProof.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import * as SignedNote from "#src/audit/SignedNote.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -18,52 +17,8 @@ import { Vault } from "#src/crypto/Vault.ts"
 import { parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
-import { app, setUp } from "../cli/ProjectFolder.ts"
-
-const sessionOf = (person: World.Person) => Effect.map(World.session(person), ({ text }) => text)
-const sealed = Effect.flatMap(AuditSeal, (seal) => seal.now)
-
-/** Bob read a protected secret once, others more often, and one in a version that was replaced since. */
-const scene = Effect.gen(function* () {
-  const { home, project, run } = yield* setUp()
-  const { team } = project
-  const owner = yield* sessionOf(team.owner)
-  const bob = yield* World.member(team, "member")
-  const login = yield* World.grant({
-    person: bob,
-    teams: [{ team, scopes: ["projects:read", "secrets:read", "secrets:read_values"] }]
-  })
-  const session = yield* sessionOf(bob)
-  const write = (environment: string, key: string, value: string) =>
-    Effect.map(
-      TestApp.post("/secrets", { session: owner, json: { projectId: project.id, environment, key, value } }),
-      ({ json, status, text }) => {
-        assert.strictEqual(status, 201, text)
-        return json.id
-      }
-    )
-  const at = (environment: string) => `projectId=${project.id}&environment=${environment}`
-  const reads = (environment: string, as: Parameters<typeof TestApp.get>[1] = { session }) =>
-    Effect.map(TestApp.get(`/secrets/with-values?${at(environment)}`, as), ({ status }) =>
-      assert.strictEqual(status, 200)
-    )
-  const ids = {
-    prod: yield* write("production", "PROD", "p1"),
-    api: yield* write("development", "API_KEY", "a1"),
-    db: yield* write("development", "DB_PASSWORD", "d1"),
-    url: yield* write("development", "DB_URL", "postgres://${DB_PASSWORD}@db"),
-    old: yield* write("development", "OLD", "o1")
-  }
-  yield* reads("production")
-  yield* reads("development")
-  yield* TestApp.get(`/secrets/value?${at("development")}&key=API_KEY`, { bearer: login.text })
-  yield* TestApp.patch(`/secrets/${ids.old}`, { session: owner, json: { value: "o2" } })
-  yield* write("development", "NEVER", "n1")
-  yield* sealed
-  const incidents = `/teams/${team.id}/incidents` as const
-  return { project, team, owner, bob, session, login, ids, incidents, reads, run, home }
-})
-const keysOf = (items: ReadonlyArray<{ readonly key: string }>) => items.map(({ key }) => key)
+import { app } from "../cli/ProjectFolder.ts"
+import { exported, keysOf, scene, sealed, sessionOf } from "./BadDay.ts"
 
 layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "120 seconds" })("a bad day", (it) => {
   it.scoped("ends a person, lists what they were handed and what not, and burns down by what is replaced", () =>
@@ -128,10 +83,10 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
       const sql = yield* SqlClient.SqlClient
       const bodies = yield* sql<{ body: string }>`SELECT body FROM audit_entries WHERE team_id = ${team.id} ORDER BY id`
       const problemsOf = (one: Note.BurnDown) => {
-        const check = new Note.Check([one])
+        const check = new IncidentProof([one])
         for (const { body } of bodies) check.add(body)
         const problems = new Problems()
-        check.finish(problems, null, null)
+        check.finish(problems, { since: null, until: null })
         return problems.count
       }
       assert.strictEqual(problemsOf(burnDown), 0)
@@ -155,15 +110,7 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
       )
 
       // Offline: the trail as a file, the public keys, and the note.
-      const lines: Array<string> = []
-      yield* exportTrail({
-        since: null,
-        until: null,
-        format: "jsonl",
-        now: Date.now(),
-        write: (text) => Effect.sync(() => void lines.push(text)),
-        progress: () => Effect.void
-      })
+      const lines = yield* exported
       const file = (name: string, content: string) => {
         fs.writeFileSync(path.join(home, name), content)
         return path.join(home, name)
@@ -173,7 +120,7 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
         run([
           "audit",
           "verify",
-          file("trail.jsonl", lines.join("")),
+          file("trail.jsonl", lines),
           "--public-key",
           file("audit.pub", keys.map((key) => `${SignedNote.printKey(key)}\n`).join("")),
           "--incident",

@@ -35,6 +35,7 @@ const routes = {
   },
   exposure: {
     ofSecret: "GET /secrets/:secretId/exposure",
+    ofKey: "GET /secrets/exposure",
     ofProject: "GET /projects/:projectId/exposure"
   },
   projects: {
