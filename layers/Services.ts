@@ -55,6 +55,7 @@ import { Exchange } from "#src/machines/Exchange.ts"
 import { Issuers } from "#src/machines/Issuers.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
+import { Search } from "#src/secrets/Search.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
@@ -99,7 +100,13 @@ const projects = PersonAccess.Default.pipe(
     )
   )
 )
-const secrets = Layer.mergeAll(ChangeRequests.Default, Incidents.Default, RunPlans.Default, Maintenance.Default).pipe(
+const secrets = Layer.mergeAll(
+  ChangeRequests.Default,
+  Incidents.Default,
+  RunPlans.Default,
+  Maintenance.Default,
+  Search.Default
+).pipe(
   Layer.provideMerge(ValueRequests.Default),
   Layer.provideMerge(Layer.merge(SecretReads.Default, SecretWrites.Default)),
   Layer.provideMerge(Layer.mergeAll(projects, Snapshots.Default, Idempotency.Default))

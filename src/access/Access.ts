@@ -326,12 +326,37 @@ const eachTeam = Effect.fnUntraced(function* (needs: Needs, scope: Scope, intent
     : yield* lacksScope(needs, caller, caller.teams, scope, intent)
 })
 
+/** More environments than a page shows are searched no further. */
+const maxSearched = 5_000
+
+/**
+ * Each environment where the caller may do this, in the order of projects: for what looks through all of them. Where the
+ * caller may not, nothing was asked for, so nothing is refused and nothing is recorded.
+ */
+const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(needs: Needs, action: A, intent: Intent) {
+  const { caller, teams } = yield* eachTeam(needs, action, intent)
+  const macs = yield* needs.rowSeal.ready
+  const rows = yield* Effect.orDie(needs.sql<EnvironmentRow>`
+    SELECT ${environmentColumns(needs.sql)}
+    WHERE e.team_id = any(${teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
+    ORDER BY p.team_id, p.slug COLLATE "C", e.id LIMIT ${maxSearched}`)
+  return rows.flatMap((row) => {
+    const team = Policy.teamOf(caller, row.teamId)
+    if (team === undefined || !environmentHolds(macs, row) || !Policy.environmentVisible(caller, row)) return []
+    const target = environmentTarget(row)
+    const request = { caller, team, target, action }
+    const isDenied = Policy.decide(request) ?? Policy.asksAgain(request, intent.audit)
+    return isDenied === undefined ? [Permit.issue(action, caller, target, intent.audit)] : []
+  })
+})
+
 export class Access extends Effect.Service<Access>()("access/Access", {
   effect: Effect.gen(function* () {
     const needs = yield* services
     return {
       ...methods(needs, { visibleEnvironment, sourceOfCopy, approvalOf, allTeams, eachTeam }),
       environment: <A extends Scope>(action: A, at: Location, intent: Intent) => environment(needs, action, at, intent),
+      eachEnvironment: <A extends Scope>(action: A, intent: Intent) => eachEnvironment(needs, action, intent),
       environmentWithId: <A extends Policy.Action>(action: A, id: EnvironmentId, intent: Intent) =>
         environmentWithId(needs, action, id, intent),
       environmentOfSecret: <A extends Scope>(action: A, id: SecretId, intent: Intent) =>

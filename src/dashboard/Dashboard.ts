@@ -29,6 +29,7 @@ import * as RestorePages from "./RestorePages.tsx"
 import * as RulePages from "./RulePages.tsx"
 import * as SealingPages from "./SealingPages.tsx"
 import * as SessionPages from "./SessionPages.tsx"
+import * as SearchPages from "./SearchPages.tsx"
 import * as SecretPages from "./SecretPages.tsx"
 import * as SecretVersions from "./SecretVersions.tsx"
 import * as TeamPages from "./TeamPages.tsx"
@@ -43,6 +44,7 @@ const pages = HttpRouter.concatAll(
   SessionPages.routes,
   ProjectPages.routes,
   MatrixPages.routes,
+  SearchPages.routes,
   EnvironmentPages.routes,
   SecretPages.routes,
   RestorePages.routes,

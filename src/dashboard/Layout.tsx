@@ -170,6 +170,17 @@ const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly secti
   </details>
 )
 
+/** The way to the search; with script it opens over the page. */
+const Jump = () => (
+  <a class="jump" href={Paths.search} data-palette>
+    <Icons.Search />
+    <span class="jump-words">
+      Search<span class="jump-more"> or jump to …</span>
+    </span>
+    <kbd class="needs-script">⌘K</kbd>
+  </a>
+)
+
 interface Crumb {
   readonly href: string
   readonly label: string
@@ -211,6 +222,7 @@ export const Layout = ({
           <span class="hidden narrow-only">Ampoule</span>
         </a>
         <TeamMenu visit={visit} />
+        <Jump />
         <AccountMenu visit={visit} section={section} />
       </div>
       <Navigation visit={visit} section={section} />

@@ -18,6 +18,7 @@ export const connections = "/app/connections"
 export const connect = (uid: string) => `/app/connect/${uid}` as const
 export const provide = (code: string) => `/app/provide/${code}` as const
 export const start = "/app/start"
+export const search = "/app/search"
 export const waiting = "/app/waiting"
 export const newTeam = "/app/teams/new"
 export const device = "/device"

@@ -25,6 +25,7 @@ import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Teams } from "#src/projects/Teams.ts"
 import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
 import { Incidents } from "#src/secrets/Incidents.ts"
+import { Search } from "#src/secrets/Search.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { ValueRequests } from "#src/secrets/ValueRequests.ts"
@@ -51,6 +52,7 @@ export type Services =
   | Rules
   | SealingKeys
   | OwnSessions
+  | Search
   | SecondFactor
   | SecretReads
   | SecretWrites
@@ -84,6 +86,7 @@ export const personAccess = Effect.serviceFunctions(PersonAccess)
 export const projects = Effect.serviceFunctions(Projects)
 export const sealingKeys = Effect.serviceFunctions(SealingKeys)
 export const teams = Effect.serviceFunctions(Teams)
+export const search = Effect.serviceFunctions(Search)
 export const secretReads = Effect.serviceFunctions(SecretReads)
 export const secretWrites = Effect.serviceFunctions(SecretWrites)
 export const valueRequests = Effect.serviceFunctions(ValueRequests)

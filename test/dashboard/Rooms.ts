@@ -189,6 +189,7 @@ export const furnished = Effect.gen(function* () {
     projects: "/app",
     "project-new": "/app?panel=new",
     matrix: here,
+    search: "/app/search?q=db",
     "project-settings": `${here}/settings`,
     secrets: development,
     "secrets-add": `${development}?panel=add`,

@@ -14,7 +14,12 @@ export const Dialog = ({
   readonly children: ComponentChildren
 }) => {
   const dialog = useRef<HTMLDialogElement>(null)
-  useLayoutEffect(() => dialog.current?.showModal(), [])
+  useLayoutEffect(() => {
+    const shown = dialog.current
+    shown?.showModal()
+    // Not only taken out of the page: closing it gives the focus back.
+    return () => shown?.close()
+  }, [])
   return (
     <dialog
       ref={dialog}

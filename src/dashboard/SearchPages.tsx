@@ -1,0 +1,102 @@
+/** The search over all that a person may see: a page with a form, and the same as data for the palette. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Effect from "effect/Effect"
+import * as Ui from "./Components.tsx"
+import * as Html from "./Html.ts"
+import * as Icons from "./Icons.tsx"
+import { Layout } from "./Layout.tsx"
+import { query, wantsJson } from "./Pages.ts"
+import * as Paths from "./Paths.ts"
+import { person } from "./Routes.ts"
+import { type Answer, type Item, itemsOf, type Kind, kinds } from "./SearchItems.ts"
+import * as UseCases from "./UseCases.ts"
+import type { Visit } from "./Visit.ts"
+
+const titles: Readonly<Record<Kind, string>> = {
+  key: "Secrets",
+  project: "Projects",
+  environment: "Environments",
+  person: "People",
+  token: "API tokens",
+  page: "Pages"
+}
+
+const Results = ({ items }: { readonly items: ReadonlyArray<Item> }) => (
+  <>
+    {kinds.map((kind) => {
+      const found = items.filter((one) => one.kind === kind)
+      return found.length === 0 ? null : (
+        <section class="section-small" aria-label={titles[kind]}>
+          <h2>{titles[kind]}</h2>
+          <ul class="found">
+            {found.map(({ about, href, title }) => (
+              <li>
+                <a href={href} class={kind === "key" ? "key" : undefined}>
+                  <bdi>{title}</bdi>
+                </a>{" "}
+                <span class="hint">
+                  <bdi>{about}</bdi>
+                </span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )
+    })}
+  </>
+)
+
+const SearchPage = ({
+  items,
+  visit,
+  words
+}: {
+  readonly visit: Visit
+  readonly words: string
+  readonly items: ReadonlyArray<Item>
+}) => (
+  <Layout
+    visit={visit}
+    section="none"
+    title="Search"
+    lead="Names of secrets, projects, environments, people and tokens."
+  >
+    <form class="toolbar" method="get" action={Paths.search}>
+      <div class="search">
+        <Icons.Search />
+        <input
+          type="search"
+          name="q"
+          value={words}
+          aria-label="Search"
+          placeholder="A key, a project, a person …"
+          autocomplete="off"
+          spellcheck={false}
+          autofocus
+        />
+      </div>
+      <button class="button button-primary">Search</button>
+    </form>
+    {items.length === 0 ? (
+      <Ui.Empty title="Nothing has these words">
+        <p>A key may have some of them, and its project and environment the others: data shop prod.</p>
+      </Ui.Empty>
+    ) : (
+      <Results items={items} />
+    )}
+  </Layout>
+)
+
+const view = person(({ visit }) =>
+  Effect.gen(function* () {
+    const words = (yield* query).text("q")
+    const items = itemsOf(visit, yield* UseCases.search.find(words), words)
+    const answer: Answer = { items }
+    return (yield* wantsJson)
+      ? HttpServerResponse.unsafeJson(answer, { headers: Html.headers })
+      : Html.page(<SearchPage visit={visit} words={words} items={items} />)
+  })
+)
+
+export const routes = HttpRouter.empty.pipe(HttpRouter.get(Paths.search, view))

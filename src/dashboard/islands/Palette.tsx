@@ -1,0 +1,174 @@
+/** Search or jump to: the search page's answers as one types. It opens over every page, and leads to a page. */
+import { render } from "preact"
+import { useEffect, useRef, useState } from "preact/hooks"
+import * as Icons from "../Icons.tsx"
+import type { Answer, Item } from "../SearchItems.ts"
+import { Dialog } from "./Dialog.tsx"
+
+const kinds: Readonly<Record<Item["kind"], string>> = {
+  key: "secret",
+  project: "project",
+  environment: "environment",
+  person: "person",
+  token: "token",
+  page: "page"
+}
+
+interface Found extends Answer {
+  readonly words: string
+}
+
+/** What the server knows of the words; a sentence when it says nothing. */
+const ask = async (words: string, signal: AbortSignal): Promise<Found | string> => {
+  try {
+    const answer = await fetch(`/app/search?q=${encodeURIComponent(words)}`, {
+      headers: { accept: "application/json" },
+      cache: "no-store",
+      redirect: "error",
+      signal
+    })
+    if (answer.ok) return { ...((await answer.json()) as Answer), words }
+    return answer.status === 401
+      ? "You are signed out."
+      : answer.status === 429
+        ? "Wait a moment, then type on."
+        : "The server refused this."
+  } catch {
+    return signal.aborted ? "" : "The server does not answer."
+  }
+}
+
+const go = ({ href }: Item) => location.assign(href)
+
+const Option = ({ at, item, onChoose }: { item: Item; at: boolean; onChoose: () => void }) => (
+  // The field keeps the focus and the keyboard; the pointer is all that comes here.
+  <li role="option" id={at ? "palette-at" : undefined} aria-selected={at} onClick={onChoose}>
+    <span class={item.kind === "key" ? "key" : "palette-title"}>
+      <bdi>{item.title}</bdi>
+    </span>
+    <span class="hint">
+      <bdi>{item.about}</bdi>
+    </span>
+    <span class="hint push">{kinds[item.kind]}</span>
+  </li>
+)
+
+/** What is found of the words, asked for while they are typed. */
+const useFound = (words: string, settle: (found: Found) => void) => {
+  const [found, setFound] = useState<Found>({ items: [], words: " " })
+  const [message, setMessage] = useState("")
+  useEffect(() => {
+    const asking = new AbortController()
+    const look = async () => {
+      const answer = await ask(words, asking.signal)
+      if (asking.signal.aborted) return
+      if (typeof answer === "string") return setMessage(answer)
+      setMessage("")
+      setFound(answer)
+      settle(answer)
+    }
+    const wait = setTimeout(() => void look(), words === "" ? 0 : 60)
+    return () => {
+      clearTimeout(wait)
+      asking.abort()
+    }
+  }, [words])
+  return { found, message }
+}
+
+const Palette = ({ close }: { close: () => void }) => {
+  const [words, setWords] = useState("")
+  const [at, setAt] = useState(0)
+  const list = useRef<HTMLUListElement>(null)
+  // Enter that came before the answer: what it finds first is where it leads.
+  const chosen = useRef(false)
+  const { found, message } = useFound(words, ({ items: [first] }) => {
+    setAt(0)
+    if (chosen.current && first !== undefined) go(first)
+    chosen.current = false
+  })
+  useEffect(
+    () => list.current?.querySelector("[aria-selected='true']")?.scrollIntoView({ block: "nearest" }),
+    [at, found]
+  )
+  const { items } = found
+  const isCurrent = found.words === words
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === "ArrowDown") setAt(Math.min(items.length - 1, at + 1))
+    else if (event.key === "ArrowUp") setAt(Math.max(0, at - 1))
+    else if (event.key === "Enter" && isCurrent && items[at] !== undefined) go(items[at])
+    else if (event.key === "Enter") chosen.current = !isCurrent
+    else return
+    event.preventDefault()
+  }
+  const count = items.length === 1 ? "1 result" : `${items.length} results`
+  return (
+    <Dialog label="Search or jump to" kind="palette" close={close}>
+      <div class="palette-field">
+        <Icons.Search />
+        <input
+          type="text"
+          role="combobox"
+          aria-label="Search or jump to"
+          aria-expanded={items.length > 0}
+          aria-controls="palette-list"
+          aria-activedescendant={items.length > 0 ? "palette-at" : undefined}
+          aria-autocomplete="list"
+          placeholder="Search or jump to …"
+          autocomplete="off"
+          spellcheck={false}
+          value={words}
+          onInput={({ currentTarget }) => {
+            chosen.current = false
+            setWords(currentTarget.value)
+          }}
+          onKeyDown={onKeyDown}
+        />
+      </div>
+      <ul id="palette-list" role="listbox" aria-label="Results" ref={list} hidden={items.length === 0}>
+        {items.map((item, i) => (
+          <Option key={`${item.kind} ${item.href}`} item={item} at={i === at} onChoose={() => go(item)} />
+        ))}
+      </ul>
+      {items.length === 0 && isCurrent ? (
+        <p class="hint palette-none">
+          Nothing has these words. A key may have some, and its project and environment the others: data shop prod.
+        </p>
+      ) : null}
+      <p class={message === "" ? "hidden" : "error palette-none"} role="status">
+        {message !== "" ? message : isCurrent ? count : ""}
+      </p>
+    </Dialog>
+  )
+}
+
+let place: HTMLElement | undefined
+const close = () => {
+  if (place === undefined) return
+  render(null, place)
+  place.remove()
+  place = undefined
+}
+const open = () => {
+  if (place !== undefined) return
+  place = document.body.appendChild(document.createElement("div"))
+  render(<Palette close={close} />, place)
+}
+
+/** ⌘K or Ctrl K anywhere on a page of a signed-in person, and its field in the frame. */
+export const listen = () => {
+  const isHere = () => document.querySelector("[data-palette]") !== null
+  addEventListener("keydown", (event) => {
+    const asks = (event.metaKey || event.ctrlKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k"
+    if (!asks || !isHere()) return
+    event.preventDefault()
+    if (place === undefined) open()
+    else close()
+  })
+  addEventListener("click", (event) => {
+    const isPlain = !event.metaKey && !event.ctrlKey && !event.shiftKey && event.button === 0
+    if (!isPlain || !(event.target instanceof Element) || event.target.closest("[data-palette]") === null) return
+    event.preventDefault()
+    open()
+  })
+}
