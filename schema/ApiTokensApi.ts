@@ -2,7 +2,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
-import { SessionCredential } from "./Authentication.ts"
+import { ManagingCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { ProjectId, TeamId, TeamIdOut, TokenId, TokenIdOut } from "./Ids.ts"
 import { PersonRef, RevokedAck } from "./IdentityApi.ts"
@@ -165,7 +165,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .addError(Errors.EnvironmentNotGranted)
       .addError(Errors.PlanLimitReached)
       .addError(BadBody)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Create an API token",
@@ -186,7 +186,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .addSuccess(answers(200, ApiTokenList))
       .addError(Errors.TeamNotFound)
       .addError(Errors.Forbidden)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "List API tokens",
@@ -204,7 +204,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .addError(Errors.TokenNotFound)
       .addError(Errors.Forbidden)
       .addError(BadBody)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Rename or narrow an API token",
@@ -222,7 +222,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .addError(Errors.TokenNotFound)
       .addError(Errors.Forbidden)
       .addError(Errors.EnvironmentNotGranted)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Rotate an API token",
@@ -239,7 +239,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .addError(Errors.TeamNotFound)
       .addError(Errors.TokenNotFound)
       .addError(Errors.Forbidden)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Revoke an API token",
@@ -255,7 +255,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .addError(Errors.TeamNotFound)
       .addError(Errors.TokenNotFound)
       .addError(Errors.Forbidden)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Delete an API token",

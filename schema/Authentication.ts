@@ -46,6 +46,20 @@ export class OwnTokenCredential extends HttpApiMiddleware.Tag<OwnTokenCredential
 ) {
   static readonly kinds: ReadonlyArray<CredentialKind> = ["api_token", "session"]
 }
+/** What people manage: a dashboard session, or a management session of a command line (docs/contract/management.md). */
+export class ManagingCredential extends HttpApiMiddleware.Tag<ManagingCredential>()(
+  "ManagingCredential",
+  withSessions
+) {
+  static readonly kinds: ReadonlyArray<CredentialKind> = ["session", "management"]
+}
+/** A management session only: `DELETE /auth/cli/management`. */
+export class ManagementCredential extends HttpApiMiddleware.Tag<ManagementCredential>()(
+  "ManagementCredential",
+  options
+) {
+  static readonly kinds: ReadonlyArray<CredentialKind> = ["management"]
+}
 /** Dashboard session only (docs/contract/session-routes.md). */
 export class SessionCredential extends HttpApiMiddleware.Tag<SessionCredential>()("SessionCredential", withSessions) {
   static readonly kinds: ReadonlyArray<CredentialKind> = ["session"]

@@ -3,9 +3,9 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
-import { DeviceCodeCredential, GrantCredential, SessionCredential } from "./Authentication.ts"
+import { DeviceCodeCredential, GrantCredential, ManagementCredential, SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
-import { EnvironmentId, GrantId, GrantIdOut, InstallationId, ProjectId, TeamId } from "./Ids.ts"
+import { EnvironmentId, GrantId, GrantIdOut, InstallationId, ProjectId, TeamId, TeamIdOut } from "./Ids.ts"
 import { GrantedTeam, PersonRef, RevokedAck } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { CliScope } from "./Scopes.ts"
@@ -50,6 +50,12 @@ export const DeviceAuthorization = Schema.Struct({
 }).annotations({ identifier: "DeviceAuthorization" })
 export type DeviceAuthorization = typeof DeviceAuthorization.Type
 
+/** A login asks to manage one team for some minutes (docs/contract/management.md). */
+export const ManagementStart = strict(Schema.Struct({ teamId: TeamId, host: optional(DeviceHost) })).annotations({
+  identifier: "ManagementStart"
+})
+export type ManagementStart = typeof ManagementStart.Type
+
 export const DeviceToken = strict(Schema.Struct({ deviceCode: CredentialText })).annotations({
   identifier: "DeviceToken"
 })
@@ -60,7 +66,9 @@ export const DeviceToken = strict(Schema.Struct({ deviceCode: CredentialText }))
 export const DevicePollResponse = Schema.Struct({
   status: openEnum("pending", "failed", "granted", "granted-machine"),
   reason: optional(openEnum("slow_down", "denied", "expired", "consumed", "unknown")),
-  credential: optional(Schema.String.annotations({ description: "The CLI grant, delivered exactly once." })),
+  credential: optional(
+    Schema.String.annotations({ description: "The CLI grant, or the management session, delivered exactly once." })
+  ),
   grantId: optional(GrantIdOut),
   expiresAt: optional(Timestamp),
   user: optional(PersonRef),
@@ -137,6 +145,46 @@ export class DeviceApi extends HttpApiGroup.make("device")
       )
   )
   .add(
+    HttpApiEndpoint.post("startManagement", "/auth/cli/management")
+      .setPayload(ManagementStart)
+      .addSuccess(answers(201, DeviceAuthorization))
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.ScopeMissing)
+      .addError(Errors.PayloadTooLarge)
+      .addError(Errors.UnsupportedMediaType)
+      .middleware(GrantCredential)
+      .annotateContext(
+        operation({
+          scope: "identity:read",
+          summary: "Ask to manage a team",
+          description:
+            "By a login of an owner or admin, which manages nothing itself. Its person approves in the browser; the poll then delivers a session of 10 minutes that manages this team and does nothing else.",
+          request: { teamId, host: { hostname: "laptop", os: "linux" } },
+          response: {
+            deviceCode,
+            userCode: "BCDF-GHJK",
+            verificationUri: "https://ampoule.example.com/device",
+            verificationUriComplete: "https://ampoule.example.com/device?code=BCDF-GHJK",
+            expiresInSeconds: 600,
+            pollIntervalSeconds: 5
+          }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.del("endManagement", "/auth/cli/management")
+      .addSuccess(answers(200, RevokedAck))
+      .middleware(ManagementCredential)
+      .annotateContext(
+        operation({
+          summary: "End the presented management session",
+          description: "The command that asked for it ends it when it is done.",
+          response: { revoked: true }
+        })
+      )
+  )
+  .add(
     HttpApiEndpoint.post("logout", "/auth/cli/logout")
       .addSuccess(answers(201, RevokedAck))
       .middleware(GrantCredential)
@@ -157,6 +205,12 @@ const ClaimedHost = Schema.Struct({ hostname: optional(Schema.String), os: optio
   description: "As claimed by the client; not verified."
 })
 
+/** Absent or null where nobody manages: a login, a browser. */
+export const ManagedTeam = Schema.Struct({ id: TeamIdOut, name: Schema.String }).annotations({
+  identifier: "ManagedTeam",
+  description: "The team that a command line manages, or asks to."
+})
+
 export const DeviceRequest = Schema.Struct({
   userCode: Schema.String,
   createdAt: Timestamp,
@@ -165,7 +219,8 @@ export const DeviceRequest = Schema.Struct({
   host: Schema.NullOr(ClaimedHost),
   credentialProtection: openEnum("os_keychain", "plaintext_local"),
   machineRequested: Schema.Boolean,
-  status: openEnum("pending", "approved", "denied", "expired")
+  status: openEnum("pending", "approved", "denied", "expired"),
+  manages: optional(ManagedTeam)
 }).annotations({ identifier: "DeviceRequest" })
 export type DeviceRequest = typeof DeviceRequest.Type
 
@@ -238,6 +293,24 @@ export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
           summary: "Approve a device request",
           description: "Picks teams, scopes per team, and an optional restriction to projects or environments.",
           request: { teams: [{ teamId, scopes: ["identity:read", "projects:read", "secrets:read", "secrets:run"] }] },
+          response: { status: "approved" }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("approveManagement", "/auth/cli/device/requests/:userCode/approve-management")
+      .setPath(UserCodePath)
+      .addSuccess(answers(200, DeviceDecision))
+      .addError(Errors.GrantNotFound)
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.GrantAlreadyDecided)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Approve management from the command line",
+          description:
+            "By the person whose login asked, with a proof that is at most 15 minutes old (STEP_UP_REQUIRED). The session lives 10 minutes from the poll that fetches it.",
           response: { status: "approved" }
         })
       )

@@ -2,7 +2,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
-import { SessionCredential } from "./Authentication.ts"
+import { ManagingCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { EnvironmentId, ProjectId, TeamId, UserId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
@@ -117,7 +117,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .addError(Errors.PlanLimitReached)
       .addError(Errors.NameTaken)
       .addError(BadBody)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Create a project",
@@ -136,7 +136,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .addError(Errors.Forbidden)
       .addError(Errors.NameTaken)
       .addError(BadBody)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Change a project",
@@ -152,7 +152,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .addSuccess(answers(200, DeletedAck))
       .addError(Errors.ProjectNotFound)
       .addError(Errors.Forbidden)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Delete a project",
@@ -171,7 +171,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .addError(Errors.PlanLimitReached)
       .addError(Errors.NameTaken)
       .addError(BadBody)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Create an environment",
@@ -190,7 +190,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .addError(Errors.EnvironmentNotFound)
       .addError(Errors.Forbidden)
       .addError(BadBody)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Change an environment",
@@ -207,7 +207,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .addSuccess(answers(200, DeletedAck))
       .addError(Errors.EnvironmentNotFound)
       .addError(Errors.Forbidden)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Delete an environment",

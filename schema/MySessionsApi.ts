@@ -4,6 +4,7 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { PersonCredential } from "./Authentication.ts"
+import { ManagedTeam } from "./DeviceApi.ts"
 import * as Errors from "./Errors.ts"
 import { uuidPattern } from "./Ids.ts"
 import { operation } from "./Operation.ts"
@@ -18,7 +19,8 @@ export const MySession = Schema.Struct({
   expiresAt: Timestamp,
   lastUsedAt: Timestamp,
   lastUsedIp: Schema.NullOr(Schema.String),
-  lastUsedUserAgent: Schema.NullOr(Schema.String)
+  lastUsedUserAgent: Schema.NullOr(Schema.String),
+  manages: Schema.NullOr(ManagedTeam)
 }).annotations({ identifier: "MySession" })
 export type MySession = typeof MySession.Type
 const MySessionList = Schema.Struct({ items: Schema.Array(MySession) }).annotations({ identifier: "MySessionList" })
@@ -38,7 +40,8 @@ export class MySessionsApi extends HttpApiGroup.make("mySessions")
         operation({
           scope: "identity:read",
           summary: "List own sessions",
-          description: "Browsers in which the person is signed in, the last used first.",
+          description:
+            "Browsers in which the person is signed in, and command lines that manage a team now; the last used first.",
           response: {
             items: [
               {
@@ -48,7 +51,8 @@ export class MySessionsApi extends HttpApiGroup.make("mySessions")
                 expiresAt: "2026-11-28T08:00:00.000Z",
                 lastUsedAt: "2026-11-21T09:30:00.000Z",
                 lastUsedIp: "192.0.2.1",
-                lastUsedUserAgent: "Mozilla/5.0"
+                lastUsedUserAgent: "Mozilla/5.0",
+                manages: null
               }
             ]
           }

@@ -32,12 +32,13 @@ const sentenceOf = new Map(errorCodes.map(({ code, sentence }) => [code, sentenc
 
 // --- what an operation declares ---
 
-type Kind = "api_token" | "cli_grant" | "session" | "device_code"
+type Kind = "api_token" | "cli_grant" | "session" | "management" | "device_code"
 
 const schemes: Record<Kind, string> = {
   api_token: "apiToken",
   cli_grant: "cliGrant",
   session: "session",
+  management: "management",
   device_code: "deviceCode"
 }
 

@@ -116,6 +116,12 @@ export const securitySchemes: Record<string, JsonObject> = {
     name: "ampoule_session",
     description: "Dashboard session; the cookie is called __Host-ampoule_session when the service is served over https."
   },
+  management: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "amp_ss_…",
+    description: "Management session of a command line: 10 minutes, one team, after an approval in the browser."
+  },
   deviceCode: {
     type: "http",
     scheme: "bearer",

@@ -83,7 +83,7 @@ export const Plan = Schema.Literal("developer", "team").annotations({
 })
 export type Plan = typeof Plan.Type
 
-export const CredentialKind = Schema.Literal("api_token", "cli_grant", "session", "oauth_token")
+export const CredentialKind = Schema.Literal("api_token", "cli_grant", "session", "management", "oauth_token")
 export type CredentialKind = typeof CredentialKind.Type
 
 /** The CLI scope of an endpoint; printed as `x-cli-scope` and read by the scope tests. "none" = the caller itself. */

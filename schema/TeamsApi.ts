@@ -2,7 +2,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
-import { SessionCredential } from "./Authentication.ts"
+import { ManagingCredential, SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { TeamId, UserId, UserIdOut } from "./Ids.ts"
 import { MyTeam } from "./IdentityApi.ts"
@@ -160,7 +160,7 @@ export class MembersApi extends HttpApiGroup.make("members")
       .addSuccess(answers(200, MemberList))
       .addError(Errors.TeamNotFound)
       .addError(Errors.Forbidden)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({ summary: "List members", description: "Members of a team.", response: { items: [member] } })
       )
@@ -175,7 +175,7 @@ export class MembersApi extends HttpApiGroup.make("members")
       .addError(Errors.PlanLimitReached)
       .addError(Errors.NameTaken)
       .addError(BadBody)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Invite a person",
@@ -226,7 +226,7 @@ export class MembersApi extends HttpApiGroup.make("members")
       .addError(Errors.MemberNotFound)
       .addError(Errors.Forbidden)
       .addError(BadBody)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Change a member",
@@ -244,7 +244,7 @@ export class MembersApi extends HttpApiGroup.make("members")
       .addError(Errors.TeamNotFound)
       .addError(Errors.MemberNotFound)
       .addError(Errors.Forbidden)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Remove a member",

@@ -57,6 +57,15 @@ const contract: Record<string, Row> = {
     more: [401, 403, ...body]
   },
   "GET /auth/cli/device/events": { success: 200, response: "text/event-stream", credentials: ["deviceCode"] },
+  "DELETE /auth/cli/management": { success: 200, response: "RevokedAck", credentials: ["management"] },
+  "POST /auth/cli/management": {
+    success: 201,
+    response: "DeviceAuthorization",
+    credentials: ["cliGrant"],
+    scope: "identity:read",
+    body: { required: ["teamId"], optional: ["host"] },
+    more: body
+  },
   "POST /auth/cli/logout": { success: 201, response: "RevokedAck", credentials: ["cliGrant"], scope: "none" },
 
   "GET /projects": { success: 200, response: "ProjectList", credentials: all, scope: "projects:read" },
@@ -391,6 +400,12 @@ const sessionRoute = (success: number, response: string, row: Omit<Row, "success
 })
 const members = (required: ReadonlyArray<string>, optional: ReadonlyArray<string> = []) => ({ required, optional })
 
+/** What a command line may do for some minutes after an approval, too. */
+const managingRoute = (...of: Parameters<typeof sessionRoute>): Row => ({
+  ...sessionRoute(...of),
+  credentials: ["session", "management"]
+})
+
 const dashboard: Record<string, Row> = {
   "GET /dashboard/openapi.json": { success: 200, response: "object" },
   "POST /setup": {
@@ -426,8 +441,8 @@ const dashboard: Record<string, Row> = {
     more: body
   }),
   "POST /teams/{teamId}/leave": sessionRoute(200, "DeletedAck", { required: ["teamId"] }),
-  "GET /teams/{teamId}/members": sessionRoute(200, "MemberList", { required: ["teamId"] }),
-  "POST /teams/{teamId}/invitations": sessionRoute(201, "Invitation", {
+  "GET /teams/{teamId}/members": managingRoute(200, "MemberList", { required: ["teamId"] }),
+  "POST /teams/{teamId}/invitations": managingRoute(201, "Invitation", {
     required: ["teamId"],
     body: members(["email", "role"]),
     more: [409, ...body]
@@ -438,12 +453,12 @@ const dashboard: Record<string, Row> = {
     body: members(["code"], ["name", "password"]),
     more: [401, 403, ...body]
   },
-  "PATCH /teams/{teamId}/members/{userId}": sessionRoute(200, "Member", {
+  "PATCH /teams/{teamId}/members/{userId}": managingRoute(200, "Member", {
     required: ["teamId", "userId"],
     body: members([], ["role", "active"]),
     more: body
   }),
-  "DELETE /teams/{teamId}/members/{userId}": sessionRoute(200, "DeletedAck", { required: ["teamId", "userId"] }),
+  "DELETE /teams/{teamId}/members/{userId}": managingRoute(200, "DeletedAck", { required: ["teamId", "userId"] }),
   "POST /teams/{teamId}/members/{userId}/password-reset": sessionRoute(201, "PasswordResetLink", {
     required: ["teamId", "userId"]
   }),
@@ -470,28 +485,28 @@ const dashboard: Record<string, Row> = {
     body: members(["secretId", "userId"]),
     more: [409, ...body]
   }),
-  "POST /teams/{teamId}/projects": sessionRoute(201, "Project", {
+  "POST /teams/{teamId}/projects": managingRoute(201, "Project", {
     required: ["teamId"],
     body: members(["name"], ["slug", "visibility", "environments"]),
     more: [409, ...body]
   }),
-  "PATCH /projects/{projectId}": sessionRoute(200, "Project", {
+  "PATCH /projects/{projectId}": managingRoute(200, "Project", {
     required: ["projectId"],
     body: members([], ["name", "slug", "visibility"]),
     more: [409, ...body]
   }),
-  "DELETE /projects/{projectId}": sessionRoute(200, "DeletedAck", { required: ["projectId"] }),
-  "POST /projects/{projectId}/environments": sessionRoute(201, "ProjectEnvironment", {
+  "DELETE /projects/{projectId}": managingRoute(200, "DeletedAck", { required: ["projectId"] }),
+  "POST /projects/{projectId}/environments": managingRoute(201, "ProjectEnvironment", {
     required: ["projectId"],
     body: members(["slug"], ["name", "protected", "readers", "changes"]),
     more: [409, ...body]
   }),
-  "PATCH /environments/{envId}": sessionRoute(200, "ProjectEnvironment", {
+  "PATCH /environments/{envId}": managingRoute(200, "ProjectEnvironment", {
     required: ["envId"],
     body: members([], ["name", "protected", "readers", "approvers", "approvals", "changes"]),
     more: body
   }),
-  "DELETE /environments/{envId}": sessionRoute(200, "DeletedAck", { required: ["envId"] }),
+  "DELETE /environments/{envId}": managingRoute(200, "DeletedAck", { required: ["envId"] }),
   "GET /projects/{projectId}/grants": sessionRoute(200, "AccessGrantList", { required: ["projectId"] }),
   "POST /projects/{projectId}/grants": sessionRoute(201, "AccessGrant", {
     required: ["projectId"],
@@ -521,24 +536,24 @@ const dashboard: Record<string, Row> = {
     required: ["requestId"],
     more: [409]
   }),
-  "POST /teams/{teamId}/api-tokens": sessionRoute(201, "ApiTokenWithValue", {
+  "POST /teams/{teamId}/api-tokens": managingRoute(201, "ApiTokenWithValue", {
     required: ["teamId"],
     body: members(["name"], ["accessLevel", "projects", "environments", "lifetime", "mcpOnly", "mcpScopes"]),
     more: body
   }),
-  "GET /teams/{teamId}/api-tokens": sessionRoute(200, "ApiTokenList", { required: ["teamId"] }),
-  "PATCH /teams/{teamId}/api-tokens/{tokenId}": sessionRoute(200, "ApiToken", {
+  "GET /teams/{teamId}/api-tokens": managingRoute(200, "ApiTokenList", { required: ["teamId"] }),
+  "PATCH /teams/{teamId}/api-tokens/{tokenId}": managingRoute(200, "ApiToken", {
     required: ["teamId", "tokenId"],
     body: members([], ["name", "accessLevel", "mcpScopes"]),
     more: body
   }),
-  "POST /teams/{teamId}/api-tokens/{tokenId}/rotate": sessionRoute(200, "ApiTokenWithValue", {
+  "POST /teams/{teamId}/api-tokens/{tokenId}/rotate": managingRoute(200, "ApiTokenWithValue", {
     required: ["teamId", "tokenId"]
   }),
-  "POST /teams/{teamId}/api-tokens/{tokenId}/revoke": sessionRoute(200, "RevokedAck", {
+  "POST /teams/{teamId}/api-tokens/{tokenId}/revoke": managingRoute(200, "RevokedAck", {
     required: ["teamId", "tokenId"]
   }),
-  "DELETE /teams/{teamId}/api-tokens/{tokenId}": sessionRoute(200, "RevokedAck", { required: ["teamId", "tokenId"] }),
+  "DELETE /teams/{teamId}/api-tokens/{tokenId}": managingRoute(200, "RevokedAck", { required: ["teamId", "tokenId"] }),
   "POST /teams/{teamId}/machine-rules": sessionRoute(201, "MachineRule", {
     required: ["teamId"],
     body: members(
@@ -579,6 +594,10 @@ const dashboard: Record<string, Row> = {
     required: ["userCode"],
     body: members(["teams"], ["projectIds", "environmentIds", "machine"]),
     more: [409, ...body]
+  }),
+  "POST /auth/cli/device/requests/{userCode}/approve-management": sessionRoute(200, "DeviceDecision", {
+    required: ["userCode"],
+    more: [409]
   }),
   "POST /auth/cli/device/requests/{userCode}/deny": sessionRoute(200, "DeviceDecision", {
     required: ["userCode"],

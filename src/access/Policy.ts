@@ -33,6 +33,7 @@ export type Action =
   | "plan:manage"
   | "team-rules:manage"
   | "audit-trail:read"
+  | "management:begin"
 
 export type Denial =
   | Forbidden
@@ -49,7 +50,7 @@ export type DenialOf<A extends Action> = A extends "secrets:write"
   ? Denial
   : A extends "secrets:read_values" | "secrets:run"
     ? Forbidden | ScopeMissing | EnvironmentNotGranted
-    : A extends Scope
+    : A extends Scope | "management:begin"
       ? Forbidden | ScopeMissing
       : Forbidden
 
@@ -80,7 +81,8 @@ const admin: ReadonlyArray<Action> = [
   "sealing-keys:manage",
   "tokens:manage",
   "members:manage",
-  "team:manage"
+  "team:manage",
+  "management:begin"
 ]
 const owner: ReadonlyArray<Action> = [...admin, "plan:manage", "team-rules:manage"]
 const allowedTo: Record<Role, ReadonlySet<Action>> = {
@@ -121,16 +123,39 @@ const rolesBoundWhatPeopleMay: Rule = ({ team, action }) => {
   return roleAllows(team.role, action) ? undefined : new Forbidden()
 }
 
-/**
- * A credential that holds scopes needs the one of the action, in the team that owns the resource (SCOPE_MISSING). A CLI
- * grant cannot hold `audit:read`: with names in its reach, its person's role decides.
- */
+/** What a CLI grant does by its person's role, and with which scope: it cannot hold `audit:read`, and manages nothing. */
+const ofLogins = new Map<Action, Scope>([
+  ["audit:read", "secrets:read"],
+  ["management:begin", "identity:read"]
+])
+
+/** A credential that holds scopes needs the one of the action, in the team that owns the resource (SCOPE_MISSING). */
 const scopedCredentialsNeedTheScope: Rule = ({ caller, team, action }) => {
   if (team.scopes === null) return undefined
-  if (!isScope(action)) return new Forbidden()
-  const needed = caller.kind === "cli_grant" && action === "audit:read" ? "secrets:read" : action
+  const ofLogin = caller.kind === "cli_grant" ? ofLogins.get(action) : undefined
+  if (ofLogin === undefined && !isScope(action)) return new Forbidden()
+  const needed = ofLogin ?? (isScope(action) ? action : "identity:read")
   return team.scopes.includes(needed) ? undefined : new ScopeMissing({ requiredScope: needed })
 }
+
+/** A login that is restricted to projects or environments asks for no management of the team (FORBIDDEN). */
+const narrowedLoginsDoNotManage: Rule = ({ action, caller: { restrictions } }) =>
+  action === "management:begin" && (restrictions.projectIds !== null || restrictions.environmentIds !== null)
+    ? new Forbidden({ message: "This login is restricted to a part of the team." })
+    : undefined
+
+/** What a management session is for. Values, names, rules of the team and the trail are not among it. */
+const managed: ReadonlySet<Action> = new Set<Action>([
+  "projects:manage",
+  "environments:manage",
+  "tokens:manage",
+  "members:read",
+  "members:manage"
+])
+
+/** "A management session manages, and does nothing else" (FORBIDDEN; docs/contract/management.md). */
+const managementSessionsOnlyManage: Rule = ({ action, caller }) =>
+  caller.kind === "management" && !managed.has(action) ? new Forbidden() : undefined
 
 /** An API token reads who was handed what with the scope that it holds for agents, over REST too (SCOPE_MISSING). */
 const tokensReadTheTrailByScope: Rule = ({ action, caller, team }) =>
@@ -310,7 +335,9 @@ export const decideCopy = (
 /** In order of evaluation (docs/contract/errors.md, "Order of checks": role, scope, level, protected, grant). */
 const rules: ReadonlyArray<Rule> = [
   rolesBoundWhatPeopleMay,
+  managementSessionsOnlyManage,
   scopedCredentialsNeedTheScope,
+  narrowedLoginsDoNotManage,
   tokensReadTheTrailByScope,
   readOnlyTokensNeverWrite,
   protectedEnvironmentsNeedANamingToken,
@@ -331,7 +358,8 @@ const asAgain: ReadonlySet<AuditAction> = new Set<AuditAction>([
   "token.create",
   "token.rotate",
   "machine.rule_create",
-  "access.approve"
+  "access.approve",
+  "management.approve"
 ])
 const givesValues: ReadonlySet<Action> = new Set<Action>(["secrets:read_values", "secrets:run"])
 
@@ -347,6 +375,13 @@ export const asksAgain = ({ action, target, team }: AccessRequest, audit: AuditA
     (givesValues.has(action) && target.type === "environment" && target.protected))
     ? new StepUpRequired()
     : undefined
+
+/** Factors, and management from the command line, need a proof that the person is there: at most this old. */
+const recentMillis = 15 * 60_000
+
+/** Whether the person signed in, or confirmed, a short time ago. */
+export const hasRecentProof = ({ createdAt, factorAt }: Pick<Caller, "createdAt" | "factorAt">, now: number): boolean =>
+  now - (factorAt ?? createdAt).getTime() <= recentMillis
 
 /** A login or an agent of these teams is approved with a recent proof too. */
 export const firstWithOldFactor = (

@@ -38,7 +38,7 @@ export const sealed = {
   },
   sessions: {
     key: ["id"],
-    columns: ["id", "lookupId", "hash", "userId", "createdAt", "expiresAt", "factorAt"],
+    columns: ["id", "lookupId", "hash", "userId", "createdAt", "expiresAt", "factorAt", "manages", "loginId"],
     ended: ["revoked_at"]
   },
   api_tokens: {
@@ -117,7 +117,10 @@ export const sealed = {
       "teams",
       "projectIds",
       "environmentIds",
-      "factorAt"
+      "factorAt",
+      "manages",
+      "loginId",
+      "askedBy"
     ],
     ended: ["delivered_at"]
   },
@@ -167,8 +170,8 @@ export const sealed = {
 const added: ReadonlyMap<string, Readonly<Record<string, unknown>>> = new Map([
   ["users", { secondFactor: false }],
   ["teams", { secondFactorRequired: false, stepUpMinutes: 15 }],
-  ["sessions", { factorAt: null }],
-  ["device_requests", { factorAt: null }],
+  ["sessions", { factorAt: null, manages: null, loginId: null }],
+  ["device_requests", { factorAt: null, manages: null, loginId: null, askedBy: null }],
   ["cli_grants", { factorAt: null }],
   ["oauth_grants", { factorAt: null }]
 ])

@@ -23,7 +23,7 @@ export interface Needs {
 }
 
 /** A longer text tells nothing more about a browser. */
-const maxUserAgent = 256
+export const maxUserAgent = 256
 
 export const AccountRow = Schema.Struct({
   id: UserIdOut,
@@ -149,7 +149,17 @@ export const openSession = Effect.fnUntraced(function* (
   const expiresAt = new Date(now.getTime() + sessionLife)
   const row = yield* rowSeal.values(
     "sessions",
-    { id: yield* crypto.uuid, lookupId, hash, userId, createdAt: now, expiresAt, factorAt },
+    {
+      id: yield* crypto.uuid,
+      lookupId,
+      hash,
+      userId,
+      createdAt: now,
+      expiresAt,
+      factorAt,
+      manages: null,
+      loginId: null
+    },
     {
       salt,
       active_team_id: activeTeamId,
@@ -190,7 +200,8 @@ export const lastActiveTeam = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
   Effect.map(
     Rows.findOne(
       ActiveTeamRow,
-      sql`SELECT active_team_id FROM sessions WHERE user_id = ${userId} ORDER BY created_at DESC LIMIT 1`
+      sql`SELECT active_team_id FROM sessions
+        WHERE user_id = ${userId} AND manages IS NULL ORDER BY created_at DESC LIMIT 1`
     ),
     (row) => row?.activeTeamId ?? null
   )

@@ -171,13 +171,14 @@ const ofToken = (row: TokenRow, id: string, now: number, macs: RowMac): Verified
 
 const ofSession = (row: SessionRow, id: string, now: number, macs: RowMac): Verified | undefined => {
   if (row.revokedAt === null && !macs.holds("sessions", { ...row, id })) return undefined
-  const teams = teamsOf(row.teams, row.userId, macs)
+  const { manages } = row
+  const teams = teamsOf(row.teams, row.userId, macs).filter(({ id }) => manages === null || id === manages)
   return {
-    life: Liveness.ofSession(row, now),
+    life: manages === null ? Liveness.ofSession(row, now) : Liveness.ofManagement({ ...row, teams: teams.length }, now),
     ...plain,
     caller: {
       ...common(row, now, macs),
-      kind: "session",
+      kind: manages === null ? "session" : "management",
       credentialId: id,
       name: null,
       user: personOf(row),
@@ -301,6 +302,7 @@ const verifier =
 const usedTables = {
   api_token: "api_tokens",
   cli_grant: "cli_grants",
+  management: "sessions",
   oauth_token: "oauth_grants",
   session: "sessions"
 } as const satisfies Record<Caller["kind"], UsedTable>

@@ -109,6 +109,10 @@ export interface PersonRow extends CredentialRow {
 }
 export interface SessionRow extends PersonRow {
   readonly lastUsedAt: Date
+  /** Of a management session: its team, and the login that asked for it, which may have ended. */
+  readonly manages: TeamId | null
+  readonly loginId: string | null
+  readonly loginLives: boolean
   readonly teams: ReadonlyArray<TeamRow>
 }
 export interface AccessRow extends PersonRow {
@@ -180,13 +184,15 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
 export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
   sql<SessionRow>`
   SELECT c.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, c.last_used_at, c.revoked_at,
-    c.factor_at, u.id AS user_id, u.email, u.name AS user_name,
+    c.factor_at, c.manages, c.login_id, l.id IS NOT NULL AS login_lives, u.id AS user_id, u.email, u.name AS user_name,
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
         ORDER BY t.id), '[]'::json)
       FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
     ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}
   LEFT JOIN sessions c ON c.lookup_id = q.lookup_id
+  LEFT JOIN cli_grants l ON l.id = c.login_id AND l.revoked_at IS NULL
+    AND EXISTS (SELECT 1 FROM cli_grant_teams lt WHERE lt.grant_id = l.id AND lt.team_id = c.manages)
   LEFT JOIN users u ON u.id = c.user_id
   ${sql.literal(namedJoin)}
   ORDER BY q.n`

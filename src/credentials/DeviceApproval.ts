@@ -34,7 +34,7 @@ import * as DeviceRequests from "./DeviceRequests.ts"
 import { beyondTeams } from "./TokenRows.ts"
 import * as UserCode from "./UserCode.ts"
 
-interface Needs {
+export interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly rowSeal: RowSeal
   readonly audit: Audit
@@ -46,11 +46,13 @@ const lookUp = Effect.fnUntraced(function* (needs: Needs, typed: string) {
   const code = UserCode.canonical(typed)
   const row = code === undefined ? undefined : yield* DeviceRequests.byUserCode(needs, code)
   if (code === undefined || row === undefined) return yield* new GrantNotFound()
+  // What a login asks for is for its person alone to decide.
+  if (row.askedBy !== null && row.askedBy !== (yield* CurrentCaller).user?.id) return yield* new GrantNotFound()
   return { code, row }
 })
 
 /** The request that a person's entry names. Wrong entries are limited per session and per address. */
-const entered = Effect.fnUntraced(function* (needs: Needs, typed: string) {
+export const entered = Effect.fnUntraced(function* (needs: Needs, typed: string) {
   const { credentialId } = yield* CurrentCaller
   const { ip } = yield* RequestInfo
   const buckets = [`user-code:session:${credentialId}`, `user-code:${addressBucket(ip)}`]
@@ -58,7 +60,7 @@ const entered = Effect.fnUntraced(function* (needs: Needs, typed: string) {
   return yield* Attempts.attempt(needs.limiter, { buckets, policy: userCodePolicy }, lookUp(needs, typed), isWrong)
 })
 
-const targetOf = (row: DeviceRequests.RequestRow) => ({
+export const targetOf = (row: DeviceRequests.RequestRow) => ({
   type: "device_request",
   id: row.id,
   name: row.hostname ?? ""
@@ -67,6 +69,7 @@ const targetOf = (row: DeviceRequests.RequestRow) => ({
 export const show = Effect.fn("DeviceGrants.show")(function* (needs: Needs, typed: string) {
   const caller = yield* CurrentCaller
   const { code, row } = yield* entered(needs, typed)
+  const team = caller.teams.find(({ id }) => id === row.manages)
   const state = DeviceRequests.stateOf(row, yield* Clock.currentTimeMillis)
   yield* needs.audit.record({
     actor: caller,
@@ -83,7 +86,8 @@ export const show = Effect.fn("DeviceGrants.show")(function* (needs: Needs, type
     host: hostOf(row),
     credentialProtection: row.credentialProtection,
     machineRequested: row.machineRequested,
-    status: state === "consumed" ? "approved" : state
+    status: state === "consumed" ? "approved" : state,
+    ...(team === undefined ? {} : { manages: { id: team.id, name: team.name } })
   }
   return request
 })
@@ -113,7 +117,7 @@ interface Approval extends Restrictions {
 }
 
 /** Writes the decision if there is still one to take. */
-const decide = Effect.fnUntraced(function* (
+export const decide = Effect.fnUntraced(function* (
   needs: Needs,
   row: DeviceRequests.RequestRow,
   userId: UserId,
@@ -162,7 +166,7 @@ const MembershipRow = Schema.Struct({ teamId: TeamIdOut, role: Role })
  * password comes before this and is seen, or after and takes the approval back. Memberships first, as where members
  * change.
  */
-const recheck = Effect.fnUntraced(function* (
+export const recheck = Effect.fnUntraced(function* (
   { sql }: Needs,
   caller: Caller,
   userId: UserId,
@@ -179,7 +183,7 @@ const recheck = Effect.fnUntraced(function* (
   if (yield* Accounts.hasEnded({ sql }, caller.credentialId)) return yield* new Forbidden()
 })
 
-const signedIn = Effect.flatMap(CurrentCaller, (caller) =>
+export const signedIn = Effect.flatMap(CurrentCaller, (caller) =>
   caller.user === null ? Effect.dieMessage("a decision needs a person") : Effect.succeed({ caller, user: caller.user })
 )
 
@@ -200,6 +204,7 @@ export const approve = Effect.fn("DeviceGrants.approve")(function* (needs: Needs
   const twice = body.teams.findIndex(({ teamId }, at) => body.teams.findIndex((t) => t.teamId === teamId) < at)
   if (twice >= 0) return yield* new ValidationFailed({ field: `teams.${twice}.teamId` })
   const { row } = yield* entered(needs, typed)
+  if (row.manages !== null) return yield* new GrantNotFound()
   const approval = approvalOf(row, body, caller.factorAt)
   const event = { actor: caller, action: "device.approve", target: targetOf(row) } as const
   const own = new Map(caller.teams.map(({ id, role }) => [id, role ?? "viewer"]))

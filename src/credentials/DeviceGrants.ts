@@ -9,6 +9,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { DevicePollResponse } from "#schema/DeviceApi.ts"
 import { TeamIdOut, type UserId } from "#schema/Ids.ts"
+import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -21,10 +22,12 @@ import { inEachTeam } from "./Accounts.ts"
 import { CliGrants } from "./CliGrants.ts"
 import { approve, deny, progress, show } from "./DeviceApproval.ts"
 import * as DeviceRequests from "./DeviceRequests.ts"
+import * as Management from "./Management.ts"
 
 const services = Effect.all({
   sql: SqlClient.SqlClient,
   crypto: Crypto,
+  access: Access,
   audit: Audit,
   bus: EventBus,
   limiter: RateLimiter,
@@ -101,7 +104,9 @@ const step = function* (needs: Needs, id: string) {
   if (row === undefined) return failed("unknown")
   const now = yield* Clock.currentTimeMillis
   const state = DeviceRequests.stateOf(row, now)
-  if (state === "approved" && row.decidedBy !== null) return yield* deliver(needs, row, row.decidedBy)
+  if (state === "approved" && row.decidedBy !== null) {
+    return yield* (row.manages === null ? deliver : Management.deliver)(needs, row, row.decidedBy)
+  }
   if (state !== "pending") return failed(state === "approved" ? "unknown" : state)
   const tooSoon = row.lastPolledAt !== null && now - row.lastPolledAt.getTime() < row.intervalSeconds * 1_000
   const interval = row.intervalSeconds + (tooSoon ? slowDownSeconds : 0)
@@ -120,5 +125,18 @@ const poll = Effect.fn("DeviceGrants.poll")(function* (needs: Needs, deviceCode:
 const { events, live, start } = DeviceRequests
 
 export class DeviceGrants extends Effect.Service<DeviceGrants>()("credentials/DeviceGrants", {
-  effect: Effect.map(services, (needs) => methods(needs, { start, poll, live, events, show, progress, approve, deny }))
+  effect: Effect.map(services, (needs) =>
+    methods(needs, {
+      start,
+      poll,
+      live,
+      events,
+      show,
+      progress,
+      approve,
+      deny,
+      startManagement: Management.start,
+      approveManagement: Management.approve
+    })
+  )
 }) {}

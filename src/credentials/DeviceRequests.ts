@@ -19,7 +19,17 @@ import {
   type DeviceAuthorization
 } from "#schema/DeviceApi.ts"
 import { CredentialExpired, CredentialInvalid, RateLimited } from "#schema/Errors.ts"
-import { EnvironmentIdOut, InstallationId, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
+import {
+  EnvironmentIdOut,
+  type GrantId,
+  GrantIdOut,
+  InstallationId,
+  ProjectIdOut,
+  type TeamId,
+  TeamIdOut,
+  type UserId,
+  UserIdOut
+} from "#schema/Ids.ts"
 import { Scope } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
@@ -61,6 +71,9 @@ export const RequestRow = Schema.Struct({
   projectIds: Schema.NullOr(Schema.Array(ProjectIdOut)),
   environmentIds: Schema.NullOr(Schema.Array(EnvironmentIdOut)),
   factorAt: Time,
+  manages: Schema.NullOr(TeamIdOut),
+  loginId: Schema.NullOr(GrantIdOut),
+  askedBy: Schema.NullOr(UserIdOut),
   deliveredAt: Time,
   lookupId: Schema.String,
   hash: Schema.Uint8ArrayFromSelf,
@@ -72,7 +85,8 @@ export type RequestRow = typeof RequestRow.Type
 const columns = `
   r.id, r.status, r.credential_protection, r.installation_id, r.machine_requested, r.hostname, r.os, r.ip,
   r.interval_seconds, r.last_polled_at, r.created_at, r.expires_at, r.decided_by, u.email AS decided_by_email,
-  r.machine, r.teams, r.project_ids, r.environment_ids, r.factor_at, r.delivered_at, r.lookup_id, r.hash, r.user_code_hash, r.mac
+  r.machine, r.teams, r.project_ids, r.environment_ids, r.factor_at,
+  r.manages, r.login_id, r.asked_by, r.delivered_at, r.lookup_id, r.hash, r.user_code_hash, r.mac
   FROM device_requests r LEFT JOIN users u ON u.id = r.decided_by`
 
 /** A request that no server wrote as it is, is none: another's code, or a decision that nobody took. */
@@ -129,11 +143,22 @@ const undecided = {
   factorAt: null
 }
 
+/** A login that asks to manage one team, and whose it is; null for a new login, which nobody asks for yet. */
+interface Asking {
+  readonly manages: TeamId | null
+  readonly loginId: GrantId | null
+  readonly askedBy: UserId | null
+}
+const nobody: Asking = { manages: null, loginId: null, askedBy: null }
+
+type StartNeeds = ProvingNeeds & { readonly baseUrl: string; readonly crypto: Crypto }
+
 /** Starts are counted where requests are, before their shape is checked (`http/AddressLimit.ts`). */
-export const start = Effect.fn("DeviceGrants.start")(function* (
-  needs: ProvingNeeds & { readonly baseUrl: string; readonly crypto: Crypto },
-  request: DeviceStart | null
-) {
+export const start = Effect.fn("DeviceGrants.start")((needs: StartNeeds, request: DeviceStart | null) =>
+  open(needs, request, nobody)
+)
+
+export const open = Effect.fnUntraced(function* (needs: StartNeeds, request: DeviceStart | null, asking: Asking) {
   const { baseUrl, crypto, rowSeal, sql } = needs
   const { ip } = yield* RequestInfo
   const now = yield* Clock.currentTimeMillis
@@ -151,7 +176,8 @@ export const start = Effect.fn("DeviceGrants.start")(function* (
         status: "pending",
         machineRequested: request?.machineCredential === "grant",
         expiresAt: new Date(now + lifetimeSeconds * 1_000),
-        ...undecided
+        ...undecided,
+        ...asking
       },
       {
         salt: proof.salt,

@@ -12,6 +12,8 @@ export const creatorGrace = days(7)
 /** Sessions: 12 h idle, 7 d absolute */
 const sessionIdleLimit = days(0.5)
 export const sessionLife = days(7)
+/** Management from the command line: 10 minutes, never longer. */
+export const managementLife = 10 * 60_000
 
 /** A date reached is a date passed: "expiry date reached - refused from then on". */
 const reached = (date: Date | null, now: number): boolean => date !== null && date.getTime() <= now
@@ -67,6 +69,12 @@ export const ofSession = (
   if (row.revokedAt !== null) return "revoked"
   return reached(row.expiresAt, now) || since(row.lastUsedAt, sessionIdleLimit, now) ? "expired" : "live"
 }
+
+/** A management session lives minutes, and with the login that asked for it; without its team it is good for nothing. */
+export const ofManagement = (
+  row: Parameters<typeof ofSession>[0] & { readonly loginLives: boolean; readonly teams: number },
+  now: number
+): Life => (row.loginLives && row.teams > 0 ? ofSession(row, now) : "revoked")
 
 /**
  * An OAuth access token lives with its consent: revoked with it, and when the person holds none of its teams any more.

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import { GrantNotFound } from "#schema/Errors.ts"
+import { TeamIdOut } from "#schema/Ids.ts"
 import type { MySession } from "#schema/MySessionsApi.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
@@ -20,7 +21,9 @@ const SessionRow = Schema.Struct({
   lastUsedAt: Schema.DateFromSelf,
   lastUsedIp: Schema.NullOr(Schema.String),
   lastUsedUserAgent: Schema.NullOr(Schema.String),
-  revokedAt: Schema.NullOr(Schema.DateFromSelf)
+  revokedAt: Schema.NullOr(Schema.DateFromSelf),
+  managesId: Schema.NullOr(TeamIdOut),
+  managesName: Schema.NullOr(Schema.String)
 })
 
 const maxListed = 200
@@ -38,9 +41,11 @@ const list = Effect.fn("OwnSessions.list")(function* (needs: Needs) {
   const rows = yield* Rows.findAll(
     SessionRow,
     sql`
-      SELECT id, created_at, expires_at, last_used_at, last_used_ip, last_used_user_agent, revoked_at FROM sessions
-      WHERE user_id = ${caller.user?.id ?? null} AND revoked_at IS NULL AND expires_at > ${new Date(now)}
-      ORDER BY last_used_at DESC, id DESC LIMIT ${maxListed}`
+      SELECT s.id, s.created_at, s.expires_at, s.last_used_at, s.last_used_ip, s.last_used_user_agent, s.revoked_at,
+        t.id AS manages_id, t.name AS manages_name
+      FROM sessions s LEFT JOIN teams t ON t.id = s.manages
+      WHERE s.user_id = ${caller.user?.id ?? null} AND s.revoked_at IS NULL AND s.expires_at > ${new Date(now)}
+      ORDER BY s.last_used_at DESC, s.id DESC LIMIT ${maxListed}`
   )
   return rows
     .filter((row) => Liveness.ofSession(row, now) === "live")
@@ -51,7 +56,8 @@ const list = Effect.fn("OwnSessions.list")(function* (needs: Needs) {
       expiresAt: row.expiresAt.toISOString(),
       lastUsedAt: row.lastUsedAt.toISOString(),
       lastUsedIp: row.lastUsedIp,
-      lastUsedUserAgent: row.lastUsedUserAgent
+      lastUsedUserAgent: row.lastUsedUserAgent,
+      manages: row.managesId === null ? null : { id: row.managesId, name: row.managesName ?? "" }
     }))
 })
 

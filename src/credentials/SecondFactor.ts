@@ -12,6 +12,7 @@ import type { Caller } from "#schema/Caller.ts"
 import { Forbidden, SecondFactorFailed, SignInFailed, StepUpRequired, ValidationFailed } from "#schema/Errors.ts"
 import type { UserId } from "#schema/Ids.ts"
 import { Audit, type AuditEvent } from "#src/access/Audit.ts"
+import * as Policy from "#src/access/Policy.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -43,9 +44,6 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** Changes of what signs a person in need a proof that is at most this old. */
-const recentMillis = 15 * 60_000
-
 const accountOf = Effect.fnUntraced(function* (needs: Needs, caller: Caller) {
   const account = caller.user === null ? undefined : yield* Accounts.find(needs, "id", caller.user.id)
   return account ?? (yield* new Forbidden())
@@ -53,8 +51,7 @@ const accountOf = Effect.fnUntraced(function* (needs: Needs, caller: Caller) {
 
 /** STEP_UP_REQUIRED unless the person signed in, or proved the factor again, a short time ago. */
 const checkRecent = Effect.fnUntraced(function* (caller: Caller) {
-  const last = caller.factorAt ?? caller.createdAt
-  if ((yield* Clock.currentTimeMillis) - last.getTime() > recentMillis) return yield* new StepUpRequired()
+  if (!Policy.hasRecentProof(caller, yield* Clock.currentTimeMillis)) return yield* new StepUpRequired()
 })
 
 /** What the page of a person's sign-in shows. */

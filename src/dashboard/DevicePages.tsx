@@ -5,11 +5,12 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import type { AnyApiError } from "#schema/ApiError.ts"
-import { ApproveDevice } from "#schema/DeviceApi.ts"
+import { ApproveDevice, type DeviceRequest } from "#schema/DeviceApi.ts"
+import { StepUpRequired } from "#schema/Errors.ts"
 import { GrantId } from "#schema/Ids.ts"
 import { UserCode } from "#schema/Values.ts"
 import { GrantsPage, type Names, namesOf } from "./CliLoginViews.tsx"
-import { DecidedPage, DecidePage, EnterCode, outcomeOf } from "./DeviceViews.tsx"
+import { DecidedPage, DecidePage, EnterCode, ManagePage, ManagingPage, outcomeOf } from "./DeviceViews.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { attempt, pageWith, query, wantsJson } from "./Pages.ts"
@@ -27,12 +28,13 @@ const restrictable = Effect.gen(function* () {
 })
 
 /** The person who approved the request sees its progress; anybody else sees only that it is decided. */
-const decidedPage = Effect.fnUntraced(function* (visit: Visit, code: string, state: string) {
-  const own = yield* attempt(UseCases.deviceGrants.progress(code))
+const decidedPage = Effect.fnUntraced(function* (visit: Visit, request: DeviceRequest, state: string) {
+  const Page = request.manages === undefined ? DecidedPage : ManagingPage
+  const own = yield* attempt(UseCases.deviceGrants.progress(request.userCode))
   return Either.isRight(own) ? (
-    <DecidedPage visit={visit} state={outcomeOf(own.right)} code={code} />
+    <Page visit={visit} state={outcomeOf(own.right)} code={request.userCode} />
   ) : (
-    <DecidedPage visit={visit} state={outcomeOf(state)} />
+    <Page visit={visit} state={outcomeOf(state)} />
   )
 })
 
@@ -44,7 +46,10 @@ const requestPage = Effect.fnUntraced(function* (visit: Visit, typed: string, fo
   }
   const request = shown.right
   if (request.status !== "pending") {
-    return pageWith(yield* decidedPage(visit, request.userCode, request.status), problem)
+    return pageWith(yield* decidedPage(visit, request, request.status), problem)
+  }
+  if (request.manages !== undefined) {
+    return pageWith(<ManagePage visit={visit} request={request} team={request.manages} problem={problem} />, problem)
   }
   return pageWith(
     <DecidePage visit={visit} request={request} restrictable={yield* restrictable} form={form} problem={problem} />,
@@ -61,6 +66,12 @@ const view = person(({ visit }) =>
   })
 )
 
+/** Who has to confirm first is led there and back; any other failure stands on the page. */
+const decided = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(attempt(work), (done) =>
+    Either.isLeft(done) && done.left._tag === StepUpRequired.code ? Effect.fail(done.left) : Effect.succeed(done)
+  )
+
 const decisionOf = Effect.fnUntraced(function* (form: Form.Form) {
   const { environmentIds, projectIds } = yield* reachOf(form)
   return yield* Form.decode(ApproveDevice)({
@@ -75,7 +86,7 @@ const approve = person(({ visit }) =>
   Effect.gen(function* () {
     const form = yield* Form.read
     const typed = form.text("code")
-    const approved = yield* attempt(
+    const approved = yield* decided(
       Effect.gen(function* () {
         const decision = yield* decisionOf(form)
         return yield* UseCases.deviceGrants.approve(yield* Form.decode(UserCode)(typed), decision)
@@ -84,6 +95,18 @@ const approve = person(({ visit }) =>
     return Either.isRight(approved)
       ? Html.page(<DecidedPage visit={visit} state={approved.right.status} code={typed} />)
       : yield* requestPage(visit, typed, form, approved.left)
+  })
+)
+
+const approveManagement = person(({ visit }) =>
+  Effect.gen(function* () {
+    const typed = (yield* Form.read).text("code")
+    const approved = yield* decided(
+      Effect.flatMap(Form.decode(UserCode)(typed), (code) => UseCases.deviceGrants.approveManagement(code))
+    )
+    return Either.isRight(approved)
+      ? Html.page(<ManagingPage visit={visit} state={approved.right.status} code={typed} />)
+      : yield* requestPage(visit, typed, undefined, approved.left)
   })
 )
 
@@ -129,6 +152,7 @@ const revoke = button(withIds(person, Schema.Struct({ grantId: GrantId })), {
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get(Paths.device, view),
   HttpRouter.post("/app/device/approve", approve),
+  HttpRouter.post("/app/device/approve-management", approveManagement),
   HttpRouter.post("/app/device/deny", deny),
   HttpRouter.post("/app/device/progress", progress),
   HttpRouter.get(Paths.grants, page(person, grants)),

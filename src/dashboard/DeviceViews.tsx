@@ -21,7 +21,11 @@ export const EnterCode = ({
   readonly code: string
   readonly problem: AnyApiError | undefined
 }) => (
-  <Card who={visit} title="Log in a command line" lead="Enter the code that your terminal shows.">
+  <Card
+    who={visit}
+    title="Enter a code"
+    lead="Of a command line that wants to log in, or to manage a team: your terminal shows it."
+  >
     <form method="get" action={Paths.device}>
       <Ui.ProblemNote problem={problem} />
       <Ui.TextField
@@ -30,7 +34,7 @@ export const EnterCode = ({
         mono
         value={code}
         focus
-        hint="Eight letters, like BCDF-GHJK. Enter a code only if you started the login yourself."
+        hint="Eight letters, like BCDF-GHJK. Enter a code only if you started the command yourself."
       />
       <Ui.Submit>Continue</Ui.Submit>
     </form>
@@ -54,18 +58,22 @@ const RequestFacts = ({ now, request }: { readonly request: DeviceRequest; reado
     <Ui.Fact name="Claimed by the device">
       <Host host={request.host} /> <Ui.Badge tone="amber">not verified</Ui.Badge>
     </Ui.Fact>
-    <Ui.Fact name="Stores the login">
-      {request.credentialProtection === "os_keychain" ? (
-        <>
-          in the keychain of its system <Ui.Badge tone="amber">not verified</Ui.Badge>
-        </>
-      ) : (
-        <>
-          as plain text in a file <Ui.Badge tone="amber">less safe</Ui.Badge>
-        </>
-      )}
-    </Ui.Fact>
+    {request.manages === undefined ? <StoredIn request={request} /> : null}
   </dl>
+)
+
+const StoredIn = ({ request }: { readonly request: DeviceRequest }) => (
+  <Ui.Fact name="Stores the login">
+    {request.credentialProtection === "os_keychain" ? (
+      <>
+        in the keychain of its system <Ui.Badge tone="amber">not verified</Ui.Badge>
+      </>
+    ) : (
+      <>
+        as plain text in a file <Ui.Badge tone="amber">less safe</Ui.Badge>
+      </>
+    )}
+  </Ui.Fact>
 )
 
 /** What the form had when it was sent; before that, what is preselected. */
@@ -173,6 +181,66 @@ export const DecidePage = ({
   )
 }
 
+/** A login of this person asks to manage a team for some minutes. */
+export const ManagePage = ({
+  problem,
+  request,
+  team,
+  visit
+}: {
+  readonly visit: Visit
+  readonly request: DeviceRequest
+  readonly team: { readonly id: string; readonly name: string }
+  readonly problem: AnyApiError | undefined
+}) => (
+  <Card who={visit} title={`Let a command line manage ${team.name}?`} wide>
+    <Ui.ProblemNote problem={problem} />
+    <p class="code">{request.userCode}</p>
+    <p class="lead">
+      <strong>Does this code match your terminal?</strong> If you did not start such a command a moment ago, deny it:
+      someone may be using your login.
+    </p>
+    <RequestFacts request={request} now={visit.now} />
+    <section class="part">
+      <h2>What it may do</h2>
+      <p>
+        For 10 minutes, as you: projects and their environments, API tokens and members of {team.name}. It reads no
+        secret and no value. The command that asked ends it when it is done.
+      </p>
+    </section>
+    <form method="post" action="/app/device/approve-management">
+      <input type="hidden" name="code" value={request.userCode} />
+      <div class="buttons">
+        <button class="button button-primary" data-decides>
+          Yes, it matches: allow
+        </button>
+        <button class="button button-danger-quiet" formaction="/app/device/deny" data-decides>
+          No, deny
+        </button>
+      </div>
+    </form>
+  </Card>
+)
+
+const managing = {
+  approved: {
+    title: "Management is approved",
+    lead: "Go back to your terminal. It continues by itself.",
+    now: "Waiting for your terminal …"
+  },
+  consumed: {
+    title: "The command line manages the team",
+    lead: "You can close this page.",
+    now: "The command line has what it asked for."
+  },
+  denied: { title: "Management is denied", lead: "The command got nothing.", now: "The command got nothing." },
+  expired: {
+    title: "The code has expired",
+    lead: "Start the command again in your terminal.",
+    now: "Your terminal did not fetch it in time. Start the command again there."
+  }
+} as const
+
 /** What the page says about a request that is decided. */
 const outcomes = {
   approved: {
@@ -198,34 +266,50 @@ const isOutcome = (state: string): state is Outcome => Object.hasOwn(outcomes, s
 export const outcomeOf = (state: string): Outcome => (isOutcome(state) ? state : "expired")
 
 /** `code`: of a request that this person approved; the page waits until the terminal has fetched the login. */
-export const DecidedPage = ({
-  code,
-  state,
-  visit
-}: {
+interface Decided {
   readonly visit: Visit
   readonly state: Outcome
   readonly code?: string | undefined
+}
+
+export const DecidedPage = (decided: Decided) => (
+  <Outcomes {...decided} words={outcomes} href={Paths.grants} label="Your CLI logins" />
+)
+export const ManagingPage = (decided: Decided) => (
+  <Outcomes {...decided} words={managing} href={Paths.sessions} label="Where you are signed in" />
+)
+
+const Outcomes = ({
+  code,
+  href,
+  label,
+  state,
+  visit,
+  words
+}: Decided & {
+  readonly words: Readonly<Record<Outcome, { readonly title: string; readonly lead: string; readonly now: string }>>
+  readonly href: string
+  readonly label: string
 }) => (
-  <Card who={visit} title={outcomes[state].title} lead={outcomes[state].lead}>
+  <Card who={visit} title={words[state].title} lead={words[state].lead}>
     {state === "approved" && code !== undefined ? (
       <form
         method="post"
         action="/app/device/progress"
         class="progress"
         data-progress
-        data-consumed={outcomes.consumed.now}
-        data-expired={outcomes.expired.now}
+        data-consumed={words.consumed.now}
+        data-expired={words.expired.now}
       >
         <input type="hidden" name="code" value={code} />
         <p role="status" data-progress-text>
-          {outcomes.approved.now}
+          {words.approved.now}
         </p>
         <button class="button button-plain without-script">Check again</button>
       </form>
     ) : null}
     <p>
-      <Ui.LinkButton href={Paths.grants}>Your CLI logins</Ui.LinkButton>
+      <Ui.LinkButton href={href}>{label}</Ui.LinkButton>
     </p>
   </Card>
 )

@@ -37,7 +37,9 @@ export const browserOf = (userAgent: string | null): string => {
 const Session = ({ of, visit }: { readonly visit: Visit; readonly of: MySession }) => (
   <li class="project">
     <div>
-      <h2>{browserOf(of.lastUsedUserAgent)}</h2>
+      <h2>
+        {of.manages === null ? browserOf(of.lastUsedUserAgent) : `A command line that manages ${of.manages.name}`}
+      </h2>
       <span class="badges">{of.current ? <Ui.Badge tone="accent">this browser</Ui.Badge> : null}</span>
     </div>
     <dl class="facts facts-small">
@@ -49,7 +51,7 @@ const Session = ({ of, visit }: { readonly visit: Visit; readonly of: MySession 
     </dl>
     {of.current ? null : (
       <Ui.Act action={`${Paths.sessions}/${of.id}/end`} kind="quiet">
-        Sign out there
+        {of.manages === null ? "Sign out there" : "End it"}
       </Ui.Act>
     )}
   </li>
@@ -62,8 +64,8 @@ const SessionsPage = ({ items, visit }: { readonly visit: Visit; readonly items:
     title="Where you are signed in"
     lead={
       <>
-        Browsers only. <a href={Paths.grants}>CLI logins</a> and <a href={Paths.connections}>connected agents</a> have
-        pages of their own.
+        Browsers, and command lines that manage a team for some minutes. <a href={Paths.grants}>CLI logins</a> and{" "}
+        <a href={Paths.connections}>connected agents</a> have pages of their own.
       </>
     }
     actions={
@@ -74,7 +76,7 @@ const SessionsPage = ({ items, visit }: { readonly visit: Visit; readonly items:
           verb="Sign out everywhere else"
           tone="plain"
         >
-          <p>You stay signed in here. CLI logins and agents go on.</p>
+          <p>You stay signed in here. CLI logins and agents go on; a command line that manages a team stops.</p>
         </Ui.Confirm>
       ) : undefined
     }

@@ -15,6 +15,8 @@ import {
   AnyCredential,
   DeviceCodeCredential,
   GrantCredential,
+  ManagementCredential,
+  ManagingCredential,
   OwnSessionCredential,
   OwnTokenCredential,
   PersonCredential,
@@ -139,7 +141,7 @@ const check = (needs: Needs, kinds: ReadonlyArray<CredentialKind>, alsoRevokedTo
     if (found.mcpOnly || !kinds.includes(caller.kind)) {
       return yield* deny(needs, caller, new CredentialKindNotAccepted())
     }
-    if (caller.kind === "session" && isCrossSite(request, needs.origin)) {
+    if ((caller.kind === "session" || caller.kind === "management") && isCrossSite(request, needs.origin)) {
       return yield* deny(needs, caller, new CrossSiteRequest())
     }
     if (Object.hasOwn(query, LostParameter.name)) yield* LostParameter.refuse(true)
@@ -183,6 +185,8 @@ const make = Effect.gen(function* () {
     Context.add(PersonCredential, checkWithFactor(needs, PersonCredential.kinds)),
     Context.add(GrantCredential, check(needs, GrantCredential.kinds)),
     Context.add(OwnTokenCredential, checkWithFactor(needs, OwnTokenCredential.kinds, true)),
+    Context.add(ManagementCredential, check(needs, ManagementCredential.kinds)),
+    Context.add(ManagingCredential, checkWithFactor(needs, ManagingCredential.kinds)),
     Context.add(SessionCredential, checkWithFactor(needs, SessionCredential.kinds)),
     Context.add(OwnSessionCredential, check(needs, OwnSessionCredential.kinds)),
     Context.add(DeviceCodeCredential, deviceCode(needs))

@@ -4,10 +4,12 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { ServerApi } from "#schema/ServerApi.ts"
 import { PresentedDeviceCode } from "#schema/Authentication.ts"
+import { CurrentCaller } from "#schema/Caller.ts"
 import { DeviceEvent } from "#schema/DeviceApi.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import type { DeviceSignal } from "#src/credentials/DeviceRequests.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import { Sessions } from "#src/credentials/Sessions.ts"
 import * as Endpoints from "./Endpoints.ts"
 import { Shutdown } from "./Shutdown.ts"
 
@@ -24,6 +26,7 @@ export const layer = Endpoints.group(ServerApi, "device", (handlers) =>
   Effect.gen(function* () {
     const device = yield* DeviceGrants
     const grants = yield* CliGrants
+    const sessions = yield* Sessions
     const shutdown = yield* Shutdown
     return handlers
       .handle("start", ({ payload }) => device.start(payload))
@@ -35,6 +38,13 @@ export const layer = Endpoints.group(ServerApi, "device", (handlers) =>
           const open = Stream.interruptWhenDeferred(signals, shutdown.deferred)
           return HttpServerResponse.stream(Stream.encodeText(Stream.map(open, frame)), eventStream)
         })
+      )
+      .handle("startManagement", ({ payload }) => device.startManagement(payload))
+      .handle("endManagement", () =>
+        Effect.as(
+          Effect.flatMap(CurrentCaller, (caller) => sessions.end(caller)),
+          { revoked: true }
+        )
       )
       .handle("logout", () => Effect.as(grants.logout(), { revoked: true }))
   })

@@ -8,6 +8,7 @@ export const layer = Endpoints.group(ServerApi, "deviceApproval", (handlers) =>
     handlers
       .handle("show", ({ path }) => device.show(path.userCode))
       .handle("approve", ({ path, payload }) => device.approve(path.userCode, payload))
+      .handle("approveManagement", ({ path }) => device.approveManagement(path.userCode))
       .handle("deny", ({ path }) => device.deny(path.userCode))
   )
 )

@@ -121,6 +121,8 @@ export type Guards =
   | Credentials.GrantCredential
   | Credentials.OwnTokenCredential
   | Credentials.SessionCredential
+  | Credentials.ManagementCredential
+  | Credentials.ManagingCredential
   | Credentials.OwnSessionCredential
   | Credentials.DeviceCodeCredential
 

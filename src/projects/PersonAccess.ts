@@ -68,8 +68,9 @@ const credentialsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId, now: Date
     CredentialRow,
     sql`
       SELECT c.type, c.id, c.name, c.expires_at, c.last_used_at FROM (
-        SELECT 'session' AS type, s.id, '' AS name, s.expires_at, s.last_used_at FROM sessions s
-        WHERE s.user_id = ${userId} AND s.revoked_at IS NULL
+        SELECT 'session' AS type, s.id, CASE WHEN s.manages IS NULL THEN '' ELSE 'management' END AS name, s.expires_at,
+          s.last_used_at FROM sessions s
+        WHERE s.user_id = ${userId} AND s.revoked_at IS NULL AND coalesce(s.manages, ${teamId}) = ${teamId}
         UNION ALL
         SELECT 'cli_grant', g.id, coalesce(g.hostname, ''), g.expires_at, g.last_used_at FROM cli_grants g
         JOIN cli_grant_teams t ON t.grant_id = g.id AND t.team_id = ${teamId}

@@ -5,7 +5,7 @@
 import type { AccessLevel, GrantLevel, Role, Scope } from "#schema/Scopes.ts"
 import type { Asked } from "#test/support/TestApp.ts"
 
-export type Kind = "api_token" | "cli_grant" | "session" | "device_code" | "oauth_token"
+export type Kind = "api_token" | "cli_grant" | "session" | "management" | "device_code" | "oauth_token"
 export type TeamKey = "T" | "U" | "V"
 /** Status and, of a failure, its code. */
 export type Outcome = readonly [status: number, code?: string]

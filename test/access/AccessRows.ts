@@ -3,6 +3,8 @@ import type { Kind, Place, Row } from "./AccessOracle.ts"
 
 const all: ReadonlyArray<Kind> = ["api_token", "cli_grant", "session"]
 const person: ReadonlyArray<Kind> = ["session"]
+/** What a command line may do for some minutes after an approval, too. */
+const manager: ReadonlyArray<Kind> = ["session", "management"]
 const nowhere = "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"
 
 const query = ({ ids }: Place) => `projectId=${ids.projectId}&environment=${ids.slug}`
@@ -80,6 +82,9 @@ const manages = (
   ...(deletes === undefined ? {} : { deletes })
 })
 
+const ofManagedTeam = (...of: Parameters<typeof ofTeam>): Row => ({ ...ofTeam(...of), takes: manager })
+const isManaged = (...of: Parameters<typeof manages>): Row => ({ ...manages(...of), takes: manager })
+
 const unknownCode = "/auth/cli/device/requests/BBBB-BBBB"
 const noGrant = [404, "GRANT_NOT_FOUND"] as const
 
@@ -134,6 +139,26 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
       endsCredential: true
     }
   ],
+  "DELETE /auth/cli/management": [
+    {
+      takes: ["management"],
+      subject: "self",
+      ask: () => ({ path: "/auth/cli/management" }),
+      answers: [200],
+      endsCredential: true
+    }
+  ],
+  "POST /auth/cli/management": [
+    {
+      takes: ["cli_grant"],
+      subject: "team",
+      scope: "identity:read",
+      needs: "manage",
+      ofTheWholeTeam: true,
+      ask: ({ ids }) => ({ path: "/auth/cli/management", json: { teamId: ids.teamId } }),
+      answers: [201]
+    }
+  ],
   "GET /capabilities": [{ takes: all, subject: "self", ask: () => ({ path: "/capabilities" }), answers: [200] }],
 
   // Device authorization
@@ -146,6 +171,7 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   "POST /auth/cli/device/requests/:userCode/approve": [
     mine(`${unknownCode}/approve`, noGrant, { teams: [{ teamId: nowhere, scopes: ["identity:read"] }] })
   ],
+  "POST /auth/cli/device/requests/:userCode/approve-management": [mine(`${unknownCode}/approve-management`, noGrant)],
   "POST /auth/cli/device/requests/:userCode/deny": [mine(`${unknownCode}/deny`, noGrant)],
   "GET /me/cli-grants": [mine("/me/cli-grants", [200])],
   "DELETE /me/cli-grants/:grantId": [mine(`/me/cli-grants/${nowhere}`, noGrant)],
@@ -487,15 +513,15 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     }
   ],
   "POST /teams/:teamId/leave": [{ ...ofTeam("names", [200], "/leave"), endsCredential: true }],
-  "GET /teams/:teamId/members": [ofTeam("names", [200], "/members")],
+  "GET /teams/:teamId/members": [ofManagedTeam("names", [200], "/members")],
   "POST /teams/:teamId/invitations": [
-    ofTeam("manage", [201], "/invitations", { email: "new@example.com", role: "viewer" }),
-    ofTeam("own", [201], "/invitations", { email: "new-owner@example.com", role: "owner" })
+    ofManagedTeam("manage", [201], "/invitations", { email: "new@example.com", role: "viewer" }),
+    ofManagedTeam("own", [201], "/invitations", { email: "new-owner@example.com", role: "owner" })
   ],
   "PATCH /teams/:teamId/members/:userId": [
-    ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}`, { active: false })
+    ofManagedTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}`, { active: false })
   ],
-  "DELETE /teams/:teamId/members/:userId": [ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}`)],
+  "DELETE /teams/:teamId/members/:userId": [ofManagedTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}`)],
   "GET /teams/:teamId/members/:userId/access": [
     ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/access`)
   ],
@@ -505,14 +531,16 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   "POST /teams/:teamId/members/:userId/password-reset": [
     ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/password-reset`)
   ],
-  "POST /teams/:teamId/projects": [ofTeam("manage", [409, "NAME_TAKEN"], "/projects", { name: "One", slug: "one" })],
-  "PATCH /projects/:projectId": [manages("project", [200], "", { name: "Demo" })],
-  "DELETE /projects/:projectId": [manages("project", [200], "", undefined, "project")],
-  "POST /projects/:projectId/environments": [
-    manages("project", [409, "NAME_TAKEN"], "/environments", { slug: "development" })
+  "POST /teams/:teamId/projects": [
+    ofManagedTeam("manage", [409, "NAME_TAKEN"], "/projects", { name: "One", slug: "one" })
   ],
-  "PATCH /environments/:envId": [manages("environmentId", [200], "", { name: "Renamed" })],
-  "DELETE /environments/:envId": [manages("environmentId", [200], "", undefined, "environment")],
+  "PATCH /projects/:projectId": [isManaged("project", [200], "", { name: "Demo" })],
+  "DELETE /projects/:projectId": [isManaged("project", [200], "", undefined, "project")],
+  "POST /projects/:projectId/environments": [
+    isManaged("project", [409, "NAME_TAKEN"], "/environments", { slug: "development" })
+  ],
+  "PATCH /environments/:envId": [isManaged("environmentId", [200], "", { name: "Renamed" })],
+  "DELETE /environments/:envId": [isManaged("environmentId", [200], "", undefined, "environment")],
   "GET /projects/:projectId/grants": [manages("project", [200], "/grants")],
   "POST /projects/:projectId/grants": [
     manages("project", [404, "MEMBER_NOT_FOUND"], "/grants", { userId: nowhere, level: "names" })
@@ -522,18 +550,22 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     manages("environmentId", [404, "MEMBER_NOT_FOUND"], "/grants", { userId: nowhere, level: "names" })
   ],
   "DELETE /access-grants/:grantId": [mine(`/access-grants/${nowhere}`, [404, "GRANT_NOT_FOUND"])],
-  "POST /teams/:teamId/api-tokens": [{ ...ofTeam("manage", [201], "/api-tokens", { name: "ci" }), makesReader: true }],
-  "GET /teams/:teamId/api-tokens": [ofTeam("manage", [200], "/api-tokens")],
+  "POST /teams/:teamId/api-tokens": [
+    { ...ofManagedTeam("manage", [201], "/api-tokens", { name: "ci" }), makesReader: true }
+  ],
+  "GET /teams/:teamId/api-tokens": [ofManagedTeam("manage", [200], "/api-tokens")],
   "PATCH /teams/:teamId/api-tokens/:tokenId": [
-    ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}`, { name: "ci" })
+    ofManagedTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}`, { name: "ci" })
   ],
   "POST /teams/:teamId/api-tokens/:tokenId/rotate": [
-    ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}/rotate`)
+    ofManagedTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}/rotate`)
   ],
   "POST /teams/:teamId/api-tokens/:tokenId/revoke": [
-    ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}/revoke`)
+    ofManagedTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}/revoke`)
   ],
-  "DELETE /teams/:teamId/api-tokens/:tokenId": [ofTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}`)],
+  "DELETE /teams/:teamId/api-tokens/:tokenId": [
+    ofManagedTeam("manage", [404, "TOKEN_NOT_FOUND"], `/api-tokens/${nowhere}`)
+  ],
   "POST /teams/:teamId/machine-rules": [
     {
       ...ofTeam("manage", [201], "/machine-rules", {

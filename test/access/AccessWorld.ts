@@ -480,6 +480,65 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
       { ...inT("owner", null), life: "revoked" }
     )
 
+    // --- management sessions of command lines ---
+    const managing = (
+      role: Role,
+      change: (made: {
+        readonly login: { readonly id: string }
+        readonly session: { readonly id: string }
+        readonly person: World.Person
+      }) => Effect.Effect<unknown, unknown, SqlClient.SqlClient> = () => Effect.void
+    ) =>
+      Effect.gen(function* () {
+        const person = yield* World.member(T, role)
+        const login = yield* World.grant({ person, teams: [{ team: T, scopes: ["identity:read"] }] })
+        const session = yield* World.management({ person, team: T, login })
+        yield* change({ login, session, person })
+        return session
+      })
+    for (const role of ["viewer", "member", "admin", "owner"] as const) {
+      yield* add(`a management session of a ${role}`, "management", bearer(managing(role)), inT(role, null))
+    }
+    yield* add(
+      "a management session as a cookie, from another site",
+      "management",
+      Effect.map(managing("owner"), ({ text }) => ({
+        session: text,
+        headers: { origin: "https://elsewhere.example", "sec-fetch-site": "same-origin" }
+      })),
+      { ...inT("owner", null), crossSite: true }
+    )
+    yield* add(
+      "a management session 10 minutes old",
+      "management",
+      bearer(
+        managing("owner", ({ session }) =>
+          Effect.flatMap(ago(0), (at) =>
+            Seals.after("sessions", sql`UPDATE sessions SET expires_at = ${at} WHERE id = ${session.id}`)
+          )
+        )
+      ),
+      { ...inT("owner", null), life: "expired" }
+    )
+    yield* add(
+      "a management session whose login was revoked",
+      "management",
+      bearer(managing("owner", ({ login }) => World.revoke("cli_grants", login))),
+      { ...inT("owner", null), life: "revoked" }
+    )
+    yield* add(
+      "a management session whose login lost the team",
+      "management",
+      bearer(managing("owner", ({ login }) => sql`DELETE FROM cli_grant_teams WHERE grant_id = ${login.id}`)),
+      { ...inT("owner", null), life: "revoked" }
+    )
+    yield* add(
+      "a management session of someone who left",
+      "management",
+      bearer(managing("owner", ({ person }) => sql`DELETE FROM memberships WHERE user_id = ${person.id}`)),
+      { ...inT("owner", null), life: "revoked" }
+    )
+
     // --- people who were granted something ---
     const grantee = (team: World.Team, role: Role, place: Place, held: Held, millis: number | null) =>
       Effect.tap(World.member(team, role), (person) =>

@@ -38,7 +38,7 @@ const permits = {
       ${bounded} && principal.person in Role::"admin" && !resource.team.adminsNeedGrants };`,
   "admins manage": `
     permit (principal, action == Action::"manage", resource) when {
-      principal.kind == "session" && principal.person in Role::"admin" };`,
+      (principal.kind == "session" || principal.kind == "management") && principal.person in Role::"admin" };`,
   "admins read who was handed what": `
     permit (principal, action == Action::"audit:read", resource) when {
       principal.kind != "api_token" && principal.person in Role::"admin" };`,
@@ -55,6 +55,9 @@ const scopeForbids = (scope: Scope) => `
     ${heldScopes} && !principal.scopes.contains("${scope}") };`
 
 const forbids = {
+  "a management session manages, and does nothing else": `
+    forbid (principal, action, resource) when {
+      principal.kind == "management" && action != Action::"manage" && action != Action::"see" };`,
   "a credential that is narrowed to projects has no other": `
     forbid (principal, action == Action::"see", resource) when {
       principal has projects && !principal.projects.contains(resource.project) };`,
@@ -194,6 +197,7 @@ interface Holding {
 const credentialEntity = ({ agent, cli, key, token }: ScenePerson, way: Way) => {
   const holdings: Record<Way, Holding> = {
     session: {},
+    management: {},
     cli_grant: cli,
     oauth_token: agent,
     api_token: token,

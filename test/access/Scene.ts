@@ -49,8 +49,15 @@ export interface Scene {
 }
 
 /** How a credential is presented: an API token has two ways. */
-export type Way = "session" | "cli_grant" | "api_token" | "api_token at /mcp" | "oauth_token"
-export const ways: ReadonlyArray<Way> = ["session", "cli_grant", "api_token", "api_token at /mcp", "oauth_token"]
+export type Way = "session" | "management" | "cli_grant" | "api_token" | "api_token at /mcp" | "oauth_token"
+export const ways: ReadonlyArray<Way> = [
+  "session",
+  "management",
+  "cli_grant",
+  "api_token",
+  "api_token at /mcp",
+  "oauth_token"
+]
 export const atMcp = (way: Way) => way === "api_token at /mcp" || way === "oauth_token"
 
 const hour = 3_600_000
@@ -259,6 +266,8 @@ export const build = (scene: Scene, audience: string) =>
         )
       }
       presented.set(`${one.key} session`, { session: (yield* World.session(person)).text })
+      const managing = yield* World.management({ person, team, login: grant, millis: 24 * hour })
+      presented.set(`${one.key} management`, { bearer: managing.text })
       presented.set(`${one.key} cli_grant`, { bearer: grant.text })
       presented.set(`${one.key} api_token`, { bearer: token.text })
       presented.set(`${one.key} api_token at /mcp`, { bearer: token.text })
@@ -294,6 +303,8 @@ export const credentialOf = ({ scene, start }: Built, person: ScenePerson, way: 
   switch (way) {
     case "session":
       return { ...common, kind: "session", teams: active ? standing(role, null) : {} }
+    case "management":
+      return { ...common, kind: "management", teams: standing(role, null), life: active ? "live" : "revoked" }
     case "cli_grant":
       return {
         ...common,

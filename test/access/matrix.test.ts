@@ -133,7 +133,7 @@ describe("the access matrix", { shuffle: false }, () => {
       Effect.gen(function* () {
         const { all, credentials } = yield* AccessWorld
         const live = credentials.filter(
-          (c) => c.presents === "credential" && c.life === "live" && c.kind !== "device_code"
+          (c) => c.presents === "credential" && c.life === "live" && c.kind !== "device_code" && c.kind !== "management"
         )
         for (const credential of live) {
           const listed = yield* TestApp.get("/projects", credential.asked)

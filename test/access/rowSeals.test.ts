@@ -286,7 +286,9 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       userId: attackers.person,
       createdAt: later("created_at"),
       expiresAt: later("expires_at"),
-      factorAt: later("factor_at")
+      factorAt: later("factor_at"),
+      manages: attackers.team,
+      loginId: id
     }
   },
   api_tokens: {
@@ -358,7 +360,10 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       teams: withValue("'[]'"),
       projectIds: attackersList,
       environmentIds: attackersEnvironments,
-      factorAt: later("factor_at")
+      factorAt: later("factor_at"),
+      manages: attackers.team,
+      loginId: id,
+      askedBy: attackers.person
     }
   },
   oauth_grants: {

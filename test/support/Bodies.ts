@@ -72,6 +72,8 @@ const routes = {
     start: "POST /auth/cli/device",
     token: "POST /auth/cli/device/token",
     events: "GET /auth/cli/device/events",
+    startManagement: "POST /auth/cli/management",
+    endManagement: "DELETE /auth/cli/management",
     logout: "POST /auth/cli/logout"
   },
   sealed: {
@@ -159,6 +161,7 @@ const routes = {
   deviceApproval: {
     show: "GET /auth/cli/device/requests/:userCode",
     approve: "POST /auth/cli/device/requests/:userCode/approve",
+    approveManagement: "POST /auth/cli/device/requests/:userCode/approve-management",
     deny: "POST /auth/cli/device/requests/:userCode/deny"
   },
   accessRequests: {

@@ -5,6 +5,7 @@ import * as Option from "effect/Option"
 import * as EventBusMemory from "#layers/EventBusMemory.ts"
 import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
 import * as VaultLocal from "#layers/VaultLocal.ts"
+import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -49,7 +50,9 @@ const config = Layer.succeed(AppConfig, {
 })
 
 const process = DeviceGrants.Default.pipe(
-  Layer.provideMerge(Layer.mergeAll(CliGrants.Default, RateLimiter.Default, Authenticate.Default, Revocation.Default)),
+  Layer.provideMerge(
+    Layer.mergeAll(CliGrants.Default, RateLimiter.Default, Access.Default, Authenticate.Default, Revocation.Default)
+  ),
   Layer.provideMerge(
     Layer.mergeAll(Audit.Default, RowSeal.Default, LastUse.Default, RateLimitMemory.layer, EventBusMemory.layer, config)
   )

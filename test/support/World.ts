@@ -228,6 +228,26 @@ export const session = (person: { readonly id: UserId }) =>
     return { id, text: Redacted.value(text) }
   })
 
+/** A management session of the person, asked for by a login of theirs; `millis` from now it ends. */
+export const management = (options: {
+  readonly person: { readonly id: UserId }
+  readonly team: { readonly id: TeamId }
+  readonly login: { readonly id: string }
+  readonly millis?: number
+}) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const { proof, text } = yield* issue("ss")
+    const id = yield* newId
+    const now = yield* Clock.currentTimeMillis
+    yield* sql`
+      INSERT INTO sessions (id, lookup_id, salt, hash, user_id, created_at, expires_at, last_used_at, manages, login_id)
+      VALUES (${id}, ${proof.lookupId}, ${proof.salt}, ${proof.hash}, ${options.person.id}, ${at(now)},
+        ${at(now + (options.millis ?? 600_000))}, ${at(now)}, ${options.team.id}, ${options.login.id})`
+    yield* Seals.give("sessions")
+    return { id, text: Redacted.value(text) }
+  })
+
 /** A CLI grant of the person over teams that the person is in. */
 export const grant = (options: {
   readonly person: { readonly id: UserId }

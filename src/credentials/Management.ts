@@ -1,0 +1,143 @@
+/**
+ * Management from the command line (docs/contract/management.md): a login asks, its person approves in the browser, and
+ * the process that asked holds a session of minutes that manages one team and does nothing else.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import type { DevicePollResponse, ManagementStart } from "#schema/DeviceApi.ts"
+import { GrantNotFound, ScopeMissing, StepUpRequired } from "#schema/Errors.ts"
+import { GrantIdOut, type TeamId, type UserId } from "#schema/Ids.ts"
+import { Role } from "#schema/Scopes.ts"
+import type { Access } from "#src/access/Access.ts"
+import type { Audit } from "#src/access/Audit.ts"
+import * as Policy from "#src/access/Policy.ts"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Rows from "#src/Rows.ts"
+import * as Accounts from "./Accounts.ts"
+import { decide, entered, type Needs as DecisionNeeds, recheck, signedIn, targetOf } from "./DeviceApproval.ts"
+import * as DeviceRequests from "./DeviceRequests.ts"
+import { managementLife } from "./Liveness.ts"
+import * as TokenText from "./TokenText.ts"
+
+interface Needs extends DecisionNeeds {
+  readonly access: Access
+  readonly baseUrl: string
+  readonly crypto: Crypto
+  readonly rowSeal: RowSeal
+  readonly audit: Audit
+}
+
+/** Asked for by a login of somebody who manages the team. Nothing is given: the person decides in the browser. */
+export const start = Effect.fn("DeviceGrants.startManagement")(function* (
+  needs: Needs,
+  { host, teamId }: ManagementStart
+) {
+  const permit = yield* needs.access
+    .team("management:begin", teamId, { audit: "management.request" })
+    .pipe(Effect.catchTag(StepUpRequired.code, () => Effect.dieMessage("a login is not asked again")))
+  const { credentialId, user } = permit.caller
+  if (user === null) return yield* Effect.dieMessage("a login has a person")
+  const asking = { manages: teamId, loginId: GrantIdOut.make(credentialId), askedBy: user.id }
+  const started = yield* DeviceRequests.open(needs, host === undefined ? null : { host }, asking)
+  yield* needs.audit.record(permit.event())
+  return started
+})
+
+/** By the person whose login asked, who was here a short time ago. */
+export const approve = Effect.fn("DeviceGrants.approveManagement")(function* (needs: Needs, typed: string) {
+  const { audit, sql } = needs
+  const { caller, user } = yield* signedIn
+  const { row } = yield* entered(needs, typed)
+  const { manages: teamId } = row
+  if (teamId === null) return yield* new GrantNotFound()
+  const permit = yield* needs.access
+    .team("management:begin", teamId, { audit: "management.approve" })
+    .pipe(Effect.catchTag(ScopeMissing.code, () => Effect.dieMessage("a session holds no scopes")))
+  const event = permit.event({ target: targetOf(row) })
+  if (!Policy.hasRecentProof(caller, yield* Clock.currentTimeMillis)) {
+    yield* audit.record({ ...event, outcome: "denied", reason: StepUpRequired.code })
+    return yield* new StepUpRequired()
+  }
+  const teams = [{ teamId, scopes: [] }]
+  yield* Rows.transaction(sql, function* () {
+    yield* recheck(needs, caller, user.id, teams)
+    yield* decide(needs, row, user.id, {
+      status: "approved",
+      factorAt: caller.factorAt,
+      teams,
+      machine: false,
+      projectIds: null,
+      environmentIds: null
+    })
+    yield* audit.append(event)
+  }).pipe(Effect.catchTag("AboveRole", () => Effect.dieMessage("management gives no scope")))
+  yield* DeviceRequests.announce(needs, row.id)
+  return { status: "approved" as const }
+})
+
+const StandingRow = Schema.Struct({ name: Schema.String, role: Role })
+
+/** The person's standing, when they still manage the team and the login that asked still works. */
+const standingOf = ({ sql }: Needs, loginId: string | null, teamId: TeamId, userId: UserId, now: Date) =>
+  Effect.map(
+    Rows.findOne(
+      StandingRow,
+      sql`
+        SELECT t.name, m.role FROM memberships m JOIN teams t ON t.id = m.team_id
+        JOIN cli_grants l ON l.id = ${loginId} AND l.user_id = m.user_id AND l.revoked_at IS NULL AND l.expires_at > ${now}
+        JOIN cli_grant_teams lt ON lt.grant_id = l.id AND lt.team_id = m.team_id
+        WHERE m.user_id = ${userId} AND m.team_id = ${teamId} AND m.active FOR SHARE OF m, l`
+    ),
+    (row) => (row !== undefined && Policy.roleAllows(row.role, "management:begin") ? row : undefined)
+  )
+
+const gone: DevicePollResponse = { status: "failed", reason: "denied" }
+
+/** Part of the poll's transaction, which holds the request's row: the session is made when it is fetched, once. */
+export const deliver = Effect.fnUntraced(function* (needs: Needs, row: DeviceRequests.RequestRow, decidedBy: UserId) {
+  const { audit, crypto, rowSeal, sql } = needs
+  const { factorAt, loginId, manages } = row
+  const now = new Date(yield* Clock.currentTimeMillis)
+  // A team that was lost since is not among those approved any more.
+  const teamId = row.teams?.some((team) => team.teamId === manages) === true ? manages : null
+  const team = teamId === null ? undefined : yield* standingOf(needs, loginId, teamId, decidedBy, now)
+  if (teamId === null || team === undefined || decidedBy !== row.askedBy) return gone
+  const { ip, userAgent } = yield* RequestInfo
+  const id = yield* crypto.uuid
+  const { proof, text } = yield* TokenText.issue(needs, "ss")
+  const { hash, lookupId, salt } = proof
+  const expiresAt = new Date(now.getTime() + managementLife)
+  const session = yield* rowSeal.values(
+    "sessions",
+    { id, lookupId, hash, userId: decidedBy, createdAt: now, expiresAt, factorAt, manages, loginId },
+    {
+      salt,
+      active_team_id: teamId,
+      last_used_at: now,
+      last_used_ip: ip,
+      last_used_user_agent: userAgent?.slice(0, Accounts.maxUserAgent) ?? null
+    }
+  )
+  yield* Rows.run(sql`INSERT INTO sessions ${session}`)
+  yield* Rows.run(sql`UPDATE device_requests SET delivered_at = ${now}, mac = '' WHERE id = ${row.id}`)
+  const email = row.decidedByEmail ?? ""
+  yield* audit.append({
+    actor: { userId: decidedBy, email },
+    action: "management.begin",
+    outcome: "allowed",
+    teamId,
+    target: { type: "session", id, name: row.hostname ?? "" }
+  })
+  const answer: DevicePollResponse = {
+    status: "granted",
+    credential: Redacted.value(text),
+    expiresAt: expiresAt.toISOString(),
+    user: { id: decidedBy, email },
+    teams: [{ id: teamId, name: team.name, scopes: [] }]
+  }
+  return answer
+})
