@@ -86,8 +86,7 @@ export const actorOf = (actor: AuditEvent["actor"]) => {
       return { id: actor.credentialId, name: actor.user?.email ?? "", type: "cli_grant" }
     case "oauth_token":
       return { id: actor.credentialId, name: actor.name ?? "", type: "oauth_client" }
-    case "management":
-    case "session":
+    default:
       return { id: actor.user?.id ?? "", name: actor.user?.email ?? "", type: "user" }
   }
 }
