@@ -270,6 +270,7 @@ describe("walls", () => {
       // Where credentials are made, checked and handed out.
       "src/credentials/Accounts.ts",
       "src/credentials/DeviceGrants.ts",
+      "src/credentials/Management.ts",
       "src/credentials/DeviceRequests.ts",
       "src/credentials/Factors.ts",
       "src/credentials/NewPassword.ts",
