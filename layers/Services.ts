@@ -19,6 +19,7 @@ import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { OwnSessions } from "#src/credentials/OwnSessions.ts"
+import { Passkeys } from "#src/credentials/Passkeys.ts"
 import { SecondFactor } from "#src/credentials/SecondFactor.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Setup } from "#src/credentials/Setup.ts"
@@ -79,6 +80,7 @@ const credentials = Layer.mergeAll(
   EndedCredentials.layer,
   Identity.Default,
   OwnSessions.Default,
+  Passkeys.Default,
   SecondFactor.Default,
   Setup.Default,
   Tokens.Default

@@ -83,6 +83,11 @@ export class SecondFactorFailed extends ApiError<SecondFactorFailed>()(
   401,
   "The code is wrong, or it was used before."
 ) {}
+export class PasskeyCopied extends ApiError<PasskeyCopied>()(
+  "PASSKEY_COPIED",
+  401,
+  "This passkey may be a copy: its counter is not ahead of the one of its last use. Sign in another way, and remove it."
+) {}
 
 // 403
 export class SecondFactorMissing extends ApiError<SecondFactorMissing>()(

@@ -274,6 +274,7 @@ describe("walls", () => {
       "src/credentials/DeviceRequests.ts",
       "src/credentials/Factors.ts",
       "src/credentials/NewPassword.ts",
+      "src/credentials/PasskeyChallenges.ts",
       "src/credentials/Passwords.ts",
       "src/credentials/Setup.ts",
       "src/credentials/SignInSteps.ts",

@@ -160,7 +160,13 @@ export const sealed = {
   cli_grant_teams: { key: ["grantId", "teamId"], columns: ["grantId", "teamId", "scopes"], ended: [] },
   totp_factors: { key: ["id"], columns: ["id", "userId", "sealed", "confirmed", "usedStep"], ended: [] },
   recovery_codes: { key: ["id"], columns: ["id", "userId", "hash"], ended: ["used_at"] },
-  sign_in_steps: { key: ["id"], columns: ["id", "lookupId", "hash", "userId", "expiresAt"], ended: [] }
+  sign_in_steps: { key: ["id"], columns: ["id", "lookupId", "hash", "userId", "expiresAt"], ended: [] },
+  passkeys: { key: ["id"], columns: ["id", "userId", "credentialId", "publicKey", "counter"], ended: [] },
+  passkey_challenges: {
+    key: ["id"],
+    columns: ["id", "challenge", "hash", "purpose", "userId", "boundTo", "expiresAt"],
+    ended: []
+  }
 } as const satisfies Record<string, Sealed>
 
 /**

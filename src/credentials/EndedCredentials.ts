@@ -8,6 +8,7 @@
  * | password reset links           | a day after they were made           | 30 days later  |
  * | CLI grants                     | 180 days after their delivery        | 30 days later  |
  * | known devices                  | 90 days after the last sign-in       | 30 days later  |
+ * | challenges of passkeys         | 5 minutes after they were asked for  | at once        |
  * | device requests                | 10 minutes after their start         | a day later    |
  * | requests for access            | 7 days after they were made          | at once        |
  * | OAuth codes and tokens         | as `src/oauth/Configuration.ts` says | a day later    |
@@ -54,6 +55,7 @@ export const purge = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
     ["cli_grants", ended(30)],
     ["known_devices", ended(30)],
     ["sign_in_steps", ended(0)],
+    ["passkey_challenges", ended(0)],
     ["device_requests", ended(1)],
     ["access_requests", ended(0)],
     ["change_requests", ended(0)],

@@ -152,6 +152,7 @@ export const removeAll = Effect.fnUntraced(function* (
   userId: UserId
 ) {
   yield* Rows.run(sql`DELETE FROM totp_factors WHERE user_id = ${userId}`)
+  yield* Rows.run(sql`DELETE FROM passkeys WHERE user_id = ${userId}`)
   yield* RecoveryCodes.remove({ sql }, userId)
   yield* SignInSteps.endOf({ sql }, userId)
   yield* rowSeal.update("users", sql`id = ${userId}`, () => ({ secondFactor: false }))
@@ -160,4 +161,13 @@ export const removeAll = Effect.fnUntraced(function* (
   yield* rowSeal.update("device_requests", sql`decided_by = ${userId} AND delivered_at IS NULL`, without)
   yield* rowSeal.update("cli_grants", sql`user_id = ${userId} AND revoked_at IS NULL`, without)
   yield* rowSeal.update("oauth_grants", sql`user_id = ${userId} AND revoked_at IS NULL`, without)
+})
+
+/** Part of the caller's transaction, after one factor went: the last takes the rest with it. Answers whether one stays. */
+export const settle = Effect.fnUntraced(function* (needs: Pick<Needs, "rowSeal" | "sql">, userId: UserId) {
+  const stays = yield* Rows.exists(needs.sql`
+    SELECT 1 FROM totp_factors WHERE user_id = ${userId} AND confirmed
+    UNION ALL SELECT 1 FROM passkeys WHERE user_id = ${userId} LIMIT 1`)
+  if (!stays) yield* removeAll(needs, userId)
+  return stays
 })

@@ -3,16 +3,12 @@
  * there, is in the trail, and ends the person's other sessions.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import type { Caller } from "#schema/Caller.ts"
-import { Forbidden, SecondFactorFailed, SignInFailed, StepUpRequired, ValidationFailed } from "#schema/Errors.ts"
-import type { UserId } from "#schema/Ids.ts"
-import { Audit, type AuditEvent } from "#src/access/Audit.ts"
-import * as Policy from "#src/access/Policy.ts"
+import { Forbidden, SecondFactorFailed, ValidationFailed } from "#schema/Errors.ts"
+import { Audit } from "#src/access/Audit.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -22,13 +18,13 @@ import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Accounts from "./Accounts.ts"
+import { accountOf, checkRecent, confirmed, eventOf, lockAccount, startAgain, tellingFailure } from "./FactorChanges.ts"
 import * as Factors from "./Factors.ts"
 import { verifyCurrent } from "./NewPassword.ts"
 import { Passwords } from "./Passwords.ts"
 import * as RecoveryCodes from "./RecoveryCodes.ts"
 import { Revocation } from "./Revocation.ts"
-import type { PresentedCookies } from "./Sessions.ts"
-import * as SignInSteps from "./SignInSteps.ts"
+import type { PresentedCookies } from "./SessionOpening.ts"
 import * as Totp from "./Totp.ts"
 
 const services = Effect.all({
@@ -43,16 +39,6 @@ const services = Effect.all({
   issuer: Effect.map(AppConfig, ({ baseUrl }) => `Ampoule ${new URL(baseUrl).hostname}`)
 })
 type Needs = Effect.Effect.Success<typeof services>
-
-const accountOf = Effect.fnUntraced(function* (needs: Needs, caller: Caller) {
-  const account = caller.user === null ? undefined : yield* Accounts.find(needs, "id", caller.user.id)
-  return account ?? (yield* new Forbidden())
-})
-
-/** STEP_UP_REQUIRED unless the person signed in, or proved the factor again, a short time ago. */
-const checkRecent = Effect.fnUntraced(function* (caller: Caller) {
-  if (!Policy.hasRecentProof(caller, yield* Clock.currentTimeMillis)) return yield* new StepUpRequired()
-})
 
 /** What the page of a person's sign-in shows. */
 const status = Effect.fn("SecondFactor.status")(function* (needs: Needs, caller: Caller) {
@@ -102,35 +88,6 @@ const waitingApp = Effect.fn("SecondFactor.waitingApp")(function* (needs: Needs,
   }
 })
 
-const eventOf = (caller: Caller, action: AuditEvent["action"], name: string): Omit<AuditEvent, "teamId"> => ({
-  actor: caller,
-  action,
-  outcome: "allowed",
-  target: { type: "second_factor", id: name, name }
-})
-
-/** Locked to the end: a change of the password or of a factor comes before this, or after and sees it. */
-const lockAccount = Effect.fnUntraced(function* (needs: Needs, caller: Caller, userId: UserId) {
-  yield* Rows.run(needs.sql`SELECT id FROM users WHERE id = ${userId} FOR NO KEY UPDATE`)
-  if (yield* Accounts.hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
-})
-
-/**
- * Part of the caller's transaction: all sessions end, and who is here gets a new one. `factorAt` is that of the person
- * from now on; none when the last factor went.
- */
-const startAgain = Effect.fnUntraced(function* (
-  needs: Needs,
-  caller: Caller,
-  account: Accounts.AccountRow,
-  { factorAt, known }: { readonly factorAt: Date | null; readonly known: Accounts.KnownDevice | null }
-) {
-  const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
-  yield* SignInSteps.endOf(needs, account.id)
-  yield* needs.revocation.sessionsOf(account.id)
-  return yield* Accounts.openSession(needs, account.id, activeTeam, { factorAt, known })
-})
-
 /** Turns the factor on with its first code. Answers recovery codes when the person had no factor before. */
 const confirmApp = Effect.fn("SecondFactor.confirmApp")(function* (
   needs: Needs,
@@ -176,8 +133,9 @@ const removeApp = Effect.fn("SecondFactor.removeApp")(function* (
   const known = yield* Accounts.findDevice(needs, presented.device, account.email)
   return yield* Rows.transaction(sql, function* () {
     yield* lockAccount(needs, caller, account.id)
-    yield* Factors.removeAll(needs, account.id)
-    const session = yield* startAgain(needs, caller, account, { factorAt: null, known })
+    yield* Rows.run(sql`DELETE FROM totp_factors WHERE user_id = ${account.id}`)
+    const stays = yield* Factors.settle(needs, account.id)
+    const session = yield* startAgain(needs, caller, account, { factorAt: stays ? caller.factorAt : null, known })
     const event = eventOf(caller, "factor.remove", "authenticator app")
     yield* audit.append(...Accounts.inEachTeam(account.memberships, event))
     return session
@@ -213,47 +171,20 @@ const proveBy = (needs: Needs, caller: Caller, account: Accounts.AccountRow, pro
     return { from: proof.code, use }
   })
 
-/**
- * The person is there again. The session that proves it is a new one, so that whoever has the text of the one before has
- * nothing of it.
- */
+/** The person is there again: by a code where they have a second factor, else by the password. */
 const confirm = Effect.fn("SecondFactor.confirm")(function* (
   needs: Needs,
   caller: Caller,
   proof: Proof,
   presented: PresentedCookies
 ) {
-  const { audit, sql } = needs
   const account = yield* accountOf(needs, caller)
-  const known = yield* Accounts.findDevice(needs, presented.device, account.email)
   const work = Effect.flatMap(proveBy(needs, caller, account, proof), ({ from, use }) => {
-    const open = Rows.transaction(sql, function* () {
-      yield* lockAccount(needs, caller, account.id)
-      const factorAt = yield* use
-      const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
-      yield* Accounts.endSessions(needs, sql`id = ${caller.credentialId}`)
-      const session = yield* Accounts.openSession(needs, account.id, activeTeam, { factorAt, known })
-      yield* audit.append(
-        ...Accounts.inEachTeam(caller.teams, { actor: caller, action: "factor.confirm", outcome: "allowed" })
-      )
-      return session
-    })
+    const open = confirmed(needs, caller, account, presented, use)
     const own = { device: null, session: caller.credentialId }
     return from === undefined ? open : Factors.attempt(needs, account.id, own, from, open)
   })
-  const isWrong = Predicate.or(Predicate.isTagged(SecondFactorFailed.code), Predicate.isTagged(SignInFailed.code))
-  return yield* Effect.tapError(work, (error) =>
-    isWrong(error)
-      ? audit.record(
-          ...Accounts.inEachTeam(caller.teams, {
-            actor: caller,
-            action: "factor.confirm",
-            outcome: "denied",
-            reason: error._tag
-          })
-        )
-      : Effect.void
-  )
+  return yield* tellingFailure(needs, caller, work)
 })
 
 export class SecondFactor extends Effect.Service<SecondFactor>()("credentials/SecondFactor", {

@@ -25,6 +25,8 @@ export interface PresentedCookies {
   readonly device: Redacted.Redacted | null
   /** Of a sign-in whose password was right. */
   readonly step: Redacted.Redacted | null
+  /** Of the browser that was asked for a passkey. */
+  readonly passkey: Redacted.Redacted | null
 }
 
 const SessionProofRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })

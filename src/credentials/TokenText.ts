@@ -61,9 +61,12 @@ export const parse = (text: string): TokenText | undefined => {
   return { kind, id: match[2], secret: match[3] }
 }
 
-/** Under whose pepper: of a kind of text; `kd`, a known device; `sf`, a sign-in between its steps; `rc`, a recovery code. */
+/**
+ * Under whose pepper: of a kind of text; `kd`, a known device; `sf`, a sign-in between its steps; `rc`, a recovery
+ * code; `pc`, the browser that a passkey was asked of.
+ */
 type Peppers = Pick<RowMac, "pepper">
-export type HashKind = TokenKind | "kd" | "sf" | "rc"
+export type HashKind = TokenKind | "kd" | "sf" | "rc" | "pc"
 
 /**
  * SHA-256(salt || secret), under the pepper of all servers: a plain hash is enough for 256 random bits, and the pepper

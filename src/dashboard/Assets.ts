@@ -61,7 +61,7 @@ const bundled = (name: string) => asset("js", "text/javascript; charset=utf-8", 
 
 export const load = Effect.all({
   style: asset("css", "text/css; charset=utf-8", style),
-  script: asset("js", "text/javascript; charset=utf-8", ["app.js"]),
+  script: asset("js", "text/javascript; charset=utf-8", ["passkeys.js", "app.js"]),
   islands: bundled("islands"),
   formats: bundled("formats"),
   icon: asset("svg", "image/svg+xml", ["icon.svg"])

@@ -14,6 +14,7 @@ import * as Html from "./Html.ts"
 import { Card, Layout } from "./Layout.tsx"
 import { query } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
+import { SignInPage } from "./SignInView.tsx"
 import { action, anyone, type Attempt, button, page, person, plain, screen, show, to } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
 import type { Visit, Visitor } from "./Visit.ts"
@@ -91,37 +92,6 @@ const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string
       />
       <Ui.Submit>Set up</Ui.Submit>
     </form>
-  </Card>
-)
-
-/** `next`: the page to continue with, or nothing. */
-const SignInPage = ({ form, next, problem, who }: Shown & { readonly next: string }) => (
-  <Card
-    who={who}
-    title="Sign in"
-    lead={next.startsWith("/device") ? "After that, you can approve the login of your command line." : undefined}
-  >
-    <form method="post" action={Paths.signIn}>
-      <Ui.ProblemNote problem={problem} />
-      <input type="hidden" name="next" value={next} />
-      <Ui.TextField
-        name="email"
-        label="E-mail address"
-        type="email"
-        autocomplete="username"
-        value={form.text("email")}
-        focus={form.text("email") === ""}
-      />
-      <Ui.TextField
-        name="password"
-        label="Password"
-        type="password"
-        autocomplete="current-password"
-        focus={form.text("email") !== ""}
-      />
-      <Ui.Submit>Sign in</Ui.Submit>
-    </form>
-    <p class="card-foot">Forgot your password? Ask an owner or admin of your team for a link to set a new one.</p>
   </Card>
 )
 
@@ -265,7 +235,7 @@ interface AtVisitor {
 }
 
 /** A new session counts from the next request: the answer that sets the cookie leads on to a page. */
-const continueAt = (next: string) => Html.seeOther(Paths.isOwnPage(next) ? next : Paths.home)
+export const continueAt = (next: string) => Html.seeOther(Paths.isOwnPage(next) ? next : Paths.home)
 
 const root = anyone(() => Effect.map(isSetUp, (done) => Html.seeOther(done ? Paths.home : "/setup")))
 
@@ -306,8 +276,13 @@ const completeSetup = action(sameSite, {
 
 // --- signing in and out ---
 
-const signInForm = screen(
-  ({ who }: AtVisitor) => Effect.map(query, (query) => ({ who, next: query.text("next") })),
+export const signInForm = screen(
+  ({ who }: AtVisitor) =>
+    Effect.zipWith(query, UseCases.passkeys.isAvailable(), (query, takesPasskeys) => ({
+      who,
+      next: query.text("next"),
+      takesPasskeys
+    })),
   ({ next: inQuery, ...shown }) => {
     const next = shown.form.filled("next") ?? inQuery
     return <SignInPage {...shown} next={Paths.isOwnPage(next) ? next : ""} />

@@ -21,6 +21,7 @@ import * as IncidentPages from "./IncidentPages.tsx"
 import * as MatrixPages from "./MatrixPages.tsx"
 import * as MemberPages from "./MemberPages.tsx"
 import * as Pages from "./Pages.ts"
+import * as PasskeyPages from "./PasskeyPages.tsx"
 import * as PersonPages from "./PersonPages.tsx"
 import * as ProjectPages from "./ProjectPages.tsx"
 import * as ProvidePages from "./ProvidePages.tsx"
@@ -41,6 +42,7 @@ import * as WebhookPages from "./WebhookPages.tsx"
 const pages = HttpRouter.concatAll(
   AuthPages.routes,
   FactorPages.routes,
+  PasskeyPages.routes,
   SessionPages.routes,
   ProjectPages.routes,
   MatrixPages.routes,

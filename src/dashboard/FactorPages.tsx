@@ -24,8 +24,11 @@ const presented = Effect.flatMap(cookie, ({ presented }) => presented)
 
 // --- the second step of a sign-in ---
 
-const secondStep = screen(
-  ({ who }: { readonly who: Visitor }) => Effect.map(nextIn, (next) => ({ who, inQuery: next })),
+export const secondStep = screen(
+  ({ who }: { readonly who: Visitor }) =>
+    Effect.gen(function* () {
+      return { who, inQuery: yield* nextIn, hasPasskey: yield* UseCases.passkeys.isOfStep(yield* presented) }
+    }),
   ({ form, inQuery, ...shown }) => (
     <FactorViews.SecondStepPage {...shown} form={form} next={ownPage(form.filled("next") ?? inQuery)} />
   )
@@ -53,10 +56,12 @@ const finishSignIn = action(sameSite, {
 
 // --- once more ---
 
-const confirmForm = screen(
+export const confirmForm = screen(
   ({ visit }: AtPerson) =>
     Effect.gen(function* () {
-      return { isOn: (yield* UseCases.secondFactor.status(visit.caller)).isOn, inQuery: yield* nextIn }
+      const { isOn } = yield* UseCases.secondFactor.status(visit.caller)
+      const passkeys = yield* UseCases.passkeys.list(visit.caller)
+      return { isOn, inQuery: yield* nextIn, hasPasskey: passkeys.length > 0 }
     }),
   ({ form, inQuery, ...shown }) => (
     <FactorViews.ConfirmPage {...shown} form={form} next={ownPage(form.filled("next") ?? inQuery)} />
@@ -79,8 +84,14 @@ const confirm = action(person, {
 
 // --- the authenticator app ---
 
-const factors = screen(
-  ({ visit }: AtPerson) => Effect.map(UseCases.secondFactor.status(visit.caller), (status) => ({ visit, status })),
+export const factors = screen(
+  ({ visit }: AtPerson) =>
+    Effect.all({
+      visit: Effect.succeed(visit),
+      status: UseCases.secondFactor.status(visit.caller),
+      passkeys: UseCases.passkeys.list(visit.caller),
+      isAvailable: UseCases.passkeys.isAvailable()
+    }),
   FactorViews.FactorsPage
 )
 

@@ -3,6 +3,7 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
 import { Card, Layout } from "./Layout.tsx"
+import * as PasskeyViews from "./PasskeyViews.tsx"
 import * as Paths from "./Paths.ts"
 import { QrCode } from "./QrCode.tsx"
 import type { Attempt } from "./Routes.ts"
@@ -23,8 +24,22 @@ const CodeField = ({ hint, problem }: { readonly problem: AnyApiError | undefine
 const codeHint = "Six digits from your authenticator app, or one of your recovery codes."
 
 /** Between the password and the session. */
-export const SecondStepPage = ({ next, problem, who }: Attempt & { readonly who: Visitor; readonly next: string }) => (
+export const SecondStepPage = ({
+  hasPasskey,
+  next,
+  problem,
+  who
+}: Attempt & { readonly who: Visitor; readonly next: string; readonly hasPasskey: boolean }) => (
   <Card who={who} title="Enter your code" lead="Your password is right. This account has a second factor, too.">
+    {hasPasskey ? (
+      <PasskeyViews.PasskeyForm
+        action={`${Paths.signInCode}/passkey`}
+        begin={`${Paths.signInCode}/passkey/begin`}
+        label="Use a passkey"
+        next={next}
+        primary
+      />
+    ) : null}
     <form method="post" action={Paths.signInCode}>
       <Ui.ProblemNote problem={problem?.field === "code" ? undefined : problem} />
       <input type="hidden" name="next" value={next} />
@@ -39,11 +54,17 @@ export const SecondStepPage = ({ next, problem, who }: Attempt & { readonly who:
 
 /** Again, before something that asks for more than a session. */
 export const ConfirmPage = ({
+  hasPasskey,
   isOn,
   next,
   problem,
   visit
-}: Attempt & { readonly visit: Visit; readonly isOn: boolean; readonly next: string }) => (
+}: Attempt & {
+  readonly visit: Visit
+  readonly isOn: boolean
+  readonly hasPasskey: boolean
+  readonly next: string
+}) => (
   <Card
     who={visit}
     title="Confirm that it is you"
@@ -53,6 +74,15 @@ export const ConfirmPage = ({
         : "What you want to do asks for your password again, because you signed in a while ago."
     }
   >
+    {hasPasskey ? (
+      <PasskeyViews.PasskeyForm
+        action={`${Paths.confirm}/passkey`}
+        begin={`${Paths.confirm}/passkey/begin`}
+        label="Use a passkey"
+        next={next}
+        primary
+      />
+    ) : null}
     <form method="post" action={Paths.confirm}>
       <Ui.ProblemNote problem={problem?.field === "code" || problem?.field === "password" ? undefined : problem} />
       <input type="hidden" name="next" value={next} />
@@ -82,65 +112,75 @@ interface Status {
   readonly codesLeft: number
 }
 
-const Off = () => (
-  <Ui.Empty title="You have no second factor">
-    <p>
-      With one, somebody who learns your password still cannot sign in. An authenticator app on your phone shows a new
-      code every 30 seconds.
+const NoApp = ({ isOn }: { readonly isOn: boolean }) => (
+  <>
+    <p class="hint">
+      An authenticator app on your phone shows a new code every 30 seconds.{" "}
+      {isOn ? "Use it where your passkey is not at hand." : "The sign-in asks for it after the password."}
     </p>
     <Ui.Act action={Paths.factorApp}>Set up an authenticator app</Ui.Act>
-  </Ui.Empty>
+  </>
 )
 
-const On = ({ app, codesLeft, now }: Status & { readonly now: number }) => (
+const App = ({ app, now }: { readonly app: NonNullable<Status["app"]>; readonly now: number }) => (
   <ul class="cards">
-    {app === null ? null : (
-      <li class="project">
-        <div>
-          <h2>Authenticator app</h2>
-        </div>
-        <dl class="facts facts-small">
-          <Ui.Fact name="Since" is={<Ui.Ago at={app.createdAt.toISOString()} now={now} />} />
-          <Ui.Fact
-            name="Last use"
-            is={app.lastUsedAt === null ? "never" : <Ui.Ago at={app.lastUsedAt.toISOString()} now={now} />}
-          />
-        </dl>
-        <div class="buttons">
-          <Ui.Act action={Paths.factorApp} kind="quiet">
-            Replace
-          </Ui.Act>
-          <Ui.Confirm
-            action={`${Paths.factorApp}/remove`}
-            label="Remove"
-            of="the authenticator app"
-            verb="Remove the app"
-          >
-            <p>Your other sessions end. Without another factor, your password alone signs you in from then on.</p>
-          </Ui.Confirm>
-        </div>
-      </li>
-    )}
     <li class="project">
-      <div>
-        <h2>Recovery codes</h2>
-        {codesLeft < 4 ? <Ui.Badge tone="amber">{`${codesLeft} left`}</Ui.Badge> : null}
+      <dl class="facts facts-small">
+        <Ui.Fact name="Since" is={<Ui.Ago at={app.createdAt.toISOString()} now={now} />} />
+        <Ui.Fact
+          name="Last use"
+          is={app.lastUsedAt === null ? "never" : <Ui.Ago at={app.lastUsedAt.toISOString()} now={now} />}
+        />
+      </dl>
+      <div class="buttons">
+        <Ui.Act action={Paths.factorApp} kind="quiet">
+          Replace
+        </Ui.Act>
+        <Ui.Confirm
+          action={`${Paths.factorApp}/remove`}
+          label="Remove"
+          of="the authenticator app"
+          verb="Remove the app"
+        >
+          <p>Your other sessions end. Without another factor, your password alone signs you in from then on.</p>
+        </Ui.Confirm>
       </div>
-      <p class="hint">{`${codesLeft} of 10 are unused. Each signs you in once when you do not have your phone.`}</p>
-      <Ui.Confirm action={Paths.recoveryCodes} label="Make new ones" verb="Make ten new codes" tone="plain">
-        <p>The codes that you have no longer work then.</p>
-      </Ui.Confirm>
     </li>
   </ul>
 )
 
-export const FactorsPage = ({ status, visit }: { readonly visit: Visit; readonly status: Status }) => (
-  <Layout
-    visit={visit}
-    section="factors"
-    title="Second factor"
-    lead={status.isOn ? "Signing in takes your password and one of these." : "Your password alone signs you in."}
-  >
+const RecoveryCodes = ({ left }: { readonly left: number }) => (
+  <section class="section" aria-labelledby="recovery-codes">
+    <h2 id="recovery-codes">Recovery codes {left < 4 ? <Ui.Badge tone="amber">{`${left} left`}</Ui.Badge> : null}</h2>
+    <p class="hint">{`${left} of 10 are unused. Each signs you in once, after your password, when you have nothing else at hand.`}</p>
+    <Ui.Confirm action={Paths.recoveryCodes} label="Make new ones" verb="Make ten new codes" tone="plain">
+      <p>The codes that you have no longer work then.</p>
+    </Ui.Confirm>
+  </section>
+)
+
+const leadOf = ({ app, isOn }: Status, passkeys: number) =>
+  !isOn
+    ? "You have no second factor: your password alone signs you in."
+    : passkeys === 0
+      ? "Signing in takes your password and a code."
+      : app === null
+        ? "A passkey signs you in. Your password alone does not."
+        : "A passkey signs you in, or your password with a code."
+
+export const FactorsPage = ({
+  isAvailable,
+  passkeys,
+  problem,
+  status,
+  visit
+}: Attempt & {
+  readonly visit: Visit
+  readonly status: Status
+  readonly passkeys: ReadonlyArray<PasskeyViews.Passkey>
+  readonly isAvailable: boolean
+}) => (
+  <Layout visit={visit} section="factors" title="Passkeys and codes" lead={leadOf(status, passkeys.length)}>
     {visit.caller.withheld.length === 0 ? null : (
       <Ui.Callout
         tone="warning"
@@ -149,7 +189,13 @@ export const FactorsPage = ({ status, visit }: { readonly visit: Visit; readonly
         <p>Add one to go on. Until then you have nothing of this team.</p>
       </Ui.Callout>
     )}
-    {status.isOn ? <On {...status} now={visit.now} /> : <Off />}
+    <Ui.ProblemNote problem={problem} />
+    <PasskeyViews.Passkeys isAvailable={isAvailable} passkeys={passkeys} now={visit.now} />
+    <section class="section" aria-labelledby="app">
+      <h2 id="app">Authenticator app</h2>
+      {status.app === null ? <NoApp isOn={status.isOn} /> : <App app={status.app} now={visit.now} />}
+    </section>
+    {status.isOn ? <RecoveryCodes left={status.codesLeft} /> : null}
   </Layout>
 )
 
@@ -164,7 +210,7 @@ export const NewAppPage = ({
     visit={visit}
     section="factors"
     title="Set up an authenticator app"
-    crumbs={[{ href: Paths.factors, label: "Second factor" }]}
+    crumbs={[{ href: Paths.factors, label: "Passkeys and codes" }]}
   >
     <form method="post" action={`${Paths.factorApp}/confirm`} class="panel narrow stack">
       <Ui.ProblemNote problem={problem?.field === "code" ? undefined : problem} />
@@ -190,7 +236,7 @@ export const RecoveryCodesPage = ({
     section="factors"
     title="Your recovery codes"
     lead="This is the only time they are shown. Each works once, in place of a code of the app."
-    crumbs={[{ href: Paths.factors, label: "Second factor" }]}
+    crumbs={[{ href: Paths.factors, label: "Passkeys and codes" }]}
   >
     <div class="narrow stack">
       <CopyText.Command block>{codes.join("\n")}</CopyText.Command>

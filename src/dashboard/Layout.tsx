@@ -142,7 +142,7 @@ const account = [
   ["grants", Paths.grants, <Icons.Terminal />, "CLI logins"],
   ["connections", Paths.connections, <Icons.Terminal />, "Connected agents"],
   ["account", Paths.account, <Icons.Key />, "Password"],
-  ["factors", Paths.factors, <Icons.Key />, "Second factor"],
+  ["factors", Paths.factors, <Icons.Key />, "Passkeys and codes"],
   ["sessions", Paths.sessions, <Icons.Person />, "Where you are signed in"],
   ["start", Paths.start, <Icons.Info />, "Getting started"]
 ] as const

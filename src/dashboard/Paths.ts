@@ -6,12 +6,14 @@ export type EnvironmentPath = { readonly projectId: ProjectId; readonly slug: st
 export const home = "/app"
 export const signIn = "/app/sign-in"
 export const signInCode = "/app/sign-in/code"
+export const signInPasskey = "/app/sign-in/passkey"
 export const confirm = "/app/confirm"
 export const signOut = "/app/sign-out"
 export const account = "/app/account"
 export const factors = "/app/account/second-factor"
 export const sessions = "/app/account/sessions"
 export const factorApp = `${factors}/app` as const
+export const passkeys = `${factors}/passkeys` as const
 export const recoveryCodes = `${factors}/recovery-codes` as const
 export const grants = "/app/grants"
 export const connections = "/app/connections"
@@ -53,7 +55,11 @@ export const withQuery = (path: string, members: Readonly<Record<string, string>
 
 /** Pages of the person's own sign-in, which are there before all others. */
 export const isOfAccount = (path: string): boolean =>
-  path === signOut || path === confirm || path === account || path.startsWith(`${account}/`)
+  path === signOut ||
+  path === confirm ||
+  path.startsWith(`${confirm}/`) ||
+  path === account ||
+  path.startsWith(`${account}/`)
 
 /** Where a sign-in may lead: a page of this dashboard, written so that no browser takes it for another host. */
 export const isOwnPage = (path: string): boolean =>

@@ -15,6 +15,7 @@ import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import { inTeam, pageNumber, query } from "./Pages.ts"
 import { Pager } from "./Pager.tsx"
+import { Proposal } from "./PasskeyViews.tsx"
 import * as Paths from "./Paths.ts"
 import { type Editing, ProjectSettingsPage } from "./ProjectSettings.tsx"
 import { action, type AtPerson, type Attempt, button, page, person, screen, show, team, to, withIds } from "./Routes.ts"
@@ -130,12 +131,14 @@ interface Overview {
   readonly projects: ReadonlyArray<Project>
   readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
   readonly requests: ReadonlyArray<AccessRequest>
+  /** A passkey, to who has no second factor. */
+  readonly proposes: boolean
   readonly page: number
   /** What the list is filtered by. */
   readonly words: string
 }
 
-const ProjectList = ({ environments, page, projects, words }: Omit<Overview, "requests">) => {
+const ProjectList = ({ environments, page, projects, words }: Omit<Overview, "proposes" | "requests">) => {
   const matching = projects.filter((project) =>
     `${project.name} ${project.slug}`.toLowerCase().includes(words.toLowerCase())
   )
@@ -191,6 +194,7 @@ const ProjectsPage = ({
       }
     >
       <ToDecide requests={overview.requests} />
+      {overview.proposes ? <Proposal /> : null}
       {creating ? (
         <div class="stack">
           <NewProject visit={visit} form={form} problem={problem} />
@@ -218,6 +222,7 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
     projects,
     environments,
     requests: (yield* UseCases.accessRequests.list()).items,
+    proposes: yield* UseCases.passkeys.proposal(visit.caller),
     page: pageNumber(params),
     words: params.text("q").trim(),
     panel: params.text("panel")

@@ -11,6 +11,7 @@ import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
 import * as Form from "./Form.ts"
 import { Layout, SettingsFrame } from "./Layout.tsx"
+import { Proposal } from "./PasskeyViews.tsx"
 import * as Paths from "./Paths.ts"
 import {
   action,
@@ -244,7 +245,15 @@ const Deploy = ({ project, visit }: { readonly visit: Visit; readonly project: s
   </Step>
 )
 
-const StartPage = ({ slug, visit }: { readonly visit: Visit; readonly slug: string | undefined }) => {
+const StartPage = ({
+  proposes,
+  slug,
+  visit
+}: {
+  readonly visit: Visit
+  readonly slug: string | undefined
+  readonly proposes: boolean
+}) => {
   const project = slug ?? "my-project"
   return (
     <Layout
@@ -253,6 +262,7 @@ const StartPage = ({ slug, visit }: { readonly visit: Visit; readonly slug: stri
       title="Getting started"
       lead="A few steps to a program that runs with its secrets."
     >
+      {proposes ? <Proposal /> : null}
       <ol class="steps narrow panel">
         <FirstSecrets slug={slug} />
         <Step title="Log in from your terminal">
@@ -357,8 +367,9 @@ const create = action(person, {
 
 const start = screen(
   ({ visit }: AtPerson) =>
-    Effect.map(UseCases.projects.list(), (all) => ({
-      slug: all.find((project) => project.teamId === visit.team?.id)?.slug
+    Effect.zipWith(UseCases.projects.list(), UseCases.passkeys.proposal(visit.caller), (all, proposes) => ({
+      slug: all.find((project) => project.teamId === visit.team?.id)?.slug,
+      proposes
     })),
   StartPage
 )

@@ -7,6 +7,7 @@ import type { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import { OwnSessions } from "#src/credentials/OwnSessions.ts"
+import { Passkeys } from "#src/credentials/Passkeys.ts"
 import { SecondFactor } from "#src/credentials/SecondFactor.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Setup } from "#src/credentials/Setup.ts"
@@ -47,6 +48,7 @@ export type Services =
   | Invitations
   | Members
   | OAuthGrants
+  | Passkeys
   | PersonAccess
   | Projects
   | Rules
@@ -70,6 +72,7 @@ export const auditTrail = Effect.serviceFunctions(AuditTrail)
 export const cliGrants = Effect.serviceFunctions(CliGrants)
 export const deviceGrants = Effect.serviceFunctions(DeviceGrants)
 export const ownSessions = Effect.serviceFunctions(OwnSessions)
+export const passkeys = Effect.serviceFunctions(Passkeys)
 export const secondFactor = Effect.serviceFunctions(SecondFactor)
 export const sessions = Effect.serviceFunctions(Sessions)
 export const setup = Effect.serviceFunctions(Setup)

@@ -46,6 +46,7 @@ export const sessionCookie = (baseUrl: string): string => cookieName(baseUrl, "a
 export const deviceCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_device")
 
 export const stepCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_step")
+export const passkeyCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_passkey")
 
 const bearer = /^bearer(?: +(.*))?$/i
 

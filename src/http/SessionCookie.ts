@@ -10,15 +10,17 @@ import type { Settings } from "#src/AppConfig.ts"
 import { deviceLife, type OpenedSession } from "#src/credentials/Accounts.ts"
 import type { Authenticate } from "#src/credentials/Authenticate.ts"
 import { sessionLife } from "#src/credentials/Liveness.ts"
+import { ceremonyMillis } from "#src/credentials/PasskeyProof.ts"
 import type { PresentedCookies } from "#src/credentials/Sessions.ts"
 import { stepLife } from "#src/credentials/SignInSteps.ts"
-import { deviceCookie, isCrossSite, sessionCookie, stepCookie } from "./Authentication.ts"
+import { deviceCookie, isCrossSite, passkeyCookie, sessionCookie, stepCookie } from "./Authentication.ts"
 import { CurrentExchange } from "./RequestContext.ts"
 
 export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
   const session = sessionCookie(baseUrl)
   const device = deviceCookie(baseUrl)
   const step = stepCookie(baseUrl)
+  const passkey = passkeyCookie(baseUrl)
   const { origin, protocol } = new URL(baseUrl)
   const attributes = { httpOnly: true, path: "/", sameSite: "lax", secure: protocol === "https:" } as const
 
@@ -30,7 +32,7 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
   /** What the browser presents, valid or not. */
   const presented = Effect.map(HttpServerRequest.HttpServerRequest, ({ cookies }): PresentedCookies => {
     const read = (name: string) => (cookies[name] === undefined ? null : Redacted.make(cookies[name]))
-    return { session: read(session), device: read(device), step: read(step) }
+    return { session: read(session), device: read(device), step: read(step), passkey: read(passkey) }
   })
 
   /** The person whom a living session names; null for anything else. */
@@ -72,5 +74,11 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
     cookies.push(line(step, "", 0))
   })
 
-  return { refuseCrossSite, presented, signedIn, set, setStep, clearStep, clear } as const
+  /** What an answer of a passkey has to come with: opens nothing by itself. */
+  const setPasskey = (text: Redacted.Redacted) =>
+    Effect.map(CurrentExchange, ({ cookies }) => {
+      cookies.push(line(passkey, Redacted.value(text), ceremonyMillis))
+    })
+
+  return { refuseCrossSite, presented, signedIn, set, setStep, clearStep, setPasskey, clear } as const
 }

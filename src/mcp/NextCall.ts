@@ -86,6 +86,7 @@ const nextCalls: Readonly<Record<Code, Next>> = {
   SIGN_IN_FAILED: reconnect,
   SECOND_FACTOR_REQUIRED: reconnect,
   SECOND_FACTOR_FAILED: reconnect,
+  PASSKEY_COPIED: reconnect,
   SECOND_FACTOR_MISSING: reconnect,
   STEP_UP_REQUIRED: notHere,
   FORBIDDEN: askPerson,

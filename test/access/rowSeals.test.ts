@@ -197,6 +197,8 @@ type Elsewhere =
   | "totp_factors"
   | "recovery_codes"
   | "sign_in_steps"
+  | "passkeys"
+  | "passkey_challenges"
   | "machine_rules"
   | "password_resets"
   | "oauth_codes"

@@ -383,7 +383,7 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
         Effect.flip(
           sessions.signIn(
             { email: person.email, password: Redacted.make(password) },
-            { session: null, device: null, step: null }
+            { session: null, device: null, step: null, passkey: null }
           )
         )
       ).pipe(Effect.provide(Sessions.Default.pipe(Layer.provide(interleaved))))

@@ -371,6 +371,7 @@ const startProgress = () => {
 // --- for each page, also one that came without leaving the one before ---
 
 const start = () => {
+  startPasskeys()
   startFilter()
   startCountdown()
   startProgress()

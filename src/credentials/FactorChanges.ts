@@ -1,0 +1,113 @@
+/**
+ * What changes of a person's factors have in common: a recent proof that the person is there, an entry in the trail, and
+ * sessions that end.
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { Caller } from "#schema/Caller.ts"
+import { Forbidden, PasskeyCopied, SecondFactorFailed, SignInFailed, StepUpRequired } from "#schema/Errors.ts"
+import type { UserId } from "#schema/Ids.ts"
+import type { Audit, AuditEvent } from "#src/access/Audit.ts"
+import * as Policy from "#src/access/Policy.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Rows from "#src/Rows.ts"
+import * as Accounts from "./Accounts.ts"
+import type { Revocation } from "./Revocation.ts"
+import type { PresentedCookies } from "./SessionOpening.ts"
+import * as SignInSteps from "./SignInSteps.ts"
+
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly rowSeal: RowSeal
+  readonly audit: Audit
+  readonly revocation: Revocation
+}
+
+export const accountOf = Effect.fnUntraced(function* (needs: Pick<Needs, "rowSeal" | "sql">, caller: Caller) {
+  const account = caller.user === null ? undefined : yield* Accounts.find(needs, "id", caller.user.id)
+  return account ?? (yield* new Forbidden())
+})
+
+/** STEP_UP_REQUIRED unless the person signed in, or proved the factor again, a short time ago. */
+export const checkRecent = Effect.fnUntraced(function* (caller: Caller) {
+  if (!Policy.hasRecentProof(caller, yield* Clock.currentTimeMillis)) return yield* new StepUpRequired()
+})
+
+export const eventOf = (caller: Caller, action: AuditEvent["action"], name: string): Omit<AuditEvent, "teamId"> => ({
+  actor: caller,
+  action,
+  outcome: "allowed",
+  target: { type: "second_factor", id: name, name }
+})
+
+/** Locked to the end: a change of the password or of a factor comes before this, or after and sees it. */
+export const lockAccount = Effect.fnUntraced(function* (needs: Pick<Needs, "sql">, caller: Caller, userId: UserId) {
+  yield* Rows.run(needs.sql`SELECT id FROM users WHERE id = ${userId} FOR NO KEY UPDATE`)
+  if (yield* Accounts.hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
+})
+
+/**
+ * Part of the caller's transaction: all sessions end, and who is here gets a new one. `factorAt` is that of the person
+ * from now on; none when the last factor went.
+ */
+export const startAgain = Effect.fnUntraced(function* (
+  needs: Needs,
+  caller: Caller,
+  account: Accounts.AccountRow,
+  { factorAt, known }: { readonly factorAt: Date | null; readonly known: Accounts.KnownDevice | null }
+) {
+  const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
+  yield* SignInSteps.endOf(needs, account.id)
+  yield* needs.revocation.sessionsOf(account.id)
+  return yield* Accounts.openSession(needs, account.id, activeTeam, { factorAt, known })
+})
+
+/**
+ * The person is there again. The session that proves it is a new one, so that whoever has the text of the one before has
+ * nothing of it. `use`: the proof, as part of the transaction; answers when a second factor was proved.
+ */
+export const confirmed = <E>(
+  needs: Needs,
+  caller: Caller,
+  account: Accounts.AccountRow,
+  presented: PresentedCookies,
+  use: Effect.Effect<Date | null, E>
+) =>
+  Effect.flatMap(Accounts.findDevice(needs, presented.device, account.email), (known) =>
+    Rows.transaction(needs.sql, function* () {
+      yield* lockAccount(needs, caller, account.id)
+      const factorAt = yield* use
+      const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
+      yield* Accounts.endSessions(needs, needs.sql`id = ${caller.credentialId}`)
+      const session = yield* Accounts.openSession(needs, account.id, activeTeam, { factorAt, known })
+      yield* needs.audit.append(
+        ...Accounts.inEachTeam(caller.teams, { actor: caller, action: "factor.confirm", outcome: "allowed" })
+      )
+      return session
+    })
+  )
+
+const isWrong = (error: unknown) =>
+  error instanceof SecondFactorFailed || error instanceof SignInFailed || error instanceof PasskeyCopied
+
+/** A confirmation that failed is told in the trail. */
+export const tellingFailure = <A, E extends { readonly _tag: string }, R>(
+  { audit }: Pick<Needs, "audit">,
+  caller: Caller,
+  work: Effect.Effect<A, E, R>
+) =>
+  Effect.tapError(work, (error) =>
+    isWrong(error)
+      ? audit.record(
+          ...Accounts.inEachTeam(caller.teams, {
+            actor: caller,
+            action: "factor.confirm",
+            outcome: "denied",
+            reason: error._tag
+          })
+        )
+      : Effect.void
+  )

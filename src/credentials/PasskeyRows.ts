@@ -1,0 +1,99 @@
+/** Passkeys that people keep here: the public half of each, and how often it was used. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { PasskeyCopied, SecondFactorFailed } from "#schema/Errors.ts"
+import { type UserId, UserIdOut } from "#schema/Ids.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Rows from "#src/Rows.ts"
+import type { NewPasskey } from "./PasskeyProof.ts"
+
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly rowSeal: RowSeal
+}
+
+/** More than anybody uses. */
+export const passkeysPerPerson = 20
+
+const PasskeyRow = Schema.Struct({
+  id: Schema.String,
+  userId: UserIdOut,
+  credentialId: Schema.String,
+  publicKey: Schema.Uint8ArrayFromSelf,
+  counter: Schema.Number,
+  name: Schema.String,
+  transports: Schema.Array(Schema.String),
+  synced: Schema.Boolean,
+  createdAt: Schema.DateFromSelf,
+  lastUsedAt: Schema.NullOr(Schema.DateFromSelf),
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+export type PasskeyRow = typeof PasskeyRow.Type
+
+/** What a removal answers. */
+export const NameRow = Schema.Struct({ name: Schema.String })
+
+const columns =
+  "id, user_id, credential_id, public_key, counter, name, transports, synced, created_at, last_used_at, mac"
+
+/** The person's, the newest first. One that no server wrote as it is, is none. */
+export const listOf = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, userId: UserId) =>
+  Effect.zipWith(
+    rowSeal.ready,
+    Rows.findAll(
+      PasskeyRow,
+      sql`
+        SELECT ${sql.literal(columns)} FROM passkeys WHERE user_id = ${userId}
+        ORDER BY created_at DESC, id DESC LIMIT ${passkeysPerPerson}`
+    ),
+    (macs, rows) => rows.filter((row) => macs.holds("passkeys", row))
+  )
+
+export const find = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, credentialId: string) =>
+  Effect.zipWith(
+    rowSeal.ready,
+    Rows.findOne(PasskeyRow, sql`SELECT ${sql.literal(columns)} FROM passkeys WHERE credential_id = ${credentialId}`),
+    (macs, row) => (row !== undefined && macs.holds("passkeys", row) ? row : undefined)
+  )
+
+/** Part of the caller's transaction. False: it is registered already, by whomever. */
+export const insert = Effect.fnUntraced(function* (
+  { crypto, rowSeal, sql }: Needs,
+  userId: UserId,
+  { counter, credentialId, publicKey, synced, transports }: NewPasskey,
+  name: string
+) {
+  const row = yield* rowSeal.values(
+    "passkeys",
+    { id: yield* crypto.uuid, userId, credentialId, publicKey, counter },
+    { name, transports, synced, created_at: yield* DateTime.nowAsDate }
+  )
+  return yield* Rows.exists(sql`INSERT INTO passkeys ${row} ON CONFLICT DO NOTHING RETURNING id`)
+})
+
+/**
+ * Part of the caller's transaction: the passkey was used. A counter that did not grow is that of a copy, or of the original
+ * of one (WebAuthn 7.2, step 22): PASSKEY_COPIED. Authenticators that keep a passkey on several devices do not count.
+ */
+export const use = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
+  passkey: PasskeyRow,
+  counter: number
+) {
+  const now = yield* DateTime.nowAsDate
+  const isFree = sql`counter < ${counter} OR (counter = 0 AND ${counter}::bigint = 0)`
+  const used = yield* rowSeal.update("passkeys", sql`id = ${passkey.id} AND (${isFree})`, () => ({ counter }), {
+    last_used_at: now
+  })
+  if (used === 1) return now
+  const isThere = yield* Rows.exists(sql`SELECT 1 FROM passkeys WHERE id = ${passkey.id}`)
+  if (!isThere) return yield* new SecondFactorFailed()
+  yield* Effect.annotateLogs(Effect.logError("A passkey may have been copied: its counter did not grow"), {
+    passkey: passkey.id
+  })
+  return yield* new PasskeyCopied()
+})

@@ -1,0 +1,53 @@
+/** What the sign-in page looks like. */
+import * as Ui from "./Components.tsx"
+import { Card } from "./Layout.tsx"
+import { PasskeyForm } from "./PasskeyViews.tsx"
+import * as Paths from "./Paths.ts"
+import type { Attempt } from "./Routes.ts"
+import type { Visitor } from "./Visit.ts"
+
+/** `next`: the page to continue with, or nothing. */
+export const SignInPage = ({
+  form,
+  next,
+  problem,
+  takesPasskeys,
+  who
+}: Attempt & { readonly who: Visitor; readonly next: string; readonly takesPasskeys: boolean }) => (
+  <Card
+    who={who}
+    title="Sign in"
+    lead={next.startsWith("/device") ? "After that, you can approve the login of your command line." : undefined}
+  >
+    <form method="post" action={Paths.signIn}>
+      <Ui.ProblemNote problem={problem} />
+      <input type="hidden" name="next" value={next} />
+      <Ui.TextField
+        name="email"
+        label="E-mail address"
+        type="email"
+        autocomplete="username webauthn"
+        value={form.text("email")}
+        focus={form.text("email") === ""}
+      />
+      <Ui.TextField
+        name="password"
+        label="Password"
+        type="password"
+        autocomplete="current-password"
+        focus={form.text("email") !== ""}
+      />
+      <Ui.Submit>Sign in</Ui.Submit>
+    </form>
+    {takesPasskeys ? (
+      <PasskeyForm
+        action={Paths.signInPasskey}
+        begin={`${Paths.signInPasskey}/begin`}
+        label="Sign in with a passkey"
+        next={next}
+        offered
+      />
+    ) : null}
+    <p class="card-foot">Forgot your password? Ask an owner or admin of your team for a link to set a new one.</p>
+  </Card>
+)
