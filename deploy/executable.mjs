@@ -21,20 +21,21 @@ export const node = {
   integrity: "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q=="
 }
 
-/** Node's binary, kept between two builds; downloaded once, and by its digest. */
-export const nodeBinary = () => {
+/** Node's binary (`bin/node`) and licence (`LICENSE`), kept between two builds; downloaded once, and by their digest. */
+export const nodePackage = () => {
   const folder = path.join(root, "node_modules/.cache/ampoule", `${node.name}-${node.version}`)
-  const binary = path.join(folder, "package/bin/node")
-  if (fs.existsSync(binary)) return binary
+  const wanted = ["package/bin/node", "package/LICENSE"]
+  if (wanted.every((name) => fs.existsSync(path.join(folder, name)))) return path.join(folder, "package")
   fs.mkdirSync(folder, { recursive: true })
   const pack = ["pack", "--silent", "--pack-destination", folder, `${node.name}@${node.version}`]
   const file = path.join(folder, execFileSync("npm", pack, { cwd: folder, encoding: "utf8" }).trim())
   const digest = `sha512-${createHash("sha512").update(fs.readFileSync(file)).digest("base64")}`
   if (digest !== node.integrity) throw new Error(`${node.name}@${node.version} is not what it was: ${digest}`)
-  execFileSync("tar", ["-xzf", file, "-C", folder, "package/bin/node"])
+  execFileSync("tar", ["-xzf", file, "-C", folder, ...wanted])
   fs.rmSync(file)
-  return binary
+  return path.join(folder, "package")
 }
+export const nodeBinary = () => path.join(nodePackage(), "bin/node")
 
 /** Names and sizes of all files of a folder, then their bytes. @param {string} folder */
 const archive = (folder) => {
@@ -54,9 +55,11 @@ const build = () => {
   try {
     const app = path.join(work, "app")
     execFileSync(process.execPath, [path.join(root, "src/build.mjs"), path.join(work, "dist")], { stdio: "pipe" })
+    const licences = [path.join(root, "deploy/licences.mjs"), path.join(work, "dist")]
+    execFileSync(process.execPath, [...licences, path.join(nodePackage(), "LICENSE")], { stdio: "pipe" })
     const collect = path.join(root, "deploy/collect.mjs")
     execFileSync(process.execPath, [collect, app, path.join(work, "dist")], { stdio: "pipe" })
-    fs.writeFileSync(path.join(app, "start.cjs"), `void import("./dist/ampoule.mjs")\n`)
+    fs.writeFileSync(path.join(app, "start.cjs"), `void import("./dist/ampoule.cjs")\n`)
     const program = archive(app)
     const put = (/** @type {string} */ name, /** @type {string | Buffer} */ content) => {
       fs.writeFileSync(path.join(work, name), content)

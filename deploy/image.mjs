@@ -12,22 +12,12 @@ import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { gzipSync } from "node:zlib"
-import { nodeBinary } from "./executable.mjs"
+import { nodePackage } from "./executable.mjs"
+import * as Rootfs from "./rootfs.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const to = path.resolve(process.argv[2] ?? path.join(root, ".artifacts/ampoule-image.tar"))
 const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
-
-/** Of Debian 12, amd64; the digests are those of its signed index. */
-const debian = [
-  ["libc6", "2.36-9+deb12u14", "ba4f88f73dbc3ae9055f3c20f4523bfdbaf1ad13ff95e258924f77d20b4fbedf"],
-  ["libgcc-s1", "12.2.0-14+deb12u1", "3016e62cb4b7cd8038822870601f5ed131befe942774d0f745622cc77d8a88f7"],
-  ["libstdc++6", "12.2.0-14+deb12u1", "5cd3171216d4ab0fc911cfe9c35509bf2dd8f47761c43b7f6a4296701551a24d"]
-]
-const libraries = "lib/x86_64-linux-gnu"
-/** What Node and the native add-ons load, and what finds names on the network; licences beside them. */
-const needed =
-  /(?:ld-linux-x86-64|lib(?:c|m|dl|rt|pthread|resolv|gcc_s|nss_dns|nss_files))\.so\.\d+$|libstdc\+\+\.so\.6[.\d]*$|copyright$/
 
 const work = fs.mkdtempSync(path.join(tmpdir(), "ampoule-image-"))
 const sha256 = (/** @type {string | Buffer} */ bytes) => createHash("sha256").update(bytes).digest("hex")
@@ -37,31 +27,26 @@ const put = (folder, file, content) => {
   fs.writeFileSync(path.join(folder, file), content)
 }
 
-const system = () => {
-  const folder = path.join(work, "system")
-  for (const [name = "", release, digest] of debian) {
+/** A Debian with nothing but these packages, and the licences that they name. */
+const base = () => {
+  const folder = path.join(work, "debian")
+  for (const { digest, name, version: release } of [...Rootfs.debian, Rootfs.texts]) {
     const into = path.join(work, name)
     fs.mkdirSync(into)
     execFileSync("apt-get", ["download", "-qq", `${name}=${release}`], { cwd: into, stdio: ["ignore", "pipe", "pipe"] })
     const [file = ""] = fs.readdirSync(into)
     const deb = path.join(into, file)
     if (sha256(fs.readFileSync(deb)) !== digest) throw new Error(`${file} is not what it was`)
-    execFileSync("dpkg-deb", ["--extract", deb, into])
-    for (const entry of fs.readdirSync(into, { recursive: true, encoding: "utf8" })) {
-      if (!needed.test(entry) || fs.statSync(path.join(into, entry)).isDirectory()) continue
-      // One folder for all: names that are links stand for what they lead to.
-      const at = entry.endsWith("copyright") ? entry : path.join(libraries, path.basename(entry))
-      put(folder, at, fs.readFileSync(path.join(into, entry)))
-    }
+    execFileSync("dpkg-deb", ["--extract", deb, folder])
   }
-  put(folder, "lib64/ld-linux-x86-64.so.2", fs.readFileSync(path.join(folder, libraries, "ld-linux-x86-64.so.2")))
-  put(folder, "usr/local/bin/node", fs.readFileSync(nodeBinary()))
-  for (const file of ["lib64/ld-linux-x86-64.so.2", `${libraries}/ld-linux-x86-64.so.2`, "usr/local/bin/node"]) {
-    fs.chmodSync(path.join(folder, file), 0o755)
-  }
-  put(folder, "etc/passwd", "root:x:0:0:root:/:/nonexistent\nampoule:x:10001:10001::/data:/nonexistent\n")
-  put(folder, "etc/group", "root:x:0:\nampoule:x:10001:\n")
-  put(folder, "etc/nsswitch.conf", "hosts: files dns\n")
+  // Texts, which never change; every Debian has them.
+  fs.cpSync("/usr/share/common-licenses", path.join(folder, "usr/share/common-licenses"), { recursive: true })
+  return folder
+}
+
+const system = () => {
+  const folder = path.join(work, "system")
+  Rootfs.system(folder, base(), nodePackage())
   return folder
 }
 
@@ -69,25 +54,13 @@ const program = () => {
   const folder = path.join(work, "program")
   const dist = path.join(work, "dist")
   execFileSync(process.execPath, [path.join(root, "src/build.mjs"), dist], { stdio: "pipe" })
-  execFileSync(process.execPath, [path.join(root, "deploy/licences.mjs"), dist], { stdio: "pipe" })
-  const app = path.join(folder, "app")
-  execFileSync(process.execPath, [path.join(root, "deploy/collect.mjs"), app, dist], { stdio: "pipe" })
-  fs.mkdirSync(path.join(folder, "usr/local/bin"), { recursive: true })
-  fs.symlinkSync("/app/dist/ampoule.mjs", path.join(folder, "usr/local/bin/ampoule"))
+  Rootfs.program(folder, dist, nodePackage())
   return folder
 }
 
-/** Folders that are the user's own: a volume in the place of one takes its owner and mode. */
 const own = () => {
   const folder = path.join(work, "own")
-  for (const [name, mode] of /** @type {const} */ ([
-    ["data", 0o700],
-    ["run/ampoule", 0o700],
-    ["tmp", 0o1777]
-  ])) {
-    fs.mkdirSync(path.join(folder, name), { recursive: true })
-    fs.chmodSync(path.join(folder, name), mode)
-  }
+  Rootfs.own(folder)
   return folder
 }
 
@@ -102,7 +75,10 @@ const layer = (folder, owner, more) => {
 
 /** The instructions of the Dockerfile's last stage, as an image's configuration has them. */
 const configuration = () => {
-  const text = fs.readFileSync(path.join(root, "deploy/Dockerfile"), "utf8").replaceAll("\\\n", "")
+  const [, text = ""] = fs
+    .readFileSync(path.join(root, "deploy/Dockerfile"), "utf8")
+    .replaceAll("\\\n", "")
+    .split("\nFROM scratch\n")
   const of = (/** @type {string} */ name) => new RegExp(`^${name} +(.*)$`, "m").exec(text)?.[1] ?? ""
   const check = /--interval=(\d+)s --timeout=(\d+)s --start-period=(\d+)s --retries=(\d+) +CMD (\[.*\])$/.exec(
     of("HEALTHCHECK")
@@ -112,11 +88,11 @@ const configuration = () => {
   return {
     User: of("USER"),
     ExposedPorts: { [`${of("EXPOSE")}/tcp`]: {} },
-    Env: ["PATH=/usr/local/bin", ...of("ENV").split(" ")],
+    Env: of("ENV").split(" "),
     Entrypoint: JSON.parse(of("ENTRYPOINT")),
     Cmd: JSON.parse(of("CMD")),
     Volumes: { [of("VOLUME")]: {} },
-    WorkingDir: "/app",
+    WorkingDir: of("WORKDIR"),
     StopSignal: of("STOPSIGNAL"),
     Labels: { "org.opencontainers.image.title": "ampoule", "org.opencontainers.image.version": version },
     Healthcheck: {

@@ -1,15 +1,29 @@
 // @ts-check
 /**
- * Names the images that this repository's files start from by their digests. `npm run release:check` writes the pinned
- * files into the release; they are looked up there, where the registries are reached, and never guessed. By hand:
- * `node deploy/pin.mjs FOLDER` writes `deploy/Dockerfile`, `docker-compose.yml` and the Kubernetes files there.
+ * The files that start a release, as a folder and as `ampoule-deploy.tar`: Compose, Kubernetes and systemd with all that
+ * they need, and the Dockerfile. The images that they name have their digests, which are looked up when a release is made
+ * (`npm run release:check`), where the registries are reached, and never guessed. By hand: `node deploy/pin.mjs FOLDER
+ * [DIGEST OF OURS]`.
  */
+import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
+/** They name images of others. */
 export const files = ["deploy/Dockerfile", "docker-compose.yml"]
+/** What is copied as it stands: what Compose mounts, what makes its secrets, and the units. */
+const others = [
+  "LICENSE",
+  "deploy/Caddyfile",
+  "deploy/compose.tls.yml",
+  "deploy/grafana-dashboard.json",
+  "deploy/make-secrets.sh",
+  "deploy/make-vault-certificates.sh",
+  "deploy/postgres-init.sh"
+]
+const folders = ["deploy/kubernetes", "deploy/systemd"]
 const line = /^(\s*(?:FROM|image:) +)([\w./-]+:[\w.-]+)(?=\s|$)/gm
 /** The image that a release makes itself. */
 const own = /^ampoule:/
@@ -66,39 +80,60 @@ export const digestOf = async (name, registry) => {
   return digest
 }
 
-/** @param {string} folder */
-const into = (folder) => (/** @type {string} */ file, /** @type {string} */ text) => {
-  fs.mkdirSync(path.dirname(path.join(folder, file)), { recursive: true })
-  fs.writeFileSync(path.join(folder, file), text)
-}
 const read = (/** @type {string} */ file) => fs.readFileSync(path.join(root, file), "utf8")
 
 /** Kubernetes takes a digest in the place of the tag. @param {string} text @param {string} digest */
 export const byDigest = (text, digest) => text.replace(/^(\s+)newTag: .*$/m, `$1digest: ${digest}`)
 
-/** The Kubernetes files, with our own image as it was made. @param {string} folder @param {string | undefined} ours */
-export const writeOwn = (folder, ours) => {
-  for (const name of fs.readdirSync(path.join(root, "deploy/kubernetes"))) {
-    const file = `deploy/kubernetes/${name}`
-    into(folder)(file, ours === undefined ? read(file) : byDigest(read(file), ours))
-  }
+/** A release has no source to build from: its image is loaded from a file. @param {string} text of the Compose file */
+export const loaded = (text) =>
+  text
+    .replace("docker compose up -d --build", "docker load --input ampoule-image.tar && docker compose up -d")
+    .replace(
+      /^( +)build:\n(?:\1 +.*\n)+/m,
+      "$1# What `docker load` brought. From a registry of yours: its name by digest, and without the next line.\n$1pull_policy: never\n"
+    )
+
+/** The digests of all images of others. @returns {Promise<ReadonlyMap<string, string>>} */
+export const lookUp = async () => {
+  /** @type {Map<string, string>} */
+  const digests = new Map()
+  for (const name of new Set(files.flatMap((file) => named(read(file))))) digests.set(name, await digestOf(name))
+  return digests
 }
 
 /**
- * Writes the files of a release: images of others as the registries have them, our own as it was made.
- * @param {string} folder @param {string | undefined} ours digest of the release's own image
+ * Writes the files of a release.
+ * @param {string} folder
+ * @param {ReadonlyMap<string, string>} digests of images of others; what is not in it stays by tag
+ * @param {string | undefined} ours digest of the release's own image
  */
-export const write = async (folder, ours) => {
-  const texts = new Map(files.map((file) => [file, read(file)]))
-  /** @type {Map<string, string>} */
-  const digests = new Map()
-  for (const name of new Set([...texts.values()].flatMap(named))) digests.set(name, await digestOf(name))
-  for (const [file, text] of texts) into(folder)(file, pinned(text, digests))
-  writeOwn(folder, ours)
-  return Object.fromEntries(digests)
+export const write = (folder, digests, ours) => {
+  const put = (/** @type {string} */ file, /** @type {string} */ text) => {
+    const to = path.join(folder, file)
+    fs.mkdirSync(path.dirname(to), { recursive: true })
+    fs.writeFileSync(to, text)
+    fs.chmodSync(to, fs.statSync(path.join(root, file)).mode & 0o755)
+  }
+  for (const file of files) put(file, loaded(pinned(read(file), digests)))
+  for (const file of others) put(file, read(file))
+  for (const below of folders) {
+    for (const name of fs.readdirSync(path.join(root, below))) {
+      const file = `${below}/${name}`
+      put(file, ours === undefined ? read(file) : byDigest(read(file), ours))
+    }
+  }
+}
+
+/** The same folder gives the same bytes. @param {string} file @param {string} folder */
+export const pack = (file, folder) => {
+  const still = ["--format=gnu", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
+  const names = fs.readdirSync(folder).sort()
+  execFileSync("tar", ["-cf", file, ...still, "--mode=u=rwX,go=rX", "-C", folder, ...names])
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const found = await write(path.resolve(process.argv[2] ?? "pinned"), process.argv[3])
-  for (const [name, digest] of Object.entries(found)) process.stdout.write(`${name}@${digest}\n`)
+  const found = await lookUp()
+  write(path.resolve(process.argv[2] ?? "pinned"), found, process.argv[3])
+  for (const [name, digest] of found) process.stdout.write(`${name}@${digest}\n`)
 }

@@ -52,7 +52,7 @@ describe("leaks", () => {
         const setup = spawnSync(
           process.execPath,
           [
-            join(folder, "dist/ampoule.mjs"),
+            join(folder, "dist/ampoule.cjs"),
             ..."setup --email ada@example.com --name Ada --team T --generate-password".split(" "),
             ..."--project demo --token --access write".split(" ")
           ],

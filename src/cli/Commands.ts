@@ -12,6 +12,7 @@ import { init, open, use } from "./Folder.ts"
 import { graph } from "./Graph.ts"
 import { incident } from "./Incident.ts"
 import * as Help from "./Help.ts"
+import { licences } from "./Licences.ts"
 import { login, logout } from "./Login.ts"
 import { projects } from "./Projects.ts"
 import { injectCommand } from "./Render.ts"
@@ -48,6 +49,7 @@ const below = [
   changes,
   sessions,
   doctor,
+  licences,
   setup,
   server,
   vault,

@@ -167,7 +167,7 @@ fs.mkdirSync(folder, { recursive: true })
 await install()
 const release = await build()
 const data = fs.mkdtempSync(path.join(tmpdir(), "ampoule-agents-data-"))
-const server = await start(path.join(release, "dist/ampoule.mjs"), data, { AMPOULE_RATE_LIMITS: "off" })
+const server = await start(path.join(release, "dist/ampoule.cjs"), data, { AMPOULE_RATE_LIMITS: "off" })
 const person = await Person.start(server.url, server.session(), server.teamId)
 const token = await server.token("read", {
   mcpScopes: ["identity:read", "projects:read", "secrets:read", "secrets:run", "secrets:read_values"]

@@ -26,7 +26,7 @@ const run = (
   options: { readonly input?: string; readonly killAfter?: number } = {}
 ) =>
   Effect.async<Ended>((resume) => {
-    const child = spawn(process.execPath, [path.join(folder, "dist/ampoule.mjs"), ...args], {
+    const child = spawn(process.execPath, [path.join(folder, "dist/ampoule.cjs"), ...args], {
       cwd: folder,
       env: { PATH: process.env["PATH"], HOME: folder, ...env },
       stdio: ["pipe", "pipe", "pipe"]

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { fileURLToPath } from "node:url"
 
-export const program = fileURLToPath(new URL("../../dist/ampoule.mjs", import.meta.url))
+export const program = fileURLToPath(new URL("../../dist/ampoule.cjs", import.meta.url))
 const yardstickFile = fileURLToPath(new URL("yardstick.mjs", import.meta.url))
 const flags = ["--no-allocation-site-pretenuring"]
 const running = new Set()

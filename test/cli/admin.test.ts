@@ -20,7 +20,7 @@ describe("ampoule admin", () => {
         const run = (...args: ReadonlyArray<string>) =>
           Effect.async<{ readonly status: number | null; readonly stdout: string; readonly stderr: string }>(
             (resume) => {
-              const program = path.join(folder, "dist/ampoule.mjs")
+              const program = path.join(folder, "dist/ampoule.cjs")
               const child = spawn(process.execPath, [program, ...args], { cwd: folder, env, stdio: "pipe" })
               let [stdout, stderr] = ["", ""]
               child.stdout.on("data", (chunk) => (stdout += String(chunk)))

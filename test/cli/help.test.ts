@@ -123,6 +123,7 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
           "sessions end",
           "sessions end-all",
           "doctor",
+          "licences",
           "setup",
           "server",
           "migrate"

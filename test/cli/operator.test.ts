@@ -17,7 +17,7 @@ describe("commands of the operator", () => {
           (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
         )
         const env = { PATH: process.env["PATH"], HOME: folder, AMPOULE_DATA_DIR: path.join(folder, "data") }
-        const program = path.join(release, "dist/ampoule.mjs")
+        const program = path.join(release, "dist/ampoule.cjs")
         const owner = ["--email", "ada@example.com", "--name", "Ada", "--team", "Platform", "--generate-password"]
         execFileSync(process.execPath, [program, "setup", ...owner, "--project", "shop"], { env, stdio: "pipe" })
         for (const args of [

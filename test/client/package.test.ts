@@ -64,7 +64,7 @@ describe("the built command, where nothing else is installed", () => {
   it.scoped("does what a client does; a server says which packages it needs", () =>
     Effect.gen(function* () {
       const folder = yield* scratch
-      const program = path.join(folder, "node_modules/ampoule/dist/ampoule.mjs")
+      const program = path.join(folder, "node_modules/ampoule/dist/ampoule.cjs")
       const env = { PATH: process.env["PATH"], HOME: folder, AMPOULE_DATA_DIR: path.join(folder, "data") }
       const said = (...words: ReadonlyArray<string>) => {
         const { status, stderr, stdout } = spawnSync(process.execPath, [program, ...words], {

@@ -31,7 +31,7 @@ const startVault = (folder: string, env: Record<string, string>) =>
   Effect.gen(function* () {
     const child = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        spawn(process.execPath, [join(folder, "dist/ampoule.mjs"), "vault"], {
+        spawn(process.execPath, [join(folder, "dist/ampoule.cjs"), "vault"], {
           env: { PATH: process.env["PATH"], ...env },
           stdio: ["ignore", "pipe", "pipe"]
         })
@@ -208,7 +208,7 @@ describe.runIf(wanted)("memory of the running programs", () => {
         yield* call("GET", `/environments/${environments.json.items[0].id}/keypair`, undefined, session)
         yield* take("load")
 
-        execFileSync(process.execPath, [join(folder, "dist/ampoule.mjs"), "vault", "new-key"], {
+        execFileSync(process.execPath, [join(folder, "dist/ampoule.cjs"), "vault", "new-key"], {
           env: { PATH: process.env["PATH"], ...vaultEnv },
           stdio: "pipe"
         })

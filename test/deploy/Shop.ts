@@ -50,11 +50,11 @@ export const image = Effect.gen(function* () {
   execFileSync(process.execPath, ["deploy/collect.mjs", app, path.join(release, "dist")], { stdio: "pipe" })
   const bin = path.join(folder, "bin")
   fs.mkdirSync(bin)
-  fs.symlinkSync(path.join(app, "dist/ampoule.mjs"), path.join(bin, "ampoule"))
+  fs.symlinkSync(path.join(app, "dist/ampoule.cjs"), path.join(bin, "ampoule"))
   const srv = path.join(folder, "srv")
   fs.mkdirSync(srv)
   const env = { PATH: `${bin}:${process.env["PATH"]}`, HOME: folder }
-  return { folder, srv, program: path.join(app, "dist/ampoule.mjs"), env }
+  return { folder, srv, program: path.join(app, "dist/ampoule.cjs"), env }
 })
 
 /** Says what it got, then waits for a signal and ends with 7. */

@@ -103,7 +103,7 @@ const make = Effect.gen(function* () {
   const redisUrl = url("redis_url", "redis:6379", redisPort)
 
   const release = yield* Release.build
-  const ampoule = join(release, "dist/ampoule.mjs")
+  const ampoule = join(release, "dist/ampoule.cjs")
   const vaultUrl = `unix://${join(folder, "run/vault.sock")}`
   const vault = yield* program(
     process.execPath,

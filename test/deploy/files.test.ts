@@ -7,6 +7,7 @@ import { execFileSync, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
+import { pathToFileURL } from "node:url"
 import * as Config from "#layers/Config.ts"
 import * as Postgres from "#layers/Postgres.ts"
 import * as PrivateConnection from "#layers/PrivateConnection.ts"
@@ -197,7 +198,9 @@ describe("make-secrets.sh", () => {
 describe("the Dockerfile", () => {
   const text = fs.readFileSync("deploy/Dockerfile", "utf8").replaceAll("\\\n", "")
   const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"))
-  const of = (instruction: string) =>
+  /** The stage that is left, and those that it copies from. */
+  const last = lines.slice(lines.findLastIndex((line) => line.startsWith("FROM ")))
+  const of = (instruction: string, lines: ReadonlyArray<string> = last) =>
     lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.slice(instruction.length + 1))
 
   it("copies what is there and what .dockerignore lets in", () => {
@@ -206,7 +209,7 @@ describe("the Dockerfile", () => {
       .split("\n")
       .filter((line) => line.startsWith("!"))
       .map((line) => line.slice(1))
-    const copied = of("COPY").filter((line) => !line.startsWith("--from"))
+    const copied = of("COPY", lines).filter((line) => !line.startsWith("--from"))
     assert.isAbove(copied.length, 4)
     for (const line of copied) {
       for (const source of line.split(" ").slice(0, -1)) {
@@ -225,15 +228,25 @@ describe("the Dockerfile", () => {
     })
   )
 
-  it("pins its base, ends as another user than root, stops with SIGTERM, knows no secret and no unknown setting", () => {
-    for (const from of of("FROM")) assert.match(from.split(" ")[0] ?? "", pinned)
+  it("begins its last stage with nothing, and copies into it what the image of a release has", async () => {
+    assert.deepStrictEqual(of("FROM"), ["scratch"])
+    assert.deepStrictEqual(of("RUN"), [])
+    assert.deepStrictEqual(of("COPY"), [
+      "--from=build --chown=0:0 /image/system /",
+      "--from=build --chown=0:0 /image/program /",
+      "--from=build --chown=10001:10001 /image/own /"
+    ])
+    assert.include(lines, "RUN node deploy/rootfs.mjs /image /usr/local")
+    // Built on the Node that the image of a release has; its digest is looked up when a release is made (deploy/pin.mjs).
+    const program = pathToFileURL("deploy/executable.mjs").href
+    const { node } = (await import(program)) as { readonly node: { readonly version: string } }
+    assert.deepStrictEqual(of("FROM", lines), [`node:${node.version}-bookworm-slim AS build`, "scratch"])
+  })
+
+  it("ends as another user than root, stops with SIGTERM, knows no secret and no unknown setting", () => {
     assert.deepStrictEqual(of("USER"), ["10001:10001"])
-    assert.isAbove(
-      lines.indexOf("USER 10001:10001"),
-      lines.findLastIndex((line) => line.startsWith("RUN "))
-    )
     assert.deepStrictEqual(of("STOPSIGNAL"), ["SIGTERM"])
-    assert.deepStrictEqual(of("ARG"), [])
+    assert.deepStrictEqual(of("ARG", lines), [])
     const names = of("ENV").flatMap((line) => line.split(" ").map((pair) => pair.split("=")[0]))
     checkNames("Dockerfile", names)
     const health = of("HEALTHCHECK").join()
@@ -241,15 +254,47 @@ describe("the Dockerfile", () => {
   })
 
   it.scopedLive(
-    "collects all that the program needs: it runs from there, and its health check says so",
+    "puts together a system without a shell and all that the program needs: it runs from there, and its health check says so",
     () =>
       Effect.gen(function* () {
         const folder = yield* temporary
         const release = yield* Release.build
-        const app = path.join(folder, "app")
-        execFileSync(process.execPath, ["deploy/collect.mjs", app, path.join(release, "dist")], {
+        // The Node of this run, where the base image has its own.
+        const prefix = path.join(folder, "prefix")
+        fs.mkdirSync(path.join(prefix, "bin"), { recursive: true })
+        fs.symlinkSync(process.execPath, path.join(prefix, "bin/node"))
+        fs.writeFileSync(path.join(prefix, "LICENSE"), "The licence of Node")
+        const image = path.join(folder, "image")
+        execFileSync(process.execPath, ["deploy/rootfs.mjs", image, prefix, path.join(release, "dist")], {
           stdio: "pipe"
         })
+        const system = path.join(image, "system")
+        const files = fs
+          .readdirSync(system, { recursive: true, encoding: "utf8" })
+          .filter((file) => !fs.lstatSync(path.join(system, file)).isDirectory())
+        const programs = files.filter((file) => (fs.lstatSync(path.join(system, file)).mode & 0o111) !== 0)
+        // Node, and what starts programs, by both of its names.
+        assert.deepStrictEqual(programs.map((file) => path.basename(file).replace(/-[-\w.]+\.so\.\d$/, "")).sort(), [
+          "ld",
+          "ld",
+          "node"
+        ])
+        for (const name of ["libc6", "libgcc-s1", "libstdc++6"])
+          assert.include(files, `usr/share/doc/${name}/copyright`)
+        for (const name of ["LGPL-2.1", "GPL-3"]) assert.include(files, `usr/share/common-licenses/${name}`)
+        for (const [name, mode] of [
+          ["data", 0o700],
+          ["run/ampoule", 0o700],
+          ["tmp", 0o1777]
+        ] as const) {
+          assert.strictEqual(fs.statSync(path.join(image, "own", name)).mode & 0o7777, mode)
+        }
+        const app = path.join(image, "program/app")
+        const said = (file: string) => execFileSync(process.execPath, [file, "licences"], { encoding: "utf8" })
+        const shown = said(path.join(app, "dist/ampoule.cjs"))
+        // By its former name too.
+        assert.strictEqual(said(path.join(app, "dist/ampoule.mjs")), shown)
+        assert.match(shown, /^ampoule .*Apache License.*Node\.js, and what is in it\n\nThe licence of Node\n.*effect /s)
         const server = yield* Release.server(app, { AMPOULE_DATA_DIR: path.join(folder, "data") })
         const [check] = of("HEALTHCHECK")
         const [, ...args] = parsed(Texts)(/CMD (\[.*\])$/.exec(check)?.[1] ?? "[]")

@@ -38,7 +38,7 @@ describe("the pages of operations", () => {
         const help = (path: ReadonlyArray<string>) => {
           const { status, stdout } = spawnSync(
             process.execPath,
-            [join(release, "dist/ampoule.mjs"), ...path, "--help"],
+            [join(release, "dist/ampoule.cjs"), ...path, "--help"],
             { encoding: "utf8", env: { PATH: process.env["PATH"], HOME: release } }
           )
           return status === 0 ? stdout : undefined

@@ -1,9 +1,14 @@
 /** Images by digest: what `npm run release:check` writes into a release. */
 import { assert, describe, it } from "@effect/vitest"
+import { execFileSync } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import { createServer } from "node:http"
+import { tmpdir } from "node:os"
+import * as path from "node:path"
 import { pathToFileURL } from "node:url"
+import { parse } from "yaml"
+import type { Document } from "./Documents.ts"
 
 /** The program's own parts: a script of Node, which the compiler does not read. */
 interface Pin {
@@ -12,9 +17,11 @@ interface Pin {
   readonly pinned: (text: string, digests: ReadonlyMap<string, string>) => string
   readonly byDigest: (text: string, digest: string) => string
   readonly digestOf: (name: string, registry: string) => Promise<string>
+  readonly write: (folder: string, digests: ReadonlyMap<string, string>, ours: string | undefined) => void
+  readonly pack: (file: string, folder: string) => void
 }
 const program = pathToFileURL("deploy/pin.mjs").href
-const { byDigest, digestOf, files, named, pinned } = (await import(program)) as Pin
+const { byDigest, digestOf, files, named, pack, pinned, write } = (await import(program)) as Pin
 
 const digest = `sha256:${"0123456789abcdef".repeat(4)}`
 
@@ -31,7 +38,7 @@ const withRegistry = async <A>(use: (address: string) => Promise<A>): Promise<A>
       response.setHeader("www-authenticate", `Bearer realm="${realm}",scope="repository:library/node:pull"`)
       return void response.writeHead(401).end()
     }
-    const known = method === "HEAD" && place.pathname === "/v2/library/node/manifests/20.20.2-bookworm-slim"
+    const known = method === "HEAD" && place.pathname === "/v2/library/node/manifests/24.21.0-bookworm-slim"
     assert.include(headers.accept, "application/vnd.oci.image.index.v1+json")
     response.writeHead(known ? 200 : 404, known ? { "docker-content-digest": digest } : {}).end()
   })
@@ -48,7 +55,7 @@ const withRegistry = async <A>(use: (address: string) => Promise<A>): Promise<A>
 describe("images of a release", () => {
   it("are looked up where they are, and an unknown one is an error and no digest", async () => {
     await withRegistry(async (registry) => {
-      assert.strictEqual(await digestOf("node:20.20.2-bookworm-slim", registry), digest)
+      assert.strictEqual(await digestOf("node:24.21.0-bookworm-slim", registry), digest)
       const error: unknown = await digestOf("node:1.0.0", registry).catch((failure: unknown) => failure)
       assert.include(String(error), "node:1.0.0: the registry answered 404")
     })
@@ -56,7 +63,7 @@ describe("images of a release", () => {
 
   it("are by tag and digest in every line that names one, but for the one that the release makes", () => {
     const all = files.flatMap((file) => named(fs.readFileSync(file, "utf8")))
-    assert.includeMembers(all, ["node:20.20.2-bookworm-slim", "postgres:17.6-bookworm"])
+    assert.includeMembers(all, ["node:24.21.0-bookworm-slim", "postgres:17.6-bookworm"])
     assert.isFalse(all.some((name) => name.startsWith("ampoule:")))
     const digests = new Map(all.map((name) => [name, digest]))
     for (const file of files) {
@@ -73,5 +80,46 @@ describe("images of a release", () => {
       byDigest(fs.readFileSync("deploy/kubernetes/kustomization.yaml", "utf8"), digest),
       `digest: ${digest}`
     )
+  })
+
+  it("come with all that starts them: what Compose mounts, what makes its secrets, units and manifests", () => {
+    const folder = fs.mkdtempSync(path.join(tmpdir(), "ampoule-release-"))
+    try {
+      const [from, at] = [path.join(folder, "from"), path.join(folder, "at")]
+      write(from, new Map([["postgres:17.6-bookworm", digest]]), digest)
+      pack(path.join(folder, "ampoule-deploy.tar"), from)
+      fs.mkdirSync(at)
+      execFileSync("tar", ["-xf", "../ampoule-deploy.tar"], { cwd: at })
+      const read = (file: string) => fs.readFileSync(path.join(at, file), "utf8")
+      // As the page says, in a folder with nothing else in it.
+      execFileSync("deploy/make-secrets.sh", { cwd: at, stdio: "pipe" })
+      const text = read("docker-compose.yml")
+      const compose: Document = parse(text, { merge: true })
+      const ours = []
+      for (const [name, service] of Object.entries<Document>(compose.services)) {
+        assert.isUndefined(service.build, `${name}: there is no source`)
+        if (service.image.startsWith("ampoule:")) ours.push(service.pull_policy)
+        for (const volume of service.volumes ?? []) {
+          const [mounted] = volume.split(":")
+          if (mounted.startsWith(".")) assert.isTrue(fs.existsSync(path.join(at, mounted)), `${name}: ${mounted}`)
+        }
+      }
+      assert.deepStrictEqual(ours, ["never", "never", "never"])
+      assert.strictEqual(compose.services.postgres.image, `postgres:17.6-bookworm@${digest}`)
+      assert.isAbove(Object.keys(compose.secrets).length, 3)
+      for (const { file } of Object.values<{ file: string }>(compose.secrets)) {
+        assert.isTrue(fs.existsSync(path.join(at, file)), file)
+      }
+      // What its own lines say to do is in it.
+      assert.notInclude(text, "--build")
+      for (const [file] of text.matchAll(/deploy\/[\w.-]*\w/g)) assert.isTrue(fs.existsSync(path.join(at, file)), file)
+      assert.include(read("deploy/kubernetes/kustomization.yaml"), `digest: ${digest}`)
+      assert.sameMembers(fs.readdirSync(path.join(at, "deploy/systemd")), fs.readdirSync("deploy/systemd"))
+      // The same files without a registry: by tag.
+      write(from, new Map(), undefined)
+      assert.include(fs.readFileSync(path.join(from, "docker-compose.yml"), "utf8"), "image: postgres:17.6-bookworm\n")
+    } finally {
+      fs.rmSync(folder, { recursive: true })
+    }
   })
 })

@@ -42,7 +42,7 @@ describe.skipIf(!available)("a vault on tls://", () => {
           AMPOULE_VAULT_KEY_FILE: join(at, which, "tls.key")
         })
         const release = yield* Release.build
-        const ampoule = join(release, "dist/ampoule.mjs")
+        const ampoule = join(release, "dist/ampoule.cjs")
         yield* Effect.acquireRelease(
           Effect.async<ReturnType<typeof spawn>, Error>((resume) => {
             const child = spawn(process.execPath, [ampoule, "vault"], {

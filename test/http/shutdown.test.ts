@@ -121,7 +121,7 @@ describe("the program", () => {
         const port = yield* freePort
 
         const start = Effect.gen(function* () {
-          const child = spawn(process.execPath, [path.join(build, "ampoule.mjs"), "server"], {
+          const child = spawn(process.execPath, [path.join(build, "ampoule.cjs"), "server"], {
             env: {
               AMPOULE_PORT: String(port),
               AMPOULE_DATA_DIR: path.join(dataDir, "data"),

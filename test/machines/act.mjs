@@ -41,7 +41,7 @@ const cache = path.join(root, "node_modules/.cache/ampoule")
 fs.mkdirSync(cache, { recursive: true })
 const release = fs.mkdtempSync(path.join(cache, "act-"))
 execFileSync(process.execPath, ["src/build.mjs", path.join(release, "dist")], { cwd: root, stdio: "pipe" })
-const server = await start(path.join(release, "dist/ampoule.mjs"), path.join(work, "data"), {
+const server = await start(path.join(release, "dist/ampoule.cjs"), path.join(work, "data"), {
   AMPOULE_RATE_LIMITS: "off"
 })
 

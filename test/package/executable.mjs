@@ -61,6 +61,10 @@ try {
   }
   const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
   check(run(["--version"]) === `${version}\n`, "--version")
+  const licences = run(["licences"])
+  for (const text of ["Node.js is licensed for use as follows", "effect 3.", "oidc-provider ", "Apache License"]) {
+    check(licences.includes(text), `no licence: ${text}`)
+  }
   const server = await start(executable, path.join(work, "data"), { HOME: home, PATH: "/nonexistent" }, [executable])
   try {
     const credentials = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: await server.token("write") }
@@ -95,7 +99,7 @@ try {
     for (let i = 0; i <= pairs; i++) {
       const pair = {
         executable: took(executable, words),
-        node: took(nodeBinary(), [path.join(dist, "ampoule.mjs"), ...words])
+        node: took(nodeBinary(), [path.join(dist, "ampoule.cjs"), ...words])
       }
       // The first of both compiles.
       if (i > 0) times.push(pair)

@@ -11,6 +11,8 @@ import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { nodePackage } from "../../deploy/executable.mjs"
+import * as Rootfs from "../../deploy/rootfs.mjs"
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
 const work = fs.mkdtempSync(path.join(tmpdir(), "ampoule-image-test-"))
@@ -42,7 +44,12 @@ try {
     return found.isFile() && (found.mode & 0o111) !== 0
   }
   const programs = files.filter(isProgram).filter((file) => !file.startsWith("app/"))
-  const own = ["lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "lib64/ld-linux-x86-64.so.2", "usr/local/bin/node"]
+  const own = [
+    "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
+    "lib64/ld-linux-x86-64.so.2",
+    "usr/local/bin/ampoule",
+    "usr/local/bin/node"
+  ]
   check(programs.sort().join() === own.join(), `programs: ${programs.join(", ")}`)
   const foreign = files.filter((file) => /(?:^|\/)(?:npm|npx|yarn|corepack|apt|dpkg|sh|bash)$/.test(file))
   check(foreign.length === 0, `a shell or package manager: ${foreign.join(", ")}`)
@@ -65,6 +72,25 @@ try {
   const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
   const asked = run([...config.Entrypoint, "--version"])
   check(asked.stdout === `${version}\n`, asked.stderr)
+  // As `docker compose exec api-1 ampoule …` has it.
+  check(run(["/usr/local/bin/ampoule", "--version"]).stdout === `${version}\n`, "the command by its name")
+  const licences = run(["/usr/local/bin/ampoule", "licences"]).stdout
+  for (const text of ["Node.js is licensed for use as follows", "effect 3.", "oidc-provider ", "Apache License"]) {
+    check(licences.includes(text), `no licence: ${text}`)
+  }
+  for (const { name } of Rootfs.debian) check(files.includes(`usr/share/doc/${name}/copyright`), `licence of ${name}`)
+  for (const name of ["LGPL-2.1", "GPL-3"]) check(files.includes(`usr/share/common-licenses/${name}`), name)
+
+  // What the Dockerfile copies into its last stage, made from this machine: the same files, and it starts.
+  said(process.execPath, [path.join(root, "src/build.mjs"), path.join(work, "dist")])
+  said(process.execPath, [path.join(root, "deploy/rootfs.mjs"), "stages", nodePackage(), path.join(work, "dist")])
+  fs.mkdirSync(path.join(work, "copied"))
+  for (const name of ["system", "program", "own"]) said("cp", ["--archive", `stages/${name}/.`, "copied"])
+  const copied = path.join(work, "copied")
+  const names = fs.readdirSync(copied, { recursive: true, encoding: "utf8" })
+  check(names.sort().join("\n") === files.toSorted().join("\n"), "the Dockerfile copies other files")
+  const words = ["--userspec=10001:10001", copied, "/usr/local/bin/ampoule", "--version"]
+  check(spawnSync("/usr/sbin/chroot", words, { env, encoding: "utf8" }).stdout === `${version}\n`, "the Dockerfile's")
 
   const probe = createServer().listen(0, "127.0.0.1")
   await once(probe, "listening")

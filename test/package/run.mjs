@@ -188,7 +188,7 @@ const cloneAndPublish = async (from) => {
 const server = (major, from) => {
   const ada = newcomer(major, from)
   ada.npm("npm", ["install", "--global", "ampoule"])
-  const program = path.join(ada.home, "global/lib/node_modules/ampoule/dist/ampoule.mjs")
+  const program = path.join(ada.home, "global/lib/node_modules/ampoule/dist/ampoule.cjs")
   const refused = ada.run([program, "server"], ada.home, { AMPOULE_DATA_DIR: path.join(ada.home, "data") })
   check(refused.status === 1, `a server without its packages ended with ${refused.status}`)
   const [, line] = /`npm (install --global [^`]+)`/.exec(refused.stderr) ?? []
@@ -218,7 +218,7 @@ const client = (major, from, credentials) => {
   // Without what is optional, all that needs no keychain works.
   const ada = newcomer(major, from)
   ada.npm("npm", ["install", "--omit=optional", "ampoule"])
-  const program = path.join(ada.home, "node_modules/ampoule/dist/ampoule.mjs")
+  const program = path.join(ada.home, "node_modules/ampoule/dist/ampoule.cjs")
   const works = (/** @type {ReadonlyArray<string>} */ ...words) => {
     const { status, stderr, stdout } = ada.run([program, ...words], ada.home, credentials)
     check(status === 0, `ampoule ${words.join(" ")}: ${status}\n${stderr}`)

@@ -12,7 +12,9 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { node } from "../../deploy/executable.mjs"
 import * as Pin from "../../deploy/pin.mjs"
+import { debian } from "../../deploy/rootfs.mjs"
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
 const out = path.join(root, ".artifacts/release")
@@ -20,6 +22,11 @@ const tools = process.env["AMPOULE_RELEASE_DIR"] ?? path.join(tmpdir(), "ampoule
 const cyclonedx = "6.0.1"
 /** Of these anybody may pass on what we build, with their texts (`dist/licences.txt`). */
 const fine = ["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BlueOak-1.0.0", "ISC", "MIT", "Unlicense"]
+/**
+ * Of these we pass on libraries of Debian in the image: separate files, unchanged, with their texts in
+ * `usr/share/doc` and `usr/share/common-licenses`. The exception lets any program use GCC's.
+ */
+const fineAsLibraries = ["LGPL-2.1-or-later", "GPL-3.0-or-later WITH GCC-exception-3.1"]
 
 const json = (/** @type {string} */ file) => JSON.parse(fs.readFileSync(file, "utf8"))
 const check = (/** @type {boolean} */ holds, /** @type {string} */ otherwise) => {
@@ -61,31 +68,13 @@ say("the image")
 
 // --- the files that start it, with every image by its digest ---
 
-const pinnedFiles = fs.mkdtempSync(path.join(tmpdir(), "ampoule-pinned-"))
-/** Without a registry the files of others stay by tag, and the record says so; a digest is never made up. */
-const baseImages =
-  process.env["AMPOULE_RELEASE_DIGESTS"] === "off"
-    ? "not looked up: AMPOULE_RELEASE_DIGESTS is off"
-    : await Pin.write(pinnedFiles, image)
-if (typeof baseImages === "string") Pin.writeOwn(pinnedFiles, image)
-const still = [
-  "--format=gnu",
-  "--sort=name",
-  "--mtime=@0",
-  "--owner=0",
-  "--group=0",
-  "--numeric-owner",
-  "--mode=u=rwX,go=rX"
-]
-run("tar", [
-  "-cf",
-  path.join(out, "ampoule-deploy.tar"),
-  ...still,
-  "-C",
-  pinnedFiles,
-  ...fs.readdirSync(pinnedFiles).sort()
-])
-fs.rmSync(pinnedFiles, { recursive: true })
+/** Without a registry the images of others stay by tag, and the record says so; a digest is never made up. */
+const digests = process.env["AMPOULE_RELEASE_DIGESTS"] === "off" ? undefined : await Pin.lookUp()
+const baseImages = digests === undefined ? "not looked up: AMPOULE_RELEASE_DIGESTS is off" : Object.fromEntries(digests)
+const starts = fs.mkdtempSync(path.join(tmpdir(), "ampoule-pinned-"))
+Pin.write(starts, digests ?? new Map(), image)
+Pin.pack(path.join(out, "ampoule-deploy.tar"), starts)
+fs.rmSync(starts, { recursive: true })
 say(typeof baseImages === "string" ? `digests of base images: ${baseImages}` : "every image by its digest")
 
 // --- what others made: bill of materials, licences ---
@@ -138,6 +127,41 @@ bom.dependencies = bom.dependencies
     ref,
     dependsOn: dependsOn.filter((one) => kept.has(one))
   }))
+/** What executable and image have besides, by the digests that they were made from. */
+const [algorithm = "", digest = ""] = node.integrity.split("-")
+const besides = [
+  {
+    type: "platform",
+    "bom-ref": `pkg:npm/${node.name}@${node.version}`,
+    name: node.name,
+    version: node.version,
+    description: "Node.js",
+    // Node's own, and those of what is in it: `LICENSE` of the release, in licences.txt.
+    licenses: [{ license: { id: "MIT" } }],
+    cpe: `cpe:2.3:a:nodejs:node.js:${node.version}:*:*:*:*:*:*:*`,
+    purl: `pkg:npm/${node.name}@${node.version}`,
+    hashes: [{ alg: algorithm.replace("sha", "SHA-"), content: Buffer.from(digest, "base64").toString("hex") }],
+    properties: [
+      { name: "ampoule:in", value: "executable" },
+      { name: "ampoule:in", value: "image" }
+    ]
+  },
+  ...debian.map(({ digest, licence, name, version }) => {
+    const purl = `pkg:deb/debian/${encodeURIComponent(name)}@${encodeURIComponent(version)}?arch=amd64&distro=debian-12`
+    return {
+      type: "library",
+      "bom-ref": purl,
+      name,
+      version,
+      licenses: [{ expression: licence }],
+      purl,
+      hashes: [{ alg: "SHA-256", content: digest }],
+      properties: [{ name: "ampoule:in", value: "image" }]
+    }
+  })
+]
+components.push(...besides)
+bom.dependencies.push(...besides.map((one) => ({ ref: one["bom-ref"] })))
 fs.writeFileSync(path.join(out, "ampoule.cdx.json"), `${JSON.stringify(bom, null, 2)}\n`)
 
 const licences = Object.fromEntries(
@@ -149,8 +173,10 @@ const licences = Object.fromEntries(
     .sort()
 )
 fs.writeFileSync(path.join(out, "licences.json"), `${JSON.stringify(licences, null, 2)}\n`)
+const libraries = new Set(debian.map(({ name, version }) => `${name}@${version}`))
 const unknown = Object.entries(licences).filter(
-  ([, licence]) =>
+  ([name, licence]) =>
+    !(libraries.has(name) && fineAsLibraries.includes(licence)) &&
     !licence
       .replaceAll(/[()]/g, "")
       .split(" AND ")

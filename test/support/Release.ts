@@ -18,7 +18,7 @@ export const dist = Effect.promise(() =>
   })
 )
 
-/** A folder of its own with `dist/ampoule.mjs` in it, where the packages that stay outside the bundle are found. */
+/** A folder of its own with `dist/ampoule.cjs` in it, where the packages that stay outside the bundle are found. */
 export const build = Effect.acquireRelease(
   Effect.map(dist, (built) => {
     const folder = mkdtempSync(path.resolve("node_modules/.cache/ampoule/release-"))
@@ -35,7 +35,7 @@ export const server = (folder: string, env: Record<string, string>) =>
     const url = `http://127.0.0.1:${port}`
     const child = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        spawn(process.execPath, [path.join(folder, "dist/ampoule.mjs"), "server"], {
+        spawn(process.execPath, [path.join(folder, "dist/ampoule.cjs"), "server"], {
           env: { PATH: process.env["PATH"], AMPOULE_PORT: String(port), ...env },
           stdio: ["ignore", "pipe", "pipe"]
         })

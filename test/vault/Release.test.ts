@@ -61,7 +61,7 @@ const ended = (child: ChildProcess) =>
 const start = (folder: string, words: ReadonlyArray<string>, env: Env, input = "") =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const child = spawn(process.execPath, [join(folder, "dist/ampoule.mjs"), ...words], {
+      const child = spawn(process.execPath, [join(folder, "dist/ampoule.cjs"), ...words], {
         env: { PATH: process.env["PATH"], HOME: folder, ...env },
         stdio: ["pipe", "pipe", "pipe"]
       })

@@ -45,7 +45,7 @@ const ended = (child: ChildProcess) =>
 const start = (folder: string, words: ReadonlyArray<string>, env: Env) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const child = spawn(process.execPath, [join(folder, "dist/ampoule.mjs"), ...words], {
+      const child = spawn(process.execPath, [join(folder, "dist/ampoule.cjs"), ...words], {
         env: { PATH: process.env["PATH"], ...env },
         stdio: ["ignore", "pipe", "pipe"]
       })
