@@ -26,6 +26,7 @@ import * as PostgresUrl from "#layers/PostgresUrl.ts"
 import * as VaultAddress from "#layers/VaultAddress.ts"
 import * as VaultConfig from "#layers/VaultConfig.ts"
 import type { SealRows, Settings, StartRefused, TeamCreation } from "#src/AppConfig.ts"
+import { keysIn } from "#src/machines/ReportKeys.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
 
 const settings = {
@@ -160,6 +161,20 @@ const settings = {
       "File to which signed checkpoints of the audit trail are appended, best on another machine's disk. `stdout` writes them as lines of the log. `off` keeps none.",
     format: "a file",
     parse: (value) => (value.includes("\0") ? Option.none() : Option.some(value))
+  }),
+  leakReportKeys: optional({
+    name: "AMPOULE_LEAK_REPORT_KEYS",
+    default: "",
+    description:
+      'Keys of scanners that may report leaked credentials: an https address, for GitHub `https://api.github.com/meta/public_keys/secret_scanning`, or the document itself, `{"public_keys":[{"key_identifier":…,"key":…}]}`. Without it no reports are taken.',
+    format: "an https:// address (http:// only for loopback addresses) or a document with P-256 keys",
+    parse: (value) => {
+      if (Option.isSome(keysIn(value))) return Option.some(value)
+      const isAddress =
+        URL.canParse(value) &&
+        (value.startsWith("https://") || (value.startsWith("http://") && isLoopbackHost(new URL(value).hostname)))
+      return isAddress ? Option.some(value) : Option.none()
+    }
   }),
   logLevel: withDefault({
     name: "AMPOULE_LOG_LEVEL",

@@ -18,6 +18,7 @@ import * as DeviceApproval from "#src/http/DeviceApproval.ts"
 import * as Discovery from "#src/http/Discovery.ts"
 import * as Exposure from "#src/http/Exposure.ts"
 import * as Identity from "#src/http/Identity.ts"
+import * as LeakReports from "#src/http/LeakReports.ts"
 import * as MachineIdentity from "#src/http/MachineIdentity.ts"
 import * as ManageProjects from "#src/http/ManageProjects.ts"
 import * as Members from "#src/http/Members.ts"
@@ -55,6 +56,7 @@ const routes = Layer.mergeAll(
   Discovery.layer,
   Exposure.layer,
   Identity.layer,
+  LeakReports.layer,
   MachineIdentity.layer,
   ManageProjects.layer,
   Members.layer,

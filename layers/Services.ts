@@ -54,6 +54,8 @@ import { Idempotency } from "#src/secrets/Idempotency.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
 import { Exchange } from "#src/machines/Exchange.ts"
 import { Issuers } from "#src/machines/Issuers.ts"
+import { LeakReports } from "#src/machines/LeakReports.ts"
+import { ReportKeys } from "#src/machines/ReportKeys.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
 import { Search } from "#src/secrets/Search.ts"
@@ -117,8 +119,14 @@ const oauth = Consent.Default.pipe(
   Layer.provideMerge(OAuthGrants.Default),
   Layer.provideMerge(AuthorizationServer.Default)
 )
-const outward = Layer.mergeAll(Dispatcher.Default, Exchange.Default, Rules.Default, Webhooks.Default).pipe(
-  Layer.provideMerge(Layer.merge(Issuers.Default, WebhookSecrets.Default)),
+const outward = Layer.mergeAll(
+  Dispatcher.Default,
+  Exchange.Default,
+  LeakReports.Default,
+  Rules.Default,
+  Webhooks.Default
+).pipe(
+  Layer.provideMerge(Layer.mergeAll(Issuers.Default, ReportKeys.Default, WebhookSecrets.Default)),
   Layer.provideMerge(Outbound.Default)
 )
 const mcp = Layer.mergeAll(Changes.Default, McpSessions.Default, Protocol.Default).pipe(

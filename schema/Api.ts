@@ -10,6 +10,7 @@ import * as Errors from "./Errors.ts"
 import { ExposureApi } from "./ExposureApi.ts"
 import { IncidentsApi } from "./IncidentApi.ts"
 import { IdentityApi } from "./IdentityApi.ts"
+import { LeakReportsApi } from "./LeakReportsApi.ts"
 import { MySessionsApi } from "./MySessionsApi.ts"
 import { ProjectsApi } from "./ProjectsApi.ts"
 import { SealedApi } from "./SealedApi.ts"
@@ -47,6 +48,7 @@ export class Api extends HttpApi.make("ampoule")
   .add(AccessRequestsApi)
   .add(ChangeRequestsApi)
   .add(IncidentsApi)
+  .add(LeakReportsApi)
   .add(MySessionsApi)
   .add(MetadataApi)
   .addError(AnyRoute) {}

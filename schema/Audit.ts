@@ -87,6 +87,7 @@ export const AuditAction = Schema.Literal(
   "oauth.refresh",
   "oauth.revoke",
   "credential.refused",
+  "credential.leaked",
   "setup.complete",
   "session.create",
   "session.end",

@@ -85,7 +85,9 @@ const declarations = <Id extends string, Groups extends HttpApiGroup.HttpApiGrou
 /** Header names as people write them; HttpApi knows them in lower case. */
 const headerNames: ReadonlyMap<string, string> = new Map([
   ["idempotency-key", "Idempotency-Key"],
-  ["if-none-match", "If-None-Match"]
+  ["if-none-match", "If-None-Match"],
+  ["github-public-key-identifier", "Github-Public-Key-Identifier"],
+  ["github-public-key-signature", "Github-Public-Key-Signature"]
 ])
 
 // --- rewriting ---

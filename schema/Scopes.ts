@@ -70,6 +70,13 @@ export const Changes = Schema.Literal("direct", "proposed").annotations({
 })
 export type Changes = typeof Changes.Type
 
+/** What a report of a leaked credential does: it ends the credential, or the team is told alone. */
+export const LeakRule = Schema.Literal("revoke", "notify").annotations({
+  message: () => "must be revoke or notify",
+  identifier: "LeakRule"
+})
+export type LeakRule = typeof LeakRule.Type
+
 /** Who sees a project: the team, or those who were granted something in it. */
 export const Visibility = Schema.Literal("team", "granted").annotations({
   message: () => "must be team or granted",

@@ -7,11 +7,11 @@ import * as Errors from "./Errors.ts"
 import { TeamId, UserId, UserIdOut } from "./Ids.ts"
 import { MyTeam } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
-import { Plan, Role } from "./Scopes.ts"
+import { LeakRule, Plan, Role } from "./Scopes.ts"
 import { SignedIn } from "./SessionApi.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
 import { CredentialText, Email, integer, Name, NewPassword, Timestamp } from "./Values.ts"
-import { answers, DeletedAck, Integer, RoleOut, Uuid } from "./Wire.ts"
+import { answers, DeletedAck, Integer, openEnum, RoleOut, Uuid } from "./Wire.ts"
 
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
@@ -26,14 +26,16 @@ export const UpdateTeam = strict(
       secondFactorRequired: optional(Schema.Boolean),
       stepUpMinutes: optional(
         integer(1, 1440, "Minutes, 1 to 1440, after which revealing a protected value and the like asks again.")
-      )
+      ),
+      leakedCredentials: optional(LeakRule)
     }),
     "name",
     "plan",
     "adminsNeedGrants",
     "tokensFollowCreators",
     "secondFactorRequired",
-    "stepUpMinutes"
+    "stepUpMinutes",
+    "leakedCredentials"
   )
 ).annotations({ identifier: "UpdateTeam" })
 export type UpdateTeam = typeof UpdateTeam.Type
@@ -44,7 +46,8 @@ export const TeamRecord = Schema.Struct({
   adminsNeedGrants: Schema.Boolean,
   tokensFollowCreators: Schema.Boolean,
   secondFactorRequired: Schema.Boolean,
-  stepUpMinutes: Integer
+  stepUpMinutes: Integer,
+  leakedCredentials: openEnum("revoke", "notify")
 }).annotations({ identifier: "TeamRecord" })
 export type TeamRecord = typeof TeamRecord.Type
 
@@ -93,7 +96,8 @@ export class TeamsApi extends HttpApiGroup.make("teams")
             adminsNeedGrants: false,
             tokensFollowCreators: false,
             secondFactorRequired: true,
-            stepUpMinutes: 15
+            stepUpMinutes: 15,
+            leakedCredentials: "revoke"
           }
         })
       )

@@ -45,6 +45,8 @@ export interface Settings {
   readonly sealRows: SealRows
   /** File of signed audit checkpoints. None: none are kept. */
   readonly auditCheckpoints: Option.Option<string>
+  /** Keys of those who report leaked credentials, or their address (`src/machines/ReportKeys.ts`). None: no reports. */
+  readonly leakReportKeys: Option.Option<string>
   readonly logLevel: LogLevel.LogLevel
   readonly logFormat: "json" | "pretty" | "logfmt"
   readonly metricsHost: string

@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { parsed } from "#test/support/Json.ts"
 import * as Release from "#test/support/Release.ts"
+import * as ReportSigner from "#test/machines/ReportSigner.ts"
 
 /** Forms in which a careless program could have written a text down. */
 const forms = (text: string): ReadonlyArray<Buffer> => {
@@ -48,7 +49,12 @@ describe("leaks", () => {
       Effect.gen(function* () {
         const folder = yield* Release.build
         const data = join(folder, "data")
-        const server = yield* Release.server(folder, { AMPOULE_DATA_DIR: data, AMPOULE_LOG_LEVEL: "debug" })
+        const scanner = ReportSigner.make()
+        const server = yield* Release.server(folder, {
+          AMPOULE_DATA_DIR: data,
+          AMPOULE_LOG_LEVEL: "debug",
+          AMPOULE_LEAK_REPORT_KEYS: ReportSigner.documentOf(scanner)
+        })
         const setup = spawnSync(
           process.execPath,
           [
@@ -125,6 +131,15 @@ describe("leaks", () => {
         assert.include(inject.text, values.replaced)
         assert.include(inject.text, values.template)
         assert.include(inject.text, values.bulk)
+
+        // Last, since it ends the token: a report holds it in every member, in good order and not.
+        const one = { token, type: token, url: `https://example.com/${token}?t=${token}`, source: token }
+        for (const body of [JSON.stringify([one]), JSON.stringify({ one }), `[{"token":"${token}`]) {
+          yield* Effect.promise(() =>
+            fetch(`${server.url}/reports/leaked-credentials`, { method: "POST", headers: scanner.headers(body), body })
+          )
+        }
+        assert.strictEqual((yield* call("GET", `/secrets?${query}`)).status, 401)
 
         for (const needle of needles) assert.notInclude(server.output.text, needle, "log")
         const scanned = files(data)

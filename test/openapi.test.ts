@@ -436,7 +436,15 @@ const dashboard: Record<string, Row> = {
     required: ["teamId"],
     body: members(
       [],
-      ["name", "plan", "adminsNeedGrants", "tokensFollowCreators", "secondFactorRequired", "stepUpMinutes"]
+      [
+        "name",
+        "plan",
+        "adminsNeedGrants",
+        "tokensFollowCreators",
+        "secondFactorRequired",
+        "stepUpMinutes",
+        "leakedCredentials"
+      ]
     ),
     more: body
   }),

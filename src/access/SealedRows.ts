@@ -17,7 +17,15 @@ export const sealed = {
   users: { key: ["id"], columns: ["id", "email", "passwordHash", "secondFactor"], ended: [] },
   teams: {
     key: ["id"],
-    columns: ["id", "plan", "adminsNeedGrants", "tokensFollowCreators", "secondFactorRequired", "stepUpMinutes"],
+    columns: [
+      "id",
+      "plan",
+      "adminsNeedGrants",
+      "tokensFollowCreators",
+      "secondFactorRequired",
+      "stepUpMinutes",
+      "leakedCredentials"
+    ],
     ended: []
   },
   memberships: {
@@ -175,7 +183,7 @@ export const sealed = {
  */
 const added: ReadonlyMap<string, Readonly<Record<string, unknown>>> = new Map([
   ["users", { secondFactor: false }],
-  ["teams", { secondFactorRequired: false, stepUpMinutes: 15 }],
+  ["teams", { secondFactorRequired: false, stepUpMinutes: 15, leakedCredentials: "revoke" }],
   ["sessions", { factorAt: null, manages: null, loginId: null }],
   ["device_requests", { factorAt: null, manages: null, loginId: null, askedBy: null }],
   ["cli_grants", { factorAt: null }],

@@ -55,7 +55,8 @@ export const insertTeam = Effect.fnUntraced(function* (
       adminsNeedGrants: false,
       tokensFollowCreators: false,
       secondFactorRequired: false,
-      stepUpMinutes: defaultStepUpMinutes
+      stepUpMinutes: defaultStepUpMinutes,
+      leakedCredentials: "revoke"
     },
     { name, created_at: now, updated_at: now }
   )

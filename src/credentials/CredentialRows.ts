@@ -5,7 +5,17 @@
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
-import type { AccessLevel, Changes, GrantLevel, Plan, Readers, Role, Scope, Visibility } from "#schema/Scopes.ts"
+import type {
+  AccessLevel,
+  Changes,
+  GrantLevel,
+  LeakRule,
+  Plan,
+  Readers,
+  Role,
+  Scope,
+  Visibility
+} from "#schema/Scopes.ts"
 import type { StoredMac } from "#src/access/RowMac.ts"
 
 /** The environment a request's query names, when both members are well formed. */
@@ -67,6 +77,7 @@ export interface TeamRow {
   readonly tokensFollowCreators: boolean
   readonly secondFactorRequired: boolean
   readonly stepUpMinutes: number
+  readonly leakedCredentials: LeakRule
   readonly teamMac: StoredMac
   readonly role: Role
   readonly active: boolean
@@ -98,6 +109,7 @@ export interface TokenRow extends CredentialRow {
   readonly tokensFollowCreators: boolean
   readonly secondFactorRequired: boolean
   readonly stepUpMinutes: number
+  readonly leakedCredentials: LeakRule
 }
 export interface PersonRow extends CredentialRow {
   /** When the person last proved a second factor with it, or had when they approved it. */
@@ -157,6 +169,7 @@ const heldColumn = (userId: string) => `
 const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
         'adminsNeedGrants', t.admins_need_grants, 'tokensFollowCreators', t.tokens_follow_creators,
         'secondFactorRequired', t.second_factor_required, 'stepUpMinutes', t.step_up_minutes,
+        'leakedCredentials', t.leaked_credentials,
         'teamMac', encode(t.mac, 'hex'), 'active', m.active, 'deactivatedAt', ${millis("m.deactivated_at")},
         'updatedAt', ${millis("m.updated_at")}, 'mac', encode(m.mac, 'hex')`
 const namedJoin = `
@@ -172,6 +185,7 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
     m.mac AS creator_mac,
     m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role,
     t.admins_need_grants, t.tokens_follow_creators, t.second_factor_required, t.step_up_minutes,
+    t.leaked_credentials,
     ${sql.literal(heldColumn("c.created_by"))},
     ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}

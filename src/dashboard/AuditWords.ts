@@ -101,6 +101,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "member.update": "changed a member",
   "member.remove": "removed a member",
   "member.end_access": "ended all access of a member",
+  "credential.leaked": "was told of a leaked credential",
   "incident.read": "looked at an incident",
   "incident.open": "opened an incident",
   "audit.read": "read the audit trail",

@@ -131,6 +131,16 @@ const RuleFields = ({
       hint="For values of a protected environment, new tokens, approvals and these rules. 1 to 1440."
       problem={problem}
     />
+    <Ui.Select
+      name="leakedCredentials"
+      label="When a scanner reports a leaked credential"
+      choices={[
+        { value: "revoke", label: "revoke it and tell us" },
+        { value: "notify", label: "tell us" }
+      ]}
+      value={record.leakedCredentials}
+      problem={problem}
+    />
   </fieldset>
 )
 
@@ -317,7 +327,8 @@ const changedRules = (form: Form.Form, record: TeamRecord): Record<string, unkno
     adminsNeedGrants: form.has("adminsNeedGrants"),
     tokensFollowCreators: form.has("tokensFollowCreators"),
     secondFactorRequired: form.has("secondFactorRequired"),
-    stepUpMinutes: form.has("stepUpMinutes") ? Number(form.text("stepUpMinutes")) : record.stepUpMinutes
+    stepUpMinutes: form.has("stepUpMinutes") ? Number(form.text("stepUpMinutes")) : record.stepUpMinutes,
+    leakedCredentials: form.filled("leakedCredentials") ?? record.leakedCredentials
   }
   const before = new Map<string, unknown>(Object.entries(record))
   return Object.fromEntries(Object.entries(rules).filter(([name, rule]) => before.get(name) !== rule))

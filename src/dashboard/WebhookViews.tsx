@@ -23,6 +23,7 @@ const eventWords: Readonly<Record<WebhookEvent, string>> = {
   "token.rotated": "an API token was replaced",
   "token.revoked": "an API token was revoked",
   "token.deleted": "an API token was deleted",
+  "credential.leaked": "a credential was found in the open",
   "change.requested": "a change waits for an approval",
   "change.withdrawn": "a change that waited was withdrawn",
   "change.denied": "a change that waited was denied",

@@ -25,7 +25,11 @@ export const limitOf = (path: string): number => {
  * OAuth speaks in forms (RFC 6749), and so do the dashboard's pages; MCP answers in its own shapes. All else is JSON.
  */
 const readsAnything = (path: string): boolean =>
-  path.startsWith("/oauth/") || path === "/auth/token-exchange" || path.startsWith("/app/") || path === "/mcp"
+  path === "/reports/leaked-credentials" ||
+  path.startsWith("/oauth/") ||
+  path === "/auth/token-exchange" ||
+  path.startsWith("/app/") ||
+  path === "/mcp"
 
 const read = (source: IncomingMessage, limit: number): Effect.Effect<Buffer, PayloadTooLarge> =>
   Effect.async((resume) => {

@@ -7,7 +7,7 @@ import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import { Forbidden, PlanLimitReached, ValidationFailed } from "#schema/Errors.ts"
 import type { MyTeam } from "#schema/IdentityApi.ts"
 import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
-import { Plan } from "#schema/Scopes.ts"
+import { LeakRule, Plan } from "#schema/Scopes.ts"
 import type { TeamRecord, UpdateTeam } from "#schema/TeamsApi.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
@@ -38,11 +38,14 @@ const TeamRow = Schema.Struct({
   adminsNeedGrants: Schema.Boolean,
   tokensFollowCreators: Schema.Boolean,
   secondFactorRequired: Schema.Boolean,
-  stepUpMinutes: Schema.Number
+  stepUpMinutes: Schema.Number,
+  leakedCredentials: LeakRule
 })
 const EarlierRow = Schema.Struct({ versions: Schema.Number, secrets: Schema.Number })
 const columns = (sql: SqlClient.SqlClient) =>
-  sql.literal("name, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes")
+  sql.literal(
+    "name, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes, leaked_credentials"
+  )
 
 const recordOf = (caller: Caller, id: TeamId, row: typeof TeamRow.Type): TeamRecord => ({
   id,

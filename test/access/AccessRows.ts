@@ -227,6 +227,9 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     }
   ],
   "GET /teams/:teamId/incident-report": [tellsOfTeam("/incident-report?person=nobody", [404, "MEMBER_NOT_FOUND"])],
+  // Without keys in the settings it is not there.
+  "POST /reports/leaked-credentials": [open("/reports/leaked-credentials", [404, "ROUTE_NOT_FOUND"], [])],
+  "GET /teams/:teamId/leaked-credentials": [tellsOfTeam("/leaked-credentials", [200])],
   "GET /teams/:teamId/incidents": [tellsOfTeam("/incidents", [200])],
   "GET /teams/:teamId/incidents/:incidentId": [tellsOfTeam(`/incidents/${nowhere}`, [404, "ROUTE_NOT_FOUND"])],
   "GET /teams/:teamId/incidents/:incidentId/note": [

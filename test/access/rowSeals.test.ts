@@ -226,7 +226,8 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       adminsNeedGrants: flipped("admins_need_grants"),
       tokensFollowCreators: flipped("tokens_follow_creators"),
       secondFactorRequired: flipped("second_factor_required"),
-      stepUpMinutes: withValue("1440")
+      stepUpMinutes: withValue("1440"),
+      leakedCredentials: withValue("'notify'")
     }
   },
   memberships: {

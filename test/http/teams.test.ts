@@ -71,7 +71,8 @@ layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
         adminsNeedGrants: false,
         tokensFollowCreators: false,
         secondFactorRequired: false,
-        stepUpMinutes: 15
+        stepUpMinutes: 15,
+        leakedCredentials: "revoke"
       })
       for (const json of [{}, { plan: "enterprise" }, { name: "" }]) {
         assert.deepStrictEqual(codeOf(yield* change(owner, json)), [400, "VALIDATION_FAILED"])

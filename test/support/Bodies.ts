@@ -114,6 +114,10 @@ const routes = {
     show: "GET /teams/:teamId/members/:userId/access",
     end: "POST /teams/:teamId/members/:userId/end-access"
   },
+  leakReports: {
+    report: "POST /reports/leaked-credentials",
+    list: "GET /teams/:teamId/leaked-credentials"
+  },
   incidents: {
     report: "GET /teams/:teamId/incident-report",
     list: "GET /teams/:teamId/incidents",

@@ -40,6 +40,7 @@ const config = Layer.succeed(AppConfig, {
   teamCreation: "everyone",
   sealRows: "never",
   auditCheckpoints: Option.none(),
+  leakReportKeys: Option.none(),
   logLevel: LogLevel.None,
   logFormat: "json",
   metricsHost: "127.0.0.1",

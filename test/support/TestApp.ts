@@ -53,6 +53,7 @@ export const settings: Settings = {
   teamCreation: "everyone",
   sealRows: "never",
   auditCheckpoints: Option.none(),
+  leakReportKeys: Option.none(),
   logLevel: LogLevel.Warning,
   logFormat: "json",
   metricsHost: "127.0.0.1",
