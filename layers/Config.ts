@@ -26,7 +26,7 @@ import * as PostgresUrl from "#layers/PostgresUrl.ts"
 import * as VaultAddress from "#layers/VaultAddress.ts"
 import * as VaultConfig from "#layers/VaultConfig.ts"
 import type { SealRows, Settings, StartRefused, TeamCreation } from "#src/AppConfig.ts"
-import { keysIn } from "#src/machines/ReportKeys.ts"
+import { keysIn } from "#src/machines/ReportKeyDocument.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
 
 const settings = {

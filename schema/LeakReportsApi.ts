@@ -8,11 +8,14 @@ import * as Errors from "./Errors.ts"
 import { TeamId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { optional } from "./Strict.ts"
-import { Timestamp } from "./Values.ts"
+import { boundedList, Timestamp } from "./Values.ts"
 import { answers, openEnum, Uuid } from "./Wire.ts"
 
 /** Of a scanner, in the form of GitHub's secret scanning partners: it may send more than this. */
-const bounded = (max: number) => Schema.String.pipe(Schema.maxLength(max, { message: () => `is longer than ${max}` }))
+const bounded = (max: number) =>
+  Schema.String.pipe(Schema.filter((s) => s.length <= max || `must have at most ${max} characters`)).annotations({
+    jsonSchema: { type: "string", maxLength: max }
+  })
 export const LeakReport = Schema.Struct({
   token: bounded(4_000),
   type: bounded(200),
@@ -22,9 +25,7 @@ export const LeakReport = Schema.Struct({
 export type LeakReport = typeof LeakReport.Type
 
 export const reportsAtMost = 1_000
-export const LeakReports = Schema.Array(LeakReport)
-  .pipe(Schema.maxItems(reportsAtMost))
-  .annotations({ identifier: "LeakReports" })
+export const LeakReports = boundedList(LeakReport, 0, reportsAtMost)
 
 const LeakLabel = Schema.Struct({
   token_raw: Schema.String,

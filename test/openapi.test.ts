@@ -139,6 +139,20 @@ const contract: Record<string, Row> = {
     credentials: ["cliGrant", "session"],
     scope: "secrets:read"
   },
+  "POST /reports/leaked-credentials": {
+    success: 200,
+    response: "array",
+    optional: ["Github-Public-Key-Identifier", "Github-Public-Key-Signature"],
+    body: { required: [], optional: [] },
+    more: [401, 413]
+  },
+  "GET /teams/{teamId}/leaked-credentials": {
+    success: 200,
+    response: "LeakedCredentials",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read",
+    required: ["teamId"]
+  },
   "GET /teams/{teamId}/incident-report": {
     success: 200,
     response: "IncidentReport",

@@ -33,6 +33,7 @@ const all = screen(
   ({ teamId }: AtTeam) =>
     Effect.all({
       incidents: Effect.map(UseCases.incidents.list(teamId), ({ items }) => items),
+      leaked: Effect.map(UseCases.leakReports.list(teamId), ({ items }) => items),
       members: UseCases.members.list(teamId)
     }),
   IncidentsPage

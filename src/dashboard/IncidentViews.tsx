@@ -1,5 +1,6 @@
 /** Pages of bad days. */
 import type { Incident, IncidentRef, IncidentReport } from "#schema/IncidentApi.ts"
+import type { LeakedCredential } from "#schema/LeakReportsApi.ts"
 import type { Member } from "#schema/TeamsApi.ts"
 import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
@@ -9,7 +10,7 @@ import type { Attempt, TeamVisit } from "./Routes.ts"
 
 type Value = Incident["exposed"][number]
 
-const subjectText = ({ name, type }: Incident["subject"]) =>
+export const subjectText = ({ name, type }: Incident["subject"]) =>
   type === "person"
     ? name
     : type === "token"
@@ -47,14 +48,70 @@ const StartForm = ({
   </form>
 )
 
+const whatLeaked: ReadonlyMap<string, string> = new Map([
+  ["api_token", "API token"],
+  ["cli_grant", "CLI login"],
+  ["oauth_token", "connected agent"],
+  ["session", "session"],
+  ["invitation", "invitation"],
+  ["password_reset", "link that sets a password"]
+])
+
+const Leaked = ({
+  here,
+  leaked,
+  now
+}: {
+  readonly here: string
+  readonly leaked: ReadonlyArray<LeakedCredential>
+  readonly now: number
+}) =>
+  leaked.length === 0 ? null : (
+    <section class="section" id="leaked">
+      <h2>Leaked credentials</h2>
+      <p class="hint">A scanner found them in the open.</p>
+      <Ui.Table label="Leaked credentials" head={["Credential", "Found", "Where", "State", ""]}>
+        {leaked.map((one) => (
+          <tr>
+            <th scope="row">
+              <bdi>{one.name === "" ? (one.person ?? "without a name") : one.name}</bdi>
+              <span class="refs hint">
+                {whatLeaked.get(one.type) ?? one.type}
+                {one.person === null || one.name === "" ? "" : ` of ${one.person}`}
+              </span>
+            </th>
+            <td data-label="Found" class="hint">
+              <Ui.Ago at={one.reportedAt} now={now} />
+            </td>
+            <td data-label="Where" class="wrap hint">
+              {one.url ?? "not said"}
+            </td>
+            <td data-label="State">
+              {one.revoked ? <Ui.Badge tone="ok">ended</Ui.Badge> : <Ui.Badge tone="danger">still works</Ui.Badge>}
+            </td>
+            <td class="end">
+              {one.type === "api_token" ? (
+                <a href={`${here}/new?token=${one.credentialId}`}>What it was handed</a>
+              ) : one.type === "cli_grant" || one.type === "oauth_token" ? (
+                <a href={`${here}/new?grant=${one.credentialId}`}>What it was handed</a>
+              ) : null}
+            </td>
+          </tr>
+        ))}
+      </Ui.Table>
+    </section>
+  )
+
 export const IncidentsPage = ({
   incidents,
+  leaked,
   members,
   problem,
   visit
 }: Attempt & {
   readonly visit: TeamVisit
   readonly incidents: ReadonlyArray<IncidentRef>
+  readonly leaked: ReadonlyArray<LeakedCredential>
   readonly members: ReadonlyArray<Member>
 }) => {
   const here = Paths.incidents(visit.team.id)
@@ -67,6 +124,7 @@ export const IncidentsPage = ({
       crumbs={[{ href: Paths.members(visit.team.id), label: "Members" }]}
     >
       <StartForm here={here} members={members} problem={problem} />
+      <Leaked here={here} leaked={leaked} now={visit.now} />
       <section class="section">
         <h2>Opened</h2>
         {incidents.length === 0 ? (

@@ -7,6 +7,7 @@ import type { AccessRequest } from "#schema/AccessRequestsApi.ts"
 import { EnvironmentNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { CreateEnvironment, CreateProject, UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
+import { type Attention, attention, AttentionList } from "./Attention.tsx"
 import * as Ui from "./Components.tsx"
 import { EnvironmentPill } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
@@ -128,6 +129,7 @@ const ToDecide = ({ requests }: { readonly requests: ReadonlyArray<AccessRequest
 }
 
 interface Overview {
+  readonly attention: Attention
   readonly projects: ReadonlyArray<Project>
   readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
   readonly requests: ReadonlyArray<AccessRequest>
@@ -138,7 +140,12 @@ interface Overview {
   readonly words: string
 }
 
-const ProjectList = ({ environments, page, projects, words }: Omit<Overview, "proposes" | "requests">) => {
+const ProjectList = ({
+  environments,
+  page,
+  projects,
+  words
+}: Omit<Overview, "attention" | "proposes" | "requests">) => {
   const matching = projects.filter((project) =>
     `${project.name} ${project.slug}`.toLowerCase().includes(words.toLowerCase())
   )
@@ -193,6 +200,7 @@ const ProjectsPage = ({
         manages && !creating ? <Ui.AddButton href={`${Paths.home}?panel=new`}>New project</Ui.AddButton> : undefined
       }
     >
+      <AttentionList {...overview.attention} visit={visit} />
       <ToDecide requests={overview.requests} />
       {overview.proposes ? <Proposal /> : null}
       {creating ? (
@@ -219,6 +227,7 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
     ? new Map()
     : yield* UseCases.environments.byProject(id)
   return {
+    attention: yield* attention(visit),
     projects,
     environments,
     requests: (yield* UseCases.accessRequests.list()).items,

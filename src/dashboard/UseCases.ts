@@ -12,6 +12,7 @@ import { SecondFactor } from "#src/credentials/SecondFactor.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
+import { LeakReports } from "#src/machines/LeakReports.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import { Consent } from "#src/oauth/Consent.ts"
 import { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
@@ -45,6 +46,7 @@ export type Services =
   | Environments
   | Exposure
   | Incidents
+  | LeakReports
   | Invitations
   | Members
   | OAuthGrants
@@ -83,6 +85,7 @@ export const oauthGrants = Effect.serviceFunctions(OAuthGrants)
 export const environments = Effect.serviceFunctions(Environments)
 export const exposure = Effect.serviceFunctions(Exposure)
 export const incidents = Effect.serviceFunctions(Incidents)
+export const leakReports = Effect.serviceFunctions(LeakReports)
 export const invitations = Effect.serviceFunctions(Invitations)
 export const members = Effect.serviceFunctions(Members)
 export const personAccess = Effect.serviceFunctions(PersonAccess)

@@ -6,36 +6,14 @@ import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import * as SynchronizedRef from "effect/SynchronizedRef"
-import { createPublicKey, generateKeyPairSync, type KeyObject, verify } from "node:crypto"
+import { generateKeyPairSync, type KeyObject, verify } from "node:crypto"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
+import { type Keys, keysIn } from "./ReportKeyDocument.ts"
 
 /** The keys cannot be read now. */
 export class ReportKeysUnavailable extends Data.TaggedError("ReportKeysUnavailable")<{}> {}
-
-const Document = Schema.parseJson(
-  Schema.Struct({ public_keys: Schema.Array(Schema.Struct({ key_identifier: Schema.String, key: Schema.String })) })
-)
-const decode = Schema.decodeUnknownOption(Document)
-
-type Keys = ReadonlyMap<string, KeyObject>
-const parseKey = Option.liftThrowable((pem: string) => createPublicKey(pem))
-const isP256 = (key: KeyObject) =>
-  key.asymmetricKeyType === "ec" && key.asymmetricKeyDetails?.namedCurve === "prime256v1"
-
-/** None: no such document, or one without a key on P-256. */
-export const keysIn = (text: string): Option.Option<Keys> =>
-  Option.flatMap(decode(text), ({ public_keys }) => {
-    const keys = public_keys.flatMap(({ key, key_identifier }) =>
-      Option.match(Option.filter(parseKey(key), isP256), {
-        onNone: () => [],
-        onSome: (parsed) => [[key_identifier, parsed] as const]
-      })
-    )
-    return keys.length === 0 ? Option.none() : Option.some(new Map(keys))
-  })
 
 const keysAge = 600_000
 /** A key that nobody knows is asked for again at most so often: GitHub answers 60 such requests an hour. */
@@ -55,8 +33,6 @@ const none: Held = { keys: new Map(), at: Number.NEGATIVE_INFINITY, triedAt: Num
 
 /** 64 bytes of DER with its frame, in base64. */
 const signaturePattern = /^[A-Za-z0-9+/]{40,120}={0,2}$/
-/** Verified in place of a key that is not known, so that both take as long. */
-const stranger = generateKeyPairSync("ec", { namedCurve: "prime256v1" }).publicKey
 
 const isSigned = (key: KeyObject, body: Uint8Array, signature: string) =>
   Option.getOrElse(
@@ -69,6 +45,8 @@ export class ReportKeys extends Effect.Service<ReportKeys>()("machines/ReportKey
     const { leakReportKeys } = yield* AppConfig
     const outbound = yield* Outbound
     const held = yield* SynchronizedRef.make(none)
+    // Verified in place of a key that is not known, so that both take as long.
+    const stranger = generateKeyPairSync("ec", { namedCurve: "prime256v1" }).publicKey
 
     const fetched = Effect.fnUntraced(function* (url: string) {
       const headers = { accept: "application/json" }

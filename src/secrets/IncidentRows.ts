@@ -108,15 +108,15 @@ const listedAtMost = 100
 const listedBytes = 16_777_216
 
 /** The last incidents, as their notes say. */
-export const listed = (sql: SqlClient.SqlClient, teamId: TeamId) =>
+export const listed = (sql: SqlClient.SqlClient, teamId: TeamId, atMost = listedAtMost, bytes = listedBytes) =>
   Rows.findAll(
     ListedRow,
     sql`
       SELECT i.id, i.note, i.opened_at FROM incidents i JOIN (
         SELECT n.id, sum(n.size) OVER (ORDER BY n.id DESC) - n.size AS before FROM (
           SELECT id, octet_length(note) AS size FROM incidents WHERE team_id = ${teamId}
-          ORDER BY id DESC LIMIT ${listedAtMost}
+          ORDER BY id DESC LIMIT ${atMost}
         ) AS n
       ) AS l ON l.id = i.id
-      WHERE l.before < ${listedBytes} ORDER BY i.id DESC`
+      WHERE l.before < ${bytes} ORDER BY i.id DESC`
   )

@@ -271,11 +271,10 @@ const show = Effect.fn("Incidents.show")(function* (needs: Needs, teamId: TeamId
 })
 
 /** One statement for what became of all their values. A list that is still to be made once more is told as it was. */
-const list = Effect.fn("Incidents.list")(function* (needs: Needs, teamId: TeamId) {
-  yield* mayRead(needs, teamId)
+const listOfLast = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, ...bounds: readonly [number?, number?]) {
   const incidents: Array<Note.BurnDown> = []
   const values: Array<Followed> = []
-  const rows = yield* IncidentRows.listed(needs.sql, teamId)
+  const rows = yield* IncidentRows.listed(needs.sql, teamId, ...bounds)
   const keys = yield* keysOf(needs)
   for (const { note, openedAt } of rows) {
     const one = yield* opened(note, keys)
@@ -290,7 +289,18 @@ const list = Effect.fn("Incidents.list")(function* (needs: Needs, teamId: TeamId
     const { openedAt, subject } = head
     return { id, subject, openedAt, exposed: exposed.length, out: Note.stillOut(now).length }
   })
-  return { items }
+  return items
+})
+
+const list = Effect.fn("Incidents.list")(function* (needs: Needs, teamId: TeamId) {
+  yield* mayRead(needs, teamId)
+  return { items: yield* listOfLast(needs, teamId) }
+})
+
+/** Of the last ten those that have values left to replace: for an overview, so it opens few notes. */
+const unfinished = Effect.fn("Incidents.unfinished")(function* (needs: Needs, teamId: TeamId) {
+  yield* mayRead(needs, teamId)
+  return (yield* listOfLast(needs, teamId, 10, 1_048_576)).filter(({ out }) => out > 0)
 })
 
 /** The burn-down as of now, signed by the key of the checkpoints. */
@@ -353,5 +363,5 @@ const ask = Effect.fn("Incidents.ask")(function* (
 })
 
 export class Incidents extends Effect.Service<Incidents>()("secrets/Incidents", {
-  effect: Effect.map(services, (needs) => methods(needs, { report, open, list, show, note, replace, ask }))
+  effect: Effect.map(services, (needs) => methods(needs, { report, open, list, unfinished, show, note, replace, ask }))
 }) {}

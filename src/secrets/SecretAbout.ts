@@ -8,12 +8,14 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Forbidden, SecretNotFound } from "#schema/Errors.ts"
-import type { SecretId } from "#schema/Ids.ts"
+import { EnvironmentIdOut, ProjectIdOut, type SecretId, type TeamId } from "#schema/Ids.ts"
+import { Visibility } from "#schema/Scopes.ts"
 import type { DescribeSecret, EnvironmentQuery } from "#schema/SecretRequests.ts"
 import type { DescribedSecret } from "#schema/SecretResponses.ts"
 import type { Access } from "#src/access/Access.ts"
 import type { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
+import * as Policy from "#src/access/Policy.ts"
 import * as Rows from "#src/Rows.ts"
 import { aboutOf, refOf } from "./SecretMetadata.ts"
 import * as SecretRows from "./SecretRows.ts"
@@ -59,6 +61,35 @@ export const due = Effect.fnUntraced(function* ({ access, sql }: Needs, at: Envi
       FROM secrets
       WHERE environment_id = ${permit.target.environmentId} AND deleted_at IS NULL AND rotate_by <= ${today}::date`
   )
+})
+
+const DuePlaceRow = Schema.Struct({
+  projectId: ProjectIdOut,
+  project: Schema.String,
+  environmentId: EnvironmentIdOut,
+  environment: Schema.String,
+  visibility: Visibility,
+  total: Schema.Number
+})
+export type DuePlace = typeof DuePlaceRow.Type
+const placesAtMost = 200
+
+/** The same of the environments of a team that the caller reaches: how many each has. For an overview. */
+export const dueInTeam = Effect.fnUntraced(function* ({ access, sql }: Needs, teamId: TeamId) {
+  const { caller, teams } = yield* access.eachTeam("secrets:read", { audit: "secret.list" })
+  if (!teams.some(({ id }) => id === teamId)) return []
+  const today = dayOf(yield* Clock.currentTimeMillis)
+  const places = yield* Rows.findAll(
+    DuePlaceRow,
+    sql`
+      SELECT p.id AS project_id, p.name AS project, e.id AS environment_id, e.slug AS environment, p.visibility,
+        count(*)::int AS total
+      FROM secrets s JOIN environments e ON e.id = s.environment_id AND e.deleted_at IS NULL
+      JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+      WHERE e.team_id = ${teamId} AND s.deleted_at IS NULL AND s.rotate_by <= ${today}::date
+      GROUP BY p.id, e.id ORDER BY p.name, e.slug LIMIT ${placesAtMost}`
+  )
+  return places.filter((place) => Policy.environmentVisible(caller, { teamId, ...place }))
 })
 
 const waitsForNoApproval = () =>

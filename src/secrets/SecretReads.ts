@@ -336,8 +336,8 @@ export class SecretReads extends Effect.Service<SecretReads>()("secrets/SecretRe
       sql: yield* SqlClient.SqlClient
     }
     const { check, composition, deleted, list, listed, plan, search, versions } = SecretNames
-    const { described, due } = SecretAbout
-    const names = { described, due, list, listed, search, check, plan, composition, versions, deleted }
+    const { described, due, dueInTeam } = SecretAbout
+    const names = { described, due, dueInTeam, list, listed, search, check, plan, composition, versions, deleted }
     return methods(needs, { ...names, inject, resolved, value, withValues, version, diff, matrix, sealedExport })
   })
 }) {}
