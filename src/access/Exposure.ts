@@ -78,17 +78,23 @@ const pairsAtMost = 100_000
 /** What a backup counts as: it holds every key. */
 const pairsOfBackup = 5_000
 
-/** The rows, and whether they and all later ones are within the bound. */
+/** The latest rows, and whether they and all later ones are within the bound: each has a pair, so no more are counted. */
 const countedRows = (sql: SqlClient.SqlClient, asked: Asked) => sql`
   SELECT c.*, sum(c.pairs) OVER (ORDER BY c.last_at DESC, c.id) <= ${pairsAtMost} AS within FROM (
     SELECT r.*, CASE WHEN r.way = 'backup' THEN ${pairsOfBackup}::int
-      ELSE greatest(cardinality(r.keys), coalesce(cardinality(l.keys), 0)) END AS pairs
-    FROM (${rowsOf(sql, asked)}) AS r LEFT JOIN audit_key_lists l ON l.hash = r.key_list
+      ELSE greatest(1, cardinality(r.keys), coalesce(cardinality(l.keys), 0)) END AS pairs
+    FROM (
+      SELECT f.* FROM (${rowsOf(sql, asked)}) AS f ORDER BY f.last_at DESC, f.id LIMIT ${pairsAtMost + 1}
+    ) AS r LEFT JOIN audit_key_lists l ON l.hash = r.key_list
   ) AS c`
 
 /** All rows of one secret; of a busy project the latest, so that no report takes longer than its bound. */
 const boundedRows = (sql: SqlClient.SqlClient, asked: Asked) =>
-  asked.key === undefined ? sql`SELECT * FROM (${countedRows(sql, asked)}) AS b WHERE b.within` : rowsOf(sql, asked)
+  asked.key === undefined
+    ? sql`
+      counted AS MATERIALIZED (${countedRows(sql, asked)}),
+      rows AS MATERIALIZED (SELECT * FROM counted WHERE within)`
+    : sql`rows AS MATERIALIZED (${rowsOf(sql, asked)})`
 
 const LeftOutRow = Schema.Struct({ leftOutBefore: Schema.NullOr(Rows.Iso) })
 
@@ -108,7 +114,7 @@ const leftOut = ({ sql }: Needs, asked: Asked) =>
 const handedOut = (sql: SqlClient.SqlClient, asked: Asked) => {
   const only = (column: string) => (asked.key === undefined ? sql`true` : sql`${sql(column)} = ${asked.key}`)
   return sql`
-    rows AS MATERIALIZED (${boundedRows(sql, asked)}),
+    ${boundedRows(sql, asked)},
     lists AS MATERIALIZED (
       SELECT l.hash, k.key FROM audit_key_lists l, unnest(l.keys) AS k (key)
       WHERE l.hash IN (SELECT key_list FROM rows) AND ${only("k.key")}
@@ -134,7 +140,13 @@ const handedOut = (sql: SqlClient.SqlClient, asked: Asked) => {
     )`
 }
 
-const ItemRow = Schema.Struct({ ...Exposed.fields, firstAt: Rows.Iso, lastAt: Rows.Iso, total: Schema.Number })
+const ItemRow = Schema.Struct({
+  ...Exposed.fields,
+  firstAt: Rows.Iso,
+  lastAt: Rows.Iso,
+  total: Schema.Number,
+  leftOutBefore: Schema.NullOr(Rows.Iso)
+})
 
 const itemsOf = ({ sql }: Needs, asked: Asked, page: number, pageSize: number) => {
   const last = (column: string) =>
@@ -147,7 +159,9 @@ const itemsOf = ({ sql }: Needs, asked: Asked, page: number, pageSize: number) =
         json_build_object('type', x.holder_type, 'id', x.holder_id, 'name', ${last("holder_name")},
           'person', ${last("person")}) AS holder,
         min(x.first_at) AS first_at, max(x.last_at) AS last_at, sum(x.count)::float8 AS count,
-        count(*) OVER ()::float8 AS total
+        count(*) OVER ()::float8 AS total,
+        ${asked.key === undefined ? sql`(SELECT max(c.last_at) FROM counted c WHERE NOT c.within)` : sql`NULL::timestamptz`}
+          AS left_out_before
       FROM exposed x JOIN environments e ON e.id = x.environment_id
       GROUP BY x.environment_id, e.slug, x.key, x.version, x.way, x.via, x.holder_type, x.holder_id
       ORDER BY max(x.last_at) DESC, x.key, x.version DESC NULLS LAST, x.way, x.via, x.holder_id, x.environment_id
@@ -239,9 +253,10 @@ const report = Effect.fnUntraced(function* (needs: Needs, asked: Asked) {
   const total = rows[0]?.total ?? 0
   const answer: ExposurePage = {
     ...(yield* stateOf(needs, asked)),
-    ...(yield* leftOut(needs, asked)),
+    // Of a page that is empty nothing said it.
+    ...(rows[0] === undefined ? yield* leftOut(needs, asked) : { leftOutBefore: rows[0].leftOutBefore }),
     items: rows.map((row): Exposed => {
-      const { total: _, ...item } = row
+      const { leftOutBefore: _leftOut, total: _total, ...item } = row
       return item
     }),
     page,

@@ -8,8 +8,8 @@ import type { Scope } from "#schema/Scopes.ts"
 import type { Place } from "./AccessOracle.ts"
 import { atMcp, type Built, type ScenePerson, type Way } from "./Scene.ts"
 
-/** A scope, or what owners and admins do over a session. */
-export type CedarAction = Scope | "manage"
+/** A scope, or what owners and admins do over a session; of the team, what they do there, and what it tells of itself. */
+export type CedarAction = Scope | "manage" | "manage the team" | "tell of the team"
 
 /** The person, or the creator of the token, bounds the credential. */
 const bounded = `(principal.kind != "api_token" || context.mcp || resource.team.tokensFollowCreators)`
@@ -46,6 +46,14 @@ const permits = {
     permit (principal, action == Action::"audit:read", resource) when {
       principal.kind == "api_token" && principal.scopes.contains("audit:read") &&
       (!${bounded} || principal.person in Role::"admin") };`,
+  "members see their team": `
+    permit (principal, action == Action::"see the team", resource) when { principal.person in Role::"viewer" };`,
+  "admins manage the team": `
+    permit (principal, action == Action::"manage the team", resource) when {
+      principal.kind == "session" && principal.person in Role::"admin" };`,
+  "admins are told of the team, from anywhere": `
+    permit (principal, action == Action::"tell of the team", resource) when {
+      ["session", "cli_grant"].contains(principal.kind) && principal.person in Role::"admin" };`,
   "a token does what its own reach holds": `
     permit (principal, action in ${anyName}, resource) when { !${bounded} };`
 }
@@ -83,6 +91,12 @@ const forbids = {
       context.direct && resource.proposed && principal.kind != "api_token" && !(principal.person in Role::"admin") };`,
   "a CLI grant reads who was handed what with names in its reach": `
     forbid (principal, action == Action::"audit:read", resource) when {
+      principal.kind == "cli_grant" && !principal.scopes.contains("secrets:read") };`,
+  "a login that is restricted to a part is not told of the whole": `
+    forbid (principal, action == Action::"tell of the team", resource) when {
+      principal has projects || principal has environments };`,
+  "a CLI grant is told of the team with names in its reach": `
+    forbid (principal, action == Action::"tell of the team", resource) when {
       principal.kind == "cli_grant" && !principal.scopes.contains("secrets:read") };`,
   "scope secrets:read": scopeForbids("secrets:read"),
   "scope secrets:read_values": scopeForbids("secrets:read_values"),
@@ -233,7 +247,7 @@ export const judge = (built: Built) => {
   const allows = (
     person: ScenePerson,
     way: Way,
-    action: CedarAction | "see",
+    action: CedarAction | "see" | "see the team",
     resource: Uid,
     { direct, now }: Moment
   ): boolean => {
@@ -260,9 +274,16 @@ export const judge = (built: Built) => {
     way: Way,
     action: CedarAction,
     place: Place,
-    on: "project" | "environment",
+    on: "team" | "project" | "environment",
     moment: Moment
   ) => {
+    if (on === "team") {
+      const team = uid("Team", String(place.team))
+      return {
+        sees: allows(person, way, "see the team", team, moment),
+        may: allows(person, way, action, team, moment)
+      }
+    }
     const resource = uid(on === "project" ? "Project" : "Environment", String(place[on]))
     return {
       sees: allows(person, way, "see", resource, moment),

@@ -30,12 +30,24 @@ interface Route {
 /** They make something new each time, or end what the other cells are about. */
 const left = new Set(["POST /environments/:envId/keypair/rotate", "GET /secrets/diff"])
 const subjects: ReadonlySet<Row["subject"]> = new Set(["project", "environment", "environmentId", "secret"])
-const routes: ReadonlyArray<Route> = Object.entries(rows)
+/** What tells of a whole team, and ends and replaces things there. */
+const ofTeams = /\/(?:incident-report|incidents|leaked-credentials)(?:\/|$)/
+const ofTheTeam: ReadonlyArray<Route> = Object.entries(rows)
+  .filter(([name]) => ofTeams.test(name))
+  .flatMap(([name, ofRoute]) => ofRoute.map((row) => ({ name, row })))
+  .filter(({ row }) => row.subject === "team")
+  .map(({ name, row }) => ({
+    name,
+    row,
+    action: row.ofTheWholeTeam === true ? ("tell of the team" as const) : ("manage the team" as const)
+  }))
+const ofPlaces: ReadonlyArray<Route> = Object.entries(rows)
   .filter(([name]) => !left.has(name))
   .flatMap(([name, ofRoute]) =>
     ofRoute.map((row) => ({ name, row, action: row.tokensNeed ?? row.scope ?? ("manage" as const) }))
   )
   .filter(({ row }) => subjects.has(row.subject) && row.deletes === undefined && row.endsCredential === undefined)
+const routes = [...ofPlaces, ...ofTheTeam]
 
 const at = ({ ids }: Place) => ({ projectId: ids.projectId, environment: ids.slug })
 const tool = (
@@ -119,6 +131,7 @@ const answerOf = (built: Built, { person, place, route: { name, row, tool: input
 const refused = new Set([
   "ENVIRONMENT_NOT_FOUND",
   "PROJECT_NOT_FOUND",
+  "TEAM_NOT_FOUND",
   "FORBIDDEN",
   "SCOPE_MISSING",
   "API_TOKEN_READ_ONLY",
@@ -152,7 +165,8 @@ const checkScene = Effect.fnUntraced(function* (count: number) {
       (cell) =>
         Effect.map(answerOf(built, cell), (answer) => {
           const { person, place, route, way } = cell
-          const on = route.row.subject === "project" ? ("project" as const) : ("environment" as const)
+          const { subject } = route.row
+          const on = subject === "project" || subject === "team" ? subject : ("environment" as const)
           const { may, sees } = says(person, way, route.action, place, on, { now, direct: route.row.direct === true })
           const wanted = oracle(built, cell)
           seen.set(wanted, (seen.get(wanted) ?? 0) + 1)
@@ -191,7 +205,15 @@ export const check = Effect.fnUntraced(function* (scenes: number, count: number)
   }
   // Both sides of every rule were asked about, by as many cells as make that certain.
   if (scenes * count < 5_000) return seen
-  for (const answer of ["200", "403 FORBIDDEN", "403 ENVIRONMENT_NOT_GRANTED", "404 ENVIRONMENT_NOT_FOUND"]) {
+  assert.lengthOf(ofTheTeam, 8)
+  for (const answer of [
+    "200",
+    "404 MEMBER_NOT_FOUND",
+    "404 TEAM_NOT_FOUND",
+    "403 FORBIDDEN",
+    "403 ENVIRONMENT_NOT_GRANTED",
+    "404 ENVIRONMENT_NOT_FOUND"
+  ]) {
     assert.isAbove(seen.get(answer) ?? 0, 0, answer)
   }
   return seen

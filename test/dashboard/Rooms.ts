@@ -6,6 +6,7 @@ import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { EnvironmentSlug, SecretKey, SecretText } from "#schema/Values.ts"
+import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
@@ -14,6 +15,7 @@ import { githubIssuer } from "#src/dashboard/RuleWords.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Incidents } from "#src/secrets/Incidents.ts"
+import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
 import * as World from "#test/support/World.ts"
@@ -68,6 +70,23 @@ const told = (webhookId: string) =>
         INSERT INTO webhook_deliveries (webhook_id, event_id, event, body, state, attempts, log, created_at, next_at, finished_at)
         VALUES (${webhookId}, ${yield* crypto.uuid}, ${event}, '{}', ${state}, ${attempts}, ${log}::jsonb, ${at(-60)},
           ${at(20)}, ${state === "pending" ? null : at(-50)}::timestamptz)`
+    }
+  })
+
+/** Two credentials that scanners found: one ended, one that works. */
+const leaked = (teamId: string, tokenId: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const crypto = yield* Crypto
+    const at = new Date((yield* Clock.currentTimeMillis) - 7_200_000)
+    const url = "https://github.com/acme/a-repository-with-a-rather-long-name/blob/0f3a9c1d/deploy/environments/.env"
+    for (const [type, id, name, person, revoked] of [
+      ["api_token", tokenId, "left in a log", null, true],
+      ["cli_grant", yield* crypto.uuid, "", "grace.hopper@example.com", false]
+    ] as const) {
+      yield* sql`
+        INSERT INTO leaked_credentials (id, team_id, credential_type, credential_id, name, person, url, source, revoked, reported_at)
+        VALUES (${yield* crypto.uuid}, ${teamId}, ${type}, ${id}, ${name}, ${person}, ${url}, 'content', ${revoked}, ${at})`
     }
   })
 
@@ -173,9 +192,28 @@ export const furnished = Effect.gen(function* () {
     CurrentCaller,
     leftCaller
   )
+  yield* Effect.provideService(
+    secrets.resolved({ projectId: project.id, environment: slug("production") }),
+    CurrentCaller,
+    leftCaller
+  )
+  yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
   const incidents = yield* Incidents
   const incident = yield* as(incidents.open(team.id, { token: left.id }))
   yield* write(caller, project, "development", { DB_HOST: "db2.internal" })
+  yield* as(
+    Effect.gen(function* () {
+      const writes = yield* SecretWrites
+      const renamed = listed.items.find((item) => item.key === "DB_PASSWORD")
+      if (renamed !== undefined) yield* writes.rename(renamed.id, { key: key("PG_PASSWORD"), references: "rewrite" })
+      const described = listed.items.find((item) => item.key === "STRIPE_SECRET_KEY")
+      if (described === undefined) return
+      const note = "The account of the shop at Stripe; its dashboard makes new keys."
+      yield* writes.describe(described.id, { owner: "grace.hopper@example.com", note, rotateBy: "2026-01-31" })
+    })
+  )
+  yield* leaked(team.id, left.id)
+  const grace = yield* World.member(team, "member")
   // Last: what a page says of a webhook is its latest delivery.
   yield* told(webhook.id)
   const here = `/app/projects/${project.id}`
@@ -206,6 +244,10 @@ export const furnished = Effect.gen(function* () {
     tokens: `/app/teams/${team.id}/tokens`,
     "token-new": `/app/teams/${team.id}/tokens/new`,
     token: `/app/teams/${team.id}/tokens/${token.id}`,
+    person: `/app/teams/${team.id}/members/${grace.id}`,
+    exposure: `${here}/exposure`,
+    "secret-described": `${development}/secrets/${idOf("STRIPE_SECRET_KEY")}`,
+    "secret-exposure": `${development}/secrets/${idOf("STRIPE_SECRET_KEY")}/exposure`,
     members: `/app/teams/${team.id}/members`,
     "members-invite": `/app/teams/${team.id}/members?panel=invite`,
     member: `/app/teams/${team.id}/members/${owner.id}`,

@@ -6,6 +6,7 @@ import { SecretExposure } from "#schema/ExposureApi.ts"
 import type { Scope } from "#schema/Scopes.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { parsed } from "#test/support/Json.ts"
+import * as Statements from "#test/support/Statements.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { app, setUp } from "../cli/ProjectFolder.ts"
@@ -68,6 +69,12 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       const [unread] = (yield* TestApp.get(listing, { session: owner })).json.items
       assert.isTrue(unread?.notReadFor90Days)
       yield* sql`UPDATE exposure_reads SET last_at = last_at + interval '91 days' WHERE project_id = ${project.id}`
+      // One look at the index for what is told and what is left out, one for how far it is, however much there is.
+      const asked = yield* Statements.during(TestApp.get(ofProject, { session: owner }))
+      assert.lengthOf(
+        asked.filter(({ text }) => text.includes("exposure_reads")),
+        2
+      )
       // A row of the index that is too much for one report, and everything before it.
       yield* sql`
         INSERT INTO exposure_reads SELECT ${Buffer.from("busy")}, project_id, environment_id,
