@@ -36,7 +36,7 @@ export type LeakLabel = typeof LeakLabel.Type
 
 export const LeakedCredential = Schema.Struct({
   id: Uuid,
-  type: openEnum("api_token", "cli_grant", "oauth_token", "session", "invitation", "password_reset"),
+  type: openEnum("api_token", "cli_grant", "oauth_token", "session", "management", "invitation", "password_reset"),
   credentialId: Uuid,
   name: Schema.String,
   person: Schema.NullOr(Schema.String).annotations({ description: "Whose it is, by e-mail; null: a token's." }),

@@ -41,6 +41,7 @@ const kinds: ReadonlyMap<string, string> = new Map([
   ["cli_grant", "A CLI login of"],
   ["oauth_token", "A connected agent of"],
   ["session", "A session of"],
+  ["management", "A management session of"],
   ["invitation", "The invitation of"],
   ["password_reset", "A link that sets the password of"]
 ])

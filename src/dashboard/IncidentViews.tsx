@@ -53,6 +53,7 @@ const whatLeaked: ReadonlyMap<string, string> = new Map([
   ["cli_grant", "CLI login"],
   ["oauth_token", "connected agent"],
   ["session", "session"],
+  ["management", "management session"],
   ["invitation", "invitation"],
   ["password_reset", "link that sets a password"]
 ])

@@ -128,6 +128,7 @@ const revoke = Effect.fnUntraced(function* ({ revocation, sql }: Needs, { id, ty
     case "cli_grant":
     case "oauth_token":
       return endedEvents(by, yield* revocation.loginInTeam(id, teamId))
+    case "management":
     case "session": {
       const ended = yield* Accounts.endSessions({ sql }, sql`id = ${id}`)
       return ended.map((one): AuditEvent => ({
@@ -196,7 +197,7 @@ const settle = Effect.fnUntraced(function* (
       if (ended.length > 0) yield* audit.append(...ended)
     }
     // Of a person without a team nobody else decides.
-    if (found.teams.length === 0 && found.type === "session") {
+    if (found.teams.length === 0 && (found.type === "session" || found.type === "management")) {
       yield* Accounts.endSessions({ sql }, sql`id = ${found.id}`)
       yield* audit.append(event(null))
     }
