@@ -4,7 +4,6 @@ import type { ComponentChildren } from "preact"
 import type { IncidentRef } from "#schema/IncidentApi.ts"
 import type { LeakedCredential } from "#schema/LeakReportsApi.ts"
 import { days } from "#src/Days.ts"
-import type { DuePlace } from "#src/secrets/SecretAbout.ts"
 import * as Ui from "./Components.tsx"
 import { subjectText } from "./IncidentViews.tsx"
 import * as Paths from "./Paths.ts"
@@ -14,8 +13,11 @@ import { may, type Visit } from "./Visit.ts"
 /** For how long a leaked credential is shown. */
 const shownFor = days(30)
 
+/** Environments with values whose day has come. */
+type Due = Effect.Effect.Success<ReturnType<typeof UseCases.secretReads.dueInTeam>>
+
 export interface Attention {
-  readonly due: ReadonlyArray<DuePlace>
+  readonly due: Due
   readonly incidents: ReadonlyArray<IncidentRef>
   readonly leaked: ReadonlyArray<LeakedCredential>
 }
