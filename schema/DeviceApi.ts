@@ -9,7 +9,7 @@ import { EnvironmentId, GrantId, GrantIdOut, InstallationId, ProjectId, TeamId, 
 import { GrantedTeam, PersonRef, RevokedAck } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { CliScope } from "./Scopes.ts"
-import { optional, strict } from "./Strict.ts"
+import { eachOnce, optional, strict } from "./Strict.ts"
 import { boundedList, CredentialText, HostText, Timestamp, UserCode } from "./Values.ts"
 import { answers, DeletedAck, openEnum, RestrictionsOut, Uuid } from "./Wire.ts"
 
@@ -228,14 +228,17 @@ export const DeviceDecision = Schema.Struct({ status: openEnum("approved", "deni
   identifier: "DeviceDecision"
 })
 
+const TeamApproval = Schema.Struct({ teamId: TeamId, scopes: boundedList(CliScope, 1, 6) }).annotations({
+  identifier: "TeamApproval"
+})
+
 export const ApproveDevice = strict(
   Schema.Struct({
-    teams: boundedList(
-      Schema.Struct({ teamId: TeamId, scopes: boundedList(CliScope, 1, 6) }).annotations({
-        identifier: "TeamApproval"
-      }),
-      1,
-      100
+    teams: eachOnce(
+      boundedList(TeamApproval, 1, 100),
+      ({ teamId }) => teamId,
+      "must not repeat an earlier team",
+      "teamId"
     ),
     projectIds: optional(boundedList(ProjectId, 1, 1_000)),
     environmentIds: optional(boundedList(EnvironmentId, 1, 1_000)),

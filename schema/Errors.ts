@@ -181,7 +181,9 @@ export class SecretsChanged extends ApiError<SecretsChanged>()(
   "Some secrets are at another version than expected. Nothing was written.",
   {
     conflicts: Schema.Array(
-      Schema.Struct({ environment: Schema.String, key: Schema.String, currentVersion: integer() })
+      Schema.Struct({ environment: Schema.String, key: Schema.String, currentVersion: integer() }).annotations({
+        identifier: "SecretConflict"
+      })
     ).annotations({ description: "each secret, with the version that it has; 0: there is none." })
   }
 ) {}

@@ -8,7 +8,7 @@ import * as Errors from "./Errors.ts"
 import { IncidentId, IncidentIdOut, ProjectIdOut, SecretId, SecretIdOut, TeamId, TeamIdOut, UserId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { BreaksTheEnvironment, MayNotWrite } from "./SecretRouteErrors.ts"
-import { optional, strict } from "./Strict.ts"
+import { hasOneOf, optional, strict } from "./Strict.ts"
 import { Instant, integer, isPlainName, plainNamePattern, Timestamp } from "./Values.ts"
 import { answers, Integer, Key, openEnum, Slug, Uuid } from "./Wire.ts"
 
@@ -30,12 +30,13 @@ const exactlyOne = (given: { readonly person?: string; readonly token?: string; 
   const named = [given.person, given.token, given.grant].filter((one) => one !== undefined).length
   return named === 1 ? undefined : { path: ["person"], message: "must be given, or one of token and grant" }
 }
+/** What a query needs of the three, OpenAPI cannot say. */
 export const IncidentQuery = strict(Schema.Struct(subjectFields).pipe(Schema.filter(exactlyOne, { jsonSchema: {} })))
 export type IncidentQuery = typeof IncidentQuery.Type
 
 export const OpenIncident = strict(
   Schema.Struct({ ...subjectFields, deactivate: optional(Schema.Boolean) }).pipe(
-    Schema.filter(exactlyOne, { jsonSchema: {} })
+    Schema.filter(exactlyOne, { jsonSchema: { allOf: [hasOneOf(["person", "token", "grant"])] } })
   )
 ).annotations({
   identifier: "OpenIncident",

@@ -8,7 +8,7 @@ import { EnvironmentId, ProjectId, TeamId, UserId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { Project, ProjectEnvironment } from "./ProjectsApi.ts"
 import { Approvals, Changes, Readers, Visibility } from "./Scopes.ts"
-import { atLeastOne, optional, strict } from "./Strict.ts"
+import { atLeastOne, eachOnce, optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, Name, ProjectSlug } from "./Values.ts"
 import { answers, DeletedAck } from "./Wire.ts"
 
@@ -65,7 +65,7 @@ export const UpdateEnvironment = strict(
       name: optional(Name),
       protected: optional(Schema.Boolean),
       readers: optional(Readers),
-      approvers: optional(boundedList(UserId, 0, 20)),
+      approvers: optional(eachOnce(boundedList(UserId, 0, 20), (id) => id, "must not repeat an earlier member")),
       approvals: optional(Approvals),
       changes: optional(Changes)
     }),

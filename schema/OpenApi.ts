@@ -275,7 +275,8 @@ export const describe = <Id extends string, Groups extends HttpApiGroup.HttpApiG
   }
   const shown = { ...paths, ...(listMcp ? mcp.paths : {}) }
   const own = Object.entries(drafts).map(([name, draft]) => [name, asked.has(name) ? draft : answer(draft)] as const)
-  const schemas: JsonObject = { ...Object.fromEntries(own), ...vocabularies, ...errorSchemas, ...mcp.schemas }
+  const failures = answer(errorSchemas) as JsonObject
+  const schemas: JsonObject = { ...Object.fromEntries(own), ...vocabularies, ...failures, ...mcp.schemas }
   const names = reached(shown, schemas)
 
   const kinds = new Set(all.flatMap((declared) => declared.kinds.map((kind) => schemes[kind])))

@@ -17,9 +17,13 @@ export const errorCodes: ReadonlyArray<{ readonly code: string; readonly status:
 export const text = { type: "string" }
 export const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` })
 
+/** Schemas with a name of their own, among the members of errors. */
+const definitions: Record<string, JSONSchema.JsonSchema7> = {}
+
 const describedBy = (schema: Schema.Schema.Any): { readonly type: JsonObject; readonly description: string } => {
+  const made = JSONSchema.fromAST(schema.ast, { definitions, definitionPath: "#/components/schemas/" })
   // A JSON schema is JSON; the library types it by interfaces without an index signature.
-  const { $schema: _, description, ...type } = JSONSchema.make(schema) as unknown as JsonObject
+  const { description, ...type } = made as unknown as JsonObject
   return { type, description: typeof description === "string" ? description : "" }
 }
 
@@ -89,7 +93,9 @@ export const errorSchemas: JsonObject = {
         ]
       }
     ])
-  )
+  ),
+  // Last: the lines above have found them.
+  ...(definitions as unknown as JsonObject)
 }
 
 export const headers: JsonObject = {

@@ -20,9 +20,24 @@ const held = new Map<string, Readonly<Record<string, string>>>(
     MachineRule: { teamId: "/teamId", ruleId: "/id" },
     Webhook: { teamId: "/teamId", webhookId: "/id" },
     WebhookWithSecret: { teamId: "/teamId", webhookId: "/id" },
+    MeResponse: { teamId: "/teams/0/id" },
+    VerifyAuthResponse: { teamId: "/teams/0/id" },
+    AccessRequest: { requestId: "/id" },
+    AccessRequestList: { requestId: "/items/0/id" },
+    ChangeRequest: { requestId: "/id" },
+    ChangeRequestList: { requestId: "/items/0/id" },
+    Incident: { incidentId: "/id" },
+    IncidentList: { incidentId: "/items/0/id" },
+    MySessionList: { sessionId: "/items/0/id" },
     CliGrantList: { grantId: "/items/0/id" }
   })
 )
+
+/** Ids of two kinds have one name in paths: which operations take those of a response. */
+const kinds: ReadonlyArray<readonly [responses: RegExp, operations: RegExp]> = [
+  [/^AccessRequest/, /^access/],
+  [/^ChangeRequest/, /^change/]
+]
 
 const parametersOf = (operation: JsonObject) =>
   (operation["parameters"] ?? []) as ReadonlyArray<{
@@ -42,7 +57,9 @@ export const linksOf = (from: JsonObject, schema: string, operations: ReadonlyAr
     ...Object.entries(given).map(([name, at]) => [name, `$response.body#${at}`] as const)
   ])
   const links: Record<string, Json> = {}
+  const taking = kinds.find(([responses]) => responses.test(schema))?.[1]
   for (const operation of operations) {
+    if (taking?.test(String(operation["operationId"])) === false) continue
     const needed = parametersOf(operation).filter(({ required }) => required)
     const known = needed.filter(({ name }) => values.has(name))
     if (known.length < needed.length || !known.some(({ name }) => name in given)) continue

@@ -4,10 +4,7 @@ import { errorHeaders, headerRefs, type JsonObject, ref, text } from "./OpenApiC
 const mcpErrors = {
   "400": ["JsonRpcErrorResponse", "The message is not valid JSON-RPC, or the protocol version is not known."],
   "401": ["OAuthErrorResponse", "No credential, or an invalid, expired or revoked one."],
-  "403": [
-    ["OAuthErrorResponse", "JsonRpcErrorResponse"],
-    "The credential lacks the scope (OAuth), or the request came from another site (JSON-RPC)."
-  ],
+  "403": ["McpForbidden", "The credential lacks the scope (OAuth), or the request came from another site (JSON-RPC)."],
   "404": ["JsonRpcErrorResponse", "No such session or method."],
   "405": ["JsonRpcErrorResponse", "Not GET, POST or DELETE."],
   "406": ["JsonRpcErrorResponse", "The client does not accept what the answer would be."],
@@ -27,17 +24,14 @@ const mcpOperation = (
   responses: {
     ...operation.responses,
     ...Object.fromEntries(
-      Object.entries(mcpErrors).map(([status, [shapes, description]]) => [
+      Object.entries(mcpErrors).map(([status, [shape, description]]) => [
         status,
         {
           description,
           headers: headerRefs(...(errorHeaders[Number(status)] ?? [])),
           content: {
             "application/json": {
-              schema:
-                typeof shapes === "string"
-                  ? ref("schemas", shapes)
-                  : { anyOf: shapes.map((shape) => ref("schemas", shape)) }
+              schema: ref("schemas", shape)
             }
           }
         }
@@ -94,6 +88,7 @@ export const mcp = {
     }
   },
   schemas: {
+    McpForbidden: { anyOf: [ref("schemas", "OAuthErrorResponse"), ref("schemas", "JsonRpcErrorResponse")] },
     OAuthErrorResponse: {
       type: "object",
       description: "RFC 6750 and RFC 6749.",

@@ -7,9 +7,9 @@ import * as Errors from "./Errors.ts"
 import { ProjectId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { BadBody, BreaksTheEnvironment, EnvironmentMissing, MayNotWrite } from "./SecretRouteErrors.ts"
-import { optional, strict } from "./Strict.ts"
+import { eachOnce, has, hasNoneOf, hasOneOf, optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, ExpectedVersion, Reason, SecretKey, SecretText } from "./Values.ts"
-import { CopyFrom, Generate } from "./ValueSource.ts"
+import * as ValueSource from "./ValueSource.ts"
 import { answers, Integer, Key, openEnum, Slug } from "./Wire.ts"
 
 /** Entries of one request, of all its environments together. */
@@ -32,32 +32,37 @@ const oneSource = (entry: Sources): Schema.FilterIssue | undefined => {
     ? undefined
     : { path: [second], message: "must not be given together with another of them" }
 }
-/** Members that a schema requires are declared in it, or tools take it for a mistake. */
-const has = (...members: ReadonlyArray<string>) => ({
-  required: members,
-  properties: Object.fromEntries(members.map((member) => [member, {}]))
+const ChangeOp = Schema.Literal("set", "delete").annotations({
+  message: () => "must be set or delete",
+  identifier: "ChangeOp"
 })
-const is = (op: string) => ({ required: ["op"], properties: { op: { const: op } } })
-const [value, copyFrom, generate] = sources
-/** The same for the document, without `oneOf`: redocly takes what an alternative does not name for refused. */
-const oneSourceSchema = {
-  allOf: [
-    { if: { not: is("delete") }, else: { not: { anyOf: sources.map((source) => has(source)) } } },
-    { if: { not: is("set") }, else: { anyOf: sources.map((source) => has(source)) } },
-    { not: { anyOf: [has(value, copyFrom), has(value, generate), has(copyFrom, generate)] } }
-  ]
-}
+
+/** With names for the clients that are made of the document; tools of agents have theirs in line. */
+const CopyFrom = ValueSource.CopyFrom.annotations({ identifier: "CopyFrom" })
+const Generate = Schema.Struct({
+  ...ValueSource.Generate.fields,
+  charset: optional(ValueSource.Charset.annotations({ identifier: "Charset" }))
+}).annotations({ identifier: "GenerateValue", description: "Random, made on the server." })
 
 export const SecretChange = strict(
   Schema.Struct({
     environment: EnvironmentSlug,
     key: SecretKey,
-    op: Schema.Literal("set", "delete").annotations({ message: () => "must be set or delete" }),
+    op: ChangeOp,
     value: optional(SecretText),
     copyFrom: optional(CopyFrom),
     generate: optional(Generate),
     expectedVersion: optional(ExpectedVersion)
-  }).pipe(Schema.filter(oneSource, { jsonSchema: oneSourceSchema }))
+  }).pipe(
+    Schema.filter(oneSource, {
+      jsonSchema: {
+        allOf: [
+          { if: { not: has({ op: { const: "delete" } }) }, else: hasNoneOf(sources) },
+          { if: has({ op: { const: "delete" } }), else: hasOneOf(sources) }
+        ]
+      }
+    })
+  )
 ).annotations({
   identifier: "SecretChange",
   description:
@@ -65,23 +70,13 @@ export const SecretChange = strict(
 })
 export type SecretChange = typeof SecretChange.Type
 
-const repeated = (entries: ReadonlyArray<SecretChange>): number => {
-  const seen = new Set<string>()
-  return entries.findIndex(({ environment, key }) => seen.size === seen.add(`${environment} ${key}`).size)
-}
-
 export const ChangeSecrets = strict(
   Schema.Struct({
-    entries: boundedList(SecretChange, 1, maxChanges).pipe(
-      Schema.filter(
-        (entries): Schema.FilterOutput => {
-          const at = repeated(entries)
-          return at < 0
-            ? undefined
-            : { path: [at, "key"], message: "must not repeat an earlier key of the same environment" }
-        },
-        { jsonSchema: { uniqueItems: true } }
-      )
+    entries: eachOnce(
+      boundedList(SecretChange, 1, maxChanges),
+      ({ environment, key }) => `${environment} ${key}`,
+      "must not repeat an earlier key of the same environment",
+      "key"
     ),
     reason: optional(Reason)
   })

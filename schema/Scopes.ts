@@ -60,7 +60,11 @@ export const Readers = Schema.Literal("team", "granted").annotations({
 export type Readers = typeof Readers.Type
 
 /** How many people have to approve a request for access to a protected environment. */
-export const Approvals = Schema.Literal(1, 2).annotations({ message: () => "must be 1 or 2", identifier: "Approvals" })
+export const Approvals = Schema.Int.pipe(Schema.between(1, 2)).annotations({
+  message: () => "must be 1 or 2",
+  identifier: "Approvals",
+  jsonSchema: { type: "integer", minimum: 1, maximum: 2 }
+})
 export type Approvals = typeof Approvals.Type
 
 /** What a write of a person below admin does: it is written, or waits for an approval (docs/contract/access.md). */

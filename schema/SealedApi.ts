@@ -6,7 +6,7 @@ import { AnyCredential, SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { EnvironmentId, EnvironmentIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
-import { optional, strict } from "./Strict.ts"
+import { has, optional, strict } from "./Strict.ts"
 import { MemberName, SealingKeyId, sizedFirst, Timestamp } from "./Values.ts"
 import { answers, openEnum } from "./Wire.ts"
 
@@ -54,7 +54,11 @@ export const OpenSealedValues = strict(
         type: "object",
         additionalProperties: { type: "string", maxLength: maxSealedLength },
         minProperties: 1,
-        maxProperties: 501
+        maxProperties: 501,
+        allOf: [
+          { if: { not: has({ _manifest: {} }) }, else: { minProperties: 2 } },
+          { if: has({ _manifest: {} }), else: { maxProperties: 500 } }
+        ]
       }
     )
   })

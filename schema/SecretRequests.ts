@@ -1,7 +1,7 @@
 /** Bodies, queries, paths and headers of the secret routes. A body or query with an unknown member is refused. */
 import * as Schema from "effect/Schema"
 import { EnvironmentId, ProjectId, RunPlanId, SecretId } from "./Ids.ts"
-import { atLeastOne, optional, strict } from "./Strict.ts"
+import { atLeastOne, eachOnce, has, optional, strict } from "./Strict.ts"
 import {
   boundedList,
   CalendarDay,
@@ -37,12 +37,10 @@ const conflict = (body: TextMembers): Schema.FilterIssue | undefined => {
   }
   return undefined
 }
-/** Members that a schema requires are declared in it, or tools take it for a mistake. */
-const has = (member: string, schema: object = {}) => ({ required: [member], properties: { [member]: schema } })
 /** The same for the document. */
 const sourceAlone = {
-  if: { not: has("source") },
-  else: { not: { anyOf: [has("value"), has("kind", { const: "literal" })] } }
+  if: { not: has({ source: {} }) },
+  else: { not: { anyOf: [has({ value: {} }), has({ kind: { const: "literal" } })] } }
 }
 
 export const CreateSecret = strict(
@@ -93,26 +91,13 @@ export const BulkEntry = strict(Schema.Struct({ key: SecretKey, value: SecretTex
   identifier: "BulkEntry"
 })
 
-const repeated = (values: ReadonlyArray<string>): number => {
-  const seen = new Set<string>()
-  return values.findIndex((value) => seen.size === seen.add(value).size)
-}
-
 /** Entries of one transaction: at most `max`, each key once. */
 const bulkOf = (max: number) =>
   strict(
     Schema.Struct({
       projectId: ProjectId,
       environment: EnvironmentSlug,
-      secrets: boundedList(BulkEntry, 1, max).pipe(
-        Schema.filter(
-          (entries): Schema.FilterOutput => {
-            const at = repeated(entries.map((entry) => entry.key))
-            return at < 0 ? undefined : { path: [at, "key"], message: "must not repeat an earlier key" }
-          },
-          { jsonSchema: { uniqueItems: true } }
-        )
-      )
+      secrets: eachOnce(boundedList(BulkEntry, 1, max), ({ key }) => key, "must not repeat an earlier key", "key")
     })
   )
 
@@ -125,15 +110,7 @@ export type CreateSecretsBulk = typeof CreateSecretsBulk.Type
 
 export const DeleteSecretsBulk = strict(
   Schema.Struct({
-    ids: boundedList(SecretId, 1, 100).pipe(
-      Schema.filter(
-        (ids): Schema.FilterOutput => {
-          const at = repeated(ids)
-          return at < 0 ? undefined : { path: [at], message: "must not repeat an earlier id" }
-        },
-        { jsonSchema: { uniqueItems: true } }
-      )
-    ),
+    ids: eachOnce(boundedList(SecretId, 1, 100), (id) => id, "must not repeat an earlier id"),
     projectId: ProjectId,
     environment: EnvironmentSlug
   })

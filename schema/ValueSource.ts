@@ -14,14 +14,14 @@ export const charsets = {
   symbols: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#%&()*+,-./:;<=>?@[]^_{|}~"
 } as const
 
+export const Charset = Schema.Literal("alphanumeric", "hex", "base64url", "symbols").annotations({
+  message: () => "must be alphanumeric, hex, base64url or symbols",
+  description: "alphanumeric by default."
+})
+
 export const Generate = Schema.Struct({
   length: integer(16, 128, "Characters."),
-  charset: optional(
-    Schema.Literal("alphanumeric", "hex", "base64url", "symbols").annotations({
-      message: () => "must be alphanumeric, hex, base64url or symbols",
-      description: "alphanumeric by default."
-    })
-  )
+  charset: optional(Charset)
 }).annotations({ description: "Random, made on the server." })
 type Generate = typeof Generate.Type
 

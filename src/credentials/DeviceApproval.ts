@@ -201,8 +201,10 @@ const approvalOf = (row: DeviceRequests.RequestRow, body: ApproveDevice, factorA
 export const approve = Effect.fn("DeviceGrants.approve")(function* (needs: Needs, typed: string, body: ApproveDevice) {
   const { audit, sql } = needs
   const { caller, user } = yield* signedIn
-  const twice = body.teams.findIndex(({ teamId }, at) => body.teams.findIndex((t) => t.teamId === teamId) < at)
-  if (twice >= 0) return yield* new ValidationFailed({ field: `teams.${twice}.teamId` })
+  // A body that was decoded names each team once; a page fills one in by itself.
+  if (new Set(body.teams.map(({ teamId }) => teamId)).size < body.teams.length) {
+    return yield* new ValidationFailed({ field: "teams" })
+  }
   const { row } = yield* entered(needs, typed)
   if (row.manages !== null) return yield* new GrantNotFound()
   const approval = approvalOf(row, body, caller.factorAt)

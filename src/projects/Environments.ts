@@ -194,7 +194,7 @@ const checkMembers = Effect.fnUntraced(function* ({ sql }: Needs, teamId: TeamId
       ORDER BY user_id FOR SHARE`
   )
   if (members.length < userIds.length) {
-    return yield* new ValidationFailed({ field: "approvers", message: "must be different active members of the team" })
+    return yield* new ValidationFailed({ field: "approvers", message: "must be active members of the team" })
   }
 })
 

@@ -350,7 +350,7 @@ try {
           LATER_URL: later.url,
           PROJECT: server.projectId,
           READ_TOKEN: await server.token("read"),
-          WRITE_TOKEN: await server.token("write")
+          WRITE_TOKEN: await server.token("write", { mcpScopes: ["secrets:read"] })
         }
         steps = (await run(command, args, { env })).trim().split("\n")
       }

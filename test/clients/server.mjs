@@ -108,11 +108,23 @@ const world = async (url) => {
 }
 
 /** What a later release may answer in the place of today's values. */
-const laterValues = new Map(Object.entries({ kind: "later-kind", representation: "later", code: "LATER_CODE" }))
+const laterValues = new Map(
+  Object.entries({
+    kind: "later-kind",
+    representation: "later",
+    code: "LATER_CODE",
+    plan: "later-plan",
+    role: "later-role",
+    accessLevel: "later-level"
+  })
+)
 
 /** @type {(json: any, name?: string) => any} */
 const later = (json, name = "") => {
-  if (Array.isArray(json)) return json.map((one) => later(one))
+  if (Array.isArray(json)) {
+    const items = json.map((one) => later(one))
+    return /scopes$/i.test(name) && json.every((one) => typeof one === "string") ? [...items, "later:scope"] : items
+  }
   if (typeof json !== "object" || json === null) return laterValues.get(name) ?? json
   // Values by key are the user's own.
   if (name === "values") return json

@@ -7,6 +7,11 @@ import * as JSONSchema from "effect/JSONSchema"
 import * as Schema from "effect/Schema"
 import { CreateApiToken } from "#schema/ApiTokensApi.ts"
 import { CreateMachineRule } from "#schema/MachineIdentityApi.ts"
+import { ApproveDevice } from "#schema/DeviceApi.ts"
+import { OpenIncident } from "#schema/IncidentApi.ts"
+import { CreateProject, UpdateEnvironment } from "#schema/ManageProjectsApi.ts"
+import { ChangeSecrets } from "#schema/ProjectChangesApi.ts"
+import { OpenSealedValues } from "#schema/SealedApi.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
 import * as Requests from "#schema/SecretRequests.ts"
 import { optional } from "#schema/Strict.ts"
@@ -73,6 +78,22 @@ const within = (schema: Node, at: string): ReadonlyArray<readonly [string, Node]
   )
 ]
 
+/** Operations of the dashboard that take what the contract's document lists. */
+const listedThere = new Set([
+  "accessDecisions.approve",
+  "accessDecisions.deny",
+  "changeDecisions.approve",
+  "changeDecisions.deny",
+  "incidentWork.replace",
+  "incidentWork.ask"
+])
+
+/** What a schema may be, without null. */
+const alternativesOf = (schema: Node): ReadonlyArray<Node> =>
+  ["anyOf", "oneOf"]
+    .flatMap((several) => (schema[several] ?? []) as ReadonlyArray<Node>)
+    .filter(({ type }) => type !== "null")
+
 for (const [name, document] of Object.entries(documents)) {
   const schemas = Object.entries(document.components.schemas).flatMap(([component, schema]) =>
     within(schema, component)
@@ -125,14 +146,43 @@ for (const [name, document] of Object.entries(documents)) {
       const anonymous = all.filter(
         ([at, schema]) =>
           !(at in document.components.schemas) &&
-          // Members of an error are written where the error is.
-          at !== "ConflictError.conflicts[]" &&
-          ("properties" in schema || (Array.isArray(schema["enum"]) && schema["enum"].length > 1))
+          // What an error adds to those that all have is written in line: `allOf` joins it.
+          !at.endsWith("Error") &&
+          ("properties" in schema ||
+            (Array.isArray(schema["enum"]) && schema["enum"].length > 1) ||
+            alternativesOf(schema).length > 1)
       )
       assert.deepStrictEqual(
         anonymous.map(([at]) => at),
         []
       )
+    })
+
+    it("says of each component what it is: an object with members, a text, a number, or several named ones", () => {
+      for (const [name, schema] of Object.entries(document.components.schemas)) {
+        const parts = alternativesOf(schema).concat((schema["allOf"] ?? []) as ReadonlyArray<Node>)
+        assert.isTrue(
+          "type" in schema || (parts.length > 0 && parts.every((part) => "type" in part || "$ref" in part)),
+          name
+        )
+      }
+    })
+
+    it("has whole numbers only, and enumerates none but the status of an error", () => {
+      for (const [at, schema] of all) {
+        assert.notStrictEqual(schema["type"], "number", at)
+        if (schema["type"] === "integer" && "enum" in schema) assert.match(at, /\.statusCode$/)
+      }
+    })
+
+    it("closes what is sent and nothing that is answered", () => {
+      const asked = reach(requested)
+      const told = reach(answered)
+      for (const [at, { additionalProperties }] of schemas) {
+        const component = at.split(/[.[]/)[0]
+        if (told.has(component) && !asked.has(component)) assert.notStrictEqual(additionalProperties, false, at)
+      }
+      for (const [at, { additionalProperties }] of answered) assert.notStrictEqual(additionalProperties, false, at)
     })
 
     it("has no schema with the name that oapi-codegen gives to what an operation answers", () => {
@@ -200,6 +250,15 @@ for (const [name, document] of Object.entries(documents)) {
         }
       }
       assert.isAbove(seen, 10)
+      const led = [...operations.values()].flatMap(({ responses }) =>
+        Object.values(responses).flatMap(({ links = {} }) => Object.keys(links))
+      )
+      for (const { operationId, parameters = [] } of operations.values()) {
+        // A code of a device is what a person types.
+        const needed = parameters.filter((one) => one.in === "path" && one.name !== "userCode")
+        if (needed.length === 0 || listedThere.has(operationId)) continue
+        assert.include(led, operationId)
+      }
     })
   })
 }
@@ -209,6 +268,11 @@ const patternOf = (schema: Schema.Schema.Any) => String((JSONSchema.make(schema)
 describe("what the server refuses", () => {
   const id = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"
   const secret = { projectId: id, environment: "development", key: "A" }
+  const same = { key: "A", value: "" }
+  const set = { environment: "a", key: "A", op: "set", value: "x" }
+  const withoutUndefined = (body: unknown): unknown => parsed(AnyObject)(JSON.stringify(body))
+  const sealed = (...names: ReadonlyArray<string>) => Object.fromEntries(names.map((name) => [name, "sealed:v1:x:y"]))
+  const sealingKeyId = "ek_0123abcd"
   const claims = { repository: "acme/shop" }
   const rule = { name: "ci", issuer: "https://issuer.example", claims }
   const named = { contract: validatorOf(documents["contract"]), dashboard: validatorOf(documents["dashboard"]) }
@@ -240,6 +304,97 @@ describe("what the server refuses", () => {
       Requests.DeleteSecretsBulk,
       [{ projectId: id, environment: "a", ids: [id] }],
       [{ projectId: id, environment: "a", ids: [id, id] }]
+    ],
+    [
+      "contract",
+      "CreateSecretsBulk",
+      Requests.CreateSecretsBulk,
+      [{ projectId: id, environment: "a", secrets: [{ key: "A", value: "" }] }],
+      [
+        { projectId: id, environment: "a", secrets: [] },
+        { projectId: id, environment: "a", secrets: [same, same] },
+        { projectId: id, environment: "a", secrets: [{ key: "A" }] }
+      ]
+    ],
+    [
+      "contract",
+      "ChangeSecrets",
+      ChangeSecrets,
+      [
+        { entries: [set] },
+        { entries: [{ ...set, value: undefined, generate: { length: 16 } }] },
+        { entries: [{ ...set, value: undefined, copyFrom: { environment: "b", key: "A" } }] },
+        { entries: [{ environment: "a", key: "A", op: "delete" }], reason: "why" }
+      ].map(withoutUndefined),
+      [
+        {},
+        { entries: [] },
+        { entries: [{}] },
+        { entries: [{ environment: "a", key: "A", op: "set" }] },
+        { entries: [{ ...set, op: "delete" }] },
+        { entries: [{ ...set, op: "other" }] },
+        { entries: [{ ...set, generate: { length: 16 } }] },
+        { entries: [{ ...set, more: 1 }] },
+        { entries: [set, set] }
+      ]
+    ],
+    [
+      "contract",
+      "RestoreEnvironment",
+      Requests.RestoreEnvironment,
+      [{ at: "2026-11-01T00:00:00.000Z" }],
+      [{}, { at: "soon" }]
+    ],
+    [
+      "contract",
+      "DescribeSecret",
+      Requests.DescribeSecret,
+      [{ note: "x" }, { owner: null }],
+      [{}, { rotateBy: "soon" }]
+    ],
+    [
+      "dashboard",
+      "OpenIncident",
+      OpenIncident,
+      [
+        { person: "a@b.example" },
+        { token: "ci", deactivate: false },
+        { grant: "x", since: "2026-11-01T00:00:00.000Z" }
+      ],
+      [{}, { since: "2026-11-01T00:00:00.000Z" }, { person: "a@b.example", token: "ci" }, { person: "a", grant: "b" }]
+    ],
+    [
+      "dashboard",
+      "UpdateEnvironment",
+      UpdateEnvironment,
+      [{ approvals: 2 }, { approvers: [] }, { approvers: [id] }],
+      [{}, { approvals: 3 }, { approvals: 1.5 }, { approvals: "1" }, { approvers: [id, id] }]
+    ],
+    ["dashboard", "CreateProject", CreateProject, [{ name: "A" }], [{}, { name: "" }, { name: "A", slug: "A B" }]],
+    [
+      "dashboard",
+      "ApproveDevice",
+      ApproveDevice,
+      [{ teams: [{ teamId: id, scopes: ["secrets:read"] }] }],
+      [
+        { teams: [] },
+        { teams: [{ teamId: id, scopes: [] }] },
+        { teams: [1, 2].map(() => ({ teamId: id, scopes: ["secrets:read"] })) }
+      ]
+    ],
+    [
+      "contract",
+      "OpenSealedValues",
+      OpenSealedValues,
+      [
+        { keyId: sealingKeyId, entries: sealed("A") },
+        { keyId: sealingKeyId, entries: sealed("A", "_manifest") }
+      ],
+      [
+        { keyId: sealingKeyId, entries: {} },
+        { keyId: sealingKeyId, entries: sealed("_manifest") },
+        { keyId: sealingKeyId, entries: sealed(...Array.from({ length: 501 }, (_, n) => `K${n}`)) }
+      ]
     ],
     ["dashboard", "UpdateTeam", UpdateTeam, [{ name: "A" }, { plan: "team" }], [{}, { plan: "free" }, { name: " " }]],
     [

@@ -2,6 +2,7 @@
 import { createClient } from "./openapi/client/index.ts"
 import {
   capabilitiesRead,
+  identityVerify,
   projectsList,
   secretsCreate,
   secretsInject,
@@ -24,6 +25,8 @@ await journey((baseUrl, auth): Calls => {
   return {
     inject: async () => there(await secretsInject({ client, query })),
     expectedVersion: async () => Number(there(await capabilitiesRead({ client })).limits.expectedVersion),
+    plan: async () => there(await capabilitiesRead({ client })).plan,
+    verify: async () => there(await identityVerify({ client })),
     list: async (page, pageSize) => there(await secretsList({ client, query: { ...query, page, pageSize } })),
     create: async () => {
       const { error, response } = await secretsCreate({ client, body })

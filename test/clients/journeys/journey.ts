@@ -6,6 +6,8 @@ export interface Failure {
 export interface Calls {
   readonly inject: () => Promise<{ readonly values: Readonly<Record<string, string>> }>
   readonly expectedVersion: () => Promise<number>
+  readonly plan: () => Promise<string | null | undefined>
+  readonly verify: () => Promise<{ readonly accessLevel?: string; readonly mcpScopes?: ReadonlyArray<string> }>
   readonly list: (
     page: number,
     pageSize: number
@@ -60,4 +62,11 @@ export const journey = async (client: (url: string, token: string) => Calls) => 
   const later = client(env("LATER_URL"), env("WRITE_TOKEN"))
   const [first] = (await later.list(1, 2)).items
   check(first?.kind === "later-kind" && (await later.create()).error.code === "LATER_CODE", "read a later release")
+  const { accessLevel, mcpScopes } = await later.verify()
+  check(
+    (await later.plan()) === "later-plan" &&
+      accessLevel === "later-level" &&
+      mcpScopes?.includes("later:scope") === true,
+    "read a later plan, level and scope"
+  )
 }

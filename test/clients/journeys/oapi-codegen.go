@@ -80,4 +80,8 @@ func main() {
 	listed := must(later.SecretsListWithResponse(ctx, &api.SecretsListParams{ProjectId: project, Environment: "development"}))
 	refused := must(later.SecretsCreateWithResponse(ctx, &api.SecretsCreateParams{}, body))
 	check(listed.JSON200.Items[0].Kind == "later-kind" && refused.JSON409.Code == "LATER_CODE", "read a later release")
+	known := must(later.IdentityVerifyWithResponse(ctx)).JSON200
+	plan := must(later.CapabilitiesReadWithResponse(ctx)).JSON200.Plan
+	scopes := *known.McpScopes
+	check(fmt.Sprint(*plan) == "later-plan" && *known.AccessLevel == "later-level" && scopes[len(scopes)-1] == "later:scope", "read a later plan, level and scope")
 }

@@ -100,4 +100,10 @@ func main() {
 	must(err)
 	_, _, err = later.SecretsAPI.SecretsCreate(writer).CreateSecret(*body).Execute()
 	check(listed.Items[0].Kind == "later-kind" && refusal[api.ConflictError](err).Code == "LATER_CODE", "read a later release")
+	known, _, err := later.IdentityAPI.IdentityVerify(writer).Execute()
+	must(err)
+	capable, _, err := later.CapabilitiesAPI.CapabilitiesRead(writer).Execute()
+	must(err)
+	scopes := known.GetMcpScopes()
+	check(capable.GetPlan() == "later-plan" && known.GetAccessLevel() == "later-level" && scopes[len(scopes)-1] == "later:scope", "read a later plan, level and scope")
 }

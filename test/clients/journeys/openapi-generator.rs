@@ -1,7 +1,7 @@
 //! The journey with the Rust client of openapi-generator.
 use openapi::apis::configuration::Configuration;
 use openapi::apis::secrets_api::{self as secrets, SecretsCreateError, SecretsUpdateError};
-use openapi::apis::{capabilities_api, projects_api, Error};
+use openapi::apis::{capabilities_api, identity_api, projects_api, Error};
 use openapi::models;
 use std::{env, time::Duration};
 
@@ -86,5 +86,13 @@ async fn main() {
         listed.items[0].kind == "later-kind"
             && matches!(refused, SecretsCreateError::Status409(error) if error.code == "LATER_CODE"),
         "read a later release",
+    );
+    let known = identity_api::identity_verify(&later).await.unwrap();
+    let capable = capabilities_api::capabilities_read(&later).await.unwrap();
+    check(
+        format!("{:?}", capable.plan).contains("later-plan")
+            && known.access_level.as_deref() == Some("later-level")
+            && known.mcp_scopes.unwrap().iter().any(|scope| scope == "later:scope"),
+        "read a later plan, level and scope",
     );
 }

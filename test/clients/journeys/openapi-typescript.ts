@@ -17,6 +17,8 @@ await journey((baseUrl, token): Calls => {
     inject: async () =>
       there(await client.GET("/secrets/inject", { params: { query: { projectId: project, environment } } })),
     expectedVersion: async () => there(await client.GET("/capabilities")).limits.expectedVersion,
+    plan: async () => there(await client.GET("/capabilities")).plan,
+    verify: async () => there(await client.GET("/me/verify")),
     list: async (page, pageSize) =>
       there(await client.GET("/secrets", { params: { query: { projectId: project, environment, page, pageSize } } })),
     create: async () => {

@@ -1,5 +1,13 @@
 /** The journey with the fetch client of orval. Its addresses are relative: where they lead is said here. */
-import { capabilitiesRead, projectsList, secretsCreate, secretsInject, secretsList, secretsUpdate } from "./openapi.ts"
+import {
+  capabilitiesRead,
+  identityVerify,
+  projectsList,
+  secretsCreate,
+  secretsInject,
+  secretsList,
+  secretsUpdate
+} from "./openapi.ts"
 import type { CreateSecret } from "./openapi.ts"
 import { type Calls, journey, project } from "./journey.ts"
 
@@ -26,6 +34,15 @@ await journey((baseUrl, token): Calls => {
       const answer = await at(() => capabilitiesRead(options))
       if (answer.status !== 200) throw new Error(answer.data.code)
       return answer.data.limits.expectedVersion
+    },
+    plan: async () => {
+      const answer = await at(() => capabilitiesRead(options))
+      return answer.status === 200 ? answer.data.plan : answer.data.code
+    },
+    verify: async () => {
+      const answer = await at(() => identityVerify(options))
+      if (answer.status !== 200) throw new Error(answer.data.code)
+      return answer.data
     },
     list: async (page, pageSize) => {
       const answer = await at(() => secretsList({ ...query, page, pageSize }, options))

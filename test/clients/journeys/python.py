@@ -4,6 +4,7 @@ import time
 
 from ampoule_client import AuthenticatedClient
 from ampoule_client.api.capabilities import capabilities_read
+from ampoule_client.api.identity import identity_verify
 from ampoule_client.api.projects import projects_list
 from ampoule_client.api.secrets import secrets_create, secrets_inject, secrets_list, secrets_update
 from ampoule_client.models import (
@@ -74,3 +75,7 @@ assert isinstance(listed, ListSecretsResponse) and listed.items[0].kind == "late
 refused = secrets_create.sync(client=later, body=body)
 assert isinstance(refused, ConflictError) and refused.code == "LATER_CODE"
 print("read a later release")
+known = identity_verify.sync(client=later)
+assert capabilities_read.sync(client=later).plan == "later-plan"
+assert known.access_level == "later-level" and "later:scope" in known.mcp_scopes
+print("read a later plan, level and scope")
