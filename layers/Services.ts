@@ -58,6 +58,7 @@ import { LeakReports } from "#src/machines/LeakReports.ts"
 import { ReportKeys } from "#src/machines/ReportKeys.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
+import { Gaps } from "#src/secrets/Gaps.ts"
 import { Search } from "#src/secrets/Search.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
@@ -109,6 +110,7 @@ const secrets = Layer.mergeAll(
   Incidents.Default,
   RunPlans.Default,
   Maintenance.Default,
+  Gaps.Default,
   Search.Default
 ).pipe(
   Layer.provideMerge(ValueRequests.Default),

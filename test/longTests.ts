@@ -16,6 +16,7 @@ export const longTests = [
   "test/dashboard/pages.test.ts",
   "test/dashboard/palette.test.ts",
   "test/dashboard/settings.test.ts",
+  "test/dashboard/shell.test.ts",
   "test/dashboard/typing.test.ts",
   "test/deploy/*.test.ts",
   "test/fuzz/fuzz.test.ts",

@@ -4,6 +4,7 @@ import type { Fragment } from "@effect/sql/Statement"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { AuditPage, AuditQuery } from "#schema/AuditApi.ts"
@@ -11,6 +12,7 @@ import { type CallerTeam, CurrentCaller } from "#schema/Caller.ts"
 import { ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { type EnvironmentId, type ProjectId, type TeamId, uuidPattern } from "#schema/Ids.ts"
 import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
 import { Access } from "./Access.ts"
 import { Audit } from "./Audit.ts"
 import * as Policy from "./Policy.ts"
@@ -135,6 +137,43 @@ const list = Effect.fn("AuditTrail.list")(function* (needs: Needs, teamId: TeamI
   return yield* page(needs, wholeTeam(target.teamId), query)
 })
 
+/** What counts as reading a value, and as changing one. */
+const reading = [
+  "secret.read",
+  "secret.list_values",
+  "secret.inject",
+  "sealed.open"
+] as const satisfies ReadonlyArray<AuditAction>
+const changing = [
+  "secret.create",
+  "secret.update",
+  "secret.delete",
+  "secret.rollback",
+  "secret.restore",
+  "secret.rename",
+  "environment.restore"
+] as const satisfies ReadonlyArray<AuditAction>
+/** Entries that are counted, the latest ones. */
+const countedAtMost = 50_000
+const DayRow = Schema.Struct({ day: Schema.String, reads: Schema.Number, changes: Schema.Number })
+
+/** How often values were read and changed, by day in UTC, since a time (milliseconds). For owners and admins of the team. */
+const days = Effect.fn("AuditTrail.days")(function* ({ access, sql }: Needs, teamId: TeamId, since: number) {
+  const { target } = yield* access.team("audit-trail:read", teamId, { audit: "audit.read" })
+  return yield* Rows.findAll(
+    DayRow,
+    sql`
+      SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day,
+        count(*) FILTER (WHERE action = any(${reading}::text[]))::int AS reads,
+        count(*) FILTER (WHERE action = any(${changing}::text[]))::int AS changes
+      FROM (
+        SELECT at, action FROM audit_entries
+        WHERE team_id = ${target.teamId} AND id >= ${TrailIndex.lowestId(since - idsBefore)}::uuid
+        ORDER BY id DESC LIMIT ${countedAtMost}) AS latest
+      WHERE at >= ${new Date(since)} GROUP BY 1 ORDER BY 1`
+  )
+})
+
 /**
  * Teams of the caller whose role may read the trail; all of them when there is none, so that each refusal is recorded.
  */
@@ -191,6 +230,6 @@ const exportEntries = Effect.fn("AuditTrail.exportEntries")(function* (
 export class AuditTrail extends Effect.Service<AuditTrail>()("access/AuditTrail", {
   effect: Effect.gen(function* () {
     const needs: Needs = { access: yield* Access, audit: yield* Audit, sql: yield* SqlClient.SqlClient }
-    return methods(needs, { list, listReachable, exportEntries })
+    return methods(needs, { list, days, listReachable, exportEntries })
   })
 }) {}

@@ -13,13 +13,13 @@ import {
   type ExposureQuery,
   type SecretExposure
 } from "#schema/ExposureApi.ts"
-import type { ProjectId, SecretId } from "#schema/Ids.ts"
+import type { ProjectId, SecretId, TeamId } from "#schema/Ids.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import { Access, type Location } from "./Access.ts"
 import * as ExposureIndex from "./ExposureIndex.ts"
 import { holderColumns } from "./ExposureRows.ts"
-import { lastReads as lastReadsOf } from "./LastReads.ts"
+import { lastReads as lastReadsOf, unreadAfter } from "./LastReads.ts"
 import type { EnvironmentPermit } from "./Permit.ts"
 
 interface Verified {
@@ -344,6 +344,39 @@ const lastReads = Effect.fn("Exposure.lastReads")(function* (needs: Needs, at: L
   return yield* lastReadsOf(needs.sql, target, keys, yield* Clock.currentTimeMillis)
 })
 
+/** Environments that are looked through for values that nobody reads, and secrets of each. */
+const unreadEnvironments = 10
+const unreadSecrets = 1_000
+
+/** Secrets of the team's protected environments that nobody was handed for 90 days, by environment. */
+const unread = Effect.fn("Exposure.unread")(function* (needs: Needs, teamId: TeamId) {
+  const { access, sql } = needs
+  const now = yield* Clock.currentTimeMillis
+  const permits = (yield* access.eachEnvironment("audit:read", intent))
+    .filter(({ target }) => target.teamId === teamId && target.protected)
+    .slice(0, unreadEnvironments)
+  const found = yield* Effect.forEach(permits, ({ target }) =>
+    Effect.gen(function* () {
+      const old = yield* Rows.findAll(
+        SecretRow,
+        sql`
+          SELECT key, created_at FROM secrets
+          WHERE environment_id = ${target.environmentId} AND deleted_at IS NULL
+            AND created_at <= ${new Date(now - unreadAfter)}
+          ORDER BY key COLLATE "C" LIMIT ${unreadSecrets}`
+      )
+      if (old.length === 0) return []
+      yield* refuseAltered(needs, passMillis)
+      const keys = old.map(({ key }) => key)
+      const reads = yield* lastReadsOf(sql, target, keys, now)
+      const left = old.filter((secret) => reads.of(secret).notReadFor90Days).map(({ key }) => key)
+      const { projectId, slug } = target
+      return left.length === 0 ? [] : [{ projectId, environment: slug, keys: left }]
+    })
+  )
+  return found.flat()
+})
+
 /** Of all secrets of a project, as far as the credential reaches. INTEGRITY_FAILURE: the trail was altered. */
 const ofProject = Effect.fn("Exposure.ofProject")(function* (needs: Needs, id: ProjectId, query: ExposureQuery) {
   const { access, sql } = needs
@@ -354,5 +387,7 @@ const ofProject = Effect.fn("Exposure.ofProject")(function* (needs: Needs, id: P
 })
 
 export class Exposure extends Effect.Service<Exposure>()("access/Exposure", {
-  effect: Effect.map(services, (needs) => methods(needs, { ofSecret, ofKey, ofProject, summary, lastReads, verified }))
+  effect: Effect.map(services, (needs) =>
+    methods(needs, { ofSecret, ofKey, ofProject, summary, lastReads, unread, verified })
+  )
 }) {}

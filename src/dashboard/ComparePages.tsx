@@ -7,7 +7,7 @@ import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { DiffQuery } from "#schema/SecretRequests.ts"
 import { EnvironmentSlug, SecretKey } from "#schema/Values.ts"
 import * as Ui from "./Components.tsx"
-import { EnvironmentPills, EnvironmentTabs } from "./EnvironmentFrame.tsx"
+import { EnvironmentPills } from "./EnvironmentFrame.tsx"
 import { asJson, reveal } from "./EnvironmentPages.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
@@ -202,11 +202,11 @@ const ComparePage = (shown: Shown) => {
       visit={visit}
       section="projects"
       title={`Compare environments of ${project.name}`}
+      inProject={{ id: project.id, name: project.name, view: "compare" }}
       lead="The server compares the values. To see how two differ, reveal one: both are shown."
       crumbs={[{ href: Paths.home, label: "Projects" }]}
     >
       <EnvironmentPills environments={environments} project={project} current={from} />
-      <EnvironmentTabs path={{ projectId: project.id, slug: from }} view="compare" />
       <Ui.ProblemNote problem={shown.problem} />
       <form method="get" action={Paths.compare(project.id)} class="inline">
         <Ui.Select name="from" label="From" choices={choices} value={from} />

@@ -400,7 +400,7 @@ export const Fact = ({
   is,
   name
 }: {
-  readonly name: string
+  readonly name: ComponentChildren
   readonly is?: ComponentChildren
   readonly children?: ComponentChildren
 }) => (

@@ -33,6 +33,7 @@ import * as SessionPages from "./SessionPages.tsx"
 import * as SearchPages from "./SearchPages.tsx"
 import * as SecretPages from "./SecretPages.tsx"
 import * as SecretVersions from "./SecretVersions.tsx"
+import * as TeamAccessPages from "./TeamAccessPages.tsx"
 import * as TeamPages from "./TeamPages.tsx"
 import * as TokenPages from "./TokenPages.tsx"
 import * as ViewPages from "./ViewPages.tsx"
@@ -62,6 +63,7 @@ const pages = HttpRouter.concatAll(
   PersonPages.routes,
   IncidentPages.routes,
   TeamPages.routes,
+  TeamAccessPages.routes,
   RulePages.routes,
   WebhookPages.routes,
   AuditPages.routes,

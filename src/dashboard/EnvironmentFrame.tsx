@@ -121,27 +121,9 @@ export const EnvironmentPills = ({
   </nav>
 )
 
-export const ProjectTabs = ({
-  project,
-  view
-}: {
-  readonly project: Project
-  readonly view: "secrets" | "settings"
-}) => (
-  <Tabs
-    label="Views of the project"
-    current={view}
-    of={[
-      ["secrets", Paths.project(project.id), "Secrets"],
-      ["compare", Paths.compare(project.id), "Compare"],
-      ["settings", Paths.projectSettings(project.id), "Project settings"]
-    ]}
-  />
-)
+type View = "secrets" | "access" | "graph" | "deleted" | "sealing"
 
-type View = "secrets" | "access" | "graph" | "deleted" | "compare" | "sealing"
-
-export const EnvironmentTabs = ({ path, view }: { readonly path: Paths.EnvironmentPath; readonly view: View }) => {
+const EnvironmentTabs = ({ path, view }: { readonly path: Paths.EnvironmentPath; readonly view: View }) => {
   const here = Paths.environment(path)
   return (
     <Tabs
@@ -149,12 +131,10 @@ export const EnvironmentTabs = ({ path, view }: { readonly path: Paths.Environme
       current={view}
       of={[
         ["secrets", here, "Secrets"],
-        ["compare", `${Paths.compare(path.projectId)}?from=${path.slug}`, "Compare"],
         ["graph", `${here}/graph`, "References"],
         ["deleted", `${here}/deleted`, "Deleted"],
         ["sealing", `${here}/sealing`, "Sealed files"],
-        ["access", `${here}/access`, "Access"],
-        ["settings", Paths.projectSettings(path.projectId), "Project settings"]
+        ["access", `${here}/access`, "Access"]
       ]}
     />
   )
@@ -182,6 +162,7 @@ export const EnvironmentFrame = ({
       visit={visit}
       section="projects"
       title={`${title}, ${project.name} ${environment.name}`}
+      inProject={{ id: project.id, name: project.name, view: "secrets", slug: environment.slug }}
       heading={
         <>
           <bdi>{project.name}</bdi> <span class="hint">/</span> <bdi>{environment.name}</bdi>{" "}

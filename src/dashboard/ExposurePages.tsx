@@ -156,6 +156,7 @@ const SecretExposurePage = ({ found, location, secretId }: OfSecret) => {
       visit={visit}
       section="projects"
       title={`Who was handed ${found.key}`}
+      inProject={{ id: project.id, name: project.name, view: "secrets" }}
       lead="People, tokens, agents, CI jobs and backups, as the audit trail tells it."
       crumbs={[
         { href: Paths.home, label: "Projects" },
@@ -201,6 +202,7 @@ const ProjectExposurePage = ({ filters, found, project, visit }: OfProject) => {
       visit={inTeam(visit, project.teamId)}
       section="projects"
       title={narrowed === undefined ? `Who was handed the secrets of ${project.name}` : "Who was handed what"}
+      inProject={{ id: project.id, name: project.name, view: "exposure" }}
       lead={narrowed === undefined ? undefined : `Of ${project.name}: ${found.items[0]?.holder.name ?? narrowed}`}
       crumbs={[
         { href: Paths.home, label: "Projects" },

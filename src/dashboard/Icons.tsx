@@ -100,7 +100,7 @@ export const Person = () => (
 
 /** A sealed glass vial. */
 export const Mark = () => (
-  <svg class="mark" viewBox="0 0 24 24" width="24" height="24" aria-hidden="true" focusable="false">
+  <svg class="brand-mark" viewBox="0 0 24 24" width="24" height="24" aria-hidden="true" focusable="false">
     <path
       class="mark-glass"
       fill="none"
@@ -121,5 +121,28 @@ export const Clock = () => (
 export const Cross = () => (
   <Icon>
     <path d="m4 4 8 8M12 4l-8 8" />
+  </Icon>
+)
+export const Columns = () => (
+  <Icon>
+    <rect x="2.5" y="3" width="11" height="10" rx="1.5" />
+    <path d="M8 3v10" />
+  </Icon>
+)
+export const Sliders = () => (
+  <Icon>
+    <path d="M2.5 5h6M11.5 5h2M2.5 11h2M7.5 11h6" />
+    <circle cx="10" cy="5" r="1.5" />
+    <circle cx="6" cy="11" r="1.5" />
+  </Icon>
+)
+export const Box = () => (
+  <Icon>
+    <path d="M2.5 5 8 2.5 13.5 5v6L8 13.5 2.5 11ZM2.5 5 8 7.5 13.5 5M8 7.5v6" />
+  </Icon>
+)
+export const Bell = () => (
+  <Icon>
+    <path d="M4 11V7a4 4 0 0 1 8 0v4l1 1H3ZM7 14h2" />
   </Icon>
 )

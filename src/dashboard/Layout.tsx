@@ -1,12 +1,12 @@
 /** The frame of every page. */
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
-import * as Ui from "./Components.tsx"
 import * as Icons from "./Icons.tsx"
 import { noticeOf } from "./Notices.ts"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
-import { isVisit, may, mayCreateTeam, type UiSettings, type Visit, type Visitor } from "./Visit.ts"
+import { type InProject, Rail, type Section } from "./Rail.tsx"
+import { isVisit, mayCreateTeam, type UiSettings, type Visit, type Visitor } from "./Visit.ts"
 
 const Document = ({
   bare = false,
@@ -19,11 +19,11 @@ const Document = ({
   readonly bare?: boolean
   readonly children: ComponentChildren
 }) => (
-  <html lang="en">
+  <html lang="en" data-theme={ui.theme}>
     <head>
       <meta charset="utf-8" />
       <meta name="viewport" content="width=device-width, initial-scale=1" />
-      <meta name="color-scheme" content="light dark" />
+      <meta name="color-scheme" content={ui.theme ?? "light dark"} />
       <meta name="robots" content="noindex" />
       <title>{`${title} · Ampoule`}</title>
       <link rel="icon" type="image/svg+xml" href={ui.icon} />
@@ -48,50 +48,10 @@ const Notice = ({ more, who }: { readonly who: Visitor; readonly more?: Componen
       <Icons.Check />
       <span>{notice}</span>
       {more}
+      <button type="button" class="tool notice-close needs-script" data-close-notice aria-label="Close the notice">
+        <Icons.Cross />
+      </button>
     </div>
-  )
-}
-
-type Section =
-  | "projects"
-  | "tokens"
-  | "members"
-  | "audit"
-  | "settings"
-  | "account"
-  | "factors"
-  | "sessions"
-  | "grants"
-  | "connections"
-  | "start"
-  | "waiting"
-  | "none"
-
-const Navigation = ({ section, visit }: { readonly visit: Visit; readonly section: Section }) => {
-  const { team } = visit
-  if (team === null) return null
-  const link = (name: Section, href: string, title: ComponentChildren) => (
-    <a href={href} aria-current={section === name ? "page" : undefined}>
-      {title}
-    </a>
-  )
-  return (
-    <nav class="nav" aria-label="Team">
-      {link("projects", Paths.home, "Projects")}
-      {may(visit, "tokens:manage") ? link("tokens", Paths.tokens(team.id), "API tokens") : null}
-      {link("members", Paths.members(team.id), "Members")}
-      {may(visit, "audit-trail:read") ? link("audit", Paths.audit(team.id), "Audit") : null}
-      {link("settings", Paths.settings(team.id), "Settings")}
-      {visit.waiting > 0 || section === "waiting"
-        ? link(
-            "waiting",
-            Paths.waiting,
-            <>
-              Waiting <Ui.Badge tone="accent">{visit.waiting}</Ui.Badge>
-            </>
-          )
-        : null}
-    </nav>
   )
 }
 
@@ -147,6 +107,12 @@ const account = [
   ["start", Paths.start, <Icons.Info />, "Getting started"]
 ] as const
 
+const themes = [
+  ["system", "System"],
+  ["light", "Light"],
+  ["dark", "Dark"]
+] as const
+
 const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly section: Section }) => (
   <details class="menu menu-right">
     <summary>
@@ -163,6 +129,13 @@ const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly secti
           {icon} {title}
         </a>
       ))}
+      <form method="post" action={Paths.theme} class="themes" aria-label="Colours">
+        {themes.map(([name, title]) => (
+          <button name="theme" value={name} aria-pressed={(visit.ui.theme ?? "system") === name}>
+            {title}
+          </button>
+        ))}
+      </form>
       <form method="post" action={Paths.signOut}>
         <button class="menu-item">Sign out</button>
       </form>
@@ -192,6 +165,7 @@ export const Layout = ({
   children,
   crumbs = [],
   heading,
+  inProject,
   lead,
   notice,
   section,
@@ -202,6 +176,8 @@ export const Layout = ({
 }: {
   readonly visit: Visit
   readonly section: Section
+  /** The project that the page is about. */
+  readonly inProject?: InProject | undefined
   readonly title: string
   /** As wide as the screen, up to a point: for tables that grow sideways. */
   readonly wide?: boolean
@@ -225,33 +201,35 @@ export const Layout = ({
         <Jump />
         <AccountMenu visit={visit} section={section} />
       </div>
-      <Navigation visit={visit} section={section} />
     </header>
-    <main id="main" class={wide ? "wide" : undefined}>
-      <Notice who={visit} more={notice} />
-      {crumbs.length === 0 ? null : (
-        <nav class="crumbs" aria-label="Where you are">
-          <ol>
-            {crumbs.map(({ href, label }) => (
-              <li>
-                <a href={href}>
-                  <bdi>{label}</bdi>
-                </a>
-              </li>
-            ))}
-          </ol>
-        </nav>
-      )}
-      {tabs}
-      <div class="head">
-        <div class="head-words">
-          <h1>{heading ?? title}</h1>
-          {lead === undefined ? null : <p class="lead">{lead}</p>}
+    <div class="frame">
+      <Rail visit={visit} section={section} inProject={inProject} />
+      <main id="main" class={wide ? "wide" : undefined}>
+        <Notice who={visit} more={notice} />
+        {crumbs.length === 0 ? null : (
+          <nav class="crumbs" aria-label="Where you are">
+            <ol>
+              {crumbs.map(({ href, label }) => (
+                <li>
+                  <a href={href}>
+                    <bdi>{label}</bdi>
+                  </a>
+                </li>
+              ))}
+            </ol>
+          </nav>
+        )}
+        {tabs}
+        <div class="head">
+          <div class="head-words">
+            <h1>{heading ?? title}</h1>
+            {lead === undefined ? null : <p class="lead">{lead}</p>}
+          </div>
+          {actions === undefined ? null : <div class="head-actions">{actions}</div>}
         </div>
-        {actions === undefined ? null : <div class="head-actions">{actions}</div>}
-      </div>
-      {children}
-    </main>
+        {children}
+      </main>
+    </div>
   </Document>
 )
 
@@ -319,29 +297,15 @@ export const SettingsFrame = ({
   readonly crumbs?: ReadonlyArray<Crumb>
   readonly children: ComponentChildren
 }) => {
-  const { team } = visit
-  if (team === null) return null
+  if (visit.team === null) return null
   return (
     <Layout
       visit={visit}
-      section="settings"
+      section={view === "team" ? "settings" : view}
       title={title}
       lead={lead}
       actions={actions}
       {...(crumbs === undefined ? {} : { crumbs })}
-      tabs={
-        crumbs === undefined && may(visit, "tokens:manage") ? (
-          <Tabs
-            label="Parts of the settings"
-            current={view}
-            of={[
-              ["team", Paths.settings(team.id), "Team"],
-              ["ci", Paths.rules(team.id), "CI identities"],
-              ["webhooks", Paths.webhooks(team.id), "Webhooks"]
-            ]}
-          />
-        ) : undefined
-      }
     >
       {children}
     </Layout>

@@ -2,12 +2,14 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { EnvironmentNotFound, SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { ProjectId } from "#schema/Ids.ts"
 import { ChangeSecrets } from "#schema/ProjectChangesApi.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { boundedList, EnvironmentSlug, SecretKey } from "#schema/Values.ts"
+import * as Dotenv from "#src/formats/Dotenv.ts"
 import { maxMatrixColumns } from "#src/secrets/SecretReads.ts"
 import { environment, rightsAt } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
@@ -110,6 +112,21 @@ const DeleteForm = Schema.Struct({ keys: Keys, from: EnvironmentSlug })
 
 const noneTicked = new ValidationFailed({ field: "key", message: "Tick the keys first" })
 
+/** Of the ticked keys, those that the environment has. */
+const present = Effect.fnUntraced(function* (
+  projectId: ProjectId,
+  environment: EnvironmentSlug,
+  keys: ReadonlyArray<SecretKey>
+) {
+  const { nodes } = yield* UseCases.secretReads.composition({ projectId, environment })
+  const there = new Set(nodes.map(({ key }) => key))
+  const found = keys.filter((key) => there.has(key))
+  if (found.length === 0) {
+    return yield* new ValidationFailed({ field: "key", message: "The environment has none of these keys" })
+  }
+  return found
+})
+
 const copy = Effect.fnUntraced(function* (form: Form.Form, { projectId }: AtProject) {
   const { from, keys, overwrite, to } = yield* Form.decode(CopyForm)({
     keys: form.all("key"),
@@ -117,13 +134,29 @@ const copy = Effect.fnUntraced(function* (form: Form.Form, { projectId }: AtProj
     to: form.text("to"),
     overwrite: form.has("overwrite")
   })
-  const { nodes } = yield* UseCases.secretReads.composition({ projectId, environment: from })
-  const there = new Set(nodes.map(({ key }) => key))
-  const found = keys.filter((key) => there.has(key))
-  if (found.length === 0) {
-    return yield* new ValidationFailed({ field: "key", message: "The environment has none of these keys" })
-  }
+  const found = yield* present(projectId, from, keys)
   yield* UseCases.secretWrites.copy({ projectId, sourceEnv: from, targetEnv: to, keys: found, overwrite })
+})
+
+const again = screen(load, (shown: MatrixShown & Attempt) => <MatrixPage {...shown} />)
+
+/** A file of the ticked keys. It leaves after its entry is committed, as each read of values does. */
+const exportSelected = action(project, {
+  decode: (form) =>
+    form.has("key") ? Form.decode(DeleteForm)({ keys: form.all("key"), from: form.text("from") }) : noneTicked,
+  run: ({ from, keys }, { projectId }) =>
+    Effect.gen(function* () {
+      const found = yield* present(projectId, from, keys)
+      const file = Dotenv.print(yield* UseCases.secretReads.chosen({ projectId, environment: from, keys: found }))
+      if (Either.isRight(file)) return { text: file.right, name: `${from}.env` }
+      return yield* new ValidationFailed({ field: "key", message: `Not in a file: ${file.left.message}` })
+    }),
+  done: ({ name, text }) =>
+    HttpServerResponse.text(text, {
+      contentType: "text/plain; charset=utf-8",
+      headers: { ...Html.headers, "content-disposition": `attachment; filename="${name}"` }
+    }),
+  again
 })
 
 interface Deletion {
@@ -165,8 +198,6 @@ const remove = Effect.fnUntraced(function* (projectId: ProjectId, form: Form.For
   )
   return environments.some(({ request }) => request !== null)
 })
-
-const again = screen(load, (shown: MatrixShown & Attempt) => <MatrixPage {...shown} />)
 
 const copySelected = action(project, {
   decode: (form) => (form.has("key") ? Effect.succeed(form) : noneTicked),
@@ -214,6 +245,7 @@ const byKey = environment(({ location }) =>
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/app/projects/:projectId", view),
   HttpRouter.post("/app/projects/:projectId/copy-keys", copySelected),
+  HttpRouter.post("/app/projects/:projectId/export-keys", exportSelected),
   HttpRouter.post("/app/projects/:projectId/delete-keys", askDelete),
   HttpRouter.post("/app/projects/:projectId/delete-keys/confirmed", deleteSelected),
   HttpRouter.get("/app/projects/:projectId/env/:slug/key/:key", byKey)

@@ -1,6 +1,6 @@
 /** The keys of a project by environment, as a table that works without script; with script it takes its place. */
 import * as Ui from "./Components.tsx"
-import { EnvironmentPills, ProjectTabs } from "./EnvironmentFrame.tsx"
+import { EnvironmentPills } from "./EnvironmentFrame.tsx"
 import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
@@ -191,6 +191,9 @@ const Selected = ({ shown }: { readonly shown: MatrixShown }) => {
         <button class="button button-plain">
           <Icons.Copy /> Copy
         </button>
+        <button class="button button-plain" formAction={`${shown.data.here}/export-keys`}>
+          Export
+        </button>
         <button class="button button-danger-quiet" formAction={`${shown.data.here}/delete-keys`}>
           Delete…
         </button>
@@ -218,7 +221,7 @@ const Table = ({ shown }: { readonly shown: MatrixShown }) => {
           <tbody>
             {linesOf(onPage).map((line) =>
               "group" in line ? (
-                <tr class="group">
+                <tr class="key-group">
                   <th scope="rowgroup" colSpan={columns.length + 1}>
                     {line.group} <span class="hint">{line.count}</span>
                   </th>
@@ -294,11 +297,11 @@ export const MatrixPage = (shown: MatrixShown) => {
       section="projects"
       title={project.name}
       heading={<bdi>{project.name}</bdi>}
+      inProject={{ id: project.id, name: project.name, view: "secrets" }}
       crumbs={[{ href: Paths.home, label: "Projects" }]}
       wide
     >
       <EnvironmentPills environments={environments} project={project} />
-      <ProjectTabs project={project} view="secrets" />
       {data.columns.length > 1 && data.rows.length > 0 && !data.compared ? (
         <p class="hint">
           Values are not compared right now: there were many comparisons in the last minute, or a secret was just saved.

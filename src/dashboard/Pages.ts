@@ -36,6 +36,7 @@ import * as Html from "./Html.ts"
 import { withNotice } from "./Notices.ts"
 import * as Paths from "./Paths.ts"
 import { ProblemPage } from "./Layout.tsx"
+import * as Theme from "./Theme.ts"
 import type { UiSettings, Visit, Visitor } from "./Visit.ts"
 
 export type Response = HttpServerResponse.HttpServerResponse
@@ -113,7 +114,7 @@ const visitorOf = Effect.fnUntraced(function* ({ ui }: Needs) {
   const request = yield* HttpServerRequest.HttpServerRequest
   const params = yield* query
   const visitor: Visitor = {
-    ui,
+    ui: { ...ui, theme: Theme.themeIn(request.cookies) },
     caller: null,
     path: pathOf(request.url),
     now: yield* Clock.currentTimeMillis,

@@ -20,6 +20,7 @@ export const connections = "/app/connections"
 export const connect = (uid: string) => `/app/connect/${uid}` as const
 export const provide = (code: string) => `/app/provide/${code}` as const
 export const start = "/app/start"
+export const theme = "/app/theme"
 export const search = "/app/search"
 export const waiting = "/app/waiting"
 export const newTeam = "/app/teams/new"
@@ -30,6 +31,7 @@ export const tokens = (id: TeamId) => `${team(id)}/tokens` as const
 export const token = (id: TeamId, token: TokenId) => `${tokens(id)}/${token}` as const
 export const members = (id: TeamId) => `${team(id)}/members` as const
 export const member = (id: TeamId, user: UserId) => `${members(id)}/${user}` as const
+export const teamAccess = (id: TeamId) => `${team(id)}/access` as const
 export const incidents = (id: TeamId) => `${team(id)}/incidents` as const
 export const incident = (id: TeamId, incident: IncidentId) => `${incidents(id)}/${incident}` as const
 export const audit = (id: TeamId) => `${team(id)}/audit` as const

@@ -7,10 +7,11 @@ import type { AccessRequest } from "#schema/AccessRequestsApi.ts"
 import { EnvironmentNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { CreateEnvironment, CreateProject, UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
-import { type Attention, attention, AttentionList } from "./Attention.tsx"
+import { type AttentionItem, attentionFor } from "./Attention.ts"
 import * as Ui from "./Components.tsx"
 import { EnvironmentPill } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
+import { Activity, Attention, type Day, daysSince } from "./HomeViews.tsx"
 import * as Html from "./Html.ts"
 import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
@@ -129,12 +130,14 @@ const ToDecide = ({ requests }: { readonly requests: ReadonlyArray<AccessRequest
 }
 
 interface Overview {
-  readonly attention: Attention
   readonly projects: ReadonlyArray<Project>
   readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
   readonly requests: ReadonlyArray<AccessRequest>
   /** A passkey, to who has no second factor. */
   readonly proposes: boolean
+  readonly attention: ReadonlyArray<AttentionItem>
+  /** Undefined: not for this person. */
+  readonly activity: ReadonlyArray<Day> | undefined
   readonly page: number
   /** What the list is filtered by. */
   readonly words: string
@@ -145,7 +148,7 @@ const ProjectList = ({
   page,
   projects,
   words
-}: Omit<Overview, "attention" | "proposes" | "requests">) => {
+}: Pick<Overview, "environments" | "page" | "projects" | "words">) => {
   const matching = projects.filter((project) =>
     `${project.name} ${project.slug}`.toLowerCase().includes(words.toLowerCase())
   )
@@ -200,9 +203,14 @@ const ProjectsPage = ({
         manages && !creating ? <Ui.AddButton href={`${Paths.home}?panel=new`}>New project</Ui.AddButton> : undefined
       }
     >
-      <AttentionList {...overview.attention} visit={visit} />
       <ToDecide requests={overview.requests} />
       {overview.proposes ? <Proposal /> : null}
+      {creating || overview.words !== "" || overview.page > 1 ? null : (
+        <div class="home">
+          <Attention items={overview.attention} />
+          <Activity found={overview.activity} visit={visit} />
+        </div>
+      )}
       {creating ? (
         <div class="stack">
           <NewProject visit={visit} form={form} problem={problem} />
@@ -227,11 +235,15 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
     ? new Map()
     : yield* UseCases.environments.byProject(id)
   return {
-    attention: yield* attention(visit),
     projects,
     environments,
     requests: (yield* UseCases.accessRequests.list()).items,
     proposes: yield* UseCases.passkeys.proposal(visit.caller),
+    attention: yield* attentionFor(visit, projects),
+    activity:
+      id !== undefined && may(visit, "audit-trail:read")
+        ? yield* UseCases.auditTrail.days(id, daysSince(visit.now))
+        : undefined,
     page: pageNumber(params),
     words: params.text("q").trim(),
     panel: params.text("panel")

@@ -4,7 +4,7 @@ import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import type { Member } from "#schema/TeamsApi.ts"
 import * as Ui from "./Components.tsx"
-import { EnvironmentPills, ProjectTabs } from "./EnvironmentFrame.tsx"
+import { EnvironmentPills } from "./EnvironmentFrame.tsx"
 import { confirm } from "./Form.ts"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
@@ -289,10 +289,10 @@ export const ProjectSettingsPage = ({
       visit={visit}
       section="projects"
       title={`Settings of ${project.name}`}
+      inProject={{ id: project.id, name: project.name, view: "settings" }}
       crumbs={[{ href: Paths.home, label: "Projects" }]}
     >
       <EnvironmentPills environments={environments} project={project} current="" />
-      <ProjectTabs project={project} view="settings" />
       <EnvironmentTable
         attemptOf={attemptOf}
         contents={contents}

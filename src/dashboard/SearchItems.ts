@@ -28,6 +28,7 @@ const ofTeam = (visit: Visit): ReadonlyArray<Page> => {
       ? ([
           ["New API token", `${Paths.tokens(team.id)}/new`],
           ["API tokens", Paths.tokens(team.id)],
+          ["Access: everything that gets in", Paths.teamAccess(team.id)],
           ["CI identities", Paths.rules(team.id)],
           ["New CI identity", `${Paths.rules(team.id)}/new`],
           ["Webhooks", Paths.webhooks(team.id)],

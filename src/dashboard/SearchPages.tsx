@@ -3,6 +3,7 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Ui from "./Components.tsx"
+import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
@@ -10,6 +11,7 @@ import { query, wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { person } from "./Routes.ts"
 import { type Answer, type Item, itemsOf, type Kind, kinds } from "./SearchItems.ts"
+import * as Theme from "./Theme.ts"
 import * as UseCases from "./UseCases.ts"
 import type { Visit } from "./Visit.ts"
 
@@ -99,4 +101,16 @@ const view = person(({ visit }) =>
   })
 )
 
-export const routes = HttpRouter.empty.pipe(HttpRouter.get(Paths.search, view))
+/** The choice of colours, from any page; back to it. */
+const chooseTheme = person(() =>
+  Effect.gen(function* () {
+    const theme = Theme.themeOf((yield* Form.read).text("theme"))
+    const before = yield* Theme.pageBefore
+    return yield* Theme.remember(Html.seeOther(Paths.isOwnPage(before) ? before : Paths.home), theme)
+  })
+)
+
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get(Paths.search, view),
+  HttpRouter.post(Paths.theme, chooseTheme)
+)

@@ -20,6 +20,7 @@ import { wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { action, type Attempt, button, page, screen, to, untouched } from "./Routes.ts"
 import { AboutPanel, decodeAbout } from "./SecretAbout.tsx"
+import { decodeGenerate, type Elsewhere, ElsewherePanel, elsewhereOf, GenerateForm } from "./SecretEverywhere.tsx"
 import { EnterAgain, kinds } from "./SecretForms.tsx"
 import { decodeRename, RenamePanel } from "./SecretRename.tsx"
 import { HistoryPanel, Undo } from "./SecretVersions.tsx"
@@ -32,6 +33,7 @@ type Editing = "about" | "edit" | "rename" | "delete"
 interface Shown extends SecretDetails {
   /** Who was handed it; undefined: not for this person. */
   readonly exposure: string | undefined
+  readonly elsewhere: ReadonlyArray<Elsewhere>
   readonly about: DescribedSecret
   readonly revealed?: RevealedValue | undefined
   readonly editing?: Editing | undefined
@@ -126,6 +128,7 @@ const EditPanel = (shown: Shown) => {
         />
         <Ui.Submit>Save a new version</Ui.Submit>
       </form>
+      <GenerateForm {...shown} />
     </section>
   )
 }
@@ -200,6 +203,12 @@ const SecretPage = (shown: Shown) => {
       visit={location.visit}
       section="projects"
       title={node.key}
+      inProject={{
+        id: location.project.id,
+        name: location.project.name,
+        view: "secrets",
+        slug: location.environment.slug
+      }}
       notice={<Undo {...shown} />}
       heading={
         <span class="key">
@@ -222,6 +231,7 @@ const SecretPage = (shown: Shown) => {
       <div class="columns" data-secret>
         <div>
           <ValuePanel {...shown} />
+          <ElsewherePanel {...shown} />
           {location.writes ? <EditPanel {...shown} /> : null}
         </div>
         <div>
@@ -290,7 +300,8 @@ const DeletedPage = ({
 const shown = Effect.fnUntraced(function* (at: AtSecret) {
   const details = yield* load(at)
   const exposure = yield* sentenceOf(details)
-  return { ...details, exposure, about: yield* UseCases.secretReads.described(at.secretId) }
+  const elsewhere = yield* elsewhereOf(details)
+  return { ...details, exposure, elsewhere, about: yield* UseCases.secretReads.described(at.secretId) }
 })
 
 const details = (editing?: Editing) =>
@@ -333,6 +344,18 @@ const edit = action(secret, {
   again: details("edit")
 })
 
+/** A random value that the server makes: it is in no request and in no answer. */
+const generate = action(secret, {
+  decode: (form, at) => Effect.flatMap(load(at), (details) => decodeGenerate(form, details)),
+  run: (input, { location }) => UseCases.secretWrites.change(location.project.id, input),
+  done: ({ environments }, { location, secretId }) =>
+    to(
+      Paths.secret(location.path, secretId),
+      environments.some(({ request }) => request !== null) ? "change-waits" : "secret-changed"
+    ),
+  again: details("edit")
+})
+
 const describe = action(secret, {
   decode: decodeAbout,
   run: (input, { secretId }) => UseCases.secretWrites.describe(secretId, input),
@@ -368,6 +391,7 @@ export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/app/projects/:projectId/env/:slug/secrets/:secretId", page(secret, details())),
   HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/reveal", revealOne),
   HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/edit", edit),
+  HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/generate", generate),
   HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/about", describe),
   HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/rename", rename),
   HttpRouter.post("/app/projects/:projectId/env/:slug/secrets/:secretId/delete", remove),

@@ -147,6 +147,7 @@ const VersionsPage = (shown: Compared) => {
       visit={location.visit}
       section="projects"
       title={`Versions of ${node.key}`}
+      inProject={{ id: location.project.id, name: location.project.name, view: "secrets" }}
       heading={
         <span class="key">
           <Ui.KeyName name={node.key} />

@@ -3,7 +3,7 @@ import { Lifetime } from "#schema/ApiTokensApi.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import * as Ui from "./Components.tsx"
-import type * as Form from "./Form.ts"
+import * as Form from "./Form.ts"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
@@ -83,12 +83,75 @@ const McpFields = ({ form, problem }: { readonly form: Form.Form; readonly probl
   )
 }
 
+/** What a form for a purpose begins with; what it reaches stays a choice. */
+const presets: ReadonlyMap<string, { readonly title: string; readonly entries: Form.Form["entries"] }> = new Map([
+  [
+    "deploy",
+    {
+      title: "Deploy one environment",
+      entries: [
+        ["name", "deploy"],
+        ["accessLevel", "read"],
+        ["lifetime", "90d"]
+      ]
+    }
+  ],
+  [
+    "ci",
+    {
+      title: "CI",
+      entries: [
+        ["name", "ci"],
+        ["accessLevel", "read"],
+        ["lifetime", "7d"]
+      ]
+    }
+  ],
+  [
+    "agent",
+    {
+      title: "Agent",
+      entries: [
+        ["name", "agent"],
+        ["accessLevel", "read"],
+        ["lifetime", "7d"],
+        ["mcpScopes", "projects:read"],
+        ["mcpScopes", "secrets:read"],
+        ["mcpScopes", "secrets:run"]
+      ]
+    }
+  ]
+])
+
+/** The form as its address asks for it: for a purpose, and for the projects and environments that a link named. */
+export const presetOf = (asked: Form.Form): Form.Form => {
+  const named = asked.entries.filter(([name]) => name === "projects" || name === "environments")
+  return new Form.Form([...(presets.get(asked.text("preset"))?.entries ?? []), ...named])
+}
+
+const Presets = ({ current, here }: { readonly here: string; readonly current: string }) => (
+  <nav class="pills" aria-label="What the token is for">
+    {[...presets].map(([name, { title }]) => (
+      <a class="pill" href={`${here}?preset=${name}`} aria-current={current === name ? "page" : undefined}>
+        {title}
+      </a>
+    ))}
+  </nav>
+)
+
 export const NewTokenPage = ({
-  form,
+  form: typed,
+  preset,
   problem,
   restrictable,
   visit
-}: Attempt & { readonly visit: TeamVisit; readonly restrictable: Restrictable }) => {
+}: Attempt & {
+  readonly visit: TeamVisit
+  readonly restrictable: Restrictable
+  /** What the address asks for. */
+  readonly preset: Form.Form
+}) => {
+  const form = problem === undefined ? presetOf(preset) : typed
   const { id, plan } = visit.team
   const allowed = Lifetime.literals.filter((lifetime) => Plans.lifetimeAllowed(plan, lifetime))
   const scopesProblem = Problem.about(problem, "mcpScopes")
@@ -103,6 +166,12 @@ export const NewTokenPage = ({
       title="New API token"
       crumbs={[{ href: Paths.tokens(id), label: "API tokens" }]}
     >
+      <Presets here={`${Paths.tokens(id)}/new`} current={preset.text("preset")} />
+      {preset.text("preset") === "ci" ? (
+        <Ui.Callout>
+          Jobs of GitHub Actions and GitLab need no token at all: <a href={Paths.rules(id)}>CI identities</a>.
+        </Ui.Callout>
+      ) : null}
       <form method="post" action={`${Paths.tokens(id)}/new`} class="panel narrow">
         {atField ? null : <Ui.ProblemNote problem={problem} />}
         <Ui.TextField

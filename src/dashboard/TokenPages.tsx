@@ -9,6 +9,7 @@ import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
+import { query } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { action, type AtTeam, type Attempt, button, page, screen, team, type TeamVisit, to, withIds } from "./Routes.ts"
 import { AccessLevelBadge, accessOf, AccessSummary, chosen, restrictable } from "./TokenAccess.tsx"
@@ -234,7 +235,7 @@ const newToken = screen(
   ({ teamId }: AtTeam) =>
     Effect.gen(function* () {
       yield* UseCases.tokens.mayCreate(teamId)
-      return { restrictable: yield* restrictable(teamId) }
+      return { restrictable: yield* restrictable(teamId), preset: yield* query }
     }),
   NewTokenPage
 )

@@ -27,6 +27,7 @@ import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Teams } from "#src/projects/Teams.ts"
 import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
 import { Incidents } from "#src/secrets/Incidents.ts"
+import { Gaps } from "#src/secrets/Gaps.ts"
 import { Search } from "#src/secrets/Search.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
@@ -44,6 +45,7 @@ export type Services =
   | Consent
   | DeviceGrants
   | Environments
+  | Gaps
   | Exposure
   | Incidents
   | LeakReports
@@ -92,6 +94,7 @@ export const personAccess = Effect.serviceFunctions(PersonAccess)
 export const projects = Effect.serviceFunctions(Projects)
 export const sealingKeys = Effect.serviceFunctions(SealingKeys)
 export const teams = Effect.serviceFunctions(Teams)
+export const gaps = Effect.serviceFunctions(Gaps)
 export const search = Effect.serviceFunctions(Search)
 export const secretReads = Effect.serviceFunctions(SecretReads)
 export const secretWrites = Effect.serviceFunctions(SecretWrites)

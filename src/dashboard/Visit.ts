@@ -4,6 +4,8 @@ import type { Action } from "#src/access/Policy.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { TeamCreation } from "#src/AppConfig.ts"
 
+export type Theme = "light" | "dark"
+
 export interface UiSettings {
   readonly baseUrl: string
   readonly origin: string
@@ -12,6 +14,8 @@ export interface UiSettings {
   readonly islands: string
   readonly icon: string
   readonly teamCreation: TeamCreation
+  /** What the person chose; undefined: as their system has it. */
+  readonly theme?: Theme | undefined
 }
 
 export interface Visitor {

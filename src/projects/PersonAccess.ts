@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { MemberNotFound } from "#schema/Errors.ts"
-import { EnvironmentIdOut, ProjectIdOut, type TeamId, type UserId } from "#schema/Ids.ts"
+import { EnvironmentIdOut, ProjectIdOut, type TeamId, type UserId, UserIdOut } from "#schema/Ids.ts"
 import type { PersonAccess as Answer, ReachedEnvironment } from "#schema/PersonAccessApi.ts"
 import { type GrantLevel, Readers, Role, Visibility } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
@@ -61,33 +61,36 @@ const CredentialRow = Schema.Struct({
   expiresAt: Schema.NullOr(Rows.Iso),
   lastUsedAt: Schema.NullOr(Rows.Iso)
 })
+const OwnedRow = Schema.Struct({ ...CredentialRow.fields, userId: UserIdOut, email: Schema.String })
 
-/** What lets the person in, or what they made lets in: that which works now. */
-const credentialsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId, now: Date) =>
+/** What lets people in, or what they made lets in: that which works now. Null: of everybody in the team. */
+const credentialsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId | null, now: Date) =>
   Rows.findAll(
-    CredentialRow,
+    OwnedRow,
     sql`
-      SELECT c.type, c.id, c.name, c.expires_at, c.last_used_at FROM (
-        SELECT 'session' AS type, s.id, CASE WHEN s.manages IS NULL THEN '' ELSE 'management' END AS name, s.expires_at,
+      SELECT c.type, c.id, c.name, c.expires_at, c.last_used_at, u.id AS user_id, u.email FROM (
+        SELECT 'session' AS type, s.user_id, s.id, CASE WHEN s.manages IS NULL THEN '' ELSE 'management' END AS name, s.expires_at,
           s.last_used_at FROM sessions s
-        WHERE s.user_id = ${userId} AND s.revoked_at IS NULL AND coalesce(s.manages, ${teamId}) = ${teamId}
+        WHERE s.revoked_at IS NULL AND coalesce(s.manages, ${teamId}) = ${teamId}
         UNION ALL
-        SELECT 'cli_grant', g.id, coalesce(g.hostname, ''), g.expires_at, g.last_used_at FROM cli_grants g
+        SELECT 'cli_grant', g.user_id, g.id, coalesce(g.hostname, ''), g.expires_at, g.last_used_at FROM cli_grants g
         JOIN cli_grant_teams t ON t.grant_id = g.id AND t.team_id = ${teamId}
-        WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
+        WHERE g.revoked_at IS NULL
         UNION ALL
-        SELECT 'oauth_grant', g.id, g.client_name, g.expires_at, g.last_used_at FROM oauth_grants g
+        SELECT 'oauth_grant', g.user_id, g.id, g.client_name, g.expires_at, g.last_used_at FROM oauth_grants g
         JOIN oauth_grant_teams t ON t.grant_id = g.id AND t.team_id = ${teamId}
         JOIN memberships m ON m.team_id = t.team_id AND m.user_id = g.user_id AND m.active AND m.updated_at <= g.created_at
-        WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
+        WHERE g.revoked_at IS NULL
         UNION ALL
-        SELECT 'api_token', a.id, a.name, a.expires_at, a.last_used_at FROM api_tokens a
-        WHERE a.team_id = ${teamId} AND a.created_by = ${userId} AND a.revoked_at IS NULL
+        SELECT 'api_token', a.created_by, a.id, a.name, a.expires_at, a.last_used_at FROM api_tokens a
+        WHERE a.team_id = ${teamId} AND a.revoked_at IS NULL
         UNION ALL
-        SELECT 'machine_rule', r.id, r.name, NULL, r.last_used_at FROM machine_rules r
-        WHERE r.team_id = ${teamId} AND r.created_by = ${userId} AND r.revoked_at IS NULL
+        SELECT 'machine_rule', r.created_by, r.id, r.name, NULL, r.last_used_at FROM machine_rules r
+        WHERE r.team_id = ${teamId} AND r.revoked_at IS NULL
       ) AS c
-      WHERE c.expires_at IS NULL OR c.expires_at > ${now}
+      JOIN memberships m ON m.team_id = ${teamId} AND m.user_id = c.user_id
+      JOIN users u ON u.id = c.user_id
+      WHERE (c.expires_at IS NULL OR c.expires_at > ${now}) AND (${userId}::uuid IS NULL OR c.user_id = ${userId})
       ORDER BY c.type, c.last_used_at DESC NULLS LAST, c.id LIMIT ${credentialsAtMost}`
   )
 
@@ -135,12 +138,20 @@ const show = Effect.fn("PersonAccess.show")(function* (needs: Needs, teamId: Tea
       )
     ),
     grants,
-    credentials: yield* credentialsOf(needs, teamId, userId, now),
+    credentials: (yield* credentialsOf(needs, teamId, userId, now)).map(
+      ({ expiresAt, id, lastUsedAt, name, type }) => ({ type, id, name, expiresAt, lastUsedAt })
+    ),
     endsSessions: self !== undefined && (yield* needs.revocation.manages(self, userId))
   }
   return answer
 })
 
+/** What lets anybody or anything into the team now, each with its person. For owners and admins; at most 1,000. */
+const everything = Effect.fn("PersonAccess.everything")(function* (needs: Needs, teamId: TeamId) {
+  yield* needs.access.team("members:manage", teamId, { audit: "access.list" })
+  return yield* credentialsOf(needs, teamId, null, new Date(yield* Clock.currentTimeMillis))
+})
+
 export class PersonAccess extends Effect.Service<PersonAccess>()("projects/PersonAccess", {
-  effect: Effect.map(services, (needs) => methods(needs, { show }))
+  effect: Effect.map(services, (needs) => methods(needs, { show, everything }))
 }) {}

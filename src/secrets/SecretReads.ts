@@ -276,6 +276,24 @@ const exported = Effect.fnUntraced(function* (needs: Needs, permit: ValuePermit,
   }
 })
 
+/** Values of the keys that a person chose, read and recorded together. */
+const chosen = Effect.fnUntraced(function* (
+  needs: Needs,
+  at: EnvironmentQuery & { readonly keys: ReadonlyArray<string> }
+) {
+  const intent = { audit: "secret.list_values", keys: at.keys } as const
+  const permit = yield* needs.access.environment("secrets:read_values", at, intent)
+  const { read, values } = yield* exported(needs, permit, at.keys)
+  const entries: Array<{ readonly key: string; readonly value: string }> = []
+  for (const key of at.keys) {
+    const value = values.get(key)
+    if (value === undefined) return yield* new SecretNotFound()
+    entries.push({ key, value })
+  }
+  yield* needs.audit.record(permit.event(read))
+  return entries
+})
+
 /**
  * Values of an environment, each sealed to a public key: what leaves is ciphertext, and is recorded like an injection.
  * `recipient` is a key other than the environment's own: the holder of its private half can read the values, so it needs
@@ -338,6 +356,17 @@ export class SecretReads extends Effect.Service<SecretReads>()("secrets/SecretRe
     const { check, composition, deleted, list, listed, plan, search, versions } = SecretNames
     const { described, due, dueInTeam } = SecretAbout
     const names = { described, due, dueInTeam, list, listed, search, check, plan, composition, versions, deleted }
-    return methods(needs, { ...names, inject, resolved, value, withValues, version, diff, matrix, sealedExport })
+    return methods(needs, {
+      ...names,
+      inject,
+      resolved,
+      value,
+      withValues,
+      chosen,
+      version,
+      diff,
+      matrix,
+      sealedExport
+    })
   })
 }) {}

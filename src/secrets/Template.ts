@@ -10,6 +10,7 @@
 import type { SecretKind } from "#schema/Values.ts"
 import { TemplateInvalid } from "#schema/Errors.ts"
 import * as Either from "effect/Either"
+import { endOfKey } from "./TemplateScan.ts"
 
 export interface Reference {
   readonly key: string
@@ -23,28 +24,6 @@ export type Part = string | Reference
  * reference, because the language cannot write that (`$${` is the escape). Only `parse` and `inline` make one.
  */
 export type Parts = ReadonlyArray<Part>
-
-const maxKeyLength = 255
-const A = 65
-const Z = 90
-const digit0 = 48
-const digit9 = 57
-const underscore = 95
-const closing = 125
-
-/** Returns the index of the `}` after the key that starts at `from`, or -1 when there is no well-formed key. */
-const endOfKey = (source: string, from: number): number => {
-  const first = source.charCodeAt(from)
-  if (!(first >= A && first <= Z)) return -1
-  let i = from + 1
-  while (i - from <= maxKeyLength) {
-    const c = source.charCodeAt(i)
-    if (c === closing) return i
-    if (!((c >= A && c <= Z) || (c >= digit0 && c <= digit9) || c === underscore)) return -1
-    i++
-  }
-  return -1
-}
 
 /**
  * Returns the kind of a value that is written without a kind: a template when it holds at least one well-formed

@@ -241,6 +241,7 @@ export const furnished = Effect.gen(function* () {
     compare: `${here}/compare?from=development&to=production`,
     sealing: `${development}/sealing`,
     access: `${development}/access`,
+    "team-access": `/app/teams/${team.id}/access`,
     tokens: `/app/teams/${team.id}/tokens`,
     "token-new": `/app/teams/${team.id}/tokens/new`,
     token: `/app/teams/${team.id}/tokens/${token.id}`,

@@ -192,6 +192,76 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
   )
 
   it.scoped.skipIf(!Browser.available)(
+    "shows a secret over the matrix under its own address, and its forms answer there",
+    () =>
+      Effect.gen(function* () {
+        const { page, rooms } = yield* Browser.entered()
+        yield* Browser.steps(async () => {
+          const errors: Array<string> = []
+          page.on("console", (message) => {
+            // A form that is refused is an answer of 4xx, which browsers log.
+            const isRefusal = message
+              .text()
+              .startsWith("Failed to load resource: the server responded with a status of 4")
+            if (message.type() === "error" && !isRefusal) errors.push(message.text())
+          })
+          page.on("pageerror", (error) => errors.push(error.message))
+          await page.goto(rooms.here)
+          const { cell } = counted(page)
+          await cell("DB_HOST", "development").click()
+          await page.keyboard.press("h")
+          const drawer = page.getByRole("dialog", { name: "Details of the secret" })
+          await drawer.getByRole("heading", { name: "DB_HOST" }).waitFor()
+          assert.match(page.url(), /\/env\/development\/secrets\/[0-9a-f-]{36}$/)
+          await inspect(page, "drawer-1440-light", true)
+          const elsewhere = drawer.getByRole("region", { name: "In the other environments" })
+          await elsewhere.getByRole("button", { name: "Reveal the value of DB_HOST" }).click()
+          await elsewhere.getByText("db.production").waitFor()
+          await drawer.getByText("Generate a value").click()
+          await button(page, "Generate and save").click()
+          await drawer.getByText("version 3").first().waitFor()
+          await drawer.getByText("Change", { exact: true }).click()
+          await drawer.getByLabel("Note").fill("of the drawer")
+          await drawer.getByRole("button", { name: "Save", exact: true }).click()
+          await drawer.getByText("of the drawer").first().waitFor()
+          // Refused: it stays in the drawer, with what was typed.
+          await drawer.getByText("Give it another key").click()
+          await drawer.getByRole("textbox", { name: "New key" }).fill("1BAD")
+          await drawer.getByRole("button", { name: "Rename", exact: true }).click()
+          await drawer.getByText(/^Must be a secret key/).waitFor()
+          assert.strictEqual(await drawer.getByRole("textbox", { name: "New key" }).inputValue(), "1BAD")
+          await page.keyboard.press("Escape")
+          await drawer.waitFor({ state: "detached" })
+          await page.waitForURL((url) => url.pathname === rooms.here)
+          assert.match((await page.locator(":focus").getAttribute("aria-label")) ?? "", /^DB_HOST in development/)
+          // What refers to a key that is not there is said before it is sent.
+          await page.keyboard.press("Enter")
+          await page.keyboard.type("${NOT_THERE}:${DB_PASSWORD}")
+          await page.keyboard.press("Enter")
+          await button(page, /^Review and save/).click()
+          await page.getByText("It uses NOT_THERE, which development does not have.").waitFor()
+          await button(page, "Back").click()
+          await button(page, "Discard").click()
+          const answers = watch(page, "sk_test_2")
+          await page.getByLabel("Tick STRIPE_SECRET_KEY").check()
+          await page.getByLabel("Tick DB_PASSWORD").check()
+          const [file] = await Promise.all([page.waitForEvent("download"), button(page, "Export").click()])
+          assert.strictEqual(file.suggestedFilename(), "development.env")
+          await page.getByText("2 values of development are in the file development.env.").waitFor()
+          const text = await file.createReadStream().then((stream) => stream.toArray())
+          assert.strictEqual(
+            Buffer.concat(text).toString(),
+            "DB_PASSWORD='correct horse'\nSTRIPE_SECRET_KEY='sk_test_2'\n"
+          )
+          // A browser hands the text of a file to its test later, or never.
+          assert.isTrue(answers.every((path) => path === `${rooms.here}/export-keys`))
+          assert.deepStrictEqual(errors, [])
+        })
+      }),
+    2 * minute
+  )
+
+  it.scoped.skipIf(!Browser.available)(
     "holds 2,000 keys in three environments in few nodes and bytes, and walks them by keyboard",
     () =>
       Effect.gen(function* () {
@@ -250,6 +320,10 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await page.getByText("The secrets are copied.").waitFor()
           await page.getByRole("link", { name: "DB_HOST in staging" }).click()
           await page.getByRole("heading", { name: "DB_HOST" }).waitFor()
+          await page.goto(rooms.here)
+          await page.getByLabel("DB_HOST", { exact: true }).check()
+          const [file] = await Promise.all([page.waitForEvent("download"), button(page, "Export").click()])
+          assert.strictEqual(file.suggestedFilename(), "development.env")
           await page.goto(rooms.here)
           await page.getByLabel("DB_HOST", { exact: true }).check()
           await page.getByLabel("Environment", { exact: true }).selectOption("production")

@@ -203,6 +203,22 @@ const showRefused = (form) => {
   place.scrollIntoView({ block: "nearest" })
 }
 
+// A page that lies over another one: its answers stay there.
+const showInDrawer = (drawer, page, sent) => {
+  const before = formsOf(document)
+  drawer.replaceChildren(...document.adoptNode(page.querySelector("main")).childNodes)
+  const within = (form) => drawer.contains(form)
+  for (const next of formsOf(document).filter(within)) {
+    const form = before.find(sameForm(next))
+    if (form && sent) keepTyped(form, next)
+  }
+  start()
+  const next = sent && formsOf(document).find((form) => within(form) && sameForm(sent)(form))
+  if (next) return showRefused(next)
+  drawer.dispatchEvent(new Event("saved"))
+  drawer.closest("dialog").scrollTo(0, 0)
+}
+
 const showPage = (page, sent) => {
   const before = formsOf(document)
   document.title = page.title
@@ -232,13 +248,17 @@ addEventListener("submit", async (event) => {
   if (button) button.disabled = true
   try {
     const answer = await fetch(form.action, { method: "POST", body, cache: "no-store" })
-    if (answer.redirected && new URL(answer.url).pathname !== "/app/sign-in") {
-      changed = undefined
+    const drawer = form.closest("[data-drawer]")
+    const isDone = answer.redirected && new URL(answer.url).pathname !== "/app/sign-in"
+    if (isDone) changed = undefined
+    if (isDone && (!drawer || !answer.ok || !/\/secrets\/[^/]+$/.test(new URL(answer.url).pathname))) {
       return location.assign(answer.url)
     }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html")
-    if (answer.redirected) alertIn(form, "You are signed out. Sign in in another tab, then try again here.")
-    else if (answer.ok || formsOf(page).some(sameForm(form))) showPage(page, form)
+    if (isDone) showInDrawer(drawer, page)
+    else if (answer.redirected) alertIn(form, "You are signed out. Sign in in another tab, then try again here.")
+    else if (drawer && formsOf(page).some(sameForm(form))) showInDrawer(drawer, page, form)
+    else if (!drawer && (answer.ok || formsOf(page).some(sameForm(form)))) showPage(page, form)
     else alertIn(form, headline(page))
   } catch {
     alertIn(form, "The server does not answer. Try again in a moment.")
@@ -368,10 +388,24 @@ const startProgress = () => {
   look()
 }
 
+// --- what was done: said for a while, and longer to who is at it or can take it back ---
+
+let leaving
+const startNotice = () => {
+  clearTimeout(leaving)
+  const notice = document.querySelector(".notice")
+  if (!notice) return
+  const isUsed = () => notice.matches(":hover, :focus-within")
+  const leave = () => (isUsed() ? (leaving = setTimeout(leave, 2_000)) : notice.remove())
+  if (!notice.querySelector("form")) leaving = setTimeout(leave, 10_000)
+  notice.querySelector("[data-close-notice]")?.addEventListener("click", () => notice.remove())
+}
+
 // --- for each page, also one that came without leaving the one before ---
 
 const start = () => {
   startPasskeys()
+  startNotice()
   startFilter()
   startCountdown()
   startProgress()

@@ -106,8 +106,9 @@ export const copyValue = async ({ get, set }: Store, at: Place) => {
   set({ message: `The value of ${at.key} is copied.` })
 }
 
-export const history = (state: State, at: Place) => {
-  if (cellAt(state, at) !== 0) location.assign(Server.pageOf(state, at))
+/** The page of a secret, over this one. */
+export const details = ({ get, set }: Store, at: Place) => {
+  if (cellAt(get(), at) !== 0) set({ drawer: Server.pageOf(get(), at) })
 }
 
 /** Brings a key over from another environment, inside the server. */
@@ -142,6 +143,26 @@ export const deleteTicked = (store: Store, column: number) => {
     found.map(([key]) => ({ key, column }))
   )
   set({ ticked: new Set(), sheet: found.length > 0 ? "review" : undefined })
+}
+
+/** A file of the ticked keys, by a read that the trail records first. */
+export const exportTicked = async (store: Store, column: number) => {
+  const { get, set } = store
+  const found = rowsTicked(get()).filter((row) => cellsOf(row)[column] !== 0)
+  const { name, slug } = get().data.columns[column]
+  if (found.length === 0) return set({ message: `${name} has none of these keys.` })
+  const answer = await Server.fileOf(
+    get(),
+    slug,
+    found.map(([key]) => key)
+  )
+  if (typeof answer === "string") return set({ message: answer })
+  const link = document.createElement("a")
+  link.href = URL.createObjectURL(answer)
+  link.download = `${slug}.env`
+  link.click()
+  URL.revokeObjectURL(link.href)
+  set({ message: `${found.length} values of ${name} are in the file ${slug}.env.` })
 }
 
 const toggleDeleted = (store: Store, at: Place) => {
@@ -187,7 +208,7 @@ const byLetter: ReadonlyMap<string, (store: Store, at: Place) => void> = new Map
   ["F2", (store, at) => edit(store, at)],
   ["r", (store, at) => void reveal(store, at)],
   ["c", (store, at) => void copyValue(store, at)],
-  ["h", ({ get }, at) => history(get(), at)],
+  ["h", details],
   ["d", toggleDeleted],
   ["Delete", toggleDeleted],
   ["x", (store, { key }) => tick(store, key)]
@@ -228,6 +249,7 @@ export const onPageKey = (store: Store, event: KeyboardEvent) => {
     return set({ sheet: "review" })
   }
   if (event.ctrlKey || event.metaKey || event.altKey || isField(event.target) || get().sheet !== undefined) return
+  if (get().drawer !== undefined) return
   if (event.key === "n" && targetColumn(get()) >= 0) set({ sheet: "add" })
   else if (event.key === "/") document.querySelector<HTMLInputElement>("#matrix-filter")?.focus()
   else return

@@ -9,7 +9,7 @@ export const Dialog = ({
   label
 }: {
   readonly label: string
-  readonly kind?: "sheet" | "palette"
+  readonly kind?: "sheet" | "sheet drawer" | "palette"
   readonly close: () => void
   readonly children: ComponentChildren
 }) => {

@@ -79,7 +79,7 @@ const Tools = ({ cell, column, row, state, store }: At) => {
         </Tool>
       ) : null}
       {cell === 0 ? null : (
-        <Tool title="History (h)" act={() => Act.history(state, at)}>
+        <Tool title="Details and history (h)" act={() => Act.details(store, at)}>
           <Icons.Clock />
         </Tool>
       )}
@@ -178,7 +178,7 @@ const GroupRow = ({
   state: State
   store: Store
 }) => (
-  <div role="row" class="row group" aria-rowindex={index + 2} style={{ top: `${index * rowHeight}px` }}>
+  <div role="row" class="row key-group" aria-rowindex={index + 2} style={{ top: `${index * rowHeight}px` }}>
     <div role="rowheader" class="cell cell-key" aria-colspan={state.data.columns.length + 1}>
       <button
         type="button"
@@ -241,7 +241,8 @@ const useWindow = (lines: ReadonlyArray<Line>, state: State) => {
   // Where the person stands has the focus, once it is drawn, unless it is typed elsewhere.
   useLayoutEffect(() => {
     const wanted = scroller.current?.querySelector<HTMLElement>("[data-at]")
-    if (state.sheet === undefined && state.editing === undefined) wanted?.focus({ preventScroll: false })
+    if (state.sheet === undefined && state.drawer === undefined && state.editing === undefined)
+      wanted?.focus({ preventScroll: false })
   }, [place, seen.top, state.editing === undefined, state.sheet === undefined])
   const first = Math.max(0, Math.floor(seen.top / rowHeight) - overscan)
   return { scroller, look, first, last: Math.ceil((seen.top + seen.height) / rowHeight) + overscan }

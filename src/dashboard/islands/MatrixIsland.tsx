@@ -4,6 +4,7 @@ import * as Icons from "../Icons.tsx"
 import { differs, isMissing, type MatrixData } from "../Matrix.ts"
 import * as Act from "./Act.ts"
 import { Add } from "./Add.tsx"
+import { Drawer } from "./Drawer.tsx"
 import { Grid } from "./Grid.tsx"
 import { Review } from "./Review.tsx"
 import { allRows, drop, initial, type State, type Store, targetColumn } from "./State.ts"
@@ -98,6 +99,11 @@ const Ticked = ({ state, store }: { state: State; store: Store }) => {
       >
         <Icons.Copy /> Copy
       </button>
+      {columns[from].reads ? (
+        <button type="button" class="button button-plain" onClick={() => void Act.exportTicked(store, from)}>
+          Export
+        </button>
+      ) : null}
       {columns[from].writes ? (
         <button type="button" class="button button-danger-quiet" onClick={() => Act.deleteTicked(store, from)}>
           Delete…
@@ -197,7 +203,7 @@ export const MatrixIsland = ({ data, formats }: { data: MatrixData; formats: str
         <Grid state={state} store={handle} />
       )}
       <p class="hint keys-help">
-        <kbd>Enter</kbd> edit · <kbd>r</kbd> reveal · <kbd>c</kbd> copy · <kbd>h</kbd> history · <kbd>d</kbd> delete ·{" "}
+        <kbd>Enter</kbd> edit · <kbd>r</kbd> reveal · <kbd>c</kbd> copy · <kbd>h</kbd> details · <kbd>d</kbd> delete ·{" "}
         <kbd>x</kbd> tick · <kbd>n</kbd> new · <kbd>/</kbd> filter · paste or drop a file anywhere
       </p>
       <p class="hint" role="status">
@@ -205,6 +211,7 @@ export const MatrixIsland = ({ data, formats }: { data: MatrixData; formats: str
       </p>
       <Tray state={state} store={handle} />
       {state.sheet === "review" ? <Review state={state} store={handle} /> : null}
+      {state.drawer === undefined ? null : <Drawer href={state.drawer} store={handle} />}
       {state.sheet === "add" ? <Add state={state} store={handle} /> : null}
     </>
   )

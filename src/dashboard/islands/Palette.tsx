@@ -1,5 +1,4 @@
 /** Search or jump to: the search page's answers as one types. It opens over every page, and leads to a page. */
-import { render } from "preact"
 import { useEffect, useRef, useState } from "preact/hooks"
 import * as Icons from "../Icons.tsx"
 import type { Answer, Item } from "../SearchItems.ts"
@@ -142,33 +141,4 @@ const Palette = ({ close }: { close: () => void }) => {
   )
 }
 
-let place: HTMLElement | undefined
-const close = () => {
-  if (place === undefined) return
-  render(null, place)
-  place.remove()
-  place = undefined
-}
-const open = () => {
-  if (place !== undefined) return
-  place = document.body.appendChild(document.createElement("div"))
-  render(<Palette close={close} />, place)
-}
-
-/** ⌘K or Ctrl K anywhere on a page of a signed-in person, and its field in the frame. */
-export const listen = () => {
-  const isHere = () => document.querySelector("[data-palette]") !== null
-  addEventListener("keydown", (event) => {
-    const asks = (event.metaKey || event.ctrlKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k"
-    if (!asks || !isHere()) return
-    event.preventDefault()
-    if (place === undefined) open()
-    else close()
-  })
-  addEventListener("click", (event) => {
-    const isPlain = !event.metaKey && !event.ctrlKey && !event.shiftKey && event.button === 0
-    if (!isPlain || !(event.target instanceof Element) || event.target.closest("[data-palette]") === null) return
-    event.preventDefault()
-    open()
-  })
-}
+export const palette = (close: () => void) => <Palette close={close} />

@@ -4,7 +4,7 @@ import { danger, isDangerous } from "#src/formats/DangerousNames.ts"
 import * as Icons from "../Icons.tsx"
 import { Dialog } from "./Dialog.tsx"
 import * as Server from "./Server.ts"
-import { drop, hiddenIn, idOf, keepMine, type Pending, place, type State, type Store } from "./State.ts"
+import { drop, hiddenIn, idOf, keepMine, missingFor, type Pending, place, type State, type Store } from "./State.ts"
 
 const kindOf = ({ op, version }: Pending) => (op === "delete" ? "removed" : version === 0 ? "added" : "changed")
 const signs = new Map([
@@ -18,8 +18,12 @@ const textOf = (state: State, { copyFrom, op, value }: Pending) => {
   return copyFrom === undefined ? value : `as in ${state.data.columns[copyFrom].name}`
 }
 
-const Warnings = ({ one }: { one: Pending }) => {
+const Warnings = ({ one, state }: { one: Pending; state: State }) => {
+  const missing = missingFor(state, one)
   const reasons = [
+    ...(missing.length === 0
+      ? []
+      : [`It uses ${missing.join(", ")}, which ${state.data.columns[one.column].name} does not have.`]),
     ...(one.op === "set" && one.copyFrom === undefined ? hiddenIn(one.value) : []),
     ...(one.op === "set" && isDangerous(one.key) ? [`This name ${danger(one.key)}.`] : [])
   ]
@@ -74,7 +78,7 @@ const Change = ({ one, state, store }: { one: Pending; state: State; store: Stor
         <Icons.Cross />
       </button>
     </p>
-    <Warnings one={one} />
+    <Warnings one={one} state={state} />
     {one.problem === undefined ? null : <p class="change-problem">{one.problem}</p>}
     <Conflict one={one} state={state} store={store} />
   </li>
@@ -161,7 +165,7 @@ export const Review = ({ state, store }: { state: State; store: Store }) => {
         <p class="error" role="alert">
           {asked || state.failure}
         </p>
-        <div class="buttons">
+        <div class="buttons buttons-end">
           <button class="button button-primary" disabled={state.saving || all.length === 0}>
             Save {countOf(all.length)}
           </button>

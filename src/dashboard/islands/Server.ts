@@ -55,8 +55,26 @@ export const valueOf = async (
   }
 }
 
+/** A file of values of one environment; a sentence when there is none. */
+export const fileOf = async ({ data }: State, slug: string, keys: ReadonlyArray<string>): Promise<Blob | string> => {
+  try {
+    const answer = await fetch(`${data.here}/export-keys`, {
+      method: "POST",
+      headers: { accept: "application/json" },
+      body: new URLSearchParams([["from", slug], ...keys.map((key) => ["key", key])]),
+      cache: "no-store",
+      redirect: "error"
+    })
+    return answer.headers.get("content-type")?.startsWith("text/plain") === true
+      ? await answer.blob()
+      : sentenceOf(answer.status, (await bodyOf(answer)) as Refusal)
+  } catch {
+    return unreachable
+  }
+}
+
 /** The keys as they are now; undefined: not to be had. */
-const fetched = async ({ data }: State): Promise<MatrixData | undefined> => {
+export const fetched = async ({ data }: State): Promise<MatrixData | undefined> => {
   try {
     const answer = await fetch(data.here, { headers: { accept: "application/json" }, cache: "no-store" })
     return answer.ok ? ((await bodyOf(answer)) as MatrixData) : undefined

@@ -1,4 +1,5 @@
 /** What a person did on the page and did not save yet, and what the server said of it. */
+import { keysIn } from "#src/secrets/TemplateScan.ts"
 import { type Cell, cellsOf, fits, type Line, linesOf, type MatrixData, type Row, type Show } from "../Matrix.ts"
 
 /** A change that waits for Save. `version`: the one that the page showed, 0 for a key that was not there. */
@@ -36,6 +37,8 @@ export interface State {
   readonly revealed: (Place & { readonly text: string }) | undefined
   readonly ticked: ReadonlySet<string>
   readonly sheet: "review" | "add" | undefined
+  /** Address of the secret whose page lies over this one. */
+  readonly drawer: string | undefined
   /** What was pasted or dropped last: it can go into more environments. */
   readonly imported: ReadonlyArray<Entry>
   readonly message: string
@@ -56,6 +59,7 @@ export const initial = (data: MatrixData): State => ({
   revealed: undefined,
   ticked: new Set(),
   sheet: undefined,
+  drawer: undefined,
   imported: [],
   message: "",
   failure: "",
@@ -172,6 +176,15 @@ export const place = (store: Store, entries: ReadonlyArray<Entry>, column: numbe
       entries.map(({ key, value }) => setting(get(), { key, column }, value))
     ),
     failure: ""
+  })
+}
+
+/** Keys that a text refers to and that its environment will not have when all is saved. */
+export const missingFor = (state: State, { column, copyFrom, op, value }: Pending): ReadonlyArray<string> => {
+  if (op === "delete" || copyFrom !== undefined) return []
+  return keysIn(value).filter((key) => {
+    const pending = state.pending.get(idOf({ column, key }))
+    return pending === undefined ? cellAt(state, { column, key }) === 0 : pending.op === "delete"
   })
 }
 

@@ -2,10 +2,10 @@
 import { render } from "preact"
 import type { MatrixData } from "../Matrix.ts"
 import { MatrixIsland } from "./MatrixIsland.tsx"
-import * as Palette from "./Palette.tsx"
+import * as Overlays from "./Overlays.tsx"
 
 // First of all, and at once: a person may press its keys as soon as they see the page.
-Palette.listen()
+Overlays.listen()
 
 const place = document.getElementById("matrix")
 const { formats, matrix } = place?.dataset ?? {}

@@ -1,0 +1,145 @@
+/** The way to everything of a project and of a team: at the left of each page; on narrow screens above it. */
+import type { ComponentChildren } from "preact"
+import type { ProjectId } from "#schema/Ids.ts"
+import * as Ui from "./Components.tsx"
+import * as Icons from "./Icons.tsx"
+import * as Paths from "./Paths.ts"
+import { may, type Visit } from "./Visit.ts"
+
+/** Pages of the team and of the person. */
+export type Section =
+  | "projects"
+  | "access"
+  | "tokens"
+  | "members"
+  | "audit"
+  | "settings"
+  | "ci"
+  | "webhooks"
+  | "account"
+  | "factors"
+  | "sessions"
+  | "grants"
+  | "connections"
+  | "start"
+  | "waiting"
+  | "none"
+
+/** The project that a page is about, and which of its pages it is. */
+export interface InProject {
+  readonly id: ProjectId
+  readonly name: string
+  readonly view: "secrets" | "compare" | "exposure" | "settings"
+  /** The environment that the page is about. */
+  readonly slug?: string
+}
+
+const Entry = ({
+  children,
+  href,
+  icon,
+  isCurrent
+}: {
+  readonly href: string
+  readonly icon: ComponentChildren
+  readonly isCurrent: boolean
+  readonly children: ComponentChildren
+}) => (
+  <a href={href} aria-current={isCurrent ? "page" : undefined}>
+    {icon}
+    <span>{children}</span>
+  </a>
+)
+
+const ProjectEntries = ({ in: { id, name, slug, view }, visit }: { readonly in: InProject; readonly visit: Visit }) => (
+  <nav class="rail-group" aria-label="Project">
+    <p class="rail-title">
+      <bdi>{name}</bdi>
+    </p>
+    <Entry href={Paths.project(id)} icon={<Icons.Key />} isCurrent={view === "secrets"}>
+      Secrets
+    </Entry>
+    <Entry
+      href={Paths.withQuery(Paths.compare(id), slug === undefined ? {} : { from: slug })}
+      icon={<Icons.Columns />}
+      isCurrent={view === "compare"}
+    >
+      Compare
+    </Entry>
+    {may(visit, "audit:read") ? (
+      <Entry href={Paths.exposure(id)} icon={<Icons.Eye />} isCurrent={view === "exposure"}>
+        Handed out
+      </Entry>
+    ) : null}
+    {may(visit, "audit-trail:read") && visit.team !== null ? (
+      <Entry
+        href={Paths.withQuery(Paths.audit(visit.team.id), { projectId: id })}
+        icon={<Icons.Clock />}
+        isCurrent={false}
+      >
+        Activity
+      </Entry>
+    ) : null}
+    <Entry href={Paths.projectSettings(id)} icon={<Icons.Sliders />} isCurrent={view === "settings"}>
+      Project settings
+    </Entry>
+  </nav>
+)
+
+const TeamEntries = ({
+  inProject,
+  section,
+  visit
+}: {
+  readonly visit: Visit
+  readonly section: Section
+  readonly inProject: boolean
+}) => {
+  const { team } = visit
+  if (team === null) return null
+  const entry = (name: Section, href: string, icon: ComponentChildren, title: ComponentChildren) => (
+    <Entry href={href} icon={icon} isCurrent={section === name && !inProject}>
+      {title}
+    </Entry>
+  )
+  const manages = may(visit, "tokens:manage")
+  return (
+    <nav class="rail-group" aria-label="Team">
+      {inProject ? <p class="rail-title">Team</p> : null}
+      {entry("projects", Paths.home, <Icons.Box />, "Projects")}
+      {entry("members", Paths.members(team.id), <Icons.Person />, "Members")}
+      {may(visit, "members:manage") ? entry("access", Paths.teamAccess(team.id), <Icons.Lock />, "Access") : null}
+      {manages ? entry("tokens", Paths.tokens(team.id), <Icons.Terminal />, "API tokens") : null}
+      {manages ? entry("ci", Paths.rules(team.id), <Icons.Check />, "CI identities") : null}
+      {manages ? entry("webhooks", Paths.webhooks(team.id), <Icons.Bell />, "Webhooks") : null}
+      {may(visit, "audit-trail:read") ? entry("audit", Paths.audit(team.id), <Icons.Clock />, "Audit") : null}
+      {entry("settings", Paths.settings(team.id), <Icons.Sliders />, "Settings")}
+      {visit.waiting > 0 || section === "waiting"
+        ? entry(
+            "waiting",
+            Paths.waiting,
+            <Icons.Info />,
+            <>
+              Waiting <Ui.Badge tone="accent">{visit.waiting}</Ui.Badge>
+            </>
+          )
+        : null}
+    </nav>
+  )
+}
+
+export const Rail = ({
+  inProject,
+  section,
+  visit
+}: {
+  readonly visit: Visit
+  readonly section: Section
+  readonly inProject: InProject | undefined
+}) =>
+  visit.team === null ? null : (
+    <div class="rail">
+      {inProject === undefined ? null : <ProjectEntries in={inProject} visit={visit} />}
+      <TeamEntries visit={visit} section={section} inProject={inProject !== undefined} />
+    </div>
+  )
