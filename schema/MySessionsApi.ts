@@ -8,6 +8,7 @@ import { ManagedTeam } from "./DeviceApi.ts"
 import * as Errors from "./Errors.ts"
 import { uuidPattern } from "./Ids.ts"
 import { operation } from "./Operation.ts"
+import { optional } from "./Strict.ts"
 import { Timestamp } from "./Values.ts"
 import { answers, DeletedAck, Uuid } from "./Wire.ts"
 
@@ -20,7 +21,8 @@ export const MySession = Schema.Struct({
   lastUsedAt: Timestamp,
   lastUsedIp: Schema.NullOr(Schema.String),
   lastUsedUserAgent: Schema.NullOr(Schema.String),
-  manages: Schema.NullOr(ManagedTeam)
+  /** Absent in answers of a server before management; always sent by this one. */
+  manages: optional(Schema.NullOr(ManagedTeam))
 }).annotations({ identifier: "MySession" })
 export type MySession = typeof MySession.Type
 const MySessionList = Schema.Struct({ items: Schema.Array(MySession) }).annotations({ identifier: "MySessionList" })

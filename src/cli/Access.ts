@@ -5,16 +5,16 @@ import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { type AccessRequest, AccessRequestsApi } from "#schema/AccessRequestsApi.ts"
+import { AccessRequestsApi } from "#schema/AccessRequestsApi.ts"
 import { AccessRequestId } from "#schema/Ids.ts"
 import { GrantLevel } from "#schema/Scopes.ts"
-import * as Browser from "./Browser.ts"
 import { call, type Connection } from "./Client.ts"
 import * as Credential from "./Credential.ts"
-import { CliFailure, usage } from "./Failure.ts"
+import { usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { json, list as printList, note, out, plain } from "./Output.ts"
+import * as Pending from "./Pending.ts"
 import * as SealingKeys from "./SealingKeys.ts"
 import * as Target from "./Target.ts"
 
@@ -28,10 +28,6 @@ const hoursOf = Effect.fnUntraced(function* (text: string) {
   if (!(hours >= 1 && hours <= 168)) return yield* usage("--for takes 1h to 168h, or 1d to 7d.")
   return hours
 })
-
-/** Where requests of an environment are decided. */
-export const pageOf = (url: string, { environment, projectId }: Pick<AccessRequest, "environment" | "projectId">) =>
-  `${url}/app/projects/${projectId}/env/${environment}/access`
 
 const request = Help.command(
   "request",
@@ -62,7 +58,7 @@ const request = Help.command(
     const made = yield* call(session, client.create({ path: { envId }, payload }))
     if (options.json) return yield* json(made)
     yield* note(`Asked for ${plain(made.level)} of ${plain(made.environment)} for ${made.hours} h.`)
-    yield* note(`Owners, admins and its approvers decide at ${pageOf(session.url, made)}`)
+    yield* note(`Owners, admins and its approvers decide at ${Pending.pageOf(session.url, made)}`)
     yield* out(`${plain(made.id)}\n`)
   })
 )
@@ -94,62 +90,20 @@ const list = Help.command(
   })
 )
 
-const idArgument = Shared.argument("ID", "Id of the request; `ampoule access list` shows it")
 const decodeId = Schema.decodeUnknown(AccessRequestId)
-const parseId = (text: string) => Effect.mapError(decodeId(text), () => usage("That is not the id of a request."))
+const requests = Pending.of({
+  what: "request",
+  command: "access",
+  example: "01980a5e-9f00-7a10-8b21-3c4d5e6f7082",
+  parseId: (text) => Effect.mapError(decodeId(text), () => usage("That is not the id of a request.")),
+  pending,
+  withdraw: (session, requestId) =>
+    Effect.flatMap(clientOf(session), (client) => call(session, client.withdraw({ path: { requestId } }))),
+  tell: ({ environment, hours, level, reason, user }) =>
+    `${plain(user.email)} asks for ${plain(level)} of ${plain(environment)} for ${hours} h: ${plain(reason)}`
+})
 
-const approve = Help.command(
-  "approve",
-  {
-    says: "Open the page where a request is approved or denied.",
-    more: ["It needs you, signed in: a login of the command line manages nothing."],
-    examples: ["ampoule access approve 01980a5e-9f00-7a10-8b21-3c4d5e6f7082"]
-  },
-  {
-    ...Shared.connection,
-    noBrowser: Shared.noBrowser,
-    id: idArgument
-  },
-  Effect.fnUntraced(function* (options) {
-    const id = yield* parseId(options.id)
-    const session = yield* Credential.open(options)
-    const found = (yield* pending(session)).find((one) => one.id === id)
-    if (found === undefined) {
-      return yield* new CliFailure({
-        message: "No such request waits for you.",
-        hint: "`ampoule access list` shows those that are pending."
-      })
-    }
-    if (!found.mayDecide) {
-      return yield* new CliFailure({
-        message: "You may not decide about this request: another person than the one who asks does."
-      })
-    }
-    yield* note(
-      `${plain(found.user.email)} asks for ${plain(found.level)} of ${plain(found.environment)} for ${found.hours} h: ${plain(found.reason)}`
-    )
-    yield* note("Decide on this page, signed in (the command line cannot):")
-    yield* Browser.offer(pageOf(session.url, found), options)
-  })
-)
-
-const withdraw = Help.command(
-  "withdraw",
-  {
-    says: "Withdraw a request of your own.",
-    examples: ["ampoule access withdraw 01980a5e-9f00-7a10-8b21-3c4d5e6f7082"]
-  },
-  { ...Shared.connection, json: Shared.json, id: idArgument },
-  Effect.fnUntraced(function* (options) {
-    const requestId = yield* parseId(options.id)
-    const session = yield* Credential.open(options)
-    const client = yield* clientOf(session)
-    yield* call(session, client.withdraw({ path: { requestId } }))
-    yield* options.json ? json({ id: requestId, state: "withdrawn" }) : note("Withdrawn.")
-  })
-)
-
-const below = [request, list, approve, withdraw] as const
+const below = [request, list, requests.approveCommand, requests.withdrawCommand] as const
 export const access = Help.described(
   Command.make("access").pipe(Command.withSubcommands(below)),
   { says: "Ask for access to an environment, and see what is asked." },

@@ -6,13 +6,12 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { type ChangeRequest, ChangeRequestsApi } from "#schema/ChangeRequestsApi.ts"
 import { ChangeRequestId } from "#schema/Ids.ts"
-import { pageOf } from "./Access.ts"
-import * as Browser from "./Browser.ts"
 import { call, type Connection } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import { CliFailure, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
+import * as Pending from "./Pending.ts"
 import { json, list as printList, note, out, plain } from "./Output.ts"
 
 const api = HttpApi.make("ampoule").add(ChangeRequestsApi)
@@ -29,7 +28,7 @@ export const written = Effect.fnUntraced(function* <A extends object, E, R>(
   if (!isWaiting(answer)) return answer as Exclude<A, ChangeRequest>
   return yield* new CliFailure({
     message: `Nothing is written yet. The change waits for an approval as ${plain(answer.id)}.`,
-    hint: `Owners, admins and approvers of the environment decide at ${pageOf(session.url, answer)}`
+    hint: `Owners, admins and approvers of the environment decide at ${Pending.pageOf(session.url, answer)}`
   })
 })
 
@@ -62,9 +61,18 @@ const list = Help.command(
   })
 )
 
-const idArgument = Shared.argument("ID", "Id of the change; `ampoule changes list` shows it")
 const decodeId = Schema.decodeUnknown(ChangeRequestId)
 const parseId = (text: string) => Effect.mapError(decodeId(text), () => usage("That is not the id of a change."))
+const waiting = Pending.of({
+  what: "change",
+  command: "changes",
+  example: "01980a5e-9f00-7a10-8b21-3c4d5e6f7083",
+  parseId,
+  pending,
+  withdraw: (session, requestId) =>
+    Effect.flatMap(clientOf(session), (client) => call(session, client.withdraw({ path: { requestId } }))),
+  tell: (change) => `${plain(change.user.email)} in ${plain(change.environment)}: ${plain(namesOf(change))}`
+})
 
 const signs = new Map([
   ["create", "+"],
@@ -80,17 +88,11 @@ const show = Help.command(
     more: ["+ adds or restores, ~ changes, - deletes. A conflict: the secret has another version than the author saw."],
     examples: ["ampoule changes show 01980a5e-9f00-7a10-8b21-3c4d5e6f7083"]
   },
-  { ...Shared.connection, json: Shared.json, id: idArgument },
+  { ...Shared.connection, json: Shared.json, id: waiting.id },
   Effect.fnUntraced(function* (options) {
     const id = yield* parseId(options.id)
     const session = yield* Credential.open(options)
-    const found = (yield* pending(session)).find((one) => one.id === id)
-    if (found === undefined) {
-      return yield* new CliFailure({
-        message: "No such change waits.",
-        hint: "`ampoule changes list` shows those that wait: your own, and those that you decide about."
-      })
-    }
+    const found = yield* waiting.find(session, id)
     if (options.json) return yield* json(found)
     const { changes, createdAt, environment, expiresAt, project, user } = found
     yield* out(`${plain(user.email)} in ${plain(project)} / ${plain(environment)}, written ${plain(createdAt)}\n`)
@@ -98,51 +100,11 @@ const show = Help.command(
       const note = conflict ? "  conflict: changed since" : change === "restore" ? "  restored" : ""
       yield* out(`${signs.get(change) ?? "?"} ${plain(key)}${note}\n`)
     }
-    yield* note(`Waits until ${plain(expiresAt)}. Decide at ${pageOf(session.url, found)}`)
+    yield* note(`Waits until ${plain(expiresAt)}. Decide at ${Pending.pageOf(session.url, found)}`)
   })
 )
 
-const approve = Help.command(
-  "approve",
-  {
-    says: "Open the page where a change is approved or denied.",
-    more: ["It needs you, signed in: a login of the command line manages nothing."],
-    examples: ["ampoule changes approve 01980a5e-9f00-7a10-8b21-3c4d5e6f7083"]
-  },
-  { ...Shared.connection, noBrowser: Shared.noBrowser, id: idArgument },
-  Effect.fnUntraced(function* (options) {
-    const id = yield* parseId(options.id)
-    const session = yield* Credential.open(options)
-    const found = (yield* pending(session)).find((one) => one.id === id)
-    if (found === undefined || !found.mayDecide) {
-      return yield* new CliFailure({
-        message: "No such change waits for your decision.",
-        hint: "`ampoule changes list` shows those that wait."
-      })
-    }
-    yield* note(`${plain(found.user.email)} in ${plain(found.environment)}: ${plain(namesOf(found))}`)
-    yield* note("Decide on this page, signed in (the command line cannot):")
-    yield* Browser.offer(pageOf(session.url, found), options)
-  })
-)
-
-const withdraw = Help.command(
-  "withdraw",
-  {
-    says: "Withdraw a change of your own.",
-    examples: ["ampoule changes withdraw 01980a5e-9f00-7a10-8b21-3c4d5e6f7083"]
-  },
-  { ...Shared.connection, json: Shared.json, id: idArgument },
-  Effect.fnUntraced(function* (options) {
-    const requestId = yield* parseId(options.id)
-    const session = yield* Credential.open(options)
-    const client = yield* clientOf(session)
-    yield* call(session, client.withdraw({ path: { requestId } }))
-    yield* options.json ? json({ id: requestId, state: "withdrawn" }) : note("Withdrawn.")
-  })
-)
-
-const below = [list, show, approve, withdraw] as const
+const below = [list, show, waiting.approveCommand, waiting.withdrawCommand] as const
 export const changes = Help.described(
   Command.make("changes").pipe(Command.withSubcommands(below)),
   { says: "See what waits for an approval, and decide." },

@@ -11,6 +11,10 @@ import { isInTheClear, link, type Link, type LinkOptions, parseAddress } from ".
 import * as Logins from "./Logins.ts"
 import { warn } from "./Output.ts"
 
+/** What `ampoule login` got, wherever it is kept: it acts for a person. */
+export const isLogin = ({ credential }: Pick<Chosen, "credential">): boolean =>
+  Redacted.value(credential).startsWith("amp_cg_")
+
 const defaultUrl = "http://127.0.0.1:4400"
 
 export interface ConnectionOptions {

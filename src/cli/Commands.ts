@@ -8,12 +8,15 @@ import { audit } from "./Audit.ts"
 import { backup, restore } from "./Backup.ts"
 import { doctor } from "./Doctor.ts"
 import { exposed } from "./Exposed.ts"
-import { init, open, use } from "./Folder.ts"
+import { open, use } from "./Folder.ts"
 import { graph } from "./Graph.ts"
 import { incident } from "./Incident.ts"
 import * as Help from "./Help.ts"
 import { licences } from "./Licences.ts"
+import { init } from "./Init.ts"
 import { login, logout } from "./Login.ts"
+import { environments } from "./ManageProjects.ts"
+import { members } from "./Members.ts"
 import { projects } from "./Projects.ts"
 import { injectCommand } from "./Render.ts"
 import { run } from "./RunCommand.ts"
@@ -21,6 +24,7 @@ import { seal } from "./Sealing.ts"
 import { secrets } from "./Secrets.ts"
 import { migrate, server } from "./Server.ts"
 import { setup } from "./Setup.ts"
+import { tokens } from "./Tokens.ts"
 import { trust } from "./Trust.ts"
 import { reseal, unseal } from "./Unsealing.ts"
 import { vault } from "./Vault.ts"
@@ -35,6 +39,9 @@ const below = [
   injectCommand,
   open,
   projects,
+  environments,
+  tokens,
+  members,
   graph,
   seal,
   unseal,

@@ -60,6 +60,8 @@ const hints: ReadonlyMap<string, string> = new Map(
     CREDENTIAL_INVALID: `The text may be cut, or belong to another server. ${whichCredential}`,
     CREDENTIAL_EXPIRED: whichCredential,
     CREDENTIAL_REVOKED: whichCredential,
+    STEP_UP_REQUIRED: "The proof of your second factor is too old: run the command again, and confirm in the browser.",
+    SECOND_FACTOR_MISSING: "The team requires a second factor: add one on the dashboard, then `ampoule login` again.",
     FORBIDDEN: "Ask an owner or admin of the team.",
     SCOPE_MISSING: "Run `ampoule login` again and grant the scope, or use another credential.",
     API_TOKEN_READ_ONLY: "Use a token with access level write.",

@@ -6,6 +6,7 @@ import * as Option from "effect/Option"
 import { call } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import * as Help from "./Help.ts"
+import { createProject, deleteProject, updateProject } from "./ManageProjects.ts"
 import * as Shared from "./Options.ts"
 import { list as printList } from "./Output.ts"
 import { identity, projects as projectsClient } from "./Routes.ts"
@@ -66,12 +67,12 @@ const environments = Help.command(
   })
 )
 
-const below = [listCommand, environments] as const
+const below = [listCommand, environments, createProject, updateProject, deleteProject] as const
 export const projects = Help.described(
   Command.make("projects", { ...Shared.connection, json: Shared.json }, list).pipe(Command.withSubcommands(below)),
   {
-    says: "List the projects that the credential sees.",
-    examples: ["ampoule projects", "ampoule projects environments shop"]
+    says: "List the projects that the credential sees, and make, change and delete them.",
+    examples: ["ampoule projects", "ampoule projects environments shop", "ampoule projects create Shop"]
   },
   below
 )

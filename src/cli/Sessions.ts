@@ -20,7 +20,7 @@ const isGone = (error: unknown) => error instanceof ServerRefused && error.code 
 const list = Help.command(
   "list",
   {
-    says: "List the browsers in which you are signed in, the last used first.",
+    says: "List where you are signed in, the last used first: browsers, and command lines that manage a team now.",
     examples: ["ampoule sessions list", "ampoule sessions list --json"]
   },
   { ...Shared.connection, json: Shared.json },
@@ -33,7 +33,11 @@ const list = Help.command(
       ["SINCE", ({ createdAt }) => createdAt],
       ["LAST USE", ({ lastUsedAt }) => lastUsedAt],
       ["ADDRESS", ({ lastUsedIp }) => lastUsedIp ?? ""],
-      ["BROWSER", ({ lastUsedUserAgent }) => lastUsedUserAgent ?? ""]
+      [
+        "WHAT",
+        ({ lastUsedUserAgent, manages }) =>
+          manages ? `a command line that manages ${manages.name}` : (lastUsedUserAgent ?? "")
+      ]
     ])
   })
 )

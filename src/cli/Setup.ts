@@ -1,14 +1,12 @@
 /** `ampoule setup`: the first owner of an instance without a browser; also a first project and a first token. */
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import * as FileSystem from "@effect/platform/FileSystem"
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as HttpClient from "@effect/platform/HttpClient"
 import type * as HttpClientResponse from "@effect/platform/HttpClientResponse"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
@@ -22,9 +20,10 @@ import { call, connect, type Connection } from "./Client.ts"
 import { address, fromVariable } from "./Choice.ts"
 import { variable } from "./Environment.ts"
 import { CliFailure, hinted, usage } from "./Failure.ts"
-import { cannotWrite, decodeUtf8, readIfThere } from "./Folders.ts"
+import { decodeUtf8, readIfThere } from "./Folders.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
+import * as TokenFile from "./TokenFile.ts"
 import { json, note, out, plain, stdoutIsTerminal } from "./Output.ts"
 import { serverPrograms } from "./ServerSide.ts"
 
@@ -198,19 +197,6 @@ const decodeOwner = (options: SetupOptions, password: Redacted.Redacted) =>
       )
   )
 
-/** The file of the token, made before the owner is: afterwards a token that cannot be kept would be lost. */
-const claim = Effect.fnUntraced(function* (file: string) {
-  const fs = yield* FileSystem.FileSystem
-  const path = yield* Path.Path
-  const ready = fs
-    .makeDirectory(path.dirname(path.resolve(file)), { recursive: true, mode: 0o700 })
-    .pipe(Effect.zipRight(fs.writeFileString(file, "", { flag: "wx", mode: 0o600 })))
-  yield* Effect.mapError(ready, (error) => cannotWrite("the token", file, error))
-  yield* Effect.addFinalizer((exit) => (Exit.isFailure(exit) ? Effect.ignore(fs.remove(file)) : Effect.void))
-  return (token: string) =>
-    Effect.mapError(fs.writeFileString(file, `${token}\n`), (error) => cannotWrite("the token", file, error))
-})
-
 const runSetup = Effect.fnUntraced(function* (options: SetupOptions) {
   yield* decodeOwner(options, generated())
   const instance = yield* server(options.url)
@@ -219,7 +205,7 @@ const runSetup = Effect.fnUntraced(function* (options: SetupOptions) {
   const owner = yield* decodeOwner(options, password)
   const keepToken =
     Option.isSome(options.tokenFile) && Option.isSome(instance.setupCode)
-      ? yield* claim(options.tokenFile.value)
+      ? yield* TokenFile.claim(options.tokenFile.value)
       : undefined
   const { cookie, team, user } = yield* createOwner(instance, owner)
   yield* note(`${user.email} owns ${team.name}${instance.staying ? ` on ${instance.url}` : ""}.`)

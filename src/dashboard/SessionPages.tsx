@@ -37,9 +37,7 @@ export const browserOf = (userAgent: string | null): string => {
 const Session = ({ of, visit }: { readonly visit: Visit; readonly of: MySession }) => (
   <li class="project">
     <div>
-      <h2>
-        {of.manages === null ? browserOf(of.lastUsedUserAgent) : `A command line that manages ${of.manages.name}`}
-      </h2>
+      <h2>{of.manages ? `A command line that manages ${of.manages.name}` : browserOf(of.lastUsedUserAgent)}</h2>
       <span class="badges">{of.current ? <Ui.Badge tone="accent">this browser</Ui.Badge> : null}</span>
     </div>
     <dl class="facts facts-small">
@@ -51,7 +49,7 @@ const Session = ({ of, visit }: { readonly visit: Visit; readonly of: MySession 
     </dl>
     {of.current ? null : (
       <Ui.Act action={`${Paths.sessions}/${of.id}/end`} kind="quiet">
-        {of.manages === null ? "Sign out there" : "End it"}
+        {of.manages ? "End it" : "Sign out there"}
       </Ui.Act>
     )}
   </li>

@@ -91,7 +91,7 @@ layer(app, { excludeTestServices: true })("ampoule login", (it) => {
       const userCode = /approve the code {2}([A-Z]{4}-[A-Z]{4})/.exec(running.output.stdout)?.[1] ?? ""
       assert.strictEqual((yield* decide(userCode, "approve")).status, 200)
       // The one project that the login sees is no question.
-      yield* running.shows("Environment (1-3)")
+      yield* running.shows("Environment (1-4)")
       running.child.stdin?.write("staging\n")
       const ended = yield* running.ended
       assert.strictEqual(ended.code, 0, ended.stdout)
