@@ -1,11 +1,18 @@
-/** `ampoule secrets get` in its plain form (`src/cli/Quick.ts`), with what it needs and nothing else. */
-import { getOf } from "#src/cli/Quick.ts"
+/** `ampoule secrets get` and `list` in their plain forms (`src/cli/Quick.ts`), with what it needs and nothing else. */
+import { getOf, listOf } from "#src/cli/Quick.ts"
+import { readList } from "#src/cli/SecretList.ts"
 import { readValue } from "#src/cli/SecretValue.ts"
 import { launch } from "./CliProcess.ts"
 import { atServers } from "./CliServers.ts"
 
 /** False: the words are for the parser. */
 export const start = (words: ReadonlyArray<string>): boolean => {
+  if (words[1] === "list") {
+    const options = listOf(words)
+    if (options === undefined) return false
+    launch(atServers(readList(options)), options)
+    return true
+  }
   const options = getOf(words)
   if (options === undefined) return false
   launch(atServers(readValue(options)), options)

@@ -16,6 +16,7 @@ import * as Capabilities from "#src/http/Capabilities.ts"
 import * as Device from "#src/http/Device.ts"
 import * as DeviceApproval from "#src/http/DeviceApproval.ts"
 import * as Discovery from "#src/http/Discovery.ts"
+import * as Activity from "#src/http/Activity.ts"
 import * as Exposure from "#src/http/Exposure.ts"
 import * as Identity from "#src/http/Identity.ts"
 import * as LeakReports from "#src/http/LeakReports.ts"
@@ -54,6 +55,7 @@ const routes = Layer.mergeAll(
   Device.layer,
   DeviceApproval.layer,
   Discovery.layer,
+  Activity.layer,
   Exposure.layer,
   Identity.layer,
   LeakReports.layer,

@@ -3,6 +3,7 @@ import * as HttpApi from "@effect/platform/HttpApi"
 import * as Schema from "effect/Schema"
 import { AccessRequestsApi } from "./AccessRequestsApi.ts"
 import { ChangeRequestsApi } from "./ChangeRequestsApi.ts"
+import { ActivityApi } from "./ActivityApi.ts"
 import { CapabilitiesApi } from "./CapabilitiesApi.ts"
 import { DeviceApi } from "./DeviceApi.ts"
 import { DiscoveryApi, MetadataApi } from "./DiscoveryApi.ts"
@@ -42,6 +43,7 @@ export class Api extends HttpApi.make("ampoule")
   .add(ProjectsApi)
   .add(SecretsApi)
   .add(ExposureApi)
+  .add(ActivityApi)
   .add(CapabilitiesApi)
   .add(DeviceApi)
   .add(SealedApi)

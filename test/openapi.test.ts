@@ -92,6 +92,14 @@ const contract: Record<string, Row> = {
     required: ["projectId", "environment", "key"],
     optional: ["by", "token", "since", "page", "pageSize"]
   },
+  "GET /projects/{projectId}/activity": {
+    success: 200,
+    response: "AuditPage",
+    credentials: all,
+    scope: "secrets:read",
+    required: ["projectId"],
+    optional: ["cursor", "limit", "action", "actor", "environment", "key", "since", "until"]
+  },
   "GET /secrets/{secretId}/exposure": {
     success: 200,
     response: "SecretExposure",

@@ -3,6 +3,7 @@ import * as Command from "@effect/cli/Command"
 import { access } from "./Access.ts"
 import { changes } from "./Changes.ts"
 import { sessions } from "./Sessions.ts"
+import { activity } from "./Activity.ts"
 import { admin } from "./Admin.ts"
 import { audit } from "./Audit.ts"
 import { backup, restore } from "./Backup.ts"
@@ -51,6 +52,7 @@ const below = [
   whoami,
   trust,
   access,
+  activity,
   exposed,
   incident,
   changes,

@@ -1,5 +1,5 @@
 /**
- * `run` and `secrets get` stand before other programs, in loops and in scripts: the plain forms of their command lines
+ * `run`, `secrets get` and `secrets list` stand before other programs, in loops and in scripts: the plain forms of their command lines
  * are read here, from the pages of the help, and nothing of the parser, the typed groups and the other commands is
  * loaded. What is unusual or wrong is left to the parser, which also says what is wrong with it.
  */
@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import { find, optionOf, type Page, type Row } from "./HelpPage.ts"
 import { pages } from "./Manual.ts"
 import type { RunOptions } from "./RunOptions.ts"
+import type { ListOptions } from "./SecretList.ts"
 import type { GetOptions } from "./SecretValue.ts"
 
 interface Given {
@@ -73,6 +74,12 @@ const getOptions = (given: Given): GetOptions => {
   }
 }
 
+const listOptions = (given: Given): ListOptions => {
+  const options = reader(given)
+  if (given.rest.length > 0 || given.texts.has("--last-read")) throw new Unusual()
+  return { ...inEnvironment(options), json: options.flag("--json") }
+}
+
 /** What these take has a form of its own. */
 const rareOfRun = ["--names", "--mount-format", "--watch-interval", "--offline-max-age", "--sealed"]
 
@@ -118,4 +125,5 @@ const unlessUnusual = <A>(given: Given | undefined, options: (given: Given) => A
 
 /** `own`: the words, without what belongs to a child process. */
 export const getOf = (own: ReadonlyArray<string>, root = pages()) => unlessUnusual(readOwn(root, own, 2), getOptions)
+export const listOf = (own: ReadonlyArray<string>, root = pages()) => unlessUnusual(readOwn(root, own, 2), listOptions)
 export const runOf = (own: ReadonlyArray<string>, root = pages()) => unlessUnusual(readOwn(root, own, 1), runOptions)

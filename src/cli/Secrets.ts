@@ -6,9 +6,10 @@ import { exportCommand, importCommand } from "./Files.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
 import { list as printList } from "./Output.ts"
-import { listAll, onEnvironment } from "./Reach.ts"
+import { type EnvironmentOptions, listAll, onEnvironment } from "./Reach.ts"
 import { copy } from "./SecretCopies.ts"
 import { edit } from "./SecretEdit.ts"
+import { columns, readList } from "./SecretList.ts"
 import { readValue } from "./SecretValue.ts"
 import { restoreAt } from "./RestoreAt.ts"
 import { rename } from "./SecretRename.ts"
@@ -20,6 +21,13 @@ const lastRead = ({ lastRead: read, notReadFor90Days }: SecretListItem): string 
   const last = read === null || read === undefined ? "never" : `${read.at} by ${read.holder.name}`
   return notReadFor90Days === true ? `${last} (not for 90 days)` : last
 }
+
+const listWithReads = onEnvironment(
+  Effect.fnUntraced(function* ({ session, ...place }, options: EnvironmentOptions & { readonly json: boolean }) {
+    const items = yield* listAll(session, place, { lastRead: "true" })
+    yield* printList(options, items, "No secrets.", [...columns, ["LAST READ", lastRead]])
+  })
+)
 
 const list = Help.command(
   "list",
@@ -36,19 +44,7 @@ const list = Help.command(
     json: Shared.json,
     lastRead: Shared.flag("last-read", "Also when each was handed out last, and to whom; for owners and admins")
   },
-  onEnvironment(
-    Effect.fnUntraced(function* ({ session, ...place }, options) {
-      const items = yield* listAll(session, place, options.lastRead ? { lastRead: "true" } : {})
-      yield* printList(options, items, "No secrets.", [
-        ["KEY", (item) => item.key],
-        ["KIND", (item) => (item.references.length === 0 ? item.kind : `${item.kind} (${item.references.join(", ")})`)],
-        ["VERSION", (item) => String(item.version)],
-        ["UPDATED", (item) => item.updatedAt],
-        ["BY", (item) => item.updatedBy.name ?? item.updatedBy.type],
-        ...(options.lastRead ? ([["LAST READ", lastRead]] as const) : [])
-      ])
-    })
-  )
+  (options) => (options.lastRead ? listWithReads(options) : readList(options))
 )
 
 const get = Help.command(

@@ -1,6 +1,6 @@
 /**
  * The program `ampoule`. What is asked of it decides what is loaded: a version nothing, a page of the help that page,
- * `run` and `secrets get` a small program of their own, everything else the commands.
+ * `run`, `secrets get` and `secrets list` a small program of their own, everything else the commands.
  */
 import * as module from "node:module"
 import { join } from "node:path"
@@ -37,7 +37,7 @@ const beside = module.createRequire(import.meta.url)
 /** The program that may answer these words by itself. */
 const quick = (): Program | undefined => {
   if (first === "run") return beside("./run.cjs")
-  if (first === "secrets" && second === "get") return beside("./get.cjs")
+  if (first === "secrets" && (second === "get" || second === "list")) return beside("./get.cjs")
   return first === "__complete" ? beside("./names.cjs") : undefined
 }
 

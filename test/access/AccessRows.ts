@@ -201,6 +201,17 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
       answers: [200]
     }
   ],
+  "GET /projects/:projectId/activity": [
+    {
+      takes: all,
+      subject: "project",
+      scope: "secrets:read",
+      tokensNeed: "audit:read",
+      needs: "manage",
+      ask: ({ ids }) => ({ path: `/projects/${ids.projectId}/activity?limit=1` }),
+      answers: [200]
+    }
+  ],
   "GET /secrets/:secretId/exposure": [
     {
       takes: all,

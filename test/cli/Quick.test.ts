@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as fc from "effect/FastCheck"
 import { manual } from "#src/cli/Commands.ts"
 import * as Shared from "#src/cli/Options.ts"
-import { getOf, runOf } from "#src/cli/Quick.ts"
+import { getOf, listOf, runOf } from "#src/cli/Quick.ts"
 import { options as runOptions } from "#src/cli/RunOptions.ts"
 
 const root = manual()
@@ -28,6 +28,8 @@ const getConfig = {
   key: Shared.keyArgument
 }
 
+const listConfig = { ...Shared.inEnvironment, json: Shared.json, lastRead: Shared.flag("last-read", "") }
+
 const word = fc.constantFrom("KEY", "shop", "A,B", "*", "1s", "", "x y", "-", "--", "--json", "-p", "env", "http://h:1")
 const name = fc.constantFrom(
   ..."--url --credential -p --project -e --env --environment --json --source --raw --only --except --prefix --allow".split(
@@ -46,6 +48,10 @@ describe("the plain forms of `run` and `secrets get`", () => {
       for (const given of fc.sample(words, 600)) {
         const get = getOf(["secrets", "get", ...given], root)
         if (get !== undefined) assert.deepStrictEqual({ ...get }, yield* parsedBy(getConfig, given), given.join(" "))
+        const list = listOf(["secrets", "list", ...given], root)
+        if (list !== undefined) {
+          assert.deepStrictEqual({ ...list, lastRead: false }, yield* parsedBy(listConfig, given), given.join(" "))
+        }
         const run = runOf(["run", ...given], root)
         if (run !== undefined) assert.deepStrictEqual({ ...run }, yield* parsedBy(runOptions, given), given.join(" "))
         understood += (get === undefined ? 0 : 1) + (run === undefined ? 0 : 1)
@@ -57,6 +63,8 @@ describe("the plain forms of `run` and `secrets get`", () => {
   it("are those that people write, and the parser gets the rest", () => {
     const place = ["-p", "shop", "--env", "development"]
     assert.isDefined(getOf(["secrets", "get", ...place, "--json", "KEY"], root))
+    assert.isDefined(listOf(["secrets", "list", ...place, "--json"], root))
+    for (const given of [["--last-read"], ["KEY"]]) assert.isUndefined(listOf(["secrets", "list", ...given], root))
     assert.isDefined(runOf(["run", ...place, "--only", "A_*", "--only", "B", "--watch"], root))
     for (const given of [["KEY", "--json"], ["--project=shop", "KEY"], ["-p", "a", "-p", "b", "KEY"], []]) {
       assert.isUndefined(getOf(["secrets", "get", ...given], root), given.join(" "))

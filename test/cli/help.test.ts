@@ -119,6 +119,11 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
           "incident",
           "changes approve",
           "changes withdraw",
+          "activity",
+          "projects create",
+          "environments create",
+          "tokens create",
+          "members invite",
           "sessions list",
           "sessions end",
           "sessions end-all",
@@ -165,11 +170,14 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
       const help = yield* loadedBy(["secrets", "get", "--help"])
       assert.deepStrictEqual(namesOf(help), ["ampoule", "manual"])
       assert.isBelow(totalOf(help), 40_000)
-      const server = yield* FakeServer.make(() => ({ body: { value: "v", values: { A: "1" } } }))
+      const server = yield* FakeServer.make(() => ({
+        body: { value: "v", values: { A: "1" }, items: [], hasMore: false }
+      }))
       const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: "amp_at_0123456789abcdef_secretpart" }
       const place = ["-p", FakeServer.projectId, "-e", "development"]
       const get = yield* loadedBy(["secrets", "get", ...place, "KEY"], env)
       assert.deepStrictEqual(namesOf(get), ["ampoule", "get"])
+      assert.deepStrictEqual(namesOf(yield* loadedBy(["secrets", "list", ...place], env)), ["ampoule", "get"])
       assert.isBelow(totalOf(get), 230_000)
       // A child is what stays: what the process becomes leaves no report of itself.
       const run = yield* loadedBy(["run", ...place, "--redact", "--", "true"], env)

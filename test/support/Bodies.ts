@@ -38,6 +38,7 @@ const routes = {
     ofKey: "GET /secrets/exposure",
     ofProject: "GET /projects/:projectId/exposure"
   },
+  activity: { list: "GET /projects/:projectId/activity" },
   projects: {
     list: "GET /projects",
     listEnvironments: "GET /projects/:projectId/environments"

@@ -1,4 +1,4 @@
-/** What each action of the audit trail is called on a page. */
+/** What each action of the audit trail is called where a person reads it. */
 import type { AuditAction } from "#schema/Audit.ts"
 
 const words: Readonly<Record<AuditAction, string>> = {

@@ -1,0 +1,38 @@
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import * as Schema from "effect/Schema"
+import { AuditPage, AuditQuery } from "./AuditApi.ts"
+import { AnyCredential } from "./Authentication.ts"
+import * as Errors from "./Errors.ts"
+import { ProjectId } from "./Ids.ts"
+import { operation } from "./Operation.ts"
+import { strict } from "./Strict.ts"
+import { answers } from "./Wire.ts"
+
+/** As of the trail of a team, of one project. */
+export const ActivityQuery = strict(AuditQuery.pipe(Schema.omit("projectId")))
+export type ActivityQuery = typeof ActivityQuery.Type
+
+/** What happened in a project, for who may read its trail. */
+export class ActivityApi extends HttpApiGroup.make("activity")
+  .add(
+    HttpApiEndpoint.get("list", "/projects/:projectId/activity")
+      .setPath(Schema.Struct({ projectId: ProjectId }))
+      .setUrlParams(ActivityQuery)
+      .addSuccess(answers(200, AuditPage))
+      .addError(Errors.ProjectNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.ScopeMissing)
+      .middleware(AnyCredential)
+      .annotateContext(
+        operation({
+          scope: "secrets:read",
+          summary: "Read the activity of a project",
+          description:
+            "Entries of the audit trail about a project, newest first: owners and admins, and API tokens with audit:read. A credential that is restricted to environments reads of these alone.",
+          response: { items: [], nextCursor: null }
+        })
+      )
+  )
+  .annotateContext(OpenApi.annotations({ description: "What happened in a project." })) {}
