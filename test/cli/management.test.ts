@@ -60,165 +60,180 @@ const files = (folder: string): ReadonlyArray<string> =>
   })
 
 layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the command line", (it) => {
-  it.scoped("makes, changes and deletes projects and environments after an approval, keeps nothing and ends it", () =>
-    Effect.gen(function* () {
-      const { alone, approved, home, managing, project, team } = yield* at("owner")
-      const made = yield* approved("projects", "create", "Web shop", "--slug", "web", "--environment", "qa", "--json")
-      assert.strictEqual(made.code, 0, made.stderr)
-      assert.include(made.stderr, `Managing ${team.name} needs your approval: for this command alone`)
-      const created = parsed(Project)(made.stdout)
-      assert.deepStrictEqual([created.slug, created.name, created.teamId], ["web", "Web shop", team.id])
-      assert.deepStrictEqual(yield* managing, [], "the command ended what it was given")
-      for (const file of files(home)) assert.notInclude(fs.readFileSync(file, "latin1"), "amp_ss_", file)
-      assert.notInclude(made.stdout + made.stderr, "amp_ss_")
+  it.scoped(
+    "makes, changes and deletes projects and environments after an approval, keeps nothing and ends it",
+    () =>
+      Effect.gen(function* () {
+        const { alone, approved, home, managing, project, team } = yield* at("owner")
+        const made = yield* approved("projects", "create", "Web shop", "--slug", "web", "--environment", "qa", "--json")
+        assert.strictEqual(made.code, 0, made.stderr)
+        assert.include(made.stderr, `Managing ${team.name} needs your approval: for this command alone`)
+        const created = parsed(Project)(made.stdout)
+        assert.deepStrictEqual([created.slug, created.name, created.teamId], ["web", "Web shop", team.id])
+        assert.deepStrictEqual(yield* managing, [], "the command ended what it was given")
+        for (const file of files(home)) assert.notInclude(fs.readFileSync(file, "latin1"), "amp_ss_", file)
+        assert.notInclude(made.stdout + made.stderr, "amp_ss_")
 
-      const listed = yield* alone("environments", "list", "--project", "web", "--json")
-      assert.deepStrictEqual(
-        parsed(Schema.Array(ProjectEnvironment))(listed.stdout).map(({ slug }) => slug),
-        ["qa"]
-      )
-      const live = yield* approved("environments", "create", "live", "-p", "web", "--protected", "yes")
-      assert.strictEqual(live.code, 0, live.stderr)
-      assert.match(live.stdout, /^[0-9a-f-]{36}\n$/)
-      const changed = yield* approved("environments", "update", "live", "-p", "web", "--protected", "no", "--json")
-      assert.isFalse(parsed(ProjectEnvironment)(changed.stdout).protected)
-      assert.include((yield* alone("environments", "list", "-p", "web")).stdout, "live")
-      assert.strictEqual((yield* approved("environments", "delete", "live", "-p", "web", "--yes")).code, 0)
-      assert.strictEqual((yield* approved("projects", "update", "web", "--name", "Shop")).code, 0)
-      const gone = yield* approved("projects", "delete", "web", "--yes", "--json")
-      assert.deepStrictEqual(JSON.parse(gone.stdout), { id: created.id, deleted: true })
-      const left = parsed(Schema.Array(Project))((yield* alone("projects", "--json")).stdout)
-      assert.deepStrictEqual(
-        left.map(({ id }) => id),
-        [project.id]
-      )
-    })
+        const listed = yield* alone("environments", "list", "--project", "web", "--json")
+        assert.deepStrictEqual(
+          parsed(Schema.Array(ProjectEnvironment))(listed.stdout).map(({ slug }) => slug),
+          ["qa"]
+        )
+        const live = yield* approved("environments", "create", "live", "-p", "web", "--protected", "yes")
+        assert.strictEqual(live.code, 0, live.stderr)
+        assert.match(live.stdout, /^[0-9a-f-]{36}\n$/)
+        const changed = yield* approved("environments", "update", "live", "-p", "web", "--protected", "no", "--json")
+        assert.isFalse(parsed(ProjectEnvironment)(changed.stdout).protected)
+        assert.include((yield* alone("environments", "list", "-p", "web")).stdout, "live")
+        assert.strictEqual((yield* approved("environments", "delete", "live", "-p", "web", "--yes")).code, 0)
+        assert.strictEqual((yield* approved("projects", "update", "web", "--name", "Shop")).code, 0)
+        const gone = yield* approved("projects", "delete", "web", "--yes", "--json")
+        assert.deepStrictEqual(JSON.parse(gone.stdout), { id: created.id, deleted: true })
+        const left = parsed(Schema.Array(Project))((yield* alone("projects", "--json")).stdout)
+        assert.deepStrictEqual(
+          left.map(({ id }) => id),
+          [project.id]
+        )
+      }),
+    300_000
   )
 
-  it.scoped("makes a token and tells its text once, where it was asked for", () =>
-    Effect.gen(function* () {
-      const { alone, approved, home, project } = yield* at("owner")
-      // Asked before anybody approves anything.
-      const nowhere = yield* alone("tokens", "create", "ci")
-      assert.deepStrictEqual([nowhere.code, nowhere.stdout], [2, ""])
-      assert.include(nowhere.stderr, "--token-file FILE or --stdout")
-      const words = ["tokens", "create", "ci", "--project", project.slug, "--lifetime", "7d"]
-      const piped = yield* approved(...words, "--stdout")
-      assert.strictEqual(piped.code, 0, piped.stderr)
-      assert.match(piped.stdout, /^amp_at_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}\n$/)
-      assert.notInclude(piped.stderr, "amp_at_")
-      assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: piped.stdout.trim() })).status, 200)
+  it.scoped(
+    "makes a token and tells its text once, where it was asked for",
+    () =>
+      Effect.gen(function* () {
+        const { alone, approved, home, project } = yield* at("owner")
+        // Asked before anybody approves anything.
+        const nowhere = yield* alone("tokens", "create", "ci")
+        assert.deepStrictEqual([nowhere.code, nowhere.stdout], [2, ""])
+        assert.include(nowhere.stderr, "--token-file FILE or --stdout")
+        const words = ["tokens", "create", "ci", "--project", project.slug, "--lifetime", "7d"]
+        const piped = yield* approved(...words, "--stdout")
+        assert.strictEqual(piped.code, 0, piped.stderr)
+        assert.match(piped.stdout, /^amp_at_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}\n$/)
+        assert.notInclude(piped.stderr, "amp_at_")
+        assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: piped.stdout.trim() })).status, 200)
 
-      const filed = yield* approved("tokens", "create", "deploy", "--token-file", "deploy.token", "--json")
-      assert.notInclude(filed.stdout + filed.stderr, "amp_at_")
-      assert.strictEqual(parsed(ApiToken)(filed.stdout).name, "deploy")
-      const file = path.join(home, "deploy.token")
-      assert.strictEqual(fs.statSync(file).mode & 0o777, 0o600)
-      const before = fs.readFileSync(file, "utf8").trim()
-      const again = yield* alone("tokens", "create", "deploy", "--token-file", "deploy.token")
-      assert.strictEqual(again.code, 1, "a file that is there is not written over")
+        const filed = yield* approved("tokens", "create", "deploy", "--token-file", "deploy.token", "--json")
+        assert.notInclude(filed.stdout + filed.stderr, "amp_at_")
+        assert.strictEqual(parsed(ApiToken)(filed.stdout).name, "deploy")
+        const file = path.join(home, "deploy.token")
+        assert.strictEqual(fs.statSync(file).mode & 0o777, 0o600)
+        const before = fs.readFileSync(file, "utf8").trim()
+        const again = yield* alone("tokens", "create", "deploy", "--token-file", "deploy.token")
+        assert.strictEqual(again.code, 1, "a file that is there is not written over")
 
-      const rotated = yield* approved("tokens", "rotate", "deploy", "--stdout")
-      assert.strictEqual(rotated.code, 0, rotated.stderr)
-      assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: before })).error.code, "CREDENTIAL_REVOKED")
-      const listed = parsed(Schema.Array(ApiToken))((yield* approved("tokens", "list", "--json")).stdout)
-      assert.includeMembers(
-        listed.map(({ name }) => name),
-        ["ci", "deploy"]
-      )
-      assert.strictEqual((yield* approved("tokens", "revoke", "deploy", "--yes")).code, 0)
-      const unknown = yield* approved("tokens", "revoke", "nothing", "--yes")
-      assert.strictEqual(unknown.code, 1)
-      assert.include(unknown.stderr, "The team has no token nothing.")
-    })
+        const rotated = yield* approved("tokens", "rotate", "deploy", "--stdout")
+        assert.strictEqual(rotated.code, 0, rotated.stderr)
+        assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: before })).error.code, "CREDENTIAL_REVOKED")
+        const listed = parsed(Schema.Array(ApiToken))((yield* approved("tokens", "list", "--json")).stdout)
+        assert.includeMembers(
+          listed.map(({ name }) => name),
+          ["ci", "deploy"]
+        )
+        assert.strictEqual((yield* approved("tokens", "revoke", "deploy", "--yes")).code, 0)
+        const unknown = yield* approved("tokens", "revoke", "nothing", "--yes")
+        assert.strictEqual(unknown.code, 1)
+        assert.include(unknown.stderr, "The team has no token nothing.")
+      }),
+    300_000
   )
 
-  it.scoped("invites, changes and removes people", () =>
-    Effect.gen(function* () {
-      const { approved, team } = yield* at("admin")
-      const invited = yield* approved("members", "invite", "New@Example.com", "--role", "viewer", "--json")
-      assert.include(parsed(Invitation)(invited.stdout).inviteUrl, "/invite?code=")
-      const member = yield* World.member(team, "member")
-      const changed = yield* approved("members", "update", member.email, "--role", "viewer", "--json")
-      assert.strictEqual(parsed(Member)(changed.stdout).role, "viewer")
-      const listed = yield* approved("members", "list")
-      assert.match(listed.stdout, new RegExp(`${member.email} +Ada +viewer +yes`))
-      assert.strictEqual((yield* approved("members", "remove", member.email, "--yes")).code, 0)
-      const again = yield* approved("members", "remove", member.email, "--yes")
-      assert.include(again.stderr, "has no member of this address")
-      // Only owners manage owners.
-      const refused = yield* approved("members", "update", team.owner.email, "--role", "viewer", "--json")
-      assert.deepStrictEqual(
-        [refused.code, failureOf(refused.stderr.slice(refused.stderr.indexOf("{"))).code],
-        [1, "FORBIDDEN"]
-      )
-    })
+  it.scoped(
+    "invites, changes and removes people",
+    () =>
+      Effect.gen(function* () {
+        const { approved, team } = yield* at("admin")
+        const invited = yield* approved("members", "invite", "New@Example.com", "--role", "viewer", "--json")
+        assert.include(parsed(Invitation)(invited.stdout).inviteUrl, "/invite?code=")
+        const member = yield* World.member(team, "member")
+        const changed = yield* approved("members", "update", member.email, "--role", "viewer", "--json")
+        assert.strictEqual(parsed(Member)(changed.stdout).role, "viewer")
+        const listed = yield* approved("members", "list")
+        assert.match(listed.stdout, new RegExp(`${member.email} +Ada +viewer +yes`))
+        assert.strictEqual((yield* approved("members", "remove", member.email, "--yes")).code, 0)
+        const again = yield* approved("members", "remove", member.email, "--yes")
+        assert.include(again.stderr, "has no member of this address")
+        // Only owners manage owners.
+        const refused = yield* approved("members", "update", team.owner.email, "--role", "viewer", "--json")
+        assert.deepStrictEqual(
+          [refused.code, failureOf(refused.stderr.slice(refused.stderr.indexOf("{"))).code],
+          [1, "FORBIDDEN"]
+        )
+      }),
+    300_000
   )
 
-  it.scoped("is a part of `init`, which makes the project and the environment that are not there", () =>
-    Effect.gen(function* () {
-      const { ampoule, own, session, team } = yield* at("owner")
-      const folder = yield* ampoule.home
-      const words = ["init", "--project", "brand-new", "--env", "qa"]
-      const running = yield* ampoule.terminal(words, { home: folder, env: own })
-      yield* running.shows("This login sees no project brand-new. Make it?")
-      running.child.stdin?.write("y\n")
-      yield* running.shows("Waiting")
-      const approve = (output: string, at: number) =>
-        Effect.gen(function* () {
-          const userCode = [...output.matchAll(/approve the code {2}([A-Z]{4}-[A-Z]{4})/g)][at]?.[1] ?? ""
-          const page = `/auth/cli/device/requests/${userCode}/approve-management` as const
-          assert.strictEqual((yield* TestApp.post(page, { session })).status, 200)
-        })
-      yield* approve(running.output.stdout, 0)
-      const ended = yield* running.ended
-      assert.strictEqual(ended.code, 0, ended.stdout)
-      assert.include(ended.stdout, `Made the project brand-new of ${team.name}.`)
-      assert.include(ended.stdout, "Next: ampoule run -- npm start")
-      const written = fs.readFileSync(path.join(folder, ".ampoule.json"), "utf8")
-      assert.deepStrictEqual(JSON.parse(written), { project: "brand-new", environment: "qa" })
+  it.scoped(
+    "is a part of `init`, which makes the project and the environment that are not there",
+    () =>
+      Effect.gen(function* () {
+        const { ampoule, own, session, team } = yield* at("owner")
+        const folder = yield* ampoule.home
+        const words = ["init", "--project", "brand-new", "--env", "qa"]
+        const running = yield* ampoule.terminal(words, { home: folder, env: own })
+        yield* running.shows("This login sees no project brand-new. Make it?")
+        running.child.stdin?.write("y\n")
+        yield* running.shows("Waiting")
+        const approve = (output: string, at: number) =>
+          Effect.gen(function* () {
+            const userCode = [...output.matchAll(/approve the code {2}([A-Z]{4}-[A-Z]{4})/g)][at]?.[1] ?? ""
+            const page = `/auth/cli/device/requests/${userCode}/approve-management` as const
+            assert.strictEqual((yield* TestApp.post(page, { session })).status, 200)
+          })
+        yield* approve(running.output.stdout, 0)
+        const ended = yield* running.ended
+        assert.strictEqual(ended.code, 0, ended.stdout)
+        assert.include(ended.stdout, `Made the project brand-new of ${team.name}.`)
+        assert.include(ended.stdout, "Next: ampoule run -- npm start")
+        const written = fs.readFileSync(path.join(folder, ".ampoule.json"), "utf8")
+        assert.deepStrictEqual(JSON.parse(written), { project: "brand-new", environment: "qa" })
 
-      const second = yield* ampoule.terminal(["init", "--project", "brand-new"], { home: folder, env: own })
-      yield* second.shows("a new environment")
-      second.child.stdin?.write("a new environment\n")
-      yield* second.shows("Slug of the new environment")
-      second.child.stdin?.write("pr-12\n")
-      yield* second.shows("Waiting")
-      yield* approve(second.output.stdout, 0)
-      const again = yield* second.ended
-      assert.strictEqual(again.code, 0, again.stdout)
-      const rewritten = fs.readFileSync(path.join(folder, ".ampoule.json"), "utf8")
-      assert.deepStrictEqual(JSON.parse(rewritten), { project: "brand-new", environment: "pr-12" })
-    })
+        const second = yield* ampoule.terminal(["init", "--project", "brand-new"], { home: folder, env: own })
+        yield* second.shows("a new environment")
+        second.child.stdin?.write("a new environment\n")
+        yield* second.shows("Slug of the new environment")
+        second.child.stdin?.write("pr-12\n")
+        yield* second.shows("Waiting")
+        yield* approve(second.output.stdout, 0)
+        const again = yield* second.ended
+        assert.strictEqual(again.code, 0, again.stdout)
+        const rewritten = fs.readFileSync(path.join(folder, ".ampoule.json"), "utf8")
+        assert.deepStrictEqual(JSON.parse(rewritten), { project: "brand-new", environment: "pr-12" })
+      }),
+    300_000
   )
 
-  it.scoped("does nothing when it is denied, and for who does not manage", () =>
-    Effect.gen(function* () {
-      const { alone, denied, managing, withToken } = yield* at("owner")
-      const refused = yield* denied("projects", "create", "Mine")
-      assert.deepStrictEqual([refused.code, refused.stdout], [1, ""])
-      assert.include(refused.stderr, "The request was denied.")
-      assert.deepStrictEqual(yield* managing, [])
-      for (const [words, sentence] of [
-        [["projects", "create", "Shop", "--slug", "Not a slug"], "slug "],
-        [["projects", "create", "Shop", "--team", "Nobodys"], "This login has no team Nobodys."],
-        [["environments", "create", "Not a slug"], "slug "],
-        [["environments", "update", "development"], "Say what to change"],
-        [["environments", "delete", "nowhere", "--yes"], "reaches no environment nowhere"],
-        [["projects", "delete", "nowhere", "--yes"], "sees no project nowhere"],
-        [["members", "invite", "no address"], "email "],
-        [["members", "update", "a@example.com"], "Say what to change"]
-      ] as const) {
-        const ended = yield* alone(...words)
-        assert.notStrictEqual(ended.code, 0)
-        assert.include(ended.stderr, sentence)
-        assert.notInclude(ended.stderr, "Waiting")
-      }
-      const token = yield* withToken("projects", "create", "Shop")
-      assert.include(token.stderr, "This needs a login")
-      const viewer = yield* at("viewer")
-      const role = yield* viewer.alone("projects", "create", "Shop")
-      assert.include(role.stderr, "owners and admins manage a team")
-    })
+  it.scoped(
+    "does nothing when it is denied, and for who does not manage",
+    () =>
+      Effect.gen(function* () {
+        const { alone, denied, managing, withToken } = yield* at("owner")
+        const refused = yield* denied("projects", "create", "Mine")
+        assert.deepStrictEqual([refused.code, refused.stdout], [1, ""])
+        assert.include(refused.stderr, "The request was denied.")
+        assert.deepStrictEqual(yield* managing, [])
+        for (const [words, sentence] of [
+          [["projects", "create", "Shop", "--slug", "Not a slug"], "slug "],
+          [["projects", "create", "Shop", "--team", "Nobodys"], "This login has no team Nobodys."],
+          [["environments", "create", "Not a slug"], "slug "],
+          [["environments", "update", "development"], "Say what to change"],
+          [["environments", "delete", "nowhere", "--yes"], "reaches no environment nowhere"],
+          [["projects", "delete", "nowhere", "--yes"], "sees no project nowhere"],
+          [["members", "invite", "no address"], "email "],
+          [["members", "update", "a@example.com"], "Say what to change"]
+        ] as const) {
+          const ended = yield* alone(...words)
+          assert.notStrictEqual(ended.code, 0)
+          assert.include(ended.stderr, sentence)
+          assert.notInclude(ended.stderr, "Waiting")
+        }
+        const token = yield* withToken("projects", "create", "Shop")
+        assert.include(token.stderr, "This needs a login")
+        const viewer = yield* at("viewer")
+        const role = yield* viewer.alone("projects", "create", "Shop")
+        assert.include(role.stderr, "owners and admins manage a team")
+      }),
+    300_000
   )
 })
