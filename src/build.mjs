@@ -36,9 +36,8 @@ const classNames = {
 
 fs.rmSync(out, { recursive: true, force: true })
 const metafile = await bundle(out, {
-  // The text of a program stays in its memory; names stay, for the places that a log line tells.
-  minifySyntax: true,
-  minifyWhitespace: true,
+  // The text of a program is installed, read and kept in memory. A log line tells places by the names of spans.
+  minify: true,
   plugins: [classNames],
   alias: { undici: path.join(root, "src/no-undici.mjs") },
   // Names that the stand-in does not have, in code that nobody calls.
