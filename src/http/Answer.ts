@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http"
+import * as EventStream from "./EventStream.ts"
 import type { Exchange } from "./RequestContext.ts"
 
 type Answer = HttpServerResponse.HttpServerResponse
@@ -62,9 +63,11 @@ export const send = (
   // What failed was the answer itself, half-way.
   if (outgoing.headersSent) return Effect.sync(() => outgoing.destroy())
   const { body, status } = answer
-  exchange.streams = body._tag === "Stream"
+  const events = body._tag === "Raw" && body.body instanceof EventStream.EventStream ? body.body : undefined
+  exchange.streams = events !== undefined || body._tag === "Stream"
   outgoing.writeHead(status, headersOf(answer, exchange, overTls))
   if (head || body._tag === "Empty") return Effect.sync(() => outgoing.end())
+  if (events !== undefined) return Effect.sync(() => EventStream.send(outgoing, events))
   if (body._tag === "Stream") return stream(outgoing, body.stream)
   if (body._tag === "FormData") return Effect.dieMessage("no route answers with a form")
   // `Raw` is the text that `Endpoints.ts` made: one write with its header, where bytes take a second one.

@@ -12,6 +12,7 @@ import type * as Scope from "effect/Scope"
 import type { Caller } from "#schema/Caller.ts"
 import { EnvironmentIdOut, ProjectIdOut, type TeamId, TeamIdOut } from "#schema/Ids.ts"
 import { Visibility } from "#schema/Scopes.ts"
+import * as GroupCommit from "#src/access/GroupCommit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { methods } from "#src/Methods.ts"
@@ -109,19 +110,10 @@ interface States {
   readonly environments: ReadonlyMap<string, EnvironmentStateRow>
 }
 
-const services = Effect.all({
-  sql: SqlClient.SqlClient,
-  credentials: Credentials,
-  stopping: Deferred.make<void>(),
-  scope: Effect.scope,
-  open: Effect.sync(() => new Set<Watcher>())
-})
-type Needs = Effect.Effect.Success<typeof services>
-
 const locationKey = (projectId: string, slug: string) => `${projectId}/${slug}`
 
 /** Of each team: a text that changes when one of its projects or environments is made, renamed or deleted. */
-const teamStates = Effect.fnUntraced(function* ({ sql }: Needs, teamIds: ReadonlyArray<TeamId>) {
+const readTeams = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, teamIds: ReadonlyArray<TeamId>) {
   const rows = yield* Rows.findAll(
     TeamStateRow,
     sql`
@@ -133,6 +125,30 @@ const teamStates = Effect.fnUntraced(function* ({ sql }: Needs, teamIds: Readonl
   )
   return new Map(rows.map(({ state, teamId }) => [teamId, state]))
 })
+
+/** Streams that open while a statement is under way share the next one. */
+const teamLooks = (sql: SqlClient.SqlClient) =>
+  GroupCommit.make({
+    maxBatch: 128,
+    maxInFlight: 1,
+    run: (batch: ReadonlyArray<ReadonlyArray<TeamId>>) =>
+      Effect.map(readTeams(sql, [...new Set(batch.flat())]), (states) => batch.map(() => states))
+  })
+
+const services = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  return {
+    sql,
+    teamStates: yield* teamLooks(sql),
+    credentials: yield* Credentials,
+    stopping: yield* Deferred.make<void>(),
+    scope: yield* Effect.scope,
+    open: new Set<Watcher>(),
+    /** Open streams of each credential and each team. */
+    shares: new Map<string, number>()
+  }
+})
+type Needs = Effect.Effect.Success<typeof services>
 
 const environmentStates = Effect.fnUntraced(function* ({ sql }: Needs, uris: ReadonlyArray<string>) {
   const locations = [...new Set(uris)].flatMap((uri) => parseEnvironmentUri(uri) ?? [])
@@ -182,9 +198,27 @@ const callersOf = ({ credentials }: Needs, watchers: ReadonlyArray<Watcher>) => 
 
 type Callers = ReadonlyMap<string, Option.Option<Caller>>
 
+/** How many streams its credential and its team have after `change`. */
+const count = ({ shares }: Needs, { credentialId, teamId }: StreamOwner, change: 1 | 0 | -1) => {
+  const one = (name: string) => {
+    const streams = (shares.get(name) ?? 0) + change
+    if (streams > 0) shares.set(name, streams)
+    else shares.delete(name)
+    return streams
+  }
+  return { ofCredential: one(`credential ${credentialId}`), ofTeam: one(`team ${teamId}`) }
+}
+
+/** Whether it was open. */
+const forget = (needs: Needs, watcher: Watcher): boolean => {
+  const was = needs.open.delete(watcher)
+  if (was) count(needs, watcher, -1)
+  return was
+}
+
 /** No more is told to the watcher, wherever a look is at. */
-const close = ({ open }: Needs, watcher: Watcher, why: End) => {
-  if (open.delete(watcher)) watcher.sink.end(why)
+const close = (needs: Needs, watcher: Watcher, why: End) => {
+  if (forget(needs, watcher)) watcher.sink.end(why)
 }
 
 /** A client that was given more exchanges its code meanwhile, and lists the tools with what it got. */
@@ -196,7 +230,7 @@ const exchange = "10 seconds"
  */
 const expel = (needs: Needs, watcher: Watcher) => {
   if (!watcher.staged) return Effect.sync(() => close(needs, watcher, "credential"))
-  if (!needs.open.delete(watcher)) return Effect.void
+  if (!forget(needs, watcher)) return Effect.void
   const last = Effect.sync(() => {
     watcher.sink.tell({ kind: "tools" })
     watcher.sink.end("credential")
@@ -210,11 +244,20 @@ const look = Effect.fnUntraced(function* (needs: Needs, watchers: ReadonlyArray<
     caller._tag === "Some" ? caller.value.teams.map(({ id }) => id) : []
   )
   const states: States = {
-    teams: yield* teamStates(needs, [...new Set(teamIds)]),
+    teams: yield* needs.teamStates([...new Set(teamIds)]),
     environments: yield* environmentStates(
       needs,
       watchers.flatMap(({ uris }) => uris)
     )
+  }
+  // Most streams of a credential follow no resource, and see the same.
+  const plain = new Map<Caller, View>()
+  const seenBy = (caller: Caller, uris: ReadonlyArray<string>) => {
+    const known = uris.length === 0 ? plain.get(caller) : undefined
+    if (known !== undefined) return known
+    const view = viewOf(caller, uris, states)
+    if (uris.length === 0) plain.set(caller, view)
+    return view
   }
   for (const watcher of watchers) {
     // It may have ended during the look.
@@ -224,7 +267,7 @@ const look = Effect.fnUntraced(function* (needs: Needs, watchers: ReadonlyArray<
       yield* expel(needs, watcher)
       continue
     }
-    const view = viewOf(caller.value, watcher.uris, states)
+    const view = seenBy(caller.value, watcher.uris)
     if (watcher.seen !== undefined) changesBetween(watcher.seen, view).forEach(watcher.sink.tell)
     watcher.seen = view
   }
@@ -241,11 +284,15 @@ const lookAtAll = (needs: Needs) =>
 const add = (needs: Needs, watcher: Watcher) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const ended = makesRoom(needs.open, watcher)
+      const { ofCredential, ofTeam } = count(needs, watcher, 0)
+      // Most find room, and who must make it is sought among all.
+      const isFull = ofCredential >= perCredential || ofTeam >= perTeam || needs.open.size >= inTotal
+      const ended = isFull ? makesRoom(needs.open, watcher) : undefined
       if (ended !== undefined) close(needs, ended, "room")
       needs.open.add(watcher)
+      count(needs, watcher, 1)
     }),
-    () => Effect.sync(() => needs.open.delete(watcher))
+    () => Effect.sync(() => forget(needs, watcher))
   )
 
 interface Watching extends Sink {

@@ -11,6 +11,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import * as Runtime from "effect/Runtime"
 import { isApiError, statusOf } from "#schema/ApiError.ts"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import { Audit } from "#src/access/Audit.ts"
@@ -172,7 +173,8 @@ const make = Effect.gen(function* () {
     changes: yield* Changes,
     bus: yield* EventBus,
     keys: yield* ServiceKeys,
-    streaming: new Map()
+    streaming: new Map(),
+    fork: Runtime.runFork(yield* Effect.runtime<never>())
   }
   yield* SessionStream.keepAlive(needs)
   const { deferred } = yield* Shutdown

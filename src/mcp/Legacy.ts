@@ -39,6 +39,7 @@ import {
   type JsonObject,
   maxBatch,
   memberOf,
+  methodsOf,
   rpcError,
   sessionHeader,
   toolsHeader
@@ -147,6 +148,9 @@ const servePrompts = (server: LegacyServer, { protocol, run }: Needs) => {
   })
 }
 
+/** A reason of its own costs an error with its stack, for each request. */
+const overNow = "over"
+
 /** Answers a POST of these revisions as the SDK does; sessions and their header are for the caller to handle. */
 const respond = (
   { protocol, sessions, url }: LegacyNeeds,
@@ -175,9 +179,11 @@ const respond = (
       // The SDK's type asks for a generic method; this one fits every type that it could be asked for.
       jsonSchemaValidator: withoutSchemas as never
     })
-    serveTools(server, needs)
-    serveResources(server, needs)
-    servePrompts(server, needs)
+    // A server lives for one request: what the message does not ask for is not made.
+    const methods = methodsOf(message)
+    if (methods.has("tools")) serveTools(server, needs)
+    if (methods.has("resources")) serveResources(server, needs)
+    if (methods.has("prompts") || methods.has("completion")) servePrompts(server, needs)
 
     const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true })
     return yield* Effect.promise(async () => {
@@ -186,7 +192,7 @@ const respond = (
     }).pipe(
       Effect.onExit(() =>
         Effect.promise(async () => {
-          abort.abort()
+          abort.abort(overNow)
           await server.close()
         })
       )

@@ -72,6 +72,15 @@ export const isObject = (value: unknown): value is JsonObject =>
 
 export const memberOf = (value: unknown, name: string): unknown => (isObject(value) ? value[name] : undefined)
 
+/** What a message, or those of a batch, are about: the part of each method before its slash (`tools`). */
+export const methodsOf = (message: unknown): ReadonlySet<string> =>
+  new Set(
+    (Array.isArray(message) ? message : [message]).flatMap((one) => {
+      const method = memberOf(one, "method")
+      return typeof method === "string" ? (method.split("/", 1)[0] ?? []) : []
+    })
+  )
+
 /** Whether the value has too many elements or levels. Iterative, because the input decides the depth. */
 const isTooBig = (value: unknown): boolean => {
   const pending: Array<readonly [unknown, number]> = [[value, 1]]

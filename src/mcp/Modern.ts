@@ -25,17 +25,16 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Runtime from "effect/Runtime"
 import * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
 import { createHash } from "node:crypto"
 import type { Caller, CurrentCaller } from "#schema/Caller.ts"
 import { instructions } from "#schema/McpPrompts.ts"
 import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import { EventStream, streamScope } from "#src/http/EventStream.ts"
 import type { Change, Changes } from "./Changes.ts"
 import type { AuthenticatedClient } from "./Credentials.ts"
-import { eventStream, fromWeb, isObject, isStaged, type JsonObject, memberOf } from "./Message.ts"
+import { eventStream, fromWeb, isObject, isStaged, type JsonObject, memberOf, methodsOf } from "./Message.ts"
 import { type Protocol, serverInfo } from "./Protocol.ts"
 import { templates } from "./Resources.ts"
-import { streamScope } from "./SessionStream.ts"
 import type { CallContext, ListedTool, Tool, ToolResult } from "./Tool.ts"
 
 export interface ModernNeeds {
@@ -167,9 +166,16 @@ const callTool = async ({ run, states }: Needs, mcp: McpServer, tool: Tool, give
   }
 }
 
-/** Registers all tools: what the caller may not do is refused by the rules, with the error of the rules. */
-const serveTools = (mcp: McpServer, needs: Needs) => {
-  for (const tool of needs.protocol.tools.values()) {
+/**
+ * Registers the tool that is called, whoever calls: what the caller may not do is refused by the rules, in their words.
+ * One that is not there is refused by the SDK, which does so when there is any.
+ */
+const serveTools = (mcp: McpServer, needs: Needs, message: unknown) => {
+  const { tools } = needs.protocol
+  const called = memberOf(memberOf(message, "params"), "name")
+  const [anyTool] = tools.values()
+  const tool = (typeof called === "string" ? tools.get(called) : undefined) ?? anyTool
+  if (tool !== undefined) {
     const { annotations, description, name, title } = tool.listed
     mcp.registerTool(
       name,
@@ -208,7 +214,8 @@ const servePrompts = ({ server }: McpServer, { protocol, run }: Needs) => {
   })
 }
 
-const serverFor = (needs: Needs): McpServer => {
+/** A server lives for one request: what the message does not ask for is not made. */
+const serverFor = (needs: Needs, message: unknown): McpServer => {
   const mcp = new McpServer(serverInfo, {
     capabilities: {
       tools: { listChanged: true },
@@ -222,9 +229,10 @@ const serverFor = (needs: Needs): McpServer => {
     maxToolInputElements,
     requestState: { verify: needs.states.verify }
   })
-  serveTools(mcp, needs)
-  serveResources(mcp, needs)
-  servePrompts(mcp, needs)
+  const methods = methodsOf(message)
+  if (methods.has("tools")) serveTools(mcp, needs, message)
+  if (methods.has("resources")) serveResources(mcp, needs)
+  if (methods.has("prompts") || methods.has("completion")) servePrompts(mcp, needs)
   return mcp
 }
 
@@ -245,7 +253,7 @@ const respond = (
       staged: isStaged(headers),
       run: (effect) => Runtime.runPromise(runtime)(effect, { signal })
     }
-    const handler = createMcpHandler(() => serverFor(needs), {
+    const handler = createMcpHandler(() => serverFor(needs, message), {
       legacy: "reject",
       bus: { publish: () => undefined, subscribe: listen }
     })
@@ -278,34 +286,54 @@ const subscriptionsOf = (message: unknown): ReadonlyArray<string> | undefined =>
  * What the SDK hears of one request: nothing before its stream has begun, and then what was told meanwhile. `end` runs
  * when the SDK lets go of it. Calls and no fiber, since there are many streams.
  */
-const makeEar = (end: Effect.Effect<void>) =>
-  Effect.map(Effect.runtime<never>(), (runtime) => {
-    let listener: ((event: ServerEvent) => void) | undefined
-    let finish: (() => void) | undefined
-    let isOver = false
-    let meanwhile: ReadonlyArray<Change> = []
-    const tell = (change: Change) => {
-      if (finish === undefined) meanwhile = [...meanwhile, change]
-      else listener?.(serverEvent(change))
-    }
-    return {
-      tell,
-      listen: (to: (event: ServerEvent) => void) => {
-        listener = to
-        return () => {
-          listener = undefined
-          Runtime.runFork(runtime)(end)
-        }
-      },
-      end: () => {
-        isOver = true
-        finish?.()
-      },
-      begin: (finished: Effect.Effect<void>) => {
-        finish = () => void Runtime.runFork(runtime)(finished)
-        meanwhile.forEach(tell)
-        if (isOver) finish()
+const makeEar = (end: () => void) => {
+  let listener: ((event: ServerEvent) => void) | undefined
+  let finish: (() => void) | undefined
+  let isOver = false
+  let meanwhile: ReadonlyArray<Change> = []
+  const tell = (change: Change) => {
+    if (finish === undefined) meanwhile = [...meanwhile, change]
+    else listener?.(serverEvent(change))
+  }
+  return {
+    tell,
+    listen: (to: (event: ServerEvent) => void) => {
+      listener = to
+      return () => {
+        listener = undefined
+        end()
       }
+    },
+    end: () => {
+      isOver = true
+      finish?.()
+    },
+    begin: (finished: () => void) => {
+      finish = finished
+      meanwhile.forEach(tell)
+      meanwhile = []
+      if (isOver) finish()
+    }
+  }
+}
+
+/** The SDK's stream, as it is, to the client; `gone` when there is no more of either. */
+const passOn = (body: ReadableStream<Uint8Array>, began: () => void, gone: () => void) =>
+  new EventStream((out) => {
+    began()
+    const reader = body.getReader()
+    // Not one promise within the other: a stream is open for days.
+    const next = () => {
+      reader.read().then(({ done, value }) => {
+        if (done) return out.end()
+        out.write(value)
+        next()
+      }, out.end)
+    }
+    next()
+    return () => {
+      reader.cancel().catch(() => undefined)
+      gone()
     }
   })
 
@@ -329,9 +357,9 @@ export const post = Effect.fnUntraced(function* (
   headers: Headers
 ) {
   const abort = new AbortController()
-  const { end, scope } = yield* streamScope
+  const { began, end, scope } = yield* streamScope
   const uris = subscriptionsOf(message)
-  const ear = yield* makeEar(end)
+  const ear = makeEar(end)
   if (uris !== undefined) {
     const sink = { ...ear, staged: isStaged(headers) }
     yield* Scope.extend(needs.changes.watch(client, uris, sink), scope)
@@ -342,24 +370,26 @@ export const post = Effect.fnUntraced(function* (
     headers,
     signal: abort.signal,
     listen: ear.listen
-  }).pipe(
-    Effect.onInterrupt(() =>
-      Effect.zipRight(
-        Effect.sync(() => abort.abort()),
-        end
-      )
-    )
-  )
+  }).pipe(Effect.onInterrupt(() => Effect.sync(() => abort.abort())))
   const { body } = response
   const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true
   if (!isStream || body === null) {
-    yield* end
+    end()
     const instead = needs.protocol.unknownTool({ caller: client.caller, staged: isStaged(headers) }, message)
     return yield* fromWeb(instead === undefined ? response : yield* saying(instead, response))
   }
-  const finished = Effect.zipRight(Effect.promise(close), end)
-  // When the credential ends or the server stops, the stream ends in the protocol's way.
-  ear.begin(finished)
-  const bytes = Stream.fromReadableStream({ evaluate: () => body, onError: (error) => error })
-  return HttpServerResponse.stream(Stream.ensuring(bytes, finished), { status: response.status, ...eventStream })
+  const finish = () => {
+    close().catch(() => undefined)
+    end()
+  }
+  const events = passOn(
+    body,
+    () => {
+      began()
+      // When the credential ends or the server stops, the stream ends in the protocol's way.
+      ear.begin(finish)
+    },
+    finish
+  )
+  return HttpServerResponse.raw(events, { status: response.status, ...eventStream })
 })

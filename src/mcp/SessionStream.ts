@@ -1,13 +1,11 @@
 /** The GET stream of a session: tells the client what changed, and that a person is done with a page. */
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
-import * as Option from "effect/Option"
-import * as Queue from "effect/Queue"
 import * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
 import type { EventBus } from "#src/events/EventBus.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
+import { EventStream, type Out, streamScope } from "#src/http/EventStream.ts"
 import { answersTopic } from "#src/secrets/ValueRequests.ts"
 import { type Change, type Changes, type End, retryMillis } from "./Changes.ts"
 import type { AuthenticatedClient } from "./Credentials.ts"
@@ -33,27 +31,24 @@ const changeNotification = (change: Change): string =>
 const completionNotification = (elicitationId: string): string =>
   notification("notifications/elicitation/complete", { elicitationId })
 
-/** A scope for what a stream holds: closed when the stream ends, and with the request when it never began. */
-export const streamScope = Effect.gen(function* () {
-  const scope = yield* Scope.make()
-  const end = Scope.close(scope, Exit.void)
-  yield* Effect.addFinalizer(() => end)
-  return { scope, end }
-})
-
-/**
- * What a stream does next. `look`: at its session, which was ended or follows other resources now, or whose person is
- * done with a page; also now and then, since a nudge can be lost, and that keeps the session from becoming idle.
- */
-type Signal = Change | { readonly kind: "beat" | "look" } | { readonly kind: "end"; readonly why: End }
-type Offer = (signal: Signal) => void
+/** What the clock of all streams tells each of them. */
+interface Beaten {
+  readonly beat: () => void
+  /**
+   * At its session, which was ended or follows other resources now, or whose person is done with a page; also now and
+   * then, since a nudge can be lost, and that keeps the session from becoming idle.
+   */
+  readonly look: () => void
+}
 
 export interface StreamNeeds {
   readonly sessions: Sessions
   readonly changes: Changes
   readonly bus: EventBus["Type"]
   /** Streams that are open on this process, by session. */
-  readonly streaming: Map<string, Offer>
+  readonly streaming: Map<string, Beaten>
+  /** Runs what a stream has to do now and then, in the service's own name. */
+  readonly fork: (work: Effect.Effect<void>) => void
 }
 
 /** One clock for all streams of the process. */
@@ -61,9 +56,9 @@ export const keepAlive = ({ streaming }: Pick<StreamNeeds, "streaming">) => {
   let beats = 0
   const beat = Effect.sync(() => {
     beats += 1
-    for (const offer of streaming.values()) {
-      offer({ kind: "beat" })
-      if (beats % beatsPerLook === 0) offer({ kind: "look" })
+    for (const stream of streaming.values()) {
+      stream.beat()
+      if (beats % beatsPerLook === 0) stream.look()
     }
   })
   return Housekeeping.every(heartbeat, beat)
@@ -74,79 +69,122 @@ interface Listener extends AuthenticatedClient {
   readonly staged: boolean
 }
 
-/** What the stream listens to; gone when the scope closes. One queue and no fiber, since there are many streams. */
+/**
+ * What is said of one session, from the moment it is made: what comes before the answer began waits for it. Calls and no
+ * fiber, since there are many streams.
+ */
+class Teller {
+  #out: Out | undefined
+  #waiting = ""
+  #isOver = false
+  #looking: "no" | "once" | "again" = "no"
+  /** Replaces the resources that are watched. */
+  follow: (uris: ReadonlyArray<string>) => void = () => undefined
+  readonly #needs: StreamNeeds
+  readonly #principal: string
+  readonly #session: string
+
+  constructor(needs: StreamNeeds, principal: string, session: string) {
+    this.#needs = needs
+    this.#principal = principal
+    this.#session = session
+  }
+
+  #say(text: string) {
+    if (this.#out === undefined) this.#waiting += text
+    else this.#out.write(text)
+  }
+
+  #over() {
+    this.#isOver = true
+    this.#out?.end()
+  }
+
+  begin(out: Out) {
+    this.#out = out
+    // The headers leave with the first byte of the body.
+    out.write(`: open\n\n${this.#waiting}`)
+    this.#waiting = ""
+    if (this.#isOver) out.end()
+  }
+
+  readonly tell = (change: Change) => this.#say(changeNotification(change))
+  readonly beat = () => this.#say(": heartbeat\n\n")
+
+  readonly end = (why: End) => {
+    if (why !== "shutdown") this.#say(`retry: ${retryMillis}\n\n`)
+    this.#over()
+  }
+
+  /** One look at a time; who asks during one gets another after it. */
+  readonly look = () => {
+    if (this.#isOver) return
+    const isFree = this.#looking === "no"
+    this.#looking = isFree ? "once" : "again"
+    if (isFree) this.#needs.fork(this.#looks())
+  }
+
+  #looks(): Effect.Effect<void> {
+    const { sessions } = this.#needs
+    const once = Effect.gen(this, function* () {
+      this.#looking = "once"
+      const session = yield* sessions.find(this.#session, this.#principal)
+      if (session === undefined) return this.#over()
+      this.follow(session.subscriptions)
+      const done = yield* sessions.completed(session)
+      if (done.length > 0) this.#say(done.map(completionNotification).join(""))
+    })
+    return once.pipe(
+      Effect.repeat({ while: () => this.#looking === "again" && !this.#isOver }),
+      // Without a database nobody knows whether the session still is: the client comes back and asks.
+      Effect.catchAllCause((cause) =>
+        Effect.zipRight(
+          Cause.isInterruptedOnly(cause) ? Effect.void : Effect.logWarning("A stream's look at its session failed."),
+          Effect.sync(() => this.#over())
+        )
+      ),
+      Effect.asVoid,
+      Effect.ensuring(
+        Effect.sync(() => {
+          this.#looking = "no"
+        })
+      )
+    )
+  }
+}
+
+/** What the stream listens to; gone when the scope closes. */
 const listen = Effect.fnUntraced(function* (
-  { bus, changes, streaming }: StreamNeeds,
-  { bearer, caller, staged }: Listener,
+  needs: StreamNeeds,
+  { bearer, caller, principal, staged }: Listener,
   session: Session
 ) {
-  // Of more than these only the latest count; an end is the last of all.
-  const queue = yield* Queue.sliding<Signal>(64)
-  const offer: Offer = (signal) => void queue.unsafeOffer(signal)
-  const lookAgain = () => offer({ kind: "look" })
+  const { bus, changes, streaming } = needs
+  const teller = new Teller(needs, principal, session.id)
   yield* Effect.acquireRelease(
-    Effect.sync(() => streaming.set(session.id, offer)),
+    Effect.sync(() => streaming.set(session.id, teller)),
     () => Effect.sync(() => streaming.delete(session.id))
   )
-  yield* bus.listen(topic(session.id), lookAgain)
-  yield* bus.listen(answersTopic(caller.credentialId), lookAgain)
-  const sink = { staged, tell: offer, end: (why: End) => offer({ kind: "end", why }) }
-  const follow = yield* changes.watch({ bearer, caller }, session.subscriptions, sink)
+  yield* bus.listen(topic(session.id), teller.look)
+  yield* bus.listen(answersTopic(caller.credentialId), teller.look)
+  const { end, tell } = teller
+  teller.follow = yield* changes.watch({ bearer, caller }, session.subscriptions, { staged, tell, end })
   // The person may have been done with a page before this stream.
-  if (session.elicitations.length > 0) lookAgain()
-  return { queue, follow }
+  if (session.elicitations.length > 0) teller.look()
+  return teller
 })
-
-type Heard = Effect.Effect.Success<ReturnType<typeof listen>>
-
-/** What the client reads next; none: the stream is over. */
-const lines = (
-  { sessions }: StreamNeeds,
-  { principal }: AuthenticatedClient,
-  session: Session,
-  { follow, queue }: Heard
-) => {
-  let isOver = false
-  const look = Effect.gen(function* () {
-    const current = yield* sessions.find(session.id, principal)
-    if (current === undefined) return Option.none<string>()
-    follow(current.subscriptions)
-    return Option.some((yield* sessions.completed(current)).map(completionNotification).join(""))
-  })
-  const textOf = (signal: Signal) => {
-    switch (signal.kind) {
-      case "beat":
-        return Effect.succeedSome(": heartbeat\n\n")
-      case "look":
-        return look
-      case "end":
-        isOver = true
-        return Effect.succeed(signal.why === "shutdown" ? Option.none() : Option.some(`retry: ${retryMillis}\n\n`))
-      default:
-        return Effect.succeedSome(changeNotification(signal))
-    }
-  }
-  const next = Effect.suspend(() => (isOver ? Effect.succeedNone : Effect.flatMap(Queue.take(queue), textOf)))
-  return Stream.concat(
-    // The headers leave with the first byte of the body.
-    Stream.succeed(": open\n\n"),
-    Stream.filter(
-      Stream.repeatEffectOption(Effect.flatten(next).pipe(Effect.mapError(() => Option.none()))),
-      (text) => text !== ""
-    )
-  )
-}
 
 /** One stream per session. */
 export const open = Effect.fnUntraced(function* (needs: StreamNeeds, client: Listener, session: Session) {
   if (needs.streaming.has(session.id)) return rpcError(409, -32_000, "One stream per session")
-  const { end, scope } = yield* streamScope
-  const heard = yield* listen(needs, client, session).pipe(
-    Effect.provideService(Scope.Scope, scope),
-    Effect.tapError(() => end)
-  )
-  const events = lines(needs, client, session, heard)
-  return HttpServerResponse.stream(Stream.encodeText(Stream.ensuring(events, end)), {
+  const { began, end, scope } = yield* streamScope
+  const teller = yield* Scope.extend(listen(needs, client, session), scope)
+  const events = new EventStream((out) => {
+    began()
+    teller.begin(out)
+    return end
+  })
+  return HttpServerResponse.raw(events, {
     ...eventStream,
     headers: { ...eventStream.headers, [sessionHeader]: session.id }
   })

@@ -7,6 +7,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { TeamId } from "#schema/Ids.ts"
+import * as GroupCommit from "#src/access/GroupCommit.ts"
 import { base62, Crypto } from "#src/crypto/Crypto.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
@@ -33,8 +34,8 @@ const sessionFields = {
   /** Value requests whose page this session's client was sent to, and which it has not heard of since. */
   elicitations: Schema.Array(Schema.String)
 }
-const SessionRow = Schema.Struct({ ...sessionFields, lastSeenAt: Schema.DateFromSelf })
-export type Session = Omit<typeof SessionRow.Type, "lastSeenAt">
+const SessionRow = Schema.Struct({ ...sessionFields, place: Schema.Number, lastSeenAt: Schema.DateFromSelf })
+export type Session = Omit<typeof SessionRow.Type, "place" | "lastSeenAt">
 const IdRow = Schema.Struct({ id: Schema.String })
 const ElicitationsRow = Schema.Struct({ elicitations: sessionFields.elicitations })
 
@@ -42,29 +43,44 @@ const ElicitationsRow = Schema.Struct({ elicitations: sessionFields.elicitations
 export const topic = (id: string) => `mcp:${id.slice(0, 12)}`
 
 const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, bus: EventBus, requests: ValueRequests })
-type Needs = Effect.Effect.Success<typeof services>
+type Services = Effect.Effect.Success<typeof services>
 
 /** Deletes sessions that were idle for too long. */
-const reap = ({ sql }: Pick<Needs, "sql">) =>
+const reap = ({ sql }: Pick<Services, "sql">) =>
   Effect.flatMap(Clock.currentTimeMillis, (now) =>
     Rows.run(sql`DELETE FROM mcp_sessions WHERE last_seen_at <= ${new Date(now - idleMillis)}`)
   )
 
 /** Makes streams of these sessions look for their session again; those of ended sessions stop. */
-const notifyStreams = ({ bus }: Needs, ids: ReadonlyArray<{ readonly id: string }>) =>
+const notifyStreams = ({ bus }: Services, ids: ReadonlyArray<{ readonly id: string }>) =>
   Effect.forEach(ids, ({ id }) => Effect.catchAllDefect(bus.publish(topic(id)), () => Effect.void), { discard: true })
 
-/** Deletes the least recently used sessions beyond the shares of the principal, of the team, and of all. */
-const makeRoom = Effect.fnUntraced(function* ({ sql }: Needs, principal: string, teamId: TeamId | null) {
+interface Opening extends Pick<Session, "id" | "protocolVersion" | "clientCapabilities"> {
+  readonly principal: string
+  readonly teamId: TeamId | null
+}
+
+const countBy = <Key>(openings: ReadonlyArray<Opening>, of: (opening: Opening) => Key): ReadonlyMap<Key, number> => {
+  const counts = new Map<Key, number>()
+  for (const opening of openings) counts.set(of(opening), (counts.get(of(opening)) ?? 0) + 1)
+  return counts
+}
+
+/** Deletes the least recently used sessions beyond the shares of each principal, of each team, and of all. */
+const makeRoom = Effect.fnUntraced(function* ({ sql }: Services, openings: ReadonlyArray<Opening>) {
+  const principals = countBy(openings, ({ principal }) => principal)
+  const teams = countBy(openings, ({ teamId }) => teamId)
   const beyondShare = yield* Rows.findAll(
     IdRow,
     sql`
       DELETE FROM mcp_sessions WHERE id IN (
-        (SELECT id FROM mcp_sessions WHERE principal = ${principal}
-         ORDER BY last_seen_at DESC, id OFFSET ${perPrincipal - 1})
+        (SELECT o.id FROM unnest(${[...principals.keys()]}::text[], ${[...principals.values()]}::int[]) AS n (principal, opens),
+           LATERAL (SELECT s.id FROM mcp_sessions s WHERE s.principal = n.principal
+             ORDER BY s.last_seen_at DESC, s.id OFFSET greatest(0, ${perPrincipal}::int - n.opens)) o)
         UNION ALL
-        (SELECT id FROM mcp_sessions WHERE team_id IS NOT DISTINCT FROM ${teamId}::uuid
-         ORDER BY last_seen_at DESC, id OFFSET ${perTeam - 1}))
+        (SELECT o.id FROM unnest(${[...teams.keys()]}::uuid[], ${[...teams.values()]}::int[]) AS n (team_id, opens),
+           LATERAL (SELECT s.id FROM mcp_sessions s WHERE s.team_id IS NOT DISTINCT FROM n.team_id
+             ORDER BY s.last_seen_at DESC, s.id OFFSET greatest(0, ${perTeam}::int - n.opens)) o))
       RETURNING id`
   )
   const beyondTotal = yield* Rows.findAll(
@@ -75,11 +91,76 @@ const makeRoom = Effect.fnUntraced(function* ({ sql }: Needs, principal: string,
         WHERE team_id IS NOT DISTINCT FROM (
           SELECT team_id FROM mcp_sessions GROUP BY team_id ORDER BY count(*) DESC, min(last_seen_at) LIMIT 1)
         ORDER BY last_seen_at, id
-        LIMIT greatest(0, (SELECT count(*) FROM mcp_sessions) - ${inTotal - 1}::int))
+        LIMIT greatest(0, (SELECT count(*) FROM mcp_sessions) - ${inTotal - openings.length}::int))
       RETURNING id`
   )
   return [...beyondShare, ...beyondTotal]
 })
+
+/** Those that clients open at the same time share one transaction: all of them wait for the same lock. */
+const openings = (needs: Services) =>
+  GroupCommit.make({
+    // No more than a principal may have: each that is opened is there.
+    maxBatch: perPrincipal,
+    maxInFlight: 1,
+    run: Effect.fnUntraced(function* (batch: ReadonlyArray<Opening>) {
+      const { sql } = needs
+      const now = new Date(yield* Clock.currentTimeMillis)
+      const ended = yield* Rows.transaction(sql, function* () {
+        // No other process counts or inserts between this count and this insert.
+        yield* sql`SELECT pg_advisory_xact_lock(hashtext('mcp_sessions'))`
+        yield* reap(needs)
+        const removed = yield* makeRoom(needs, batch)
+        yield* sql`
+          INSERT INTO mcp_sessions (id, principal, team_id, protocol_version, client_capabilities, subscriptions,
+            created_at, last_seen_at)
+          SELECT o.id, o.principal, o.team_id, o.protocol_version, o.client_capabilities::jsonb, '{}', ${now}, ${now}
+          FROM unnest(${batch.map(({ id }) => id)}::text[], ${batch.map(({ principal }) => principal)}::text[],
+            ${batch.map(({ teamId }) => teamId)}::uuid[], ${batch.map((one) => one.protocolVersion)}::text[],
+            ${batch.map((one) => JSON.stringify(one.clientCapabilities))}::text[])
+            AS o (id, principal, team_id, protocol_version, client_capabilities)`
+        return removed
+      })
+      yield* notifyStreams(needs, ended)
+      return batch.map(() => undefined)
+    })
+  })
+
+interface Sought {
+  readonly id: string
+  readonly principal: string
+}
+
+/** Look-ups that come while a statement is under way share the next one. */
+const lookUps = ({ sql }: Services) =>
+  GroupCommit.make({
+    maxBatch: 128,
+    maxInFlight: 2,
+    run: Effect.fnUntraced(function* (batch: ReadonlyArray<Sought>) {
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* Rows.findAll(
+        SessionRow,
+        sql`
+          SELECT q.place::int AS place, s.id, s.protocol_version, s.client_capabilities, s.subscriptions, s.elicitations,
+            s.last_seen_at
+          FROM unnest(${batch.map(({ id }) => id)}::text[], ${batch.map(({ principal }) => principal)}::text[])
+            WITH ORDINALITY AS q (id, principal, place)
+          JOIN mcp_sessions s ON s.id = q.id AND s.principal = q.principal AND s.last_seen_at > ${new Date(now - idleMillis)}`
+      )
+      const unseen = rows.filter(({ lastSeenAt }) => now - lastSeenAt.getTime() >= touchMillis)
+      if (unseen.length > 0) {
+        yield* sql`
+          UPDATE mcp_sessions SET last_seen_at = ${new Date(now)} WHERE id = any(${unseen.map(({ id }) => id)}::text[])`
+      }
+      const found = new Map(rows.map(({ place, ...session }) => [place, session]))
+      return batch.map((_, i): Session | undefined => found.get(i + 1))
+    }, Effect.orDie)
+  })
+
+type Needs = Services & {
+  readonly opened: Effect.Effect.Success<ReturnType<typeof openings>>
+  readonly lookUp: Effect.Effect.Success<ReturnType<typeof lookUps>>
+}
 
 /**
  * Always opens a session, because clients forget to end theirs. Where a limit is reached, the least recently used
@@ -87,49 +168,17 @@ const makeRoom = Effect.fnUntraced(function* ({ sql }: Needs, principal: string,
  * however many others are opened, while it has fewer than others.
  */
 const open = Effect.fn("Sessions.open")(function* (
-  needs: Needs,
-  { principal, teamId }: { readonly principal: string; readonly teamId: TeamId | null },
+  { crypto, opened }: Needs,
+  owner: Pick<Opening, "principal" | "teamId">,
   agreed: Pick<Session, "protocolVersion" | "clientCapabilities">
 ) {
-  const { crypto, sql } = needs
   const id = yield* crypto.randomText(base62, 32)
-  const now = new Date(yield* Clock.currentTimeMillis)
-  const ended = yield* Rows.transaction(sql, function* () {
-    // No other process counts or inserts between this count and this insert.
-    yield* sql`SELECT pg_advisory_xact_lock(hashtext('mcp_sessions'))`
-    yield* reap(needs)
-    const removed = yield* makeRoom(needs, principal, teamId)
-    yield* sql`INSERT INTO mcp_sessions ${sql.insert({
-      id,
-      principal,
-      team_id: teamId,
-      protocol_version: agreed.protocolVersion,
-      client_capabilities: JSON.stringify(agreed.clientCapabilities),
-      subscriptions: [],
-      created_at: now,
-      last_seen_at: now
-    })}`
-    return removed
-  })
-  yield* notifyStreams(needs, ended)
+  yield* opened({ id, ...owner, ...agreed })
   return id
 })
 
 /** The session, if it is the principal's and alive; counts as its use. */
-const find = Effect.fnUntraced(function* ({ sql }: Needs, id: string, principal: string) {
-  const now = yield* Clock.currentTimeMillis
-  const session = yield* Rows.findOne(
-    SessionRow,
-    sql`
-      SELECT id, protocol_version, client_capabilities, subscriptions, elicitations, last_seen_at FROM mcp_sessions
-      WHERE id = ${id} AND principal = ${principal} AND last_seen_at > ${new Date(now - idleMillis)}`
-  )
-  if (session !== undefined && now - session.lastSeenAt.getTime() >= touchMillis) {
-    yield* Rows.run(sql`UPDATE mcp_sessions SET last_seen_at = ${new Date(now)} WHERE id = ${id}`)
-  }
-  const found: Session | undefined = session
-  return found
-})
+const find = ({ lookUp }: Needs, id: string, principal: string) => lookUp({ id, principal })
 
 /** From the next request on the session does not exist, on any process, and its stream ends. */
 const end = Effect.fn("Sessions.end")(function* (needs: Needs, id: string, principal: string) {
@@ -175,7 +224,8 @@ const completed = Effect.fn("Sessions.completed")(function* ({ requests, sql }: 
 
 export class Sessions extends Effect.Service<Sessions>()("mcp/Sessions", {
   scoped: Effect.gen(function* () {
-    const needs = yield* services
+    const used = yield* services
+    const needs: Needs = { ...used, opened: yield* openings(used), lookUp: yield* lookUps(used) }
     yield* Housekeeping.every("5 minutes", reap(needs))
     return methods(needs, { open, find, end, subscribe, elicit, completed, reap })
   })
