@@ -148,13 +148,25 @@ export interface GrantRow extends PersonRow {
   readonly teams: ReadonlyArray<TeamRow & { readonly scopes: ReadonlyArray<Scope>; readonly grantTeamMac: StoredMac }>
 }
 
-/** The look-ups of a batch, in their order. */
-const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => sql`
-  unnest(
-    ${batch.map((l) => l.id)}::text[],
-    ${batch.map((l) => l.named?.projectId ?? null)}::uuid[],
-    ${batch.map((l) => l.named?.environment ?? null)}::text[]
-  ) WITH ORDINALITY AS q (lookup_id, project_id, slug, n)`
+/** Few look-ups are made up to one of these numbers by such that find nothing. */
+const fewest = [1, 2, 4, 8]
+
+/**
+ * The look-ups of a batch, in their order; after them perhaps some that find nothing. Postgres keeps a plan when it takes
+ * it for no dearer than one that is made for the parameters. For an array of unknown length it reckons with ten rows, so
+ * that few look-ups would be planned at each execution, which takes ten times as long as they do: the limit tells it.
+ */
+const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
+  const few = fewest.find((size) => batch.length <= size)
+  const padding = Array.from({ length: (few ?? 0) - batch.length }, () => null)
+  return sql`(
+    SELECT * FROM unnest(
+      ${[...batch.map((l) => l.id), ...padding]}::text[],
+      ${[...batch.map((l) => l.named?.projectId ?? null), ...padding]}::uuid[],
+      ${[...batch.map((l) => l.named?.environment ?? null), ...padding]}::text[]
+    ) WITH ORDINALITY ${few === undefined ? sql`` : sql`LIMIT ${sql.literal(String(few))}`}
+  ) AS q (lookup_id, project_id, slug, n)`
+}
 const namedColumns = `
   e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
   e.revision AS e_revision, e.described AS e_described, et.plan AS e_plan, e.readers AS e_readers,

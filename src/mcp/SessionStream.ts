@@ -1,6 +1,5 @@
 /** The GET stream of a session: tells the client what changed, and that a person is done with a page. */
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
 import type { EventBus } from "#src/events/EventBus.ts"
@@ -136,13 +135,8 @@ class Teller {
     })
     return once.pipe(
       Effect.repeat({ while: () => this.#looking === "again" && !this.#isOver }),
-      // Without a database nobody knows whether the session still is: the client comes back and asks.
-      Effect.catchAllCause((cause) =>
-        Effect.zipRight(
-          Cause.isInterruptedOnly(cause) ? Effect.void : Effect.logWarning("A stream's look at its session failed."),
-          Effect.sync(() => this.#over())
-        )
-      ),
+      // A database that is busy or away ends no stream: the next beats look again.
+      Effect.catchAllCause(() => Effect.logDebug("A stream's look at its session failed.")),
       Effect.asVoid,
       Effect.ensuring(
         Effect.sync(() => {

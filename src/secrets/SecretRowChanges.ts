@@ -79,6 +79,18 @@ export const lockAll = (sql: Sql, targets: ReadonlyArray<EnvironmentTarget>) =>
     ORDER BY id FOR UPDATE`)
 
 /**
+ * The keys that a write names. One key, or one id, is the usual write: Postgres reckons with ten elements of an array that
+ * it does not know, and would plan the whole statement at each execution, under the lock (see `CredentialRows.ts`).
+ */
+const namedKeys = (sql: Sql, environmentId: string, { ids, keys }: Pick<Named, "ids" | "keys">) => {
+  const ofIds = sql`SELECT key FROM secrets WHERE environment_id = ${environmentId}
+    AND ${ids.length === 1 ? sql`id = ${ids[0] ?? ""}::uuid` : sql`id = ANY(${ids}::uuid[])`}`
+  if (keys.length === 0) return ofIds
+  const ofKeys = sql`SELECT unnest(${keys}::text[]) COLLATE "C" ${keys.length === 1 ? sql`LIMIT 1` : sql``}`
+  return ids.length === 0 ? ofKeys : sql`(${ofKeys}) UNION ALL ${ofIds}`
+}
+
+/**
  * Locks the environment until the transaction ends, and reads what a write concerns: the secrets that it names, what
  * builds on them, and all that either builds on. Undefined when the environment was deleted meanwhile.
  *
@@ -92,9 +104,7 @@ export const lock = Effect.fnUntraced(function* (
   { ids, keys, mentions }: Named,
   freeHead: Statement.Fragment
 ) {
-  const named = sql`
-    SELECT unnest(${keys}::text[]) COLLATE "C"
-    UNION ALL SELECT key FROM secrets WHERE id = ANY(${ids}::uuid[]) AND environment_id = ${environmentId}`
+  const named = namedKeys(sql, environmentId, { ids, keys })
   // Typed at the statement: it may be thousands of rows, under the lock.
   const rows = yield* sql<ConcernedRow>`
     WITH RECURSIVE environment AS MATERIALIZED (

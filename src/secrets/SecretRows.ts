@@ -105,7 +105,8 @@ export const withConcerned = (
       SELECT s.key FROM secret_references r JOIN secrets s ON s.id = r.secret_id AND s.deleted_at IS NULL
       WHERE r.environment_id = ${environmentId} AND r.key = a.key OFFSET 0) u
   ), concerned (key) AS (
-    (SELECT key FROM above UNION SELECT unnest(${mentions}::text[]) COLLATE "C")
+    (SELECT key FROM above
+      ${mentions.length === 0 ? sql`` : sql`UNION SELECT unnest(${mentions}::text[]) COLLATE "C"`})
     UNION
     SELECT b.key COLLATE "C" FROM concerned c, LATERAL (
       SELECT unnest(s.refs) AS key FROM (${byKey(sql, environmentId, sql`c.key`)}) s OFFSET 0) b
