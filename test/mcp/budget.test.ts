@@ -51,6 +51,7 @@ layer(McpApp.layer, { excludeTestServices: true })("what a model reads", (it) =>
       const calls: ReadonlyArray<readonly [tool: ToolName, input: Record<string, unknown>]> = [
         ["whoami", {}],
         ["get_capabilities", {}],
+        ["more_tools", { scope: "secrets:write" }],
         ["list_projects", {}],
         ["list_environments", { projectId: project.slug }],
         ["list_secrets", at],
@@ -65,6 +66,10 @@ layer(McpApp.layer, { excludeTestServices: true })("what a model reads", (it) =>
         ["list_audit_events", {}],
         ["get_exposure", { ...at, key: keyOf(0) }]
       ]
+      // What these answer is as large as what they are given.
+      const byInput = ["reveal_secret_value", "open_sealed_values", "verify_encrypted_env", "run_status"]
+      const reading = tools.flatMap(({ annotations, name }) => (annotations?.readOnlyHint === true ? [name] : []))
+      assert.includeMembers([...calls.map(([tool]) => tool), ...byInput], reading)
       for (const [tool, input] of calls) {
         const { result } = yield* Clients.raw(base, "POST", { bearer, ...Clients.modernCall(tool, input) })
         const text = result.content?.map((one) => one.text).join("") ?? ""

@@ -359,6 +359,37 @@ layer(McpApp.layer, { excludeTestServices: true })("a value that a person types"
     )
   })
 
+  describe("a deletion of several", () => {
+    it.effect("is asked about once, by keys, project and environment, and does nothing without the tick", () =>
+      Effect.gen(function* () {
+        const { base, place, project, token } = yield* scene
+        const keys = ["ONE", "TWO"]
+        const use = (tool: string, input: Record<string, unknown>, more: Record<string, unknown> = {}) =>
+          Effect.map(
+            Clients.raw(base, "POST", {
+              bearer: token.text,
+              ...Clients.modernCall(tool, input, { elicitation: { form: {} } }, more)
+            }),
+            ({ result }) => result
+          )
+        for (const key of keys) yield* use("create_secret", { ...place, key, generate: { length: 16 } })
+        const asked = yield* use("delete_secrets", { ...place, keys })
+        const question = JSON.stringify(asked)
+        assert.strictEqual(asked.resultType, "input_required")
+        for (const named of [...keys, place.environment, project.slug]) assert.include(question, named)
+        const answered = (action: string, content: unknown) =>
+          use(
+            "delete_secrets",
+            { ...place, keys },
+            { requestState: asked.requestState, inputResponses: { confirmation: { action, content } } }
+          )
+        assert.deepStrictEqual((yield* answered("decline", {})).structuredContent, { deleted: [] })
+        const { structuredContent } = yield* answered("accept", { confirm: true })
+        assert.match(JSON.stringify(structuredContent), /^\{"deleted":\["[^"]+","[^"]+"\]\}$/)
+      })
+    )
+  })
+
   describe("resources and prompts", () => {
     for (const era of ["legacy", "modern"] as const) {
       it.scoped(`hold names only, ${era}`, () =>
