@@ -238,6 +238,31 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
       })
     )
 
+    it.scoped(
+      "that cannot open because there is too much to do says so, also where its session is marked as used",
+      () =>
+        Effect.gen(function* () {
+          const { base, bearer } = yield* scene
+          const session = yield* Clients.open(base, bearer)
+          const sql = yield* SqlClient.SqlClient
+          yield* sql`UPDATE mcp_sessions SET last_seen_at = last_seen_at - interval '2 minutes' WHERE id = ${session}`
+          // A lock that was not given in time: nothing is broken, and nothing that counts was written.
+          yield* sql`
+          CREATE FUNCTION busy() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'busy' USING ERRCODE = '55P03'; END $$`
+          yield* sql`CREATE TRIGGER busy BEFORE UPDATE ON mcp_sessions FOR EACH ROW EXECUTE FUNCTION busy()`
+          const open = Clients.raw(base, "GET", {
+            bearer,
+            headers: { accept: "text/event-stream", "mcp-session-id": session }
+          })
+          const refused = yield* open
+          yield* sql`DROP FUNCTION busy() CASCADE`
+          assert.deepStrictEqual([refused.status, refused.headers.get("retry-after")], [429, "2"])
+          assert.include(JSON.stringify(refused.json), "SERVER_BUSY")
+          const stream = yield* getStream(base, bearer, session)
+          yield* stream.until((text) => text.startsWith(": open\n\n"))
+        })
+    )
+
     it.scoped("of a client whose list of tools grows begins with a look at the list, and no other does", () =>
       Effect.gen(function* () {
         const { base, bearer } = yield* scene
