@@ -147,12 +147,13 @@ const seal = Effect.fnUntraced(function* (
 ) {
   if (versions.length === 0) return { dataKeyId: "", boxes: [] }
   const dataKey = yield* SecretBoxes.activeKey(dataKeys, permit.target, facts.dataKeyId)
-  const boxes: Array<Buffer> = []
-  for (const version of versions) {
-    const salt = yield* crypto.randomBytes(Envelope.saltLength)
+  // A salt of its own for each, asked for at once.
+  const salts = yield* crypto.randomBytes(Envelope.saltLength * versions.length)
+  const boxes = versions.map((version, i) => {
     const place = SecretBoxes.contextOf(permit.target, version, dataKey.id)
-    boxes.push(Envelope.sealValue(dataKey.key, place, version.text, salt, cipher))
-  }
+    const salt = salts.subarray(i * Envelope.saltLength, (i + 1) * Envelope.saltLength)
+    return Envelope.sealValue(dataKey.key, place, version.text, salt, cipher)
+  })
   return { dataKeyId: dataKey.id, boxes }
 })
 

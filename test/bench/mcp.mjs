@@ -1,7 +1,10 @@
 // npm run bench:mcp: a thousand sessions and a thousand open streams of /mcp, each beside the others as tools are used and
 // lists change: memory and CPU of each, at rest too, and what was lost. On Postgres when AMPOULE_TEST_DATABASE_URL names one
 // (.ci/with-postgres npm run bench:mcp), and on the embedded default. The record goes to test/records/mcp.json, or where
-// BENCH_RECORD says. It stops with 1 when something was lost; times and sizes it only tells.
+// BENCH_RECORD says. It stops with 1 when something was lost; times and sizes it only tells. What opening a stream costs:
+// all that the server's process does from the connection to the stream's first byte (socket, credential, session, state of
+// the team's lists), and the looks at all streams and heartbeats that fall into that time; on the embedded database also
+// the database's own work. The session that a stream belongs to is counted before it.
 import { execFileSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { Agent, request } from "node:http"
@@ -285,7 +288,7 @@ const backends = {
   embedded: {}
 }
 const result = {
-  what: `${wanted} sessions, then ${wanted} open streams of each revision, on one process: CPU of the server for each, what its heap holds for each after a collection, and resident memory. Rate limits off. npm run bench:mcp`,
+  what: `${wanted} sessions, then ${wanted} open streams of each revision, on one process. To open a stream is all that the server does from its connection to its first byte (socket, credential, session, state of the lists; the embedded database's own work), with the looks at all streams that fall into that time. CPU of the server for each, what its heap holds for each after a collection, and resident memory. Rate limits off. npm run bench:mcp`,
   date: new Date().toISOString().slice(0, 10),
   goals: { heapKiB: 50, cpuMillis: 2 },
   versions: {
