@@ -95,14 +95,31 @@ const headersOf = (request: HttpServerRequest.HttpServerRequest): Headers => {
   return headers
 }
 
+/** The revision that a message names itself, as those since 2026-07-28 do. */
+const namedVersion = (message: unknown) =>
+  Message.memberOf(
+    Message.memberOf(Message.memberOf(message, "params"), "_meta"),
+    "io.modelcontextprotocol/protocolVersion"
+  )
+
 /**
  * Revisions are dates. The newer SDK's refusal repeats the version, as it must (-32022, `requested`); another text is
  * repeated only to who says it twice, in the header and in the message of that revision.
  */
 const isVersion = (header: string | undefined, message: unknown): boolean => {
   if (header === undefined || /^\d{4}-\d\d-\d\d$/.test(header)) return true
-  const meta = Message.memberOf(Message.memberOf(message, "params"), "_meta")
-  return /^[\w.-]{1,40}$/.test(header) && Message.memberOf(meta, "io.modelcontextprotocol/protocolVersion") === header
+  return /^[\w.-]{1,40}$/.test(header) && namedVersion(message) === header
+}
+
+/** Whether the revisions with sessions answer it. A message that names its revision is none of theirs; the SDK says of others. */
+const isLegacy = (url: string, message: unknown, headers: Headers) => {
+  const isCall =
+    typeof Message.memberOf(message, "method") === "string" &&
+    Message.memberOf(message, "result") === undefined &&
+    Message.memberOf(message, "error") === undefined
+  return isCall && namedVersion(message) !== undefined
+    ? Effect.succeed(false)
+    : Effect.promise(() => isLegacyRequest(new Request(url, { method: "POST", headers }), message))
 }
 
 const post = Effect.fnUntraced(function* (needs: Needs, client: AuthenticatedClient) {
@@ -124,10 +141,7 @@ const post = Effect.fnUntraced(function* (needs: Needs, client: AuthenticatedCli
     return Message.rpcError(406, -32_000, "The client must accept application/json and text/event-stream")
   }
   const headers = headersOf(request)
-  const isLegacy = yield* Effect.promise(() =>
-    isLegacyRequest(new Request(needs.url, { method: "POST", headers }), message)
-  )
-  return isLegacy
+  return (yield* isLegacy(needs.url, message, headers))
     ? yield* Legacy.post(needs, client, message, headers)
     : yield* Modern.post(needs, client, message, headers)
 })
