@@ -51,7 +51,6 @@ layer(McpApp.layer, { excludeTestServices: true })("what a model reads", (it) =>
       const calls: ReadonlyArray<readonly [tool: ToolName, input: Record<string, unknown>]> = [
         ["whoami", {}],
         ["get_capabilities", {}],
-        ["more_tools", { scope: "secrets:write" }],
         ["list_projects", {}],
         ["list_environments", { projectId: project.slug }],
         ["list_secrets", at],
