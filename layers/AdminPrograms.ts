@@ -7,6 +7,8 @@ import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import type { AdminPrograms } from "#src/cli/ServerSide.ts"
 import { CliFailure } from "#src/cli/Failure.ts"
+import { TeamIdOut } from "#schema/Ids.ts"
+import * as OperatorTeams from "#src/credentials/OperatorTeams.ts"
 import * as Operator from "#src/credentials/Operator.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -60,6 +62,36 @@ export const removeFactor: AdminPrograms["removeFactor"] = (email) =>
 export const removeUser: AdminPrograms["removeUser"] = (email, options) =>
   Effect.flatMap(needs, (made) => Operator.removeUser(made, email, options)).pipe(
     Effect.catchTags({ AccountNotFound: notFound, LastOwner: lastOwner }),
+    asOperator,
+    Effect.provide(onDatabase),
+    ended
+  )
+
+export const setUserActive: AdminPrograms["setUserActive"] = (email, active, options) =>
+  Effect.flatMap(needs, (made) => Operator.setActive(made, email, active, options)).pipe(
+    Effect.catchTags({ AccountNotFound: notFound, LastOwner: lastOwner }),
+    asOperator,
+    Effect.provide(onDatabase),
+    ended
+  )
+
+const noTeam = () =>
+  new CliFailure({ message: "There is no team with this id.", hint: "`ampoule admin teams` lists the teams." })
+
+export const teams: AdminPrograms["teams"] = (options) =>
+  Effect.flatMap(needs, (made) => OperatorTeams.list(made, options)).pipe(asOperator, Effect.provide(onDatabase), ended)
+
+export const suspendTeam: AdminPrograms["suspendTeam"] = (id, suspended) =>
+  Effect.flatMap(needs, (made) => OperatorTeams.setSuspended(made, TeamIdOut.make(id), suspended)).pipe(
+    Effect.catchTag("OperatorTeamNotFound", noTeam),
+    asOperator,
+    Effect.provide(onDatabase),
+    ended
+  )
+
+export const removeTeam: AdminPrograms["removeTeam"] = (id) =>
+  Effect.flatMap(needs, (made) => OperatorTeams.remove(made, TeamIdOut.make(id))).pipe(
+    Effect.catchTag("OperatorTeamNotFound", noTeam),
     asOperator,
     Effect.provide(onDatabase),
     ended

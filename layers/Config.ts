@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { isIP } from "node:net"
 import { join } from "node:path"
 import {
@@ -22,12 +23,15 @@ import {
   url,
   withDefault
 } from "#layers/Setting.ts"
+import { InstallationIssuers } from "#schema/SignInApi.ts"
 import * as PostgresUrl from "#layers/PostgresUrl.ts"
 import * as VaultAddress from "#layers/VaultAddress.ts"
 import * as VaultConfig from "#layers/VaultConfig.ts"
 import type { SealRows, Settings, StartRefused, TeamCreation } from "#src/AppConfig.ts"
 import { keysIn } from "#src/machines/ReportKeyDocument.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
+
+const decodeIssuers = Schema.decodeOption(InstallationIssuers)
 
 const settings = {
   host: withDefault({
@@ -146,6 +150,13 @@ const settings = {
     description:
       "Who may create teams: `everyone` who is signed in, or only `owners` of a team. A person who creates a team may invite any address.",
     ...oneOf<TeamCreation>({ everyone: "everyone", owners: "owners" })
+  }),
+  signInIssuers: secret({
+    name: "AMPOULE_SIGN_IN_ISSUERS",
+    description:
+      "Issuers of OpenID Connect that sign people in, as a JSON list of `{key, name, issuer, clientId, clientSecret?, scopes?, factors?, trustsEmail?}` (`docs/sign-in.md`).",
+    format: "a JSON list of issuers, each with key, name, issuer and clientId",
+    parse: (value) => Option.as(decodeIssuers(value), value)
   }),
   sealRows: optional({
     name: "AMPOULE_SEAL_ROWS",

@@ -39,6 +39,7 @@ import _0033_secret_absences from "#migrations/0033_secret_absences.ts"
 import _0034_management from "#migrations/0034_management.ts"
 import _0035_passkeys from "#migrations/0035_passkeys.ts"
 import _0036_leaked_credentials from "#migrations/0036_leaked_credentials.ts"
+import _0037_openid from "#migrations/0037_openid.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -78,7 +79,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0033_secret_absences": _0033_secret_absences,
   "0034_management": _0034_management,
   "0035_passkeys": _0035_passkeys,
-  "0036_leaked_credentials": _0036_leaked_credentials
+  "0036_leaked_credentials": _0036_leaked_credentials,
+  "0037_openid": _0037_openid
 }
 
 type Registry = typeof registry

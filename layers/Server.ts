@@ -21,6 +21,7 @@ import * as Exposure from "#src/http/Exposure.ts"
 import * as Identity from "#src/http/Identity.ts"
 import * as LeakReports from "#src/http/LeakReports.ts"
 import * as MachineIdentity from "#src/http/MachineIdentity.ts"
+import * as HttpSignIn from "#src/http/SignIn.ts"
 import * as ManageProjects from "#src/http/ManageProjects.ts"
 import * as Members from "#src/http/Members.ts"
 import * as Metadata from "#src/http/Metadata.ts"
@@ -60,6 +61,8 @@ const routes = Layer.mergeAll(
   Identity.layer,
   LeakReports.layer,
   MachineIdentity.layer,
+  HttpSignIn.teamLayer,
+  HttpSignIn.ownLayer,
   ManageProjects.layer,
   Members.layer,
   Metadata.layer,

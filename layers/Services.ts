@@ -63,6 +63,11 @@ import { Search } from "#src/secrets/Search.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
+import { Identities } from "#src/openid/Identities.ts"
+import { SignInIssuers } from "#src/openid/IssuerRows.ts"
+import { Protocol as OpenIdProtocol } from "#src/openid/Protocol.ts"
+import { SignIn } from "#src/openid/SignIn.ts"
+import { TeamSignIn } from "#src/openid/TeamSignIn.ts"
 import { Dispatcher } from "#src/webhooks/Dispatcher.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
 import { WebhookSecrets } from "#src/webhooks/WebhookSecrets.ts"
@@ -121,10 +126,14 @@ const oauth = Consent.Default.pipe(
   Layer.provideMerge(OAuthGrants.Default),
   Layer.provideMerge(AuthorizationServer.Default)
 )
+const openid = Layer.mergeAll(Identities.Default, SignIn.Default, TeamSignIn.Default).pipe(
+  Layer.provideMerge(Layer.merge(OpenIdProtocol.Default, SignInIssuers.Default))
+)
 const outward = Layer.mergeAll(
   Dispatcher.Default,
   Exchange.Default,
   LeakReports.Default,
+  openid,
   Rules.Default,
   Webhooks.Default
 ).pipe(

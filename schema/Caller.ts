@@ -82,6 +82,10 @@ export interface Caller {
   readonly machine: boolean
   /** When the person last proved a second factor; null: not with this credential. */
   readonly factorAt: Date | null
+  /** Of a session: which issuer signed the person in (OpenID Connect); null: a password did. */
+  readonly issuer: string | null
+  /** Of a session that a team's own issuer opened: it is good for this team alone. */
+  readonly onlyTeam: TeamId | null
   readonly createdAt: Date
   readonly expiresAt: Date | null
   readonly lastUsedAt: Date | null

@@ -20,6 +20,7 @@ import { PersonAccessApi } from "./PersonAccessApi.ts"
 import { OAuthApi } from "./OAuthApi.ts"
 import { SealingKeysApi } from "./SealedApi.ts"
 import { SessionApi, SetupApi } from "./SessionApi.ts"
+import { MySignInsApi, TeamSignInApi } from "./SignInApi.ts"
 import { MembersApi, TeamsApi } from "./TeamsApi.ts"
 import { WebhooksApi } from "./WebhooksApi.ts"
 import { answers } from "./Wire.ts"
@@ -47,6 +48,8 @@ export class DashboardApi extends HttpApi.make("dashboard")
   .add(SessionApi)
   .add(TeamsApi)
   .add(MembersApi)
+  .add(TeamSignInApi)
+  .add(MySignInsApi)
   .add(PersonAccessApi)
   .add(IncidentWorkApi)
   .add(ManageProjectsApi)

@@ -35,7 +35,8 @@ export const WebhookEvent = Schema.Literal(
   "change.requested",
   "change.withdrawn",
   "change.denied",
-  "change.approved"
+  "change.approved",
+  "session.break_glass"
 ).annotations({ message: () => "must be an event of webhooks", identifier: "WebhookEvent" })
 export type WebhookEvent = typeof WebhookEvent.Type
 
@@ -62,7 +63,8 @@ export const eventOfAction: { readonly [A in AuditAction]?: WebhookEvent } = {
   "change.request": "change.requested",
   "change.withdraw": "change.withdrawn",
   "change.deny": "change.denied",
-  "change.approve": "change.approved"
+  "change.approve": "change.approved",
+  "session.break_glass": "session.break_glass"
 }
 
 const WebhookUrl = Schema.String.pipe(

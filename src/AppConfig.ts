@@ -41,6 +41,8 @@ export interface Settings {
   readonly mcpReveal: boolean
   /** Who may create teams: everybody who is signed in, or the owners of a team. */
   readonly teamCreation: TeamCreation
+  /** Issuers of OpenID Connect that sign people in, as JSON (schema/SignInApi.ts). */
+  readonly signInIssuers: Option.Option<Redacted.Redacted>
   /** What a start does with rows of a release that knew no MAC (`src/access/OldRows.ts`). */
   readonly sealRows: SealRows
   /** File of signed audit checkpoints. None: none are kept. */

@@ -594,6 +594,33 @@ const dashboard: Record<string, Row> = {
   }),
   "GET /teams/{teamId}/machine-rules": sessionRoute(200, "MachineRuleList", { required: ["teamId"] }),
   "DELETE /teams/{teamId}/machine-rules/{ruleId}": sessionRoute(200, "DeletedAck", { required: ["teamId", "ruleId"] }),
+  "GET /teams/{teamId}/sign-in": sessionRoute(200, "TeamSignIn", { required: ["teamId"] }),
+  "PATCH /teams/{teamId}/sign-in": sessionRoute(200, "TeamSignIn", {
+    required: ["teamId"],
+    body: members(["only", "breakGlass"]),
+    more: body
+  }),
+  "POST /teams/{teamId}/sign-in/issuers": sessionRoute(201, "SignInIssuer", {
+    required: ["teamId"],
+    body: members(["name", "issuer", "clientId"], ["clientSecret", "scopes", "factors"]),
+    more: body
+  }),
+  "PATCH /teams/{teamId}/sign-in/issuers/{issuerId}": sessionRoute(200, "SignInIssuer", {
+    required: ["teamId", "issuerId"],
+    body: members([], ["name", "clientSecret", "factors", "enabled"]),
+    more: body
+  }),
+  "DELETE /teams/{teamId}/sign-in/issuers/{issuerId}": sessionRoute(200, "DeletedAck", {
+    required: ["teamId", "issuerId"]
+  }),
+  "POST /teams/{teamId}/sign-in/rules": sessionRoute(201, "SignInRule", {
+    required: ["teamId"],
+    body: members(["issuer", "claim", "value", "role"]),
+    more: body
+  }),
+  "DELETE /teams/{teamId}/sign-in/rules/{ruleId}": sessionRoute(200, "DeletedAck", { required: ["teamId", "ruleId"] }),
+  "GET /me/sign-ins": sessionRoute(200, "MySignInList"),
+  "DELETE /me/sign-ins/{signInId}": sessionRoute(200, "DeletedAck", { required: ["signInId"] }),
   "POST /teams/{teamId}/webhooks": sessionRoute(201, "WebhookWithSecret", {
     required: ["teamId"],
     body: members(["name", "url"], ["events", "format"]),

@@ -390,6 +390,32 @@ export const firstWithOldFactor = (
 ): CallerTeam | undefined =>
   caller.teams.find(({ factorIsOld, id }) => factorIsOld && teams.some((one) => one.teamId === id))
 
+/** By whom a person was signed in: an issuer of OpenID Connect, which may be good for one team; null: a password. */
+interface SignedBy {
+  readonly issuer: string | null
+  readonly onlyTeam: TeamId | null
+}
+interface Entrance {
+  readonly id: TeamId
+  readonly role: Role
+  /** The issuers that alone let people in; null: a password does too. */
+  readonly signInOnly: ReadonlyArray<string> | null
+  /** Of an owner: a password lets them in all the same, and raises an alarm. */
+  readonly breakGlass: boolean
+}
+
+/** The sign-in of an owner whom the team lets in with a password, though it takes issuers alone. */
+export const breaksGlass = ({ issuer }: SignedBy, { breakGlass, role, signInOnly }: Entrance): boolean =>
+  signInOnly !== null && issuer === null && breakGlass && role === "owner"
+
+/**
+ * A team may take issuers alone. The session of a team's own issuer is good for that team alone: its owners choose who
+ * that issuer says somebody is.
+ */
+export const letsIn = (by: SignedBy, team: Entrance): boolean =>
+  (by.onlyTeam === null || by.onlyTeam === team.id) &&
+  (team.signInOnly === null || team.signInOnly.some((issuer) => issuer === by.issuer) || breaksGlass(by, team))
+
 /** Who may create a team is the operator's choice: everybody who is signed in, or the owners of a team. */
 export const mayCreateTeam = (caller: Caller, creation: TeamCreation): boolean =>
   creation === "everyone" || caller.teams.some((team) => team.role === "owner")

@@ -24,13 +24,15 @@ export const sealed = {
       "tokensFollowCreators",
       "secondFactorRequired",
       "stepUpMinutes",
-      "leakedCredentials"
+      "leakedCredentials",
+      "signInOnly",
+      "suspended"
     ],
     ended: []
   },
   memberships: {
     key: ["teamId", "userId"],
-    columns: ["teamId", "userId", "role", "active", "deactivatedAt", "updatedAt"],
+    columns: ["teamId", "userId", "role", "active", "deactivatedAt", "updatedAt", "ruledBy", "roleLimit", "breakGlass"],
     ended: []
   },
   projects: { key: ["id"], columns: ["id", "teamId", "slug", "visibility"], ended: ["deleted_at"] },
@@ -46,7 +48,19 @@ export const sealed = {
   },
   sessions: {
     key: ["id"],
-    columns: ["id", "lookupId", "hash", "userId", "createdAt", "expiresAt", "factorAt", "manages", "loginId"],
+    columns: [
+      "id",
+      "lookupId",
+      "hash",
+      "userId",
+      "createdAt",
+      "expiresAt",
+      "factorAt",
+      "manages",
+      "loginId",
+      "issuer",
+      "onlyTeam"
+    ],
     ended: ["revoked_at"]
   },
   api_tokens: {
@@ -168,7 +182,18 @@ export const sealed = {
   cli_grant_teams: { key: ["grantId", "teamId"], columns: ["grantId", "teamId", "scopes"], ended: [] },
   totp_factors: { key: ["id"], columns: ["id", "userId", "sealed", "confirmed", "usedStep"], ended: [] },
   recovery_codes: { key: ["id"], columns: ["id", "userId", "hash"], ended: ["used_at"] },
-  sign_in_steps: { key: ["id"], columns: ["id", "lookupId", "hash", "userId", "expiresAt"], ended: [] },
+  sign_in_steps: {
+    key: ["id"],
+    columns: ["id", "lookupId", "hash", "userId", "expiresAt", "issuer", "onlyTeam"],
+    ended: []
+  },
+  sign_in_issuers: {
+    key: ["id"],
+    columns: ["id", "teamId", "issuer", "clientId", "scopes", "sealed", "factors", "enabled"],
+    ended: []
+  },
+  sign_in_identities: { key: ["id"], columns: ["id", "source", "issuer", "subject", "userId"], ended: [] },
+  sign_in_rules: { key: ["id"], columns: ["id", "teamId", "issuer", "claim", "value", "role"], ended: [] },
   passkeys: { key: ["id"], columns: ["id", "userId", "credentialId", "publicKey", "counter"], ended: [] },
   passkey_challenges: {
     key: ["id"],
@@ -183,8 +208,19 @@ export const sealed = {
  */
 const added: ReadonlyMap<string, Readonly<Record<string, unknown>>> = new Map([
   ["users", { secondFactor: false }],
-  ["teams", { secondFactorRequired: false, stepUpMinutes: 15, leakedCredentials: "revoke" }],
-  ["sessions", { factorAt: null, manages: null, loginId: null }],
+  [
+    "teams",
+    {
+      secondFactorRequired: false,
+      stepUpMinutes: 15,
+      leakedCredentials: "revoke",
+      signInOnly: null,
+      suspended: false
+    }
+  ],
+  ["memberships", { ruledBy: null, roleLimit: null, breakGlass: false }],
+  ["sessions", { factorAt: null, manages: null, loginId: null, issuer: null, onlyTeam: null }],
+  ["sign_in_steps", { issuer: null, onlyTeam: null }],
   ["device_requests", { factorAt: null, manages: null, loginId: null, askedBy: null }],
   ["cli_grants", { factorAt: null }],
   ["oauth_grants", { factorAt: null }]

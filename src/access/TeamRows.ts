@@ -21,13 +21,31 @@ export const join = Effect.fnUntraced(function* (
   {
     now,
     role,
+    ruledBy = null,
     teamId,
     userId
-  }: { readonly teamId: TeamId; readonly userId: UserId; readonly role: Role; readonly now: Date }
+  }: {
+    readonly teamId: TeamId
+    readonly userId: UserId
+    readonly role: Role
+    readonly now: Date
+    /** The issuer whose rules let the person in. */
+    readonly ruledBy?: string | null
+  }
 ) {
   const row = yield* rowSeal.values(
     "memberships",
-    { teamId, userId, role, active: true, deactivatedAt: null, updatedAt: now },
+    {
+      teamId,
+      userId,
+      role,
+      active: true,
+      deactivatedAt: null,
+      updatedAt: now,
+      ruledBy,
+      roleLimit: null,
+      breakGlass: false
+    },
     { created_at: now }
   )
   return yield* Rows.exists(
@@ -56,7 +74,9 @@ export const insertTeam = Effect.fnUntraced(function* (
       tokensFollowCreators: false,
       secondFactorRequired: false,
       stepUpMinutes: defaultStepUpMinutes,
-      leakedCredentials: "revoke"
+      leakedCredentials: "revoke",
+      signInOnly: null,
+      suspended: false
     },
     { name, created_at: now, updated_at: now }
   )

@@ -7,6 +7,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { Email } from "#schema/Values.ts"
 import type { UserAccount } from "./ServerSide.ts"
+import { teamCommands, where } from "./AdminTeams.ts"
 import * as Ask from "./Ask.ts"
 import { usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
@@ -21,8 +22,7 @@ const decodeEmail = Schema.decodeUnknownOption(Email)
 /** As the server stores it. */
 const stored = (address: string) => Effect.mapError(decodeEmail(address), () => usage("EMAIL takes an e-mail address."))
 
-const where =
-  "It runs on the server's machine, with the server's settings; with the embedded database the server is stopped first. The audit trail records it as done by the system."
+const evenLastOwner = Shared.flag("even-last-owner", "Also when a team is left without an active owner")
 
 const recordOf = ({ createdAt, email, id, memberships, name }: UserAccount) => ({
   id,
@@ -127,7 +127,7 @@ const removeUser = Help.command(
     examples: ["ampoule admin remove-user mallory@example.com", "ampoule admin remove-user cfo@example.com --yes"]
   },
   {
-    evenLastOwner: Shared.flag("even-last-owner", "Also when a team is left without an active owner"),
+    evenLastOwner,
     yes: Shared.yes,
     json: Shared.json,
     email
@@ -144,10 +144,50 @@ const removeUser = Help.command(
   })
 )
 
-const below = [users, resetLink, removeFactor, removeUser] as const
+const deactivateUser = Help.command(
+  "deactivate-user",
+  {
+    says: "Keep a person out of all teams of this server, until they are activated again.",
+    more: [
+      "Sessions, CLI logins and connected agents end. API tokens that the person created work for 7 more days, as with every deactivation.",
+      where
+    ],
+    examples: ["ampoule admin deactivate-user grace@example.com --yes"]
+  },
+  { evenLastOwner, yes: Shared.yes, json: Shared.json, email },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const address = yield* stored(options.email)
+    const question = `Deactivate ${plain(address)} in all teams?`
+    if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
+    const account = yield* programs.setUserActive(address, false, { evenLastOwner: options.evenLastOwner })
+    if (options.json) return yield* json({ account: recordOf(account) })
+    yield* note(`${plain(account.email)} is deactivated.`)
+  })
+)
+
+const activateUser = Help.command(
+  "activate-user",
+  {
+    says: "Let a person who was deactivated back into all of their teams.",
+    more: [where],
+    examples: ["ampoule admin activate-user grace@example.com"]
+  },
+  { json: Shared.json, email },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const account = yield* programs.setUserActive(yield* stored(options.email), true, { evenLastOwner: false })
+    if (options.json) return yield* json({ account: recordOf(account) })
+    yield* note(`${plain(account.email)} is active in ${plain(teamsOf(account)) || "no team"}.`)
+  })
+)
+
+const below = [users, deactivateUser, activateUser, resetLink, removeFactor, removeUser, ...teamCommands] as const
 export const admin = Help.described(
   Command.make("admin").pipe(Command.withSubcommands(below)),
-  { says: "Manage accounts on the server: list users, make reset links, remove second factors and accounts." },
+  {
+    says: "Manage accounts and teams on the server: list, deactivate and remove them, make reset links, remove second factors."
+  },
   below,
   true
 )

@@ -183,6 +183,17 @@ export interface UserAccount {
   }>
 }
 
+export interface TeamAccount {
+  readonly id: string
+  readonly name: string
+  readonly plan: string
+  readonly suspended: boolean
+  readonly createdAt: Date
+  readonly members: number
+  readonly projects: number
+  readonly owners: ReadonlyArray<string>
+}
+
 interface ResetLink {
   readonly url: Redacted.Redacted
   readonly expiresAt: Date
@@ -200,6 +211,19 @@ export interface AdminPrograms {
     email: string,
     options: { readonly evenLastOwner: boolean }
   ) => Effect.Effect<UserAccount, CliFailure>
+  /** In all teams. */
+  readonly setUserActive: (
+    email: string,
+    active: boolean,
+    options: { readonly evenLastOwner: boolean }
+  ) => Effect.Effect<UserAccount, CliFailure>
+  readonly teams: (options: {
+    readonly search: string
+    readonly limit: number
+  }) => Effect.Effect<ReadonlyArray<TeamAccount>, CliFailure>
+  readonly suspendTeam: (id: string, suspended: boolean) => Effect.Effect<TeamAccount, CliFailure>
+  /** Answers the team as it was. */
+  readonly removeTeam: (id: string) => Effect.Effect<TeamAccount, CliFailure>
 }
 
 // --- all of them ---

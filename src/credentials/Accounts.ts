@@ -5,6 +5,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import type { Caller } from "#schema/Caller.ts"
 import { type TeamId, TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import { Plan, Role } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
@@ -33,7 +34,15 @@ export const AccountRow = Schema.Struct({
   secondFactor: Schema.Boolean,
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   memberships: Schema.Array(
-    Schema.Struct({ id: TeamIdOut, name: Schema.String, plan: Plan, role: Role, active: Schema.Boolean })
+    Schema.Struct({
+      id: TeamIdOut,
+      name: Schema.String,
+      plan: Plan,
+      role: Role,
+      active: Schema.Boolean,
+      signInOnly: Schema.NullOr(Schema.Array(Schema.String)),
+      breakGlass: Schema.Boolean
+    })
   )
 })
 export type AccountRow = typeof AccountRow.Type
@@ -47,7 +56,7 @@ export const find = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, column: "
       sql`
       SELECT u.id, u.email, u.name, u.password_hash, u.second_factor, u.mac,
         (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
-            'active', m.active) ORDER BY t.id), '[]'::json)
+            'active', m.active, 'signInOnly', t.sign_in_only, 'breakGlass', m.break_glass) ORDER BY t.id), '[]'::json)
           FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id) AS memberships
       FROM users u WHERE ${sql(column)} = ${value}`
     ),
@@ -131,6 +140,45 @@ export interface OpenedSession {
   readonly device: Redacted.Redacted
 }
 
+/** Which issuer says who the person is, and what it calls them and their session there; null: a password does. */
+export interface SignedBy {
+  readonly issuer: string | null
+  /** The team of an issuer of a team. */
+  readonly onlyTeam: TeamId | null
+  readonly subject: string | null
+  readonly session: string | null
+}
+export const byPassword: SignedBy = { issuer: null, onlyTeam: null, subject: null, session: null }
+
+/**
+ * Whether a session stands for the whole account. One of a team's own issuer does not where the person belongs to another
+ * team: what signs them in there is not for that issuer to change.
+ */
+export const isWhole = ({ onlyTeam }: Caller, { memberships }: AccountRow): boolean =>
+  onlyTeam === null || memberships.every(({ id }) => id === onlyTeam)
+
+const IssuedRow = Schema.Struct({
+  subject: Schema.NullOr(Schema.String),
+  session: Schema.NullOr(Schema.String)
+})
+
+/** For a session that takes the place of the caller's: it is good for what that one was. */
+export const sameAs = ({ sql }: Pick<Needs, "sql">, caller: Caller) =>
+  Effect.map(
+    Rows.findOne(
+      IssuedRow,
+      sql`
+        SELECT issuer_subject AS subject, issuer_session AS session FROM sessions
+        WHERE id = ${caller.credentialId}`
+    ),
+    (row): SignedBy => ({
+      issuer: caller.issuer,
+      onlyTeam: caller.onlyTeam,
+      subject: row?.subject ?? null,
+      session: row?.session ?? null
+    })
+  )
+
 /**
  * Part of the caller's transaction. `known`: the device that the browser presented, when it is one of this person;
  * `factorAt`: when the person proved a second factor, if they did.
@@ -139,7 +187,11 @@ export const openSession = Effect.fnUntraced(function* (
   needs: Needs,
   userId: UserId,
   activeTeamId: TeamId | null,
-  { factorAt = null, known = null }: { readonly known?: KnownDevice | null; readonly factorAt?: Date | null } = {}
+  {
+    by = byPassword,
+    factorAt = null,
+    known = null
+  }: { readonly known?: KnownDevice | null; readonly factorAt?: Date | null; readonly by?: SignedBy } = {}
 ) {
   const { crypto, rowSeal, sql } = needs
   const now = yield* DateTime.nowAsDate
@@ -158,11 +210,15 @@ export const openSession = Effect.fnUntraced(function* (
       expiresAt,
       factorAt,
       manages: null,
-      loginId: null
+      loginId: null,
+      issuer: by.issuer,
+      onlyTeam: by.onlyTeam
     },
     {
       salt,
-      active_team_id: activeTeamId,
+      active_team_id: by.onlyTeam ?? activeTeamId,
+      issuer_subject: by.subject,
+      issuer_session: by.session,
       last_used_at: now,
       last_used_ip: ip,
       last_used_user_agent: userAgent?.slice(0, maxUserAgent) ?? null

@@ -10,6 +10,7 @@ import type { Caller, NamedEnvironment } from "#schema/Caller.ts"
 import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema/Errors.ts"
 import type { UserId } from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
+import * as Policy from "#src/access/Policy.ts"
 import * as GroupCommit from "#src/access/GroupCommit.ts"
 import type { RowMac } from "#src/access/RowMac.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
@@ -81,7 +82,9 @@ const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
 const teamsOf = <Row extends TeamRow>(rows: ReadonlyArray<Row>, userId: UserId, macs: RowMac): ReadonlyArray<Row> =>
   rows.filter(
     (row) =>
-      macs.holds("memberships", { ...row, teamId: row.id, userId }) && macs.holds("teams", { ...row, mac: row.teamMac })
+      !row.suspended &&
+      macs.holds("memberships", { ...row, teamId: row.id, userId }) &&
+      macs.holds("teams", { ...row, mac: row.teamMac })
   )
 const standing = ({ adminsNeedGrants, id, name, plan, role }: TeamRow) => ({
   id,
@@ -125,16 +128,20 @@ const personOf = (row: PersonRow) => ({ id: row.userId, email: row.email, name: 
 const creatorOf = (row: TokenRow, macs: RowMac) => {
   const { creatorActive: active, creatorDeactivatedAt: deactivatedAt, creatorRole: role } = row
   const { createdBy: userId, creatorMac: mac, creatorUpdatedAt: updatedAt, teamId } = row
+  const { creatorBreakGlass: breakGlass, creatorRoleLimit: roleLimit, creatorRuledBy: ruledBy } = row
   const none = { creatorActive: null, creatorDeactivatedAt: null, creatorRole: null }
   if (active === null) return none
-  return macs.holds("memberships", { teamId, userId, role, active, deactivatedAt, updatedAt, mac }) ? row : none
+  const ruled = { ruledBy, roleLimit, breakGlass }
+  return macs.holds("memberships", { teamId, userId, role, active, deactivatedAt, updatedAt, ...ruled, mac })
+    ? row
+    : none
 }
 
 /** Over REST a token's own reach decides, unless its team bounds tokens by what their creators may do now. */
 const ofToken = (row: TokenRow, id: string, now: number, macs: RowMac): Verified | undefined => {
   // A token that was revoked gives nothing, whoever revoked it.
   if (row.revokedAt === null && !macs.holds("api_tokens", { ...row, id })) return undefined
-  if (!macs.holds("teams", { ...row, id: row.teamId, mac: row.teamMac })) return undefined
+  if (row.suspended || !macs.holds("teams", { ...row, id: row.teamId, mac: row.teamMac })) return undefined
   const creator = creatorOf(row, macs)
   const { creatorActive, creatorDeactivatedAt } = creator
   const follows = row.tokensFollowCreators && creatorActive !== true
@@ -164,7 +171,9 @@ const ofToken = (row: TokenRow, id: string, now: number, macs: RowMac): Verified
       mcpScopes: row.mcpScopes,
       restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
       machine: true,
-      factorAt: null
+      factorAt: null,
+      issuer: null,
+      onlyTeam: null
     }
   }
 }
@@ -172,7 +181,10 @@ const ofToken = (row: TokenRow, id: string, now: number, macs: RowMac): Verified
 const ofSession = (row: SessionRow, id: string, now: number, macs: RowMac): Verified | undefined => {
   if (row.revokedAt === null && !macs.holds("sessions", { ...row, id })) return undefined
   const { manages } = row
-  const teams = teamsOf(row.teams, row.userId, macs).filter(({ id }) => manages === null || id === manages)
+  // A management session was approved by a person whom the team lets in.
+  const teams = teamsOf(row.teams, row.userId, macs).filter((team) =>
+    manages === null ? Policy.letsIn(row, team) : team.id === manages
+  )
   return {
     life: manages === null ? Liveness.ofSession(row, now) : Liveness.ofManagement({ ...row, teams: teams.length }, now),
     ...plain,
@@ -190,7 +202,9 @@ const ofSession = (row: SessionRow, id: string, now: number, macs: RowMac): Veri
       mcpScopes: [],
       restrictions: unrestricted,
       machine: false,
-      factorAt: row.factorAt
+      factorAt: row.factorAt,
+      issuer: row.issuer,
+      onlyTeam: row.onlyTeam
     }
   }
 }
@@ -215,7 +229,9 @@ const ofGrant = (row: GrantRow, id: string, now: number, macs: RowMac): Verified
       mcpScopes: [],
       restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
       machine: row.machine,
-      factorAt: null
+      factorAt: null,
+      issuer: null,
+      onlyTeam: null
     }
   }
 }
@@ -256,7 +272,9 @@ const ofAccess = (row: AccessRow, id: string, now: number, macs: RowMac): Verifi
       mcpScopes: row.scopes,
       restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
       machine: true,
-      factorAt: null
+      factorAt: null,
+      issuer: null,
+      onlyTeam: null
     }
   }
 }

@@ -78,11 +78,19 @@ export interface TeamRow {
   readonly secondFactorRequired: boolean
   readonly stepUpMinutes: number
   readonly leakedCredentials: LeakRule
+  /** The issuers that alone let people in; null: a password does too. */
+  readonly signInOnly: ReadonlyArray<string> | null
+  /** By the operator: nothing of the team is reached by anything. */
+  readonly suspended: boolean
   readonly teamMac: StoredMac
   readonly role: Role
   readonly active: boolean
   readonly deactivatedAt: number | null
   readonly updatedAt: number
+  readonly ruledBy: string | null
+  readonly roleLimit: Role | null
+  /** Whom the team lets in with a password all the same. */
+  readonly breakGlass: boolean
   readonly mac: StoredMac
 }
 export interface TokenRow extends CredentialRow {
@@ -102,6 +110,9 @@ export interface TokenRow extends CredentialRow {
   readonly creatorDeactivatedAt: Date | null
   readonly creatorRole: Role | null
   readonly creatorUpdatedAt: Date | null
+  readonly creatorRuledBy: string | null
+  readonly creatorRoleLimit: Role | null
+  readonly creatorBreakGlass: boolean | null
   readonly creatorMac: StoredMac
   readonly teamMac: StoredMac
   readonly adminsNeedGrants: boolean
@@ -110,6 +121,9 @@ export interface TokenRow extends CredentialRow {
   readonly secondFactorRequired: boolean
   readonly stepUpMinutes: number
   readonly leakedCredentials: LeakRule
+  readonly signInOnly: ReadonlyArray<string> | null
+  /** By the operator: nothing of the team is reached by anything. */
+  readonly suspended: boolean
 }
 export interface PersonRow extends CredentialRow {
   /** When the person last proved a second factor with it, or had when they approved it. */
@@ -120,6 +134,10 @@ export interface PersonRow extends CredentialRow {
   readonly userName: string
 }
 export interface SessionRow extends PersonRow {
+  /** Which issuer signed the person in; null: a password. */
+  readonly issuer: string | null
+  /** The issuer is this team's: the session is good for nothing else. */
+  readonly onlyTeam: TeamId | null
   readonly lastUsedAt: Date
   /** Of a management session: its team, and the login that asked for it, which may have ended. */
   readonly manages: TeamId | null
@@ -182,6 +200,7 @@ const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
         'adminsNeedGrants', t.admins_need_grants, 'tokensFollowCreators', t.tokens_follow_creators,
         'secondFactorRequired', t.second_factor_required, 'stepUpMinutes', t.step_up_minutes,
         'leakedCredentials', t.leaked_credentials,
+        'signInOnly', t.sign_in_only, 'suspended', t.suspended, 'ruledBy', m.ruled_by, 'roleLimit', m.role_limit, 'breakGlass', m.break_glass,
         'teamMac', encode(t.mac, 'hex'), 'active', m.active, 'deactivatedAt', ${millis("m.deactivated_at")},
         'updatedAt', ${millis("m.updated_at")}, 'mac', encode(m.mac, 'hex')`
 const namedJoin = `
@@ -194,10 +213,12 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
   SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.name, c.team_id,
     t.name AS team_name, t.plan, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only,
     c.lookup_id, c.created_by, c.rule_id, c.mac, t.mac AS team_mac, m.updated_at AS creator_updated_at,
-    m.mac AS creator_mac,
+    m.mac AS creator_mac, m.ruled_by AS creator_ruled_by, m.role_limit AS creator_role_limit,
+    m.break_glass AS creator_break_glass,
     m.active AS creator_active, m.deactivated_at AS creator_deactivated_at, m.role AS creator_role,
     t.admins_need_grants, t.tokens_follow_creators, t.second_factor_required, t.step_up_minutes,
     t.leaked_credentials,
+    t.sign_in_only, t.suspended,
     ${sql.literal(heldColumn("c.created_by"))},
     ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}
@@ -210,7 +231,8 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
 export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
   sql<SessionRow>`
   SELECT c.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, c.last_used_at, c.revoked_at,
-    c.factor_at, c.manages, c.login_id, l.id IS NOT NULL AS login_lives, u.id AS user_id, u.email, u.name AS user_name,
+    c.factor_at, c.manages, c.login_id, l.id IS NOT NULL AS login_lives, c.issuer, c.only_team,
+    u.id AS user_id, u.email, u.name AS user_name,
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
         ORDER BY t.id), '[]'::json)
       FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,

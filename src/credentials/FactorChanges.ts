@@ -28,7 +28,8 @@ interface Needs {
 
 export const accountOf = Effect.fnUntraced(function* (needs: Pick<Needs, "rowSeal" | "sql">, caller: Caller) {
   const account = caller.user === null ? undefined : yield* Accounts.find(needs, "id", caller.user.id)
-  return account ?? (yield* new Forbidden())
+  if (account === undefined || !Accounts.isWhole(caller, account)) return yield* new Forbidden()
+  return account
 })
 
 /** STEP_UP_REQUIRED unless the person signed in, or proved the factor again, a short time ago. */
@@ -62,7 +63,11 @@ export const startAgain = Effect.fnUntraced(function* (
   const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
   yield* SignInSteps.endOf(needs, account.id)
   yield* needs.revocation.sessionsOf(account.id)
-  return yield* Accounts.openSession(needs, account.id, activeTeam, { factorAt, known })
+  return yield* Accounts.openSession(needs, account.id, activeTeam, {
+    factorAt,
+    known,
+    by: yield* Accounts.sameAs(needs, caller)
+  })
 })
 
 /**
@@ -82,7 +87,11 @@ export const confirmed = <E>(
       const factorAt = yield* use
       const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
       yield* Accounts.endSessions(needs, needs.sql`id = ${caller.credentialId}`)
-      const session = yield* Accounts.openSession(needs, account.id, activeTeam, { factorAt, known })
+      const session = yield* Accounts.openSession(needs, account.id, activeTeam, {
+        factorAt,
+        known,
+        by: yield* Accounts.sameAs(needs, caller)
+      })
       yield* needs.audit.append(
         ...Accounts.inEachTeam(caller.teams, { actor: caller, action: "factor.confirm", outcome: "allowed" })
       )

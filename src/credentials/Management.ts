@@ -113,7 +113,19 @@ export const deliver = Effect.fnUntraced(function* (needs: Needs, row: DeviceReq
   const expiresAt = new Date(now.getTime() + managementLife)
   const session = yield* rowSeal.values(
     "sessions",
-    { id, lookupId, hash, userId: decidedBy, createdAt: now, expiresAt, factorAt, manages, loginId },
+    {
+      id,
+      lookupId,
+      hash,
+      userId: decidedBy,
+      createdAt: now,
+      expiresAt,
+      factorAt,
+      manages,
+      loginId,
+      issuer: null,
+      onlyTeam: null
+    },
     {
       salt,
       active_team_id: teamId,

@@ -123,7 +123,10 @@ export const changePassword = Effect.fn("Sessions.changePassword")(function* (
     const revoked = yield* setPassword(needs, account.id, phc, account.passwordHash)
     // Another change won: what was checked above is not the current password any more.
     if (revoked === undefined) return yield* new SignInFailed()
-    const session = yield* Accounts.openSession(needs, account.id, activeTeam, { factorAt: caller.factorAt })
+    const session = yield* Accounts.openSession(needs, account.id, activeTeam, {
+      factorAt: caller.factorAt,
+      by: yield* Accounts.sameAs(needs, caller)
+    })
     yield* audit.append(
       ...Accounts.inEachTeam(account.memberships, { actor: caller, action: "password.change", outcome: "allowed" }),
       ...revocationEvents(caller, revoked)

@@ -111,6 +111,34 @@ export const removeFactor = Effect.fn("Operator.removeFactor")((needs: Needs, em
   })
 )
 
+/**
+ * Deactivated in all teams, as an admin does it in one, and signed out everywhere; or active again in all of them.
+ * `evenLastOwner`: also when a team is left without an active owner.
+ */
+export const setActive = Effect.fn("Operator.setActive")(
+  (needs: Needs, email: string, active: boolean, options: { readonly evenLastOwner: boolean }) =>
+    Rows.transaction(needs.sql, function* () {
+      const { audit, revocation, rowSeal, sql } = needs
+      const account = yield* lock(needs, email)
+      const { id } = account
+      const last = active ? [] : yield* teamsWithoutAnotherOwner(needs, id)
+      if (last.length > 0 && !options.evenLastOwner) return yield* new LastOwner({ teams: last })
+      const now = yield* DateTime.nowAsDate
+      const changes = { active, deactivatedAt: active ? null : now, updatedAt: now }
+      yield* rowSeal.update("memberships", sql`user_id = ${id} AND active <> ${active}`, () => changes)
+      if (!active) {
+        yield* revocation.linksBy(id, null)
+        yield* revocation.resetLinksOf(id)
+        yield* revocation.sessionsOf(id)
+        yield* revocation.grantsOf(id)
+      }
+      const changed = account.memberships.filter((membership) => membership.active !== active)
+      const teams = changed.map(({ teamId }) => ({ id: teamId }))
+      yield* audit.append(...inEachTeam(teams, { ...about(account), action: "member.update" }))
+      return { ...account, memberships: account.memberships.map((one) => ({ ...one, active })) }
+    })
+)
+
 const TeamNameRow = Schema.Struct({ name: Schema.String })
 
 const teamsWithoutAnotherOwner = ({ sql }: Needs, userId: UserId) =>
@@ -139,6 +167,7 @@ const end = Effect.fnUntraced(function* ({ revocation, rowSeal, sql }: Needs, ac
   const revoked = yield* revocation.tokensOf(id, null)
   yield* revocation.grantsOf(id)
   yield* forgetDevices({ sql }, id)
+  yield* Rows.run(sql`DELETE FROM sign_in_identities WHERE user_id = ${id}`)
   yield* Factors.removeAll({ rowSeal, sql }, id)
   const gone = { email: `${id}${removedDomain}`, passwordHash: "" }
   yield* rowSeal.update("users", sql`id = ${id}`, () => gone, {

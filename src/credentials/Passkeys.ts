@@ -260,7 +260,7 @@ const finishStep = Effect.fn("Passkeys.finishStep")(function* (
       needs,
       account,
       { session: presented.session, device },
-      { prove: Effect.if(SignInSteps.end(needs, begun.id), { onTrue: () => use, onFalse: tooLate }) }
+      { prove: Effect.if(SignInSteps.end(needs, begun.id), { onTrue: () => use, onFalse: tooLate }), by: begun }
     )
     return Option.isSome(opened) ? opened.value : yield* tooLate()
   })

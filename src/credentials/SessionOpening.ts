@@ -5,9 +5,10 @@ import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { MyTeam, Person } from "#schema/IdentityApi.ts"
-import type { Audit } from "#src/access/Audit.ts"
+import type { Audit, AuditEvent } from "#src/access/Audit.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Policy from "#src/access/Policy.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Accounts from "./Accounts.ts"
 import * as TokenText from "./TokenText.ts"
@@ -61,7 +62,15 @@ export const openChecked = <E>(
   needs: Needs,
   account: Accounts.AccountRow,
   presented: Presented,
-  { prove, renewedHash }: { readonly prove: Effect.Effect<Date | null, E>; readonly renewedHash?: string | undefined }
+  {
+    by = Accounts.byPassword,
+    prove,
+    renewedHash
+  }: {
+    readonly prove: Effect.Effect<Date | null, E>
+    readonly renewedHash?: string | undefined
+    readonly by?: Accounts.SignedBy
+  }
 ) =>
   Rows.transaction(needs.sql, function* () {
     const { audit, rowSeal, sql } = needs
@@ -76,24 +85,26 @@ export const openChecked = <E>(
     }
     yield* endText(needs, presented.session)
     const last = yield* Accounts.lastActiveTeam(needs, account.id)
-    const teams = account.memberships
-      .filter((team) => team.active)
-      .map(({ id, name, plan, role }): MyTeam => ({ id, name, role, plan }))
+    const reached = account.memberships.filter((team) => team.active && Policy.letsIn(by, team))
+    const teams = reached.map(({ id, name, plan, role }): MyTeam => ({ id, name, role, plan }))
     const active = teams.find((team) => team.id === last) ?? teams[0]
     const session = yield* Accounts.openSession(needs, account.id, active?.id ?? null, {
       known: presented.device,
-      factorAt
+      factorAt,
+      by
     })
     const person: Person = { id: account.id, email: account.email, name: account.name }
+    const actor = { userId: account.id, email: account.email }
+    const opening = { actor, action: "session.create", outcome: "allowed" } as const
+    const alarm = reached.filter((team) => Policy.breaksGlass(by, team))
     yield* audit.append(
-      ...Accounts.inEachTeam(teams, {
-        actor: { userId: account.id, email: account.email },
-        action: "session.create",
-        outcome: "allowed"
-      })
+      ...Accounts.inEachTeam(teams, by.issuer === null ? opening : { ...opening, target: targetOf(by.issuer) }),
+      ...alarm.map(({ id }): AuditEvent => ({ ...opening, action: "session.break_glass", teamId: id }))
     )
     return Option.some<Opened>({ user: person, teams, session })
   })
+
+const targetOf = (issuer: string) => ({ type: "sign_in_issuer", id: issuer, name: issuer })
 
 /** A person who was deactivated in every team was signed out for good; one who belongs to no team may make one. */
 export const isShutOut = ({ memberships }: Accounts.AccountRow) =>

@@ -164,6 +164,7 @@ const finish = Effect.fn("Sessions.finish")(function* (
   const known = { session: presented.session, device }
   const opened = yield* withCode(needs, account, known, code, (prove) =>
     openChecked(needs, account, known, {
+      by: begun,
       prove: Effect.if(SignInSteps.end(needs, begun.id), { onTrue: () => prove, onFalse: tooLate })
     })
   )

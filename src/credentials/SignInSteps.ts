@@ -7,10 +7,11 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { type UserId, UserIdOut } from "#schema/Ids.ts"
+import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
+import { byPassword, type SignedBy } from "./Accounts.ts"
 import * as TokenText from "./TokenText.ts"
 
 interface Needs {
@@ -30,20 +31,29 @@ const StepRow = Schema.Struct({
   ...TokenText.ProofRow.fields,
   userId: UserIdOut,
   expiresAt: Schema.DateFromSelf,
+  issuer: Schema.NullOr(Schema.String),
+  onlyTeam: Schema.NullOr(TeamIdOut),
+  subject: Schema.NullOr(Schema.String),
+  session: Schema.NullOr(Schema.String),
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
 /** What the browser keeps. */
-export const begin = Effect.fnUntraced(function* ({ crypto, rowSeal, sql }: Needs, userId: UserId) {
+export const begin = Effect.fnUntraced(function* (
+  { crypto, rowSeal, sql }: Needs,
+  userId: UserId,
+  by: SignedBy = byPassword
+) {
   const now = yield* DateTime.nowAsDate
   const lookupId = yield* crypto.lookupId
   const secret = Redacted.value(yield* crypto.credentialSecret)
   const salt = yield* crypto.randomBytes(16)
   const hash = TokenText.hash(yield* rowSeal.ready, "sf", salt, secret)
   const expiresAt = new Date(now.getTime() + stepLife)
-  const row = { id: yield* crypto.uuid, lookupId, hash, userId, expiresAt }
+  const row = { id: yield* crypto.uuid, lookupId, hash, userId, expiresAt, issuer: by.issuer, onlyTeam: by.onlyTeam }
+  const others = { salt, created_at: now, issuer_subject: by.subject, issuer_session: by.session }
   yield* Rows.run(sql`
-    INSERT INTO sign_in_steps ${yield* rowSeal.values("sign_in_steps", row, { salt, created_at: now })}`)
+    INSERT INTO sign_in_steps ${yield* rowSeal.values("sign_in_steps", row, others)}`)
   yield* Rows.run(sql`
     DELETE FROM sign_in_steps WHERE user_id = ${userId} AND id NOT IN (
       SELECT id FROM sign_in_steps WHERE user_id = ${userId} ORDER BY id DESC LIMIT ${stepsPerPerson})`)
@@ -59,7 +69,9 @@ export const find = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, text: 
   const row = yield* Rows.findOne(
     StepRow,
     sql`
-      SELECT id, lookup_id, salt, hash, user_id, expires_at, mac FROM sign_in_steps
+      SELECT id, lookup_id, salt, hash, user_id, expires_at, issuer, only_team, issuer_subject AS subject,
+        issuer_session AS session, mac
+      FROM sign_in_steps
       WHERE lookup_id = ${lookupId} AND expires_at > ${yield* DateTime.nowAsDate}`
   )
   return TokenText.verify(macs, "sf", row, secret) && macs.holds("sign_in_steps", row) ? row : undefined

@@ -22,6 +22,8 @@ type ServiceKeyName =
   | "mcp-request-state"
   | "run-output"
   | "second-factors"
+  | "sign-in-flows"
+  | "issuer-secrets"
 
 const contextOf = (name: ServiceKeyName): KeyContext => ({
   purpose: "service-key",

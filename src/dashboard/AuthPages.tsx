@@ -13,9 +13,10 @@ import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { Card, Layout } from "./Layout.tsx"
 import { query } from "./Pages.ts"
+import { offeredIssuers } from "./IssuerButtons.tsx"
 import * as Paths from "./Paths.ts"
-import { SignInPage } from "./SignInView.tsx"
 import { action, anyone, type Attempt, button, page, person, plain, screen, show, to } from "./Routes.ts"
+import { SignInPage } from "./SignInView.tsx"
 import * as UseCases from "./UseCases.ts"
 import type { Visit, Visitor } from "./Visit.ts"
 
@@ -278,11 +279,11 @@ const completeSetup = action(sameSite, {
 
 export const signInForm = screen(
   ({ who }: AtVisitor) =>
-    Effect.zipWith(query, UseCases.passkeys.isAvailable(), (query, takesPasskeys) => ({
-      who,
-      next: query.text("next"),
-      takesPasskeys
-    })),
+    Effect.gen(function* () {
+      const asked = yield* query
+      const takesPasskeys = yield* UseCases.passkeys.isAvailable()
+      return { who, next: asked.text("next"), takesPasskeys, issuers: yield* offeredIssuers(asked.text("team")) }
+    }),
   ({ next: inQuery, ...shown }) => {
     const next = shown.form.filled("next") ?? inQuery
     return <SignInPage {...shown} next={Paths.isOwnPage(next) ? next : ""} />

@@ -20,6 +20,7 @@ import * as Html from "./Html.ts"
 import * as IncidentPages from "./IncidentPages.tsx"
 import * as MatrixPages from "./MatrixPages.tsx"
 import * as MemberPages from "./MemberPages.tsx"
+import * as OpenIdPages from "./OpenIdPages.tsx"
 import * as Pages from "./Pages.ts"
 import * as PasskeyPages from "./PasskeyPages.tsx"
 import * as PersonPages from "./PersonPages.tsx"
@@ -35,6 +36,7 @@ import * as SecretPages from "./SecretPages.tsx"
 import * as SecretVersions from "./SecretVersions.tsx"
 import * as TeamAccessPages from "./TeamAccessPages.tsx"
 import * as TeamPages from "./TeamPages.tsx"
+import * as TeamSignInPages from "./TeamSignInPages.tsx"
 import * as TokenPages from "./TokenPages.tsx"
 import * as ViewPages from "./ViewPages.tsx"
 import * as WaitingPages from "./WaitingPages.tsx"
@@ -44,6 +46,7 @@ const pages = HttpRouter.concatAll(
   AuthPages.routes,
   FactorPages.routes,
   PasskeyPages.routes,
+  OpenIdPages.routes,
   SessionPages.routes,
   ProjectPages.routes,
   MatrixPages.routes,
@@ -64,6 +67,7 @@ const pages = HttpRouter.concatAll(
   IncidentPages.routes,
   TeamPages.routes,
   TeamAccessPages.routes,
+  TeamSignInPages.routes,
   RulePages.routes,
   WebhookPages.routes,
   AuditPages.routes,

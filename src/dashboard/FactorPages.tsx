@@ -10,6 +10,7 @@ import * as FactorViews from "./FactorViews.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { query } from "./Pages.ts"
+import { linkedIssuers } from "./IssuerButtons.tsx"
 import * as Paths from "./Paths.ts"
 import { action, anyone, type AtPerson, button, page, person, screen, show, to } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
@@ -61,7 +62,8 @@ export const confirmForm = screen(
     Effect.gen(function* () {
       const { isOn } = yield* UseCases.secondFactor.status(visit.caller)
       const passkeys = yield* UseCases.passkeys.list(visit.caller)
-      return { isOn, inQuery: yield* nextIn, hasPasskey: passkeys.length > 0 }
+      const issuers = isOn ? [] : yield* linkedIssuers(visit)
+      return { isOn, inQuery: yield* nextIn, hasPasskey: passkeys.length > 0, issuers }
     }),
   ({ form, inQuery, ...shown }) => (
     <FactorViews.ConfirmPage {...shown} form={form} next={ownPage(form.filled("next") ?? inQuery)} />

@@ -2,6 +2,7 @@
 import type { AnyApiError } from "#schema/ApiError.ts"
 import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
+import { IssuerButtons, type OfferedIssuer } from "./IssuerButtons.tsx"
 import { Card, Layout } from "./Layout.tsx"
 import * as PasskeyViews from "./PasskeyViews.tsx"
 import * as Paths from "./Paths.ts"
@@ -56,6 +57,7 @@ export const SecondStepPage = ({
 export const ConfirmPage = ({
   hasPasskey,
   isOn,
+  issuers,
   next,
   problem,
   visit
@@ -64,6 +66,7 @@ export const ConfirmPage = ({
   readonly isOn: boolean
   readonly hasPasskey: boolean
   readonly next: string
+  readonly issuers: ReadonlyArray<OfferedIssuer>
 }) => (
   <Card
     who={visit}
@@ -103,6 +106,7 @@ export const ConfirmPage = ({
       )}
       <Ui.Submit cancel={next}>Confirm</Ui.Submit>
     </form>
+    <IssuerButtons issuers={issuers} next={next} at={Paths.confirmWith} verb="Confirm with" />
   </Card>
 )
 

@@ -103,6 +103,7 @@ const account = [
   ["connections", Paths.connections, <Icons.Terminal />, "Connected agents"],
   ["account", Paths.account, <Icons.Key />, "Password"],
   ["factors", Paths.factors, <Icons.Key />, "Passkeys and codes"],
+  ["signIns", Paths.signIns, <Icons.Key />, "Linked sign-ins"],
   ["sessions", Paths.sessions, <Icons.Person />, "Where you are signed in"],
   ["start", Paths.start, <Icons.Info />, "Getting started"]
 ] as const
@@ -289,7 +290,7 @@ export const SettingsFrame = ({
   visit
 }: {
   readonly visit: Visit
-  readonly view: "team" | "ci" | "webhooks"
+  readonly view: "team" | "signIn" | "ci" | "webhooks"
   readonly title: string
   readonly lead?: ComponentChildren
   readonly actions?: ComponentChildren

@@ -5,12 +5,16 @@ export type EnvironmentPath = { readonly projectId: ProjectId; readonly slug: st
 
 export const home = "/app"
 export const signIn = "/app/sign-in"
+export const signInWith = (issuer: string) => `/app/sign-in/with/${issuer}` as const
 export const signInCode = "/app/sign-in/code"
 export const signInPasskey = "/app/sign-in/passkey"
 export const confirm = "/app/confirm"
 export const signOut = "/app/sign-out"
 export const account = "/app/account"
 export const factors = "/app/account/second-factor"
+export const signIns = "/app/account/sign-ins"
+export const linkWith = (issuer: string) => `${signIns}/with/${issuer}` as const
+export const confirmWith = (issuer: string) => `/app/confirm/with/${issuer}` as const
 export const sessions = "/app/account/sessions"
 export const factorApp = `${factors}/app` as const
 export const passkeys = `${factors}/passkeys` as const
@@ -36,6 +40,7 @@ export const incidents = (id: TeamId) => `${team(id)}/incidents` as const
 export const incident = (id: TeamId, incident: IncidentId) => `${incidents(id)}/${incident}` as const
 export const audit = (id: TeamId) => `${team(id)}/audit` as const
 export const settings = (id: TeamId) => `${team(id)}/settings` as const
+export const teamSignIn = (id: TeamId) => `${team(id)}/sign-in` as const
 export const rules = (id: TeamId) => `${team(id)}/ci` as const
 export const rule = (id: TeamId, rule: RuleId) => `${rules(id)}/${rule}` as const
 export const webhooks = (id: TeamId) => `${team(id)}/webhooks` as const

@@ -18,6 +18,8 @@ export type Section =
   | "webhooks"
   | "account"
   | "factors"
+  | "signIn"
+  | "signIns"
   | "sessions"
   | "grants"
   | "connections"
@@ -113,6 +115,7 @@ const TeamEntries = ({
       {manages ? entry("ci", Paths.rules(team.id), <Icons.Check />, "CI identities") : null}
       {manages ? entry("webhooks", Paths.webhooks(team.id), <Icons.Bell />, "Webhooks") : null}
       {may(visit, "audit-trail:read") ? entry("audit", Paths.audit(team.id), <Icons.Clock />, "Audit") : null}
+      {may(visit, "team-rules:manage") ? entry("signIn", Paths.teamSignIn(team.id), <Icons.Key />, "Sign-in") : null}
       {entry("settings", Paths.settings(team.id), <Icons.Sliders />, "Settings")}
       {visit.waiting > 0 || section === "waiting"
         ? entry(

@@ -1,5 +1,6 @@
-/** What the sign-in page looks like. */
+/** What the sign-in page looks like: a password, a passkey, a button per issuer. */
 import * as Ui from "./Components.tsx"
+import { IssuerButtons, type OfferedIssuer } from "./IssuerButtons.tsx"
 import { Card } from "./Layout.tsx"
 import { PasskeyForm } from "./PasskeyViews.tsx"
 import * as Paths from "./Paths.ts"
@@ -9,11 +10,17 @@ import type { Visitor } from "./Visit.ts"
 /** `next`: the page to continue with, or nothing. */
 export const SignInPage = ({
   form,
+  issuers,
   next,
   problem,
   takesPasskeys,
   who
-}: Attempt & { readonly who: Visitor; readonly next: string; readonly takesPasskeys: boolean }) => (
+}: Attempt & {
+  readonly who: Visitor
+  readonly next: string
+  readonly takesPasskeys: boolean
+  readonly issuers: ReadonlyArray<OfferedIssuer>
+}) => (
   <Card
     who={who}
     title="Sign in"
@@ -48,6 +55,7 @@ export const SignInPage = ({
         offered
       />
     ) : null}
+    <IssuerButtons issuers={issuers} next={next} />
     <p class="card-foot">Forgot your password? Ask an owner or admin of your team for a link to set a new one.</p>
   </Card>
 )

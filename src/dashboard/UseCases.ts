@@ -14,6 +14,10 @@ import { Setup } from "#src/credentials/Setup.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
 import { LeakReports } from "#src/machines/LeakReports.ts"
 import { Rules } from "#src/machines/Rules.ts"
+import { Identities } from "#src/openid/Identities.ts"
+import { SignInIssuers } from "#src/openid/IssuerRows.ts"
+import { SignIn } from "#src/openid/SignIn.ts"
+import { TeamSignIn } from "#src/openid/TeamSignIn.ts"
 import { Consent } from "#src/oauth/Consent.ts"
 import { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
 import { AccessGrants } from "#src/projects/AccessGrants.ts"
@@ -47,6 +51,7 @@ export type Services =
   | Environments
   | Gaps
   | Exposure
+  | Identities
   | Incidents
   | LeakReports
   | Invitations
@@ -64,6 +69,9 @@ export type Services =
   | SecretWrites
   | Sessions
   | Setup
+  | SignIn
+  | SignInIssuers
+  | TeamSignIn
   | Teams
   | Tokens
   | ValueRequests
@@ -78,6 +86,10 @@ export const deviceGrants = Effect.serviceFunctions(DeviceGrants)
 export const ownSessions = Effect.serviceFunctions(OwnSessions)
 export const passkeys = Effect.serviceFunctions(Passkeys)
 export const secondFactor = Effect.serviceFunctions(SecondFactor)
+export const identities = Effect.serviceFunctions(Identities)
+export const signInIssuers = Effect.serviceFunctions(SignInIssuers)
+export const signIn = Effect.serviceFunctions(SignIn)
+export const teamSignIn = Effect.serviceFunctions(TeamSignIn)
 export const sessions = Effect.serviceFunctions(Sessions)
 export const setup = Effect.serviceFunctions(Setup)
 export const tokens = Effect.serviceFunctions(Tokens)

@@ -28,6 +28,7 @@ const eventWords: Readonly<Record<WebhookEvent, string>> = {
   "change.withdrawn": "a change that waited was withdrawn",
   "change.denied": "a change that waited was denied",
   "change.approved": "a change that waited was approved and written",
+  "session.break_glass": "an owner signed in with a password where the team takes issuers alone",
   "access.requested": "a person asked for access",
   "access.withdrawn": "a request for access was withdrawn",
   "access.denied": "a request for access was denied",

@@ -47,6 +47,7 @@ export const deviceCookie = (baseUrl: string): string => cookieName(baseUrl, "am
 
 export const stepCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_step")
 export const passkeyCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_passkey")
+export const flowCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_flow")
 
 const bearer = /^bearer(?: +(.*))?$/i
 

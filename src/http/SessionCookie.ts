@@ -13,7 +13,8 @@ import { sessionLife } from "#src/credentials/Liveness.ts"
 import { ceremonyMillis } from "#src/credentials/PasskeyProof.ts"
 import type { PresentedCookies } from "#src/credentials/Sessions.ts"
 import { stepLife } from "#src/credentials/SignInSteps.ts"
-import { deviceCookie, isCrossSite, passkeyCookie, sessionCookie, stepCookie } from "./Authentication.ts"
+import { flowLife } from "#src/openid/Flow.ts"
+import { deviceCookie, flowCookie, isCrossSite, passkeyCookie, sessionCookie, stepCookie } from "./Authentication.ts"
 import { CurrentExchange } from "./RequestContext.ts"
 
 export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
@@ -21,6 +22,7 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
   const device = deviceCookie(baseUrl)
   const step = stepCookie(baseUrl)
   const passkey = passkeyCookie(baseUrl)
+  const flow = flowCookie(baseUrl)
   const { origin, protocol } = new URL(baseUrl)
   const attributes = { httpOnly: true, path: "/", sameSite: "lax", secure: protocol === "https:" } as const
 
@@ -80,5 +82,18 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
       cookies.push(line(passkey, Redacted.value(text), ceremonyMillis))
     })
 
-  return { refuseCrossSite, presented, signedIn, set, setStep, clearStep, setPasskey, clear } as const
+  /** Of a sign-in at an issuer that this browser began. */
+  const flowText = Effect.map(HttpServerRequest.HttpServerRequest, ({ cookies }) =>
+    cookies[flow] === undefined ? null : Redacted.make(cookies[flow])
+  )
+  const setFlow = (text: Redacted.Redacted) =>
+    Effect.map(CurrentExchange, ({ cookies }) => {
+      cookies.push(line(flow, Redacted.value(text), flowLife))
+    })
+  const clearFlow = Effect.map(CurrentExchange, ({ cookies }) => {
+    cookies.push(line(flow, "", 0))
+  })
+
+  const steps = { setStep, clearStep, setPasskey, flowText, setFlow, clearFlow } as const
+  return { refuseCrossSite, presented, signedIn, set, ...steps, clear } as const
 }

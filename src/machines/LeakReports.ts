@@ -100,6 +100,8 @@ const RuleRow = Schema.Struct({
   secondFactorRequired: Schema.Boolean,
   stepUpMinutes: Schema.Number,
   leakedCredentials: LeakRule,
+  signInOnly: Schema.NullOr(Schema.Array(Schema.String)),
+  suspended: Schema.Boolean,
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
@@ -109,7 +111,7 @@ const rulesOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, teams: Rea
     RuleRow,
     sql`
       SELECT id, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes,
-        leaked_credentials, mac
+        leaked_credentials, sign_in_only, suspended, mac
       FROM teams WHERE id = ANY(${teams}::uuid[]) ORDER BY id`
   )
   const macs = yield* rowSeal.ready

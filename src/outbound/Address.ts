@@ -33,6 +33,13 @@ export const isPublicAddress = (address: string): boolean => {
   }
 }
 
+/** Of an operator's own network too, but with TLS, without credentials and fragment. */
+export const isAllowedForOperator = (text: string): boolean => {
+  if (!URL.canParse(text)) return false
+  const url = new URL(text)
+  return url.protocol === "https:" && url.username === "" && url.password === "" && !text.includes("#")
+}
+
 /**
  * An address that may be written down: https, no credentials, no fragment; plain http only to loopback and only where
  * `local` says that this server is itself a loopback one. What a name resolves to is looked at when it is called.

@@ -12,7 +12,7 @@ import * as Https from "node:https"
 import { isIP, type LookupFunction } from "node:net"
 import { AppConfig } from "#src/AppConfig.ts"
 import { hostOf, isLoopbackAddress, isLoopbackHost } from "#src/net/Loopback.ts"
-import { isAllowedUrl, isPublicAddress } from "./Address.ts"
+import { isAllowedForOperator, isAllowedUrl, isPublicAddress } from "./Address.ts"
 
 export class OutboundFailed extends Data.TaggedError("OutboundFailed")<{
   /** The address is not one to be called; nobody answered; the answer took too long; it was too large. */
@@ -30,6 +30,8 @@ interface OutboundRequest {
   readonly maxBytes: number
   /** The status is all that is asked for: the body is not read. */
   readonly statusOnly?: boolean
+  /** The operator of this server wrote the address down: it may be in a network of its own, with TLS. */
+  readonly byOperator?: boolean
 }
 interface OutboundAnswer {
   readonly status: number
@@ -64,20 +66,22 @@ export class Outbound extends Effect.Service<Outbound>()("outbound/Outbound", {
 
     /** Whether this address may be written down at all. */
     const allows = (url: string): boolean => isAllowedUrl(url, local)
+    /** The same of an address that the operator of this server wrote down. */
+    const allowsOperator = (url: string): boolean => allows(url) || isAllowedForOperator(url)
 
     const send = (asked: OutboundRequest): Effect.Effect<OutboundAnswer, OutboundFailed> =>
       Effect.suspend(() => {
-        const { body, headers, maxBytes, method, millis, statusOnly } = asked
-        if (!allows(asked.url)) return new OutboundFailed({ reason: "address" })
+        const { body, byOperator = false, headers, maxBytes, method, millis, statusOnly } = asked
+        if (!(byOperator ? allowsOperator : allows)(asked.url)) return new OutboundFailed({ reason: "address" })
         const url = new URL(asked.url)
         const host = hostOf(url)
         // Literals are not looked up, so the guard above is the only one that sees them.
-        if (isIP(host) !== 0 && !allowedAddress(host)) return new OutboundFailed({ reason: "address" })
+        if (!byOperator && isIP(host) !== 0 && !allowedAddress(host)) return new OutboundFailed({ reason: "address" })
         return Effect.async<OutboundAnswer, OutboundFailed>((resume) => {
           const bytes = body === undefined ? undefined : Buffer.from(body)
           const request = (url.protocol === "https:" ? Https : Http).request(url, {
             method,
-            lookup,
+            ...(byOperator ? {} : { lookup }),
             // A connection of its own: one that is kept would skip the look-up.
             agent: false,
             headers: {
@@ -129,6 +133,6 @@ export class Outbound extends Effect.Service<Outbound>()("outbound/Outbound", {
         })
       })
 
-    return { allows, send } as const
+    return { allows, allowsOperator, send } as const
   })
 }) {}

@@ -44,6 +44,9 @@ const MemberRow = Schema.Struct({
   active: Schema.Boolean,
   deactivatedAt: Schema.NullOr(Schema.DateFromSelf),
   updatedAt: Schema.DateFromSelf,
+  ruledBy: Schema.NullOr(Schema.String),
+  roleLimit: Schema.NullOr(Role),
+  breakGlass: Schema.Boolean,
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 type MemberRow = typeof MemberRow.Type
@@ -58,7 +61,8 @@ const membersOf = ({ rowSeal, sql }: Needs, teamId: TeamId) =>
     Rows.findAll(
       MemberRow,
       sql`
-        SELECT m.user_id, u.email, u.name, m.role, m.active, m.deactivated_at, m.updated_at, m.mac
+        SELECT m.user_id, u.email, u.name, m.role, m.active, m.deactivated_at, m.updated_at, m.ruled_by,
+          m.role_limit, m.break_glass, m.mac
         FROM memberships m JOIN users u ON u.id = m.user_id
         WHERE m.team_id = ${teamId} ORDER BY u.email LIMIT ${Plans.membersPerTeam + 1}`
     ),
@@ -99,6 +103,9 @@ const list = Effect.fn("Members.list")(function* (needs: Needs, teamId: TeamId) 
   return (yield* membersOf(needs, teamId)).map(recordOf)
 })
 
+const ruledAfter = (ruledBy: string, role: Role) =>
+  role === "owner" ? { ruledBy: null, roleLimit: null } : { ruledBy, roleLimit: role }
+
 /** Writes the new role and state, and ends what depended on the old ones. Returns the audit entries of what ended. */
 const applyChange = Effect.fnUntraced(function* (
   { revocation, rowSeal, sql }: Needs,
@@ -111,7 +118,11 @@ const applyChange = Effect.fnUntraced(function* (
   const now = yield* DateTime.nowAsDate
   const deactivatedAt = after.active ? null : (before.deactivatedAt ?? now)
   const { active, role } = after
-  const changes = { role, active, deactivatedAt, updatedAt: now }
+  const { ruledBy } = before
+  // Rules of sign-in give no more than a person chose, and nothing to an owner.
+  const ruled = ruledBy === null || role === before.role ? {} : ruledAfter(ruledBy, role)
+  const breakGlass = before.breakGlass && role === "owner" && active
+  const changes = { role, active, deactivatedAt, updatedAt: now, breakGlass, ...ruled }
   yield* rowSeal.update("memberships", sql`team_id = ${teamId} AND user_id = ${userId}`, () => changes)
   const shutOut = !after.active && before.active
   yield* revocation.linksBy(userId, teamId)

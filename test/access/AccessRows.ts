@@ -611,5 +611,31 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     ofTeam("manage", [404, "ROUTE_NOT_FOUND"], `/webhooks/${nowhere}/deliveries`)
   ],
   "DELETE /teams/:teamId/webhooks/:webhookId": [ofTeam("manage", [404, "ROUTE_NOT_FOUND"], `/webhooks/${nowhere}`)],
+  "GET /teams/:teamId/sign-in": [ofTeam("own", [200], "/sign-in")],
+  "PATCH /teams/:teamId/sign-in": [ofTeam("own", [200], "/sign-in", { only: null, breakGlass: [] })],
+  "POST /teams/:teamId/sign-in/issuers": [
+    ofTeam("own", [400, "VALIDATION_FAILED"], "/sign-in/issuers", {
+      name: "Inside",
+      issuer: "https://10.0.0.1",
+      clientId: "ampoule"
+    })
+  ],
+  "PATCH /teams/:teamId/sign-in/issuers/:issuerId": [
+    ofTeam("own", [404, "GRANT_NOT_FOUND"], `/sign-in/issuers/${nowhere}`, { enabled: false })
+  ],
+  "DELETE /teams/:teamId/sign-in/issuers/:issuerId": [
+    ofTeam("own", [404, "GRANT_NOT_FOUND"], `/sign-in/issuers/${nowhere}`)
+  ],
+  "POST /teams/:teamId/sign-in/rules": [
+    ofTeam("own", [400, "VALIDATION_FAILED"], "/sign-in/rules", {
+      issuer: nowhere,
+      claim: "groups",
+      value: "platform",
+      role: "member"
+    })
+  ],
+  "DELETE /teams/:teamId/sign-in/rules/:ruleId": [ofTeam("own", [404, "GRANT_NOT_FOUND"], `/sign-in/rules/${nowhere}`)],
+  "GET /me/sign-ins": [mine("/me/sign-ins", [200])],
+  "DELETE /me/sign-ins/:signInId": [mine(`/me/sign-ins/${nowhere}`, [404, "GRANT_NOT_FOUND"])],
   "GET /teams/:teamId/audit": [ofTeam("manage", [200], "/audit")]
 }

@@ -168,6 +168,8 @@ const standing = (s: Standing): { readonly caller: Caller; readonly team: Caller
       machine: false,
       withheld: [],
       factorAt: null,
+      issuer: null,
+      onlyTeam: null,
       createdAt: new Date(0),
       expiresAt: null,
       lastUsedAt: null,

@@ -199,6 +199,9 @@ type Elsewhere =
   | "sign_in_steps"
   | "passkeys"
   | "passkey_challenges"
+  | "sign_in_issuers"
+  | "sign_in_identities"
+  | "sign_in_rules"
   | "machine_rules"
   | "password_resets"
   | "oauth_codes"
@@ -227,7 +230,9 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       tokensFollowCreators: flipped("tokens_follow_creators"),
       secondFactorRequired: flipped("second_factor_required"),
       stepUpMinutes: withValue("1440"),
-      leakedCredentials: withValue("'notify'")
+      leakedCredentials: withValue("'notify'"),
+      signInOnly: withValue("'{corp}'"),
+      suspended: flipped("suspended")
     }
   },
   memberships: {
@@ -239,7 +244,10 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       role: withValue("'owner'"),
       active: flipped("active"),
       deactivatedAt: later("deactivated_at"),
-      updatedAt: later("updated_at")
+      updatedAt: later("updated_at"),
+      ruledBy: withValue("'corp'"),
+      roleLimit: withValue("'viewer'"),
+      breakGlass: flipped("break_glass")
     }
   },
   projects: {
@@ -291,7 +299,9 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       expiresAt: later("expires_at"),
       factorAt: later("factor_at"),
       manages: attackers.team,
-      loginId: id
+      loginId: id,
+      issuer: withValue("'corp'"),
+      onlyTeam: id
     }
   },
   api_tokens: {

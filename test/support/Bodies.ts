@@ -179,6 +179,16 @@ const routes = {
     approve: "POST /access-requests/:requestId/approve",
     deny: "POST /access-requests/:requestId/deny"
   },
+  teamSignIn: {
+    get: "GET /teams/:teamId/sign-in",
+    createIssuer: "POST /teams/:teamId/sign-in/issuers",
+    updateIssuer: "PATCH /teams/:teamId/sign-in/issuers/:issuerId",
+    deleteIssuer: "DELETE /teams/:teamId/sign-in/issuers/:issuerId",
+    createRule: "POST /teams/:teamId/sign-in/rules",
+    deleteRule: "DELETE /teams/:teamId/sign-in/rules/:ruleId",
+    require: "PATCH /teams/:teamId/sign-in"
+  },
+  mySignIns: { list: "GET /me/sign-ins", remove: "DELETE /me/sign-ins/:signInId" },
   mySessions: { list: "GET /me/sessions", end: "DELETE /me/sessions/:sessionId" },
   changeRequests: {
     listOfEnvironment: "GET /environments/:envId/change-requests",

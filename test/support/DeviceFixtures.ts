@@ -38,6 +38,7 @@ const config = Layer.succeed(AppConfig, {
   rateLimits: true,
   mcpReveal: true,
   teamCreation: "everyone",
+  signInIssuers: Option.none(),
   sealRows: "never",
   auditCheckpoints: Option.none(),
   leakReportKeys: Option.none(),

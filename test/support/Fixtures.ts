@@ -92,6 +92,8 @@ export const world = Effect.fnUntraced(function* (options: { readonly plan?: Pla
     grants: [],
     machine: false,
     factorAt: null,
+    issuer: null,
+    onlyTeam: null,
     createdAt: at,
     expiresAt: null,
     lastUsedAt: null,

@@ -51,6 +51,7 @@ export const settings: Settings = {
   rateLimits: true,
   mcpReveal: true,
   teamCreation: "everyone",
+  signInIssuers: Option.none(),
   sealRows: "never",
   auditCheckpoints: Option.none(),
   leakReportKeys: Option.none(),

@@ -1,0 +1,111 @@
+/**
+ * What the operator of a server may do to teams: list them, suspend one, let it go on, remove it. The trail of each team
+ * records it as done by the system.
+ */
+import * as Data from "effect/Data"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type TeamId, TeamIdOut } from "#schema/Ids.ts"
+import { Plan } from "#schema/Scopes.ts"
+import type { AuditEvent } from "#src/access/Audit.ts"
+import * as Rows from "#src/Rows.ts"
+import type { Needs } from "./Operator.ts"
+
+export class TeamNotFound extends Data.TaggedError("OperatorTeamNotFound") {}
+
+const TeamRow = Schema.Struct({
+  id: TeamIdOut,
+  name: Schema.String,
+  plan: Plan,
+  suspended: Schema.Boolean,
+  createdAt: Schema.DateFromSelf,
+  members: Schema.Number,
+  projects: Schema.Number,
+  owners: Schema.Array(Schema.String)
+})
+export type Team = typeof TeamRow.Type
+
+const columns = `
+  t.id, t.name, t.plan, t.suspended, t.created_at,
+  (SELECT count(*) FROM memberships m WHERE m.team_id = t.id AND m.active) AS members,
+  (SELECT count(*) FROM projects p WHERE p.team_id = t.id AND p.deleted_at IS NULL) AS projects,
+  array(SELECT u.email FROM memberships m JOIN users u ON u.id = m.user_id
+    WHERE m.team_id = t.id AND m.active AND m.role = 'owner' ORDER BY u.email LIMIT 20) AS owners
+  FROM teams t`
+
+/** What a removed team is called: its row stays, since its trail names it. */
+const removedName = "Removed team"
+
+/** Teams whose name contains `search`, in the order of their names. */
+export const list = Effect.fn("OperatorTeams.list")(function* (
+  { audit, sql }: Needs,
+  { limit, search }: { readonly search: string; readonly limit: number }
+) {
+  yield* audit.record({ actor: "system", action: "team.list", outcome: "allowed", teamId: null })
+  return yield* Rows.findAll(
+    TeamRow,
+    sql`
+      SELECT ${sql.literal(columns)}
+      WHERE position(lower(${search}) in lower(t.name)) > 0
+        AND NOT (t.suspended AND t.name = ${removedName} AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.team_id = t.id))
+      ORDER BY t.name, t.id LIMIT ${limit}`
+  )
+})
+
+const lock = Effect.fnUntraced(function* ({ sql }: Needs, id: TeamId) {
+  yield* Rows.run(sql`SELECT id FROM teams WHERE id = ${id} FOR NO KEY UPDATE`)
+  const team = yield* Rows.findOne(TeamRow, sql`SELECT ${sql.literal(columns)} WHERE t.id = ${id}`)
+  return team ?? (yield* new TeamNotFound())
+})
+
+const eventOf = ({ id, name }: Team, action: AuditEvent["action"]): AuditEvent => ({
+  actor: "system",
+  action,
+  outcome: "allowed",
+  teamId: id,
+  target: { type: "team", id, name }
+})
+
+/** Nothing of a suspended team is reached, by session, login, agent or token; all of it is there when it goes on. */
+export const setSuspended = Effect.fn("OperatorTeams.setSuspended")((needs: Needs, id: TeamId, suspended: boolean) =>
+  Rows.transaction(needs.sql, function* () {
+    const { audit, rowSeal, sql } = needs
+    const team = yield* lock(needs, id)
+    yield* rowSeal.update("teams", sql`id = ${id}`, () => ({ suspended }), { updated_at: yield* DateTime.nowAsDate })
+    yield* audit.append(eventOf(team, suspended ? "team.suspend" : "team.resume"))
+    return { ...team, suspended }
+  })
+)
+
+/** For good: everybody leaves, all credentials of the team end, and its secrets are deleted, and purged after 30 days. */
+export const remove = Effect.fn("OperatorTeams.remove")((needs: Needs, id: TeamId) =>
+  Rows.transaction(needs.sql, function* () {
+    const { audit, rowSeal, sql } = needs
+    const team = yield* lock(needs, id)
+    const now = yield* DateTime.nowAsDate
+    const ended = sql.literal("revoked_at IS NULL")
+    yield* Rows.run(sql`
+      UPDATE invitations SET revoked_at = ${now}, mac = '' WHERE team_id = ${id} AND accepted_at IS NULL AND ${ended}`)
+    yield* Rows.run(sql`UPDATE machine_rules SET revoked_at = ${now}, mac = '' WHERE team_id = ${id} AND ${ended}`)
+    yield* Rows.run(sql`UPDATE api_tokens SET revoked_at = ${now}, mac = '' WHERE team_id = ${id} AND ${ended}`)
+    yield* Rows.run(sql`DELETE FROM cli_grant_teams WHERE team_id = ${id}`)
+    yield* Rows.run(sql`DELETE FROM oauth_grant_teams WHERE team_id = ${id}`)
+    yield* Rows.run(sql`DELETE FROM access_grants WHERE team_id = ${id}`)
+    yield* Rows.run(sql`
+      DELETE FROM sign_in_identities WHERE source IN (SELECT i.id::text FROM sign_in_issuers i WHERE i.team_id = ${id})`)
+    yield* Rows.run(sql`DELETE FROM sign_in_rules WHERE team_id = ${id}`)
+    yield* Rows.run(sql`DELETE FROM sign_in_issuers WHERE team_id = ${id}`)
+    yield* Rows.run(sql`UPDATE webhooks SET enabled = false WHERE team_id = ${id}`)
+    yield* Rows.run(sql`DELETE FROM memberships WHERE team_id = ${id}`)
+    yield* Rows.run(sql`
+      UPDATE projects SET deleted_at = ${now}, updated_at = ${now}, mac = '' WHERE team_id = ${id} AND deleted_at IS NULL`)
+    yield* Rows.run(sql`
+      UPDATE environments SET deleted_at = ${now}, updated_at = ${now}, mac = ''
+      WHERE team_id = ${id} AND deleted_at IS NULL`)
+    const gone = { name: removedName, updated_at: now }
+    yield* rowSeal.update("teams", sql`id = ${id}`, () => ({ suspended: true, signInOnly: null }), gone)
+    yield* audit.append(eventOf(team, "team.delete"))
+    return team
+  })
+)

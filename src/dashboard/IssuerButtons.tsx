@@ -1,0 +1,47 @@
+/** A button per issuer that signs people in. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { TeamId } from "#schema/Ids.ts"
+import * as Paths from "./Paths.ts"
+import * as UseCases from "./UseCases.ts"
+import type { Visit } from "./Visit.ts"
+
+export interface OfferedIssuer {
+  readonly key: string
+  readonly name: string
+}
+
+const decodeTeam = Schema.decodeOption(TeamId)
+
+/** Those of the installation; with the id of a team, which its people know, also that team's own. */
+export const offeredIssuers = (team: string) => UseCases.signInIssuers.offered(Option.getOrNull(decodeTeam(team)))
+
+/** The one that signed the person in here, who shows by it that they are still there. */
+export const linkedIssuers = ({ caller }: Visit) =>
+  Effect.map(UseCases.signInIssuers.offered(caller.onlyTeam), (all) => all.filter(({ key }) => key === caller.issuer))
+
+/** `at`: where the button leads, by the issuer. */
+export const IssuerButtons = ({
+  at = Paths.signInWith,
+  issuers,
+  next,
+  verb = "Sign in with"
+}: {
+  readonly issuers: ReadonlyArray<OfferedIssuer>
+  readonly next: string
+  readonly at?: (issuer: string) => string
+  readonly verb?: string
+}) =>
+  issuers.length === 0 ? null : (
+    <div class="buttons issuers">
+      {issuers.map(({ key, name }) => (
+        <form method="post" action={at(key)} class="act">
+          <input type="hidden" name="next" value={next} />
+          <button class="button button-plain">
+            {verb} {name}
+          </button>
+        </form>
+      ))}
+    </div>
+  )

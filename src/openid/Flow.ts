@@ -1,0 +1,74 @@
+/**
+ * A sign-in at an issuer that is under way. All that is known of it is in a cookie, sealed, so that whoever begins one
+ * writes nothing here; `state`, `nonce` and the PKCE verifier come from its secret, so that an answer is good in the
+ * browser that asked alone (login CSRF), and once.
+ */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { createHmac, createSecretKey } from "node:crypto"
+import { UserIdOut } from "#schema/Ids.ts"
+import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
+import type { Crypto } from "#src/crypto/Crypto.ts"
+import * as Envelope from "#src/crypto/Envelope.ts"
+import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+
+interface Needs {
+  readonly crypto: Crypto
+  readonly keys: ServiceKeys
+}
+
+/** Milliseconds between the button and the issuer's answer. */
+export const flowLife = 600_000
+
+const Flow = Schema.Struct({
+  secret: Schema.String,
+  issuer: Schema.String,
+  /** `link`: to the account of `userId`. With a `userId` and without `link`: this person confirms that they are there. */
+  link: Schema.Boolean,
+  userId: Schema.NullOr(UserIdOut),
+  next: Schema.String,
+  /** Milliseconds since 1970. */
+  endsAt: Schema.Number
+})
+export type Flow = typeof Flow.Type
+
+const FlowText = Schema.parseJson(Flow)
+const decode = Schema.decodeUnknownOption(FlowText)
+const encode = Schema.encodeSync(FlowText)
+
+const context = Envelope.boxContext("ampoule sign-in flow v1")
+
+const keyOf = ({ keys }: Pick<Needs, "keys">) =>
+  Effect.orDie(
+    Effect.map(dieWhenVaultIsDown(keys.get("sign-in-flows")), (bytes) => createSecretKey(Redacted.value(bytes)))
+  )
+
+/** What the browser keeps. */
+export const seal = Effect.fnUntraced(function* (needs: Needs, flow: Flow) {
+  const key = yield* keyOf(needs)
+  const box = Envelope.sealBytes(
+    key,
+    context,
+    Buffer.from(encode(flow)),
+    yield* needs.crypto.randomBytes(Envelope.saltLength)
+  )
+  return Redacted.make(box.toString("base64url"))
+})
+
+/** Undefined: none, not ours, or too old. */
+export const open = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Redacted | null, now: number) {
+  if (text === null) return undefined
+  const opened = Envelope.openBytes(yield* keyOf(needs), context, Buffer.from(Redacted.value(text), "base64url"))
+  const flow = Either.isRight(opened) ? Option.getOrUndefined(decode(opened.right.toString())) : undefined
+  return flow !== undefined && flow.endsAt > now ? flow : undefined
+})
+
+/** 43 characters of base64url: what PKCE asks of a verifier (RFC 7636 4.1). */
+const derived = ({ secret }: Flow, name: string): string =>
+  createHmac("sha256", secret).update(name).digest("base64url")
+export const stateOf = (flow: Flow): string => derived(flow, "state")
+export const nonceOf = (flow: Flow): string => derived(flow, "nonce")
+export const verifierOf = (flow: Flow): string => derived(flow, "pkce")

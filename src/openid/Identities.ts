@@ -1,0 +1,194 @@
+/**
+ * Who an issuer says somebody is, and whose account that opens: `iss` and `sub`, and nothing else. An address never links
+ * an account: its person does, in a session of it.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type Caller, CurrentCaller } from "#schema/Caller.ts"
+import { Forbidden, GrantNotFound, NameTaken, ValidationFailed } from "#schema/Errors.ts"
+import { type UserId, UserIdOut } from "#schema/Ids.ts"
+import type { MySignIn } from "#schema/SignInApi.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
+import * as Accounts from "#src/credentials/Accounts.ts"
+import { accountOf, checkRecent } from "#src/credentials/FactorChanges.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+import { SignInIssuers } from "./IssuerRows.ts"
+import type { Claims, Issuer } from "./Protocol.ts"
+
+const services = Effect.all({
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  audit: Audit,
+  rowSeal: RowSeal,
+  issuers: SignInIssuers
+})
+export type Needs = Effect.Effect.Success<typeof services>
+type RowNeeds = Pick<Needs, "sql" | "crypto" | "rowSeal">
+
+/** An abuse limit; a list shows all. */
+const identitiesPerPerson = 50
+
+const IdentityRow = Schema.Struct({
+  id: Schema.String,
+  source: Schema.String,
+  issuer: Schema.String,
+  subject: Schema.String,
+  userId: UserIdOut,
+  createdAt: Rows.Iso,
+  lastUsedAt: Schema.NullOr(Rows.Iso),
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+type IdentityRow = typeof IdentityRow.Type
+const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal("id, source, issuer, subject, user_id, created_at, last_used_at, mac")
+
+/** A team's issuer signs in whom that issuer of that team was linked to: another team's is another one. */
+const sourceOf = ({ key, teamId }: Issuer): string => (teamId === null ? "" : key)
+
+/** Undefined: nobody. A row that no server wrote as it is, is none. */
+export const find = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
+  issuer: Issuer,
+  { iss, sub }: Claims
+) {
+  const macs = yield* rowSeal.ready
+  const row = yield* Rows.findOne(
+    IdentityRow,
+    sql`
+      SELECT ${columns(sql)} FROM sign_in_identities
+      WHERE source = ${sourceOf(issuer)} AND issuer = ${iss} AND subject = ${sub}`
+  )
+  return row !== undefined && macs.holds("sign_in_identities", row) ? row : undefined
+})
+
+/** Part of the caller's transaction; whether it is the person's now. */
+export const insert = Effect.fnUntraced(function* (
+  { crypto, rowSeal, sql }: RowNeeds,
+  issuer: Issuer,
+  { iss, sub }: Claims,
+  userId: UserId
+) {
+  const row = yield* rowSeal.values(
+    "sign_in_identities",
+    { id: yield* crypto.uuid, source: sourceOf(issuer), issuer: iss, subject: sub, userId },
+    { created_at: yield* DateTime.nowAsDate }
+  )
+  return yield* Rows.exists(sql`
+    INSERT INTO sign_in_identities ${row} ON CONFLICT (source, issuer, subject) DO NOTHING RETURNING id`)
+})
+
+export const used = ({ sql }: Pick<Needs, "sql">, id: string, now: Date) =>
+  Rows.run(sql`UPDATE sign_in_identities SET last_used_at = ${now} WHERE id = ${id}`)
+
+/** Whether the caller may link another identity to their account now; STEP_UP_REQUIRED when they proved who they are long ago. */
+export const checkMayLink = Effect.fnUntraced(function* (
+  needs: Pick<Needs, "rowSeal" | "sql">,
+  caller: Caller,
+  issuer: Issuer
+) {
+  yield* checkRecent(caller)
+  const account = yield* accountOf(needs, caller)
+  if (issuer.teamId !== null && !account.memberships.some(({ active, id }) => active && id === issuer.teamId)) {
+    return yield* new Forbidden()
+  }
+  return account
+})
+
+const targetOf = (id: string, issuer: string) => ({ type: "sign_in_identity", id, name: issuer })
+
+/** To the account whose session this is; one that opens another account stays with it. */
+export const link = Effect.fnUntraced(function* (
+  needs: Pick<Needs, "sql" | "crypto" | "audit" | "rowSeal">,
+  caller: Caller,
+  issuer: Issuer,
+  claims: Claims
+) {
+  const { audit, sql } = needs
+  const account = yield* checkMayLink(needs, caller, issuer)
+  yield* Rows.transaction(sql, function* () {
+    yield* Rows.run(sql`SELECT id FROM users WHERE id = ${account.id} FOR NO KEY UPDATE`)
+    if (yield* Accounts.hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
+    const n = yield* Rows.count(sql`SELECT count(*) AS n FROM sign_in_identities WHERE user_id = ${account.id}`)
+    if (n >= identitiesPerPerson) return yield* new Forbidden({ message: "The account has too many sign-ins." })
+    const isNew = yield* insert(needs, issuer, claims, account.id)
+    const row = yield* find(needs, issuer, claims)
+    if (row?.userId !== account.id) {
+      return yield* new NameTaken({ message: "This sign-in belongs to another account." })
+    }
+    if (!isNew) return
+    const event = { actor: caller, action: "identity.link", outcome: "allowed" } as const
+    yield* audit.append(...Accounts.inEachTeam(account.memberships, { ...event, target: targetOf(row.id, claims.iss) }))
+  })
+})
+
+const ownRows = Effect.fnUntraced(function* ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, userId: UserId) {
+  const macs = yield* rowSeal.ready
+  const rows = yield* Rows.findAll(
+    IdentityRow,
+    sql`
+      SELECT ${columns(sql)} FROM sign_in_identities WHERE user_id = ${userId}
+      ORDER BY id LIMIT ${identitiesPerPerson}`
+  )
+  return rows.filter((row) => macs.holds("sign_in_identities", row))
+})
+
+const recordOf =
+  (nameOf: (row: IdentityRow) => string) =>
+  (row: IdentityRow): MySignIn => ({
+    id: row.id,
+    name: nameOf(row),
+    issuer: row.issuer,
+    subject: row.subject,
+    createdAt: row.createdAt,
+    lastUsedAt: row.lastUsedAt
+  })
+
+/** The caller's own. */
+const list = Effect.fn("Identities.list")(function* (needs: Needs) {
+  const { user } = yield* CurrentCaller
+  if (user === null) return yield* new Forbidden()
+  const rows = yield* ownRows(needs, user.id)
+  const names = new Map<string, string>()
+  for (const { source } of rows) {
+    const issuer = source === "" ? undefined : yield* needs.issuers.find(source)
+    if (issuer !== undefined) names.set(source, issuer.name)
+  }
+  const ofInstallation = new Map(needs.issuers.needs.installation.map((one) => [new URL(one.issuer).href, one.name]))
+  const nameOf = ({ issuer, source }: IdentityRow) =>
+    (source === "" ? ofInstallation.get(new URL(issuer).href) : names.get(source)) ?? issuer
+  return rows.map(recordOf(nameOf))
+})
+
+/** Ends the sessions that it opened. What alone signs a person in stays. */
+const remove = Effect.fn("Identities.remove")(function* (needs: Needs, id: string) {
+  const { audit, sql } = needs
+  const caller = yield* CurrentCaller
+  yield* checkRecent(caller)
+  const account = yield* accountOf(needs, caller)
+  yield* Rows.transaction(sql, function* () {
+    yield* Rows.run(sql`SELECT id FROM users WHERE id = ${account.id} FOR NO KEY UPDATE`)
+    const rows = yield* ownRows(needs, account.id)
+    const row = rows.find((one) => one.id === id)
+    if (row === undefined) return yield* new GrantNotFound({ message: "No such sign-in." })
+    if (rows.length === 1 && account.passwordHash === "") {
+      return yield* new ValidationFailed({ message: "It is the only way into this account. Set a password first." })
+    }
+    yield* Rows.run(sql`DELETE FROM sign_in_identities WHERE id = ${id}`)
+    yield* Accounts.endSessions(
+      { sql },
+      sql`user_id = ${account.id} AND issuer IS NOT NULL AND issuer_subject = ${row.subject}
+        AND id <> ${caller.credentialId}`
+    )
+    const event = { actor: caller, action: "identity.unlink", outcome: "allowed" } as const
+    yield* audit.append(...Accounts.inEachTeam(account.memberships, { ...event, target: targetOf(id, row.issuer) }))
+  })
+})
+
+export class Identities extends Effect.Service<Identities>()("openid/Identities", {
+  effect: Effect.map(services, (needs) => methods(needs, { list, remove }))
+}) {}

@@ -1,0 +1,129 @@
+/** The issuers that people sign in by: those of the installation, from its settings, and those of teams. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { createSecretKey } from "node:crypto"
+import { type TeamId, TeamIdOut, uuidPattern } from "#schema/Ids.ts"
+import { InstallationIssuers } from "#schema/SignInApi.ts"
+import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Envelope from "#src/crypto/Envelope.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+import type { Issuer } from "./Protocol.ts"
+
+/** What is asked for where nobody says anything else. */
+export const defaultScopes = "openid email profile"
+/** An abuse limit; a list shows all. */
+export const issuersPerTeam = 20
+
+const services = Effect.all({
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  keys: ServiceKeys,
+  rowSeal: RowSeal,
+  installation: Effect.map(AppConfig, ({ signInIssuers }) => ofInstallation(signInIssuers))
+})
+export type Needs = Effect.Effect.Success<typeof services>
+
+const decodeInstallation = Schema.decodeSync(InstallationIssuers)
+
+/** The setting was read when the server started: `layers/Config.ts` refuses one that is not as it should be. */
+const ofInstallation = (setting: Option.Option<Redacted.Redacted>): ReadonlyArray<Issuer> =>
+  Option.isNone(setting)
+    ? []
+    : decodeInstallation(Redacted.value(setting.value)).map((one) => ({
+        key: one.key,
+        teamId: null,
+        name: one.name,
+        issuer: one.issuer,
+        clientId: one.clientId,
+        secret: one.clientSecret === undefined ? null : Redacted.make(one.clientSecret),
+        scopes: one.scopes ?? defaultScopes,
+        factors: one.factors ?? [],
+        trustsEmail: one.trustsEmail ?? false
+      }))
+
+export const IssuerRow = Schema.Struct({
+  id: Schema.String,
+  teamId: TeamIdOut,
+  name: Schema.String,
+  issuer: Schema.String,
+  clientId: Schema.String,
+  scopes: Schema.String,
+  sealed: Schema.Uint8ArrayFromSelf,
+  factors: Schema.Array(Schema.String),
+  enabled: Schema.Boolean,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+export type IssuerRow = typeof IssuerRow.Type
+export const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal("id, team_id, name, issuer, client_id, scopes, sealed, factors, enabled, mac")
+
+const keyOf = ({ keys }: Needs) =>
+  Effect.orDie(
+    Effect.map(dieWhenVaultIsDown(keys.get("issuer-secrets")), (bytes) => createSecretKey(Redacted.value(bytes)))
+  )
+/** A secret opens for its own row and team alone. */
+const contextOf = ({ id, teamId }: Pick<IssuerRow, "id" | "teamId">) =>
+  Envelope.boxContext("ampoule issuer secret v1", teamId, id)
+
+/** Null: a public client. Asked for before a transaction: it may wait for the vault. */
+export const sealSecret = Effect.fnUntraced(function* (
+  needs: Needs,
+  at: Pick<IssuerRow, "id" | "teamId">,
+  secret: Redacted.Redacted | null
+) {
+  const bytes = Buffer.from(secret === null ? "" : Redacted.value(secret))
+  const salt = yield* needs.crypto.randomBytes(Envelope.saltLength)
+  return Envelope.sealBytes(yield* keyOf(needs), contextOf(at), bytes, salt)
+})
+
+const openSecret = Effect.fnUntraced(function* (needs: Needs, row: IssuerRow) {
+  const bytes = yield* Effect.orDie(Envelope.openBytes(yield* keyOf(needs), contextOf(row), row.sealed))
+  return bytes.length === 0 ? null : Redacted.make(bytes.toString())
+})
+
+export const opened = (needs: Needs, row: IssuerRow) =>
+  Effect.map(openSecret(needs, row), (secret): Issuer => ({ ...row, key: row.id, secret, trustsEmail: false }))
+
+/** Rows that no server wrote as they are, are none. */
+export const ofTeam = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId) {
+  const { rowSeal, sql } = needs
+  const macs = yield* rowSeal.ready
+  const rows = yield* Rows.findAll(
+    IssuerRow,
+    sql`
+      SELECT ${columns(sql)} FROM sign_in_issuers WHERE team_id = ${teamId}
+      ORDER BY id LIMIT ${issuersPerTeam}`
+  )
+  return rows.filter((row) => macs.holds("sign_in_issuers", row))
+})
+
+/** One that signs people in now: neither unknown nor disabled. */
+const find = Effect.fn("IssuerRows.find")(function* (needs: Needs, key: string) {
+  const known = needs.installation.find((one) => one.key === key)
+  if (known !== undefined || !uuidPattern.test(key)) return known
+  const { rowSeal, sql } = needs
+  const macs = yield* rowSeal.ready
+  const row = yield* Rows.findOne(
+    IssuerRow,
+    sql`SELECT ${columns(sql)} FROM sign_in_issuers WHERE id = ${key} AND enabled`
+  )
+  return row !== undefined && macs.holds("sign_in_issuers", row) ? yield* opened(needs, row) : undefined
+})
+
+/** Those on the page of a sign-in: of the installation, and of the team whose page it is. */
+const offered = Effect.fn("IssuerRows.offered")(function* (needs: Needs, teamId: TeamId | null) {
+  const own = teamId === null ? [] : (yield* ofTeam(needs, teamId)).filter(({ enabled }) => enabled)
+  return [...needs.installation, ...own.map((row) => ({ ...row, key: row.id }))].map(({ key, name }) => ({ key, name }))
+})
+
+export class SignInIssuers extends Effect.Service<SignInIssuers>()("openid/SignInIssuers", {
+  effect: Effect.map(services, (needs) => ({ needs, ...methods(needs, { find, offered }) }))
+}) {}

@@ -1,0 +1,184 @@
+/**
+ * Which role somebody has in which team by what an issuer says of them. Rules are evaluated at each sign-in by their
+ * issuer: a group that was lost is a role that is lost. They make no owner and touch none, so that a team keeps one.
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
+import { Role } from "#schema/Scopes.ts"
+import type { Audit, AuditEvent } from "#src/access/Audit.ts"
+import type { RowSeal } from "#src/access/RowSeal.ts"
+import * as TeamRows from "#src/access/TeamRows.ts"
+import { type Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
+import * as Plans from "#src/limits/Plans.ts"
+import * as Rows from "#src/Rows.ts"
+import type { Claims } from "./Protocol.ts"
+
+export interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly rowSeal: RowSeal
+  readonly audit: Audit
+  readonly revocation: Revocation
+}
+
+/** An abuse limit; a list shows all. */
+export const rulesPerTeam = 200
+
+export const RuleRow = Schema.Struct({
+  id: Schema.String,
+  teamId: TeamIdOut,
+  issuer: Schema.String,
+  claim: Schema.String,
+  value: Schema.String,
+  role: Schema.Literal("admin", "member", "viewer"),
+  createdAt: Rows.Iso,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+export type RuleRow = typeof RuleRow.Type
+export const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal("id, team_id, issuer, claim, value, role, created_at, mac")
+
+const ranks: ReadonlyArray<Role> = ["viewer", "member", "admin", "owner"]
+const lower = (a: Role, b: Role): Role => (ranks.indexOf(a) < ranks.indexOf(b) ? a : b)
+const higher = (a: Role, b: Role): Role => (ranks.indexOf(a) < ranks.indexOf(b) ? b : a)
+
+/** To the letter: the claim itself, or one of its list. Claims are looked up among the token's own. */
+export const matches = (rule: Pick<RuleRow, "claim" | "value">, claims: Readonly<Record<string, unknown>>): boolean => {
+  const claim: unknown = new Map(Object.entries(claims)).get(rule.claim)
+  return Array.isArray(claim) ? claim.includes(rule.value) : claim === rule.value
+}
+
+/** By team, the highest role that a matching rule gives. */
+export const rolesBy = (
+  rules: ReadonlyArray<Pick<RuleRow, "teamId" | "claim" | "value" | "role">>,
+  claims: Readonly<Record<string, unknown>>
+): ReadonlyMap<TeamId, Role> => {
+  const roles = new Map<TeamId, Role>()
+  for (const rule of rules) {
+    if (matches(rule, claims)) roles.set(rule.teamId, higher(roles.get(rule.teamId) ?? "viewer", rule.role))
+  }
+  return roles
+}
+
+/** Rows that no server wrote as they are, are none. An issuer of a team has rules of that team alone. */
+export const of = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
+  issuer: { readonly key: string; readonly teamId: TeamId | null }
+) {
+  const macs = yield* rowSeal.ready
+  const rows = yield* Rows.findAll(
+    RuleRow,
+    sql`SELECT ${columns(sql)} FROM sign_in_rules WHERE issuer = ${issuer.key} ORDER BY id`
+  )
+  return rows.filter(
+    (row) => macs.holds("sign_in_rules", row) && (issuer.teamId === null || issuer.teamId === row.teamId)
+  )
+})
+
+const MembershipRow = Schema.Struct({
+  teamId: TeamIdOut,
+  userId: Schema.String,
+  role: Role,
+  active: Schema.Boolean,
+  deactivatedAt: Schema.NullOr(Schema.DateFromSelf),
+  updatedAt: Schema.DateFromSelf,
+  ruledBy: Schema.NullOr(Schema.String),
+  roleLimit: Schema.NullOr(Role),
+  breakGlass: Schema.Boolean,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+type MembershipRow = typeof MembershipRow.Type
+
+interface Person {
+  readonly id: UserId
+  readonly email: string
+}
+
+interface At {
+  readonly person: Person
+  readonly issuer: string
+  readonly now: Date
+}
+
+const eventOf = ({ person }: At, teamId: TeamId, action: AuditEvent["action"]): AuditEvent => ({
+  actor: "system",
+  action,
+  outcome: "allowed",
+  teamId,
+  reason: "SIGN_IN_RULE",
+  target: { type: "user", id: person.id, name: person.email }
+})
+
+const join = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId, role: Role) {
+  const members = yield* Rows.count(needs.sql`SELECT count(*) AS n FROM memberships WHERE team_id = ${teamId}`)
+  if (members >= Plans.membersPerTeam) return []
+  const { issuer, now, person } = at
+  const joined = yield* TeamRows.join(needs, { teamId, userId: person.id, role, now, ruledBy: issuer })
+  return joined ? [eventOf(at, teamId, "member.join")] : []
+})
+
+/** The person is in no group of the team's rules any more: nothing of theirs is left in it. */
+const takeOut = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId) {
+  const { revocation, rowSeal, sql } = needs
+  const { email, id } = at.person
+  yield* Rows.run(sql`DELETE FROM memberships WHERE team_id = ${teamId} AND user_id = ${id}`)
+  yield* Rows.run(sql`DELETE FROM access_grants WHERE team_id = ${teamId} AND user_id = ${id}`)
+  yield* TeamRows.removeApprover({ rowSeal }, sql`team_id = ${teamId} AND ${id}::uuid = any(approvers)`, id)
+  yield* Rows.run(sql`
+    UPDATE invitations SET revoked_at = ${at.now}, mac = ''
+    WHERE team_id = ${teamId} AND email = ${email} AND accepted_at IS NULL AND revoked_at IS NULL`)
+  yield* revocation.linksBy(id, teamId)
+  yield* revocation.sessionsWithoutTeam(id)
+  const revoked = yield* revocation.tokensOf(id, teamId)
+  yield* revocation.grantsInTeam(id, teamId)
+  yield* revocation.connectionsInTeam(id, teamId)
+  return [eventOf(at, teamId, "member.remove"), ...revocationEvents("system", revoked)]
+})
+
+/** As with every change of a role: what the person made in the earlier one ends. */
+const change = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId, role: Role) {
+  const { revocation, rowSeal, sql } = needs
+  const { id } = at.person
+  yield* rowSeal.update("memberships", sql`team_id = ${teamId} AND user_id = ${id}`, () => ({
+    role,
+    updatedAt: at.now
+  }))
+  yield* revocation.linksBy(id, teamId)
+  const revoked = yield* revocation.tokensOf(id, teamId)
+  return [eventOf(at, teamId, "member.update"), ...revocationEvents("system", revoked)]
+})
+
+/** A person of the team chose the role, or its end, where no rule of this issuer gave it: that stays. */
+const applyIn = (needs: Needs, at: At, teamId: TeamId, before: MembershipRow | undefined, ruled: Role | undefined) => {
+  if (before === undefined) return ruled === undefined ? Effect.succeed([]) : join(needs, at, teamId, ruled)
+  if (before.ruledBy !== at.issuer || before.role === "owner") return Effect.succeed([])
+  if (ruled === undefined) return takeOut(needs, at, teamId)
+  const role = before.roleLimit === null ? ruled : lower(ruled, before.roleLimit)
+  return role === before.role ? Effect.succeed([]) : change(needs, at, teamId, role)
+}
+
+/** Part of the caller's transaction. Teams are locked in one order, as members change. */
+export const apply = Effect.fnUntraced(function* (needs: Needs, at: At, rules: ReadonlyArray<RuleRow>, claims: Claims) {
+  const { audit, rowSeal, sql } = needs
+  const roles = rolesBy(rules, claims)
+  const macs = yield* rowSeal.ready
+  const ruledIn = yield* Rows.findAll(
+    Schema.Struct({ teamId: TeamIdOut }),
+    sql`SELECT team_id FROM memberships WHERE user_id = ${at.person.id} AND ruled_by = ${at.issuer} LIMIT 1000`
+  )
+  const teamIds = [...new Set([...roles.keys(), ...ruledIn.map(({ teamId }) => teamId)])].toSorted()
+  for (const teamId of teamIds) {
+    yield* Rows.run(sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`)
+    const row = yield* Rows.findOne(
+      MembershipRow,
+      sql`
+        SELECT team_id, user_id, role, active, deactivated_at, updated_at, ruled_by, role_limit, break_glass, mac
+        FROM memberships WHERE team_id = ${teamId} AND user_id = ${at.person.id}`
+    )
+    // A membership that no server wrote is believed by nobody, and replaced by none.
+    if (row !== undefined && !macs.holds("memberships", row)) continue
+    const events = yield* applyIn(needs, at, teamId, row, roles.get(teamId))
+    if (events.length > 0) yield* audit.append(...events)
+  }
+})

@@ -1,0 +1,279 @@
+/**
+ * Signing in by an issuer: the button, the issuer's answer, and what follows from it. Everything that an answer could be
+ * wrong about is a refusal in the trail with its reason, and one sentence for the person.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import type { Caller } from "#schema/Caller.ts"
+import { Forbidden, SignInFailed } from "#schema/Errors.ts"
+import { type UserId, UserIdOut } from "#schema/Ids.ts"
+import { Email, Name } from "#schema/Values.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
+import * as Accounts from "#src/credentials/Accounts.ts"
+import { Revocation } from "#src/credentials/Revocation.ts"
+import { isShutOut, openChecked, type Opened, type PresentedCookies } from "#src/credentials/SessionOpening.ts"
+import * as SignInSteps from "#src/credentials/SignInSteps.ts"
+import { Crypto, sha256 } from "#src/crypto/Crypto.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+import * as Flow from "./Flow.ts"
+import * as Identities from "./Identities.ts"
+import { SignInIssuers } from "./IssuerRows.ts"
+import * as JoinRules from "./JoinRules.ts"
+import { type Claims, type Issuer, Protocol, SignInRefused } from "./Protocol.ts"
+
+const services = Effect.all({
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  keys: ServiceKeys,
+  audit: Audit,
+  rowSeal: RowSeal,
+  revocation: Revocation,
+  issuers: SignInIssuers,
+  protocol: Protocol
+})
+type Needs = Effect.Effect.Success<typeof services>
+
+const sentences: ReadonlyMap<string, string> = new Map([
+  ["ISSUER_UNAVAILABLE", "The issuer does not answer as it should. Try again later."],
+  ["FLOW_UNKNOWN", "This sign-in took too long, or was begun in another browser. Start again."],
+  ["FLOW_USED", "This sign-in was used already. Start again."],
+  ["ISSUER_UNKNOWN", "Nobody signs in this way here any more."],
+  ["NOT_LET_IN", "Nobody let you in yet. Ask an owner of your team for an invitation."],
+  [
+    "EMAIL_UNVERIFIED",
+    "The issuer does not vouch for your e-mail address. Ask an owner of your team for an invitation."
+  ],
+  [
+    "EMAIL_TAKEN",
+    "Your e-mail address has an account here. Sign in to it, then link this sign-in on the page of your account."
+  ],
+  ["SHUT_OUT", "You belong to no team here any more."],
+  ["ANOTHER_PERSON", "You signed in as another person. Nothing was confirmed."]
+])
+
+const failed = (reason: string) =>
+  new SignInFailed({
+    message: sentences.get(reason.split(" ")[0] ?? "") ?? "The sign-in did not succeed. Start again."
+  })
+
+interface Begin {
+  readonly issuer: string
+  readonly next: string
+  /** Confirms that this person is there, or links to their account. */
+  readonly caller: Caller | null
+  readonly link: boolean
+}
+
+/** Where the browser goes, and what it keeps meanwhile. */
+const begin = Effect.fn("SignIn.begin")(function* (needs: Needs, { caller, issuer: key, link, next }: Begin) {
+  const issuer = yield* needs.issuers.find(key)
+  if (issuer === undefined) return yield* failed("ISSUER_UNKNOWN")
+  if (link) {
+    if (caller === null) return yield* new Forbidden()
+    yield* Identities.checkMayLink(needs, caller, issuer)
+  }
+  const flow: Flow.Flow = {
+    secret: Redacted.value(yield* needs.crypto.credentialSecret),
+    issuer: key,
+    link,
+    userId: caller?.user?.id ?? null,
+    next: next.length > 1_000 ? "" : next,
+    endsAt: (yield* Clock.currentTimeMillis) + Flow.flowLife
+  }
+  const url = yield* Effect.catchTag(needs.protocol.begin(issuer, flow, isFresh(flow)), "SignInRefused", ({ reason }) =>
+    refuse(needs, issuer, reason, null)
+  )
+  return { url, flow: yield* Flow.seal(needs, flow) }
+})
+
+/** Who confirms that they are there, or gives another identity their account, does so now. */
+const isFresh = ({ userId }: Flow.Flow) => userId !== null
+
+/** Of an issuer of a team, the refusal is in that team's trail. */
+const refuse = (needs: Needs, issuer: Issuer | undefined, reason: string, person: Accounts.AccountRow | null) =>
+  Effect.zipRight(
+    needs.audit.record({
+      actor: person === null ? "system" : { userId: person.id, email: person.email },
+      action: "session.create",
+      outcome: "denied",
+      teamId: issuer?.teamId ?? null,
+      reason,
+      ...(issuer === undefined
+        ? {}
+        : { target: { type: "sign_in_issuer", id: issuer.key, name: issuer.name } as const })
+    }),
+    Effect.fail(failed(reason))
+  )
+
+const isRefused = <E>(error: E): error is Extract<E, SignInRefused> => error instanceof SignInRefused
+
+/** Whether the flow is answered for the first time: a replayed answer is refused before the issuer sees its code. */
+const useUp = ({ sql }: Needs, flow: Flow.Flow) =>
+  Rows.exists(sql`
+    INSERT INTO machine_assertions (digest, expires_at)
+    VALUES (${sha256("sign-in flow ", flow.secret)}, ${new Date(flow.endsAt)})
+    ON CONFLICT (digest) DO NOTHING RETURNING 1 AS one`)
+
+const decodeEmail = Schema.decodeUnknownOption(Email)
+const decodeName = Schema.decodeUnknownOption(Name)
+
+/** An address counts where the issuer says that it looked, or its operator here says that it always does. */
+const vouchedEmail = (issuer: Issuer, claims: Claims): string | undefined =>
+  claims["email_verified"] === true || (issuer.trustsEmail && claims["email_verified"] === undefined)
+    ? Option.getOrUndefined(decodeEmail(claims["email"]))
+    : undefined
+
+/** Part of the caller's transaction: an account without a password, whose only way in is this identity. */
+const createAccount = Effect.fnUntraced(function* (needs: Needs, issuer: Issuer, claims: Claims, now: Date) {
+  const { crypto, rowSeal, sql } = needs
+  const email = vouchedEmail(issuer, claims)
+  if (email === undefined) return yield* new SignInRefused({ reason: "EMAIL_UNVERIFIED" })
+  const id = UserIdOut.make(yield* crypto.uuid)
+  const row = yield* rowSeal.values(
+    "users",
+    { id, email, passwordHash: "", secondFactor: false },
+    { name: Option.getOrElse(decodeName(claims["name"]), () => email), created_at: now, updated_at: now }
+  )
+  const created = yield* Rows.exists(sql`INSERT INTO users ${row} ON CONFLICT (email) DO NOTHING RETURNING id`)
+  // An address never links an account, whoever vouches for it.
+  if (!created) return yield* new SignInRefused({ reason: "EMAIL_TAKEN" })
+  if (!(yield* Identities.insert(needs, issuer, claims, id))) return yield* new SignInRefused({ reason: "FLOW_USED" })
+  return { id, email }
+})
+
+const PersonRow = Schema.Struct({ id: UserIdOut, email: Schema.String })
+
+/** The account that the identity opens, with the roles that the issuer's rules give it now. Whom a rule names first, gets one. */
+const settle = (needs: Needs, issuer: Issuer, claims: Claims) =>
+  Rows.transaction(needs.sql, function* () {
+    const { sql } = needs
+    const now = yield* DateTime.nowAsDate
+    const rules = yield* JoinRules.of(needs, issuer)
+    const identity = yield* Identities.find(needs, issuer, claims)
+    if (identity === undefined && JoinRules.rolesBy(rules, claims).size === 0) {
+      return yield* new SignInRefused({ reason: "NOT_LET_IN" })
+    }
+    const person =
+      identity === undefined
+        ? yield* createAccount(needs, issuer, claims, now)
+        : yield* Rows.single(PersonRow, sql`SELECT id, email FROM users WHERE id = ${identity.userId}`)
+    yield* JoinRules.apply(needs, { person, issuer: issuer.key, now }, rules, claims)
+    if (identity !== undefined) yield* Identities.used(needs, identity.id, now)
+    return person.id
+  })
+
+/** Whether the issuer's word for a second factor is taken, and it gave it. */
+const provedFactor = ({ factors }: Issuer, { acr, amr }: Claims): boolean =>
+  factors.some((value) => value === acr || (Array.isArray(amr) && amr.includes(value)))
+
+const textOf = (claim: unknown): string | null => (typeof claim === "string" && claim.length <= 255 ? claim : null)
+
+type Entered = { readonly session: Opened["session"] } | { readonly step: Redacted.Redacted }
+
+/** A session; for an account with a second factor that the issuer's word does not stand for, its step. */
+const enter = Effect.fnUntraced(function* (
+  needs: Needs,
+  issuer: Issuer,
+  claims: Claims,
+  userId: UserId,
+  presented: PresentedCookies
+) {
+  const account = yield* Accounts.find(needs, "id", userId)
+  const { teamId } = issuer
+  const isIn = teamId === null || account?.memberships.some(({ active, id }) => active && id === teamId) === true
+  if (account === undefined || isShutOut(account) || !isIn) {
+    return yield* refuse(needs, issuer, "SHUT_OUT", account ?? null)
+  }
+  const by: Accounts.SignedBy = {
+    issuer: issuer.key,
+    onlyTeam: teamId,
+    subject: claims.sub,
+    session: textOf(claims["sid"])
+  }
+  const proved = provedFactor(issuer, claims)
+  if (account.secondFactor && !proved) {
+    const waiting: Entered = { step: yield* SignInSteps.begin(needs, account.id, by) }
+    return waiting
+  }
+  const known = {
+    session: presented.session,
+    device: yield* Accounts.findDevice(needs, presented.device, account.email)
+  }
+  const prove = proved ? DateTime.nowAsDate : Effect.succeed(null)
+  const opened = yield* openChecked(needs, account, known, { prove, by })
+  if (Option.isNone(opened)) return yield* refuse(needs, issuer, "FLOW_USED", account)
+  const entered: Entered = { session: opened.value.session }
+  return entered
+})
+
+interface Answer {
+  readonly issuer: string
+  /** Of the request, with its question mark. */
+  readonly query: string
+  readonly flow: Redacted.Redacted | null
+  readonly presented: PresentedCookies
+  readonly caller: Caller | null
+}
+
+/** The issuer's answer, in the browser that asked. Null: a sign-in was linked, and the session stays. */
+const complete = Effect.fn("SignIn.complete")(function* (needs: Needs, answer: Answer) {
+  const { caller, presented, query } = answer
+  const flow = yield* Flow.open(needs, answer.flow, yield* Clock.currentTimeMillis)
+  if (flow === undefined || flow.issuer !== answer.issuer) return yield* refuse(needs, undefined, "FLOW_UNKNOWN", null)
+  const issuer = yield* needs.issuers.find(flow.issuer)
+  if (issuer === undefined) return yield* refuse(needs, undefined, "ISSUER_UNKNOWN", null)
+  if (!(yield* useUp(needs, flow))) return yield* refuse(needs, issuer, "FLOW_USED", null)
+  const isOfAnother = flow.userId !== null && caller?.user?.id !== flow.userId
+  if (isOfAnother) return yield* refuse(needs, issuer, "ANOTHER_PERSON", null)
+  const orRefuse = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+    Effect.catchIf(work, isRefused, ({ reason }) => refuse(needs, issuer, reason, null))
+  const claims = yield* orRefuse(needs.protocol.complete(issuer, flow, query, isFresh(flow)))
+  if (flow.link) {
+    if (caller === null) return yield* new Forbidden()
+    yield* Identities.link(needs, caller, issuer, claims)
+    return { next: flow.next, entered: null }
+  }
+  const userId = yield* orRefuse(settle(needs, issuer, claims))
+  if (flow.userId !== null && flow.userId !== userId) return yield* refuse(needs, issuer, "ANOTHER_PERSON", null)
+  return { next: flow.next, entered: yield* enter(needs, issuer, claims, userId, presented) }
+})
+
+/** Sessions that the issuer opened and ends (Back-Channel Logout): by its own name of the session, or all of the person. */
+const logout = Effect.fn("SignIn.logout")(function* (needs: Needs, key: string, token: string) {
+  const { audit, issuers, protocol, sql } = needs
+  const issuer = yield* issuers.find(key)
+  if (issuer === undefined) return yield* new SignInRefused({ reason: "ISSUER_UNKNOWN" })
+  const { endsAt, session, subject } = yield* protocol.logout(issuer, token)
+  yield* Rows.transaction(sql, function* () {
+    const isNew = yield* Rows.exists(sql`
+      INSERT INTO machine_assertions (digest, expires_at) VALUES (${sha256("logout token ", token)}, ${new Date(endsAt)})
+      ON CONFLICT (digest) DO NOTHING RETURNING 1 AS one`)
+    if (!isNew) return yield* new SignInRefused({ reason: "TOKEN_USED" })
+    const ended = yield* Accounts.endSessions(
+      { sql },
+      sql`issuer = ${key} AND (${subject}::text IS NULL OR issuer_subject = ${subject})
+        AND (${session}::text IS NULL OR issuer_session = ${session})`
+    )
+    if (ended.length === 0) return
+    yield* audit.append({
+      actor: "system",
+      action: "session.end",
+      outcome: "allowed",
+      teamId: issuer.teamId,
+      reason: "ENDED_BY_ISSUER",
+      target: { type: "sign_in_issuer", id: key, name: issuer.name }
+    })
+  })
+})
+
+export class SignIn extends Effect.Service<SignIn>()("openid/SignIn", {
+  effect: Effect.map(services, (needs) => methods(needs, { begin, complete, logout }))
+}) {}

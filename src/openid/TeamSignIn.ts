@@ -1,0 +1,347 @@
+/** How people sign in to a team: its owners choose the issuers, who joins by them, and whether a password is taken. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { Forbidden, GrantNotFound, PlanLimitReached, ValidationFailed } from "#schema/Errors.ts"
+import { type TeamId, type UserId, UserIdOut } from "#schema/Ids.ts"
+import { Role } from "#schema/Scopes.ts"
+import type {
+  CreateIssuer,
+  CreateSignInRule,
+  RequireSignIn,
+  SignInIssuer,
+  SignInRule,
+  TeamSignIn as TeamSignInRecord,
+  UpdateIssuer
+} from "#schema/SignInApi.ts"
+import { Access } from "#src/access/Access.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { change } from "#src/access/Change.ts"
+import type { TeamPermit } from "#src/access/Permit.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import * as Accounts from "#src/credentials/Accounts.ts"
+import { Revocation } from "#src/credentials/Revocation.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Plans from "#src/limits/Plans.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+import * as IssuerRows from "./IssuerRows.ts"
+import * as JoinRules from "./JoinRules.ts"
+import { type Issuer, Protocol } from "./Protocol.ts"
+
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  audit: Audit,
+  rowSeal: RowSeal,
+  revocation: Revocation,
+  issuers: IssuerRows.SignInIssuers,
+  protocol: Protocol,
+  baseUrl: Effect.map(AppConfig, (config) => config.baseUrl)
+})
+type Needs = Effect.Effect.Success<typeof services>
+type Owner = TeamPermit<"team-rules:manage">
+
+const noIssuer = () => new GrantNotFound({ message: "No such issuer." })
+
+/** The team's lock, and the person as it shows them: a role that was lost since the permit does not count. */
+const lockedOwner = Effect.fnUntraced(function* ({ sql }: Needs, { caller, target }: Owner) {
+  yield* Rows.run(sql`SELECT id FROM teams WHERE id = ${target.teamId} FOR NO KEY UPDATE`)
+  const isOwner = yield* Rows.exists(sql`
+    SELECT 1 FROM memberships
+    WHERE team_id = ${target.teamId} AND user_id = ${caller.user?.id ?? null}::uuid AND active AND role = 'owner'`)
+  if (!isOwner) return yield* new Forbidden()
+})
+
+const recordOf = (
+  { baseUrl }: Needs,
+  one: Pick<Issuer, "key" | "name" | "issuer" | "clientId" | "scopes" | "factors">,
+  { enabled, ofInstallation }: { readonly enabled: boolean; readonly ofInstallation: boolean }
+): SignInIssuer => {
+  const { clientId, factors, issuer, key, name, scopes } = one
+  const at = `${baseUrl}/app/sign-in/with/${key}`
+  const known = { key, ofInstallation, name, issuer, clientId, scopes, factors, enabled }
+  return { ...known, redirectUri: `${at}/callback`, logoutUri: `${at}/logout` }
+}
+const recordOfRow = (needs: Needs, row: IssuerRows.IssuerRow) =>
+  recordOf(needs, { ...row, key: row.id }, { enabled: row.enabled, ofInstallation: false })
+
+const ruleOf = ({ claim, createdAt, id, issuer, role, value }: JoinRules.RuleRow): SignInRule => ({
+  id,
+  issuer,
+  claim,
+  value,
+  role,
+  createdAt
+})
+
+const OnlyRow = Schema.Struct({ signInOnly: Schema.NullOr(Schema.Array(Schema.String)) })
+const OwnerRow = Schema.Struct({
+  userId: UserIdOut,
+  email: Schema.String,
+  role: Role,
+  active: Schema.Boolean,
+  hasPassword: Schema.Boolean,
+  breakGlass: Schema.Boolean
+})
+
+const onlyOf = ({ sql }: Needs, teamId: TeamId) =>
+  Effect.map(
+    Rows.single(OnlyRow, sql`SELECT sign_in_only FROM teams WHERE id = ${teamId}`),
+    ({ signInOnly }) => signInOnly
+  )
+const ownersOf = ({ sql }: Needs, teamId: TeamId) =>
+  Rows.findAll(
+    OwnerRow,
+    sql`
+      SELECT m.user_id, u.email, m.role, m.active, u.password_hash <> '' AS has_password, m.break_glass
+      FROM memberships m JOIN users u ON u.id = m.user_id
+      WHERE m.team_id = ${teamId} AND m.role = 'owner' ORDER BY u.email LIMIT ${Plans.membersPerTeam}`
+  )
+const rulesOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, teamId: TeamId) {
+  const macs = yield* rowSeal.ready
+  const rows = yield* Rows.findAll(
+    JoinRules.RuleRow,
+    sql`
+      SELECT ${JoinRules.columns(sql)} FROM sign_in_rules WHERE team_id = ${teamId}
+      ORDER BY id LIMIT ${JoinRules.rulesPerTeam}`
+  )
+  return rows.filter((row) => macs.holds("sign_in_rules", row))
+})
+
+const issuersOf = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId) {
+  const own = yield* IssuerRows.ofTeam(needs.issuers.needs, teamId)
+  const all = needs.issuers.needs.installation.map((one) =>
+    recordOf(needs, one, { enabled: true, ofInstallation: true })
+  )
+  return [...all, ...own.map((row) => recordOfRow(needs, row))]
+})
+
+const view = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId) {
+  const record: TeamSignInRecord = {
+    issuers: yield* issuersOf(needs, teamId),
+    rules: (yield* rulesOf(needs, teamId)).map(ruleOf),
+    only: yield* onlyOf(needs, teamId),
+    breakGlass: (yield* ownersOf(needs, teamId))
+      .filter(({ breakGlass }) => breakGlass)
+      .map(({ email, role, userId }) => ({ userId, email, role }))
+  }
+  return record
+})
+
+/** What its owners chose. */
+const get = Effect.fn("TeamSignIn.get")(function* (needs: Needs, teamId: TeamId) {
+  yield* needs.access.team("team-rules:manage", teamId, { audit: "sign_in.list" })
+  return yield* view(needs, teamId)
+})
+
+const eventAbout = (permit: Owner, type: "sign_in_issuer" | "sign_in_rule", id: string, name: string) =>
+  permit.event({ target: { type, id, name } })
+
+const createIssuer = Effect.fn("TeamSignIn.createIssuer")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  input: CreateIssuer
+) {
+  const { access, audit, crypto, issuers, protocol, rowSeal, sql } = needs
+  const permit = yield* access.team("team-rules:manage", teamId, { audit: "sign_in.issuer_create" })
+  const { clientId, issuer, name } = input
+  const id = yield* crypto.uuid
+  const secret = input.clientSecret ?? null
+  const { factors = [], scopes = IssuerRows.defaultScopes } = input
+  const asked = { key: id, teamId, name, issuer, clientId, secret, scopes, factors, trustsEmail: false }
+  yield* Effect.catchTag(
+    protocol.check(asked),
+    "SignInRefused",
+    () =>
+      new ValidationFailed({
+        field: "issuer",
+        message:
+          "No issuer of OpenID Connect answers there. It must be a public https address, to the letter as it calls itself."
+      })
+  )
+  const sealed = yield* IssuerRows.sealSecret(issuers.needs, { id, teamId }, secret)
+  return yield* change(needs, permit.event(), function* () {
+    yield* lockedOwner(needs, permit)
+    const n = yield* Rows.count(sql`SELECT count(*) AS n FROM sign_in_issuers WHERE team_id = ${teamId}`)
+    if (n >= IssuerRows.issuersPerTeam) return yield* new PlanLimitReached()
+    const row = yield* rowSeal.values(
+      "sign_in_issuers",
+      { id, teamId, issuer, clientId, scopes, sealed, factors, enabled: true },
+      { name, created_at: yield* DateTime.nowAsDate }
+    )
+    yield* Rows.run(sql`INSERT INTO sign_in_issuers ${row}`)
+    yield* audit.append(eventAbout(permit, "sign_in_issuer", id, name))
+    return recordOf(needs, asked, { enabled: true, ofInstallation: false })
+  })
+})
+
+const lockedIssuer = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id: string) {
+  const row = (yield* IssuerRows.ofTeam(needs.issuers.needs, teamId)).find((one) => one.id === id)
+  return row ?? (yield* noIssuer())
+})
+
+/** Nobody locks the team: what alone lets people in stays. */
+const checkNotOnly = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id: string) {
+  if ((yield* onlyOf(needs, teamId))?.includes(id) === true) {
+    return yield* new Forbidden({ message: "The team takes this issuer alone. Take passwords, or another one, first." })
+  }
+})
+
+const endSessionsBy = ({ sql }: Needs, id: string) => Accounts.endSessions({ sql }, sql`issuer = ${id}`)
+
+const updateIssuer = Effect.fn("TeamSignIn.updateIssuer")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  id: string,
+  input: UpdateIssuer
+) {
+  const { access, audit, issuers, rowSeal, sql } = needs
+  const permit = yield* access.team("team-rules:manage", teamId, { audit: "sign_in.issuer_update" })
+  const { clientSecret, enabled, factors, name } = input
+  const sealed =
+    clientSecret === undefined ? undefined : yield* IssuerRows.sealSecret(issuers.needs, { id, teamId }, clientSecret)
+  return yield* change(needs, permit.event(), function* () {
+    yield* lockedOwner(needs, permit)
+    const before = yield* lockedIssuer(needs, teamId, id)
+    if (enabled === false) yield* checkNotOnly(needs, teamId, id)
+    const changes = {
+      ...(sealed === undefined ? {} : { sealed }),
+      ...(enabled === undefined ? {} : { enabled }),
+      ...(factors === undefined ? {} : { factors })
+    }
+    const others = name === undefined ? {} : { name }
+    yield* rowSeal.update("sign_in_issuers", sql`id = ${id} AND team_id = ${teamId}`, () => changes, others)
+    if (enabled === false) yield* endSessionsBy(needs, id)
+    yield* audit.append(eventAbout(permit, "sign_in_issuer", id, name ?? before.name))
+    return recordOfRow(needs, { ...before, ...changes, ...others })
+  })
+})
+
+/** With what came by it; whoever is a member by its rules stays one, with the role of now. */
+const deleteIssuer = Effect.fn("TeamSignIn.deleteIssuer")(function* (needs: Needs, teamId: TeamId, id: string) {
+  const { access, audit, rowSeal, sql } = needs
+  const permit = yield* access.team("team-rules:manage", teamId, { audit: "sign_in.issuer_delete" })
+  yield* change(needs, permit.event(), function* () {
+    yield* lockedOwner(needs, permit)
+    const { name } = yield* lockedIssuer(needs, teamId, id)
+    yield* checkNotOnly(needs, teamId, id)
+    yield* Rows.run(sql`DELETE FROM sign_in_issuers WHERE id = ${id} AND team_id = ${teamId}`)
+    yield* Rows.run(sql`DELETE FROM sign_in_rules WHERE issuer = ${id}`)
+    yield* Rows.run(sql`DELETE FROM sign_in_identities WHERE source = ${id}`)
+    yield* endSessionsBy(needs, id)
+    yield* rowSeal.update("memberships", sql`team_id = ${teamId} AND ruled_by = ${id}`, () => ({
+      ruledBy: null,
+      roleLimit: null
+    }))
+    yield* audit.append(eventAbout(permit, "sign_in_issuer", id, name))
+  })
+})
+
+const nameOfRule = ({ claim, role, value }: Pick<SignInRule, "claim" | "value" | "role">) =>
+  `${claim} = ${value}: ${role}`
+
+const createRule = Effect.fn("TeamSignIn.createRule")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  input: CreateSignInRule
+) {
+  const { access, audit, crypto, rowSeal, sql } = needs
+  const permit = yield* access.team("team-rules:manage", teamId, { audit: "sign_in.rule_create" })
+  return yield* change(needs, permit.event(), function* () {
+    yield* lockedOwner(needs, permit)
+    if (!(yield* issuersOf(needs, teamId)).some(({ key }) => key === input.issuer)) {
+      return yield* new ValidationFailed({ field: "issuer", message: "No such issuer." })
+    }
+    if ((yield* rulesOf(needs, teamId)).length >= JoinRules.rulesPerTeam) return yield* new PlanLimitReached()
+    const id = yield* crypto.uuid
+    const now = yield* DateTime.nowAsDate
+    const { claim, issuer, role, value } = input
+    const row = yield* rowSeal.values("sign_in_rules", { id, teamId, issuer, claim, value, role }, { created_at: now })
+    yield* Rows.run(sql`INSERT INTO sign_in_rules ${row}`)
+    yield* audit.append(eventAbout(permit, "sign_in_rule", id, nameOfRule(input)))
+    const rule: SignInRule = { id, ...input, createdAt: now.toISOString() }
+    return rule
+  })
+})
+
+const deleteRule = Effect.fn("TeamSignIn.deleteRule")(function* (needs: Needs, teamId: TeamId, id: string) {
+  const { access, audit, sql } = needs
+  const permit = yield* access.team("team-rules:manage", teamId, { audit: "sign_in.rule_delete" })
+  yield* change(needs, permit.event(), function* () {
+    yield* lockedOwner(needs, permit)
+    const rule = (yield* rulesOf(needs, teamId)).find((one) => one.id === id)
+    if (rule === undefined) return yield* new GrantNotFound({ message: "No such rule." })
+    yield* Rows.run(sql`DELETE FROM sign_in_rules WHERE id = ${id} AND team_id = ${teamId}`)
+    yield* audit.append(eventAbout(permit, "sign_in_rule", id, nameOfRule(rule)))
+  })
+})
+
+/** VALIDATION_FAILED for a choice that lets nobody in, or not the one who makes it. */
+const checkRequired = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: Owner,
+  only: ReadonlyArray<string>,
+  breakGlass: ReadonlyArray<UserId>
+) {
+  const { teamId } = permit.target
+  const known = (yield* issuersOf(needs, teamId)).filter(({ enabled }) => enabled).map(({ key }) => key)
+  const unknown = only.find((key) => !known.includes(key))
+  if (unknown !== undefined) return yield* new ValidationFailed({ field: "only", message: "No such issuer." })
+  const { issuer } = permit.caller
+  if (issuer === null || !only.includes(issuer)) {
+    return yield* new ValidationFailed({ field: "only", message: "Sign in by one of these issuers first." })
+  }
+  const able = (yield* ownersOf(needs, teamId)).filter(({ active, hasPassword }) => active && hasPassword)
+  if (breakGlass.length === 0 || !breakGlass.every((id) => able.some(({ userId }) => userId === id))) {
+    return yield* new ValidationFailed({
+      field: "breakGlass",
+      message: "Name at least one active owner who has a password."
+    })
+  }
+})
+
+/**
+ * Passwords open nothing of the team any more, or do again. CLI logins and agents that were approved before lose the team:
+ * they are approved anew by people whom an issuer signed in.
+ */
+const require = Effect.fn("TeamSignIn.require")(function* (needs: Needs, teamId: TeamId, input: RequireSignIn) {
+  const { access, audit, revocation, rowSeal, sql } = needs
+  const permit = yield* access.team("team-rules:manage", teamId, { audit: "sign_in.require" })
+  const { breakGlass, only } = input
+  return yield* change(needs, permit.event(), function* () {
+    yield* lockedOwner(needs, permit)
+    if (only !== null) yield* checkRequired(needs, permit, only, breakGlass)
+    const before = yield* onlyOf(needs, teamId)
+    yield* rowSeal.update("teams", sql`id = ${teamId}`, () => ({ signInOnly: only }))
+    const chosen = only === null ? [] : breakGlass
+    yield* rowSeal.update(
+      "memberships",
+      sql`team_id = ${teamId} AND break_glass OR team_id = ${teamId} AND user_id = any(${chosen}::uuid[])`,
+      ({ userId }) => ({
+        breakGlass: chosen.some((id) => id === userId)
+      })
+    )
+    if (only !== null && before === null) {
+      const people = yield* Rows.findAll(
+        Schema.Struct({ userId: UserIdOut }),
+        sql`SELECT user_id FROM memberships WHERE team_id = ${teamId} ORDER BY user_id`
+      )
+      for (const { userId } of people) {
+        yield* revocation.grantsInTeam(userId, teamId)
+        yield* revocation.connectionsInTeam(userId, teamId)
+      }
+    }
+    yield* audit.append(permit.event())
+    return yield* view(needs, teamId)
+  })
+})
+
+export class TeamSignIn extends Effect.Service<TeamSignIn>()("openid/TeamSignIn", {
+  effect: Effect.map(services, (needs) =>
+    methods(needs, { get, createIssuer, updateIssuer, deleteIssuer, createRule, deleteRule, require })
+  )
+}) {}
