@@ -39,6 +39,7 @@ const reachOf = Effect.fnUntraced(function* (location: Location) {
     rules: (yield* UseCases.rules.list(project.teamId)).filter(
       (rule) => reaches(location)(rule) && rule.state === "active"
     ),
+    lastReads: yield* UseCases.accessGrants.lastReads(environment.id),
     connections: yield* UseCases.accessGrants.connections(environment.id)
   }
 })

@@ -24,6 +24,8 @@ export interface Reach {
   readonly tokens: ReadonlyArray<ApiToken>
   readonly rules: ReadonlyArray<MachineRule>
   readonly connections: ReadonlyArray<Connection>
+  /** When people were last handed a value there, by their id. */
+  readonly lastReads: ReadonlyMap<string, string>
 }
 
 const levelWords = new Map<string, string>([
@@ -166,14 +168,28 @@ const roleLevel = (role: Role, { environment, project, visit }: Location): Grant
     }
   )
 
-const People = ({ location, reach: { grants, members } }: { readonly location: Location; readonly reach: Reach }) => (
+export const LastUse = ({ at, now }: { readonly at: string | null; readonly now: number }) =>
+  at === null ? <>never</> : <Ui.Ago at={at} now={now} />
+
+const People = ({
+  location,
+  reach: { grants, lastReads, members }
+}: {
+  readonly location: Location
+  readonly reach: Reach
+}) => (
   <section class="section">
     <h2>People</h2>
-    <Ui.Table label="People who reach the environment" head={["Person", "May", "By", "Until", ""]}>
+    <Ui.Table label="People who reach the environment" head={["Person", "May", "By", "Until", "Last read", ""]}>
       {members
         .filter(({ active }) => active)
         .flatMap(({ email, role, userId }) => {
           const level = isRole(role) ? roleLevel(role, location) : undefined
+          const lastRead = (
+            <td data-label="Last read" class="hint">
+              <LastUse at={lastReads.get(userId) ?? null} now={location.visit.now} />
+            </td>
+          )
           const byTheRole =
             level === undefined ? null : (
               <tr>
@@ -185,6 +201,7 @@ const People = ({ location, reach: { grants, members } }: { readonly location: L
                 <td data-label="Until" class="hint">
                   the role changes
                 </td>
+                {lastRead}
                 <td />
               </tr>
             )
@@ -203,6 +220,7 @@ const People = ({ location, reach: { grants, members } }: { readonly location: L
                   <td data-label="Until" class="hint">
                     {grant.until === null ? "somebody ends it" : <Ui.Until at={grant.until} now={location.visit.now} />}
                   </td>
+                  {lastRead}
                   <td class="end">
                     <Ui.Act action={`${pathOf(location)}/grants/${grant.id}/end`} kind="quiet">
                       End<span class="hidden"> the grant of {email}</span>
@@ -215,9 +233,6 @@ const People = ({ location, reach: { grants, members } }: { readonly location: L
     </Ui.Table>
   </section>
 )
-
-export const LastUse = ({ at, now }: { readonly at: string | null; readonly now: number }) =>
-  at === null ? <>never</> : <Ui.Ago at={at} now={now} />
 
 /** A write token changes a protected environment only when it names it. */
 const tokenWords = (

@@ -167,6 +167,25 @@ const connections = Effect.fn("AccessGrants.connections")(function* (needs: Need
   )
 })
 
+const LastReadRow = Schema.Struct({ userId: Schema.String, at: Rows.Iso })
+
+/** For who manages access: when people were last handed a value there, by a session, a login or an agent; by their id. */
+const lastReads = Effect.fn("AccessGrants.lastReads")(function* (needs: Needs, id: EnvironmentId) {
+  const { sql } = needs
+  const { target } = yield* ofEnvironment(needs, id, "access.list")
+  const rows = yield* Rows.findAll(
+    LastReadRow,
+    sql`
+      SELECT m.user_id, max(r.last_at) AS at FROM exposure_reads r
+      LEFT JOIN exposure_credentials o ON o.id = r.actor_id AND r.actor_type IN ('cli_grant', 'oauth_client')
+      JOIN memberships m ON m.team_id = ${target.teamId}
+        AND m.user_id::text = CASE WHEN r.actor_type = 'user' THEN r.actor_id WHEN o.owner_type = 'user' THEN o.owner_id END
+      WHERE r.project_id = ${target.projectId} AND r.environment_id = ${id} AND r.way <> 'backup'
+      GROUP BY m.user_id`
+  )
+  return new Map(rows.map(({ at, userId }) => [userId, at]))
+})
+
 /** The person as a member of the team now, who stays one until the transaction ends. */
 const memberOf = ({ sql }: Needs, { target }: Manage, input: CreateAccessGrant) =>
   Effect.filterOrFail(
@@ -284,6 +303,6 @@ const end = Effect.fn("AccessGrants.end")(function* (needs: Needs, id: AccessGra
 
 export class AccessGrants extends Effect.Service<AccessGrants>()("projects/AccessGrants", {
   effect: Effect.map(services, (needs) =>
-    methods(needs, { listOfProject, listOfEnvironment, connections, grantProject, grantEnvironment, end })
+    methods(needs, { listOfProject, listOfEnvironment, connections, lastReads, grantProject, grantEnvironment, end })
   )
 }) {}

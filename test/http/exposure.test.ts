@@ -69,6 +69,14 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       const [unread] = (yield* TestApp.get(listing, { session: owner })).json.items
       assert.isTrue(unread?.notReadFor90Days)
       yield* sql`UPDATE exposure_reads SET last_at = last_at + interval '91 days' WHERE project_id = ${project.id}`
+      // The page of who reaches the environment says when each person was last handed a value there.
+      const bob = yield* World.member(team, "member")
+      const reach = yield* TestApp.get(`/app/projects/${project.id}/env/development/access`, { session: owner })
+      const lastReads = [...reach.text.matchAll(/data-label="Last read" class="hint">(<time|never)/g)].map(
+        ([, at]) => at
+      )
+      assert.include(reach.text, bob.email)
+      assert.sameMembers(lastReads, ["<time", "never"])
       // One look at the index for what is told and what is left out, one for how far it is, however much there is.
       const asked = yield* Statements.during(TestApp.get(ofProject, { session: owner }))
       assert.lengthOf(
