@@ -20,6 +20,13 @@ import { page, person, screen, withIds } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
 import { may, type Visit } from "./Visit.ts"
 
+const viaWords: ReadonlyMap<string, string> = new Map([
+  ["rest", "over REST"],
+  ["mcp", "over MCP"],
+  ["dashboard", "in the dashboard"],
+  ["cli", "on the command line"]
+])
+
 const pageSize = 100
 
 const readText = ({ lastRead, notReadFor90Days }: Effect.Effect.Success<ReturnType<Exposure["summary"]>>) => {
@@ -107,7 +114,7 @@ const Items = ({
             </td>
             <td data-label="How">
               {wayText(item.way)}
-              <span class="refs hint">{item.via}</span>
+              <span class="refs hint">{viaWords.get(item.via) ?? item.via}</span>
             </td>
             <td data-label="Times">{item.count}</td>
             <td data-label="First" class="hint">
@@ -121,7 +128,7 @@ const Items = ({
         ))}
       </Ui.Table>
     )}
-    <p class="hint">
+    <p class="hint section-small">
       As of {Ui.exact(of.upTo)}.{" "}
       {typeof of.leftOutBefore === "string"
         ? `What was read last by ${Ui.exact(of.leftOutBefore)} is left out: choose a person or a token. `

@@ -284,7 +284,9 @@ const Values = ({
 )
 
 const UpTo = ({ upTo }: { readonly upTo: string }) => (
-  <p class="hint">As of {Ui.exact(upTo)}. Reads from then on are counted within seconds: load the page again.</p>
+  <p class="hint section-small">
+    As of {Ui.exact(upTo)}. Reads from then on are counted within seconds: load the page again.
+  </p>
 )
 
 const fieldOf = ({ id, type }: Incident["subject"]) => ({ name: type, value: id })
