@@ -117,8 +117,9 @@ const deny = person(({ visit }) =>
     const denied = yield* attempt(
       Effect.flatMap(Form.decode(UserCode)(typed), (code) => UseCases.deviceGrants.deny(code))
     )
+    const Page = form.has("manages") ? ManagingPage : DecidedPage
     return Either.isRight(denied)
-      ? Html.page(<DecidedPage visit={visit} state={denied.right.status} />)
+      ? Html.page(<Page visit={visit} state={denied.right.status} />)
       : yield* requestPage(visit, typed, form, denied.left)
   })
 )

@@ -210,6 +210,7 @@ export const ManagePage = ({
     </section>
     <form method="post" action="/app/device/approve-management">
       <input type="hidden" name="code" value={request.userCode} />
+      <input type="hidden" name="manages" value={team.id} />
       <div class="buttons">
         <button class="button button-primary" data-decides>
           Yes, it matches: allow
