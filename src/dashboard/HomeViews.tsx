@@ -63,7 +63,10 @@ export const Activity = ({
   if (found === undefined || visit.team === null) return null
   const each = everyDay(found, visit.now)
   const most = { reads: Math.max(1, ...each.map((d) => d.reads)), changes: Math.max(1, ...each.map((d) => d.changes)) }
-  const total = (of: "reads" | "changes") => each.reduce((sum, one) => sum + one[of], 0)
+  const total = (of: "reads" | "changes") => {
+    const sum = each.reduce((all, one) => all + one[of], 0)
+    return sum === 1 ? "once" : `${sum} times`
+  }
   const tall = (of: "reads" | "changes", one: Day) => (one[of] === 0 ? 0 : Math.max(2, (one[of] / most[of]) * height))
   return (
     <section class="panel panel-slim activity" aria-labelledby="activity">
@@ -87,8 +90,8 @@ export const Activity = ({
         <path class="bar-ground" d={`M0 ${height - 0.5}H${shownDays * step}`} />
       </svg>
       <p class="hint">
-        <span class="bar-key bar-reads" aria-hidden="true" /> Values were read {total("reads")} times and{" "}
-        <span class="bar-key bar-changes" aria-hidden="true" /> changed {total("changes")} times.{" "}
+        <span class="bar-key bar-reads" aria-hidden="true" /> Values were read {total("reads")} and{" "}
+        <span class="bar-key bar-changes" aria-hidden="true" /> changed {total("changes")}.{" "}
         <a href={Paths.audit(visit.team.id)}>Audit</a>
       </p>
     </section>
