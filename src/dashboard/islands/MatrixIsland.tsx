@@ -178,7 +178,7 @@ const usePage = (store: Store, formats: string) =>
   }, [])
 
 export const MatrixIsland = ({ data, formats }: { data: MatrixData; formats: string }) => {
-  const [store] = useState<{ state: State }>({ state: initial(data) })
+  const [store] = useState<{ state: State }>({ state: initial(data, new URLSearchParams(location.search)) })
   const [, redraw] = useState(0)
   const [handle] = useState<Store>(() => ({
     get: () => store.state,

@@ -1,6 +1,6 @@
 /** What a person did on the page and did not save yet, and what the server said of it. */
 import { keysIn } from "#src/secrets/TemplateScan.ts"
-import { type Cell, cellsOf, fits, type Line, linesOf, type MatrixData, type Row, type Show } from "../Matrix.ts"
+import { type Cell, cellsOf, fits, type Line, linesOf, type MatrixData, type Row, type Show, shows } from "../Matrix.ts"
 
 /** A change that waits for Save. `version`: the one that the page showed, 0 for a key that was not there. */
 export interface Pending {
@@ -47,10 +47,11 @@ export interface State {
   readonly saving: boolean
 }
 
-export const initial = (data: MatrixData): State => ({
+/** `asked`: what the address of the page narrows it to. */
+export const initial = (data: MatrixData, asked: URLSearchParams): State => ({
   data,
-  words: "",
-  show: "all",
+  words: asked.get("q") ?? "",
+  show: shows.find((one) => one === asked.get("show")) ?? "all",
   folded: new Set(),
   at: undefined,
   hover: undefined,
