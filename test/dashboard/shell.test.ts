@@ -74,7 +74,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await list.getByRole("link", { name: /^5 keys are missing in Demo \/ production$/ }).click()
           await page.getByRole("button", { name: /^Missing/, pressed: true }).waitFor()
           await page.goto("/app")
-          await page.getByText(/^Values were read /).waitFor()
+          await page.getByText(/Values were read /).waitFor()
           await inspect(page, "home-1440-light", true)
         })
       }),
