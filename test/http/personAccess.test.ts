@@ -163,8 +163,8 @@ layer(app, { excludeTestServices: true })("what waits for a person", (it) => {
         Effect.flatMap(sessionOf(person), (session) =>
           Effect.promise(async () => (await new Browser.Browser(session).go(`${base}${path}`)).text())
         )
-      const nav = (text: string) => /<nav class="nav".*?<\/nav>/s.exec(text)?.[0] ?? ""
-      assert.match(nav(yield* textOf(team.owner, "/app")), /href="\/app\/waiting"[^>]*>Waiting <span[^>]*>1</)
+      const nav = (text: string) => /<div class="rail">.*?<\/div>/s.exec(text)?.[0] ?? ""
+      assert.match(nav(yield* textOf(team.owner, "/app")), /href="\/app\/waiting"[^>]*>.*?Waiting <span[^>]*>1</s)
       assert.notInclude(nav(yield* textOf(asker, "/app")), "/app/waiting")
       const page = yield* textOf(team.owner, "/app/waiting")
       for (const text of [asker.email, "Incident 42", `/app/projects/${project.id}/env/production/access`]) {
