@@ -2,14 +2,16 @@
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { execFile, execFileSync, spawnSync } from "node:child_process"
+import { execFile, execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { promisify } from "node:util"
 import { parse } from "yaml"
 import { parsed, TextsByName } from "#test/support/Json.ts"
+import * as Programs from "#test/support/Programs.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Documents from "./Documents.ts"
+import * as Mise from "./Mise.ts"
 import { image, serverProgram, shop, untilStopped, values } from "./Shop.ts"
 
 const file = "docs/recipes.md"
@@ -23,8 +25,6 @@ const line = (...parts: ReadonlyArray<string>): string => {
   assert.strictEqual(found.length, 1, parts.join())
   return found[0]
 }
-const has = (...programs: ReadonlyArray<string>) =>
-  programs.every((program) => spawnSync("which", [program], { stdio: "ignore" }).status === 0)
 const run = promisify(execFile)
 
 /** The environment of a developer who is signed in, in a folder of their own. */
@@ -54,7 +54,7 @@ const touched = (command: string) => {
 
 describe("docs/recipes.md, for developers", () => {
   layer(TestApp.layer, { excludeTestServices: true })((it) => {
-    it.scoped.skipIf(!has("direnv"))(
+    it.scoped.skipIf(Programs.missing("direnv"))(
       "direnv: variables are there inside of the folder, and anew when the watched file changes",
       () =>
         Effect.gen(function* () {
@@ -74,11 +74,14 @@ describe("docs/recipes.md, for developers", () => {
       180_000
     )
 
-    it.scoped.skipIf(!has("mise"))(
+    it.scoped.skipIf(Mise.missing)(
       "mise: variables are there, and anew when the script looks changed",
       () =>
         Effect.gen(function* () {
-          const { bash, change, srv } = yield* developer
+          const { bash: plain, change, srv } = yield* developer
+          const folder = Mise.folder()
+          const bash = (script: string) =>
+            plain(folder === undefined ? script : `export PATH="${folder}:$PATH"\n${script}`)
           fs.writeFileSync(path.join(srv, "mise.toml"), block("mise.toml"))
           fs.writeFileSync(path.join(srv, "ampoule.sh"), block("ampoule.sh"))
           yield* bash("mise trust --quiet")
@@ -143,7 +146,7 @@ describe("docs/recipes.md, for developers", () => {
       180_000
     )
 
-    it.scoped.skipIf(!has("python3", "go"))(
+    it.scoped.skipIf(Programs.missing("python3", "go"))(
       "Python and Go: programs that fetch the values themselves, and what they say of an environment that is not there",
       () =>
         Effect.gen(function* () {

@@ -14,10 +14,10 @@ import * as PrivateConnection from "#layers/PrivateConnection.ts"
 import * as Redis from "#layers/Redis.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
 import { parsed, pathsOf, Texts } from "#test/support/Json.ts"
+import * as Programs from "#test/support/Programs.ts"
 import * as Release from "#test/support/Release.ts"
 import { type Document, manifests, yaml } from "./Documents.ts"
 
-const has = (program: string) => spawnSync("which", [program], { stdio: "ignore" }).status === 0
 const settings = new Map(
   Config.table.flatMap(({ name, secret }) => [
     [name, secret] as const,
@@ -315,7 +315,7 @@ describe("the Kubernetes manifests", () => {
   const kind = (name: string) => documents.filter((document) => document.kind === name)
   const deployments = kind("Deployment")
 
-  it.skipIf(!has("kubectl"))("are put together by kubectl, with the image pinned", () => {
+  it.skipIf(Programs.missing("kubectl"))("are put together by kubectl, with the image pinned", () => {
     const built = execFileSync("kubectl", ["kustomize", "deploy/kubernetes"], { encoding: "utf8" })
     assert.strictEqual(built.match(/^kind: /gm)?.length, documents.length)
     const images = [...built.matchAll(/image: (\S+)/g)].map(([, image]) => image)
@@ -470,7 +470,7 @@ describe("the systemd units", () => {
     }
   })
 
-  it.skipIf(!has("systemd-analyze"))("are understood by systemd as they stand", () => {
+  it.skipIf(Programs.missing("systemd-analyze"))("are understood by systemd as they stand", () => {
     for (const unit of units) {
       const { stderr, status } = spawnSync("systemd-analyze", ["verify", "--man=no", path.join(folder, unit)], {
         encoding: "utf8"

@@ -3,6 +3,7 @@ import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -11,16 +12,16 @@ import { parseAllDocuments } from "yaml"
 import { scratch } from "#test/client/Installed.ts"
 import { freePort } from "#test/support/FreePort.ts"
 import { AnyObject, bodyOf, parsed, Texts } from "#test/support/Json.ts"
+import * as Programs from "#test/support/Programs.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Documents from "./Documents.ts"
 import { image, serverProgram, shop, untilStopped, values } from "./Shop.ts"
 
 const page = fs.readFileSync("docs/recipes.md", "utf8")
 const block = (name: string) => Documents.block("docs/recipes.md", name)
-const has = (...programs: ReadonlyArray<string>) =>
-  programs.every((program) => spawnSync("which", [program], { stdio: "ignore" }).status === 0)
 
 const run = promisify(execFile)
+const Exports = Schema.Struct({ exports: Schema.Record({ key: Schema.String, value: Schema.Unknown }) })
 
 const endGroup = (pid: number | undefined) => {
   try {
@@ -77,7 +78,7 @@ describe("docs/recipes.md", () => {
           const sealed = /LoadCredentialEncrypted=\S+(?=`)/.exec(page)?.[0] ?? ""
           assert.include(block("systemd-creds"), sealed.split(":")[1])
           for (const [i, text] of [unit, unit.replace(/^LoadCredential=.*$/m, sealed)].entries()) {
-            if (!has("systemd-analyze")) continue
+            if (Programs.missing("systemd-analyze")) continue
             assert.include(text, "LoadCredential")
             const file = path.join(folder, `shop-${i}.service`)
             fs.writeFileSync(file, text)
@@ -88,7 +89,7 @@ describe("docs/recipes.md", () => {
               []
             )
           }
-          if (has("systemd-creds")) {
+          if (!Programs.missing("systemd-creds")) {
             const cred = path.join(folder, "token.cred")
             // The key of the machine stays out of a test.
             const line = block("systemd-creds")
@@ -228,20 +229,39 @@ describe("docs/recipes.md", () => {
       180_000
     )
 
+    it.effect("client library: a page names each of its modules", () =>
+      Effect.sync(() => {
+        const { exports } = parsed(Exports)(fs.readFileSync("package.json", "utf8"))
+        const pages = ["README.md", ...fs.readdirSync("docs").map((name) => `docs/${name}`)]
+        const text = pages.filter((name) => name.endsWith(".md")).map((name) => fs.readFileSync(name, "utf8"))
+        const modules = Object.keys(exports).filter((name) => name !== "./package.json")
+        assert.isAbove(modules.length, 4)
+        for (const name of modules) {
+          const whole = new RegExp(`${name.replace(".", "ampoule")}(?![\\w/])`)
+          assert.isTrue(
+            text.some((page) => whole.test(page)),
+            name
+          )
+        }
+      })
+    )
+
     it.scoped(
-      "client library: both programs, with plain node",
+      "client library: all programs, with plain node",
       () =>
         Effect.gen(function* () {
-          const { token, url } = yield* shop
+          const { project, token, url } = yield* shop
           const folder = yield* scratch
           const env = { PATH: process.env["PATH"], AMPOULE_URL: url, AMPOULE_API_TOKEN: token }
           const said = (name: string) =>
             Effect.promise(async () => {
-              fs.writeFileSync(path.join(folder, name), block(name))
+              const text = block(name).replace("01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e", project.id)
+              fs.writeFileSync(path.join(folder, name), text)
               const { stdout } = await run(process.execPath, [name], { cwd: folder, env })
               return stdout
             })
           assert.strictEqual(yield* said("effect.mjs"), "db.internal smtp.internal 2525\n")
+          assert.strictEqual(yield* said("typed.mjs"), "db.internal SMTP_USER is not there\n")
           assert.strictEqual(yield* said("plain.mjs"), "db.internal\nsmtp.internal\nENVIRONMENT_NOT_FOUND\n")
         }),
       180_000

@@ -6,20 +6,18 @@ import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { build } from "esbuild"
-import { spawn, spawnSync } from "node:child_process"
+import { spawn } from "node:child_process"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { parse } from "yaml"
 import { Listening } from "#src/http/Server.ts"
 import { TextsByName } from "#test/support/Json.ts"
+import * as Programs from "#test/support/Programs.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { block } from "#test/deploy/Documents.ts"
 import * as LocalIssuer from "./LocalIssuer.ts"
-
-const has = (...programs: ReadonlyArray<string>) =>
-  programs.every((program) => spawnSync("which", [program], { stdio: "ignore" }).status === 0)
 
 const temporary = Effect.acquireRelease(
   Effect.sync(() => fs.mkdtempSync(path.join(tmpdir(), "ampoule-job-"))),
@@ -241,40 +239,45 @@ describe("the GitHub Action", () => {
 
 describe("the GitLab include", () => {
   layer(TestApp.layer, { excludeTestServices: true })((it) => {
-    it.scoped.skipIf(!has("bash", "curl", "jq"))("makes the job's identity a token, before the job's own lines", () =>
-      Effect.gen(function* () {
-        const given = yield* shop
-        const template = parse(fs.readFileSync("deploy/gitlab/ampoule.yml", "utf8"))[".ampoule"]
-        const { deploy, include } = parse(block("docs/recipes.md", ".gitlab-ci.yml"))
-        assert.strictEqual(deploy.extends, ".ampoule")
-        assert.isTrue(fs.existsSync(include[0].file))
-        assert.sameMembers(Object.keys(deploy.variables), ["AMPOULE_URL", "AMPOULE_RULE"])
-        assert.deepStrictEqual(template.id_tokens, { AMPOULE_JWT: { aud: "$AMPOULE_URL" } })
-        const jwt = yield* given.issuer.sign({ aud: given.url })
-        const script = [...template.before_script, 'echo "$AMPOULE_API_TOKEN ${AMPOULE_JWT-gone}"'].join("\n")
-        const job = (variables: Readonly<Record<string, string>>) =>
-          Effect.async<string>((resume) => {
-            const env = {
-              PATH: process.env["PATH"],
-              NO_PROXY: "*",
-              AMPOULE_URL: given.url,
-              AMPOULE_RULE: given.rule,
-              ...variables
-            }
-            const child = spawn("bash", ["-eo", "pipefail", "-c", script], { env, stdio: ["ignore", "pipe", "ignore"] })
-            let out = ""
-            child.stdout.on("data", (chunk) => (out += String(chunk)))
-            child.once("close", () => resume(Effect.succeed(out)))
+    it.scoped.skipIf(Programs.missing("bash", "curl", "jq"))(
+      "makes the job's identity a token, before the job's own lines",
+      () =>
+        Effect.gen(function* () {
+          const given = yield* shop
+          const template = parse(fs.readFileSync("deploy/gitlab/ampoule.yml", "utf8"))[".ampoule"]
+          const { deploy, include } = parse(block("docs/recipes.md", ".gitlab-ci.yml"))
+          assert.strictEqual(deploy.extends, ".ampoule")
+          assert.isTrue(fs.existsSync(include[0].file))
+          assert.sameMembers(Object.keys(deploy.variables), ["AMPOULE_URL", "AMPOULE_RULE"])
+          assert.deepStrictEqual(template.id_tokens, { AMPOULE_JWT: { aud: "$AMPOULE_URL" } })
+          const jwt = yield* given.issuer.sign({ aud: given.url })
+          const script = [...template.before_script, 'echo "$AMPOULE_API_TOKEN ${AMPOULE_JWT-gone}"'].join("\n")
+          const job = (variables: Readonly<Record<string, string>>) =>
+            Effect.async<string>((resume) => {
+              const env = {
+                PATH: process.env["PATH"],
+                NO_PROXY: "*",
+                AMPOULE_URL: given.url,
+                AMPOULE_RULE: given.rule,
+                ...variables
+              }
+              const child = spawn("bash", ["-eo", "pipefail", "-c", script], {
+                env,
+                stdio: ["ignore", "pipe", "ignore"]
+              })
+              let out = ""
+              child.stdout.on("data", (chunk) => (out += String(chunk)))
+              child.once("close", () => resume(Effect.succeed(out)))
+            })
+          const [token = "", left] = (yield* job({ AMPOULE_JWT: jwt })).trim().split(" ")
+          assert.strictEqual(left, "gone")
+          const answer = yield* TestApp.get(`/secrets/inject?projectId=${given.project.id}&environment=production`, {
+            bearer: token
           })
-        const [token = "", left] = (yield* job({ AMPOULE_JWT: jwt })).trim().split(" ")
-        assert.strictEqual(left, "gone")
-        const answer = yield* TestApp.get(`/secrets/inject?projectId=${given.project.id}&environment=production`, {
-          bearer: token
+          assert.deepStrictEqual(Schema.decodeUnknownSync(TextsByName)(answer.json.values), values)
+          // A JWT that is not accepted ends the job there.
+          assert.strictEqual(yield* job({ AMPOULE_JWT: "not.a.jwt" }), "")
         })
-        assert.deepStrictEqual(Schema.decodeUnknownSync(TextsByName)(answer.json.values), values)
-        // A JWT that is not accepted ends the job there.
-        assert.strictEqual(yield* job({ AMPOULE_JWT: "not.a.jwt" }), "")
-      })
     )
   })
 })

@@ -5,16 +5,25 @@
 import * as Schema from "effect/Schema"
 import { page, type Page } from "#src/cli/HelpPage.ts"
 import { AnyObject, parsed } from "#test/support/Json.ts"
+import { at, type Json, kindOf, object, objects, shapeOf, texts, typeOf } from "./Shape.ts"
 
 const Lines = Schema.Array(Schema.String)
+const Bounds = Schema.Record({ key: Schema.String, value: Schema.Union(Schema.Number, Schema.String) })
 const Command = Schema.Struct({ usage: Schema.String, options: Lines })
 const Operation = Schema.Struct({
-  /** What is accepted: a line that goes away is a break. */
+  /** What is accepted, credentials among it: a line that goes away is a break. */
   takes: Lines,
-  /** What must be sent: a line that comes is a break. */
+  /** What must be sent, and the scope that a login needs: a line that comes is a break. */
   requires: Lines,
-  /** What is answered on success: a line that goes away is a break. */
-  answers: Lines
+  /** Bounds of what is accepted: a tighter one is a break. */
+  bounds: Bounds,
+  /**
+   * What is answered, refusals and their codes among it, and the operation's own name: a line that goes away is a break, and so is
+   * another type, or a value in a closed list, of what was there.
+   */
+  answers: Lines,
+  /** Bounds of what is answered: a looser one is a break. */
+  promises: Bounds
 })
 const Surface = Schema.Struct({
   release: Schema.String,
@@ -44,98 +53,124 @@ export const commandsOf = (root: Page): Surface["commands"] => {
 
 // --- the API ---
 
-type Json = Readonly<Record<string, unknown>>
-const object = Schema.is(AnyObject)
-const objects = (value: unknown): ReadonlyArray<Json> =>
-  Array.isArray(value) ? value.filter((one) => object(one)) : []
-const texts = (value: unknown): ReadonlyArray<string> => (Array.isArray(value) ? value.map(String) : [])
-const at = (value: unknown, ...path: ReadonlyArray<string>): unknown =>
-  path.reduce<unknown>((found, name) => (object(found) ? found[name] : undefined), value)
+/** What is being put together of an operation. */
+class Found {
+  readonly takes = new Set<string>()
+  readonly requires = new Set<string>()
+  readonly bounds = new Map<string, number | string>()
+  readonly answers = new Set<string>()
+  readonly promises = new Map<string, number | string>()
 
-interface Shape {
-  readonly lines: Set<string>
-  readonly required: Set<string>
-}
-
-/** Every member that a schema describes, as `name.of[].member: type`; a schema inside itself is not followed again. */
-const describeSchema = (
-  document: Json,
-  schema: unknown,
-  name: string,
-  shape: Shape,
-  above: ReadonlyArray<unknown>
-): void => {
-  if (!object(schema) || above.includes(schema)) return
-  const inside = [...above, schema]
-  const follow = (one: unknown, path = name, to = shape) => describeSchema(document, one, path, to, inside)
-  if (typeof schema["$ref"] === "string") return follow(at(document, ...schema["$ref"].slice(2).split("/")))
-  objects(schema["allOf"]).forEach((one) => follow(one))
-  // What one alternative requires, another does not.
-  const alternatives = [...objects(schema["anyOf"]), ...objects(schema["oneOf"])]
-  const ofAlternatives = alternatives.length > 1 ? { ...shape, required: new Set<string>() } : shape
-  for (const one of alternatives) follow(one, name, ofAlternatives)
-  const format = typeof schema["format"] === "string" ? ` (${schema["format"]})` : ""
-  for (const type of texts([schema["type"] ?? []].flat())) shape.lines.add(`${name}: ${type}${format}`)
-  for (const value of texts(schema["enum"])) shape.lines.add(`${name} = ${value}`)
-  if ("const" in schema) shape.lines.add(`${name} = ${String(schema["const"])}`)
-  for (const [member, of] of Object.entries(at(schema, "properties") ?? {})) {
-    const path = name === "" ? member : `${name}.${member}`
-    if (texts(schema["required"]).includes(member)) shape.required.add(path)
-    follow(of, path)
+  sorted(): typeof Operation.Type {
+    const lines = (of: Set<string>) => [...of].sort()
+    const bounds = (of: Map<string, number | string>) => Object.fromEntries([...of].sort())
+    return {
+      takes: lines(this.takes),
+      requires: lines(this.requires),
+      bounds: bounds(this.bounds),
+      answers: lines(this.answers),
+      promises: bounds(this.promises)
+    }
   }
-  follow(schema["items"], `${name}[]`)
-  follow(schema["additionalProperties"], `${name}.*`)
 }
 
-const shapeOf = (document: Json, schema: unknown, name: string): Shape => {
-  const shape: Shape = { lines: new Set(), required: new Set() }
-  describeSchema(document, schema, name, shape, [])
-  return shape
+const contents = (of: unknown) => Object.entries(at(of, "content") ?? {})
+
+const describeCredentials = (document: Json, operation: Json, { requires, takes }: Found) => {
+  const security = objects(operation["security"] ?? document["security"])
+  if (security.length === 0) takes.add("no credential")
+  for (const together of security) takes.add(`credential ${Object.keys(together).sort().join(" and ") || "none"}`)
+  const scope = operation["x-cli-scope"]
+  if (scope !== undefined) requires.add(`scope ${String(scope)}`)
 }
 
-const operationOf = (document: Json, operation: Json): typeof Operation.Type => {
-  const takes = new Set<string>()
-  const requires = new Set<string>()
-  const answers = new Set<string>()
+const describeRequest = (document: Json, operation: Json, { bounds, requires, takes }: Found) => {
+  const describe = (schema: unknown, name: string) => {
+    const shape = shapeOf(document, schema, name)
+    for (const line of shape.lines) takes.add(line)
+    for (const line of shape.required) requires.add(line)
+    for (const [line, bound] of shape.bounds) bounds.set(line, bound)
+  }
   for (const one of objects(operation["parameters"])) {
     const parameter =
       typeof one["$ref"] === "string" ? at(document, ...one["$ref"].slice(2).split("/")) : (one satisfies Json)
     const name = `${String(at(parameter, "in"))} ${String(at(parameter, "name"))}`
     takes.add(name)
     if (at(parameter, "required") === true) requires.add(name)
-    for (const line of shapeOf(document, at(parameter, "schema"), name).lines) takes.add(line)
+    describe(at(parameter, "schema"), name)
   }
-  const contents = (of: unknown) => Object.entries(at(of, "content") ?? {})
   if (at(operation, "requestBody", "required") === true) requires.add("body")
   for (const [type, content] of contents(operation["requestBody"])) {
     takes.add(`body ${type}`)
-    const { lines, required } = shapeOf(document, at(content, "schema"), "body")
-    for (const line of lines) takes.add(line)
-    for (const line of required) requires.add(line)
+    describe(at(content, "schema"), "body")
   }
-  for (const [status, response] of Object.entries(at(operation, "responses") ?? {})) {
-    if (!/^[23]/.test(status)) continue
-    answers.add(status)
-    for (const [type, content] of contents(response)) {
-      answers.add(`${status} ${type}`)
-      const { lines, required } = shapeOf(document, at(content, "schema"), status)
-      for (const line of lines) answers.add(line)
-      for (const line of required) answers.add(`${line} is always there`)
-    }
-  }
-  const sorted = (lines: Set<string>) => [...lines].sort()
-  return { takes: sorted(takes), requires: sorted(requires), answers: sorted(answers) }
 }
 
+const describeAnswers = (document: Json, operation: Json, { answers, promises }: Found) => {
+  answers.add(`named ${String(operation["operationId"])}`)
+  for (const [status, response] of Object.entries(at(operation, "responses") ?? {})) {
+    answers.add(status)
+    for (const code of texts(at(response, "x-error-codes"))) answers.add(`${status} code ${code}`)
+    for (const header of Object.keys(at(response, "headers") ?? {})) answers.add(`${status} header ${header}`)
+    for (const [type, content] of contents(response)) {
+      answers.add(`${status} ${type}`)
+      // Refusals look alike: by their names here, and described once (`refusalsOf`).
+      const refusal = /^[45]/.test(status) ? at(content, "schema", "$ref") : undefined
+      if (refusal !== undefined) {
+        answers.add(`${status} is ${String(refusal).split("/").at(-1)}`)
+        continue
+      }
+      describeAnswer(document, at(content, "schema"), status, { answers, promises })
+    }
+  }
+}
+
+const describeAnswer = (
+  document: Json,
+  schema: unknown,
+  name: string,
+  { answers, promises }: Pick<Found, "answers" | "promises">
+) => {
+  const shape = shapeOf(document, schema, name)
+  for (const line of shape.lines) answers.add(line)
+  for (const line of shape.required) answers.add(`${line} is always there`)
+  for (const [line, bound] of shape.bounds) promises.set(line, bound)
+}
+
+const operationOf = (document: Json, operation: Json): typeof Operation.Type => {
+  const found = new Found()
+  describeCredentials(document, operation, found)
+  describeRequest(document, operation, found)
+  describeAnswers(document, operation, found)
+  return found.sorted()
+}
+
+/** The bodies of refusals, each once for each document: as operations that take nothing. */
+const refusalsOf = (document: Json, operations: Surface["operations"]): Surface["operations"] => {
+  const names = Object.values(operations).flatMap(({ answers }) =>
+    answers.flatMap((line) => /^\d+ is (\w+)$/.exec(line)?.[1] ?? [])
+  )
+  return Object.fromEntries(
+    [...new Set(names)].sort().map((name) => {
+      const found = new Found()
+      describeAnswer(document, at(document, "components", "schemas", name), "body", found)
+      return [`${name} of ${String(at(document, "info", "title"))}`, found.sorted()]
+    })
+  )
+}
+
+/** By method and path; the documents are read one after the other. */
 export const operationsOf = (...documents: ReadonlyArray<object>): Surface["operations"] => {
   const found: Record<string, typeof Operation.Type> = {}
   for (const given of documents) {
     const document = parsed(AnyObject)(JSON.stringify(given))
+    const ofDocument: Record<string, typeof Operation.Type> = {}
     for (const [path, item] of Object.entries(at(document, "paths") ?? {})) {
       for (const [method, operation] of Object.entries(object(item) ? item : {})) {
-        if (object(operation)) found[`${method.toUpperCase()} ${path}`] = operationOf(document, operation)
+        if (object(operation)) ofDocument[`${method.toUpperCase()} ${path}`] = operationOf(document, operation)
       }
     }
+    Object.assign(found, ofDocument, refusalsOf(document, ofDocument))
   }
   return found
 }
@@ -153,6 +188,70 @@ const flags = (options: ReadonlyArray<string>): ReadonlyArray<string> =>
 const argumentsOf = (usage: string): ReadonlyArray<string> =>
   usage.split(" ").filter((word) => /[A-Z<]/.test(word) || word.startsWith("["))
 
+/** The name that a line of a shape is about: `body.key` of `body.key: string` and of `body.key maxLength`. */
+const nameOf = (line: string): string => line.replace(/(?:: [^:]*| [=~] .*| is open| \w+)$/, "")
+/** Around a member: `body` of `body.key`, `body.items[]` of `body.items[].key`. */
+const around = (name: string): string | undefined => /^(body.*)\.[^.]*$/.exec(name)?.[1]
+
+type OperationLines = typeof Operation.Type
+
+/** What must be sent now and did not have to be. Members of something new are required with that alone. */
+const newlyRequired = (before: OperationLines, now: OperationLines): ReadonlyArray<string> => {
+  const known = new Set(before.takes.map(nameOf))
+  return without(now.requires, before.requires).filter((line) => {
+    const outer = around(line)
+    return outer === undefined || known.has(outer)
+  })
+}
+
+/** What an answer can be now and could not: another type, or another value of a closed list. */
+const newlyAnswered = (before: OperationLines, now: OperationLines): ReadonlyArray<string> => {
+  const starts = (line: string) => /^(.*?)(: | = )/.exec(line)?.[0]
+  const known = new Set(before.answers.map(starts))
+  return without(now.answers, before.answers).filter((line) => {
+    const start = starts(line)
+    return start !== undefined && known.has(start)
+  })
+}
+
+/** Whether a bound lets less through than the other one; of what is no number nobody can tell. */
+const isTighter = (line: string, bound: number | string, than: number | string | undefined): boolean => {
+  if (than === undefined) return true
+  const kind = kindOf(line.slice(line.lastIndexOf(" ") + 1))
+  if (kind === "other") return bound !== than
+  return kind === "upper" ? Number(bound) < Number(than) : Number(bound) > Number(than)
+}
+
+/** Bounds that let less through than others did, of what was there. */
+const tighter = (
+  of: OperationLines["bounds"],
+  than: OperationLines["bounds"],
+  known: ReadonlyArray<string>
+): ReadonlyArray<readonly [line: string, bound: number | string, other: number | string | undefined]> => {
+  const lines = new Set(known.map((line) => line.replace(/ \([^()]*\)$/, "").replace(/: integer$/, ": number")))
+  // A bound of a type that was not there bounds nothing that was.
+  const isKnown = (line: string) => lines.has(`${nameOf(line)}: ${typeOf(line.slice(line.lastIndexOf(" ") + 1))}`)
+  return Object.entries(of)
+    .filter(([line, bound]) => isKnown(line) && isTighter(line, bound, than[line]))
+    .map(([line, bound]) => [line, bound, than[line]])
+}
+
+const breaksOf = (before: OperationLines, now: OperationLines): ReadonlyArray<string> => [
+  ...without(before.takes, now.takes)
+    // A list that is open now lets through what was in it.
+    .filter((line) => !(line.includes(" = ") && now.takes.includes(`${nameOf(line)} is open`)))
+    .map((line) => `takes no more ${line}`),
+  ...newlyRequired(before, now).map((line) => `requires ${line} now`),
+  ...tighter(now.bounds, before.bounds, before.takes).map(
+    ([line, bound, other]) => `takes ${line} ${bound} now, which was ${other ?? "not bounded"}`
+  ),
+  ...without(before.answers, now.answers).map((line) => `answers no more ${line}`),
+  ...newlyAnswered(before, now).map((line) => `answers ${line} now`),
+  ...tighter(before.promises, now.promises, now.answers).map(
+    ([line, bound, other]) => `answers ${line} ${other ?? "without a bound"} now, which was ${bound}`
+  )
+]
+
 /** What worked with the release before and does not any more. Empty: whoever used that one can use this one. */
 export const breaks = (before: Surface, now: Omit<Surface, "release">): ReadonlyArray<string> => [
   ...Object.entries(before.commands).flatMap(([name, command]) => {
@@ -168,10 +267,16 @@ export const breaks = (before: Surface, now: Omit<Surface, "release">): Readonly
   ...Object.entries(before.operations).flatMap(([name, operation]) => {
     const there = now.operations[name]
     if (there === undefined) return [`${name}: the operation is gone`]
-    return [
-      ...without(operation.takes, there.takes).map((line) => `${name}: takes no more ${line}`),
-      ...without(there.requires, operation.requires).map((line) => `${name}: requires ${line} now`),
-      ...without(operation.answers, there.answers).map((line) => `${name}: answers no more ${line}`)
-    ]
+    return breaksOf(operation, there).map((line) => `${name}: ${line}`)
   })
 ]
+
+/**
+ * The record of a release. What was recorded for this very version stays true: a break needs another version.
+ * @throws when something of it is gone
+ */
+export const recorded = (before: Surface, now: Surface): Surface => {
+  const broken = before.release === now.release ? breaks(before, now) : []
+  if (broken.length === 0) return now
+  throw new Error(`release ${now.release} is recorded, and this would break it:\n${broken.join("\n")}`)
+}
