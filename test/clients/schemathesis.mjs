@@ -24,6 +24,9 @@ const excluded = { unsupported_method: "a method that a path does not have is 40
 /** Operations that refuse what JSON Schema cannot say, and what it is: the check that valid data is accepted is left out. */
 const inexpressible = {
   "POST /secrets/bulk": "no key twice among the members",
+  "POST /projects/{projectId}/changes": "no key of an environment twice among the entries",
+  "POST /environments/{envId}/restore": "a moment that has passed",
+  "GET /teams/{teamId}/incident-report": "exactly one of person, token and grant in a query",
   "GET /secrets/inject": "a plan that was made within an hour",
   "POST /secrets/run-results": "a plan that was made within an hour"
 }
