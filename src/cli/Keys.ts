@@ -11,7 +11,10 @@ export const parseKey = (text: string): Effect.Effect<SecretKey, CliFailure> => 
   }
   // The text is not repeated: it may be a value at the wrong place.
   return text.startsWith("-")
-    ? usage("Options come before the keys.", "Example: ampoule secrets unset --disposition flatten OLD_TOKEN")
+    ? usage(
+        "This command has no such option, or it stands behind a key: options come first.",
+        "Example: ampoule secrets unset --disposition flatten OLD_TOKEN"
+      )
     : usage("That is not a secret key.", "Keys are A-Z, 0-9 and _, starting with a letter, like DATABASE_URL.")
 }
 

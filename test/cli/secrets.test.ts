@@ -74,7 +74,7 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
       assert.strictEqual(failureOf(asJson.stderr).code, "SECRET_NOT_FOUND")
       const late = yield* secrets("unset", "NOPE", "--yes")
       assert.strictEqual(late.code, 2)
-      assert.include(late.stderr, "Options come before the keys")
+      assert.include(late.stderr, "options come first")
       const template = yield* set("URL", "a ${MISSING} b")
       assert.strictEqual(template.code, 1)
       assert.include(template.stderr, "field: URL\n")
