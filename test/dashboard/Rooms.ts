@@ -106,9 +106,10 @@ export const furnished = Effect.gen(function* () {
   const webhooks = yield* Webhooks
   const as = <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.provideService(work, CurrentCaller, caller)
   yield* write(caller, project, "development", {
-    DB_PASSWORD: "correct horse",
+    // It is called DB_PASSWORD below, by its second name.
+    DATABASE_PASSWORD: "correct horse",
     DB_HOST: "db.internal",
-    DATABASE_URL: "postgres://app:${DB_PASSWORD}@${DB_HOST}/app",
+    DATABASE_URL: "postgres://app:${DATABASE_PASSWORD}@${DB_HOST}/app",
     ANALYTICS_DATABASE_URL: "${DATABASE_URL}?application_name=analytics",
     STRIPE_SECRET_KEY: "sk_test_1",
     A_RATHER_LONG_KEY_NAME_THAT_DOES_NOT_FIT_ON_A_SMALL_TELEPHONE_WITHOUT_BREAKING_SOMEWHERE: "x"
@@ -204,8 +205,8 @@ export const furnished = Effect.gen(function* () {
   yield* as(
     Effect.gen(function* () {
       const writes = yield* SecretWrites
-      const renamed = listed.items.find((item) => item.key === "DB_PASSWORD")
-      if (renamed !== undefined) yield* writes.rename(renamed.id, { key: key("PG_PASSWORD"), references: "rewrite" })
+      const renamed = listed.items.find((item) => item.key === "DATABASE_PASSWORD")
+      if (renamed !== undefined) yield* writes.rename(renamed.id, { key: key("DB_PASSWORD"), references: "rewrite" })
       const described = listed.items.find((item) => item.key === "STRIPE_SECRET_KEY")
       if (described === undefined) return
       const note = "The account of the shop at Stripe; its dashboard makes new keys."
@@ -234,7 +235,7 @@ export const furnished = Effect.gen(function* () {
     "secrets-paste": `${development}?panel=paste`,
     "secrets-empty": `${here}/env/staging`,
     "secrets-protected": `${here}/env/production`,
-    secret: `${development}/secrets/${idOf("DB_PASSWORD")}`,
+    secret: `${development}/secrets/${idOf("DATABASE_PASSWORD")}`,
     "secret-template": `${development}/secrets/${idOf("DATABASE_URL")}`,
     deleted: `${development}/deleted`,
     graph: `${development}/graph`,

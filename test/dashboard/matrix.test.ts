@@ -245,14 +245,14 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await button(page, "Discard").click()
           const answers = watch(page, "sk_test_2")
           await page.getByLabel("Tick STRIPE_SECRET_KEY").check()
-          await page.getByLabel("Tick PG_PASSWORD").check()
+          await page.getByLabel("Tick DB_PASSWORD").check()
           const [file] = await Promise.all([page.waitForEvent("download"), button(page, "Export").click()])
           assert.strictEqual(file.suggestedFilename(), "development.env")
           await page.getByText("2 values of development are in the file development.env.").waitFor()
           const text = await file.createReadStream().then((stream) => stream.toArray())
           assert.strictEqual(
             Buffer.concat(text).toString(),
-            "PG_PASSWORD='correct horse'\nSTRIPE_SECRET_KEY='sk_test_2'\n"
+            "DB_PASSWORD='correct horse'\nSTRIPE_SECRET_KEY='sk_test_2'\n"
           )
           // A browser hands the text of a file to its test later, or never.
           assert.isTrue(answers.every((path) => path === `${rooms.here}/export-keys`))
