@@ -29,14 +29,20 @@ const held = new Map<string, Readonly<Record<string, string>>>(
     Incident: { incidentId: "/id" },
     IncidentList: { incidentId: "/items/0/id" },
     MySessionList: { sessionId: "/items/0/id" },
-    CliGrantList: { grantId: "/items/0/id" }
+    CliGrantList: { grantId: "/items/0/id" },
+    TeamSignIn: { issuerId: "/issuers/0/key", ruleId: "/rules/0/id" },
+    SignInIssuer: { issuerId: "/key" },
+    SignInRule: { ruleId: "/id" },
+    MySignInList: { signInId: "/items/0/id" }
   })
 )
 
 /** Ids of two kinds have one name in paths: which operations take those of a response. */
-const kinds: ReadonlyArray<readonly [responses: RegExp, operations: RegExp]> = [
-  [/^AccessRequest/, /^access/],
-  [/^ChangeRequest/, /^change/]
+const kinds: ReadonlyArray<readonly [responses: RegExp, parameter: string, operations: RegExp]> = [
+  [/^AccessRequest/, "requestId", /^access/],
+  [/^ChangeRequest/, "requestId", /^change/],
+  [/^MachineRule/, "ruleId", /^machine/],
+  [/^(?:TeamSignIn|SignInRule)/, "ruleId", /^teamSignIn/]
 ]
 
 const parametersOf = (operation: JsonObject) =>
@@ -57,10 +63,11 @@ export const linksOf = (from: JsonObject, schema: string, operations: ReadonlyAr
     ...Object.entries(given).map(([name, at]) => [name, `$response.body#${at}`] as const)
   ])
   const links: Record<string, Json> = {}
-  const taking = kinds.find(([responses]) => responses.test(schema))?.[1]
+  const [, shared, taking] = kinds.find(([responses]) => responses.test(schema)) ?? []
   for (const operation of operations) {
-    if (taking?.test(String(operation["operationId"])) === false) continue
     const needed = parametersOf(operation).filter(({ required }) => required)
+    const isOther = taking?.test(String(operation["operationId"])) === false
+    if (isOther && needed.some(({ name }) => name === shared)) continue
     const known = needed.filter(({ name }) => values.has(name))
     if (known.length < needed.length || !known.some(({ name }) => name in given)) continue
     links[String(operation["operationId"])] = {

@@ -139,7 +139,8 @@ const ClaimValue = Schema.String.pipe(
 ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: 255 } })
 
 const RuledRole = Schema.Literal("admin", "member", "viewer").annotations({
-  message: () => "must be admin, member or viewer: an owner is made by an owner"
+  message: () => "must be admin, member or viewer: an owner is made by an owner",
+  identifier: "RuledRole"
 })
 export const CreateSignInRule = strict(
   Schema.Struct({ issuer: IssuerKey, claim: ClaimName, value: ClaimValue, role: RuledRole })
@@ -171,11 +172,16 @@ export const RequireSignIn = strict(
 ).annotations({ identifier: "RequireSignIn" })
 export type RequireSignIn = typeof RequireSignIn.Type
 
+const BreakGlassOwner = Schema.Struct({ userId: UserIdOut, email: Schema.String, role: RoleOut }).annotations({
+  identifier: "BreakGlassOwner",
+  description: "Whom a password lets in where issuers alone do; the role is that of now."
+})
+
 export const TeamSignIn = Schema.Struct({
   issuers: Schema.Array(SignInIssuer),
   rules: Schema.Array(SignInRule),
   only: Schema.NullOr(Schema.Array(Schema.String)),
-  breakGlass: Schema.Array(Schema.Struct({ userId: UserIdOut, email: Schema.String, role: RoleOut }))
+  breakGlass: Schema.Array(BreakGlassOwner)
 }).annotations({ identifier: "TeamSignIn" })
 export type TeamSignIn = typeof TeamSignIn.Type
 
