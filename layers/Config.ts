@@ -89,7 +89,7 @@ const settings = {
     name: "AMPOULE_PLAINTEXT_HOSTS",
     default: "",
     description:
-      "Hosts of Postgres and Redis, separated by commas, that may be reached without verified TLS because the network between them is private.",
+      "Hosts of Postgres, Redis and the mail server, separated by commas, that may be reached without verified TLS because the network between them is private.",
     ...hostNames
   }),
   vaultUrl: secret({
@@ -234,6 +234,19 @@ const settings = {
         ? Option.some(value)
         : Option.none()
   }),
+  smtpUrl: secret({
+    name: "AMPOULE_SMTP_URL",
+    description:
+      "Mail server for notices to people about their own account, `smtp://user:password@host:587` (with STARTTLS) or `smtps://`. Without it the dashboard and webhooks tell them.",
+    ...url("smtp:", "smtps:")
+  }),
+  mailFrom: optional({
+    name: "AMPOULE_MAIL_FROM",
+    default: "",
+    description: "Address that e-mails come from. It must be set when AMPOULE_SMTP_URL is.",
+    format: "an e-mail address",
+    parse: (value) => (/^[^\s<>@",;]+@[^\s<>@",;]+$/.test(value) ? Option.some(value) : Option.none())
+  }),
   serviceName: withDefault({
     name: "OTEL_SERVICE_NAME",
     default: "ampoule",
@@ -288,6 +301,9 @@ const read = Effect.gen(function* () {
     return yield* refuse(
       "AMPOULE_WORKERS above 1 needs AMPOULE_DATABASE_URL: the embedded database serves one process."
     )
+  }
+  if (Option.isSome(values.smtpUrl) && Option.isNone(values.mailFrom)) {
+    return yield* refuse("AMPOULE_SMTP_URL needs AMPOULE_MAIL_FROM: an e-mail has an address that it comes from.")
   }
   // Who can write to the database there has the key of the MACs beside it.
   const inOneFolder =

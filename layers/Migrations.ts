@@ -40,6 +40,8 @@ import _0034_management from "#migrations/0034_management.ts"
 import _0035_passkeys from "#migrations/0035_passkeys.ts"
 import _0036_leaked_credentials from "#migrations/0036_leaked_credentials.ts"
 import _0037_openid from "#migrations/0037_openid.ts"
+import _0038_account_notices from "#migrations/0038_account_notices.ts"
+import _0039_addresses from "#migrations/0039_addresses.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -80,7 +82,9 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0034_management": _0034_management,
   "0035_passkeys": _0035_passkeys,
   "0036_leaked_credentials": _0036_leaked_credentials,
-  "0037_openid": _0037_openid
+  "0037_openid": _0037_openid,
+  "0038_account_notices": _0038_account_notices,
+  "0039_addresses": _0039_addresses
 }
 
 type Registry = typeof registry
@@ -99,7 +103,8 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [23, 22],
   [24, 23],
   [31, 30],
-  [33, 32]
+  [33, 32],
+  [38, 37]
 ])
 
 const LEDGER = "effect_sql_migrations"

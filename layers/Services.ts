@@ -2,6 +2,7 @@
  * Every service of `src`, with the choices still open: SqlClient, Vault, RateLimitStore, EventBus, AppConfig,
  * FileSystem.
  */
+import * as MailSmtp from "#layers/MailSmtp.ts"
 import * as Layer from "effect/Layer"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
@@ -19,6 +20,7 @@ import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { OwnSessions } from "#src/credentials/OwnSessions.ts"
+import * as AccountNotices from "#src/credentials/AccountNotices.ts"
 import { Passkeys } from "#src/credentials/Passkeys.ts"
 import { SecondFactor } from "#src/credentials/SecondFactor.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
@@ -83,6 +85,8 @@ const access = Layer.mergeAll(
   RateLimiter.Default
 ).pipe(Layer.provideMerge(Access.Default), Layer.provideMerge(Layer.merge(Audit.Default, RowSeal.Default)))
 const credentials = Layer.mergeAll(
+  AccountNotices.AccountNotices.Default,
+  Layer.provide(AccountNotices.layer, MailSmtp.layer),
   Authenticate.Default,
   DeviceGrants.Default,
   EndedCredentials.layer,

@@ -10,7 +10,7 @@ import { operation } from "./Operation.ts"
 import { EnvironmentRef, ProjectRef } from "./ProjectsApi.ts"
 import { AccessLevel, Scope } from "./Scopes.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
-import { boundedList, EnvironmentSlug, Name, Timestamp } from "./Values.ts"
+import { AddressRange, boundedList, EnvironmentSlug, Name, Timestamp } from "./Values.ts"
 import { AccessLevelOut, answers, ScopeOut } from "./Wire.ts"
 
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
@@ -31,6 +31,9 @@ const tokenFields = {
   environments: Schema.NullOr(Schema.Array(EnvironmentRef)),
   mcpScopes: Schema.Array(ScopeOut),
   mcpOnly: Schema.Boolean.annotations({ description: "True: every route but /mcp refuses the token." }),
+  addresses: Schema.NullOr(Schema.Array(Schema.String)).annotations({
+    description: "From where it is taken; null: from anywhere."
+  }),
   createdBy: PersonRef,
   createdAt: Timestamp,
   expiresAt: Schema.NullOr(Timestamp),
@@ -81,6 +84,7 @@ export const CreateApiToken = strict(
     environments: optional(boundedList(EnvironmentSlug, 1, 100)),
     lifetime: optional(Lifetime),
     mcpScopes: optional(McpScopes),
+    addresses: optional(boundedList(AddressRange, 1, 100)),
     mcpOnly: optional(
       Schema.Boolean.annotations({
         message: () => "must be true or false",
@@ -143,6 +147,7 @@ const token = {
   environments: null,
   mcpScopes: [],
   mcpOnly: false,
+  addresses: null,
   createdBy: { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "ada@example.com" },
   createdAt: "2026-11-21T08:00:00.000Z",
   expiresAt: "2027-02-19T08:00:00.000Z",

@@ -91,6 +91,7 @@ export const AuditAction = Schema.Literal(
   "setup.complete",
   "session.create",
   "session.break_glass",
+  "session.new_device",
   "session.end",
   "identity.link",
   "identity.unlink",

@@ -33,7 +33,8 @@ const held = new Map<string, Readonly<Record<string, string>>>(
     TeamSignIn: { issuerId: "/issuers/0/key", ruleId: "/rules/0/id" },
     SignInIssuer: { issuerId: "/key" },
     SignInRule: { ruleId: "/id" },
-    MySignInList: { signInId: "/items/0/id" }
+    MySignInList: { signInId: "/items/0/id" },
+    PersonAccess: { credentialId: "/credentials/0/id" }
   })
 )
 

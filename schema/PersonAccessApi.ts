@@ -6,12 +6,12 @@ import * as Schema from "effect/Schema"
 import { AccessGrant } from "./AccessApi.ts"
 import { SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
-import { EnvironmentIdOut, ProjectIdOut, TeamId, UserId } from "./Ids.ts"
+import { EnvironmentIdOut, ProjectIdOut, TeamId, UserId, uuidPattern } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { optional, strict } from "./Strict.ts"
 import { Member } from "./TeamsApi.ts"
 import { Timestamp } from "./Values.ts"
-import { answers, Integer, openEnum, Slug } from "./Wire.ts"
+import { answers, DeletedAck, Integer, openEnum, Slug } from "./Wire.ts"
 
 const level = openEnum("names", "run", "values", "write")
 
@@ -71,6 +71,12 @@ export const EndedAccess = Schema.Struct({
 }).annotations({ identifier: "EndedAccess", description: "How many of each ended." })
 export type EndedAccess = typeof EndedAccess.Type
 
+/** Of the record: never the credential. */
+const CredentialId = Schema.String.pipe(
+  Schema.filter((text) => uuidPattern.test(text) || "must be a UUID")
+).annotations({
+  jsonSchema: { type: "string", format: "uuid" }
+})
 const MemberPath = Schema.Struct({ teamId: TeamId, userId: UserId })
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
@@ -138,6 +144,24 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
             "Grants, pending requests, API tokens and trust rules that the person made, CLI logins, connected agents and links, in one transaction. Sessions too, where who asks manages the person in all of their teams.",
           request: { deactivate: true },
           response: { grants: 1, tokens: 2, rules: 0, logins: 1, agents: 1, signedOut: true, active: false }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.del("endOne", "/teams/:teamId/members/:userId/credentials/:credentialId")
+      .setPath(Schema.Struct({ ...MemberPath.fields, credentialId: CredentialId }))
+      .addSuccess(answers(200, DeletedAck))
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.MemberNotFound)
+      .addError(Errors.GrantNotFound)
+      .addError(Errors.Forbidden)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "End one way in of a person",
+          description:
+            "A session, CLI login, connected agent, API token or trust rule that `access` lists; from the next request. A login or an agent loses this team. A session ends where who asks manages the person in all of their teams.",
+          response: { deleted: true }
         })
       )
   )

@@ -10,7 +10,7 @@ import { operation } from "./Operation.ts"
 import { LeakRule, Plan, Role } from "./Scopes.ts"
 import { SignedIn } from "./SessionApi.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
-import { CredentialText, Email, integer, Name, NewPassword, Timestamp } from "./Values.ts"
+import { AddressRange, boundedList, CredentialText, Email, integer, Name, NewPassword, Timestamp } from "./Values.ts"
 import { answers, DeletedAck, Integer, openEnum, RoleOut, Uuid } from "./Wire.ts"
 
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
@@ -27,7 +27,8 @@ export const UpdateTeam = strict(
       stepUpMinutes: optional(
         integer(1, 1440, "Minutes, 1 to 1440, after which revealing a protected value and the like asks again.")
       ),
-      leakedCredentials: optional(LeakRule)
+      leakedCredentials: optional(LeakRule),
+      sessionAddresses: optional(Schema.NullOr(boundedList(AddressRange, 1, 100)))
     }),
     "name",
     "plan",
@@ -35,7 +36,8 @@ export const UpdateTeam = strict(
     "tokensFollowCreators",
     "secondFactorRequired",
     "stepUpMinutes",
-    "leakedCredentials"
+    "leakedCredentials",
+    "sessionAddresses"
   )
 ).annotations({ identifier: "UpdateTeam" })
 export type UpdateTeam = typeof UpdateTeam.Type
@@ -47,7 +49,10 @@ export const TeamRecord = Schema.Struct({
   tokensFollowCreators: Schema.Boolean,
   secondFactorRequired: Schema.Boolean,
   stepUpMinutes: Integer,
-  leakedCredentials: openEnum("revoke", "notify")
+  leakedCredentials: openEnum("revoke", "notify"),
+  sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)).annotations({
+    description: "From where people of the team are let in; null: from anywhere."
+  })
 }).annotations({ identifier: "TeamRecord" })
 export type TeamRecord = typeof TeamRecord.Type
 
@@ -97,7 +102,8 @@ export class TeamsApi extends HttpApiGroup.make("teams")
             tokensFollowCreators: false,
             secondFactorRequired: true,
             stepUpMinutes: 15,
-            leakedCredentials: "revoke"
+            leakedCredentials: "revoke",
+            sessionAddresses: null
           }
         })
       )
@@ -124,7 +130,12 @@ export const Member = Schema.Struct({
   email: Schema.String,
   name: Schema.String,
   role: RoleOut,
-  active: Schema.Boolean
+  active: Schema.Boolean,
+  secondFactor: optional(
+    Schema.Boolean.annotations({
+      description: "Whether the person has a second factor; in the list of members, for who manages them."
+    })
+  )
 }).annotations({ identifier: "Member" })
 export type Member = typeof Member.Type
 const MemberList = Schema.Struct({ items: Schema.Array(Member) }).annotations({ identifier: "MemberList" })

@@ -301,6 +301,15 @@ export const boundedList = <S extends Schema.Schema.Any>(item: S, min: number, m
     { minItems: min, maxItems: max }
   )
 
+/** An address or a CIDR block, by its characters; the use case reads it (`src/net/AddressRanges.ts`). */
+export const AddressRange = Schema.String.pipe(
+  Schema.filter((text) => /^[0-9A-Fa-f:.]{2,45}(?:\/[0-9]{1,3})?$/.test(text) || "must be an address or a CIDR block")
+).annotations({
+  jsonSchema: { type: "string", pattern: "^[0-9A-Fa-f:.]{2,45}(/[0-9]{1,3})?$" },
+  identifier: "AddressRange",
+  description: "An IPv4 or IPv6 address, or a CIDR block of either."
+})
+
 /** Any text but the one name that a decoded object cannot hold as a member of its own: it would be dropped unseen. */
 export const MemberName = Schema.String.pipe(
   Schema.filter((name) => name !== "__proto__" || "is not accepted: no such name")

@@ -36,7 +36,10 @@ export const WebhookEvent = Schema.Literal(
   "change.withdrawn",
   "change.denied",
   "change.approved",
-  "session.break_glass"
+  "session.break_glass",
+  "session.new_device",
+  "password.reset",
+  "factor.removed"
 ).annotations({ message: () => "must be an event of webhooks", identifier: "WebhookEvent" })
 export type WebhookEvent = typeof WebhookEvent.Type
 
@@ -64,7 +67,10 @@ export const eventOfAction: { readonly [A in AuditAction]?: WebhookEvent } = {
   "change.withdraw": "change.withdrawn",
   "change.deny": "change.denied",
   "change.approve": "change.approved",
-  "session.break_glass": "session.break_glass"
+  "session.break_glass": "session.break_glass",
+  "session.new_device": "session.new_device",
+  "password.reset": "password.reset",
+  "factor.remove": "factor.removed"
 }
 
 const WebhookUrl = Schema.String.pipe(

@@ -59,6 +59,10 @@ export interface Settings {
   /** `name=value,…`, values percent-encoded. */
   readonly otlpHeaders: Option.Option<Redacted.Redacted>
   readonly serviceName: string
+  /** Mail server. None: no e-mail. */
+  readonly smtpUrl: Option.Option<Redacted.Redacted>
+  /** Whom e-mails come from. */
+  readonly mailFrom: Option.Option<string>
 }
 
 export type TeamCreation = "everyone" | "owners"

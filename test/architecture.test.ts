@@ -329,6 +329,7 @@ describe("walls", () => {
       // Settings and stored logins, where a driver or a file needs the text.
       "layers/CredentialFile.ts",
       "layers/CredentialKeychain.ts",
+      "layers/MailSmtp.ts",
       "layers/Postgres.ts",
       "layers/Redis.ts",
       "layers/ServerPrograms.ts",

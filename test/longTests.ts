@@ -14,6 +14,7 @@ export const longTests = [
   "test/dashboard/login.test.ts",
   "test/dashboard/matrix.test.ts",
   "test/dashboard/pages.test.ts",
+  "test/dashboard/passkeys.test.ts",
   "test/dashboard/palette.test.ts",
   "test/dashboard/settings.test.ts",
   "test/dashboard/shell.test.ts",

@@ -465,7 +465,8 @@ const dashboard: Record<string, Row> = {
         "tokensFollowCreators",
         "secondFactorRequired",
         "stepUpMinutes",
-        "leakedCredentials"
+        "leakedCredentials",
+        "sessionAddresses"
       ]
     ),
     more: body
@@ -499,6 +500,9 @@ const dashboard: Record<string, Row> = {
     required: ["teamId", "userId"],
     body: members([], ["deactivate"]),
     more: body
+  }),
+  "DELETE /teams/{teamId}/members/{userId}/credentials/{credentialId}": sessionRoute(200, "DeletedAck", {
+    required: ["teamId", "userId", "credentialId"]
   }),
   "POST /teams/{teamId}/incidents": sessionRoute(201, "Incident", {
     required: ["teamId"],
@@ -568,7 +572,10 @@ const dashboard: Record<string, Row> = {
   }),
   "POST /teams/{teamId}/api-tokens": managingRoute(201, "ApiTokenWithValue", {
     required: ["teamId"],
-    body: members(["name"], ["accessLevel", "projects", "environments", "lifetime", "mcpOnly", "mcpScopes"]),
+    body: members(
+      ["name"],
+      ["accessLevel", "projects", "environments", "lifetime", "mcpOnly", "mcpScopes", "addresses"]
+    ),
     more: body
   }),
   "GET /teams/{teamId}/api-tokens": managingRoute(200, "ApiTokenList", { required: ["teamId"] }),

@@ -26,7 +26,8 @@ export const sealed = {
       "stepUpMinutes",
       "leakedCredentials",
       "signInOnly",
-      "suspended"
+      "suspended",
+      "sessionAddresses"
     ],
     ended: []
   },
@@ -78,7 +79,8 @@ export const sealed = {
       "createdBy",
       "createdAt",
       "expiresAt",
-      "ruleId"
+      "ruleId",
+      "addresses"
     ],
     ended: ["revoked_at"]
   },
@@ -215,12 +217,14 @@ const added: ReadonlyMap<string, Readonly<Record<string, unknown>>> = new Map([
       stepUpMinutes: 15,
       leakedCredentials: "revoke",
       signInOnly: null,
-      suspended: false
+      suspended: false,
+      sessionAddresses: null
     }
   ],
   ["memberships", { ruledBy: null, roleLimit: null, breakGlass: false }],
   ["sessions", { factorAt: null, manages: null, loginId: null, issuer: null, onlyTeam: null }],
   ["sign_in_steps", { issuer: null, onlyTeam: null }],
+  ["api_tokens", { addresses: null }],
   ["device_requests", { factorAt: null, manages: null, loginId: null, askedBy: null }],
   ["cli_grants", { factorAt: null }],
   ["oauth_grants", { factorAt: null }]

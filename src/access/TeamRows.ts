@@ -76,7 +76,8 @@ export const insertTeam = Effect.fnUntraced(function* (
       stepUpMinutes: defaultStepUpMinutes,
       leakedCredentials: "revoke",
       signInOnly: null,
-      suspended: false
+      suspended: false,
+      sessionAddresses: null
     },
     { name, created_at: now, updated_at: now }
   )

@@ -262,6 +262,10 @@ export const lastActiveTeam = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
     (row) => row?.activeTeamId ?? null
   )
 
+/** Whether the person had a session in a browser before, as far back as sessions are kept. */
+export const hasSignedIn = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
+  Rows.exists(sql`SELECT 1 FROM sessions WHERE user_id = ${userId} LIMIT 1`)
+
 const SessionEndRow = Schema.Struct({ revokedAt: Schema.NullOr(Schema.DateFromSelf) })
 
 /**

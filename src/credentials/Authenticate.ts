@@ -8,12 +8,14 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Caller, NamedEnvironment } from "#schema/Caller.ts"
 import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema/Errors.ts"
-import type { UserId } from "#schema/Ids.ts"
+import type { TeamId, UserId } from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as GroupCommit from "#src/access/GroupCommit.ts"
 import type { RowMac } from "#src/access/RowMac.ts"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
+import * as AddressRanges from "#src/net/AddressRanges.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import {
   type AccessRow,
@@ -279,6 +281,25 @@ const ofAccess = (row: AccessRow, id: string, now: number, macs: RowMac): Verifi
   }
 }
 
+/** A token of a list of addresses is, from another address, as unknown as any other text. */
+const tokenFrom = (row: TokenRow, verified: Verified, ip: string): Verified | undefined =>
+  AddressRanges.holds(row.addresses, ip) ? verified : undefined
+
+/** From another address than the team says, a person has nothing of it: signed in, or at the command line. */
+const personFrom = (row: SessionRow | GrantRow, verified: Verified, ip: string): Verified => {
+  const teams: ReadonlyArray<TeamRow> = row.teams
+  const barred = teams.filter(({ sessionAddresses }) => !AddressRanges.holds(sessionAddresses, ip))
+  if (barred.length === 0) return verified
+  const isOpen = ({ id }: { readonly id: TeamId }) => !barred.some((team) => team.id === id)
+  const { caller } = verified
+  return {
+    ...verified,
+    caller: { ...caller, teams: caller.teams.filter(isOpen), withheld: caller.withheld.filter(isOpen) }
+  }
+}
+/** Agents come from the addresses of whoever runs them. */
+const fromAnywhere = (_: AccessRow, verified: Verified): Verified => verified
+
 /** Look-ups that come while a statement is under way share the next one, which asks for each of them once. */
 const batched = <Row extends CredentialRow>(
   statement: (batch: ReadonlyArray<Lookup>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
@@ -308,14 +329,19 @@ const verifier =
   <Row extends CredentialRow>(
     { ready }: RowSeal,
     find: (lookup: Lookup) => Effect.Effect<Row, SqlError>,
-    describe: (row: Row, id: string, now: number, macs: RowMac) => Verified | undefined
+    describe: (row: Row, id: string, now: number, macs: RowMac) => Verified | undefined,
+    from: (row: Row, verified: Verified, ip: string) => Verified | undefined
   ) =>
   (token: TokenText.TokenText, named: Named | undefined, now: number) =>
-    Effect.flatMap(Effect.zip(ready, Effect.orDie(find({ id: token.id, named }))), ([macs, row]) => {
-      const isProved = TokenText.verify(macs, token.kind, row.id === null ? undefined : row, token.secret)
-      const verified = isProved && row.id !== null ? describe(row, row.id, now, macs) : undefined
-      return verified === undefined ? new CredentialInvalid() : Effect.succeed(verified)
-    })
+    Effect.flatMap(
+      Effect.all([ready, Effect.orDie(find({ id: token.id, named })), RequestInfo]),
+      ([macs, row, { ip }]) => {
+        const isProved = TokenText.verify(macs, token.kind, row.id === null ? undefined : row, token.secret)
+        const described = isProved && row.id !== null ? describe(row, row.id, now, macs) : undefined
+        const verified = described === undefined ? undefined : from(row, described, ip)
+        return verified === undefined ? new CredentialInvalid() : Effect.succeed(verified)
+      }
+    )
 
 const usedTables = {
   api_token: "api_tokens",
@@ -330,10 +356,10 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     const sql = yield* SqlClient.SqlClient
     const lastUse = yield* LastUse
     const rowSeal = yield* RowSeal
-    const verifyToken = verifier(rowSeal, yield* batched(tokenRows(sql)), ofToken)
-    const verifySession = verifier(rowSeal, yield* batched(sessionRows(sql)), ofSession)
-    const verifyGrant = verifier(rowSeal, yield* batched(grantRows(sql)), ofGrant)
-    const verifyAccess = verifier(rowSeal, yield* batched(accessTokenRows(sql)), ofAccess)
+    const verifyToken = verifier(rowSeal, yield* batched(tokenRows(sql)), ofToken, tokenFrom)
+    const verifySession = verifier(rowSeal, yield* batched(sessionRows(sql)), ofSession, personFrom)
+    const verifyGrant = verifier(rowSeal, yield* batched(grantRows(sql)), ofGrant, personFrom)
+    const verifyAccess = verifier(rowSeal, yield* batched(accessTokenRows(sql)), ofAccess, fromAnywhere)
 
     /** Text, or what was parsed of it, to a credential in any state of life; does not count as a use. */
     const verify = (

@@ -82,6 +82,8 @@ export interface TeamRow {
   readonly signInOnly: ReadonlyArray<string> | null
   /** By the operator: nothing of the team is reached by anything. */
   readonly suspended: boolean
+  /** From where people of the team are let in; null: from anywhere. */
+  readonly sessionAddresses: ReadonlyArray<string> | null
   readonly teamMac: StoredMac
   readonly role: Role
   readonly active: boolean
@@ -124,6 +126,9 @@ export interface TokenRow extends CredentialRow {
   readonly signInOnly: ReadonlyArray<string> | null
   /** By the operator: nothing of the team is reached by anything. */
   readonly suspended: boolean
+  readonly sessionAddresses: ReadonlyArray<string> | null
+  /** From where the token is taken; null: from anywhere. */
+  readonly addresses: ReadonlyArray<string> | null
 }
 export interface PersonRow extends CredentialRow {
   /** When the person last proved a second factor with it, or had when they approved it. */
@@ -201,6 +206,7 @@ const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
         'secondFactorRequired', t.second_factor_required, 'stepUpMinutes', t.step_up_minutes,
         'leakedCredentials', t.leaked_credentials,
         'signInOnly', t.sign_in_only, 'suspended', t.suspended, 'ruledBy', m.ruled_by, 'roleLimit', m.role_limit, 'breakGlass', m.break_glass,
+        'sessionAddresses', t.session_addresses,
         'teamMac', encode(t.mac, 'hex'), 'active', m.active, 'deactivatedAt', ${millis("m.deactivated_at")},
         'updatedAt', ${millis("m.updated_at")}, 'mac', encode(m.mac, 'hex')`
 const namedJoin = `
@@ -219,6 +225,7 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
     t.admins_need_grants, t.tokens_follow_creators, t.second_factor_required, t.step_up_minutes,
     t.leaked_credentials,
     t.sign_in_only, t.suspended,
+    t.session_addresses, c.addresses,
     ${sql.literal(heldColumn("c.created_by"))},
     ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}

@@ -22,6 +22,7 @@ import { addressBucket } from "#src/limits/AddressBucket.ts"
 import * as Attempts from "#src/limits/Attempts.ts"
 import { type RateLimiter, signInPolicy } from "#src/limits/RateLimiter.ts"
 import * as Rows from "#src/Rows.ts"
+import * as AccountNotices from "./AccountNotices.ts"
 import * as Accounts from "./Accounts.ts"
 import type { Passwords } from "./Passwords.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
@@ -205,6 +206,7 @@ export const resetPassword = Effect.fn("Sessions.resetPassword")(function* (need
     }
     const revoked = yield* setPassword(needs, reset.userId, phc, null)
     if (revoked === undefined) return yield* new CredentialRevoked()
+    yield* AccountNotices.record(needs, reset.userId, "password_reset")
     const actor = { userId: reset.userId, email: reset.email }
     yield* audit.append(
       ...Accounts.inEachTeam(reset.teams, { actor, action: "password.reset", outcome: "allowed" }),

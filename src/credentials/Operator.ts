@@ -16,6 +16,7 @@ import { removeApprover } from "#src/access/TeamRows.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
 import { forgetDevices, inEachTeam } from "./Accounts.ts"
+import * as AccountNotices from "./AccountNotices.ts"
 import * as Factors from "./Factors.ts"
 import * as NewPassword from "./NewPassword.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
@@ -106,6 +107,12 @@ export const removeFactor = Effect.fn("Operator.removeFactor")((needs: Needs, em
     const account = yield* lock(needs, email)
     yield* needs.revocation.sessionsOf(account.id)
     yield* Factors.removeAll(needs, account.id)
+    yield* AccountNotices.record(
+      needs,
+      account.id,
+      "factor_removed",
+      "every second factor, by the operator of the server"
+    )
     yield* needs.audit.append(...inEachTeam(teamsOf(account), { ...about(account), action: "factor.remove" }))
     return account
   })

@@ -27,6 +27,7 @@ import * as Attempts from "#src/limits/Attempts.ts"
 import { RateLimiter, signInPolicy } from "#src/limits/RateLimiter.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
+import * as AccountNotices from "./AccountNotices.ts"
 import * as Accounts from "./Accounts.ts"
 import * as FactorChanges from "./FactorChanges.ts"
 import * as Factors from "./Factors.ts"
@@ -143,7 +144,9 @@ const remove = Effect.fn("Passkeys.remove")(function* (
     const stays = yield* Factors.settle(needs, account.id)
     const factorAt = stays ? caller.factorAt : null
     const session = yield* FactorChanges.startAgain(needs, caller, account, { factorAt, known })
-    const event = FactorChanges.eventOf(caller, "factor.remove", `passkey ${removed.name}`)
+    const about = `passkey ${removed.name}`
+    yield* AccountNotices.record(needs, account.id, "factor_removed", about)
+    const event = FactorChanges.eventOf(caller, "factor.remove", about)
     yield* audit.append(...Accounts.inEachTeam(account.memberships, event))
     return session
   })

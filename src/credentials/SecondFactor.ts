@@ -17,6 +17,7 @@ import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
+import * as AccountNotices from "./AccountNotices.ts"
 import * as Accounts from "./Accounts.ts"
 import { accountOf, checkRecent, confirmed, eventOf, lockAccount, startAgain, tellingFailure } from "./FactorChanges.ts"
 import * as Factors from "./Factors.ts"
@@ -136,6 +137,7 @@ const removeApp = Effect.fn("SecondFactor.removeApp")(function* (
     yield* Rows.run(sql`DELETE FROM totp_factors WHERE user_id = ${account.id}`)
     const stays = yield* Factors.settle(needs, account.id)
     const session = yield* startAgain(needs, caller, account, { factorAt: stays ? caller.factorAt : null, known })
+    yield* AccountNotices.record(needs, account.id, "factor_removed", "authenticator app")
     const event = eventOf(caller, "factor.remove", "authenticator app")
     yield* audit.append(...Accounts.inEachTeam(account.memberships, event))
     return session

@@ -10,6 +10,7 @@ import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as Rows from "#src/Rows.ts"
+import * as AccountNotices from "./AccountNotices.ts"
 import * as Accounts from "./Accounts.ts"
 import * as TokenText from "./TokenText.ts"
 
@@ -88,13 +89,18 @@ export const openChecked = <E>(
     const reached = account.memberships.filter((team) => team.active && Policy.letsIn(by, team))
     const teams = reached.map(({ id, name, plan, role }): MyTeam => ({ id, name, role, plan }))
     const active = teams.find((team) => team.id === last) ?? teams[0]
+    const isNew = presented.device === null && (yield* Accounts.hasSignedIn(needs, account.id))
     const session = yield* Accounts.openSession(needs, account.id, active?.id ?? null, {
       known: presented.device,
       factorAt,
       by
     })
-    const person: Person = { id: account.id, email: account.email, name: account.name }
     const actor = { userId: account.id, email: account.email }
+    if (isNew) {
+      yield* AccountNotices.record(needs, account.id, "new_device")
+      yield* audit.append(...Accounts.inEachTeam(teams, { actor, action: "session.new_device", outcome: "allowed" }))
+    }
+    const person: Person = { id: account.id, email: account.email, name: account.name }
     const opening = { actor, action: "session.create", outcome: "allowed" } as const
     const alarm = reached.filter((team) => Policy.breaksGlass(by, team))
     yield* audit.append(

@@ -42,6 +42,7 @@ export const TokenRow = Schema.Struct({
   environmentIds: Schema.NullOr(Schema.Array(EnvironmentIdOut)),
   mcpScopes: Schema.Array(Scope),
   mcpOnly: Schema.Boolean,
+  addresses: Schema.NullOr(Schema.Array(Schema.String)),
   createdBy: UserIdOut,
   email: Schema.String,
   createdAt: Schema.DateFromSelf,
@@ -59,7 +60,7 @@ export type TokenRow = typeof TokenRow.Type
 const listLimit = 5_000
 
 const columns = `
-  c.id, c.team_id, c.name, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only, c.created_by,
+  c.id, c.team_id, c.name, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only, c.addresses, c.created_by,
   u.email, c.created_at, c.expires_at, c.last_used_at, c.last_used_ip, c.last_used_user_agent, c.revoked_at,
   m.active AS creator_active, m.deactivated_at AS creator_deactivated_at
   FROM api_tokens c
@@ -261,6 +262,7 @@ export const records = Effect.fnUntraced(function* (needs: Needs, rows: Readonly
     environments: reaches[i]?.environments ?? null,
     mcpScopes: row.mcpScopes,
     mcpOnly: row.mcpOnly,
+    addresses: row.addresses,
     createdBy: { id: row.createdBy, email: row.email },
     createdAt: row.createdAt.toISOString(),
     expiresAt: row.expiresAt?.toISOString() ?? null,
@@ -285,6 +287,8 @@ export interface NewToken {
   readonly mcpScopes: ReadonlyArray<Scope>
   /** Refused everywhere but at `/mcp`. */
   readonly mcpOnly?: boolean
+  /** From where it is taken; absent: from anywhere. */
+  readonly addresses?: ReadonlyArray<string> | null
   readonly createdBy: UserId
   readonly expiresAt: Date | null
   /** The trust rule by which a machine gets it. */
@@ -317,7 +321,8 @@ export const mint = Effect.fnUntraced(function* (
       expiresAt,
       createdAt: now,
       mcpOnly: token.mcpOnly ?? false,
-      ruleId: token.ruleId ?? null
+      ruleId: token.ruleId ?? null,
+      addresses: token.addresses ?? null
     },
     { salt, name: token.name }
   )

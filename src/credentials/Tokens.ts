@@ -18,6 +18,7 @@ import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
+import * as AddressRanges from "#src/net/AddressRanges.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Liveness from "./Liveness.ts"
 import * as TokenRows from "./TokenRows.ts"
@@ -89,6 +90,12 @@ const checkInput = Effect.fnUntraced(function* (plan: Manage["target"]["plan"], 
   if (input.mcpOnly === true && mcpScopes.length === 0) {
     return yield* new ValidationFailed({ field: "mcpOnly", message: "A token for /mcp alone needs MCP scopes." })
   }
+  if (input.addresses?.some((one) => !AddressRanges.isRange(one)) === true) {
+    return yield* new ValidationFailed({
+      field: "addresses",
+      message: "Write addresses and blocks like 192.0.2.0/24 or 2001:db8::/32."
+    })
+  }
   return Plans.lifetimes[lifetime]
 })
 
@@ -112,6 +119,7 @@ const create = Effect.fn("Tokens.create")(function* (needs: Needs, teamId: TeamI
       environmentIds,
       mcpScopes: TokenRows.unique(input.mcpScopes ?? []),
       mcpOnly: input.mcpOnly ?? false,
+      addresses: input.addresses ?? null,
       createdBy: user.id,
       expiresAt: new Date(now + lifetime)
     })

@@ -239,12 +239,12 @@ export const RecoveryCodesPage = ({
     visit={visit}
     section="factors"
     title="Your recovery codes"
-    lead="This is the only time they are shown. Each works once, in place of a code of the app."
+    lead="This is the only time they are shown. Each signs you in once, after your password."
     crumbs={[{ href: Paths.factors, label: "Passkeys and codes" }]}
   >
     <div class="narrow stack">
       <CopyText.Command block>{codes.join("\n")}</CopyText.Command>
-      <p>Print them, or keep them in a password manager, away from your phone.</p>
+      <p>Print them, or keep them in a password manager, away from your phone and your computer.</p>
       <p>
         <Ui.LinkButton href={Paths.factors}>I have saved them</Ui.LinkButton>
       </p>

@@ -30,6 +30,9 @@ export const read = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request
   Effect.map(request.urlParamsBody, (params) => new Form(params))
 )
 
+/** What stands between commas, spaces or lines. */
+export const listed = (text: string): ReadonlyArray<string> => text.split(/[\s,]+/).filter((one) => one !== "")
+
 /** Name of the field in which a person repeats the name of what is to end for good. */
 export const confirm = "confirm"
 

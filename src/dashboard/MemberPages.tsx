@@ -160,7 +160,8 @@ const MemberRow = ({ member, visit }: { readonly visit: TeamVisit; readonly memb
     </th>
     <td data-label="Role">{member.role}</td>
     <td data-label="State">
-      {member.active ? <Ui.Badge tone="ok">active</Ui.Badge> : <Ui.Badge tone="danger">deactivated</Ui.Badge>}
+      {member.active ? <Ui.Badge tone="ok">active</Ui.Badge> : <Ui.Badge tone="danger">deactivated</Ui.Badge>}{" "}
+      {member.secondFactor === false ? <Ui.Badge tone="amber">no second factor</Ui.Badge> : null}
     </td>
     <td class="end">
       {may(visit, "members:manage") && (visit.team.role === "owner" || member.role !== "owner") ? (

@@ -59,6 +59,7 @@ const notices = {
   "token-deleted": "The token is deleted.",
   "member-changed": "The member is saved.",
   "member-access-ended": "All that the person had beside the role has ended.",
+  "credential-ended": "It has ended. It stops working with its next request.",
   "member-shut-out": "All that the person had has ended, and the person is deactivated.",
   "member-removed": "The member is removed.",
   "incident-opened": "What could be ended has ended. Replace what was handed out.",

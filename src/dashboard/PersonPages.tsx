@@ -2,14 +2,14 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { UserId } from "#schema/Ids.ts"
+import { UserId, uuidPattern } from "#schema/Ids.ts"
 import { EndAccess, type HeldCredential, type PersonAccess } from "#schema/PersonAccessApi.ts"
 import { LastUse, wordsOf } from "./AccessViews.tsx"
 import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
-import { action, type AtTeam, type Attempt, page, screen, team, type TeamVisit, to, withIds } from "./Routes.ts"
+import { action, type AtTeam, type Attempt, button, page, screen, team, type TeamVisit, to, withIds } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
 
 interface Shown {
@@ -75,13 +75,13 @@ const CredentialName = ({
   return base === undefined ? <>{shown}</> : <a href={`${base}/${id}`}>{shown}</a>
 }
 
-const Credentials = ({ access: { credentials }, visit }: Shown) => (
+const Credentials = ({ access: { credentials, endsSessions, member }, visit }: Shown) => (
   <section class="section">
     <h2>Ways in</h2>
     {credentials.length === 0 ? (
       <p class="hint">None that works now.</p>
     ) : (
-      <Ui.Table label="Credentials" head={["Name", "What", "Until", "Last use"]}>
+      <Ui.Table label="Credentials" head={["Name", "What", "Until", "Last use", ""]}>
         {credentials.map((one) => (
           <tr>
             <th scope="row">
@@ -95,6 +95,24 @@ const Credentials = ({ access: { credentials }, visit }: Shown) => (
             </td>
             <td data-label="Last use" class="hint">
               <LastUse at={one.lastUsedAt} now={visit.now} />
+            </td>
+            <td class="end">
+              {one.type === "session" && !endsSessions && one.name === "" ? (
+                <span class="hint">the person's own to end</span>
+              ) : (
+                <Ui.Confirm
+                  action={`${Paths.member(visit.team.id, member.userId)}/credentials/${one.id}/end`}
+                  label="End"
+                  of={`${kinds.get(one.type) ?? one.type} ${one.name}`}
+                  quiet
+                  verb="End it"
+                >
+                  <p>
+                    It stops working at once
+                    {one.type === "cli_grant" || one.type === "oauth_grant" ? " for this team" : ""}.
+                  </p>
+                </Ui.Confirm>
+              )}
             </td>
           </tr>
         ))}
@@ -153,6 +171,7 @@ const PersonPage = ({ access, problem, visit }: Shown & Attempt) => {
   )
 }
 
+const CredentialId = Schema.String.pipe(Schema.filter((text) => uuidPattern.test(text)))
 const member = withIds(team, Schema.Struct({ userId: UserId }))
 interface AtMember extends AtTeam {
   readonly userId: UserId
@@ -171,7 +190,13 @@ const end = action(member, {
   again: shown
 })
 
+const endOne = button(withIds(team, Schema.Struct({ userId: UserId, credentialId: CredentialId })), {
+  run: ({ credentialId, teamId, userId }) => UseCases.members.endCredential(teamId, userId, credentialId),
+  done: (_, { teamId, userId }) => to(Paths.member(teamId, userId), "credential-ended")
+})
+
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/app/teams/:teamId/members/:userId", page(member, shown)),
-  HttpRouter.post("/app/teams/:teamId/members/:userId/end", end)
+  HttpRouter.post("/app/teams/:teamId/members/:userId/end", end),
+  HttpRouter.post("/app/teams/:teamId/members/:userId/credentials/:credentialId/end", endOne)
 )

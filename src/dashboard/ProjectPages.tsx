@@ -7,6 +7,8 @@ import type { AccessRequest } from "#schema/AccessRequestsApi.ts"
 import { EnvironmentNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { CreateEnvironment, CreateProject, UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
+import type { Notice } from "#src/credentials/AccountNotices.ts"
+import { AccountNotices } from "./AccountNoticeViews.tsx"
 import { type AttentionItem, attentionFor } from "./Attention.ts"
 import * as Ui from "./Components.tsx"
 import { EnvironmentPill } from "./EnvironmentFrame.tsx"
@@ -138,6 +140,7 @@ interface Overview {
   readonly attention: ReadonlyArray<AttentionItem>
   /** Undefined: not for this person. */
   readonly activity: ReadonlyArray<Day> | undefined
+  readonly notices: ReadonlyArray<Notice>
   readonly page: number
   /** What the list is filtered by. */
   readonly words: string
@@ -203,6 +206,7 @@ const ProjectsPage = ({
         manages && !creating ? <Ui.AddButton href={`${Paths.home}?panel=new`}>New project</Ui.AddButton> : undefined
       }
     >
+      <AccountNotices notices={overview.notices} now={visit.now} />
       <ToDecide requests={overview.requests} />
       {overview.proposes ? <Proposal /> : null}
       {creating || overview.words !== "" || overview.page > 1 ? null : (
@@ -238,6 +242,7 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
     projects,
     environments,
     requests: (yield* UseCases.accessRequests.list()).items,
+    notices: yield* UseCases.accountNotices.list(visit.caller),
     proposes: yield* UseCases.passkeys.proposal(visit.caller),
     attention: yield* attentionFor(visit, projects),
     activity:

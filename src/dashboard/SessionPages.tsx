@@ -5,6 +5,7 @@ import * as Schema from "effect/Schema"
 import { uuidPattern } from "#schema/Ids.ts"
 import type { MySession } from "#schema/MySessionsApi.ts"
 import * as Ui from "./Components.tsx"
+import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import { type AtPerson, button, page, person, screen, to, withIds } from "./Routes.ts"
@@ -105,9 +106,14 @@ const endOthers = button(person, {
   run: () => UseCases.ownSessions.endOthers(),
   done: () => to(Paths.sessions, "sessions-ended")
 })
+const seen = button(person, {
+  run: ({ visit }) => UseCases.accountNotices.dismiss(visit.caller),
+  done: () => Html.seeOther(Paths.home)
+})
 
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get(Paths.sessions, page(person, list)),
   HttpRouter.post(`${Paths.sessions}/end-others`, endOthers),
+  HttpRouter.post(`${Paths.sessions}/seen`, seen),
   HttpRouter.post("/app/account/sessions/:sessionId/end", end)
 )

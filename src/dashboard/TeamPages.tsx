@@ -2,16 +2,13 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { Plan } from "#schema/Scopes.ts"
 import { CreateTeam, type TeamRecord, UpdateTeam } from "#schema/TeamsApi.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import * as Ui from "./Components.tsx"
-import * as CopyText from "./CopyText.tsx"
 import * as Form from "./Form.ts"
 import { Layout, SettingsFrame } from "./Layout.tsx"
-import { Proposal } from "./PasskeyViews.tsx"
 import * as Paths from "./Paths.ts"
 import {
   action,
@@ -26,6 +23,7 @@ import {
   type TeamVisit,
   to
 } from "./Routes.ts"
+import { StartPage } from "./StartView.tsx"
 import * as UseCases from "./UseCases.ts"
 import { may, mayCreateTeam, type Visit } from "./Visit.ts"
 
@@ -141,6 +139,15 @@ const RuleFields = ({
       value={record.leakedCredentials}
       problem={problem}
     />
+    <Ui.TextField
+      name="sessionAddresses"
+      label="Addresses that people may come from"
+      value={(record.sessionAddresses ?? []).join(", ")}
+      optional
+      mono
+      hint="Addresses or blocks such as 192.0.2.0/24, separated by commas; yours has to be among them. Nothing here: from anywhere. It holds for the dashboard and CLI logins."
+      problem={problem}
+    />
   </fieldset>
 )
 
@@ -148,7 +155,9 @@ const TeamForm = ({ editing, form, problem, record, visit }: Shown) => {
   const refused = editing === undefined ? problem : undefined
   return (
     <form method="post" action={Paths.settings(visit.team.id)} class="panel narrow">
-      {refused?.field === "name" || refused?.field === "stepUpMinutes" ? null : <Ui.ProblemNote problem={refused} />}
+      {["name", "stepUpMinutes", "sessionAddresses"].includes(refused?.field ?? "") ? null : (
+        <Ui.ProblemNote problem={refused} />
+      )}
       <Ui.TextField
         name="name"
         label="Name"
@@ -185,12 +194,19 @@ const TeamSettingsPage = (shown: Shown) => {
   )
 }
 
+/** A team that bars this address is, here, as one that the person is not in: the page names none. */
+const NoTeamHere = ({ visit }: { readonly visit: Visit }) =>
+  visit.team === null ? (
+    <Ui.Callout title="You reach no team from here">
+      Ask an owner of a team for an invitation. If you belong to a team, it may let its people in from certain addresses
+      alone: come back from one of those.
+    </Ui.Callout>
+  ) : null
+
 const NoNewTeam = ({ visit }: { readonly visit: Visit }) => (
   <Layout visit={visit} section="none" title={visit.team === null ? "No team" : "New team"}>
-    <Ui.Callout>
-      {visit.team === null ? "You belong to no team. Ask an owner of a team for an invitation. " : null}
-      On this server only owners of a team can create another one.
-    </Ui.Callout>
+    <NoTeamHere visit={visit} />
+    <Ui.Callout>On this server only owners of a team can create another one.</Ui.Callout>
   </Layout>
 )
 
@@ -201,6 +217,7 @@ const NewTeamForm = ({ form, problem, visit }: Attempt & { readonly visit: Visit
     title="New team"
     lead="You become the owner of the team. It starts on the Developer plan."
   >
+    <NoTeamHere visit={visit} />
     <form method="post" action={Paths.newTeam} class="panel narrow">
       {problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
       <Ui.TextField name="name" label="Name" value={form.text("name")} focus problem={problem} />
@@ -211,104 +228,6 @@ const NewTeamForm = ({ form, problem, visit }: Attempt & { readonly visit: Visit
 
 const NewTeamPage = (props: Attempt & { readonly visit: Visit }) =>
   mayCreateTeam(props.visit) ? <NewTeamForm {...props} /> : <NoNewTeam visit={props.visit} />
-
-const Step = ({ children, title }: { readonly title: ComponentChildren; readonly children: ComponentChildren }) => (
-  <li>
-    <div>
-      <h2>{title}</h2>
-      {children}
-    </div>
-  </li>
-)
-
-const FirstSecrets = ({ slug }: { readonly slug: string | undefined }) => (
-  <Step title="Put secrets into a project">
-    <p>
-      {slug === undefined ? (
-        <>
-          <a href={`${Paths.home}?panel=new`}>Create a project</a>, then add secrets to its development environment, or
-          paste the .env file that you have.
-        </>
-      ) : (
-        <>
-          You have the project <strong>{slug}</strong>. <a href={Paths.home}>Open it</a> and add secrets, or paste the
-          .env file that you have.
-        </>
-      )}
-    </p>
-  </Step>
-)
-
-const Deploy = ({ project, visit }: { readonly visit: Visit; readonly project: string }) => (
-  <Step title="Deploy">
-    <p>
-      {visit.team !== null && may(visit, "tokens:manage") ? (
-        <>
-          <a href={`${Paths.tokens(visit.team.id)}/new`}>Create an API token</a> for your deployment
-        </>
-      ) : (
-        <>Ask an owner or admin for an API token for your deployment</>
-      )}
-      , set it as <code>AMPOULE_API_TOKEN</code>, and run the same command.
-    </p>
-    <CopyText.Command>{`AMPOULE_URL=${visit.ui.baseUrl} ampoule run --project ${project} --env production -- node server.js`}</CopyText.Command>
-  </Step>
-)
-
-const StartPage = ({
-  proposes,
-  slug,
-  visit
-}: {
-  readonly visit: Visit
-  readonly slug: string | undefined
-  readonly proposes: boolean
-}) => {
-  const project = slug ?? "my-project"
-  return (
-    <Layout
-      visit={visit}
-      section="start"
-      title="Getting started"
-      lead="A few steps to a program that runs with its secrets."
-    >
-      {proposes ? <Proposal /> : null}
-      <ol class="steps narrow panel">
-        <FirstSecrets slug={slug} />
-        <Step title="Log in from your terminal">
-          <p>The terminal shows a code. You approve it here.</p>
-          <CopyText.Command>{`ampoule login --url ${visit.ui.baseUrl}`}</CopyText.Command>
-        </Step>
-        <Step title="Run your program">
-          <p>The secrets are in the environment of that process, and nowhere on disk.</p>
-          <CopyText.Command>{`ampoule run --project ${project} --env development -- npm start`}</CopyText.Command>
-        </Step>
-        <Step title="Import an existing .env file">
-          <CopyText.Command>{`ampoule secrets import .env --project ${project} --env development`}</CopyText.Command>
-        </Step>
-        <Deploy visit={visit} project={project} />
-        <Step
-          title={
-            <>
-              Connect an AI agent (optional) <Ui.Badge>MCP</Ui.Badge>
-            </>
-          }
-        >
-          <p>Agents connect to this address. You choose what each one may do.</p>
-          <CopyText.Command>{`${visit.ui.baseUrl}/mcp`}</CopyText.Command>
-        </Step>
-        {visit.caller.factorAt === null ? (
-          <Step title="Add a second factor (optional)">
-            <p>
-              With one, somebody who learns your password still cannot sign in.{" "}
-              <a href={Paths.factors}>Set up an authenticator app</a>, now or later from your account menu.
-            </p>
-          </Step>
-        ) : null}
-      </ol>
-    </Layout>
-  )
-}
 
 const settings = (editing?: "plan") =>
   screen(
@@ -321,6 +240,14 @@ const settings = (editing?: "plan") =>
     (shown) => <TeamSettingsPage {...shown} editing={editing} />
   )
 
+/** Of a list, that which is otherwise. */
+const addressesIn = (form: Form.Form, { sessionAddresses }: TeamRecord) => {
+  if (!form.has("sessionAddresses")) return { sessionAddresses }
+  const typed = Form.listed(form.text("sessionAddresses"))
+  const isSame = typed.join() === (sessionAddresses ?? []).join()
+  return { sessionAddresses: isSame ? sessionAddresses : typed.length === 0 ? null : typed }
+}
+
 /** Those that the form has otherwise: a rule may ask for more than a name does. */
 const changedRules = (form: Form.Form, record: TeamRecord): Record<string, unknown> => {
   const rules = {
@@ -328,7 +255,8 @@ const changedRules = (form: Form.Form, record: TeamRecord): Record<string, unkno
     tokensFollowCreators: form.has("tokensFollowCreators"),
     secondFactorRequired: form.has("secondFactorRequired"),
     stepUpMinutes: form.has("stepUpMinutes") ? Number(form.text("stepUpMinutes")) : record.stepUpMinutes,
-    leakedCredentials: form.filled("leakedCredentials") ?? record.leakedCredentials
+    leakedCredentials: form.filled("leakedCredentials") ?? record.leakedCredentials,
+    ...addressesIn(form, record)
   }
   const before = new Map<string, unknown>(Object.entries(record))
   return Object.fromEntries(Object.entries(rules).filter(([name, rule]) => before.get(name) !== rule))

@@ -191,6 +191,15 @@ export const NewTokenPage = ({
           problem={problem}
         />
         <McpFields form={form} problem={scopesProblem} />
+        <Ui.TextField
+          name="addresses"
+          label="Addresses that it is taken from"
+          value={form.text("addresses")}
+          optional
+          mono
+          hint="Addresses or blocks such as 192.0.2.0/24, separated by commas. Nothing here: from anywhere."
+          problem={problem}
+        />
         <Ui.Submit cancel={Paths.tokens(id)}>Create the token</Ui.Submit>
       </form>
     </Layout>

@@ -248,7 +248,8 @@ const create = action(team, {
         lifetime: form.text("lifetime"),
         ...access,
         ...chosen(form, "mcpScopes"),
-        mcpOnly: mcpOnlyIn(form)
+        mcpOnly: mcpOnlyIn(form),
+        ...(form.filled("addresses") === undefined ? {} : { addresses: Form.listed(form.text("addresses")) })
       })
     ),
   run: (input, { teamId }) => Effect.flatMap(UseCases.tokens.create(teamId, input), withPlace),

@@ -4,6 +4,7 @@ import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { Exposure } from "#src/access/Exposure.ts"
 import type { AppConfig } from "#src/AppConfig.ts"
 import type { Authenticate } from "#src/credentials/Authenticate.ts"
+import { AccountNotices } from "#src/credentials/AccountNotices.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import { OwnSessions } from "#src/credentials/OwnSessions.ts"
@@ -39,6 +40,7 @@ import { ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
 
 export type Services =
+  | AccountNotices
   | AccessGrants
   | AccessRequests
   | AppConfig
@@ -77,6 +79,7 @@ export type Services =
   | ValueRequests
   | Webhooks
 
+export const accountNotices = Effect.serviceFunctions(AccountNotices)
 export const accessGrants = Effect.serviceFunctions(AccessGrants)
 export const accessRequests = Effect.serviceFunctions(AccessRequests)
 export const changeRequests = Effect.serviceFunctions(ChangeRequests)

@@ -84,6 +84,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "setup.complete": "set the server up",
   "session.create": "signed in",
   "session.break_glass": "signed in with a password, past the team's issuers",
+  "session.new_device": "signed in with a browser that was not known",
   "session.end": "signed out",
   "identity.link": "linked a sign-in",
   "identity.unlink": "removed a linked sign-in",

@@ -11,6 +11,9 @@ export const layer = Endpoints.group(ServerApi, "personAccess", (handlers) =>
 
     return handlers
       .handle("show", ({ path }) => access.show(path.teamId, path.userId))
+      .handle("endOne", ({ path }) =>
+        Effect.as(members.endCredential(path.teamId, path.userId, path.credentialId), { deleted: true as const })
+      )
       .handle("end", ({ path, payload }) => members.endAccess(path.teamId, path.userId, payload))
   })
 )

@@ -102,6 +102,7 @@ const RuleRow = Schema.Struct({
   leakedCredentials: LeakRule,
   signInOnly: Schema.NullOr(Schema.Array(Schema.String)),
   suspended: Schema.Boolean,
+  sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)),
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
@@ -111,7 +112,7 @@ const rulesOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, teams: Rea
     RuleRow,
     sql`
       SELECT id, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes,
-        leaked_credentials, sign_in_only, suspended, mac
+        leaked_credentials, sign_in_only, suspended, session_addresses, mac
       FROM teams WHERE id = ANY(${teams}::uuid[]) ORDER BY id`
   )
   const macs = yield* rowSeal.ready

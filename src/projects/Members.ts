@@ -6,7 +6,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { Forbidden, MemberNotFound } from "#schema/Errors.ts"
+import { Forbidden, GrantNotFound, MemberNotFound } from "#schema/Errors.ts"
 import { AccessGrantIdOut, EnvironmentIdOut, ProjectIdOut, type TeamId, type UserId, UserIdOut } from "#schema/Ids.ts"
 import type { EndAccess, EndedAccess } from "#schema/PersonAccessApi.ts"
 import { GrantLevel, Role } from "#schema/Scopes.ts"
@@ -15,9 +15,11 @@ import { Access } from "#src/access/Access.ts"
 import { Audit, type AuditEvent } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
+import * as Policy from "#src/access/Policy.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { removeApprover } from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
+import { endOneOf } from "#src/credentials/MemberCredentials.ts"
 import { createLink } from "#src/credentials/NewPassword.ts"
 import { endedEvents, Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -47,7 +49,8 @@ const MemberRow = Schema.Struct({
   ruledBy: Schema.NullOr(Schema.String),
   roleLimit: Schema.NullOr(Role),
   breakGlass: Schema.Boolean,
-  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
+  secondFactor: Schema.Boolean
 })
 type MemberRow = typeof MemberRow.Type
 
@@ -62,7 +65,7 @@ const membersOf = ({ rowSeal, sql }: Needs, teamId: TeamId) =>
       MemberRow,
       sql`
         SELECT m.user_id, u.email, u.name, m.role, m.active, m.deactivated_at, m.updated_at, m.ruled_by,
-          m.role_limit, m.break_glass, m.mac
+          m.role_limit, m.break_glass, m.mac, u.second_factor
         FROM memberships m JOIN users u ON u.id = m.user_id
         WHERE m.team_id = ${teamId} ORDER BY u.email LIMIT ${Plans.membersPerTeam + 1}`
     ),
@@ -99,8 +102,11 @@ const eventAbout = (permit: TeamPermit<"members:manage">, userId: UserId, email 
   permit.event({ target: { type: "user", id: userId, name: email } })
 
 const list = Effect.fn("Members.list")(function* (needs: Needs, teamId: TeamId) {
-  yield* needs.access.team("members:read", teamId, { audit: "member.list" })
-  return (yield* membersOf(needs, teamId)).map(recordOf)
+  const permit = yield* needs.access.team("members:read", teamId, { audit: "member.list" })
+  const role = Policy.teamOf(permit.caller, teamId)?.role ?? null
+  const manages = role !== null && Policy.roleAllows(role, "members:manage")
+  const members = yield* membersOf(needs, teamId)
+  return members.map((row): Member => ({ ...recordOf(row), ...(manages ? { secondFactor: row.secondFactor } : {}) }))
 })
 
 const ruledAfter = (ruledBy: string, role: Role) =>
@@ -319,6 +325,30 @@ const endAccess = Effect.fn("Members.endAccess")(function* (
   })
 })
 
+const endedAlready = () => new GrantNotFound({ message: "This way in has ended already." })
+
+/** One way in of the person's, or that they made, of those that `GET …/access` lists: from the next request. */
+const endCredential = Effect.fn("Members.endCredential")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  userId: UserId,
+  id: string
+) {
+  const { audit } = needs
+  const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.end_access" })
+  yield* change(needs, eventAbout(permit, userId), function* () {
+    const members = yield* lockedMembersOf(needs, teamId)
+    const member = yield* memberWithId(members, userId)
+    const self = yield* actingMember(permit, members)
+    if (member.role === "owner" && self.role !== "owner") return yield* onlyOwnersManageOwners()
+    const ended = yield* endOneOf(needs, { actor: permit.caller, by: self.userId, teamId, userId }, id)
+    if (ended.length === 0) return yield* endedAlready()
+    yield* audit.append(...ended)
+  })
+})
+
 export class Members extends Effect.Service<Members>()("projects/Members", {
-  effect: Effect.map(services, (needs) => methods(needs, { list, update, remove, leave, passwordResetLink, endAccess }))
+  effect: Effect.map(services, (needs) =>
+    methods(needs, { list, update, remove, leave, passwordResetLink, endAccess, endCredential })
+  )
 }) {}

@@ -13,12 +13,14 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { insertTeam } from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
+import * as AddressRanges from "#src/net/AddressRanges.ts"
 import * as Rows from "#src/Rows.ts"
 
 const services = Effect.all({
@@ -39,12 +41,13 @@ const TeamRow = Schema.Struct({
   tokensFollowCreators: Schema.Boolean,
   secondFactorRequired: Schema.Boolean,
   stepUpMinutes: Schema.Number,
-  leakedCredentials: LeakRule
+  leakedCredentials: LeakRule,
+  sessionAddresses: Schema.NullOr(Schema.Array(Schema.String))
 })
 const EarlierRow = Schema.Struct({ versions: Schema.Number, secrets: Schema.Number })
 const columns = (sql: SqlClient.SqlClient) =>
   sql.literal(
-    "name, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes, leaked_credentials"
+    "name, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes, leaked_credentials, session_addresses"
   )
 
 const recordOf = (caller: Caller, id: TeamId, row: typeof TeamRow.Type): TeamRecord => ({
@@ -97,6 +100,25 @@ const create = Effect.fn("Teams.create")(function* (needs: Needs, name: string) 
   })
 })
 
+const checkOwnAddress = Effect.fnUntraced(function* (addresses: ReadonlyArray<string> | null) {
+  if (addresses === null) return
+  const field = "sessionAddresses"
+  const wrong = addresses.find((one) => !AddressRanges.isRange(one))
+  if (wrong !== undefined) {
+    return yield* new ValidationFailed({
+      field,
+      message: "Write addresses and blocks like 192.0.2.0/24 or 2001:db8::/32."
+    })
+  }
+  const { ip } = yield* RequestInfo
+  if (!AddressRanges.holds(addresses, ip)) {
+    return yield* new ValidationFailed({
+      field,
+      message: `Your own address, ${ip}, is not in the list: it would lock you out.`
+    })
+  }
+})
+
 /**
  * Only owners change the plan and the rules: each needs a right of its own. Tokens that exist keep their dates on a
  * smaller plan.
@@ -115,6 +137,7 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
       message: "Add a second factor to your own account first."
     })
   }
+  if (rules.sessionAddresses !== undefined) yield* checkOwnAddress(rules.sessionAddresses)
   return yield* change(needs, permit.event(), function* () {
     const changes = { ...(plan === undefined ? {} : { plan }), ...rules }
     yield* rowSeal.update("teams", sql`id = ${teamId}`, () => changes, {

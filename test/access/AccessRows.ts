@@ -542,6 +542,9 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   "POST /teams/:teamId/members/:userId/end-access": [
     ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/end-access`, {})
   ],
+  "DELETE /teams/:teamId/members/:userId/credentials/:credentialId": [
+    ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/credentials/${nowhere}`)
+  ],
   "POST /teams/:teamId/members/:userId/password-reset": [
     ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/password-reset`)
   ],

@@ -232,7 +232,8 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       stepUpMinutes: withValue("1440"),
       leakedCredentials: withValue("'notify'"),
       signInOnly: withValue("'{corp}'"),
-      suspended: flipped("suspended")
+      suspended: flipped("suspended"),
+      sessionAddresses: withValue("ARRAY['127.0.0.1']")
     }
   },
   memberships: {
@@ -320,7 +321,8 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       createdBy: attackers.person,
       createdAt: later("created_at"),
       expiresAt: later("expires_at"),
-      ruleId: id
+      ruleId: id,
+      addresses: withValue("ARRAY['127.0.0.1']")
     }
   },
   cli_grants: {

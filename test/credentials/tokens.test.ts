@@ -83,6 +83,7 @@ layer(app, { excludeTestServices: true })("API tokens", (it) => {
         environments: null,
         mcpScopes: [],
         mcpOnly: false,
+        addresses: null,
         createdBy: { id: team.owner.id, email: team.owner.email },
         createdAt: record.createdAt,
         expiresAt: new Date(Date.parse(record.createdAt) + 365 * day).toISOString(),

@@ -5,7 +5,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as fs from "node:fs"
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core"
+import { type Browser, type BrowserContext, type CDPSession, chromium, type Page } from "playwright-core"
 import * as Server from "#layers/Server.ts"
 import { freePort } from "#test/support/FreePort.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -44,11 +44,11 @@ const browser = Layer.scoped(
   )
 )
 
-/** `setupCode`: an instance that nobody has set up yet. */
-export const layerWith = (setupCode?: string) =>
+/** `setupCode`: an instance that nobody has set up yet. `host`: passkeys need a name, and `localhost` is one. */
+export const layerWith = (setupCode?: string, host: "127.0.0.1" | "localhost" = "127.0.0.1") =>
   Layer.unwrapScoped(
     Effect.map(freePort, (port) => {
-      const baseUrl = `http://127.0.0.1:${port}`
+      const baseUrl = `http://${host}:${port}`
       const changes = { baseUrl, port, setupCode: Option.map(Option.fromNullable(setupCode), Redacted.make) }
       return Server.layer({ host: "127.0.0.1", port, traced: false }).pipe(
         Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config(changes))),
@@ -113,4 +113,4 @@ export const button = (page: Page, name: string | RegExp) => page.getByRole("but
 /** The first row of a table that has this text. */
 export const row = (page: Page, text: string) => page.getByRole("row").filter({ hasText: text }).first()
 
-export type { BrowserContext, Page }
+export type { BrowserContext, CDPSession, Page }

@@ -3,7 +3,7 @@ import { assert } from "@effect/vitest"
 import * as fs from "node:fs"
 import { createRequire } from "node:module"
 import * as path from "node:path"
-import type { Page } from "./Browser.ts"
+import type { CDPSession, Page } from "./Browser.ts"
 
 const folder = path.resolve(".artifacts/screenshots")
 fs.mkdirSync(folder, { recursive: true })
@@ -11,7 +11,8 @@ const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe
 
 const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
-export const inspect = async (page: Page, name: string, withAxe: boolean) => {
+/** `own`: the debugger of a test that gave the page a device. The end of any other takes every device of the page along. */
+export const inspect = async (page: Page, name: string, withAxe: boolean, own?: CDPSession) => {
   // From its top: where a click has scrolled to, the header that stays covers what it likes.
   await page.evaluate(() => scrollTo(0, 0))
   await page.screenshot({ path: path.join(folder, `${name}.png`), fullPage: true })
@@ -21,7 +22,7 @@ export const inspect = async (page: Page, name: string, withAxe: boolean) => {
   assert.strictEqual(sideways, 0, `${name} scrolls sideways`)
   if (!withAxe) return
   // In a world of its own: the page's policy allows no script but its own.
-  const session = await page.context().newCDPSession(page)
+  const session = own ?? (await page.context().newCDPSession(page))
   const { frameTree } = await session.send("Page.getFrameTree")
   const { executionContextId: contextId } = await session.send("Page.createIsolatedWorld", {
     frameId: frameTree.frame.id
@@ -34,6 +35,6 @@ export const inspect = async (page: Page, name: string, withAxe: boolean) => {
     awaitPromise: true,
     returnByValue: true
   })
-  await session.detach()
+  if (own === undefined) await session.detach()
   assert.deepStrictEqual(JSON.parse(String(answer.result.value)), [], name)
 }

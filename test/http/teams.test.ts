@@ -72,7 +72,8 @@ layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
         tokensFollowCreators: false,
         secondFactorRequired: false,
         stepUpMinutes: 15,
-        leakedCredentials: "revoke"
+        leakedCredentials: "revoke",
+        sessionAddresses: null
       })
       for (const json of [{}, { plan: "enterprise" }, { name: "" }]) {
         assert.deepStrictEqual(codeOf(yield* change(owner, json)), [400, "VALIDATION_FAILED"])

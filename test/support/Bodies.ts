@@ -113,7 +113,8 @@ const routes = {
   },
   personAccess: {
     show: "GET /teams/:teamId/members/:userId/access",
-    end: "POST /teams/:teamId/members/:userId/end-access"
+    end: "POST /teams/:teamId/members/:userId/end-access",
+    endOne: "DELETE /teams/:teamId/members/:userId/credentials/:credentialId"
   },
   leakReports: {
     report: "POST /reports/leaked-credentials",

@@ -48,7 +48,9 @@ const config = Layer.succeed(AppConfig, {
   metricsPort: Option.none(),
   otlpEndpoint: Option.none(),
   otlpHeaders: Option.none(),
-  serviceName: "ampoule"
+  serviceName: "ampoule",
+  smtpUrl: Option.none(),
+  mailFrom: Option.none()
 })
 
 const process = DeviceGrants.Default.pipe(

@@ -61,7 +61,9 @@ export const settings: Settings = {
   metricsPort: Option.none(),
   otlpEndpoint: Option.none(),
   otlpHeaders: Option.none(),
-  serviceName: "ampoule"
+  serviceName: "ampoule",
+  smtpUrl: Option.none(),
+  mailFrom: Option.none()
 }
 
 export const config = (changes: Partial<Settings> = {}) => Layer.succeed(AppConfig, { ...settings, ...changes })

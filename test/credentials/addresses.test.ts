@@ -1,0 +1,172 @@
+/** From which addresses a team's people and a token are let in. */
+import { assert, describe, it, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as AddressRanges from "#src/net/AddressRanges.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+
+describe("a list of addresses", () => {
+  it("holds those of its blocks, IPv4 and IPv6, however they are written, and no other", () => {
+    const list = ["192.0.2.0/24", "198.51.100.7", "2001:db8:1::/48", "::1"]
+    for (const [address, held] of [
+      ["192.0.2.0", true],
+      ["192.0.2.255", true],
+      ["192.0.3.0", false],
+      ["198.51.100.7", true],
+      ["198.51.100.8", false],
+      ["::ffff:192.0.2.9", true],
+      ["::FFFF:192.0.2.9", true],
+      ["0:0:0:0:0:ffff:192.0.2.9", true],
+      ["::ffff:c000:0209", true],
+      ["::ffff:192.0.3.9", false],
+      ["2001:db8:1:ffff::1", true],
+      ["2001:DB8:1::1", true],
+      ["2001:db8:2::1", false],
+      ["::1", true],
+      ["::2", false],
+      ["", false],
+      ["unknown", false],
+      ["192.0.2.9, 192.0.2.10", false],
+      ["fe80::1%eth0", false]
+    ] as const) {
+      assert.strictEqual(AddressRanges.holds(list, address), held, address)
+    }
+    assert.isTrue(AddressRanges.holds(null, "203.0.113.1"))
+    assert.isTrue(AddressRanges.holds(["0.0.0.0/0"], "203.0.113.1"))
+    // All of IPv4 is no IPv6 address, and the other way round.
+    assert.isFalse(AddressRanges.holds(["0.0.0.0/0"], "2001:db8::1"))
+    assert.isFalse(AddressRanges.holds(["::/0"], "203.0.113.1"))
+    assert.isFalse(AddressRanges.holds(["::/0"], "::ffff:203.0.113.1"))
+  })
+
+  it("is made of addresses and blocks that mean what they say", () => {
+    for (const good of ["192.0.2.1", "192.0.2.0/0", "192.0.2.0/32", "::/0", "2001:db8::/128"]) {
+      assert.isTrue(AddressRanges.isRange(good), good)
+    }
+    for (const bad of [
+      "",
+      "192.0.2",
+      "192.0.2.0/33",
+      "192.0.2.0/",
+      "192.0.2.0/08",
+      "192.0.2.0/8/8",
+      "2001:db8::/129",
+      "::ffff:192.0.2.0/120",
+      "::FFFF:c000:0200/120",
+      "fe80::1%eth0",
+      "fe80::1%eth0/64",
+      "example.com",
+      " 192.0.2.1"
+    ]) {
+      assert.isFalse(AddressRanges.isRange(bad), bad)
+    }
+  })
+})
+
+const app = TestApp.server.pipe(
+  Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config({ trustedProxies: ["127.0.0.1"] })))
+)
+const office = "192.0.2.17"
+const cafe = "203.0.113.5"
+const from = (address: string, asked: TestApp.Asked = {}): TestApp.Asked => ({
+  ...asked,
+  headers: { "x-forwarded-for": address }
+})
+
+layer(app, { excludeTestServices: true })("a team", (it) => {
+  it.effect("lets its people in from the addresses of its list alone: signed in and at the command line", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const project = yield* World.project()
+      const { team } = project
+      const owner = { session: (yield* World.session(team.owner)).text }
+      const member = yield* World.member(team, "member")
+      const elsewhere = yield* World.project()
+      yield* World.join(elsewhere.team, member, "member")
+      const session = { session: (yield* World.session(member)).text }
+      const login = yield* World.grant({ person: member, teams: [{ team, scopes: ["projects:read", "secrets:read"] }] })
+      const token = yield* World.token({ team })
+      const names = `/secrets?projectId=${project.id}&environment=development` as const
+      const set = (sessionAddresses: ReadonlyArray<string> | null, address = office) =>
+        TestApp.patch(`/teams/${team.id}`, from(address, { ...owner, json: { sessionAddresses } }))
+
+      // Nobody locks themself out, and what is no address is refused.
+      assert.deepStrictEqual(TestApp.refusalOf(yield* set([`${cafe}/32`])), [
+        400,
+        "VALIDATION_FAILED",
+        "sessionAddresses"
+      ])
+      for (const wrong of [["192.0.2.0/33"], [], ["example.com"], ["::ffff:192.0.2.0/120"]]) {
+        assert.strictEqual((yield* set(wrong)).status, 400, wrong.join())
+      }
+      assert.strictEqual((yield* TestApp.get(names, from(cafe, session))).status, 200)
+      const done = yield* set(["192.0.2.0/24", "2001:db8::/32"])
+      assert.strictEqual(done.status, 200, done.text)
+      assert.deepStrictEqual(done.json.sessionAddresses, ["192.0.2.0/24", "2001:db8::/32"])
+
+      for (const asked of [session, { bearer: login.text }]) {
+        for (const address of [office, "2001:db8::7", "::ffff:192.0.2.80"]) {
+          assert.strictEqual((yield* TestApp.get(names, from(address, asked))).status, 200, address)
+        }
+        for (const address of [cafe, "2001:db9::7", "::ffff:203.0.113.5"]) {
+          assert.deepStrictEqual(TestApp.codeOf(yield* TestApp.get(names, from(address, asked))), [
+            404,
+            "PROJECT_NOT_FOUND"
+          ])
+        }
+      }
+      // What is said beside the trusted proxy does not count: it names its client last.
+      assert.strictEqual((yield* TestApp.get(names, from(`${office}, ${cafe}`, session))).status, 404)
+      // Another team of the person, and tokens of this one, are not bound.
+      const other = `/secrets?projectId=${elsewhere.id}&environment=development` as const
+      assert.strictEqual((yield* TestApp.get(other, from(cafe, session))).status, 200)
+      assert.strictEqual((yield* TestApp.get(names, from(cafe, { bearer: token.text }))).status, 200)
+      const teams = yield* TestApp.get("/me", from(cafe, session))
+      assert.notInclude(teams.text, team.id)
+      // A page says why to whom nothing is left: it leads nowhere else.
+      const alone = { session: (yield* World.session(yield* World.member(team, "member"))).text }
+      assert.strictEqual((yield* TestApp.get("/app", from(office, alone))).status, 200)
+      const led = yield* TestApp.get("/app", from(cafe, alone))
+      assert.deepStrictEqual([led.status, led.headers.get("location")], [303, "/app/teams/new"])
+      const told = yield* TestApp.get("/app/teams/new", from(cafe, alone))
+      assert.strictEqual(told.status, 200)
+      assert.include(told.text, "let its people in from certain addresses alone")
+      assert.notInclude(told.text, team.id)
+      // Its settings are out of reach as well, so nobody opens it from there.
+      assert.strictEqual((yield* set(null, cafe)).status, 404)
+      // A writer of the database does not open it either.
+      yield* sql`UPDATE teams SET session_addresses = NULL WHERE id = ${team.id}`
+      assert.strictEqual((yield* TestApp.get(names, from(cafe, session))).status, 404)
+      yield* sql`UPDATE teams SET session_addresses = ARRAY['192.0.2.0/24', '2001:db8::/32'] WHERE id = ${team.id}`
+      assert.strictEqual((yield* set(null)).status, 200)
+      assert.strictEqual((yield* TestApp.get(names, from(cafe, session))).status, 200)
+    })
+  )
+
+  it.effect("has tokens that are taken from their addresses alone, also after they were rotated", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const { team } = project
+      const owner = { session: (yield* World.session(team.owner)).text }
+      const create = (addresses: ReadonlyArray<string>) =>
+        TestApp.post(`/teams/${team.id}/api-tokens`, { ...owner, json: { name: "ci", addresses } })
+      assert.deepStrictEqual(TestApp.refusalOf(yield* create(["10.0.0.0/40"])), [400, "VALIDATION_FAILED", "addresses"])
+      const made = yield* create(["198.51.100.0/24"])
+      assert.strictEqual(made.status, 201, made.text)
+      assert.deepStrictEqual(made.json.addresses, ["198.51.100.0/24"])
+      const names = `/secrets?projectId=${project.id}&environment=development` as const
+      const answers = (bearer: string) =>
+        Effect.forEach(["198.51.100.9", cafe], (address) =>
+          Effect.map(TestApp.get(names, from(address, { bearer })), ({ status }) => status)
+        )
+      assert.deepStrictEqual(yield* answers(made.json.value), [200, 401])
+      const refused = yield* TestApp.get(names, from(cafe, { bearer: made.json.value }))
+      assert.deepStrictEqual(TestApp.codeOf(refused), [401, "CREDENTIAL_INVALID"])
+      const rotated = yield* TestApp.post(`/teams/${team.id}/api-tokens/${made.json.id}/rotate`, owner)
+      assert.strictEqual(rotated.status, 200, rotated.text)
+      assert.deepStrictEqual(yield* answers(rotated.json.value), [200, 401])
+    })
+  )
+})
