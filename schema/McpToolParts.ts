@@ -2,7 +2,7 @@
 import * as Schema from "effect/Schema"
 import { ProjectId, SecretId } from "./Ids.ts"
 import type { Scope } from "./Scopes.ts"
-import { OpenSealedValues, SealingKey } from "./SealedApi.ts"
+import { OpenSealedValues, sealedEntries, SealingKey } from "./SealedApi.ts"
 import { optional, strict } from "./Strict.ts"
 import { boundedList, codePoints, EnvironmentSlug, isPlainName, SecretKey } from "./Values.ts"
 import { Integer, Key, Slug, Uuid } from "./Wire.ts"
@@ -62,7 +62,7 @@ export const keys = (max: number) => distinct(existingKey, 1, max, "key")
 export const sealedFile = {
   ...location,
   keyId: OpenSealedValues.fields.keyId,
-  entries: OpenSealedValues.fields.entries
+  entries: sealedEntries
 }
 export const newerKey = optional(
   SealingKey.annotations({ description: "Present when the key was rotated since: seal the file again with it." })

@@ -35,6 +35,28 @@ const SealedEntry = Schema.String.pipe(
   })
 )
 
+/** `shown`: what the document says beside the bounds. */
+const entriesOf = (shown: object) =>
+  sizedFirst(
+    Schema.Record({ key: MemberName, value: SealedEntry }),
+    (entries) => {
+      if (typeof entries !== "object" || entries === null || Array.isArray(entries)) return true
+      // The manifest speaks about the others and is none of them (docs/contract/sealed-values.md).
+      const n = Object.keys(entries).length - (Object.hasOwn(entries, "_manifest") ? 1 : 0)
+      return (n >= 1 && n <= 500) || "must have 1 to 500 entries"
+    },
+    {
+      type: "object",
+      additionalProperties: { type: "string", maxLength: maxSealedLength },
+      minProperties: 1,
+      maxProperties: 501,
+      ...shown
+    }
+  )
+
+/** As tools of agents take them: what the manifest changes is said by the refusal. */
+export const sealedEntries = entriesOf({})
+
 /**
  * Names are checked by the opener, which answers a bad one with the same error as an altered value
  * (docs/contract/sealed-values.md).
@@ -42,25 +64,12 @@ const SealedEntry = Schema.String.pipe(
 export const OpenSealedValues = strict(
   Schema.Struct({
     keyId: SealingKeyId,
-    entries: sizedFirst(
-      Schema.Record({ key: MemberName, value: SealedEntry }),
-      (entries) => {
-        if (typeof entries !== "object" || entries === null || Array.isArray(entries)) return true
-        // The manifest speaks about the others and is none of them (docs/contract/sealed-values.md).
-        const n = Object.keys(entries).length - (Object.hasOwn(entries, "_manifest") ? 1 : 0)
-        return (n >= 1 && n <= 500) || "must have 1 to 500 entries"
-      },
-      {
-        type: "object",
-        additionalProperties: { type: "string", maxLength: maxSealedLength },
-        minProperties: 1,
-        maxProperties: 501,
-        allOf: [
-          { if: { not: has({ _manifest: {} }) }, else: { minProperties: 2 } },
-          { if: has({ _manifest: {} }), else: { maxProperties: 500 } }
-        ]
-      }
-    )
+    entries: entriesOf({
+      allOf: [
+        { if: { not: has({ _manifest: {} }) }, else: { minProperties: 2 } },
+        { if: has({ _manifest: {} }), else: { maxProperties: 500 } }
+      ]
+    })
   })
 ).annotations({
   identifier: "OpenSealedValues",

@@ -62,7 +62,8 @@ describe("every route", () => {
     })
   }
 
-  for (const route of servedRoutes.filter(({ method }) => method !== "GET")) {
+  // A list has no members by name; what a scanner sends beside them is its own.
+  for (const route of servedRoutes.filter(({ method, request }) => method !== "GET" && !Array.isArray(request))) {
     it(`${route.name} refuses an unknown body member by its name`, () => {
       const example = typeof route.request === "object" ? route.request : {}
       assert.strictEqual(fieldOf(schemaOf(route.payload), { ...example, zz: 1 }), "zz")
