@@ -18,6 +18,7 @@ export default defineConfig({
     // The first that needs the built program waits until it is built.
     hookTimeout: 180_000,
     pool: "forks",
-    poolOptions: { forks: { maxForks: 2, isolate: false } }
+    // On two cores: a test waits for its database and its programs for half of its time.
+    poolOptions: { forks: { maxForks: 3, isolate: false } }
   }
 })

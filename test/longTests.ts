@@ -1,12 +1,27 @@
-/** Tests that start programs, browsers or databases for minutes, fuzz, or kill: `npm run test:long`, which CI calls. */
+/**
+ * Tests that start programs, browsers or databases for minutes, fuzz, or kill: `npm run test:long`, which CI calls. Of the
+ * command line `npm test` keeps what needs a process or two (its parts, `run`, proxies, completion, questions on a
+ * terminal); its journeys start a process for each step.
+ */
 export const longTests = [
   "test/access/ended.test.ts",
   "test/access/exposureLong.test.ts",
   "test/access/manyCells.test.ts",
   "test/audit/millions.test.ts",
   "test/backup/release.test.ts",
+  "test/cli/access.test.ts",
   "test/cli/admin.test.ts",
+  "test/cli/daily.test.ts",
+  "test/cli/help.test.ts",
+  "test/cli/json.test.ts",
+  "test/cli/leaks.test.ts",
+  "test/cli/login.test.ts",
+  "test/cli/management.test.ts",
+  "test/cli/offline.test.ts",
   "test/cli/operator.test.ts",
+  "test/cli/seal.test.ts",
+  "test/cli/sealedMerge.test.ts",
+  "test/cli/secrets.test.ts",
   "test/crypto/cores.test.ts",
   "test/dashboard/access.test.ts",
   "test/dashboard/hostile.test.ts",
@@ -14,8 +29,8 @@ export const longTests = [
   "test/dashboard/login.test.ts",
   "test/dashboard/matrix.test.ts",
   "test/dashboard/pages.test.ts",
-  "test/dashboard/passkeys.test.ts",
   "test/dashboard/palette.test.ts",
+  "test/dashboard/passkeys.test.ts",
   "test/dashboard/settings.test.ts",
   "test/dashboard/shell.test.ts",
   "test/dashboard/typing.test.ts",
@@ -23,6 +38,7 @@ export const longTests = [
   "test/fuzz/fuzz.test.ts",
   "test/fuzz/regexes.test.ts",
   "test/http/declared.test.ts",
+  "test/layers/Pglite.test.ts",
   "test/layers/redisProcesses.test.ts",
   "test/mcp/journey.test.ts",
   "test/readme.test.ts",

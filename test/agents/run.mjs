@@ -2,7 +2,7 @@
 /**
  * `npm run test:agents [NAME…]`: the official clients of agents, each over real HTTP against the built server: older and
  * newer lines of the TypeScript and Python SDKs with a token and over OAuth, the Go SDK, mcp-remote, @ai-sdk/mcp, the
- * inspector, and the public conformance suite. Needs Python, Go and their package registries. Tools stay in
+ * inspector, the public conformance suite, and an agent that installs the plugin of deploy/agents. Needs Python, Go and their package registries. Tools stay in
  * AMPOULE_AGENTS_DIR. A run of everything writes test/records/agents.json.
  */
 import { spawn } from "node:child_process"
@@ -14,6 +14,7 @@ import { fileURLToPath } from "node:url"
 import { start } from "../clients/server.mjs"
 import { notApplicable, scenarios } from "./conformance.mjs"
 import * as Person from "./person.mjs"
+import * as Plugin from "./plugin.mjs"
 import * as WithToken from "./withToken.mjs"
 
 const here = path.dirname(fileURLToPath(import.meta.url))
@@ -24,6 +25,7 @@ const names = process.argv.slice(2)
 const versions = {
   npm: {
     "@ai-sdk/mcp": "1.0.101",
+    "@anthropic-ai/claude-code-linux-x64": "2.1.330",
     "@modelcontextprotocol/client": "2.4.0",
     "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
     "@modelcontextprotocol/inspector": "2.12.0",
@@ -32,6 +34,7 @@ const versions = {
     node: "24.21.0"
   },
   python: ["1.30.0", "2.3.0"],
+  skills: "0.1.1",
   go: "v1.8.0"
 }
 
@@ -66,6 +69,10 @@ const install = async () => {
     if (fs.existsSync(at(`python-${version}/bin/mcp`))) continue
     await run("python3", ["-m", "venv", at(`python-${version}`)])
     await run(at(`python-${version}/bin/pip`), ["install", "--quiet", `mcp[cli]==${version}`])
+  }
+  if (!fs.existsSync(at("skills/bin/agentskills"))) {
+    await run("python3", ["-m", "venv", at("skills")])
+    await run(at("skills/bin/pip"), ["install", "--quiet", `skills-ref==${versions.skills}`])
   }
   for (const file of fs.readdirSync(path.join(here, "drivers"))) {
     fs.copyFileSync(path.join(here, "drivers", file), at("npm", file))
@@ -163,6 +170,25 @@ const conformance = async () => {
   return [...steps, ...notApplicable.map(([which, why]) => `not applicable: ${which}: ${why}`)]
 }
 
+const plugin = async () => {
+  const home = fs.mkdtempSync(path.join(tmpdir(), "ampoule-agents-home-"))
+  const agent = at("npm/node_modules/@anthropic-ai/claude-code-linux-x64/claude")
+  const skills = at("skills/bin/agentskills")
+  try {
+    return await Plugin.check({
+      run,
+      agent,
+      skills,
+      folder: path.join(root, "deploy/agents"),
+      home,
+      url: server.url,
+      token
+    })
+  } finally {
+    fs.rmSync(home, { recursive: true, force: true })
+  }
+}
+
 fs.mkdirSync(folder, { recursive: true })
 await install()
 const release = await build()
@@ -195,6 +221,7 @@ try {
     })
   }
   await attempt("conformance", conformance)
+  await attempt("plugin", plugin)
 } finally {
   await person.stop()
   await server.stop()
