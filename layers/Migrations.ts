@@ -42,6 +42,7 @@ import _0036_leaked_credentials from "#migrations/0036_leaked_credentials.ts"
 import _0037_openid from "#migrations/0037_openid.ts"
 import _0038_account_notices from "#migrations/0038_account_notices.ts"
 import _0039_addresses from "#migrations/0039_addresses.ts"
+import _0040_exposure_latest from "#migrations/0040_exposure_latest.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -84,7 +85,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0036_leaked_credentials": _0036_leaked_credentials,
   "0037_openid": _0037_openid,
   "0038_account_notices": _0038_account_notices,
-  "0039_addresses": _0039_addresses
+  "0039_addresses": _0039_addresses,
+  "0040_exposure_latest": _0040_exposure_latest
 }
 
 type Registry = typeof registry
@@ -104,7 +106,8 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [24, 23],
   [31, 30],
   [33, 32],
-  [38, 37]
+  [38, 37],
+  [40, 39]
 ])
 
 const LEDGER = "effect_sql_migrations"

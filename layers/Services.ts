@@ -45,6 +45,7 @@ import { AuthorizationServer } from "#src/oauth/Provider.ts"
 import { AccessGrants } from "#src/projects/AccessGrants.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
+import { EnvironmentAccess } from "#src/projects/EnvironmentAccess.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
@@ -100,7 +101,7 @@ const credentials = Layer.mergeAll(
   Layer.provideMerge(Layer.mergeAll(CliGrants.Default, LastUse.Default, Sessions.Default)),
   Layer.provideMerge(Layer.mergeAll(Passwords.Default, Revocation.Default))
 )
-const projects = PersonAccess.Default.pipe(
+const projects = Layer.merge(PersonAccess.Default, EnvironmentAccess.Default).pipe(
   Layer.provideMerge(
     Layer.mergeAll(
       Environments.Default,

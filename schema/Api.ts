@@ -7,6 +7,7 @@ import { ActivityApi } from "./ActivityApi.ts"
 import { CapabilitiesApi } from "./CapabilitiesApi.ts"
 import { DeviceApi } from "./DeviceApi.ts"
 import { DiscoveryApi, MetadataApi } from "./DiscoveryApi.ts"
+import { EnvironmentAccessApi } from "./EnvironmentAccessApi.ts"
 import * as Errors from "./Errors.ts"
 import { ExposureApi } from "./ExposureApi.ts"
 import { IncidentsApi } from "./IncidentApi.ts"
@@ -47,6 +48,7 @@ export class Api extends HttpApi.make("ampoule")
   .add(CapabilitiesApi)
   .add(DeviceApi)
   .add(SealedApi)
+  .add(EnvironmentAccessApi)
   .add(AccessRequestsApi)
   .add(ChangeRequestsApi)
   .add(IncidentsApi)

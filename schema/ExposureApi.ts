@@ -83,6 +83,12 @@ export type ExposedVersion = typeof ExposedVersion.Type
 
 const reportFields = {
   upTo: Timestamp.annotations({ description: "Reads from then on may be missing: they are counted within seconds." }),
+  checkedAt: optional(
+    Timestamp.annotations({
+      description:
+        "When the whole trail was last read through and stood; its ends and what is newer are looked at for each report."
+    })
+  ),
   unknownBefore: Schema.NullOr(Timestamp).annotations({
     description: "Of reads before then the trail does not say which version, or it was cut. Null: it always says."
   }),
@@ -136,6 +142,7 @@ export type KeyExposureQuery = typeof KeyExposureQuery.Type
 
 const report = {
   upTo: "2026-11-21T08:00:12.000Z",
+  checkedAt: "2026-11-21T08:00:12.000Z",
   unknownBefore: null,
   items: [
     {

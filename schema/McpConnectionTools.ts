@@ -163,6 +163,12 @@ export const auditTools = {
     input: strict(Schema.Struct({ ...location, key: SecretKey })),
     output: Schema.Struct({
       upTo: Timestamp,
+      formerly: optional(
+        Schema.Array(Key).annotations({ description: "Keys it had before: each has an exposure of its own." })
+      ),
+      renamedTo: optional(
+        Schema.Array(Key).annotations({ description: "What secrets are called now that had this key before." })
+      ),
       versions: Schema.Array(
         Schema.Struct({ version: Schema.NullOr(Integer), handedTo: Schema.String, heldBy: Schema.String })
       ).annotations({ description: "Newest first; null is unknown." }),

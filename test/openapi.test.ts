@@ -125,6 +125,13 @@ const contract: Record<string, Row> = {
     more: body
   },
 
+  "GET /environments/{envId}/access": {
+    success: 200,
+    response: "EnvironmentAccess",
+    credentials: ["cliGrant", "session"],
+    scope: "secrets:read",
+    required: ["envId"]
+  },
   "POST /environments/{envId}/access-requests": {
     success: 201,
     response: "AccessRequest",

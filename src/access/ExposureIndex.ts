@@ -157,9 +157,11 @@ const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
     })
   )
 
+const StreamRow = Schema.Struct({ stream: Schema.String })
+
 const behind = (sql: SqlClient.SqlClient) =>
   Rows.findAll(
-    Schema.Struct({ stream: Schema.String }),
+    StreamRow,
     sql`
       SELECT s.stream FROM audit_seals s LEFT JOIN exposure_streams x ON x.stream = s.stream
       LEFT JOIN audit_cuts c ON c.stream = s.stream WHERE s.seq > ${indexed(sql)} ORDER BY s.stream`
@@ -183,22 +185,114 @@ export const rebuild = (sql: SqlClient.SqlClient) =>
     })
   )
 
+/** Whether a row of `audit_seals s` or `exposure_streams x` names an entry that is there, or was cut off with leave. */
+const stands = (sql: SqlClient.SqlClient, of: "s" | "x") =>
+  sql.literal(`(${of}.seq <= coalesce(c.seq, 0)
+    OR EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = ${of}.stream AND e.seq = ${of}.seq AND e.hash = ${of}.hash))`)
+
+const streams = (sql: SqlClient.SqlClient) =>
+  sql.literal(`audit_seals s FULL JOIN exposure_streams x ON x.stream = s.stream
+    LEFT JOIN audit_cuts c ON c.stream = coalesce(s.stream, x.stream)`)
+const endsDiffer = (sql: SqlClient.SqlClient) => sql`
+  s.stream IS NULL OR x.seq > s.seq OR NOT ${stands(sql, "s")} OR (x.seq IS NOT NULL AND NOT ${stands(sql, "x")})`
+
 /**
  * Whether the trail is another one than was written, as far as the database can say: entries do not follow one another,
  * what was sealed or indexed is gone or is another, and no signed cut says so. `ampoule audit verify` asks the vault too.
  */
-export const isAltered = (sql: SqlClient.SqlClient) => {
-  const stands = (of: "s" | "x") =>
-    sql.literal(`(${of}.seq <= coalesce(c.seq, 0)
-      OR EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = ${of}.stream AND e.seq = ${of}.seq AND e.hash = ${of}.hash))`)
-  return Rows.exists(sql`
-    SELECT 1 FROM audit_seals s FULL JOIN exposure_streams x ON x.stream = s.stream
-    LEFT JOIN audit_cuts c ON c.stream = coalesce(s.stream, x.stream)
-    WHERE s.stream IS NULL OR x.seq > s.seq OR NOT ${stands("s")} OR (x.seq IS NOT NULL AND NOT ${stands("x")})
+export const isAltered = (sql: SqlClient.SqlClient) =>
+  Rows.exists(sql`
+    SELECT 1 FROM ${streams(sql)}
+    WHERE ${endsDiffer(sql)}
       OR EXISTS (SELECT 1 FROM (
         SELECT ${linked(sql, { seq: "coalesce(c.seq, 0)", hash: `coalesce(c.hash, ${genesis})` })} AS linked
         FROM audit_entries e WHERE e.stream = s.stream AND e.seq > coalesce(c.seq, 0) AND e.seq <= s.seq
         WINDOW w AS (ORDER BY e.seq)
       ) AS each WHERE NOT linked)
     LIMIT 1`)
-}
+
+const HeadsRow = Schema.Struct({ altered: Schema.Boolean, entries: Schema.Number })
+
+/**
+ * How long the trail is, and whether its ends are others than were sealed and indexed, or entries that the index does
+ * not have yet do not follow it: of each stream at most `atATime`, which is more than comes between two turns.
+ */
+export const heads = (sql: SqlClient.SqlClient, atATime: number) =>
+  Rows.single(
+    HeadsRow,
+    sql`
+      SELECT coalesce(bool_or(${endsDiffer(sql)} OR EXISTS (SELECT 1 FROM (
+          SELECT ${linked(sql, {
+            seq: "greatest(x.seq, c.seq, 0)",
+            hash: `CASE WHEN c.seq >= coalesce(x.seq, 0) THEN c.hash ELSE coalesce(x.hash, ${genesis}) END`
+          })} AS linked
+          FROM audit_entries e WHERE e.stream = s.stream AND e.seq > ${indexed(sql)}
+            AND e.seq <= least(s.seq, ${indexed(sql)} + ${atATime}::int)
+          WINDOW w AS (ORDER BY e.seq)
+        ) AS each WHERE NOT linked)), false) AS altered,
+        coalesce(sum(greatest(0, s.seq - coalesce(c.seq, 0))), 0)::float8 AS entries
+      FROM ${streams(sql)}`
+  )
+
+const PartRow = Schema.Struct({
+  /** Null: there is no entry. */
+  last: Schema.NullOr(Schema.Number),
+  linked: Schema.Boolean,
+  cut: Schema.Number,
+  seal: Schema.Number
+})
+
+/** The next entries of a stream after `from`, which was looked at before, or was the last to be cut off. */
+const part = (sql: SqlClient.SqlClient, stream: string, from: number, atATime: number) =>
+  Rows.single(
+    PartRow,
+    sql`
+      SELECT max(each.seq)::float8 AS last, coalesce(bool_and(coalesce(each.linked, false)), true) AS linked,
+        (SELECT coalesce(max(c.seq), 0) FROM audit_cuts c WHERE c.stream = ${stream})::float8 AS cut,
+        (SELECT coalesce(max(s.seq), 0) FROM audit_seals s WHERE s.stream = ${stream})::float8 AS seal
+      FROM (
+        SELECT e.seq, ${linked(sql, { seq: "b.seq", hash: "b.hash" })} AS linked
+        FROM (
+          SELECT p.seq, p.hash FROM audit_entries p WHERE p.stream = ${stream} AND p.seq = ${from}
+          UNION ALL SELECT c.seq, c.hash FROM audit_cuts c WHERE c.stream = ${stream} AND c.seq = ${from}
+          UNION ALL SELECT 0, sha256(convert_to('ampoule audit v1' || ${stream}::text, 'UTF8')) WHERE ${from}::bigint = 0
+          LIMIT 1
+        ) AS b
+        RIGHT JOIN audit_entries e ON true
+        WHERE e.stream = ${stream} AND e.seq > ${from} AND e.seq <= ${from}::bigint + ${atATime}::int
+          AND e.seq <= (SELECT s.seq FROM audit_seals s WHERE s.stream = ${stream})
+        WINDOW w AS (ORDER BY e.seq)
+      ) AS each`
+  )
+
+/** One stream in parts. A cut that was made meanwhile takes what is before it. */
+const isStreamAltered = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, stream: string, atATime: number) {
+  const { cut } = yield* part(sql, stream, 0, 0)
+  let from = cut
+  for (;;) {
+    const next = yield* part(sql, stream, from, atATime)
+    if (next.cut > from) from = next.cut
+    else if (!next.linked || (next.last === null && from < next.seal)) return true
+    else if (next.last === null) return false
+    else from = next.last
+  }
+})
+
+/** Streams that one statement names. */
+const streamsAtATime = 100
+
+/** `isAltered` in statements that read `atATime` entries at most. */
+export const isAlteredInParts = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, atATime: number) {
+  let after = "00000000-0000-0000-0000-000000000000"
+  for (;;) {
+    const rows = yield* Rows.findAll(
+      StreamRow,
+      sql`SELECT stream FROM audit_seals WHERE stream > ${after} ORDER BY stream LIMIT ${streamsAtATime}`
+    )
+    for (const { stream } of rows) {
+      if (yield* isStreamAltered(sql, stream, atATime)) return true
+      after = stream
+    }
+    if (rows.length < streamsAtATime) return (yield* heads(sql, atATime)).altered
+  }
+})

@@ -1,4 +1,7 @@
-/** `ampoule access`: asking for an environment. Decisions are made in the dashboard: no stored credential decides. */
+/**
+ * `ampoule access`: who reaches an environment, and asking for it. Decisions are made in the dashboard: no stored
+ * credential decides.
+ */
 import * as Command from "@effect/cli/Command"
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
@@ -6,19 +9,21 @@ import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { AccessRequestsApi } from "#schema/AccessRequestsApi.ts"
+import { type EnvironmentAccess, EnvironmentAccessApi, type WayIn } from "#schema/EnvironmentAccessApi.ts"
 import { AccessRequestId } from "#schema/Ids.ts"
 import { GrantLevel } from "#schema/Scopes.ts"
 import { call, type Connection } from "./Client.ts"
 import * as Credential from "./Credential.ts"
-import { usage } from "./Failure.ts"
+import { type CliError, hinted, usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, list as printList, note, out, plain } from "./Output.ts"
+import { json, list as printList, note, out, plain, table } from "./Output.ts"
 import * as Pending from "./Pending.ts"
 import * as SealingKeys from "./SealingKeys.ts"
 import * as Target from "./Target.ts"
 
 const api = HttpApi.make("ampoule").add(AccessRequestsApi)
+const reachApi = HttpApi.make("ampoule").add(EnvironmentAccessApi)
 const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "accessRequests", httpClient: http })
 
 const duration = /^([1-9]\d{0,3})([hd])$/
@@ -68,11 +73,92 @@ const pending = Effect.fnUntraced(function* (session: Connection) {
   return (yield* call(session, client.list())).items
 })
 
+const whose = ({ grant, mcpOnly, name, person, role, way }: WayIn): string => {
+  const called = name === null ? "" : ` ${name}`
+  switch (way) {
+    case "role":
+      return `role ${role}`
+    case "grant": {
+      const of = grant?.wholeProject === true ? "grant of the whole project" : "grant"
+      const why = grant === null || grant.reason === null ? "" : `: ${grant.reason}`
+      return `${of} by ${grant?.givenBy.email ?? ""}${why}`
+    }
+    case "api_token":
+      return `API token${called}${mcpOnly ? " (only /mcp)" : ""}, made by ${person.email}`
+    case "machine_rule":
+      return `CI rule${called}, made by ${person.email}`
+    case "cli_grant":
+      return `login${called}`
+    case "oauth_grant":
+      return `agent${called}`
+    default:
+      return way
+  }
+}
+
+const isOfPerson = ({ way }: WayIn) => way !== "api_token" && way !== "machine_rule"
+
+/** A row of the table: who or what, how far, by which way, until when, used last. */
+const rowsOf = ({ items, requests }: EnvironmentAccess): ReadonlyArray<Readonly<Record<string, string>>> => [
+  ...items.map((one) => ({
+    who: isOfPerson(one) ? one.person.email : (one.name ?? one.id),
+    may: one.level,
+    way: whose(one),
+    until: one.until ?? (one.way === "role" ? "the role changes" : "somebody ends it"),
+    used: one.lastUsedAt ?? "never"
+  })),
+  ...requests.map((one) => ({
+    who: one.user.email,
+    may: "nothing yet",
+    way: `asks for ${one.level} for ${one.hours} h (${one.id}): ${one.reason}`,
+    until: one.expiresAt,
+    used: ""
+  }))
+]
+
+const forManagers = <A, E extends CliError, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.mapError(self, (error) =>
+    error._tag === "ServerRefused" && error.code === "FORBIDDEN"
+      ? hinted(
+          error,
+          "Owners and admins see who reaches an environment. `ampoule access requests` lists your own requests."
+        )
+      : error
+  )
+
 const list = Help.command(
   "list",
   {
+    says: "Show who and what reaches an environment: people, tokens, CI rules, logins, agents and requests.",
+    more: [
+      "By which way, until when and used last. For owners and admins; `ampoule access requests` is for everybody."
+    ],
+    examples: ["ampoule access list", "ampoule access list --env production --json"]
+  },
+  { ...Shared.inEnvironment, json: Shared.json },
+  Effect.fnUntraced(function* (options) {
+    const target = yield* Target.target(options)
+    const session = yield* Credential.open(options)
+    const envId = yield* SealingKeys.environmentId(session, target)
+    const client = yield* HttpApiClient.group(reachApi, { group: "environmentAccess", httpClient: session.http })
+    const found = yield* forManagers(call(session, client.ofEnvironment({ path: { envId } })))
+    if (options.json) return yield* json(found)
+    yield* table(rowsOf(found), [
+      ["WHO", ({ who = "" }) => who],
+      ["MAY", ({ may = "" }) => may],
+      ["BY", ({ way = "" }) => way],
+      ["UNTIL", ({ until = "" }) => until],
+      ["LAST USE", ({ used = "" }) => used]
+    ])
+    if (found.hasMore) yield* note("There are more tokens, rules, logins and agents than are shown.")
+  })
+)
+
+const requestsList = Help.command(
+  "requests",
+  {
     says: "List pending requests: your own, and those that wait for your decision.",
-    examples: ["ampoule access list", "ampoule access list --json"]
+    examples: ["ampoule access requests", "ampoule access requests --json"]
   },
   { ...Shared.connection, json: Shared.json },
   Effect.fnUntraced(function* (options) {
@@ -94,6 +180,7 @@ const decodeId = Schema.decodeUnknown(AccessRequestId)
 const requests = Pending.of({
   what: "request",
   command: "access",
+  list: "access requests",
   example: "01980a5e-9f00-7a10-8b21-3c4d5e6f7082",
   parseId: (text) => Effect.mapError(decodeId(text), () => usage("That is not the id of a request.")),
   pending,
@@ -103,10 +190,10 @@ const requests = Pending.of({
     `${plain(user.email)} asks for ${plain(level)} of ${plain(environment)} for ${hours} h: ${plain(reason)}`
 })
 
-const below = [request, list, requests.approveCommand, requests.withdrawCommand] as const
+const below = [list, request, requestsList, requests.approveCommand, requests.withdrawCommand] as const
 export const access = Help.described(
   Command.make("access").pipe(Command.withSubcommands(below)),
-  { says: "Ask for access to an environment, and see what is asked." },
+  { says: "Show who reaches an environment, and ask for access to it." },
   below,
   true
 )

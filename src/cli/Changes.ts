@@ -66,6 +66,7 @@ const parseId = (text: string) => Effect.mapError(decodeId(text), () => usage("T
 const waiting = Pending.of({
   what: "change",
   command: "changes",
+  list: "changes list",
   example: "01980a5e-9f00-7a10-8b21-3c4d5e6f7083",
   parseId,
   pending,

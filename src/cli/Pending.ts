@@ -23,6 +23,8 @@ export const pageOf = (url: string, { environment, projectId }: Pick<Item, "envi
 interface Kind<A extends Item, Id, R> {
   readonly what: string
   readonly command: string
+  /** The command that lists them. */
+  readonly list: string
   readonly example: string
   readonly parseId: (text: string) => Effect.Effect<Id, CliFailure>
   readonly pending: (session: Connection) => Effect.Effect<ReadonlyArray<A>, CliError, R>
@@ -31,15 +33,15 @@ interface Kind<A extends Item, Id, R> {
 }
 
 export const of = <A extends Item, Id extends string, R>(kind: Kind<A, Id, R>) => {
-  const { command, example, parseId, pending, tell, what, withdraw } = kind
-  const id = Shared.argument("ID", `Id of the ${what}; \`ampoule ${command} list\` shows it`)
+  const { command, example, list, parseId, pending, tell, what, withdraw } = kind
+  const id = Shared.argument("ID", `Id of the ${what}; \`ampoule ${list}\` shows it`)
 
   const find = Effect.fnUntraced(function* (session: Connection, wanted: Id) {
     const found = (yield* pending(session)).find((one) => one.id === wanted)
     if (found !== undefined) return found
     return yield* new CliFailure({
       message: `No such ${what} waits.`,
-      hint: `\`ampoule ${command} list\` shows those that wait: your own, and those that you decide about.`
+      hint: `\`ampoule ${list}\` shows those that wait: your own, and those that you decide about.`
     })
   })
 

@@ -5,7 +5,6 @@ import * as Schema from "effect/Schema"
 import { CreateAccessGrant } from "#schema/AccessApi.ts"
 import { CreateAccessRequest } from "#schema/AccessRequestsApi.ts"
 import { AccessGrantId, AccessRequestId, ChangeRequestId } from "#schema/Ids.ts"
-import type { EnvironmentRef, ProjectRef } from "#schema/ProjectsApi.ts"
 import { AccessPage, type Asking } from "./AccessViews.tsx"
 import { type AtEnvironment, environment, type Location } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
@@ -17,30 +16,11 @@ import { may } from "./Visit.ts"
 
 const hour = 3_600_000
 
-interface Narrowed {
-  readonly projects: ReadonlyArray<typeof ProjectRef.Type> | null
-  readonly environments: ReadonlyArray<typeof EnvironmentRef.Type> | null
-}
-const reaches =
-  ({ environment, project }: Location) =>
-  ({ environments, projects }: Narrowed): boolean =>
-    (projects === null || projects.some(({ id }) => id === project.id)) &&
-    (environments === null || environments.some(({ id }) => id === environment.id))
-
-const reachOf = Effect.fnUntraced(function* (location: Location) {
-  const { environment, project, visit } = location
+const reachOf = Effect.fnUntraced(function* ({ environment, project, visit }: Location) {
   if (!may(visit, "access:manage")) return undefined
   return {
     members: yield* UseCases.members.list(project.teamId),
-    grants: (yield* UseCases.accessGrants.listOfEnvironment(environment.id)).items,
-    tokens: (yield* UseCases.tokens.list(project.teamId)).filter(
-      (token) => reaches(location)(token) && (token.expiresAt === null || Date.parse(token.expiresAt) > visit.now)
-    ),
-    rules: (yield* UseCases.rules.list(project.teamId)).filter(
-      (rule) => reaches(location)(rule) && rule.state === "active"
-    ),
-    lastReads: yield* UseCases.accessGrants.lastReads(environment.id),
-    connections: yield* UseCases.accessGrants.connections(environment.id)
+    ways: (yield* UseCases.environmentAccess.show(environment.id)).items
   }
 })
 

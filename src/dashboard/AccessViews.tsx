@@ -1,14 +1,10 @@
 /** Who reaches an environment: requests, people, tokens, trust rules and logins, and the forms that change it. */
-import * as Schema from "effect/Schema"
-import type { AccessGrant } from "#schema/AccessApi.ts"
 import type { AccessRequest } from "#schema/AccessRequestsApi.ts"
-import type { ApiToken } from "#schema/ApiTokensApi.ts"
 import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
-import type { MachineRule } from "#schema/MachineIdentityApi.ts"
-import { GrantLevel, Role } from "#schema/Scopes.ts"
+import type { TeamId } from "#schema/Ids.ts"
+import type { WayIn } from "#schema/EnvironmentAccessApi.ts"
+import { GrantLevel } from "#schema/Scopes.ts"
 import type { Member } from "#schema/TeamsApi.ts"
-import * as Policy from "#src/access/Policy.ts"
-import type { Connection } from "#src/projects/AccessGrants.ts"
 import { WaitingChanges } from "./ChangeViews.tsx"
 import * as Ui from "./Components.tsx"
 import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
@@ -17,15 +13,10 @@ import type { Form } from "./Form.ts"
 import type { Attempt } from "./Routes.ts"
 import { may } from "./Visit.ts"
 
-/** Everything that reaches the environment beside people; only for who manages it. */
+/** Everybody and everything that reaches the environment, and who may be given a grant; only for who manages it. */
 export interface Reach {
   readonly members: ReadonlyArray<Member>
-  readonly grants: ReadonlyArray<AccessGrant>
-  readonly tokens: ReadonlyArray<ApiToken>
-  readonly rules: ReadonlyArray<MachineRule>
-  readonly connections: ReadonlyArray<Connection>
-  /** When people were last handed a value there, by their id. */
-  readonly lastReads: ReadonlyMap<string, string>
+  readonly ways: ReadonlyArray<WayIn>
 }
 
 const levelWords = new Map<string, string>([
@@ -154,153 +145,108 @@ const Requests = ({
     </section>
   )
 
-const isRole = Schema.is(Role)
-const isGranted = (text: string | undefined) => (text === "granted" ? "granted" : "team")
-
-const roleLevel = (role: Role, { environment, project, visit }: Location): GrantLevel | undefined =>
-  Policy.levelByRole(
-    role,
-    { adminsNeedGrants: visit.team?.adminsNeedGrants === true },
-    {
-      protected: environment.protected,
-      readers: isGranted(environment.readers),
-      visibility: isGranted(project.visibility)
-    }
-  )
-
 export const LastUse = ({ at, now }: { readonly at: string | null; readonly now: number }) =>
   at === null ? <>never</> : <Ui.Ago at={at} now={now} />
 
-const People = ({
-  location,
-  reach: { grants, lastReads, members }
-}: {
-  readonly location: Location
-  readonly reach: Reach
-}) => (
+const Until = ({ now, until }: { readonly now: number; readonly until: string | null }) => (
+  <td data-label="Until" class="hint">
+    {until === null ? "somebody ends it" : <Ui.Until at={until} now={now} />}
+  </td>
+)
+
+const Person = ({ location, way }: { readonly location: Location; readonly way: WayIn }) => {
+  const { grant, id, lastUsedAt, level, person, role, until } = way
+  const { now } = location.visit
+  return (
+    <tr>
+      <th scope="row">{person.email}</th>
+      <td data-label="May">{wordsOf(level)}</td>
+      <td data-label="By" class="hint">
+        {grant === null
+          ? `the role ${role}`
+          : `a grant ${grant.wholeProject ? "of the whole project " : ""}by ${grant.givenBy.email}${grant.reason === null ? "" : `: ${grant.reason}`}`}
+      </td>
+      {grant === null ? (
+        <td data-label="Until" class="hint">
+          the role changes
+        </td>
+      ) : (
+        <Until until={until} now={now} />
+      )}
+      <td data-label="Last read" class="hint">
+        <LastUse at={lastUsedAt} now={now} />
+      </td>
+      {grant === null ? (
+        <td />
+      ) : (
+        <td class="end">
+          <Ui.Act action={`${pathOf(location)}/grants/${id}/end`} kind="quiet">
+            End<span class="hidden"> the grant of {person.email}</span>
+          </Ui.Act>
+        </td>
+      )}
+    </tr>
+  )
+}
+
+const isOfPerson = ({ way }: WayIn) => way === "role" || way === "grant"
+
+const People = ({ location, ways }: { readonly location: Location; readonly ways: ReadonlyArray<WayIn> }) => (
   <section class="section">
     <h2>People</h2>
     <Ui.Table label="People who reach the environment" head={["Person", "May", "By", "Until", "Last read", ""]}>
-      {members
-        .filter(({ active }) => active)
-        .flatMap(({ email, role, userId }) => {
-          const level = isRole(role) ? roleLevel(role, location) : undefined
-          const lastRead = (
-            <td data-label="Last read" class="hint">
-              <LastUse at={lastReads.get(userId) ?? null} now={location.visit.now} />
-            </td>
-          )
-          const byTheRole =
-            level === undefined ? null : (
-              <tr>
-                <th scope="row">{email}</th>
-                <td data-label="May">{wordsOf(level)}</td>
-                <td data-label="By" class="hint">
-                  the role {role}
-                </td>
-                <td data-label="Until" class="hint">
-                  the role changes
-                </td>
-                {lastRead}
-                <td />
-              </tr>
-            )
-          return [
-            byTheRole,
-            ...grants
-              .filter((grant) => grant.userId === userId)
-              .map((grant) => (
-                <tr>
-                  <th scope="row">{email}</th>
-                  <td data-label="May">{wordsOf(grant.level)}</td>
-                  <td data-label="By" class="hint">
-                    a grant {grant.environmentId === null ? "of the whole project " : ""}by {grant.createdBy.email}
-                    {grant.reason === null ? "" : `: ${grant.reason}`}
-                  </td>
-                  <td data-label="Until" class="hint">
-                    {grant.until === null ? "somebody ends it" : <Ui.Until at={grant.until} now={location.visit.now} />}
-                  </td>
-                  {lastRead}
-                  <td class="end">
-                    <Ui.Act action={`${pathOf(location)}/grants/${grant.id}/end`} kind="quiet">
-                      End<span class="hidden"> the grant of {email}</span>
-                    </Ui.Act>
-                  </td>
-                </tr>
-              ))
-          ]
-        })}
+      {ways.filter(isOfPerson).map((way) => (
+        <Person location={location} way={way} />
+      ))}
     </Ui.Table>
   </section>
 )
 
-/** A write token changes a protected environment only when it names it. */
-const tokenWords = (
-  { accessLevel, environments }: Pick<ApiToken, "accessLevel" | "environments">,
-  environment: Location["environment"]
-) => wordsOf(accessLevel === "write" && (!environment.protected || environments !== null) ? "write" : "values")
+const whatIs = ({ mcpOnly, person, way }: WayIn) =>
+  new Map([
+    ["api_token", `an API token${mcpOnly ? " for /mcp" : ""} made by ${person.email}`],
+    ["machine_rule", `a trust rule made by ${person.email}`],
+    ["cli_grant", `a CLI login of ${person.email}`],
+    ["oauth_grant", `an agent connected by ${person.email}`]
+  ]).get(way) ?? way
 
-interface MachineRow {
-  readonly name: string
-  readonly href?: string
-  readonly may: string
-  readonly by: string
-  readonly until: string | null
-  readonly lastUsedAt: string | null
-}
-const rowsOf = (
-  { connections, rules, tokens }: Reach,
-  { environment, project }: Location
-): ReadonlyArray<MachineRow> => [
-  ...tokens.map((token) => ({
-    name: token.name,
-    href: Paths.token(project.teamId, token.id),
-    may: tokenWords(token, environment),
-    by: `an API token${token.mcpOnly ? " for /mcp" : ""} made by ${token.createdBy.email}`,
-    until: token.expiresAt,
-    lastUsedAt: token.lastUsedAt
-  })),
-  ...rules.map((rule) => ({
-    name: rule.name,
-    href: Paths.rule(project.teamId, rule.id),
-    may: tokenWords(rule, environment),
-    by: `a trust rule made by ${rule.createdBy.email}`,
-    until: null,
-    lastUsedAt: rule.lastUsedAt
-  })),
-  ...connections.map(({ email, expiresAt, lastUsedAt, name, type }) => ({
-    name: name ?? "unnamed",
-    may: `at most what ${email} may`,
-    by: type === "cli" ? `a CLI login of ${email}` : `an agent connected by ${email}`,
-    until: expiresAt,
-    lastUsedAt
-  }))
-]
+const pageOfWay = (teamId: TeamId, { id, way }: WayIn) =>
+  way === "api_token"
+    ? `${Paths.tokens(teamId)}/${id}`
+    : way === "machine_rule"
+      ? `${Paths.rules(teamId)}/${id}`
+      : undefined
 
-const Machines = ({ location, reach }: { readonly location: Location; readonly reach: Reach }) => {
+const Machine = ({ location, way }: { readonly location: Location; readonly way: WayIn }) => {
   const { now } = location.visit
-  const rows = rowsOf(reach, location)
+  const name = way.name ?? "unnamed"
+  const href = pageOfWay(location.project.teamId, way)
+  return (
+    <tr>
+      <th scope="row">{href === undefined ? name : <a href={href}>{name}</a>}</th>
+      <td data-label="May">{wordsOf(way.level)}</td>
+      <td data-label="By" class="hint">
+        {whatIs(way)}
+      </td>
+      <Until until={way.until} now={now} />
+      <td data-label="Last use" class="hint">
+        <LastUse at={way.lastUsedAt} now={now} />
+      </td>
+    </tr>
+  )
+}
+
+const Machines = ({ location, ways }: { readonly location: Location; readonly ways: ReadonlyArray<WayIn> }) => {
+  const machines = ways.filter((way) => !isOfPerson(way))
   return (
     <section class="section">
       <h2>Tokens, trust rules, logins and agents</h2>
-      {rows.length === 0 ? (
+      {machines.length === 0 ? (
         <p class="hint">None reaches this environment.</p>
       ) : (
         <Ui.Table label="Credentials that reach the environment" head={["Name", "May", "By", "Until", "Last use"]}>
-          {rows.map(({ by, href, lastUsedAt, may, name, until }) => (
-            <tr>
-              <th scope="row">{href === undefined ? name : <a href={href}>{name}</a>}</th>
-              <td data-label="May">{may}</td>
-              <td data-label="By" class="hint">
-                {by}
-              </td>
-              <td data-label="Until" class="hint">
-                {until === null ? "somebody ends it" : <Ui.Until at={until} now={now} />}
-              </td>
-              <td data-label="Last use" class="hint">
-                <LastUse at={lastUsedAt} now={now} />
-              </td>
-            </tr>
+          {machines.map((way) => (
+            <Machine location={location} way={way} />
           ))}
         </Ui.Table>
       )}
@@ -393,11 +339,11 @@ export const AccessPage = ({
       ) : null}
       {reach === undefined ? null : (
         <>
-          <People location={location} reach={reach} />
+          <People location={location} ways={reach.ways} />
           <section class="section">
             <GiveForm location={location} members={reach.members} {...(asking === "give" ? attempt : {})} />
           </section>
-          <Machines location={location} reach={reach} />
+          <Machines location={location} ways={reach.ways} />
         </>
       )}
     </EnvironmentFrame>

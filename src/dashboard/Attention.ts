@@ -132,10 +132,13 @@ const missing = Effect.fnUntraced(function* (team: NonNullable<Visit["team"]>, n
   return items
 })
 
-/** A trail that was altered tells nothing of reads; its own pages say so. */
+/** A trail that was altered, or was not read through yet, tells nothing of reads; its own pages say so. */
 const unread = (team: NonNullable<Visit["team"]>, nameOf: Names) =>
   Effect.map(
-    Effect.catchTag(UseCases.exposure.unread(team.id), "INTEGRITY_FAILURE", () => Effect.succeed([])),
+    Effect.catchTags(UseCases.exposure.unread(team.id), {
+      INTEGRITY_FAILURE: () => Effect.succeed([]),
+      SERVER_BUSY: () => Effect.succeed([])
+    }),
     (found): Items =>
       found.map(({ environment, keys, projectId }) => ({
         kind: "unread",

@@ -26,14 +26,19 @@ import { may } from "./Visit.ts"
 
 const apiPage = 500
 
-/** With when each was read last, for who may know; a trail that was altered says nothing, and the list is shown. */
+/**
+ * With when each was read last, for who may know; a trail that was altered, or was not read through yet, says nothing, and
+ * the list is shown.
+ */
 const pageOf = (location: Location, page: number, pageSize: number) => {
   const query = { ...location.query, page, pageSize }
+  const plain = () => UseCases.secretReads.list(query)
   return may(location.visit, "audit:read")
-    ? Effect.catchTag(UseCases.secretReads.list({ ...query, lastRead: "true" }), "INTEGRITY_FAILURE", () =>
-        UseCases.secretReads.list(query)
-      )
-    : UseCases.secretReads.list(query)
+    ? Effect.catchTags(UseCases.secretReads.list({ ...query, lastRead: "true" }), {
+        INTEGRITY_FAILURE: plain,
+        SERVER_BUSY: plain
+      })
+    : plain()
 }
 
 const allSecrets = Effect.fnUntraced(function* (location: Location) {
@@ -45,6 +50,17 @@ const allSecrets = Effect.fnUntraced(function* (location: Location) {
   }
 })
 
+/** How many were handed the current values, for who may know; nothing where the trail does not tell now. */
+const holdersOf = (location: Location, items: ReadonlyArray<SecretListItem>) => {
+  const nothing = () => Effect.succeed<SecretList["holders"]>(new Map())
+  return may(location.visit, "audit:read") && items.length > 0
+    ? Effect.catchTags(UseCases.exposure.holders(location.query, items), {
+        INTEGRITY_FAILURE: nothing,
+        SERVER_BUSY: nothing
+      })
+    : nothing()
+}
+
 const listOf = Effect.fnUntraced(function* (location: Location) {
   const params = yield* query
   const words = params.text("q").trim().toUpperCase()
@@ -52,17 +68,15 @@ const listOf = Effect.fnUntraced(function* (location: Location) {
   const due = yield* UseCases.secretReads.due(location.query)
   if (words !== "") {
     const all = yield* allSecrets(location)
-    const list: SecretList = {
-      items: all.filter(({ key }) => key.includes(words)),
-      page,
-      total: all.length,
-      words,
-      due
-    }
+    const items = all.filter(({ key }) => key.includes(words))
+    const onPage = items.slice((page - 1) * pageSize, page * pageSize)
+    const holders = yield* holdersOf(location, onPage)
+    const list: SecretList = { items, page, total: all.length, words, due, holders }
     return list
   }
   const { items, total } = yield* pageOf(location, page, pageSize)
-  const list: SecretList = { items, page, total, words, due }
+  const holders = yield* holdersOf(location, items)
+  const list: SecretList = { items, page, total, words, due, holders }
   return list
 })
 

@@ -2,6 +2,8 @@
 import type { ComponentChildren } from "preact"
 import { uuidPattern } from "#schema/Ids.ts"
 import type { SecretListItem } from "#schema/SecretResponses.ts"
+import type { Holders } from "#src/access/Holders.ts"
+import { countsText } from "#src/formats/ExposureText.ts"
 import { AskForm } from "./AccessViews.tsx"
 import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
@@ -22,6 +24,8 @@ export interface SecretList {
   readonly words: string
   /** Secrets of the environment whose values should have been replaced by now. */
   readonly due: { readonly total: number; readonly keys: ReadonlyArray<string> }
+  /** Who was handed the current versions, by key; none for who may not know. */
+  readonly holders: ReadonlyMap<string, Holders>
 }
 
 interface Shown {
@@ -54,11 +58,22 @@ const Read = ({ item: { lastRead, notReadFor90Days }, now }: { readonly item: Se
     </span>
   )
 
+/** "2 people, 1 token" */
+const HandedTo = ({ holders, item }: { readonly holders: Holders | undefined; readonly item: SecretListItem }) =>
+  holders === undefined ? null : (
+    <span class="refs" title={`v${item.version} was handed to`}>
+      {holders.all ? "" : "at least "}
+      {countsText(holders.counts)}
+    </span>
+  )
+
 const SecretRow = ({
+  holders,
   item,
   location,
   revealed
 }: {
+  readonly holders: Holders | undefined
   readonly location: Location
   readonly item: SecretListItem
   readonly revealed: RevealedValue | undefined
@@ -100,6 +115,7 @@ const SecretRow = ({
     </td>
     <td class="tight hint" data-label="Version">
       v{item.version}
+      <HandedTo holders={holders} item={item} />
     </td>
     <td class="tight hint" data-label="Changed">
       <Ui.Ago at={item.updatedAt} now={location.visit.now} />
@@ -174,9 +190,13 @@ const SecretTable = ({ list, location, revealed }: Shown) => {
         {onPage.length === 0 ? (
           <Ui.Empty title="No key matches" />
         ) : (
-          <Ui.Table label="Secrets" kind="secrets" head={["Key", "Value", "Version", "Changed"]}>
+          <Ui.Table
+            label="Secrets"
+            kind="secrets"
+            head={["Key", "Value", list.holders.size === 0 ? "Version" : "Version, handed to", "Changed"]}
+          >
             {onPage.map((item) => (
-              <SecretRow location={location} item={item} revealed={revealed} />
+              <SecretRow holders={list.holders.get(item.key)} location={location} item={item} revealed={revealed} />
             ))}
           </Ui.Table>
         )}

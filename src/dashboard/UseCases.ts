@@ -23,6 +23,7 @@ import { Consent } from "#src/oauth/Consent.ts"
 import { OAuthGrants } from "#src/oauth/OAuthGrants.ts"
 import { AccessGrants } from "#src/projects/AccessGrants.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
+import { EnvironmentAccess } from "#src/projects/EnvironmentAccess.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
@@ -50,6 +51,7 @@ export type Services =
   | CliGrants
   | Consent
   | DeviceGrants
+  | EnvironmentAccess
   | Environments
   | Gaps
   | Exposure
@@ -99,6 +101,7 @@ export const tokens = Effect.serviceFunctions(Tokens)
 export const rules = Effect.serviceFunctions(Rules)
 export const consent = Effect.serviceFunctions(Consent)
 export const oauthGrants = Effect.serviceFunctions(OAuthGrants)
+export const environmentAccess = Effect.serviceFunctions(EnvironmentAccess)
 export const environments = Effect.serviceFunctions(Environments)
 export const exposure = Effect.serviceFunctions(Exposure)
 export const incidents = Effect.serviceFunctions(Incidents)

@@ -2,6 +2,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/ServerApi.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
+import { EnvironmentAccess } from "#src/projects/EnvironmentAccess.ts"
 import * as Endpoints from "./Endpoints.ts"
 
 const asked = Endpoints.group(ServerApi, "accessRequests", (handlers) =>
@@ -21,4 +22,8 @@ const decided = Endpoints.group(ServerApi, "accessDecisions", (handlers) =>
   )
 )
 
-export const layer = Layer.merge(asked, decided)
+const reached = Endpoints.group(ServerApi, "environmentAccess", (handlers) =>
+  Effect.map(EnvironmentAccess, (access) => handlers.handle("ofEnvironment", ({ path }) => access.show(path.envId)))
+)
+
+export const layer = Layer.mergeAll(asked, decided, reached)

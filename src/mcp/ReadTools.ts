@@ -165,17 +165,21 @@ const aboutUses = ({ exposure, trail }: Needs) =>
       ),
 
     get_exposure: (input) =>
-      Effect.map(exposure.ofKey(input, { pageSize: maxShown }), ({ items, total, upTo, versions }) =>
-        done({
-          upTo,
-          versions: versions.slice(0, maxShown).map(({ handedTo, heldBy, version }) => ({
-            version,
-            handedTo: countsText(handedTo),
-            heldBy: countsText(heldBy)
-          })),
-          latest: items.map(({ holder: { name, type }, lastAt, version }) => ({ version, type, name, lastAt })),
-          total
-        })
+      Effect.map(
+        exposure.ofKey(input, { pageSize: maxShown }),
+        ({ formerly, items, renamedTo, total, upTo, versions }) =>
+          done({
+            upTo,
+            ...(formerly.length === 0 ? {} : { formerly: formerly.slice(0, maxShown) }),
+            ...(renamedTo.length === 0 ? {} : { renamedTo: renamedTo.slice(0, maxShown) }),
+            versions: versions.slice(0, maxShown).map(({ handedTo, heldBy, version }) => ({
+              version,
+              handedTo: countsText(handedTo),
+              heldBy: countsText(heldBy)
+            })),
+            latest: items.map(({ holder: { name, type }, lastAt, version }) => ({ version, type, name, lastAt })),
+            total
+          })
       )
   }) satisfies Partial<Handlers>
 

@@ -98,11 +98,13 @@ const ofProject = ({ access }: Needs, id: ProjectId, audit: AuditAction) =>
 const ofEnvironment = ({ access }: Needs, id: EnvironmentId, audit: AuditAction) =>
   access.environmentWithId("access:manage", id, { audit })
 
-/** Those that reach the target: of an environment its own and its project's, of a project all in it. */
-const inForce = Effect.fnUntraced(function* ({ sql }: Needs, { target }: Manage) {
-  const now = new Date(yield* Clock.currentTimeMillis)
+/**
+ * Those in force that reach the target: of an environment its own and its project's, of a project all in it. For a use
+ * case that has its permit.
+ */
+export const reaching = (sql: SqlClient.SqlClient, target: ProjectTarget | EnvironmentTarget, now: Date) => {
   const environmentId = target.type === "environment" ? target.environmentId : null
-  const rows = yield* Rows.findAll(
+  return Rows.findAll(
     GrantRow,
     sql`
       SELECT ${columns(sql)}
@@ -110,7 +112,10 @@ const inForce = Effect.fnUntraced(function* ({ sql }: Needs, { target }: Manage)
         AND (${environmentId}::uuid IS NULL OR g.environment_id IS NULL OR g.environment_id = ${environmentId})
       ORDER BY u.email, g.id LIMIT ${grantsPerProject}`
   )
-  return { items: rows }
+}
+
+const inForce = Effect.fnUntraced(function* ({ sql }: Needs, { target }: Manage) {
+  return { items: yield* reaching(sql, target, new Date(yield* Clock.currentTimeMillis)) }
 })
 
 const listOfProject = Effect.fn("AccessGrants.listOfProject")(function* (needs: Needs, id: ProjectId) {
@@ -129,62 +134,6 @@ export const ofPerson = (sql: SqlClient.SqlClient, teamId: TeamId, userId: UserI
       WHERE g.team_id = ${teamId} AND g.user_id = ${userId} AND (g.until IS NULL OR g.until > ${now})
       ORDER BY g.id LIMIT ${grantsPerPerson}`
   )
-
-/** A CLI login or an agent of a member, whose reach holds the environment. */
-const ConnectionRow = Schema.Struct({
-  type: Schema.Literal("cli", "agent"),
-  name: Schema.NullOr(Schema.String),
-  email: Schema.String,
-  expiresAt: Rows.Iso,
-  lastUsedAt: Schema.NullOr(Rows.Iso)
-})
-export type Connection = typeof ConnectionRow.Type
-
-/** For who manages access: CLI logins and connected agents that reach the environment, whoever they belong to. */
-const connections = Effect.fn("AccessGrants.connections")(function* (needs: Needs, id: EnvironmentId) {
-  const { sql } = needs
-  const { target } = yield* ofEnvironment(needs, id, "access.list")
-  const now = new Date(yield* Clock.currentTimeMillis)
-  const reaching = sql`
-    g.revoked_at IS NULL AND g.expires_at > ${now}
-    AND (g.project_ids IS NULL OR ${target.projectId}::uuid = any(g.project_ids))
-    AND (g.environment_ids IS NULL OR ${id}::uuid = any(g.environment_ids))`
-  return yield* Rows.findAll(
-    ConnectionRow,
-    sql`
-      SELECT c.type, c.name, u.email, c.expires_at, c.last_used_at FROM (
-        SELECT 'cli' AS type, g.hostname AS name, g.user_id, g.expires_at, g.last_used_at FROM cli_grants g
-        JOIN cli_grant_teams t ON t.grant_id = g.id AND t.team_id = ${target.teamId}
-        WHERE ${reaching}
-        UNION ALL
-        SELECT 'agent', g.client_name, g.user_id, g.expires_at, g.last_used_at FROM oauth_grants g
-        JOIN oauth_grant_teams t ON t.grant_id = g.id AND t.team_id = ${target.teamId}
-        WHERE ${reaching}
-      ) c
-      JOIN users u ON u.id = c.user_id
-      JOIN memberships m ON m.team_id = ${target.teamId} AND m.user_id = u.id AND m.active
-      ORDER BY u.email, c.type, c.expires_at LIMIT ${grantsPerProject}`
-  )
-})
-
-const LastReadRow = Schema.Struct({ userId: Schema.String, at: Rows.Iso })
-
-/** For who manages access: when people were last handed a value there, by a session, a login or an agent; by their id. */
-const lastReads = Effect.fn("AccessGrants.lastReads")(function* (needs: Needs, id: EnvironmentId) {
-  const { sql } = needs
-  const { target } = yield* ofEnvironment(needs, id, "access.list")
-  const rows = yield* Rows.findAll(
-    LastReadRow,
-    sql`
-      SELECT m.user_id, max(r.last_at) AS at FROM exposure_reads r
-      LEFT JOIN exposure_credentials o ON o.id = r.actor_id AND r.actor_type IN ('cli_grant', 'oauth_client')
-      JOIN memberships m ON m.team_id = ${target.teamId}
-        AND m.user_id::text = CASE WHEN r.actor_type = 'user' THEN r.actor_id WHEN o.owner_type = 'user' THEN o.owner_id END
-      WHERE r.project_id = ${target.projectId} AND r.environment_id = ${id} AND r.way <> 'backup'
-      GROUP BY m.user_id`
-  )
-  return new Map(rows.map(({ at, userId }) => [userId, at]))
-})
 
 /** The person as a member of the team now, who stays one until the transaction ends. */
 const memberOf = ({ sql }: Needs, { target }: Manage, input: CreateAccessGrant) =>
@@ -303,6 +252,6 @@ const end = Effect.fn("AccessGrants.end")(function* (needs: Needs, id: AccessGra
 
 export class AccessGrants extends Effect.Service<AccessGrants>()("projects/AccessGrants", {
   effect: Effect.map(services, (needs) =>
-    methods(needs, { listOfProject, listOfEnvironment, connections, lastReads, grantProject, grantEnvironment, end })
+    methods(needs, { listOfProject, listOfEnvironment, grantProject, grantEnvironment, end })
   )
 }) {}

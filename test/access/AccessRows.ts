@@ -237,6 +237,18 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
       answers: [200]
     }
   ],
+  "GET /environments/:envId/access": [
+    {
+      takes: ["cli_grant", "session"],
+      subject: "environmentId",
+      scope: "secrets:read",
+      // Told to the same people as the trail.
+      tokensNeed: "audit:read",
+      needs: "manage",
+      ask: ({ ids }) => ({ path: `/environments/${ids.environmentId}/access` }),
+      answers: [200]
+    }
+  ],
   "GET /teams/:teamId/incident-report": [tellsOfTeam("/incident-report?person=nobody", [404, "MEMBER_NOT_FOUND"])],
   // Without keys in the settings it is not there.
   "POST /reports/leaked-credentials": [open("/reports/leaked-credentials", [404, "ROUTE_NOT_FOUND"], [])],

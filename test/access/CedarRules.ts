@@ -39,7 +39,7 @@ const permits = {
   "admins manage": `
     permit (principal, action == Action::"manage", resource) when {
       (principal.kind == "session" || principal.kind == "management") && principal.person in Role::"admin" };`,
-  "admins read who was handed what": `
+  "admins read who was handed what, and who reaches it": `
     permit (principal, action == Action::"audit:read", resource) when {
       principal.kind != "api_token" && principal.person in Role::"admin" };`,
   "a token reads it by a scope, where its creator may": `
@@ -89,7 +89,7 @@ const forbids = {
   "what waits for no approval is not for people below admin where changes wait": `
     forbid (principal, action == Action::"secrets:write", resource is Environment) when {
       context.direct && resource.proposed && principal.kind != "api_token" && !(principal.person in Role::"admin") };`,
-  "a CLI grant reads who was handed what with names in its reach": `
+  "a CLI grant reads who was handed what, and who reaches it, with names in its reach": `
     forbid (principal, action == Action::"audit:read", resource) when {
       principal.kind == "cli_grant" && !principal.scopes.contains("secrets:read") };`,
   "a login that is restricted to a part is not told of the whole": `

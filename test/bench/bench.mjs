@@ -2,11 +2,11 @@
 // that a drift of the machine meets both; then what a start costs. It judges nothing. The record goes to
 // test/records/bench.json, or where BENCH_RECORD says. On Postgres when AMPOULE_TEST_DATABASE_URL names one
 // (.ci/with-postgres npm run bench), and on the embedded default.
-import { spawn } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { cpus, tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { load, median, round } from "./loads.mjs"
 import { ampoule, contents, large, stop, stopAll, usage, yardstick } from "./servers.mjs"
 import { measureStarts } from "./starts.mjs"
 
@@ -65,28 +65,6 @@ const rows = {
   ]
 }
 
-const load = (target, asked, connections, forMillis) =>
-  new Promise((resolve, reject) => {
-    const before = usage(target.child.pid)
-    const method = asked.body === undefined ? "GET" : "POST"
-    const request = { method, status: 200, expect: 0, most: 1e9, headers: target.headers, port: target.port, ...asked }
-    const client = spawn(process.execPath, [
-      at("load.mjs"),
-      JSON.stringify({ ...request, connections, millis: forMillis })
-    ])
-    let output = ""
-    client.stdout.on("data", (chunk) => (output += chunk))
-    client.stderr.pipe(process.stderr)
-    client.on("exit", (code) => {
-      if (code !== 0) return reject(new Error(`the load on ${target.name} failed`))
-      const { p50, p99, refused, requests, seconds } = JSON.parse(output)
-      const cpu = (usage(target.child.pid).cpu - before.cpu) / Math.max(1, requests) / 1000
-      resolve({ perSecond: requests / seconds, cpuMillis: cpu, p50, p99, refused })
-    })
-  })
-
-const median = (list) => list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)]
-const round = (n, digits = 2) => Number(n.toFixed(digits))
 const medians = (list) =>
   Object.fromEntries(
     ["perSecond", "cpuMillis", "p50", "p99"].map((key) => [

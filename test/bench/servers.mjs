@@ -126,7 +126,8 @@ export const ampoule = async ({ contents, dir, url, workers }) => {
       await ask("/secrets/bulk", { projectId, environment, secrets: secrets.slice(i, i + 100) }, headers)
     }
   }
-  return { name: "Ampoule", child, port, headers, projectId, idle, token }
+  const teamId = signedIn.json.teams[0].id
+  return { name: "Ampoule", base, child, port, headers, projectId, idle, token, teamId, cookie: signedIn.cookie }
 }
 
 export const yardstick = async ({ contents, dir, url, workers }) => {

@@ -2,6 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { AccessRequest } from "#schema/AccessRequestsApi.ts"
+import { EnvironmentAccess } from "#schema/EnvironmentAccessApi.ts"
 import { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import { failureOf, parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -38,9 +39,9 @@ layer(app, { excludeTestServices: true })("ampoule access", (it) => {
       const page = `/app/projects/${project.id}/env/production/access`
       assert.include(asked.stderr, page)
       const id = asked.stdout.trim()
-      const listed = yield* member("access", "list")
+      const listed = yield* member("access", "requests")
       assert.match(listed.stdout, new RegExp(`${id} .*production .*values .*2 .*no .*Incident 42`))
-      const [item] = parsed(Schema.Array(AccessRequest))((yield* admin("access", "list", "--json")).stdout)
+      const [item] = parsed(Schema.Array(AccessRequest))((yield* admin("access", "requests", "--json")).stdout)
       assert.deepStrictEqual([item.id, item.user.email, item.mayDecide], [id, email, true])
 
       // The command line decides nothing: it says so and names the page.
@@ -52,13 +53,51 @@ layer(app, { excludeTestServices: true })("ampoule access", (it) => {
       assert.include(named.stderr, "the command line cannot")
       assert.match(named.stdout, new RegExp(`^http://127.0.0.1:\\d+${page}\n$`))
       assert.strictEqual((yield* TestApp.post(`/access-requests/${id}/approve`, { session: owner })).status, 200)
-      assert.strictEqual((yield* member("access", "list", "--json")).stdout, "[]\n")
+      assert.strictEqual((yield* member("access", "requests", "--json")).stdout, "[]\n")
 
       const more = yield* member("access", "request", "-e", "production", "--for", "1d", "--why", "More", "--json")
       const made = parsed(AccessRequest)(more.stdout)
       assert.deepStrictEqual([made.hours, made.level], [24, "values"])
       assert.strictEqual((yield* member("access", "withdraw", made.id)).code, 0)
-      assert.include((yield* member("access", "list")).stderr, "No request is pending.")
+      assert.include((yield* member("access", "requests")).stderr, "No request is pending.")
+    })
+  )
+
+  it.scoped("shows who reaches an environment, by which way, until when, and who asks to; to owners and admins", () =>
+    Effect.gen(function* () {
+      const { admin, email, member, owner, project } = yield* atProduction
+      const { production, team } = project
+      yield* World.token({ team, name: "nightly" })
+      const members = yield* TestApp.get(`/teams/${team.id}/members`, { session: owner })
+      const userId = members.json.items.find((one) => one.email === email)?.userId
+      const until = new Date(Date.now() + 7_200_000).toISOString()
+      const given = yield* TestApp.post(`/environments/${production.id}/grants`, {
+        session: owner,
+        json: { userId, level: "run", until, reason: "Deploy" }
+      })
+      assert.strictEqual(given.status, 201, given.text)
+      yield* member("access", "request", "--env", "production", "--for", "2h", "--why", "Incident 42")
+      const shown = yield* admin("access", "list", "--env", "production")
+      assert.strictEqual(shown.code, 0, shown.stderr)
+      const line = (...words: ReadonlyArray<string>) => new RegExp(words.join(".*"))
+      assert.match(shown.stdout, line("WHO", "MAY", "BY", "UNTIL", "LAST USE"))
+      assert.match(shown.stdout, line(team.owner.email, "write", "role owner", "the role changes", "never"))
+      assert.match(shown.stdout, line(email, "run", `grant by ${team.owner.email}: Deploy`, until, "never"))
+      assert.match(shown.stdout, line("nightly", "values", `API token nightly, made by ${team.owner.email}`))
+      assert.match(shown.stdout, line(team.owner.email, "write", "login"))
+      assert.match(shown.stdout, line(email, "nothing yet", "asks for values for 2 h", "Incident 42"))
+
+      const { items, requests } = parsed(EnvironmentAccess)(
+        (yield* admin("access", "list", "-e", "production", "--json")).stdout
+      )
+      assert.includeMembers([...new Set(items.map(({ way }) => way))], ["role", "grant", "api_token", "cli_grant"])
+      assert.deepStrictEqual(
+        requests.map(({ mayDecide, user }) => [user.email, mayDecide]),
+        [[email, true]]
+      )
+      const refused = yield* member("access", "list", "--env", "production")
+      assert.strictEqual(refused.code, 1)
+      assert.include(refused.stderr, "`ampoule access requests` lists your own requests.")
     })
   )
 

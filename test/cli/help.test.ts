@@ -111,6 +111,7 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
           "whoami",
           "access request",
           "access list",
+          "access requests",
           "access approve",
           "access withdraw",
           "exposed",

@@ -6,6 +6,7 @@ import * as fs from "node:fs"
 import { AccessRequest } from "#schema/AccessRequestsApi.ts"
 import { AuditEntry } from "#schema/Audit.ts"
 import { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
+import { EnvironmentAccess } from "#schema/EnvironmentAccessApi.ts"
 import { ExposurePage, SecretExposure } from "#schema/ExposureApi.ts"
 import { VerifyAuthResponse } from "#schema/IdentityApi.ts"
 import { IncidentRef, IncidentReport } from "#schema/IncidentApi.ts"
@@ -128,7 +129,8 @@ const documents: ReadonlyArray<{
   { words: "exposed", with: ["NEW_KEY"], schema: SecretExposure },
   { words: "incident", schema: list(IncidentRef) },
   { words: "incident", with: ["--person", "OWNER"], schema: IncidentReport },
-  { words: "access list", schema: list(AccessRequest) },
+  { words: "access list", schema: EnvironmentAccess },
+  { words: "access requests", schema: list(AccessRequest) },
   { words: "changes list", schema: list(ChangeRequest) },
   { words: "sessions list", schema: list(MySession) },
   {
@@ -204,6 +206,7 @@ layer(app, { excludeTestServices: true, timeout: 300_000 })("--json", (it) => {
           [["secrets", "list", "--json", "-e", "Not a slug"], "USAGE", 2],
           [["secrets", "get", "--json", "KEY", "-e", "production"], "ENVIRONMENT_NOT_GRANTED", 1],
           [["activity", "--json"], "FORBIDDEN", 1],
+          [["access", "list", "--json"], "FORBIDDEN", 1],
           [["projects", "create", "--json", "Mine"], "FAILED", 1],
           [["secrets", "get", "--json", "not a key"], "USAGE", 2],
           [["secrets", "list", "--json", "--url", "http://127.0.0.1:1"], "SERVER_UNREACHABLE", 1]

@@ -129,6 +129,13 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       const here = `/app/projects/${project.id}/env/development/secrets/${id}` as const
       const shown = yield* TestApp.get(here, { session: owner })
       assert.include(shown.text, sentence)
+      // The list says how many were handed each current version.
+      const list = `/app/projects/${project.id}/env/development` as const
+      const current = sentence.slice(sentence.indexOf(": ") + 2).split(";")[0]
+      assert.match(
+        (yield* TestApp.get(list, { session: owner })).text,
+        new RegExp(`v2 was handed to"[^>]*>${current}</span>`)
+      )
       const page = yield* TestApp.get(`${here}/exposure`, { session: owner })
       assert.strictEqual(page.status, 200)
       const link = `/app/projects/${project.id}/exposure?token=${old.id}` as const

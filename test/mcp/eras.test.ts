@@ -186,6 +186,17 @@ layer(McpApp.layer, { excludeTestServices: true })("both eras", (it) => {
           }>("get_exposure", { ...place, key: "A" })
           assert.deepStrictEqual(versions, [{ version: 1, handedTo: "1 agent", heldBy: "1 agent" }])
           assert.deepStrictEqual([latest[0]?.version, total], [1, 1])
+          // By the key that it had: what it is called now, and the other way around.
+          const { secrets } = yield* use<{ secrets: ReadonlyArray<{ id: string; key: string }> }>("list_secrets", {
+            ...place,
+            fields: ["id"]
+          })
+          const secretId = secrets.find(({ key }) => key === "A")?.id
+          yield* use("rename_secret", { secretId, key: "A_NOW", rewriteReferences: true })
+          const before = yield* use<{ renamedTo?: ReadonlyArray<string> }>("get_exposure", { ...place, key: "A" })
+          assert.deepStrictEqual(before.renamedTo, ["A_NOW"])
+          const now = yield* use<{ formerly?: ReadonlyArray<string> }>("get_exposure", { ...place, key: "A_NOW" })
+          assert.deepStrictEqual([now.formerly, "renamedTo" in now], [["A"], false])
         })
       )
 

@@ -39,6 +39,7 @@ const routes = {
     ofProject: "GET /projects/:projectId/exposure"
   },
   activity: { list: "GET /projects/:projectId/activity" },
+  environmentAccess: { ofEnvironment: "GET /environments/:envId/access" },
   projects: {
     list: "GET /projects",
     listEnvironments: "GET /projects/:projectId/environments"

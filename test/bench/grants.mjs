@@ -1,0 +1,160 @@
+// npm run bench:grants: what `GET /secrets/inject` costs where grants decide, beside an environment that the team reads,
+// in turn on one server in one run, so that a drift of the machine meets both. A third environment, which the team reads
+// too, says how far two equal things differ on this machine. It judges nothing; the record goes to
+// test/records/grants.json, or where BENCH_RECORD says. On Postgres with .ci/with-postgres.
+import { randomBytes } from "node:crypto"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpus, loadavg, tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { load, median, round } from "./loads.mjs"
+import { ampoule, contents, stopAll } from "./servers.mjs"
+
+const at = (name) => fileURLToPath(new URL(name, import.meta.url))
+const rounds = Number(process.env.BENCH_ROUNDS ?? 15)
+const millis = Number(process.env.BENCH_MILLIS ?? 1_000)
+const connections = 16
+const record = process.env.BENCH_RECORD ?? at("../records/grants.json")
+const folder = mkdtempSync(join(tmpdir(), "ampoule-bench-"))
+/** The most that a person holds; two others hold as many in the same project. */
+const grantsEach = 200
+const holders = 3
+
+const asking = (server, cookie) => async (method, path, json) => {
+  const headers = { cookie, origin: server.base, "content-type": "application/json" }
+  const answer = await fetch(`${server.base}${path}`, {
+    method,
+    headers,
+    ...(json === undefined ? {} : { body: JSON.stringify(json) })
+  })
+  if (!answer.ok) throw new Error(`${method} ${path} answered ${answer.status}: ${await answer.text()}`)
+  return { json: await answer.json(), cookie: answer.headers.get("set-cookie")?.split(";")[0] }
+}
+
+/** A member of the team with a session. */
+const member = async (server, owner, name) => {
+  const email = `${name}@example.com`
+  const invited = await owner("POST", `/teams/${server.teamId}/invitations`, { email, role: "member" })
+  const code = new URL(invited.json.inviteUrl).searchParams.get("code")
+  const password = randomBytes(16).toString("hex")
+  const joined = await asking(server, "")("POST", "/invitations/accept", { code, name, password })
+  const me = await asking(server, joined.cookie)("GET", "/me")
+  return { cookie: joined.cookie, id: me.json.user.id }
+}
+
+/** Grants are given one by one, as people give them: at the environment, at others and at the whole project. */
+const grant = async (server, owner, environments, { id: userId }) => {
+  for (let i = 0; i < grantsEach; i++) {
+    const path =
+      i % 10 === 0 ? `/projects/${server.projectId}` : `/environments/${environments[i % environments.length]}`
+    const until = new Date(Date.now() + 86_400_000 + i * 1_000).toISOString()
+    await owner("POST", `${path}/grants`, { userId, level: "values", until, reason: "bench" })
+  }
+}
+
+const setUp = async (server) => {
+  const owner = asking(server, server.cookie)
+  const { items } = (await owner("GET", `/projects/${server.projectId}/environments`)).json
+  const granted = items.find(({ slug }) => slug === "granted").id
+  await owner("PATCH", `/environments/${granted}`, { readers: "granted" })
+  const environments = items.map(({ id }) => id)
+  const people = []
+  for (let i = 0; i < holders; i++) {
+    people.push(await member(server, owner, `holder-${i}`))
+    await grant(server, owner, environments, people[i])
+  }
+  return { holder: people[0], free: await member(server, owner, "free") }
+}
+
+const measure = async (server) => {
+  const { free, holder } = await setUp(server)
+  const rows = {
+    team: { environment: "fifty", cookie: free.cookie },
+    granted: { environment: "granted", cookie: holder.cookie },
+    "team again": { environment: "control", cookie: free.cookie }
+  }
+  const run = (name, forMillis) => {
+    const { cookie, environment } = rows[name]
+    const path = `/secrets/inject?projectId=${server.projectId}&environment=${environment}`
+    return load({ ...server, headers: { cookie } }, { path, expect: 5_000 }, connections, forMillis)
+  }
+  const names = Object.keys(rows)
+  for (const name of names) await run(name, 2_000)
+  const found = []
+  for (let i = 0; i < rounds; i++) {
+    const turn = {}
+    // Each goes first as often as the others.
+    for (let n = 0; n < names.length; n++)
+      turn[names[(i + n) % names.length]] = await run(names[(i + n) % names.length], millis)
+    found.push(turn)
+  }
+  const of = (name) => ({
+    perSecond: round(median(found.map((turn) => turn[name].perSecond)), 0),
+    cpuMillis: round(median(found.map((turn) => turn[name].cpuMillis)), 3)
+  })
+  const ratio = (name, key) => {
+    const list = found.map((turn) => turn[name][key] / turn.team[key])
+    return { median: round(median(list), 3), from: round(Math.min(...list), 3), to: round(Math.max(...list), 3) }
+  }
+  return {
+    rows: Object.fromEntries(names.map((name) => [name, of(name)])),
+    "granted to team": { perSecond: ratio("granted", "perSecond"), cpu: ratio("granted", "cpuMillis") },
+    "team again to team": { perSecond: ratio("team again", "perSecond"), cpu: ratio("team again", "cpuMillis") }
+  }
+}
+
+const withDatabase = async (use) => {
+  const url = process.env.AMPOULE_TEST_DATABASE_URL
+  if (url === undefined) return use({ database: "embedded" })
+  const { default: pg } = await import("pg")
+  const admin = new pg.Client({ connectionString: url })
+  await admin.connect()
+  const name = `bench_grants_${process.pid}`
+  await admin.query(`CREATE DATABASE ${name}`)
+  const own = new URL(url)
+  own.pathname = `/${name}`
+  try {
+    return await use({ database: "Postgres", url: own.href })
+  } finally {
+    await stopAll()
+    await admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
+    await admin.end()
+  }
+}
+
+try {
+  await withDatabase(async ({ database, url }) => {
+    const held = { fifty: contents.fifty, granted: contents.fifty, control: contents.fifty }
+    const server = await ampoule({
+      dir: join(folder, "ours"),
+      workers: 1,
+      contents: held,
+      ...(url === undefined ? {} : { url })
+    })
+    const before = loadavg()[0]
+    const found = await measure(server)
+    const result = {
+      what: `Injections of 50 by a session at ${connections} connections, in turn: an environment that the team reads, one where grants decide (the reader holds ${grantsEach} grants, the project has ${grantsEach * holders}), and a second one that the team reads. Ratios: median of pairs of one round, with their range. npm run bench:grants`,
+      date: new Date().toISOString().slice(0, 10),
+      versions: {
+        ampoule: JSON.parse(readFileSync(at("../../package.json"), "utf8")).version,
+        node: process.versions.node
+      },
+      machine: {
+        cores: cpus().length,
+        model: cpus()[0]?.model ?? "unknown",
+        "load before": round(before, 1),
+        "load after": round(loadavg()[0], 1)
+      },
+      database,
+      rounds,
+      millis,
+      ...found
+    }
+    console.log(JSON.stringify(result, undefined, 2))
+    writeFileSync(record, `${JSON.stringify(result, undefined, 2)}\n`)
+  })
+} finally {
+  await stopAll()
+  rmSync(folder, { recursive: true, force: true })
+}
