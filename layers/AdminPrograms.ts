@@ -81,6 +81,14 @@ const noTeam = () =>
 export const teams: AdminPrograms["teams"] = (options) =>
   Effect.flatMap(needs, (made) => OperatorTeams.list(made, options)).pipe(asOperator, Effect.provide(onDatabase), ended)
 
+export const createTeam: AdminPrograms["createTeam"] = (name, owner) =>
+  Effect.flatMap(needs, (made) => OperatorTeams.create(made, name, { email: owner })).pipe(
+    Effect.catchTag("AccountNotFound", notFound),
+    asOperator,
+    Effect.provide(onDatabase),
+    ended
+  )
+
 export const suspendTeam: AdminPrograms["suspendTeam"] = (id, suspended) =>
   Effect.flatMap(needs, (made) => OperatorTeams.setSuspended(made, TeamIdOut.make(id), suspended)).pipe(
     Effect.catchTag("OperatorTeamNotFound", noTeam),

@@ -148,8 +148,8 @@ const settings = {
     name: "AMPOULE_TEAM_CREATION",
     default: "everyone",
     description:
-      "Who may create teams: `everyone` who is signed in, or only `owners` of a team. A person who creates a team may invite any address.",
-    ...oneOf<TeamCreation>({ everyone: "everyone", owners: "owners" })
+      "Who may create teams: `everyone` who is signed in, only `owners` of a team, or only `operators` with `ampoule admin create-team`. A person who creates a team may invite any address.",
+    ...oneOf<TeamCreation>({ everyone: "everyone", owners: "owners", operators: "operators" })
   }),
   signInIssuers: secret({
     name: "AMPOULE_SIGN_IN_ISSUERS",

@@ -67,6 +67,7 @@ import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
 import { Identities } from "#src/openid/Identities.ts"
+import { ClosedTeams } from "#src/openid/ClosedTeams.ts"
 import { SignInIssuers } from "#src/openid/IssuerRows.ts"
 import { Protocol as OpenIdProtocol } from "#src/openid/Protocol.ts"
 import { SignIn } from "#src/openid/SignIn.ts"
@@ -131,7 +132,7 @@ const oauth = Consent.Default.pipe(
   Layer.provideMerge(OAuthGrants.Default),
   Layer.provideMerge(AuthorizationServer.Default)
 )
-const openid = Layer.mergeAll(Identities.Default, SignIn.Default, TeamSignIn.Default).pipe(
+const openid = Layer.mergeAll(ClosedTeams.Default, Identities.Default, SignIn.Default, TeamSignIn.Default).pipe(
   Layer.provideMerge(Layer.merge(OpenIdProtocol.Default, SignInIssuers.Default))
 )
 const outward = Layer.mergeAll(

@@ -116,8 +116,8 @@ export const CreateApiToken = strict(
 export type CreateApiToken = typeof CreateApiToken.Type
 
 /**
- * A token can only be narrowed: `accessLevel` may become read, `mcpScopes` may lose members
- * (docs/contract/api-tokens.md).
+ * What a token reaches can only be narrowed: `accessLevel` may become read, `mcpScopes` may lose members. From where it is taken may
+ * change as networks do (docs/contract/api-tokens.md).
  */
 export const UpdateApiToken = strict(
   atLeastOne(
@@ -126,11 +126,15 @@ export const UpdateApiToken = strict(
       accessLevel: optional(
         Schema.Literal("read").annotations({ message: () => "must be read: a token cannot be widened" })
       ),
-      mcpScopes: optional(McpScopes)
+      mcpScopes: optional(McpScopes),
+      addresses: optional(Schema.NullOr(boundedList(AddressRange, 1, 100))).annotations({
+        description: "From where it is taken; null: from anywhere."
+      })
     }),
     "name",
     "accessLevel",
-    "mcpScopes"
+    "mcpScopes",
+    "addresses"
   )
 ).annotations({ identifier: "UpdateApiToken" })
 export type UpdateApiToken = typeof UpdateApiToken.Type
@@ -212,8 +216,9 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
-          summary: "Rename or narrow an API token",
-          description: "accessLevel can become read, MCP scopes can be removed; neither can be widened.",
+          summary: "Rename or narrow an API token, or change where it is taken from",
+          description:
+            "accessLevel can become read, MCP scopes can be removed; neither can be widened. Changing addresses asks for the second factor again, as a new token does.",
           request: { accessLevel: "read" },
           response: token
         })

@@ -57,6 +57,7 @@ export const AuditAction = Schema.Literal(
   "token.create",
   "token.update",
   "token.make_read_only",
+  "token.set_addresses",
   "token.rotate",
   "token.revoke",
   "token.delete",

@@ -4,7 +4,7 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { AccessGrant } from "./AccessApi.ts"
-import { SessionCredential } from "./Authentication.ts"
+import { ManagingCredential, SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { EnvironmentIdOut, ProjectIdOut, TeamId, UserId, uuidPattern } from "./Ids.ts"
 import { operation } from "./Operation.ts"
@@ -96,7 +96,7 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
       .addError(Errors.TeamNotFound)
       .addError(Errors.MemberNotFound)
       .addError(Errors.Forbidden)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "All that a person reaches",
@@ -155,7 +155,7 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
       .addError(Errors.MemberNotFound)
       .addError(Errors.GrantNotFound)
       .addError(Errors.Forbidden)
-      .middleware(SessionCredential)
+      .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "End one way in of a person",

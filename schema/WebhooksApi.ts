@@ -55,6 +55,7 @@ export const eventOfAction: { readonly [A in AuditAction]?: WebhookEvent } = {
   "token.create": "token.created",
   "token.update": "token.updated",
   "token.make_read_only": "token.updated",
+  "token.set_addresses": "token.updated",
   "token.rotate": "token.rotated",
   "token.revoke": "token.revoked",
   "token.delete": "token.deleted",

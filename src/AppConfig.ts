@@ -65,7 +65,7 @@ export interface Settings {
   readonly mailFrom: Option.Option<string>
 }
 
-export type TeamCreation = "everyone" | "owners"
+export type TeamCreation = "everyone" | "owners" | "operators"
 /** `later`: servers of the release before still run, which know no MAC. */
 export type SealRows = "never" | "once" | "later"
 

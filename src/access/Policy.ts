@@ -357,6 +357,7 @@ export const decide = <A extends Action>(request: AccessRequest & { readonly act
 const asAgain: ReadonlySet<AuditAction> = new Set<AuditAction>([
   "token.create",
   "token.rotate",
+  "token.set_addresses",
   "machine.rule_create",
   "access.approve",
   "management.approve"
@@ -416,9 +417,9 @@ export const letsIn = (by: SignedBy, team: Entrance): boolean =>
   (by.onlyTeam === null || by.onlyTeam === team.id) &&
   (team.signInOnly === null || team.signInOnly.some((issuer) => issuer === by.issuer) || breaksGlass(by, team))
 
-/** Who may create a team is the operator's choice: everybody who is signed in, or the owners of a team. */
+/** Who may create a team is the operator's choice: everybody who is signed in, the owners of a team, or no person here. */
 export const mayCreateTeam = (caller: Caller, creation: TeamCreation): boolean =>
-  creation === "everyone" || caller.teams.some((team) => team.role === "owner")
+  creation === "everyone" || (creation === "owners" && caller.teams.some((team) => team.role === "owner"))
 
 /** The caller's standing in a team; undefined = the team is not visible. */
 export const teamOf = (caller: Caller, teamId: TeamId): CallerTeam | undefined =>

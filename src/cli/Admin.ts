@@ -186,7 +186,7 @@ const below = [users, deactivateUser, activateUser, resetLink, removeFactor, rem
 export const admin = Help.described(
   Command.make("admin").pipe(Command.withSubcommands(below)),
   {
-    says: "Manage accounts and teams on the server: list, deactivate and remove them, make reset links, remove second factors."
+    says: "Manage accounts and teams on the server: list, create, deactivate and remove them, make reset links, remove second factors."
   },
   below,
   true

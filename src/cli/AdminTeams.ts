@@ -2,7 +2,9 @@
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { uuidPattern } from "#schema/Ids.ts"
+import { Email, Name } from "#schema/Values.ts"
 import * as Ask from "./Ask.ts"
 import { usage } from "./Failure.ts"
 import * as Help from "./Help.ts"
@@ -47,6 +49,31 @@ const teams = Help.command(
       ["OWNERS", (team) => team.owners.join(", ")]
     ])
     if (found.length > limit) yield* note("There are more teams: use --search, or a larger --limit.")
+  })
+)
+
+const decodeName = Schema.decodeUnknown(Name)
+const decodeEmail = Schema.decodeUnknown(Email)
+
+const createTeam = Help.command(
+  "create-team",
+  {
+    says: "Create a team, owned by an account of this server.",
+    more: ["Where AMPOULE_TEAM_CREATION is operators, teams are made in no other way.", where],
+    examples: ["ampoule admin create-team Platform --owner ada@example.com"]
+  },
+  {
+    owner: Shared.text("owner", "email", "E-mail address of the account that owns it"),
+    json: Shared.json,
+    name: Shared.argument("NAME", "What the team is called")
+  },
+  Effect.fnUntraced(function* (options) {
+    const name = yield* Effect.mapError(decodeName(options.name), () => usage("NAME takes 1 to 100 characters."))
+    const owner = yield* Effect.mapError(decodeEmail(options.owner), () => usage("--owner takes an e-mail address."))
+    const programs = yield* adminPrograms
+    const team = yield* programs.createTeam(name, owner)
+    if (options.json) return yield* json({ team: recordOf(team) })
+    yield* note(`The team ${plain(team.name)} is created: ${plain(team.id)}.`)
   })
 )
 
@@ -114,4 +141,4 @@ const removeTeam = Help.command(
   })
 )
 
-export const teamCommands = [teams, suspendTeam, resumeTeam, removeTeam] as const
+export const teamCommands = [teams, createTeam, suspendTeam, resumeTeam, removeTeam] as const

@@ -27,7 +27,7 @@ const all = ({ connection, team }: Management.Managed) =>
 
 const decodeId = Schema.decodeUnknown(UserId)
 /** A member by their address. */
-const memberOf = Effect.fnUntraced(function* (managed: Management.Managed, email: string) {
+export const memberOf = Effect.fnUntraced(function* (managed: Management.Managed, email: string) {
   const found = (yield* all(managed)).find((one) => one.email === email.toLowerCase() || one.userId === email)
   if (found !== undefined) return yield* Effect.orDie(decodeId(found.userId))
   return yield* new CliFailure({

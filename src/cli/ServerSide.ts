@@ -221,6 +221,8 @@ export interface AdminPrograms {
     readonly search: string
     readonly limit: number
   }) => Effect.Effect<ReadonlyArray<TeamAccount>, CliFailure>
+  /** `owner`: the e-mail address of an account. */
+  readonly createTeam: (name: string, owner: string) => Effect.Effect<TeamAccount, CliFailure>
   readonly suspendTeam: (id: string, suspended: boolean) => Effect.Effect<TeamAccount, CliFailure>
   /** Answers the team as it was. */
   readonly removeTeam: (id: string) => Effect.Effect<TeamAccount, CliFailure>

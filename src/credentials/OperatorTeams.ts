@@ -1,16 +1,17 @@
 /**
- * What the operator of a server may do to teams: list them, suspend one, let it go on, remove it. The trail of each team
+ * What the operator of a server may do to teams: list them, create one, suspend one, let it go on, remove it. The trail of each team
  * records it as done by the system.
  */
 import * as Data from "effect/Data"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { type TeamId, TeamIdOut } from "#schema/Ids.ts"
+import { type TeamId, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import { Plan } from "#schema/Scopes.ts"
 import type { AuditEvent } from "#src/access/Audit.ts"
+import { insertTeam } from "#src/access/TeamRows.ts"
 import * as Rows from "#src/Rows.ts"
-import type { Needs } from "./Operator.ts"
+import { AccountNotFound, type Needs } from "./Operator.ts"
 
 export class TeamNotFound extends Data.TaggedError("OperatorTeamNotFound") {}
 
@@ -66,6 +67,24 @@ const eventOf = ({ id, name }: Team, action: AuditEvent["action"]): AuditEvent =
   teamId: id,
   target: { type: "team", id, name }
 })
+
+/** Owned by an account that is there: the same team as a person makes, on the plan `developer`. */
+export const create = Effect.fn("OperatorTeams.create")(
+  (needs: Needs, name: string, owner: { readonly email: string }) =>
+    Rows.transaction(needs.sql, function* () {
+      const { audit, crypto, sql } = needs
+      const found = yield* Rows.findOne(
+        Schema.Struct({ id: UserIdOut }),
+        sql`SELECT id FROM users WHERE email = ${owner.email} FOR NO KEY UPDATE`
+      )
+      if (found === undefined) return yield* new AccountNotFound()
+      const id = TeamIdOut.make(yield* crypto.uuid)
+      yield* insertTeam(needs, { id, name, plan: "developer", owner: found.id, now: yield* DateTime.nowAsDate })
+      const team = yield* Rows.single(TeamRow, sql`SELECT ${sql.literal(columns)} WHERE t.id = ${id}`)
+      yield* audit.append(eventOf(team, "team.create"))
+      return team
+    })
+)
 
 /** Nothing of a suspended team is reached, by session, login, agent or token; all of it is there when it goes on. */
 export const setSuspended = Effect.fn("OperatorTeams.setSuspended")((needs: Needs, id: TeamId, suspended: boolean) =>

@@ -74,6 +74,14 @@ const insert = Effect.fnUntraced(function* (needs: Needs, token: TokenRows.NewTo
 const levelForbids = () =>
   new ValidationFailed({ field: "mcpScopes", message: "A read-only token cannot have the scope secrets:write." })
 
+const checkAddresses = (addresses: ReadonlyArray<string> | null | undefined) =>
+  addresses?.some((one) => !AddressRanges.isRange(one)) === true
+    ? new ValidationFailed({
+        field: "addresses",
+        message: "Write addresses and blocks like 192.0.2.0/24 or 2001:db8::/32."
+      })
+    : Effect.void
+
 /** What a body may not say, whatever the database holds; answers the token's lifetime. */
 const checkInput = Effect.fnUntraced(function* (plan: Manage["target"]["plan"], input: CreateApiToken) {
   const lifetime = input.lifetime ?? Plans.plans[plan].longestLifetime
@@ -90,12 +98,7 @@ const checkInput = Effect.fnUntraced(function* (plan: Manage["target"]["plan"], 
   if (input.mcpOnly === true && mcpScopes.length === 0) {
     return yield* new ValidationFailed({ field: "mcpOnly", message: "A token for /mcp alone needs MCP scopes." })
   }
-  if (input.addresses?.some((one) => !AddressRanges.isRange(one)) === true) {
-    return yield* new ValidationFailed({
-      field: "addresses",
-      message: "Write addresses and blocks like 192.0.2.0/24 or 2001:db8::/32."
-    })
-  }
+  yield* checkAddresses(input.addresses)
   return Plans.lifetimes[lifetime]
 })
 
@@ -168,8 +171,9 @@ const remainingScopes = Effect.fnUntraced(function* (token: TokenRows.TokenRow, 
 })
 
 /**
- * Renames, makes read-only, removes MCP scopes; all in one statement, so that no reader sees half of it. Narrowing is
- * never refused: a token for `/mcp` alone that loses its last scope is accepted nowhere.
+ * Renames, makes read-only, removes MCP scopes, moves to other addresses; all in one statement, so that no reader sees half of
+ * it. Narrowing is never refused: a token for `/mcp` alone that loses its last scope is accepted nowhere. Whoever opens a token to
+ * other addresses gives it to them, and shows that they are there as whoever makes one does.
  */
 const update = Effect.fn("Tokens.update")(function* (
   needs: Needs,
@@ -178,17 +182,25 @@ const update = Effect.fn("Tokens.update")(function* (
   input: UpdateApiToken
 ) {
   const permit = yield* manage(needs, teamId, "token.update")
+  const { addresses } = input
+  if (addresses !== undefined) {
+    yield* manage(needs, teamId, "token.set_addresses")
+    yield* checkAddresses(addresses)
+  }
   return yield* change(needs, permit.event(), function* () {
+    if (addresses !== undefined) yield* stillManages(needs, permit)
     const token = yield* lockLive(needs, permit, tokenId)
     const accessLevel = input.accessLevel ?? token.accessLevel
     const mcpScopes = yield* remainingScopes(token, input)
     const where = needs.sql`id = ${token.id}`
     const others = { name: input.name ?? token.name }
-    const changed = yield* needs.rowSeal.update("api_tokens", where, () => ({ accessLevel, mcpScopes }), others)
+    const changes = { accessLevel, mcpScopes, ...(addresses === undefined ? {} : { addresses }) }
+    const changed = yield* needs.rowSeal.update("api_tokens", where, () => changes, others)
     if (changed === 0) return yield* new TokenNotFound()
     const record = yield* TokenRows.record(needs, token.id)
     yield* needs.audit.append(
       ...(accessLevel === token.accessLevel ? [] : [event(permit, "token.make_read_only", record)]),
+      ...(addresses === undefined ? [] : [event(permit, "token.set_addresses", record)]),
       ...(input.name === undefined && input.mcpScopes === undefined ? [] : [event(permit, "token.update", record)])
     )
     return record

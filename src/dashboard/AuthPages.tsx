@@ -282,7 +282,7 @@ export const signInForm = screen(
     Effect.gen(function* () {
       const asked = yield* query
       const takesPasskeys = yield* UseCases.passkeys.isAvailable()
-      return { who, next: asked.text("next"), takesPasskeys, issuers: yield* offeredIssuers(asked.text("team")) }
+      return { who, next: asked.text("next"), takesPasskeys, ...(yield* offeredIssuers(asked.text("team"))) }
     }),
   ({ next: inQuery, ...shown }) => {
     const next = shown.form.filled("next") ?? inQuery

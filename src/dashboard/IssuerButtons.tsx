@@ -14,20 +14,31 @@ export interface OfferedIssuer {
 
 const decodeTeam = Schema.decodeOption(TeamId)
 
-/** Those of the installation; with the id of a team, which its people know, also that team's own. */
-export const offeredIssuers = (team: string) => UseCases.signInIssuers.offered(Option.getOrNull(decodeTeam(team)))
+/**
+ * Those of the installation; with the id of a team, which its people know, also that team's own. `alone`: the team takes these
+ * and nothing else.
+ */
+export const offeredIssuers = (team: string) =>
+  Effect.map(UseCases.signInIssuers.offered(Option.getOrNull(decodeTeam(team))), ({ issuers, only }) => ({
+    issuers: issuers.filter(({ key }) => only === null || only.includes(key)),
+    alone: only !== null
+  }))
 
 /** The one that signed the person in here, who shows by it that they are still there. */
 export const linkedIssuers = ({ caller }: Visit) =>
-  Effect.map(UseCases.signInIssuers.offered(caller.onlyTeam), (all) => all.filter(({ key }) => key === caller.issuer))
+  Effect.map(UseCases.signInIssuers.offered(caller.onlyTeam), ({ issuers }) =>
+    issuers.filter(({ key }) => key === caller.issuer)
+  )
 
 /** `at`: where the button leads, by the issuer. */
 export const IssuerButtons = ({
   at = Paths.signInWith,
   issuers,
   next,
+  primary = false,
   verb = "Sign in with"
 }: {
+  readonly primary?: boolean
   readonly issuers: ReadonlyArray<OfferedIssuer>
   readonly next: string
   readonly at?: (issuer: string) => string
@@ -38,7 +49,7 @@ export const IssuerButtons = ({
       {issuers.map(({ key, name }) => (
         <form method="post" action={at(key)} class="act">
           <input type="hidden" name="next" value={next} />
-          <button class="button button-plain">
+          <button class={primary ? "button button-primary" : "button button-plain"}>
             {verb} {name}
           </button>
         </form>

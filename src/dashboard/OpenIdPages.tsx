@@ -7,6 +7,8 @@ import * as Schema from "effect/Schema"
 import { isApiError } from "#schema/ApiError.ts"
 import { uuidPattern } from "#schema/Ids.ts"
 import { IssuerKey, type MySignIn } from "#schema/SignInApi.ts"
+import type { ClosedTeam } from "#src/openid/ClosedTeams.ts"
+import { ClosedTeams } from "./ClosedTeamViews.tsx"
 import * as Ui from "./Components.tsx"
 import { cookie, sameSite } from "./Cookies.ts"
 import * as Form from "./Form.ts"
@@ -152,6 +154,7 @@ const Linked = ({ of, visit }: { readonly visit: Visit; readonly of: MySignIn })
 )
 
 const SignInsPage = ({
+  closed,
   issuers,
   items,
   visit
@@ -159,6 +162,7 @@ const SignInsPage = ({
   readonly visit: Visit
   readonly items: ReadonlyArray<MySignIn>
   readonly issuers: ReadonlyArray<OfferedIssuer>
+  readonly closed: ReadonlyArray<ClosedTeam>
 }) => (
   <Layout
     visit={visit}
@@ -166,6 +170,7 @@ const SignInsPage = ({
     title="Linked sign-ins"
     lead="Each of these signs you in to this account. An e-mail address alone never does."
   >
+    <ClosedTeams teams={closed} visit={visit} />
     {items.length === 0 ? (
       <Ui.Empty title="Nothing is linked">
         <p>
@@ -189,7 +194,9 @@ const list = screen(
   ({ visit }: AtPerson) =>
     Effect.gen(function* () {
       const items = yield* UseCases.identities.list()
-      return { visit, items, issuers: yield* UseCases.signInIssuers.offered(visit.team?.id ?? null) }
+      const closed = yield* UseCases.closedTeams.list()
+      const { issuers } = yield* UseCases.signInIssuers.offered(visit.team?.id ?? null)
+      return { visit, items, closed, issuers }
     }),
   SignInsPage
 )

@@ -8,7 +8,9 @@ import { EnvironmentNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { CreateEnvironment, CreateProject, UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import type { Notice } from "#src/credentials/AccountNotices.ts"
+import type { ClosedTeam } from "#src/openid/ClosedTeams.ts"
 import { AccountNotices } from "./AccountNoticeViews.tsx"
+import { ClosedTeams } from "./ClosedTeamViews.tsx"
 import { type AttentionItem, attentionFor } from "./Attention.ts"
 import * as Ui from "./Components.tsx"
 import { EnvironmentPill } from "./EnvironmentFrame.tsx"
@@ -141,6 +143,7 @@ interface Overview {
   /** Undefined: not for this person. */
   readonly activity: ReadonlyArray<Day> | undefined
   readonly notices: ReadonlyArray<Notice>
+  readonly closed: ReadonlyArray<ClosedTeam>
   readonly page: number
   /** What the list is filtered by. */
   readonly words: string
@@ -207,6 +210,7 @@ const ProjectsPage = ({
       }
     >
       <AccountNotices notices={overview.notices} now={visit.now} />
+      <ClosedTeams teams={overview.closed} visit={visit} />
       <ToDecide requests={overview.requests} />
       {overview.proposes ? <Proposal /> : null}
       {creating || overview.words !== "" || overview.page > 1 ? null : (
@@ -243,6 +247,7 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
     environments,
     requests: (yield* UseCases.accessRequests.list()).items,
     notices: yield* UseCases.accountNotices.list(visit.caller),
+    closed: yield* UseCases.closedTeams.list(),
     proposes: yield* UseCases.passkeys.proposal(visit.caller),
     attention: yield* attentionFor(visit, projects),
     activity:

@@ -9,6 +9,7 @@ import type { Visitor } from "./Visit.ts"
 
 /** `next`: the page to continue with, or nothing. */
 export const SignInPage = ({
+  alone,
   form,
   issuers,
   next,
@@ -20,12 +21,24 @@ export const SignInPage = ({
   readonly next: string
   readonly takesPasskeys: boolean
   readonly issuers: ReadonlyArray<OfferedIssuer>
+  /** The team whose page it is takes these and nothing else. */
+  readonly alone: boolean
 }) => (
   <Card
     who={who}
     title="Sign in"
     lead={next.startsWith("/device") ? "After that, you can approve the login of your command line." : undefined}
   >
+    {alone ? (
+      <section class="issuers-first">
+        <IssuerButtons issuers={issuers} next={next} primary />
+        <p class="hint">
+          This team is opened by {issuers.length === 0 ? "an issuer that is disabled now" : "these sign-ins"} alone. A
+          password or a passkey opens your account, where you can link one of them, but not the team. Whom the team
+          named for the day when the issuer is gone signs in with the password here.
+        </p>
+      </section>
+    ) : null}
     <form method="post" action={Paths.signIn}>
       <Ui.ProblemNote problem={problem} />
       <input type="hidden" name="next" value={next} />
@@ -55,7 +68,7 @@ export const SignInPage = ({
         offered
       />
     ) : null}
-    <IssuerButtons issuers={issuers} next={next} />
+    {alone ? null : <IssuerButtons issuers={issuers} next={next} />}
     <p class="card-foot">Forgot your password? Ask an owner or admin of your team for a link to set a new one.</p>
   </Card>
 )

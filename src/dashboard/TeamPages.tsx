@@ -6,6 +6,10 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import { Plan } from "#schema/Scopes.ts"
 import { CreateTeam, type TeamRecord, UpdateTeam } from "#schema/TeamsApi.ts"
 import * as Plans from "#src/limits/Plans.ts"
+import type { Notice } from "#src/credentials/AccountNotices.ts"
+import type { ClosedTeam } from "#src/openid/ClosedTeams.ts"
+import { AccountNotices } from "./AccountNoticeViews.tsx"
+import { ClosedTeams } from "./ClosedTeamViews.tsx"
 import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import { Layout, SettingsFrame } from "./Layout.tsx"
@@ -17,7 +21,6 @@ import {
   type Attempt,
   page,
   person,
-  plain,
   screen,
   team,
   type TeamVisit,
@@ -194,30 +197,45 @@ const TeamSettingsPage = (shown: Shown) => {
   )
 }
 
-/** A team that bars this address is, here, as one that the person is not in: the page names none. */
-const NoTeamHere = ({ visit }: { readonly visit: Visit }) =>
-  visit.team === null ? (
-    <Ui.Callout title="You reach no team from here">
-      Ask an owner of a team for an invitation. If you belong to a team, it may let its people in from certain addresses
-      alone: come back from one of those.
-    </Ui.Callout>
-  ) : null
+interface WithoutTeam extends Attempt {
+  readonly visit: Visit
+  readonly closed: ReadonlyArray<ClosedTeam>
+  readonly notices: ReadonlyArray<Notice>
+}
 
-const NoNewTeam = ({ visit }: { readonly visit: Visit }) => (
+/** A team that bars this address is, here, as one that the person is not in: the page names none. */
+const NoTeamHere = ({ closed, notices, visit }: WithoutTeam) => (
+  <>
+    {visit.team === null ? <AccountNotices notices={notices} now={visit.now} /> : null}
+    <ClosedTeams teams={closed} visit={visit} />
+    {visit.team === null && closed.length === 0 ? (
+      <Ui.Callout title="You reach no team from here">
+        Ask an owner of a team for an invitation. If you belong to a team, it may let its people in from certain
+        addresses alone: come back from one of those.
+      </Ui.Callout>
+    ) : null}
+  </>
+)
+
+const NoNewTeam = ({ visit, ...shown }: WithoutTeam) => (
   <Layout visit={visit} section="none" title={visit.team === null ? "No team" : "New team"}>
-    <NoTeamHere visit={visit} />
-    <Ui.Callout>On this server only owners of a team can create another one.</Ui.Callout>
+    <NoTeamHere visit={visit} {...shown} />
+    <Ui.Callout>
+      {visit.ui.teamCreation === "operators"
+        ? "On this server only its operator creates teams."
+        : "On this server only owners of a team can create another one."}
+    </Ui.Callout>
   </Layout>
 )
 
-const NewTeamForm = ({ form, problem, visit }: Attempt & { readonly visit: Visit }) => (
+const NewTeamForm = ({ form, problem, visit, ...shown }: WithoutTeam) => (
   <Layout
     visit={visit}
     section="none"
     title="New team"
     lead="You become the owner of the team. It starts on the Developer plan."
   >
-    <NoTeamHere visit={visit} />
+    <NoTeamHere visit={visit} form={form} problem={problem} {...shown} />
     <form method="post" action={Paths.newTeam} class="panel narrow">
       {problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
       <Ui.TextField name="name" label="Name" value={form.text("name")} focus problem={problem} />
@@ -226,8 +244,8 @@ const NewTeamForm = ({ form, problem, visit }: Attempt & { readonly visit: Visit
   </Layout>
 )
 
-const NewTeamPage = (props: Attempt & { readonly visit: Visit }) =>
-  mayCreateTeam(props.visit) ? <NewTeamForm {...props} /> : <NoNewTeam visit={props.visit} />
+const NewTeamPage = (props: WithoutTeam) =>
+  mayCreateTeam(props.visit) ? <NewTeamForm {...props} /> : <NoNewTeam {...props} />
 
 const settings = (editing?: "plan") =>
   screen(
@@ -287,7 +305,14 @@ const changePlan = action(team, {
   again: settings("plan")
 })
 
-const newTeam = plain<AtPerson>(NewTeamPage)
+const newTeam = screen(
+  ({ visit }: AtPerson) =>
+    Effect.zipWith(UseCases.closedTeams.list(), UseCases.accountNotices.list(visit.caller), (closed, notices) => ({
+      closed,
+      notices
+    })),
+  NewTeamPage
+)
 
 const create = action(person, {
   decode: (form) => Form.decode(CreateTeam)({ name: form.text("name") }),

@@ -116,6 +116,7 @@ const Facts = ({ now, token }: { readonly token: ApiToken; readonly now: number 
     <dl class="facts">
       <Ui.Fact name="Access to" is={<AccessSummary of={token} />} />
       <Ui.Fact name="MCP scopes" is={<McpScopes token={token} />} />
+      <Ui.Fact name="Taken from" is={token.addresses === null ? "anywhere" : <Ui.Keys of={token.addresses} />} />
       <Ui.Fact name="Created">
         <Ui.Ago at={token.createdAt} now={now} /> by {token.createdBy.email}
       </Ui.Fact>
@@ -131,7 +132,7 @@ const Facts = ({ now, token }: { readonly token: ApiToken; readonly now: number 
 const EditForm = ({ form, problem, token }: Attempt & { readonly token: ApiToken }) => (
   <form method="post" action={Paths.token(token.teamId, token.id)} class="panel">
     <h2>Edit</h2>
-    {problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
+    {problem?.field === "name" || problem?.field === "addresses" ? null : <Ui.ProblemNote problem={problem} />}
     <Ui.TextField
       name="name"
       label="Name"
@@ -149,6 +150,15 @@ const EditForm = ({ form, problem, token }: Attempt & { readonly token: ApiToken
         />
       </fieldset>
     )}
+    <Ui.TextField
+      name="addresses"
+      label="Addresses that it is taken from"
+      value={problem === undefined ? (token.addresses ?? []).join(", ") : form.text("addresses")}
+      optional
+      mono
+      hint="Addresses or blocks such as 192.0.2.0/24, separated by commas. Nothing here: from anywhere."
+      problem={problem}
+    />
     <Ui.Submit>Save</Ui.Submit>
   </form>
 )
@@ -260,12 +270,20 @@ const create = action(team, {
 const load = ({ teamId, tokenId }: AtToken) => UseCases.tokens.get(teamId, tokenId)
 const details = screen((at: AtToken) => Effect.map(load(at), (token) => ({ token })), TokenPage)
 
+/** Where the form has others: a change of these asks for more than a name does. */
+const addressesIn = (form: Form.Form, before: ReadonlyArray<string> | null) => {
+  const typed = Form.listed(form.text("addresses"))
+  const isSame = !form.has("addresses") || typed.join() === (before ?? []).join()
+  return isSame ? {} : { addresses: typed.length === 0 ? null : typed }
+}
+
 const update = action(token, {
   decode: (form, at) =>
-    Effect.flatMap(load(at), ({ mcpScopes }) =>
+    Effect.flatMap(load(at), ({ addresses, mcpScopes }) =>
       Form.decode(UpdateApiToken)({
         name: form.text("name"),
-        ...(mcpScopes.length === 0 ? {} : { mcpScopes: form.all("mcpScopes") })
+        ...(mcpScopes.length === 0 ? {} : { mcpScopes: form.all("mcpScopes") }),
+        ...addressesIn(form, addresses)
       })
     ),
   run: (input, { teamId, tokenId }) => UseCases.tokens.update(teamId, tokenId, input),

@@ -15,6 +15,7 @@ import { Setup } from "#src/credentials/Setup.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
 import { LeakReports } from "#src/machines/LeakReports.ts"
 import { Rules } from "#src/machines/Rules.ts"
+import { ClosedTeams } from "#src/openid/ClosedTeams.ts"
 import { Identities } from "#src/openid/Identities.ts"
 import { SignInIssuers } from "#src/openid/IssuerRows.ts"
 import { SignIn } from "#src/openid/SignIn.ts"
@@ -49,6 +50,7 @@ export type Services =
   | Authenticate
   | ChangeRequests
   | CliGrants
+  | ClosedTeams
   | Consent
   | DeviceGrants
   | EnvironmentAccess
@@ -87,6 +89,7 @@ export const accessRequests = Effect.serviceFunctions(AccessRequests)
 export const changeRequests = Effect.serviceFunctions(ChangeRequests)
 export const auditTrail = Effect.serviceFunctions(AuditTrail)
 export const cliGrants = Effect.serviceFunctions(CliGrants)
+export const closedTeams = Effect.serviceFunctions(ClosedTeams)
 export const deviceGrants = Effect.serviceFunctions(DeviceGrants)
 export const ownSessions = Effect.serviceFunctions(OwnSessions)
 export const passkeys = Effect.serviceFunctions(Passkeys)

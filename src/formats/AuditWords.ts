@@ -51,6 +51,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "token.create": "created an API token",
   "token.update": "changed an API token",
   "token.make_read_only": "made an API token read-only",
+  "token.set_addresses": "changed where an API token is taken from",
   "token.rotate": "replaced an API token",
   "token.revoke": "revoked an API token",
   "token.delete": "deleted an API token",

@@ -137,6 +137,15 @@ const ownRows = Effect.fnUntraced(function* ({ rowSeal, sql }: Pick<Needs, "rowS
   return rows.filter((row) => macs.holds("sign_in_identities", row))
 })
 
+/** Whether an identity of this issuer opens the person's account. */
+export const linkedSources = (needs: Pick<Needs, "rowSeal" | "sql">, userId: UserId) =>
+  Effect.map(
+    ownRows(needs, userId),
+    (rows) =>
+      (issuer: Issuer): boolean =>
+        rows.some((row) => row.source === sourceOf(issuer) && new URL(row.issuer).href === new URL(issuer.issuer).href)
+  )
+
 const recordOf =
   (nameOf: (row: IdentityRow) => string) =>
   (row: IdentityRow): MySignIn => ({

@@ -118,10 +118,17 @@ const find = Effect.fn("IssuerRows.find")(function* (needs: Needs, key: string) 
   return row !== undefined && macs.holds("sign_in_issuers", row) ? yield* opened(needs, row) : undefined
 })
 
-/** Those on the page of a sign-in: of the installation, and of the team whose page it is. */
+const OnlyRow = Schema.Struct({ signInOnly: Schema.NullOr(Schema.Array(Schema.String)) })
+
+/** Those on the page of a sign-in: of the installation, and of the team whose page it is. `only`: what that team takes alone. */
 const offered = Effect.fn("IssuerRows.offered")(function* (needs: Needs, teamId: TeamId | null) {
   const own = teamId === null ? [] : (yield* ofTeam(needs, teamId)).filter(({ enabled }) => enabled)
-  return [...needs.installation, ...own.map((row) => ({ ...row, key: row.id }))].map(({ key, name }) => ({ key, name }))
+  const all = [...needs.installation, ...own.map((row) => ({ ...row, key: row.id }))]
+  const row =
+    teamId === null
+      ? undefined
+      : yield* Rows.findOne(OnlyRow, needs.sql`SELECT sign_in_only FROM teams WHERE id = ${teamId} AND NOT suspended`)
+  return { issuers: all.map(({ key, name }) => ({ key, name })), only: row?.signInOnly ?? null }
 })
 
 export class SignInIssuers extends Effect.Service<SignInIssuers>()("openid/SignInIssuers", {

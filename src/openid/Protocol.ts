@@ -36,6 +36,16 @@ export interface Issuer {
   readonly trustsEmail: boolean
 }
 
+/** The issuer's answer, and what is asked of it. */
+interface Answered {
+  /** Of the request, with its question mark. */
+  readonly query: string
+  /** The person was asked to prove there that they are present. */
+  readonly fresh: boolean
+  /** Names of claims that somebody looks at. */
+  readonly wanted: ReadonlyArray<string>
+}
+
 export type Claims = Readonly<Record<string, unknown>> & { readonly iss: string; readonly sub: string }
 
 const fetchMillis = 5_000
@@ -61,6 +71,35 @@ const refusalOf = (error: unknown): SignInRefused => {
   const detail =
     word(member(error, "error")) ?? word(member(cause, "claim")) ?? word(member(member(cause, "cause"), "claim"))
   return new SignInRefused({ reason: detail === undefined ? code : `${code} ${detail}` })
+}
+
+/** An address is vouched for where it is said; `email_verified` of one is no word about another. */
+const isAbout = (name: string, claims: Claims, said: ReadonlyMap<string, unknown>) =>
+  name !== "email_verified" || (claims["email"] ?? said.get("email")) === said.get("email")
+
+/**
+ * What the ID token lacks of `wanted`, from UserInfo, which has to be about the same subject (OpenID Connect Core 1.0, 5.3).
+ * Where it cannot be asked the sign-in is refused: a group that nobody could look up is not a group that was lost. Neither is
+ * one that is kept elsewhere (5.6.2, "Aggregated and Distributed Claims"), as Entra ID does with many.
+ */
+const withUserInfo = async (
+  config: Oidc.Configuration,
+  claims: Claims,
+  accessToken: string,
+  wanted: ReadonlyArray<string>
+): Promise<Claims> => {
+  const held = new Map<string, unknown>(Object.entries(claims))
+  const lacks = wanted.filter((name) => held.get(name) === undefined)
+  if (lacks.length === 0) return claims
+  const isOffered = config.serverMetadata().userinfo_endpoint !== undefined
+  const answer = isOffered ? await Oidc.fetchUserInfo(config, accessToken, claims.sub) : {}
+  const said = new Map<string, unknown>(Object.entries(answer))
+  const found = lacks.filter((name) => said.get(name) !== undefined && isAbout(name, claims, said))
+  const elsewhere = [claims["_claim_names"], said.get("_claim_names")]
+  if (lacks.some((name) => !said.has(name) && elsewhere.some((names) => member(names, name) !== undefined))) {
+    throw new SignInRefused({ reason: "CLAIMS_ELSEWHERE" })
+  }
+  return { ...Object.fromEntries(found.map((name) => [name, said.get(name)])), ...claims }
 }
 
 const events = "http://schemas.openid.net/event/backchannel-logout"
@@ -177,8 +216,8 @@ export class Protocol extends Effect.Service<Protocol>()("openid/Protocol", {
       })
     )
 
-    /** The claims of the ID token that the code of the issuer's answer was exchanged for. */
-    const complete = Effect.fn("Protocol.complete")((issuer: Issuer, flow: Flow, query: string, fresh: boolean) =>
+    /** The claims of the ID token that the code of the issuer's answer was exchanged for; UserInfo's, of those that it lacks. */
+    const complete = Effect.fn("Protocol.complete")((issuer: Issuer, flow: Flow, { fresh, query, wanted }: Answered) =>
       attempt(async (): Promise<Claims> => {
         const config = await configOf(issuer)
         const answer = await Oidc.authorizationCodeGrant(config, new URL(`${redirectUri(issuer)}${query}`), {
@@ -193,7 +232,7 @@ export class Protocol extends Effect.Service<Protocol>()("openid/Protocol", {
         // The library takes several audiences where `azp` is right; no other client has business in ours.
         if (Array.isArray(claims.aud) && claims.aud.length !== 1)
           throw new SignInRefused({ reason: "ID_TOKEN_AUDIENCES" })
-        return claims
+        return withUserInfo(config, claims, answer.access_token, wanted)
       })
     )
 

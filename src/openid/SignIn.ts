@@ -55,6 +55,10 @@ const sentences: ReadonlyMap<string, string> = new Map([
     "EMAIL_TAKEN",
     "Your e-mail address has an account here. Sign in to it, then link this sign-in on the page of your account."
   ],
+  [
+    "CLAIMS_ELSEWHERE",
+    "The issuer does not say which groups you are in, since there are too many. Ask an owner of your team to let it name fewer."
+  ],
   ["SHUT_OUT", "You belong to no team here any more."],
   ["ANOTHER_PERSON", "You signed in as another person. Nothing was confirmed."]
 ])
@@ -214,6 +218,12 @@ const enter = Effect.fnUntraced(function* (
   return entered
 })
 
+/** What an account is made of, and what the issuer's rules look at. */
+const wantedBy = (needs: Needs, issuer: Issuer) =>
+  Effect.map(JoinRules.of(needs, issuer), (rules) => [
+    ...new Set(["email", "email_verified", "name", ...rules.map(({ claim }) => claim)])
+  ])
+
 interface Answer {
   readonly issuer: string
   /** Of the request, with its question mark. */
@@ -235,7 +245,8 @@ const complete = Effect.fn("SignIn.complete")(function* (needs: Needs, answer: A
   if (isOfAnother) return yield* refuse(needs, issuer, "ANOTHER_PERSON", null)
   const orRefuse = <A, E, R>(work: Effect.Effect<A, E, R>) =>
     Effect.catchIf(work, isRefused, ({ reason }) => refuse(needs, issuer, reason, null))
-  const claims = yield* orRefuse(needs.protocol.complete(issuer, flow, query, isFresh(flow)))
+  const wanted = flow.link ? [] : yield* wantedBy(needs, issuer)
+  const claims = yield* orRefuse(needs.protocol.complete(issuer, flow, { query, fresh: isFresh(flow), wanted }))
   if (flow.link) {
     if (caller === null) return yield* new Forbidden()
     yield* Identities.link(needs, caller, issuer, claims)

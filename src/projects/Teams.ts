@@ -67,6 +67,7 @@ const get = Effect.fn("Teams.get")(function* ({ access, sql }: Needs, teamId: Te
 })
 
 const onlyOwners = "On this server only owners of a team can create another one. Ask an owner."
+const onlyOperators = "On this server only its operator creates teams. Ask them."
 
 /** The person's row is the lock: two requests at once cannot both pass. */
 const checkMayCreate = Effect.fnUntraced(function* ({ sql, teamCreation }: Needs, caller: Caller, userId: UserId) {
@@ -79,7 +80,7 @@ const checkMayCreate = Effect.fnUntraced(function* ({ sql, teamCreation }: Needs
   )
   // A role that was lost since the request was authenticated does not count.
   const owner = Policy.mayCreateTeam(caller, teamCreation) && (teamCreation === "everyone" || owned.active)
-  if (!owner) return yield* new Forbidden({ message: onlyOwners })
+  if (!owner) return yield* new Forbidden({ message: teamCreation === "operators" ? onlyOperators : onlyOwners })
   if (owned.teams >= Plans.teamsPerPerson) return yield* new PlanLimitReached()
 })
 

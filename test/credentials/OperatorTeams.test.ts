@@ -62,6 +62,24 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator and teams", (i
     })
   )
 
+  it.effect("creates one for an account that is there, as its owner", () =>
+    Effect.gen(function* () {
+      const made = yield* needs
+      const owner = yield* World.person()
+      const team = yield* OperatorTeams.create(made, "Platform", { email: owner.email })
+      assert.deepInclude(team, { name: "Platform", plan: "developer", suspended: false, owners: [owner.email] })
+      const { text: session } = yield* World.session(owner)
+      const { json } = yield* TestApp.get("/me", { session })
+      assert.deepStrictEqual(
+        json.teams.map(({ id, role }) => [id, role]),
+        [[team.id, "owner"]]
+      )
+      assert.deepStrictEqual(yield* actionsOf(team.id), ["team.create by system"])
+      const nobody = yield* Effect.flip(OperatorTeams.create(made, "Platform", { email: "nobody@example.com" }))
+      assert.strictEqual(nobody._tag, "AccountNotFound")
+    })
+  )
+
   it.effect("suspends one, of which nothing is reached by anything until it goes on", () =>
     Effect.gen(function* () {
       const { reached, team } = yield* scene

@@ -4,6 +4,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as AddressRanges from "#src/net/AddressRanges.ts"
+import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
@@ -167,6 +168,44 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
       const rotated = yield* TestApp.post(`/teams/${team.id}/api-tokens/${made.json.id}/rotate`, owner)
       assert.strictEqual(rotated.status, 200, rotated.text)
       assert.deepStrictEqual(yield* answers(rotated.json.value), [200, 401])
+
+      // Who manages tokens moves it, from the next request on; nobody else does, and it keeps its text and reach.
+      const at = `/teams/${team.id}/api-tokens/${rotated.json.id}` as const
+      const set = (addresses: ReadonlyArray<string> | null, as: TestApp.Asked = owner) =>
+        TestApp.patch(at, { ...as, json: { addresses } })
+      const member = { session: (yield* World.session(yield* World.member(team, "member"))).text }
+      for (const as of [member, { bearer: rotated.json.value }]) {
+        assert.include([401, 403], (yield* set([cafe], as)).status)
+      }
+      for (const wrong of [["10.0.0.0/40"], [], ["example.com"]]) assert.strictEqual((yield* set(wrong)).status, 400)
+      assert.deepStrictEqual(yield* answers(rotated.json.value), [200, 401])
+      const admin = { session: (yield* World.session(yield* World.member(team, "admin"))).text }
+      const moved = yield* set([`${cafe}/32`], admin)
+      assert.deepStrictEqual(moved.json.addresses, [`${cafe}/32`], moved.text)
+      assert.deepStrictEqual(yield* answers(rotated.json.value), [401, 200])
+      assert.strictEqual((yield* set(null)).status, 200)
+      assert.deepStrictEqual(yield* answers(rotated.json.value), [200, 200])
+      const page = `/app/teams/${team.id}/tokens/${rotated.json.id}` as const
+      const form = { "content-type": "application/x-www-form-urlencoded" }
+      const save = (fields: Record<string, string>) =>
+        TestApp.post(page, { ...owner, headers: form, body: new URLSearchParams({ name: "ci", ...fields }).toString() })
+      assert.strictEqual((yield* save({ addresses: "198.51.100.0/24, 2001:db8::/32" })).status, 303)
+      assert.deepStrictEqual(yield* answers(rotated.json.value), [200, 401])
+      const refused2 = yield* save({ addresses: "no address" })
+      assert.strictEqual(refused2.status, 400)
+      assert.include(refused2.text, "no address")
+      // A name alone leaves them, and so does a form of the release before.
+      assert.strictEqual((yield* save({})).status, 303)
+      assert.deepStrictEqual(yield* answers(rotated.json.value), [200, 401])
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE api_tokens SET addresses = NULL WHERE id = ${rotated.json.id}`
+      assert.deepStrictEqual(yield* answers(rotated.json.value), [401, 401])
+      const told = yield* sql<{ readonly body: string }>`
+        SELECT body FROM audit_entries WHERE team_id = ${team.id} AND action = 'token.set_addresses' ORDER BY at, seq`
+      assert.deepStrictEqual(
+        told.map(auditEntry).map(({ outcome }) => outcome),
+        ["allowed", "allowed", "allowed"]
+      )
     })
   )
 })

@@ -163,11 +163,16 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
       const { jar, secret } = yield* SignIn.enrol(again)
       const member = yield* World.member(owner.team, "member")
       const device = yield* startDevice
+      const kept = yield* World.token({ team: owner.team })
 
       const asks = (session: SignIn.Jar) => ({
         value: valueAt(project, "production", sessionOf(session)),
         values: TestApp.get(`/secrets/inject?projectId=${project.id}&environment=production`, sessionOf(session)),
         token: TestApp.post(`/teams/${owner.team.id}/api-tokens`, { ...sessionOf(session), json: { name: "ci" } }),
+        addresses: TestApp.patch(`/teams/${owner.team.id}/api-tokens/${kept.id}`, {
+          ...sessionOf(session),
+          json: { addresses: null }
+        }),
         device: approveDevice(device.userCode, owner.team, sessionOf(session)),
         rule: TestApp.patch(`/teams/${owner.team.id}`, { ...sessionOf(session), json: { stepUpMinutes: 30 } })
       })

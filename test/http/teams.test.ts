@@ -171,3 +171,23 @@ layer(ownersOnly, { excludeTestServices: true })("teams, where only owners may c
     })
   )
 })
+
+const operatorsOnly = TestApp.server.pipe(
+  Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config({ teamCreation: "operators" })))
+)
+
+layer(operatorsOnly, { excludeTestServices: true })("teams, where only the operator creates them", (it) => {
+  it.effect("are refused to owners too, and no page offers one", () =>
+    Effect.gen(function* () {
+      const team = yield* World.team()
+      const session = yield* sessionOf(team.owner)
+      const answer = yield* TestApp.post("/teams", { session, json: { name: "Another" } })
+      assert.deepStrictEqual(codeOf(answer), [403, "FORBIDDEN"])
+      assert.match(answer.error.message, /only its operator/)
+      const page = yield* TestApp.get("/app/teams/new", { session })
+      assert.notInclude(page.text, "Create the team")
+      assert.include(page.text, "On this server only its operator creates teams.")
+      assert.notInclude((yield* TestApp.get("/app", { session })).text, "New team")
+    })
+  )
+})

@@ -25,6 +25,10 @@ export interface Mischief {
   readonly sign?: "none" | "hmac-of-key" | "other-key"
   /** Parameters of the answer, replaced; undefined takes one away. */
   readonly answer?: Readonly<Record<string, string | undefined>>
+  /** Claims that UserInfo says and the ID token does not. */
+  readonly userInfo?: Readonly<Record<string, unknown>>
+  /** UserInfo is out of order. */
+  readonly userInfoFails?: boolean
 }
 
 const bodyOf = (request: IncomingMessage) =>
@@ -48,6 +52,7 @@ export const make = (clientId = "ampoule", clientSecret = "s3cret-of-the-client"
     }
     const pem = yield* Effect.promise(() => Jose.exportSPKI(pair.publicKey))
     const grants = new Map<string, Grant>()
+    const accessTokens = new Map<string, object>()
     const asked: Array<string> = []
     let person: Person = { sub: "nobody" }
     let mischief: Mischief = {}
@@ -92,7 +97,9 @@ export const make = (clientId = "ampoule", clientSecret = "s3cret-of-the-client"
         ...mischief.claims
       }
       for (const [name, value] of Object.entries(claims)) if (value === undefined) delete claims[name]
-      const body = { access_token: randomUUID(), token_type: "Bearer", expires_in: 60, id_token: await signed(claims) }
+      const accessToken = randomUUID()
+      accessTokens.set(accessToken, { sub: person.sub, ...mischief.userInfo })
+      const body = { access_token: accessToken, token_type: "Bearer", expires_in: 60, id_token: await signed(claims) }
       return { status: 200, body }
     }
 
@@ -107,6 +114,7 @@ export const make = (clientId = "ampoule", clientSecret = "s3cret-of-the-client"
           authorization_endpoint: `${url}/authorize`,
           token_endpoint: `${url}/token`,
           jwks_uri: `${url}/jwks`,
+          userinfo_endpoint: `${url}/userinfo`,
           response_types_supported: ["code"],
           subject_types_supported: ["public"],
           // As an issuer says it that would take anything.
@@ -115,6 +123,10 @@ export const make = (clientId = "ampoule", clientSecret = "s3cret-of-the-client"
         })
       }
       if (at.pathname === "/jwks") return json({ keys: [jwk] })
+      if (at.pathname === "/userinfo") {
+        const said = accessTokens.get((request.headers.authorization ?? "").replace(/^Bearer /, ""))
+        return mischief.userInfoFails === true || said === undefined ? json({}, 500) : json(said)
+      }
       if (at.pathname === "/authorize") {
         return response.writeHead(303, { location: answerTo(at.searchParams) }).end()
       }

@@ -250,6 +250,57 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
     })
   )
 
+  it.effect(
+    "groups come from UserInfo where the ID token has none, about the same person; an outage takes no role",
+    () =>
+      Effect.gen(function* () {
+        const corp = yield* OpenId.Corp
+        const team = yield* World.team()
+        const { text: owner } = yield* World.session(team.owner)
+        const group = randomUUID()
+        yield* OpenId.rule(team, owner, ["corp", group, "member"])
+        const { groups: _, ...person } = OpenId.personOf()
+        const { email, email_verified, ...nameless } = person
+        const signIn = (says: FakeIssuer.Person, wrong: FakeIssuer.Mischief) => {
+          corp.signs(says, wrong)
+          return OpenId.signIn(corp, "corp")
+        }
+        // The address too: an account is made of what both say.
+        const told = { groups: [group], email, email_verified }
+        const first = yield* signIn(nameless, { userInfo: told })
+        assert.strictEqual(first.answer.status, 303, first.answer.text)
+        assert.deepStrictEqual([...(yield* teamsOf(first.jar))], [[team.id, "member"]])
+        assert.strictEqual((yield* OpenId.meOf(first.jar)).json.user.email, email)
+
+        // Out of order, of another subject, or kept elsewhere: the sign-in is refused, and the person stays in the team.
+        for (const [wrong, says] of [
+          [{ userInfo: { groups: [] }, userInfoFails: true }, person],
+          [{ userInfo: { sub: "somebody-else", groups: [group] } }, person],
+          [{ userInfo: {} }, { ...person, _claim_names: { groups: "src1" } }],
+          [{ userInfo: { _claim_names: { groups: "src1" } } }, person]
+        ] as const) {
+          const { answer, jar } = yield* signIn(says, wrong)
+          assert.strictEqual(answer.status, 401, JSON.stringify(wrong))
+          assert.isFalse(jar.has("ampoule_session"))
+          assert.isTrue((yield* teamsOf(first.jar)).has(team.id), JSON.stringify(wrong))
+        }
+        // What the ID token says counts, and UserInfo adds none of it.
+        const both = yield* signIn({ ...person, groups: ["other"] }, { userInfo: { groups: [group] } })
+        assert.strictEqual((yield* teamsOf(both.jar)).size, 0)
+        // UserInfo vouches for its own address alone, and does not say how somebody signed in.
+        const stranger = OpenId.personOf([group], { email_verified: undefined })
+        const vouched = yield* signIn(stranger, { userInfo: { email: "other@example.com", email_verified: true } })
+        assert.strictEqual(vouched.answer.status, 401)
+        const account = yield* SignIn.signedIn
+        const { jar: enrolled } = yield* SignIn.enrol(account.jar)
+        const linked = OpenId.personOf()
+        corp.signs(linked)
+        yield* OpenId.signIn(corp, "corp", enrolled, "", "/app/account/sign-ins/with/corp")
+        const { answer } = yield* signIn({ ...linked, groups: undefined }, { userInfo: { amr: ["mfa"], acr: "mfa" } })
+        assert.strictEqual(answer.headers.get("location")?.split("?")[0], "/app/sign-in/code")
+      })
+  )
+
   it.scoped("rows that no server wrote let nobody in", () =>
     Effect.gen(function* () {
       const corp = yield* OpenId.Corp

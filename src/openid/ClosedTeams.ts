@@ -1,0 +1,90 @@
+/**
+ * Teams of the person that issuers alone open, and that this session is kept out of: to tell why, and what to do. A session
+ * by an issuer of another team is told nothing, since that team's owners choose who it says somebody is.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { CurrentCaller } from "#schema/Caller.ts"
+import { type TeamId, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
+import { Role } from "#schema/Scopes.ts"
+import { RequestInfo } from "#src/access/RequestInfo.ts"
+import * as Policy from "#src/access/Policy.ts"
+import type { RowMac } from "#src/access/RowMac.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
+import { methods } from "#src/Methods.ts"
+import * as AddressRanges from "#src/net/AddressRanges.ts"
+import * as Rows from "#src/Rows.ts"
+import { linkedSources } from "./Identities.ts"
+import { SignInIssuers } from "./IssuerRows.ts"
+
+const services = Effect.all({ sql: SqlClient.SqlClient, rowSeal: RowSeal, issuers: SignInIssuers })
+type Needs = Effect.Effect.Success<typeof services>
+
+export interface ClosedTeam {
+  readonly id: TeamId
+  readonly name: string
+  /** That let people in, as far as they are enabled. `linked`: the person has it already. */
+  readonly issuers: ReadonlyArray<{ readonly key: string; readonly name: string; readonly linked: boolean }>
+}
+
+const Mac = Schema.NullOr(Schema.Uint8ArrayFromSelf)
+const Row = Schema.Struct({
+  id: TeamIdOut,
+  name: Schema.String,
+  plan: Schema.String,
+  adminsNeedGrants: Schema.Boolean,
+  tokensFollowCreators: Schema.Boolean,
+  secondFactorRequired: Schema.Boolean,
+  stepUpMinutes: Schema.Number,
+  leakedCredentials: Schema.String,
+  signInOnly: Schema.Array(Schema.String),
+  suspended: Schema.Boolean,
+  sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)),
+  teamMac: Mac,
+  userId: UserIdOut,
+  role: Role,
+  active: Schema.Boolean,
+  deactivatedAt: Schema.NullOr(Schema.DateFromSelf),
+  updatedAt: Schema.DateFromSelf,
+  ruledBy: Schema.NullOr(Schema.String),
+  roleLimit: Schema.NullOr(Role),
+  breakGlass: Schema.Boolean,
+  mac: Mac
+})
+
+const holds = (macs: RowMac, row: typeof Row.Type) =>
+  macs.holds("teams", { ...row, mac: row.teamMac }) && macs.holds("memberships", { ...row, teamId: row.id })
+
+const list = Effect.fn("ClosedTeams.list")(function* ({ issuers, rowSeal, sql }: Needs) {
+  const caller = yield* CurrentCaller
+  const { ip } = yield* RequestInfo
+  const closed: Array<ClosedTeam> = []
+  if (caller.user === null || caller.onlyTeam !== null) return closed
+  const rows = yield* Rows.findAll(
+    Row,
+    sql`
+      SELECT t.id, t.name, t.plan, t.admins_need_grants, t.tokens_follow_creators, t.second_factor_required, t.step_up_minutes,
+        t.leaked_credentials, t.sign_in_only, t.suspended, t.session_addresses, t.mac AS team_mac,
+        m.user_id, m.role, m.active, m.deactivated_at, m.updated_at, m.ruled_by, m.role_limit, m.break_glass, m.mac
+      FROM memberships m JOIN teams t ON t.id = m.team_id
+      WHERE m.user_id = ${caller.user.id} AND m.active AND t.sign_in_only IS NOT NULL AND NOT t.suspended
+      ORDER BY t.name, t.id LIMIT 20`
+  )
+  const macs = yield* rowSeal.ready
+  const kept = rows.filter(
+    (row) => holds(macs, row) && !Policy.letsIn(caller, row) && AddressRanges.holds(row.sessionAddresses, ip)
+  )
+  if (kept.length === 0) return closed
+  const linked = yield* linkedSources({ rowSeal, sql }, caller.user.id)
+  for (const { id, name, signInOnly } of kept) {
+    const found = yield* Effect.forEach(signInOnly, (key) => issuers.find(key))
+    const known = found.flatMap((issuer) => (issuer === undefined ? [] : [issuer]))
+    closed.push({ id, name, issuers: known.map((one) => ({ key: one.key, name: one.name, linked: linked(one) })) })
+  }
+  return closed
+})
+
+export class ClosedTeams extends Effect.Service<ClosedTeams>()("openid/ClosedTeams", {
+  effect: Effect.map(services, (needs) => methods(needs, { list }))
+}) {}
