@@ -28,6 +28,7 @@ export const longTests = [
   "test/dashboard/journeys.test.ts",
   "test/dashboard/login.test.ts",
   "test/dashboard/matrix.test.ts",
+  "test/dashboard/openid.test.ts",
   "test/dashboard/pages.test.ts",
   "test/dashboard/palette.test.ts",
   "test/dashboard/passkeys.test.ts",

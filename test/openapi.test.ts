@@ -500,7 +500,7 @@ const dashboard: Record<string, Row> = {
   "POST /teams/{teamId}/members/{userId}/password-reset": sessionRoute(201, "PasswordResetLink", {
     required: ["teamId", "userId"]
   }),
-  "GET /teams/{teamId}/members/{userId}/access": sessionRoute(200, "PersonAccess", {
+  "GET /teams/{teamId}/members/{userId}/access": managingRoute(200, "PersonAccess", {
     required: ["teamId", "userId"]
   }),
   "POST /teams/{teamId}/members/{userId}/end-access": sessionRoute(200, "EndedAccess", {
@@ -508,7 +508,7 @@ const dashboard: Record<string, Row> = {
     body: members([], ["deactivate"]),
     more: body
   }),
-  "DELETE /teams/{teamId}/members/{userId}/credentials/{credentialId}": sessionRoute(200, "DeletedAck", {
+  "DELETE /teams/{teamId}/members/{userId}/credentials/{credentialId}": managingRoute(200, "DeletedAck", {
     required: ["teamId", "userId", "credentialId"]
   }),
   "POST /teams/{teamId}/incidents": sessionRoute(201, "Incident", {
@@ -588,7 +588,7 @@ const dashboard: Record<string, Row> = {
   "GET /teams/{teamId}/api-tokens": managingRoute(200, "ApiTokenList", { required: ["teamId"] }),
   "PATCH /teams/{teamId}/api-tokens/{tokenId}": managingRoute(200, "ApiToken", {
     required: ["teamId", "tokenId"],
-    body: members([], ["name", "accessLevel", "mcpScopes"]),
+    body: members([], ["name", "accessLevel", "mcpScopes", "addresses"]),
     more: body
   }),
   "POST /teams/{teamId}/api-tokens/{tokenId}/rotate": managingRoute(200, "ApiTokenWithValue", {

@@ -4,7 +4,7 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { isApiError } from "#schema/ApiError.ts"
+import { type AnyApiError, isApiError } from "#schema/ApiError.ts"
 import { uuidPattern } from "#schema/Ids.ts"
 import { IssuerKey, type MySignIn } from "#schema/SignInApi.ts"
 import type { ClosedTeam } from "#src/openid/ClosedTeams.ts"
@@ -69,9 +69,16 @@ const link = button(withIds(person, AtIssuer), {
 
 const queryOf = (url: string) => (url.includes("?") ? url.slice(url.indexOf("?")) : "")
 
-const Refused = ({ problem, who }: { readonly who: Visitor; readonly problem: Parameters<typeof pageWith>[1] }) => (
+const Refused = ({ problem, who }: { readonly who: Visitor; readonly problem: AnyApiError }) => (
   <Card who={who} title="You are not signed in">
-    <Ui.ProblemNote problem={problem} />
+    {/* What is said of a wrong password is no help here. */}
+    {problem._tag === "SIGN_IN_FAILED" ? (
+      <Ui.Callout tone="danger" role="alert">
+        {problem.message}
+      </Ui.Callout>
+    ) : (
+      <Ui.ProblemNote problem={problem} />
+    )}
     <p>
       <Ui.LinkButton href={Paths.signIn} primary>
         Back to the sign-in

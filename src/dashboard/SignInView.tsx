@@ -30,14 +30,14 @@ export const SignInPage = ({
     lead={next.startsWith("/device") ? "After that, you can approve the login of your command line." : undefined}
   >
     {alone ? (
-      <section class="issuers-first">
+      <div class="issuers-first">
         <IssuerButtons issuers={issuers} next={next} primary />
         <p class="hint">
           This team is opened by {issuers.length === 0 ? "an issuer that is disabled now" : "these sign-ins"} alone. A
           password or a passkey opens your account, where you can link one of them, but not the team. Whom the team
           named for the day when the issuer is gone signs in with the password here.
         </p>
-      </section>
+      </div>
     ) : null}
     <form method="post" action={Paths.signIn}>
       <Ui.ProblemNote problem={problem} />

@@ -228,18 +228,33 @@ const NoNewTeam = ({ visit, ...shown }: WithoutTeam) => (
   </Layout>
 )
 
+const startsOn = "You become the owner of the team. It starts on the Developer plan."
+
+/** Without a team, the page first says why there is none. */
 const NewTeamForm = ({ form, problem, visit, ...shown }: WithoutTeam) => (
   <Layout
     visit={visit}
     section="none"
-    title="New team"
-    lead="You become the owner of the team. It starts on the Developer plan."
+    title={visit.team === null ? "No team" : "New team"}
+    lead={visit.team === null ? undefined : startsOn}
   >
     <NoTeamHere visit={visit} form={form} problem={problem} {...shown} />
+    {visit.team === null ? (
+      <section class="section">
+        <h2>New team</h2>
+        <p class="lead">{startsOn}</p>
+      </section>
+    ) : null}
     <form method="post" action={Paths.newTeam} class="panel narrow">
       {problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
-      <Ui.TextField name="name" label="Name" value={form.text("name")} focus problem={problem} />
-      <Ui.Submit cancel={Paths.home}>Create the team</Ui.Submit>
+      <Ui.TextField
+        name="name"
+        label="Name"
+        value={form.text("name")}
+        focus={shown.closed.length === 0}
+        problem={problem}
+      />
+      <Ui.Submit {...(visit.team === null ? {} : { cancel: Paths.home })}>Create the team</Ui.Submit>
     </form>
   </Layout>
 )

@@ -72,46 +72,48 @@ const IssuerCard = ({ of, visit }: { readonly visit: TeamVisit; readonly of: Sig
 const NewIssuer = ({ editing, form, problem, visit }: Shown) => {
   const refused = editing === "issuer" ? problem : undefined
   return (
-    <details class="panel narrow" open={refused !== undefined}>
-      <summary>Add an issuer of this team</summary>
-      <form method="post" action={`${Paths.teamSignIn(visit.team.id)}/issuers`}>
-        {refused?.field === undefined ? <Ui.ProblemNote problem={refused} /> : null}
-        <Ui.TextField name="name" label="Name" value={form.text("name")} hint="On its button." problem={refused} />
-        <Ui.TextField
-          name="issuer"
-          label="Address of the issuer"
-          value={form.text("issuer")}
-          hint="As it calls itself, to the letter: https://login.example.com"
-          problem={refused}
-        />
-        <Ui.TextField name="clientId" label="Client id" value={form.text("clientId")} problem={refused} />
-        <Ui.TextField
-          name="clientSecret"
-          label="Client secret"
-          type="password"
-          optional
-          hint="Kept sealed, and never shown again."
-          problem={refused}
-        />
-        <Ui.TextField
-          name="scopes"
-          label="Scopes"
-          optional
-          value={form.filled("scopes") ?? "openid email profile"}
-          hint="Many issuers send groups only when asked for groups."
-          problem={refused}
-        />
-        <Ui.TextField
-          name="factors"
-          label="Values of amr or acr that count as a second factor"
-          optional
-          value={form.text("factors")}
-          hint="Empty: people show the second factor of their account here."
-          problem={refused}
-        />
-        <Ui.Submit>Add the issuer</Ui.Submit>
-      </form>
-    </details>
+    <div class="panel narrow">
+      <details class="disclosure" open={refused !== undefined}>
+        <summary>Add an issuer of this team</summary>
+        <form method="post" action={`${Paths.teamSignIn(visit.team.id)}/issuers`}>
+          {refused?.field === undefined ? <Ui.ProblemNote problem={refused} /> : null}
+          <Ui.TextField name="name" label="Name" value={form.text("name")} hint="On its button." problem={refused} />
+          <Ui.TextField
+            name="issuer"
+            label="Address of the issuer"
+            value={form.text("issuer")}
+            hint="As it calls itself, to the letter: https://login.example.com"
+            problem={refused}
+          />
+          <Ui.TextField name="clientId" label="Client id" value={form.text("clientId")} problem={refused} />
+          <Ui.TextField
+            name="clientSecret"
+            label="Client secret"
+            type="password"
+            optional
+            hint="Kept sealed, and never shown again."
+            problem={refused}
+          />
+          <Ui.TextField
+            name="scopes"
+            label="Scopes"
+            optional
+            value={form.filled("scopes") ?? "openid email profile"}
+            hint="Many issuers send groups only when asked for groups."
+            problem={refused}
+          />
+          <Ui.TextField
+            name="factors"
+            label="Values of amr or acr that count as a second factor"
+            optional
+            value={form.text("factors")}
+            hint="Empty: people show the second factor of their account here."
+            problem={refused}
+          />
+          <Ui.Submit>Add the issuer</Ui.Submit>
+        </form>
+      </details>
+    </div>
   )
 }
 
@@ -119,7 +121,7 @@ const Issuers = (shown: Shown) => {
   const { signIn, visit } = shown
   const own = signIn.issuers.filter(({ ofInstallation }) => !ofInstallation)
   return (
-    <section class="section">
+    <section class="section stack">
       <h2>Issuers</h2>
       <p class="hint">
         An issuer says who somebody is. The ones of this team let people into this team alone. Their buttons are at this
@@ -127,7 +129,7 @@ const Issuers = (shown: Shown) => {
       </p>
       <CopyText.Command>{`${visit.ui.baseUrl}${Paths.signIn}?team=${visit.team.id}`}</CopyText.Command>
       {signIn.issuers.length === 0 ? null : (
-        <ul class="cards">
+        <ul class="stack">
           {signIn.issuers.map((of) => (
             <IssuerCard of={of} visit={visit} />
           ))}
@@ -143,7 +145,7 @@ const Rules = ({ editing, form, problem, signIn, visit }: Shown) => {
   const at = `${Paths.teamSignIn(visit.team.id)}/rules`
   const names = new Map(signIn.issuers.map(({ key, name }) => [key, name]))
   return (
-    <section class="section">
+    <section class="section stack">
       <h2>Who joins</h2>
       <p class="hint">
         Rules count at each sign-in. Who is in no group of a rule any more leaves the team. Nobody becomes an owner by a
@@ -175,6 +177,7 @@ const Rules = ({ editing, form, problem, signIn, visit }: Shown) => {
           {refused?.field === undefined ? <Ui.ProblemNote problem={refused} /> : null}
           <Ui.Select
             name="issuer"
+            id="rule-issuer"
             label="Issuer"
             value={form.text("issuer")}
             choices={signIn.issuers.map(({ key, name }) => ({ value: key, label: name }))}
@@ -213,11 +216,11 @@ const Only = ({ editing, owners, problem, signIn, visit }: Shown) => {
   const enabled = signIn.issuers.filter((one) => one.enabled)
   const kept = new Set<string>(signIn.breakGlass.map(({ userId }) => userId))
   return enabled.length === 0 ? null : (
-    <section class="section">
+    <section class="section stack">
       <h2>Passwords</h2>
       <form method="post" action={`${Paths.teamSignIn(visit.team.id)}/only`} class="panel narrow">
         <Ui.ProblemNote problem={refused} />
-        <fieldset class="part">
+        <fieldset>
           <legend>Only these issuers let people into this team</legend>
           {enabled.map(({ key, name }) => (
             <Ui.CheckBox name="only" value={key} checked={signIn.only?.includes(key) ?? false}>
@@ -229,7 +232,7 @@ const Only = ({ editing, owners, problem, signIn, visit }: Shown) => {
             team.
           </p>
         </fieldset>
-        <fieldset class="part">
+        <fieldset>
           <legend>Owners whom a password lets in all the same</legend>
           {owners.map(({ email, userId }) => (
             <Ui.CheckBox name="breakGlass" value={userId} checked={kept.has(userId)}>

@@ -209,7 +209,9 @@ export class Protocol extends Effect.Service<Protocol>()("openid/Protocol", {
           nonce: nonceOf(flow),
           code_challenge: await Oidc.calculatePKCECodeChallenge(verifierOf(flow)),
           code_challenge_method: "S256",
-          ...(fresh ? { prompt: "login", max_age: String(freshAge) } : {})
+          // For an account that is open here, the issuer asks who it is once more: another person may be signed in there.
+          ...(flow.userId === null ? {} : { prompt: "login" }),
+          ...(fresh ? { max_age: String(freshAge) } : {})
         })
         if (!allows(issuer, url.origin)) throw new SignInRefused({ reason: "ISSUER_ADDRESS" })
         return url.href

@@ -98,8 +98,11 @@ const begin = Effect.fn("SignIn.begin")(function* (needs: Needs, { caller, issue
   return { url, flow: yield* Flow.seal(needs, flow) }
 })
 
-/** Who confirms that they are there, or gives another identity their account, does so now. */
-const isFresh = ({ userId }: Flow.Flow) => userId !== null
+/**
+ * Who confirms that they are there does so now, which the issuer has to say (`auth_time`). Linking does not ask for that word, which
+ * some issuers never give: the account's own proof is the recent one.
+ */
+const isFresh = ({ link, userId }: Flow.Flow) => userId !== null && !link
 
 /** Of an issuer of a team, the refusal is in that team's trail. */
 const refuse = (needs: Needs, issuer: Issuer | undefined, reason: string, person: Accounts.AccountRow | null) =>

@@ -549,13 +549,13 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   ],
   "DELETE /teams/:teamId/members/:userId": [ofManagedTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}`)],
   "GET /teams/:teamId/members/:userId/access": [
-    ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/access`)
+    ofManagedTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/access`)
   ],
   "POST /teams/:teamId/members/:userId/end-access": [
     ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/end-access`, {})
   ],
   "DELETE /teams/:teamId/members/:userId/credentials/:credentialId": [
-    ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/credentials/${nowhere}`)
+    ofManagedTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/credentials/${nowhere}`)
   ],
   "POST /teams/:teamId/members/:userId/password-reset": [
     ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/password-reset`)

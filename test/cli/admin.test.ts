@@ -1,13 +1,15 @@
 /** `ampoule admin` as it is released, on an embedded database. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { spawn } from "node:child_process"
 import * as path from "node:path"
+import { parsed } from "#test/support/Json.ts"
 import * as Release from "#test/support/Release.ts"
 
 describe("ampoule admin", () => {
   it.scopedLive(
-    "lists accounts, makes a reset link, removes an account; the trail has each of them and is whole",
+    "lists, deactivates and removes accounts, makes reset links; makes, lists, suspends and removes teams; the trail has each use",
     () =>
       Effect.gen(function* () {
         const folder = yield* Release.build
@@ -52,6 +54,35 @@ describe("ampoule admin", () => {
         assert.strictEqual(factor.status, 0, factor.stderr)
         assert.include(factor.stderr, "ada@example.com has no second factor any more.")
 
+        // Teams: made for an account, listed, suspended, let go on, removed.
+        const nobody = yield* run("admin", "create-team", "Web", "--owner", "nobody@example.com")
+        assert.deepStrictEqual([nobody.status, nobody.stdout], [1, ""])
+        assert.include(nobody.stderr, "There is no account with this e-mail address.")
+        const made = yield* run("admin", "create-team", "Web", "--owner", "ADA@example.com", "--json")
+        assert.strictEqual(made.status, 0, made.stderr)
+        const { team } = parsed(Schema.Struct({ team: Schema.Struct({ id: Schema.String }) }))(made.stdout)
+        const teams = Effect.map(run("admin", "teams"), ({ stdout }) => stdout)
+        assert.match(yield* teams, new RegExp(`${team.id} +Web +1 +0 +ada@example\\.com\n`))
+        assert.notInclude((yield* run("admin", "teams", "--search", "plat")).stdout, team.id)
+        assert.strictEqual((yield* run("admin", "suspend-team", team.id)).status, 2)
+        const suspended = yield* run("admin", "suspend-team", team.id, "--yes")
+        assert.strictEqual(suspended.status, 0, suspended.stderr)
+        assert.include(yield* teams, "Web (suspended)")
+        assert.strictEqual((yield* run("admin", "resume-team", team.id)).status, 0)
+        assert.notInclude(yield* teams, "suspended")
+        assert.strictEqual((yield* run("admin", "remove-team", team.id, "--yes", "--json")).status, 0)
+        assert.notInclude(yield* teams, team.id)
+        assert.include((yield* run("admin", "resume-team", "nonsense")).stderr, "TEAM takes the id of a team.")
+
+        // People: kept out of all teams, and let in again.
+        const lastOwner = yield* run("admin", "deactivate-user", "ada@example.com", "--yes")
+        assert.include(lastOwner.stderr, "The person is the last active owner of Platform.")
+        const out = yield* run("admin", "deactivate-user", "ada@example.com", "--yes", "--even-last-owner")
+        assert.strictEqual(out.status, 0, out.stderr)
+        assert.include((yield* run("admin", "users")).stdout, "Platform (owner, inactive)")
+        assert.strictEqual((yield* run("admin", "activate-user", "ada@example.com")).status, 0)
+        assert.notInclude((yield* run("admin", "users")).stdout, "inactive")
+
         const asked = yield* run("admin", "remove-user", "ada@example.com")
         assert.strictEqual(asked.status, 2)
         assert.include(asked.stderr, "--yes")
@@ -69,12 +100,23 @@ describe("ampoule admin", () => {
         const actions = trail.stdout
           .split("\n")
           .flatMap((line) => /\\?"action\\?":\\?"([\w.]+)\\?"/.exec(line)?.[1] ?? [])
-        for (const action of ["member.list", "password.reset_link", "factor.remove", "member.remove"]) {
+        for (const action of [
+          "member.list",
+          "member.update",
+          "member.remove",
+          "password.reset_link",
+          "factor.remove",
+          "team.list",
+          "team.create",
+          "team.suspend",
+          "team.resume",
+          "team.delete"
+        ]) {
           assert.include(actions, action)
         }
         const verified = yield* run("audit", "verify")
         assert.strictEqual(verified.status, 0, verified.stderr + verified.stdout)
       }),
-    180_000
+    400_000
   )
 })

@@ -165,6 +165,54 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the c
   )
 
   it.scoped(
+    "shows where a member is signed in, and ends one or all",
+    () =>
+      Effect.gen(function* () {
+        const { alone, approved, team } = yield* at("admin")
+        const member = yield* World.member(team, "member")
+        const browser = yield* World.session(member)
+        const login = yield* World.grant({ person: member, teams: [{ team, scopes: ["identity:read"] }] })
+        yield* World.token({ team, creator: member })
+        const Listed = parsed(Schema.Array(Schema.Struct({ id: Schema.String, type: Schema.String })))
+        const listed = yield* approved("sessions", "--member", member.email, "--json")
+        assert.strictEqual(listed.code, 0, listed.stderr)
+        assert.sameDeepMembers(
+          Listed(listed.stdout).map(({ id, type }) => ({ id, type })),
+          [
+            { id: browser.id, type: "session" },
+            { id: login.id, type: "cli_grant" }
+          ]
+        )
+        const table = yield* approved("sessions", "list", "--member", member.email)
+        assert.match(table.stdout, new RegExp(`${browser.id} +browser`))
+        assert.match(table.stdout, new RegExp(`${login.id} +CLI login`))
+        assert.strictEqual((yield* approved("sessions", "end", login.id, "--member", member.email)).code, 0)
+        assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: login.text })).error.code, "CREDENTIAL_REVOKED")
+        assert.strictEqual((yield* TestApp.get("/me", { session: browser.text })).status, 200)
+        // Of a person whom somebody else manages elsewhere, the browser stays.
+        const elsewhere = yield* World.team()
+        yield* World.join(elsewhere, member, "member")
+        yield* World.grant({ person: member, teams: [{ team, scopes: ["identity:read"] }] })
+        const kept = yield* approved("sessions", "end-all", "--member", member.email, "--json")
+        assert.deepStrictEqual(JSON.parse(kept.stdout), { ended: 1, kept: 1 })
+        const lone = yield* World.member(team, "viewer")
+        const theirs = yield* World.session(lone)
+        const ended = yield* approved("sessions", "end-all", "--member", lone.email)
+        assert.include(ended.stderr, "1 ended.")
+        assert.strictEqual((yield* TestApp.get("/me", { session: theirs.text })).error.code, "CREDENTIAL_REVOKED")
+        // An admin ends nothing of an owner, and a stored login manages nobody.
+        const owners = yield* World.session(team.owner)
+        const refused = yield* approved("sessions", "end", owners.id, "--member", team.owner.email)
+        assert.strictEqual(refused.code, 1)
+        assert.strictEqual((yield* TestApp.get("/me", { session: owners.text })).status, 200)
+        const nobody = yield* approved("sessions", "--member", "nobody@example.com")
+        assert.include(nobody.stderr, "has no member of this address")
+        assert.strictEqual((yield* alone("sessions", "end", "nonsense", "--member", lone.email)).code, 2)
+      }),
+    300_000
+  )
+
+  it.scoped(
     "is a part of `init`, which makes the project and the environment that are not there",
     () =>
       Effect.gen(function* () {

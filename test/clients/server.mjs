@@ -19,7 +19,7 @@ const listen = async (server) => {
   return address.port
 }
 
-const freePort = async () => {
+export const freePort = async () => {
   const probe = createServer()
   const port = await listen(probe)
   probe.close()
@@ -35,7 +35,7 @@ const freePort = async () => {
  * @param {ReadonlyArray<string>} command what runs it; by default this Node and the program
  */
 export const start = async (program, folder, settings = {}, command = [process.execPath, program]) => {
-  const port = await freePort()
+  const port = Number(settings["AMPOULE_PORT"] ?? (await freePort()))
   const url = `http://127.0.0.1:${port}`
   const child = spawn(command[0] ?? "", [...command.slice(1), "server"], {
     env: {
@@ -70,6 +70,13 @@ export const start = async (program, folder, settings = {}, command = [process.e
 }
 
 const setupCode = "a code for journeys"
+/** Who sets the server up. */
+export const owner = {
+  email: "ada@example.com",
+  name: "Ada",
+  password: "seven green lamps over a quiet harbour",
+  teamName: "Platform"
+}
 
 /** @param {string} url */
 const world = async (url) => {
@@ -88,9 +95,7 @@ const world = async (url) => {
     if (given !== undefined) cookie = given.split(";")[0] ?? ""
     return JSON.parse(text)
   }
-  const password = "seven green lamps over a quiet harbour"
-  const person = { email: "ada@example.com", name: "Ada", password, teamName: "Platform" }
-  const { team } = await call("POST", "/setup", { setupCode, ...person })
+  const { team } = await call("POST", "/setup", { setupCode, ...owner })
   const project = await call("POST", `/teams/${team.id}/projects`, { name: "Shop" })
   let made = 0
   const token = async (/** @type {"read" | "write"} */ accessLevel, more = {}) => {
@@ -104,7 +109,7 @@ const world = async (url) => {
     { projectId: project.id, environment: "development", secrets },
     await token("write")
   )
-  return { projectId: project.id, teamId: team.id, token, session: () => cookie }
+  return { projectId: project.id, teamId: team.id, token, call, session: () => cookie }
 }
 
 /** What a later release may answer in the place of today's values. */

@@ -1,10 +1,14 @@
 /** The second factor, and who tries to do without it. */
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { execFileSync } from "node:child_process"
+import { randomBytes, randomInt } from "node:crypto"
 import * as Totp from "#src/credentials/Totp.ts"
 import { auditEntry } from "#test/support/Json.ts"
+import { missing } from "#test/support/Programs.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as SignIn from "#test/support/SignIn.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -52,6 +56,30 @@ describe("a code of an app", () => {
       assert.isUndefined(Totp.matchingStep(secret, typed, { millis, usedStep: 0 }), typed)
     }
     assert.isFalse(Totp.isCode("00592a"))
+  })
+})
+
+describe.skipIf(missing("oathtool"))("the codes of `oathtool`", () => {
+  const oathtool = (...args: ReadonlyArray<string>) => execFileSync("oathtool", args, { encoding: "utf8" }).trim()
+
+  it("are ours, for any secret at any time", () => {
+    for (let n = 0; n < 40; n++) {
+      const secret = randomBytes(20)
+      const seconds = randomInt(0, 4_000_000_000)
+      const [step, time] = [Totp.stepAt(seconds * 1_000), `--now=@${seconds}`]
+      const asked = ["--totp", time, "--base32", Totp.base32Of(secret)]
+      assert.strictEqual(Totp.codeAt(secret, step), oathtool(...asked), `${secret.toString("hex")} ${seconds}`)
+      const [earlier = "", now = "", later = ""] = oathtool(
+        "--totp",
+        `--now=@${seconds + 30}`,
+        "--window=2",
+        "--base32",
+        Totp.base32Of(secret)
+      ).split("\n")
+      assert.strictEqual(Totp.matchingStep(secret, earlier, { millis: seconds * 1_000, usedStep: 0 }), step + 1)
+      assert.isUndefined(Totp.matchingStep(secret, now, { millis: seconds * 1_000, usedStep: 0 }))
+      assert.isUndefined(Totp.matchingStep(secret, later, { millis: seconds * 1_000, usedStep: 0 }))
+    }
   })
 })
 
@@ -221,6 +249,32 @@ layer(app, { excludeTestServices: true })("a second factor", (it) => {
     })
   )
 
+  it.effect.skipIf(missing("oathtool"))(
+    "is set up and proved with the codes of `oathtool`, by the text that the page shows",
+    () =>
+      Effect.gen(function* () {
+        const app = `${factors}/app` as const
+        const { jar, person } = yield* SignIn.signedIn
+        yield* SignIn.submit(app, jar)
+        const shown = /id="once"[^>]*value="([^"]+)"/.exec((yield* SignIn.see(app, jar)).text)?.[1] ?? ""
+        const codeNow = Effect.map(Clock.currentTimeMillis, (now) =>
+          execFileSync(
+            "oathtool",
+            ["--totp", `--now=@${Math.floor(now / 1_000)}`, "--base32", shown.replace(/\s/g, "")],
+            {
+              encoding: "utf8"
+            }
+          ).trim()
+        )
+        const confirmed = yield* SignIn.submit(`${app}/confirm`, jar, { code: yield* codeNow })
+        assert.strictEqual(confirmed.status, 200, confirmed.text)
+        yield* nextStep
+        const { answer, jar: inside } = yield* SignIn.signInWith(person.email, yield* codeNow)
+        assert.strictEqual(answer.status, 303, answer.text)
+        assert.strictEqual(yield* whoIs(inside), 200)
+      })
+  )
+
   it.effect("has ten recovery codes, each good once, for their person alone", () =>
     Effect.gen(function* () {
       const { jar, person } = yield* SignIn.signedIn
@@ -276,27 +330,44 @@ layer(app, { excludeTestServices: true })("a second factor", (it) => {
       })
   )
 
-  it.effect("is not skipped by a reset link, and a password that changed ends a sign-in that waits", () =>
-    Effect.gen(function* () {
-      const { jar, person, team } = yield* SignIn.signedIn
-      const enrolled = yield* SignIn.enrol(jar)
-      const begun = SignIn.kept(
-        yield* SignIn.submit("/app/sign-in", new Map(), { email: person.email, password: SignIn.password })
-      )
-      const admin = yield* World.member(team, "owner")
-      const made = yield* TestApp.post(`/teams/${team.id}/members/${person.id}/password-reset`, {
-        session: (yield* World.session(admin)).text
+  it.effect(
+    "is not skipped by a reset link or an invitation, and a password that changed ends a sign-in that waits",
+    () =>
+      Effect.gen(function* () {
+        const { jar, person, team } = yield* SignIn.signedIn
+        const enrolled = yield* SignIn.enrol(jar)
+        const begun = SignIn.kept(
+          yield* SignIn.submit("/app/sign-in", new Map(), { email: person.email, password: SignIn.password })
+        )
+        const admin = yield* World.member(team, "owner")
+        const made = yield* TestApp.post(`/teams/${team.id}/members/${person.id}/password-reset`, {
+          session: (yield* World.session(admin)).text
+        })
+        const code = new URL(made.json.resetUrl).searchParams.get("code")
+        const reset = yield* TestApp.post("/password-reset", { json: { code, newPassword: SignIn.password } })
+        assert.strictEqual(reset.status, 200)
+        assert.lengthOf(reset.headers.getSetCookie(), 0)
+        assert.deepStrictEqual(codeOf(yield* overRest(person.email)), [401, "SECOND_FACTOR_REQUIRED"])
+        // An invitation opens no account that is there, with its password either.
+        const elsewhere = yield* World.team()
+        const invited = yield* TestApp.post(`/teams/${elsewhere.id}/invitations`, {
+          session: (yield* World.session(elsewhere.owner)).text,
+          json: { email: person.email, role: "member" }
+        })
+        const accepted = yield* TestApp.post("/invitations/accept", {
+          json: {
+            code: new URL(invited.json.inviteUrl).searchParams.get("code"),
+            name: "Ada",
+            password: SignIn.password
+          }
+        })
+        assert.strictEqual(accepted.status, 401)
+        assert.lengthOf(accepted.headers.getSetCookie(), 0)
+        yield* nextStep
+        const waited = yield* SignIn.submit("/app/sign-in/code", begun, { code: yield* SignIn.codeOf(enrolled.secret) })
+        assert.strictEqual(waited.status, 401)
+        assert.strictEqual((yield* overRest(person.email, yield* SignIn.codeOf(enrolled.secret))).status, 200)
       })
-      const code = new URL(made.json.resetUrl).searchParams.get("code")
-      const reset = yield* TestApp.post("/password-reset", { json: { code, newPassword: SignIn.password } })
-      assert.strictEqual(reset.status, 200)
-      assert.lengthOf(reset.headers.getSetCookie(), 0)
-      assert.deepStrictEqual(codeOf(yield* overRest(person.email)), [401, "SECOND_FACTOR_REQUIRED"])
-      yield* nextStep
-      const waited = yield* SignIn.submit("/app/sign-in/code", begun, { code: yield* SignIn.codeOf(enrolled.secret) })
-      assert.strictEqual(waited.status, 401)
-      assert.strictEqual((yield* overRest(person.email, yield* SignIn.codeOf(enrolled.secret))).status, 200)
-    })
   )
 
   it.effect("comes and goes only with a recent proof; the proof gives the browser a new session", () =>

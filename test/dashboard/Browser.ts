@@ -7,6 +7,7 @@ import * as Redacted from "effect/Redacted"
 import * as fs from "node:fs"
 import { type Browser, type BrowserContext, type CDPSession, chromium, type Page } from "playwright-core"
 import * as Server from "#layers/Server.ts"
+import type { Settings } from "#src/AppConfig.ts"
 import { freePort } from "#test/support/FreePort.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Rooms from "./Rooms.ts"
@@ -45,11 +46,15 @@ const browser = Layer.scoped(
 )
 
 /** `setupCode`: an instance that nobody has set up yet. `host`: passkeys need a name, and `localhost` is one. */
-export const layerWith = (setupCode?: string, host: "127.0.0.1" | "localhost" = "127.0.0.1") =>
+export const layerWith = (
+  setupCode?: string,
+  host: "127.0.0.1" | "localhost" = "127.0.0.1",
+  more: Partial<Settings> = {}
+) =>
   Layer.unwrapScoped(
     Effect.map(freePort, (port) => {
       const baseUrl = `http://${host}:${port}`
-      const changes = { baseUrl, port, setupCode: Option.map(Option.fromNullable(setupCode), Redacted.make) }
+      const changes = { ...more, baseUrl, port, setupCode: Option.map(Option.fromNullable(setupCode), Redacted.make) }
       return Server.layer({ host: "127.0.0.1", port, traced: false }).pipe(
         Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config(changes))),
         Layer.merge(Layer.succeed(Site, { baseUrl })),

@@ -20,6 +20,7 @@ import * as Clients from "#test/mcp/Clients.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
 import { bodyOf } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 import * as OAuth from "./OAuthClient.ts"
 
@@ -395,6 +396,32 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
             everywhere
           ])
           assert.strictEqual(response.status, 400)
+        })
+      )
+      it.effect("gives nothing without the second factor that a team requires, nor with a proof that is too old", () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const { base, browser, path, project } = yield* waiting
+          const { id, owner } = project.team
+          const decide = approve(browser, `${base}${path}/approve`, [
+            ["scopes", "projects:read"],
+            ["teamIds", id],
+            everywhere
+          ])
+          const leadsTo = Effect.map(decide, (answer) => [
+            answer.status,
+            answer.headers.get("location")?.replace(base, "").split("?")[0]
+          ])
+          yield* Seals.after("teams", sql`UPDATE teams SET second_factor_required = true WHERE id = ${id}`)
+          assert.deepStrictEqual(yield* leadsTo, [303, "/app/account/second-factor"])
+          const old = new Date(Date.now() - 3_600_000)
+          yield* Seals.after("sessions", sql`UPDATE sessions SET factor_at = ${old} WHERE user_id = ${owner.id}`)
+          assert.deepStrictEqual(yield* leadsTo, [303, "/app/confirm"])
+          assert.lengthOf(yield* sql`SELECT 1 AS one FROM oauth_grants WHERE user_id = ${owner.id}`, 0)
+          // Shown again, the same decision counts.
+          yield* Seals.after("sessions", sql`UPDATE sessions SET factor_at = ${new Date()} WHERE user_id = ${owner.id}`)
+          assert.notStrictEqual((yield* leadsTo)[1], "/app/confirm")
+          assert.lengthOf(yield* sql`SELECT 1 AS one FROM oauth_grants WHERE user_id = ${owner.id}`, 1)
         })
       )
       it.effect("gives away no more than the role allows", () =>

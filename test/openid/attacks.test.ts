@@ -183,7 +183,11 @@ layer(OpenId.layer, { excludeTestServices: true })("sign-in by an issuer", (it) 
       assert.strictEqual((yield* OpenId.signIn(other, "other")).answer.status, 401)
       // Whom no rule names is nobody.
       corp.signs(OpenId.personOf(["strangers"]))
-      assert.strictEqual((yield* OpenId.signIn(corp, "corp")).answer.status, 401)
+      const stranger = (yield* OpenId.signIn(corp, "corp")).answer
+      assert.strictEqual(stranger.status, 401)
+      assert.include(stranger.text, "Nobody let you in yet.")
+      // That is for a password.
+      assert.notInclude(stranger.text, "Check both")
       assert.strictEqual((yield* reasons)[0], "NOT_LET_IN")
     })
   )
@@ -277,6 +281,49 @@ layer(OpenId.layer, { excludeTestServices: true })("sign-in by an issuer", (it) 
       assert.isFalse(yield* OpenId.isIn(jar))
       assert.strictEqual((yield* OpenId.signIn(corp, "corp")).answer.status, 401)
     })
+  )
+
+  it.effect(
+    "confirms that the person is there by a fresh word of the issuer alone, and opens a new session for it",
+    () =>
+      Effect.gen(function* () {
+        const { corp, group, person } = yield* scene
+        const other = yield* OpenId.Other
+        corp.signs(person)
+        const { jar } = yield* OpenId.signIn(corp, "corp")
+        const confirm = OpenId.signIn(corp, "corp", jar, "/app/grants", "/app/confirm/with/corp")
+        const begun = yield* OpenId.begin("corp", jar, "", "/app/confirm/with/corp")
+        const asks = (url: URL | undefined) => ["prompt", "max_age"].map((name) => url?.searchParams.get(name))
+        assert.deepStrictEqual(asks(begun.url), ["login", "300"])
+        const old = Math.floor(Date.now() / 1_000) - 3_600
+        for (const [claims, reason] of [
+          [{ auth_time: old }, "OAUTH_JWT_TIMESTAMP_CHECK_FAILED auth_time"],
+          [{ auth_time: undefined }, "OAUTH_INVALID_RESPONSE"],
+          [{ sub: randomUUID() }, "EMAIL_TAKEN"]
+        ] as const) {
+          corp.signs(person, { claims })
+          assert.strictEqual((yield* confirm).answer.status, 401, JSON.stringify(claims))
+          assert.include((yield* reasons)[0], reason)
+          assert.isTrue(yield* OpenId.isIn(jar))
+        }
+        // Another person's sign-in confirms nobody.
+        corp.signs(OpenId.personOf([group]))
+        yield* OpenId.signIn(corp, "corp")
+        assert.strictEqual((yield* confirm).answer.status, 401)
+        assert.strictEqual((yield* reasons)[0], "ANOTHER_PERSON")
+        corp.signs(person)
+        const done = yield* confirm
+        assert.deepStrictEqual([done.answer.status, done.answer.headers.get("location")], [303, "/app/grants"])
+        assert.isFalse(yield* OpenId.isIn(jar))
+        assert.isTrue(yield* OpenId.isIn(done.jar))
+        // Some issuers never say when somebody signed in: linking needs the account's own recent proof, and the issuer to ask.
+        other.signs(OpenId.personOf(), { claims: { auth_time: undefined } })
+        const account = yield* SignIn.signedIn
+        const at = "/app/account/sign-ins/with/other"
+        assert.deepStrictEqual(asks((yield* OpenId.begin("other", account.jar, "", at)).url), ["login", null])
+        const linked = yield* OpenId.signIn(other, "other", account.jar, "", at)
+        assert.include(linked.answer.headers.get("location"), "sign-in-linked")
+      })
   )
 
   it.effect("is ended by the issuer: one session by its name there, or all of the person", () =>

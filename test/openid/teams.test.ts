@@ -301,6 +301,76 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       })
   )
 
+  it.scoped("whom a team keeps out for the password is told why, and what to do; nobody else is told anything", () =>
+    Effect.gen(function* () {
+      const corp = yield* OpenId.Corp
+      const sql = yield* SqlClient.SqlClient
+      const owner = yield* SignIn.signedIn
+      const name = `Shop ${randomUUID().slice(0, 8)}`
+      const team = yield* World.team({ owner: owner.person, name })
+      corp.signs(OpenId.personOf())
+      yield* OpenId.signIn(corp, "corp", owner.jar, "", "/app/account/sign-ins/with/corp")
+      const { jar } = yield* OpenId.signIn(corp, "corp")
+      const chosen = yield* TestApp.patch(`/teams/${team.id}/sign-in`, {
+        session: OpenId.sessionOf(jar),
+        json: { only: ["corp"], breakGlass: [owner.person.id] }
+      })
+      assert.strictEqual(chosen.status, 200, chosen.text)
+
+      const person = yield* World.member(team, "member")
+      const opened = Effect.map(World.session(person), ({ text }): SignIn.Jar => new Map([["ampoule_session", text]]))
+      const alone = yield* opened
+      yield* sql`
+        INSERT INTO account_notices (id, user_id, kind, about, created_at)
+        VALUES (${randomUUID()}, ${person.id}, 'new_device', '', now())`
+      const led = yield* SignIn.see("/app", alone)
+      assert.deepStrictEqual([led.status, led.headers.get("location")], [303, "/app/teams/new"])
+      const told = yield* SignIn.see("/app/teams/new", alone)
+      for (const words of [
+        `${name} is opened by The corp alone`,
+        "You signed in with a password or a passkey.",
+        "Link The corp",
+        // What they are told of their own sign-in they see here too.
+        "had not signed in to your account before"
+      ]) {
+        assert.include(told.text, words)
+      }
+      assert.notInclude(told.text, "You reach no team from here")
+      assert.notInclude(told.text, "Link The other")
+
+      // What the page says works: linked, it is the way in.
+      const theirs = OpenId.personOf()
+      corp.signs(theirs)
+      yield* OpenId.signIn(corp, "corp", alone, "", "/app/account/sign-ins/with/corp")
+      assert.include((yield* SignIn.see("/app/account/sign-ins", alone)).text, "Sign in with The corp")
+      const inside = (yield* OpenId.signIn(corp, "corp", alone)).jar
+      assert.isTrue((yield* teamsOf(inside)).has(team.id))
+      assert.notInclude((yield* SignIn.see("/app", inside)).text, "is opened by")
+
+      // The team's own page of sign-ins says it before anybody types a password, and offers what it takes.
+      const page = yield* SignIn.see(`/app/sign-in?team=${team.id}`, new Map())
+      assert.include(page.text, "This team is opened by these sign-ins alone.")
+      assert.include(page.text, "Sign in with The corp")
+      assert.notInclude(page.text, "Sign in with The other")
+      assert.notInclude(page.text, name)
+      assert.include((yield* SignIn.see("/app/sign-in", new Map())).text, "Sign in with The other")
+
+      // A session that another team's issuer opened learns nothing of it, nor does who is no member any more.
+      const elsewhere = yield* World.team()
+      yield* World.join(elsewhere, person, "member")
+      const { text: session } = yield* World.session(elsewhere.owner)
+      const { issuer, key } = yield* ownIssuer(elsewhere, session)
+      issuer.signs(theirs)
+      yield* OpenId.signIn(issuer, key, inside, "", `/app/account/sign-ins/with/${key}`)
+      const bound = (yield* OpenId.signIn(issuer, key)).jar
+      assert.deepStrictEqual([...(yield* teamsOf(bound)).keys()], [elsewhere.id])
+      assert.notInclude((yield* SignIn.see("/app/account/sign-ins", bound)).text, name)
+      assert.include((yield* SignIn.see("/app", yield* opened)).text, name)
+      yield* TestApp.del(`/teams/${team.id}/members/${person.id}`, { session: OpenId.sessionOf(jar) })
+      assert.notInclude((yield* SignIn.see("/app", yield* opened)).text, name)
+    })
+  )
+
   it.scoped("rows that no server wrote let nobody in", () =>
     Effect.gen(function* () {
       const corp = yield* OpenId.Corp
