@@ -33,6 +33,7 @@ import {
   tokenRows
 } from "./CredentialRows.ts"
 import { LastUse, type UsedTable } from "./LastUse.ts"
+import * as HeldGrants from "./HeldGrants.ts"
 import * as Liveness from "./Liveness.ts"
 import * as TokenText from "./TokenText.ts"
 
@@ -115,9 +116,7 @@ const unrestricted = { projectIds: null, environmentIds: null } as const
 
 /** What every credential's caller has from its row. */
 const common = (row: CredentialRow & { readonly expiresAt: Date | null }, now: number, macs: RowMac) => ({
-  grants: (row.held ?? [])
-    .filter((held) => (held.until === null || held.until > now) && macs.holds("access_grants", held))
-    .map(({ environmentId, level, projectId, until }) => ({ environmentId, level, projectId, until })),
+  grants: HeldGrants.inForce(row.held, now, macs),
   createdAt: row.createdAt,
   expiresAt: row.expiresAt,
   lastUsedAt: row.lastUsedAt,

@@ -5,18 +5,9 @@
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
-import type {
-  AccessLevel,
-  Changes,
-  GrantLevel,
-  LeakRule,
-  Plan,
-  Readers,
-  Role,
-  Scope,
-  Visibility
-} from "#schema/Scopes.ts"
+import type { AccessLevel, Changes, LeakRule, Plan, Readers, Role, Scope, Visibility } from "#schema/Scopes.ts"
 import type { StoredMac } from "#src/access/RowMac.ts"
+import * as HeldGrants from "./HeldGrants.ts"
 
 /** The environment a request's query names, when both members are well formed. */
 export interface Named {
@@ -55,18 +46,8 @@ export interface CredentialRow {
   readonly pTeamId: TeamId
   readonly pSlug: string
   readonly pMac: StoredMac
-  /** Of the person, or of the creator of an API token; ended ones too, until they are swept. */
-  readonly held: ReadonlyArray<{
-    readonly id: string
-    readonly teamId: TeamId
-    readonly userId: UserId
-    readonly projectId: ProjectId
-    readonly environmentId: EnvironmentId | null
-    readonly level: GrantLevel
-    /** Milliseconds since 1970; null = until somebody ends it. */
-    readonly until: number | null
-    readonly mac: StoredMac
-  }> | null
+  /** Grants of the person, or of the creator of an API token (`HeldGrants.ts`). */
+  readonly held: string | null
 }
 /** A team with the person's membership, times in milliseconds since 1970. */
 export interface TeamRow {
@@ -197,10 +178,6 @@ const namedColumns = `
   array_to_string(e.approvers, ',') AS e_approvers, e.approvals AS e_approvals, e.mac AS e_mac,
   ep.team_id AS p_team_id, ep.slug AS p_slug, ep.mac AS p_mac`
 const millis = (column: string) => `extract(epoch FROM ${column}) * 1000`
-const heldColumn = (userId: string) => `
-  (SELECT json_agg(json_build_object('id', a.id, 'teamId', a.team_id, 'userId', a.user_id, 'projectId', a.project_id,
-      'environmentId', a.environment_id, 'level', a.level, 'until', ${millis("a.until")},
-      'mac', encode(a.mac, 'hex'))) FROM access_grants a WHERE a.user_id = ${userId}) AS held`
 const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
         'adminsNeedGrants', t.admins_need_grants, 'tokensFollowCreators', t.tokens_follow_creators,
         'secondFactorRequired', t.second_factor_required, 'stepUpMinutes', t.step_up_minutes,
@@ -226,7 +203,7 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
     t.leaked_credentials,
     t.sign_in_only, t.suspended,
     t.session_addresses, c.addresses,
-    ${sql.literal(heldColumn("c.created_by"))},
+    ${sql.literal(HeldGrants.column("c.created_by"))},
     ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}
   LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id
@@ -243,7 +220,7 @@ export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<L
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
         ORDER BY t.id), '[]'::json)
       FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
-    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
+    ${sql.literal(HeldGrants.column("u.id"))}, ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}
   LEFT JOIN sessions c ON c.lookup_id = q.lookup_id
   LEFT JOIN cli_grants l ON l.id = c.login_id AND l.revoked_at IS NULL
@@ -262,7 +239,7 @@ export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
       JOIN teams t ON t.id = g.team_id
       JOIN memberships m ON m.team_id = g.team_id AND m.user_id = u.id AND m.active
       WHERE g.grant_id = c.id) AS teams,
-    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
+    ${sql.literal(HeldGrants.column("u.id"))}, ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}
   LEFT JOIN cli_grants c ON c.lookup_id = q.lookup_id
   LEFT JOIN users u ON u.id = c.user_id
@@ -283,7 +260,7 @@ export const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArr
       JOIN teams t ON t.id = o.team_id
       JOIN memberships m ON m.team_id = o.team_id AND m.user_id = u.id AND m.active AND m.updated_at <= g.created_at
       WHERE o.grant_id = g.id) AS teams,
-    ${sql.literal(heldColumn("u.id"))}, ${sql.literal(namedColumns)}
+    ${sql.literal(HeldGrants.column("u.id"))}, ${sql.literal(namedColumns)}
   FROM ${lookups(sql, batch)}
   LEFT JOIN oauth_access_tokens c ON c.lookup_id = q.lookup_id
   LEFT JOIN oauth_grants g ON g.id = c.grant_id

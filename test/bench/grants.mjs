@@ -16,9 +16,9 @@ const millis = Number(process.env.BENCH_MILLIS ?? 1_000)
 const connections = 16
 const record = process.env.BENCH_RECORD ?? at("../records/grants.json")
 const folder = mkdtempSync(join(tmpdir(), "ampoule-bench-"))
-/** The most that a person holds; two others hold as many in the same project. */
-const grantsEach = 200
-const holders = 3
+/** What a person may hold at most, and what most people hold. */
+const most = 200
+const few = 3
 
 const asking = (server, cookie) => async (method, path, json) => {
   const headers = { cookie, origin: server.base, "content-type": "application/json" }
@@ -43,8 +43,8 @@ const member = async (server, owner, name) => {
 }
 
 /** Grants are given one by one, as people give them: at the environment, at others and at the whole project. */
-const grant = async (server, owner, environments, { id: userId }) => {
-  for (let i = 0; i < grantsEach; i++) {
+const grant = async (server, owner, environments, count, { id: userId }) => {
+  for (let i = 0; i < count; i++) {
     const path =
       i % 10 === 0 ? `/projects/${server.projectId}` : `/environments/${environments[i % environments.length]}`
     const until = new Date(Date.now() + 86_400_000 + i * 1_000).toISOString()
@@ -59,18 +59,19 @@ const setUp = async (server) => {
   await owner("PATCH", `/environments/${granted}`, { readers: "granted" })
   const environments = items.map(({ id }) => id)
   const people = []
-  for (let i = 0; i < holders; i++) {
+  for (const [i, count] of [few, most, most, most].entries()) {
     people.push(await member(server, owner, `holder-${i}`))
-    await grant(server, owner, environments, people[i])
+    await grant(server, owner, environments, count, people[i])
   }
-  return { holder: people[0], free: await member(server, owner, "free") }
+  return { withFew: people[0], withMost: people[1], free: await member(server, owner, "free") }
 }
 
 const measure = async (server) => {
-  const { free, holder } = await setUp(server)
+  const { free, withFew, withMost } = await setUp(server)
   const rows = {
     team: { environment: "fifty", cookie: free.cookie },
-    granted: { environment: "granted", cookie: holder.cookie },
+    granted: { environment: "granted", cookie: withFew.cookie },
+    "granted, most grants": { environment: "granted", cookie: withMost.cookie },
     "team again": { environment: "control", cookie: free.cookie }
   }
   const run = (name, forMillis) => {
@@ -96,10 +97,12 @@ const measure = async (server) => {
     const list = found.map((turn) => turn[name][key] / turn.team[key])
     return { median: round(median(list), 3), from: round(Math.min(...list), 3), to: round(Math.max(...list), 3) }
   }
+  const compared = names.filter((name) => name !== "team")
   return {
     rows: Object.fromEntries(names.map((name) => [name, of(name)])),
-    "granted to team": { perSecond: ratio("granted", "perSecond"), cpu: ratio("granted", "cpuMillis") },
-    "team again to team": { perSecond: ratio("team again", "perSecond"), cpu: ratio("team again", "cpuMillis") }
+    "ratio to team": Object.fromEntries(
+      compared.map((name) => [name, { perSecond: ratio(name, "perSecond"), cpu: ratio(name, "cpuMillis") }])
+    )
   }
 }
 
@@ -134,7 +137,7 @@ try {
     const before = loadavg()[0]
     const found = await measure(server)
     const result = {
-      what: `Injections of 50 by a session at ${connections} connections, in turn: an environment that the team reads, one where grants decide (the reader holds ${grantsEach} grants, the project has ${grantsEach * holders}), and a second one that the team reads. Ratios: median of pairs of one round, with their range. npm run bench:grants`,
+      what: `Injections of 50 by a session at ${connections} connections, in turn: "team", an environment that the team reads; "granted", one where grants decide, by a reader who holds ${few} grants in a project with ${few + 3 * most}; "granted, most grants", the same by a reader who holds ${most}; "team again", a second one that the team reads, which says how far two equal things differ. Ratios: median of pairs of one round, with their range. npm run bench:grants`,
       date: new Date().toISOString().slice(0, 10),
       versions: {
         ampoule: JSON.parse(readFileSync(at("../../package.json"), "utf8")).version,
