@@ -43,6 +43,7 @@ import _0037_openid from "#migrations/0037_openid.ts"
 import _0038_account_notices from "#migrations/0038_account_notices.ts"
 import _0039_addresses from "#migrations/0039_addresses.ts"
 import _0040_exposure_latest from "#migrations/0040_exposure_latest.ts"
+import _0041_tags_and_views from "#migrations/0041_tags_and_views.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -86,7 +87,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0037_openid": _0037_openid,
   "0038_account_notices": _0038_account_notices,
   "0039_addresses": _0039_addresses,
-  "0040_exposure_latest": _0040_exposure_latest
+  "0040_exposure_latest": _0040_exposure_latest,
+  "0041_tags_and_views": _0041_tags_and_views
 }
 
 type Registry = typeof registry
@@ -107,7 +109,8 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [31, 30],
   [33, 32],
   [38, 37],
-  [40, 39]
+  [40, 39],
+  [41, 40]
 ])
 
 const LEDGER = "effect_sql_migrations"

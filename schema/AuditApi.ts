@@ -8,7 +8,7 @@ import * as Errors from "./Errors.ts"
 import { ProjectId, TeamId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { optional, strict } from "./Strict.ts"
-import { AuditCursor, EnvironmentSlug, Instant, queryInteger, SecretKey, ActorId } from "./Values.ts"
+import { AuditCursor, EnvironmentSlug, Instant, name, queryInteger, SecretKey, ActorId } from "./Values.ts"
 import { answers } from "./Wire.ts"
 
 export const AuditPage = Schema.Struct({
@@ -37,6 +37,16 @@ export const AuditQuery = strict(
   })
 )
 export type AuditQuery = typeof AuditQuery.Type
+
+/** What a search is narrowed by. */
+export const AuditFilter = strict(AuditQuery.pipe(Schema.omit("cursor", "limit")))
+export type AuditFilter = typeof AuditFilter.Type
+
+/** A filter that a person keeps; `shared`: for everybody who reads the team's trail. */
+export const SaveAuditView = strict(
+  Schema.Struct({ name: name(60, "Name, 1 to 60 characters."), shared: Schema.Boolean, filter: AuditFilter })
+)
+export type SaveAuditView = typeof SaveAuditView.Type
 
 export class AuditApi extends HttpApiGroup.make("audit")
   .add(

@@ -12,6 +12,11 @@ export const secret = {
   createdAt: "2026-11-21T08:00:00.000Z",
   updatedAt: "2026-11-21T08:00:00.000Z"
 }
-export const about = { owner: "platform team", note: "Role app of the Neon project shop", rotateBy: "2027-01-31" }
+export const about = {
+  owner: "platform team",
+  note: "Role app of the Neon project shop",
+  rotateBy: "2027-01-31",
+  tags: ["billing", "pci"]
+}
 export const user = { type: "user", id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", name: "ada@example.com" }
 export const onePage = { page: 1, pageSize: 100, total: 1, hasMore: false }

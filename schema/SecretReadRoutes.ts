@@ -230,7 +230,7 @@ export const described = HttpApiEndpoint.get("described", "/secrets/:secretId/me
       scope: "secrets:read",
       summary: "Show what a secret is for",
       description:
-        "Its metadata, its owner, its note and the day by which its value should be replaced. Never a value.",
+        "Its metadata, its owner, its note, the day by which its value should be replaced, and its tags. Never a value.",
       response: { ...Example.secret, ...Example.about }
     })
   )

@@ -17,6 +17,7 @@ import {
   Representation,
   SecretKey,
   SecretKind,
+  SecretTag,
   SecretText,
   VersionNumber
 } from "./Values.ts"
@@ -152,22 +153,41 @@ export const SecretOwner = name(200, "Person or team that looks after it, 1 to 2
 /** Whoever may read names reads it: never a value. */
 export const SecretNote = name(1_000, "What it is for, 1 to 1000 characters. Never a value.")
 
+/** Tags of one secret. */
+export const maxTags = 10
+const SecretTags = eachOnce(boundedList(SecretTag, 0, maxTags), String, "must not repeat a tag").annotations({
+  description: "Words that group secrets, at most 10. All of them: an empty list takes them away."
+})
+
 export const DescribeSecret = strict(
   atLeastOne(
     Schema.Struct({
       owner: optional(Schema.NullOr(SecretOwner)),
       note: optional(Schema.NullOr(SecretNote)),
-      rotateBy: optional(Schema.NullOr(CalendarDay))
+      rotateBy: optional(Schema.NullOr(CalendarDay)),
+      tags: optional(SecretTags)
     }),
     "owner",
     "note",
-    "rotateBy"
+    "rotateBy",
+    "tags"
   )
 ).annotations({
   identifier: "DescribeSecret",
   description: "null takes a member away; what is absent stays."
 })
 export type DescribeSecret = typeof DescribeSecret.Type
+
+/** A tag for several secrets, or away from them: of the environments that are named, the keys that are there. */
+export const TagSecrets = strict(
+  Schema.Struct({
+    environments: eachOnce(boundedList(EnvironmentSlug, 1, 12), String, "must not repeat an environment"),
+    keys: eachOnce(boundedList(SecretKey, 1, 500), String, "must not repeat a key"),
+    tag: SecretTag,
+    op: Schema.Literal("add", "remove")
+  })
+)
+export type TagSecrets = typeof TagSecrets.Type
 
 export const EnvironmentQuery = strict(Schema.Struct({ projectId: ProjectId, environment: EnvironmentSlug }))
 export type EnvironmentQuery = typeof EnvironmentQuery.Type

@@ -58,7 +58,8 @@ export type EnvironmentRestoration = typeof EnvironmentRestoration.Type
 const aboutFields = {
   owner: Schema.NullOr(Schema.String).annotations({ description: "Person or team that looks after it." }),
   note: Schema.NullOr(Schema.String),
-  rotateBy: Schema.NullOr(Schema.String).annotations({ description: "Day by which its value should be replaced." })
+  rotateBy: Schema.NullOr(Schema.String).annotations({ description: "Day by which its value should be replaced." }),
+  tags: Schema.Array(Schema.String).annotations({ description: "Words that group secrets, in their order." })
 } as const
 
 export const DescribedSecret = Schema.Struct({ ...refFields, ...aboutFields }).annotations({

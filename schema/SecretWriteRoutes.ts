@@ -249,7 +249,7 @@ export const describe = HttpApiEndpoint.patch("describe", "/secrets/:secretId/me
       scope: "secrets:write",
       summary: "Say what a secret is for",
       description:
-        "Its owner, a note and the day by which its value should be replaced. The value and its version stay. It waits for no approval: where changes do, owners and admins alone may.",
+        "Its owner, a note, the day by which its value should be replaced, and its tags. The value and its version stay. It waits for no approval: where changes do, owners and admins alone may.",
       request: Example.about,
       response: { ...Example.secret, ...Example.about }
     })

@@ -78,6 +78,16 @@ export const SecretKey = text({
 }).pipe(Schema.brand("SecretKey"))
 export type SecretKey = typeof SecretKey.Type
 
+/** A word that groups secrets, over environments and projects. Whoever may read names reads it. */
+export const SecretTag = text({
+  min: 1,
+  max: 40,
+  pattern: /^[a-z0-9][a-z0-9._:/-]*$/,
+  message: "must be a tag: 1 to 40 of a-z, 0-9, dot, colon, slash, - and _, starting with a letter or digit",
+  description: "Tag: 1 to 40 of a-z, 0-9 and . _ : / -, starting with a letter or digit."
+}).pipe(Schema.brand("SecretTag"))
+export type SecretTag = typeof SecretTag.Type
+
 export const sealingKeyIdPattern = /^ek_[0-9a-f]{8}$/
 export const SealingKeyId = text({
   max: 11,

@@ -397,7 +397,7 @@ const contract: Record<string, Row> = {
     credentials: all,
     scope: "secrets:write",
     required: ["secretId"],
-    body: { required: [], optional: ["owner", "note", "rotateBy"] },
+    body: { required: [], optional: ["owner", "note", "rotateBy", "tags"] },
     more: body
   },
   "GET /secrets/deleted": {

@@ -11,11 +11,14 @@ import type { AuditPage, AuditQuery } from "#schema/AuditApi.ts"
 import { type CallerTeam, CurrentCaller } from "#schema/Caller.ts"
 import { ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { type EnvironmentId, type ProjectId, type TeamId, uuidPattern } from "#schema/Ids.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import { Access } from "./Access.ts"
 import { Audit } from "./Audit.ts"
+import * as AuditViews from "./AuditViews.ts"
 import * as Policy from "./Policy.ts"
+import * as TrailEntry from "./TrailEntry.ts"
 import * as TrailIndex from "./TrailIndex.ts"
 import * as TrailSearch from "./TrailSearch.ts"
 
@@ -45,6 +48,7 @@ interface Reach {
 interface Needs {
   readonly access: Access
   readonly audit: Audit
+  readonly crypto: Crypto
   readonly sql: SqlClient.SqlClient
 }
 
@@ -53,6 +57,9 @@ const idsBefore = 60_000
 const idsAhead = 3_600_000
 const lowestOfAll = TrailIndex.lowestId(0)
 const aboveAll = "ffffffff-ffff-7fff-bfff-ffffffffffff"
+
+/** `actions`: any of several. */
+type Query = AuditQuery & { readonly actions?: ReadonlyArray<AuditAction> }
 
 /** `since` is included, `until` is not. */
 const boundsOf = ({ since, until }: AuditQuery, before: string | null) => {
@@ -67,9 +74,9 @@ const boundsOf = ({ since, until }: AuditQuery, before: string | null) => {
  * What narrows a search: a condition on each entry, and the terms of which a part of the trail has to hold one. Those that
  * are rarest come first: the parts of the trail are looked up by the first.
  */
-const filtersOf = (sql: SqlClient.SqlClient, { environmentIds, projectIds }: Reach, query: AuditQuery) => {
+const filtersOf = (sql: SqlClient.SqlClient, { environmentIds, projectIds }: Reach, query: Query) => {
   const { term } = TrailIndex
-  const { action, actor, environment, key, projectId } = query
+  const { action, actions, actor, environment, key, projectId } = query
   const filter = (condition: Fragment, terms: ReadonlyArray<string>) => ({
     condition,
     terms: sql`${terms}::text[]`
@@ -97,11 +104,12 @@ const filtersOf = (sql: SqlClient.SqlClient, { environmentIds, projectIds }: Rea
       : [filter(sql`environment_id = any(${environmentIds}::uuid[])`, environmentIds.map(term.environmentId))]),
     ...(projectId === undefined ? [] : [filter(sql`project_id = ${projectId}::uuid`, [term.project(projectId)])]),
     ...(environment === undefined ? [] : [filter(sql`environment = ${environment}`, [term.environment(environment)])]),
-    ...(action === undefined ? [] : [filter(sql`action = ${action}`, [term.action(action)])])
+    ...(action === undefined ? [] : [filter(sql`action = ${action}`, [term.action(action)])]),
+    ...(actions === undefined ? [] : [filter(sql`action = any(${actions}::text[])`, actions.map(term.action))])
   ]
 }
 
-const page = Effect.fnUntraced(function* ({ sql }: Needs, reach: Reach, query: AuditQuery) {
+const page = Effect.fnUntraced(function* ({ sql }: Needs, reach: Reach, query: Query) {
   const before = query.cursor === undefined ? null : fromCursor(query.cursor)
   if (before === undefined) {
     return yield* new ValidationFailed({ field: "cursor", message: "must be the nextCursor of an earlier answer" })
@@ -157,6 +165,17 @@ const changing = [
 const countedAtMost = 50_000
 const DayRow = Schema.Struct({ day: Schema.String, reads: Schema.Number, changes: Schema.Number })
 
+/** Changes of a project's secrets, newest first. For owners and admins of its team. */
+const changes = Effect.fn("AuditTrail.changes")(function* (
+  needs: Needs,
+  projectId: ProjectId,
+  query: Pick<AuditQuery, "cursor" | "limit">
+) {
+  const { target } = yield* needs.access.project("audit:read", projectId, { audit: "audit.read" })
+  yield* needs.access.team("audit-trail:read", target.teamId, { audit: "audit.read" })
+  return yield* page(needs, wholeTeam(target.teamId), { ...query, projectId, actions: changing })
+})
+
 /** How often values were read and changed, by day in UTC, since a time (milliseconds). For owners and admins of the team. */
 const days = Effect.fn("AuditTrail.days")(function* ({ access, sql }: Needs, teamId: TeamId, since: number) {
   const { target } = yield* access.team("audit-trail:read", teamId, { audit: "audit.read" })
@@ -171,6 +190,49 @@ const days = Effect.fn("AuditTrail.days")(function* ({ access, sql }: Needs, tea
         WHERE team_id = ${target.teamId} AND id >= ${TrailIndex.lowestId(since - idsBefore)}::uuid
         ORDER BY id DESC LIMIT ${countedAtMost}) AS latest
       WHERE at >= ${new Date(since)} GROUP BY 1 ORDER BY 1`
+  )
+})
+
+/** Entries of a team that are looked at for addresses, the latest ones. */
+const addressesAtMost = 20_000
+const addressesShown = 5
+const AddressRow = Schema.Struct({
+  actorId: Schema.String,
+  name: Schema.String,
+  ip: Schema.String,
+  at: Rows.Iso,
+  lookedFrom: Rows.Iso
+})
+
+/**
+ * Who read values since a time (milliseconds) from an address that none of their earlier reads came from, as far as the
+ * latest entries go back (`lookedFrom`). Whoever never read before is new themselves. For owners and admins of the team.
+ */
+const newAddresses = Effect.fn("AuditTrail.newAddresses")(function* (
+  { access, sql }: Needs,
+  teamId: TeamId,
+  since: number
+) {
+  const { target } = yield* access.team("audit-trail:read", teamId, { audit: "audit.read" })
+  return yield* Rows.findAll(
+    AddressRow,
+    sql`
+      WITH latest AS (
+        SELECT id, at, action, actor_id, body FROM audit_entries WHERE team_id = ${target.teamId}
+        ORDER BY id DESC LIMIT ${addressesAtMost}
+      ), reads AS (
+        -- Quotes inside of a text are escaped: what the pattern finds is the member.
+        SELECT id, at, actor_id, substring(body FROM '"ip":"([^"]+)"') AS ip FROM latest
+        WHERE action = any(${reading}::text[]) AND strpos(body, '"outcome":"allowed"') > 0
+      ), addresses AS (
+        SELECT actor_id, ip, min(at) AS at, min(id::text)::uuid AS id FROM reads WHERE ip IS NOT NULL GROUP BY 1, 2
+      )
+      SELECT a.actor_id, coalesce(l.body::jsonb #>> '{actor,name}', '') AS name, a.ip, a.at,
+        (SELECT min(at) FROM latest) AS looked_from
+      FROM addresses a JOIN latest l ON l.id = a.id
+      WHERE a.at >= ${new Date(since)}
+        AND EXISTS (SELECT 1 FROM addresses b WHERE b.actor_id = a.actor_id AND b.ip <> a.ip AND b.at < a.at)
+      ORDER BY a.at DESC LIMIT ${addressesShown}`
   )
 })
 
@@ -229,7 +291,24 @@ const exportEntries = Effect.fn("AuditTrail.exportEntries")(function* (
 
 export class AuditTrail extends Effect.Service<AuditTrail>()("access/AuditTrail", {
   effect: Effect.gen(function* () {
-    const needs: Needs = { access: yield* Access, audit: yield* Audit, sql: yield* SqlClient.SqlClient }
-    return methods(needs, { list, days, listReachable, exportEntries })
+    const needs: Needs = {
+      access: yield* Access,
+      audit: yield* Audit,
+      crypto: yield* Crypto,
+      sql: yield* SqlClient.SqlClient
+    }
+    const { deleteView, saveView, views } = AuditViews
+    return methods(needs, {
+      list,
+      changes,
+      days,
+      newAddresses,
+      listReachable,
+      exportEntries,
+      entry: TrailEntry.entry,
+      views,
+      saveView,
+      deleteView
+    })
   })
 }) {}

@@ -26,7 +26,7 @@ const member = (name: string, option: Option.Option<string>) =>
 export const note = Help.command(
   "note",
   {
-    says: "Show or write what is said of a secret: its owner, a note, the day by which its value is replaced.",
+    says: "Show or write what is said of a secret: its owner, a note, the day by which its value is replaced, tags.",
     more: [
       "Without an option it shows what is said. An empty text (--owner '') takes it away.",
       "Whoever may read the key reads this; it is not sealed. Never write a value here."
@@ -43,6 +43,7 @@ export const note = Help.command(
     owner: Options.optional(Shared.text("owner", "text", "Person or team that looks after it")),
     text: Options.optional(Shared.text("text", "text", "What it is for")),
     rotateBy: Options.optional(Shared.text("rotate-by", "day", "Day by which its value is replaced, like 2027-01-31")),
+    tags: Options.optional(Shared.text("tags", "list", "Words that group secrets, with commas between them")),
     key: Shared.keyArgument
   },
   onEnvironment(
@@ -51,13 +52,17 @@ export const note = Help.command(
       const about = {
         ...member("owner", options.owner),
         ...member("note", options.text),
-        ...member("rotateBy", options.rotateBy)
+        ...member("rotateBy", options.rotateBy),
+        ...Option.match(options.tags, {
+          onNone: () => ({}),
+          onSome: (text) => ({ tags: text.split(/[\s,]+/).filter((tag) => tag !== "") })
+        })
       }
       const payload = decodeAbout(about)
       const isWrite = Object.keys(about).length > 0
       if (isWrite && Option.isNone(payload)) {
         return yield* usage(
-          "An owner has at most 200 characters and a note 1000, on one line; --rotate-by is a day like 2027-01-31."
+          "An owner has at most 200 characters and a note 1000, on one line; --rotate-by is a day like 2027-01-31; a tag has 1 to 40 of a-z, 0-9 and . _ : / -, and a secret at most 10 of them."
         )
       }
       const client = yield* secretsClient(session)
@@ -69,7 +74,7 @@ export const note = Help.command(
       if (options.json) return yield* json(described)
       if (isWrite) yield* say(`${key}: saved`)
       yield* out(
-        `owner       ${plain(described.owner ?? "-")}\nreplace by  ${plain(described.rotateBy ?? "-")}\nnote        ${plain(described.note ?? "-")}\n`
+        `owner       ${plain(described.owner ?? "-")}\nreplace by  ${plain(described.rotateBy ?? "-")}\ntags        ${plain(described.tags.join(", ") || "-")}\nnote        ${plain(described.note ?? "-")}\n`
       )
     })
   )
@@ -78,7 +83,7 @@ export const note = Help.command(
 export const notes = Help.command(
   "notes",
   {
-    says: "List the secrets with their owner, the day by which their value is replaced, and their note.",
+    says: "List the secrets with their owner, the day by which their value is replaced, their tags and their note.",
     examples: ["ampoule secrets notes", "ampoule secrets notes --due --env production --exit-code"]
   },
   {
@@ -95,12 +100,15 @@ export const notes = Help.command(
       if (options.exitCode && items.some(isDue)) yield* exitWith(1)
       yield* list(
         options,
-        options.due ? items.filter(isDue) : items.filter((item) => (item.owner ?? item.note ?? item.rotateBy) !== null),
+        options.due
+          ? items.filter(isDue)
+          : items.filter((item) => (item.owner ?? item.note ?? item.rotateBy) !== null || item.tags.length > 0),
         options.due ? "No value is due for replacement." : "Nothing is said of these secrets.",
         [
           ["KEY", (item) => item.key],
           ["OWNER", (item) => item.owner ?? "-"],
           ["REPLACE BY", (item) => (item.rotateBy === null ? "-" : `${item.rotateBy}${isDue(item) ? " (due)" : ""}`)],
+          ["TAGS", (item) => item.tags.join(", ") || "-"],
           ["NOTE", (item) => item.note ?? "-"]
         ]
       )

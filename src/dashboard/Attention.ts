@@ -11,7 +11,7 @@ import * as UseCases from "./UseCases.ts"
 import { may, type Visit } from "./Visit.ts"
 
 export interface AttentionItem {
-  readonly kind: "leaked" | "incident" | "webhook" | "token" | "due" | "missing" | "unread"
+  readonly kind: "leaked" | "incident" | "webhook" | "token" | "address" | "due" | "missing" | "unread"
   readonly tone: "danger" | "amber" | "plain"
   /** A sentence without its full stop. */
   readonly title: string
@@ -118,6 +118,20 @@ const due = (team: NonNullable<Visit["team"]>) =>
     }))
   )
 
+/** For how long an address counts as new. */
+const newFor = days(7)
+
+const addresses = ({ now }: Visit, team: NonNullable<Visit["team"]>) =>
+  Effect.map(UseCases.auditTrail.newAddresses(team.id, now - newFor), (found): Items =>
+    found.map(({ actorId, at, ip, lookedFrom, name }) => ({
+      kind: "address",
+      tone: "amber",
+      title: `${name} read values from an address that is new for it`,
+      about: `${ip}, ${ago(Date.parse(at), now)}; looked at since ${lookedFrom.slice(0, 10)}`,
+      href: Paths.withQuery(Paths.audit(team.id), { actor: actorId, since: at })
+    }))
+  )
+
 type Names = (id: ProjectId, environment: string) => string
 
 const missing = Effect.fnUntraced(function* (team: NonNullable<Visit["team"]>, nameOf: Names) {
@@ -158,6 +172,7 @@ export const attentionFor = Effect.fnUntraced(function* (visit: Visit, projects:
   const manages = may(visit, "tokens:manage")
   const items = [
     ...(may(visit, "audit:read") ? [...(yield* leaked(visit, team)), ...(yield* incidents(team))] : []),
+    ...(may(visit, "audit-trail:read") ? yield* addresses(visit, team) : []),
     ...(manages ? [...(yield* webhooks(team)), ...(yield* tokens(visit, team))] : []),
     ...(yield* due(team)),
     ...(yield* missing(team, nameOf)),

@@ -2,13 +2,15 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { auditActions, type AuditEntry } from "#schema/Audit.ts"
-import { type AuditPage, AuditQuery } from "#schema/AuditApi.ts"
+import { type AuditPage, AuditQuery, SaveAuditView } from "#schema/AuditApi.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import type { Member } from "#schema/TeamsApi.ts"
 import { exportLimit } from "#src/access/AuditTrail.ts"
+import type { AuditView } from "#src/access/AuditViews.ts"
 import * as AuditExport from "./AuditExport.ts"
 import { wordsOf } from "#src/formats/AuditWords.ts"
 import * as Ui from "./Components.tsx"
@@ -17,7 +19,8 @@ import * as Html from "./Html.ts"
 import { Layout } from "./Layout.tsx"
 import { pageWith, query } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
-import { type AtTeam, team, type TeamVisit } from "./Routes.ts"
+import { SaveView, Views } from "./AuditViewParts.tsx"
+import { action, type AtTeam, type Attempt, team, type TeamVisit, to } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
 
 const names = ["action", "actor", "projectId", "environment", "key", "since", "until"] as const
@@ -40,7 +43,10 @@ interface Shown {
   readonly page: AuditPage
   readonly projects: ReadonlyArray<Project>
   readonly members: ReadonlyArray<Member>
+  readonly views: ReadonlyArray<AuditView>
   readonly problem: AnyApiError | undefined
+  /** A view that was refused. */
+  readonly saving?: Attempt | undefined
 }
 
 const any = { value: "", label: "Any" }
@@ -204,7 +210,10 @@ const EntryTable = ({ here, page, projects, query, visit }: Shown & { readonly h
       {page.items.map((entry) => (
         <tr>
           <td class="tight" data-label="When">
-            <Ui.Ago at={entry.at} now={visit.now} />
+            <a href={Paths.auditEntry(visit.team.id, entry.id)}>
+              <Ui.Ago at={entry.at} now={visit.now} />
+              <span class="hidden">, the entry and its proof</span>
+            </a>
           </td>
           <td data-label="Who">
             <a href={Paths.withQuery(here, { ...filters, actor: entry.actor.id })}>
@@ -249,8 +258,10 @@ const AuditTrailPage = (shown: Shown) => {
         </>
       }
     >
+      <Views {...shown} here={here} filters={filters} />
       <FilterForm here={here} {...shown} />
       <Chips here={here} {...shown} />
+      <SaveView {...shown} here={here} filters={filters} />
       <section class="section" aria-label="Entries">
         {page.items.length === 0 ? (
           <Ui.Empty title={page.nextCursor === null ? "No entries match" : "No entries match so far"} />
@@ -282,26 +293,48 @@ const entries = Effect.fnUntraced(function* ({ teamId }: AtTeam, query: Form.For
   )
 })
 
+const load = Effect.fnUntraced(function* (at: AtTeam, query: Form.Form) {
+  const { page, problem } = yield* entries(at, query)
+  const all = yield* UseCases.projects.list()
+  const shown: Shown = {
+    visit: at.visit,
+    query,
+    page,
+    problem,
+    projects: all.filter((project) => project.teamId === at.teamId),
+    members: yield* UseCases.members.list(at.teamId),
+    views: yield* UseCases.auditTrail.views(at.teamId)
+  }
+  return shown
+})
+
 const view = team((at) =>
   Effect.gen(function* () {
     const filter = yield* query
-    const { page, problem } = yield* entries(at, filter)
-    const all = yield* UseCases.projects.list()
-    const projects = all.filter((project) => project.teamId === at.teamId)
-    const members = yield* UseCases.members.list(at.teamId)
-    return pageWith(
-      <AuditTrailPage
-        visit={at.visit}
-        query={filter}
-        page={page}
-        projects={projects}
-        members={members}
-        problem={problem}
-      />,
-      problem
-    )
+    const shown = yield* load(at, filter)
+    return pageWith(<AuditTrailPage {...shown} />, shown.problem)
   })
 )
+
+const saveView = action(team, {
+  decode: (form) =>
+    Form.decode(SaveAuditView)({
+      name: form.text("name").trim(),
+      shared: form.has("shared"),
+      filter: filtersOf(form)
+    }),
+  run: (body, { teamId }) => UseCases.auditTrail.saveView(teamId, body),
+  done: (_, { teamId }, { filter }) =>
+    to(Paths.withQuery(Paths.audit(teamId), filter as Record<string, string>), "view-saved"),
+  again: (at, { form, problem }) =>
+    Effect.map(load(at, form), (shown) => <AuditTrailPage {...shown} saving={{ form, problem }} />)
+})
+
+const deleteView = action(team, {
+  decode: (form) => Form.decode(Schema.UUID)(form.text("view")),
+  run: (id, { teamId }) => UseCases.auditTrail.deleteView(teamId, id),
+  done: (_, { teamId }) => to(Paths.audit(teamId), "view-deleted")
+})
 
 const file = (
   extension: "csv" | "jsonl",
@@ -322,6 +355,8 @@ const file = (
 
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/app/teams/:teamId/audit", view),
+  HttpRouter.post("/app/teams/:teamId/audit/views", saveView),
+  HttpRouter.post("/app/teams/:teamId/audit/views/delete", deleteView),
   HttpRouter.get("/app/teams/:teamId/audit.csv", file("csv", "text/csv; charset=utf-8", AuditExport.csv)),
   HttpRouter.get(
     "/app/teams/:teamId/audit.jsonl",

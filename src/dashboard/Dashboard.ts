@@ -8,6 +8,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { RouteNotFound } from "#schema/Errors.ts"
 import * as AccessPages from "./AccessPages.tsx"
+import * as ActivityPages from "./ActivityPages.tsx"
+import * as AuditEntryPages from "./AuditEntryPages.tsx"
 import * as AuditPages from "./AuditPages.tsx"
 import * as AuthPages from "./AuthPages.tsx"
 import * as ComparePages from "./ComparePages.tsx"
@@ -50,6 +52,7 @@ const pages = HttpRouter.concatAll(
   SessionPages.routes,
   ProjectPages.routes,
   MatrixPages.routes,
+  ActivityPages.routes,
   SearchPages.routes,
   EnvironmentPages.routes,
   SecretPages.routes,
@@ -71,6 +74,7 @@ const pages = HttpRouter.concatAll(
   RulePages.routes,
   WebhookPages.routes,
   AuditPages.routes,
+  AuditEntryPages.routes,
   ConnectPages.routes,
   DevicePages.routes,
   ProvidePages.routes

@@ -15,6 +15,7 @@ import * as Preview from "#src/formats/Preview.ts"
 import { type AtEnvironment, environment, type Location } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
+import { isAskedFor } from "./Matrix.ts"
 import { attempt, pageNumber, pageWith, query, wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { action, page, screen, to } from "./Routes.ts"
@@ -63,12 +64,12 @@ const holdersOf = (location: Location, items: ReadonlyArray<SecretListItem>) => 
 
 const listOf = Effect.fnUntraced(function* (location: Location) {
   const params = yield* query
-  const words = params.text("q").trim().toUpperCase()
+  const words = params.text("q").trim()
   const page = pageNumber(params)
   const due = yield* UseCases.secretReads.due(location.query)
   if (words !== "") {
     const all = yield* allSecrets(location)
-    const items = all.filter(({ key }) => key.includes(words))
+    const items = all.filter(({ key, tags }) => isAskedFor(key, tags, words))
     const onPage = items.slice((page - 1) * pageSize, page * pageSize)
     const holders = yield* holdersOf(location, onPage)
     const list: SecretList = { items, page, total: all.length, words, due, holders }

@@ -49,6 +49,23 @@ export const collapsed = (edges: ReadonlyArray<Edge>) => {
   return { nodes, edges: edges.filter(({ from, to }) => nodes.has(from) && nodes.has(to)) }
 }
 
+/** The references around one key: all that it builds on, and all that builds on it. */
+export const around = (edges: ReadonlyArray<Edge>, key: string): ReadonlyArray<Edge> => {
+  const reached = (next: (edge: Edge, at: string) => string | undefined) => {
+    const found = new Set([key])
+    for (const at of found) {
+      for (const edge of edges) {
+        const other = next(edge, at)
+        if (other !== undefined) found.add(other)
+      }
+    }
+    return found
+  }
+  const below = reached(({ from, to }, at) => (from === at ? to : undefined))
+  const above = reached(({ from, to }, at) => (to === at ? from : undefined))
+  return edges.filter(({ from, to }) => (below.has(from) && below.has(to)) || (above.has(from) && above.has(to)))
+}
+
 /** Longest path from a key to one that uses nothing. Stored graphs have no cycle; a cycle would end, too. */
 const depths = (keys: ReadonlyArray<string>, uses: ReadonlyMap<string, ReadonlyArray<string>>) => {
   const found = new Map<string, number>()

@@ -14,27 +14,44 @@ export interface Day {
   readonly changes: number
 }
 
-export const Attention = ({ items }: { readonly items: ReadonlyArray<AttentionItem> }) =>
-  items.length === 0 ? null : (
+/** What is worst stands first; more would push the projects out of sight. */
+const openAtMost = 6
+
+const Items = ({ of }: { readonly of: ReadonlyArray<AttentionItem> }) => (
+  <ul>
+    {of.map(({ about, href, title, tone }) => (
+      <li class={`attention-${tone}`}>
+        {tone === "danger" ? <Icons.Warning /> : <Icons.Info />}
+        <div>
+          <a href={href}>
+            <bdi>{title}</bdi>
+          </a>{" "}
+          <span class="hint">
+            <bdi>{about}</bdi>
+          </span>
+        </div>
+      </li>
+    ))}
+  </ul>
+)
+
+export const Attention = ({ items }: { readonly items: ReadonlyArray<AttentionItem> }) => {
+  if (items.length === 0) return null
+  // A single one that is hidden costs a line too.
+  const open = items.length === openAtMost + 1 ? items.length : openAtMost
+  return (
     <section class="panel panel-slim attention" aria-labelledby="attention">
       <h2 id="attention">Needs attention</h2>
-      <ul>
-        {items.map(({ about, href, title, tone }) => (
-          <li class={`attention-${tone}`}>
-            {tone === "danger" ? <Icons.Warning /> : <Icons.Info />}
-            <div>
-              <a href={href}>
-                <bdi>{title}</bdi>
-              </a>{" "}
-              <span class="hint">
-                <bdi>{about}</bdi>
-              </span>
-            </div>
-          </li>
-        ))}
-      </ul>
+      <Items of={items.slice(0, open)} />
+      {items.length > open ? (
+        <details class="disclosure section-small">
+          <summary>{items.length - open} more</summary>
+          <Items of={items.slice(open)} />
+        </details>
+      ) : null}
     </section>
   )
+}
 
 /** From when days are counted for a page of this time. */
 export const daysSince = (now: number) => now - (now % days(1)) - days(shownDays - 1)

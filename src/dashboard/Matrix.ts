@@ -24,6 +24,8 @@ export interface MatrixData {
   readonly columns: ReadonlyArray<MatrixColumn>
   readonly rows: ReadonlyArray<Row>
   readonly compared: boolean
+  /** Of the keys that have any: the key, then its tags. */
+  readonly tags: ReadonlyArray<readonly [key: string, ...tags: ReadonlyArray<string>]>
 }
 
 export const cellsOf = ([, ...cells]: Row): ReadonlyArray<Cell> => cells
@@ -37,8 +39,19 @@ export const isMissing = (row: Row): boolean => cellsOf(row).includes(0)
 export const differs = (row: Row): boolean =>
   new Set(cellsOf(row).flatMap((cell) => (cell === 0 || cell[2] < 0 ? [] : [cell[2]]))).size > 1
 
-export const fits = (row: Row, words: string, show: Show): boolean =>
-  row[0].includes(words.trim().toUpperCase()) &&
+export type Tags = ReadonlyMap<string, ReadonlyArray<string>>
+export const tagsOf = ({ tags }: MatrixData): Tags => new Map(tags.map(([key, ...of]) => [key, of]))
+
+/** A text that begins with # asks for keys with a tag that begins so, another for keys that contain it. */
+export const isAskedFor = (key: string, tags: ReadonlyArray<string>, words: string): boolean => {
+  const text = words.trim()
+  return text.startsWith("#")
+    ? tags.some((tag) => tag.startsWith(text.slice(1).toLowerCase()))
+    : key.includes(text.toUpperCase())
+}
+
+export const fits = (row: Row, words: string, show: Show, tags: Tags): boolean =>
+  isAskedFor(row[0], tags.get(row[0]) ?? [], words) &&
   (show === "all" || (show === "missing" ? isMissing(row) : differs(row)))
 
 /** What stands beside a value: `=` and the columns it equals, or `≠`. With two groups of equals, which of them. */

@@ -7,6 +7,7 @@ import * as Schema from "effect/Schema"
 import { EnvironmentNotFound, SecretNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { ProjectId } from "#schema/Ids.ts"
 import { ChangeSecrets } from "#schema/ProjectChangesApi.ts"
+import { TagSecrets } from "#schema/SecretRequests.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { boundedList, EnvironmentSlug, SecretKey } from "#schema/Values.ts"
 import * as Dotenv from "#src/formats/Dotenv.ts"
@@ -26,7 +27,7 @@ interface AtProject extends AtPerson {
 }
 const project = withIds(person, Schema.Struct({ projectId: ProjectId }))
 
-type Asked = Omit<MatrixData, "rows" | "compared" | "columns"> & {
+type Asked = Pick<MatrixData, "here" | "changes"> & {
   readonly visit: AtPerson["visit"]
   readonly project: Project
   readonly environments: ReadonlyArray<ProjectEnvironment>
@@ -58,6 +59,7 @@ const dataOf = Effect.fnUntraced(function* (asked: Asked) {
     changes: asked.changes,
     columns,
     compared,
+    tags: rows.flatMap(({ key, tags }) => (tags.length === 0 ? [] : [[key, ...tags] as const])),
     rows: rows.map(({ cells, key }): Row => [
       key,
       ...cells.map((cell): Cell =>
@@ -199,6 +201,27 @@ const remove = Effect.fnUntraced(function* (projectId: ProjectId, form: Form.For
   return environments.some(({ request }) => request !== null)
 })
 
+/** In which environments a tag is written: where the person may, and no approval is waited for. */
+const decodeTag = Effect.fnUntraced(function* (form: Form.Form, at: AtProject) {
+  if (!form.has("key")) return yield* noneTicked
+  const { data } = yield* load(at)
+  const environments = data.columns.filter(({ waits, writes }) => writes && !waits).map(({ slug }) => slug)
+  // Whoever may write nowhere is refused by the use case.
+  return yield* Form.decode(TagSecrets)({
+    environments: environments.length > 0 ? environments : data.columns.map(({ slug }) => slug),
+    keys: form.all("key"),
+    tag: form.text("tag").trim().toLowerCase(),
+    op: form.text("op")
+  })
+})
+
+const tagSelected = action(project, {
+  decode: decodeTag,
+  run: (input, { projectId }) => UseCases.secretWrites.tag(projectId, input),
+  done: (_, { projectId }) => to(Paths.project(projectId), "secrets-tagged"),
+  again
+})
+
 const copySelected = action(project, {
   decode: (form) => (form.has("key") ? Effect.succeed(form) : noneTicked),
   run: copy,
@@ -245,6 +268,7 @@ const byKey = environment(({ location }) =>
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/app/projects/:projectId", view),
   HttpRouter.post("/app/projects/:projectId/copy-keys", copySelected),
+  HttpRouter.post("/app/projects/:projectId/tag-keys", tagSelected),
   HttpRouter.post("/app/projects/:projectId/export-keys", exportSelected),
   HttpRouter.post("/app/projects/:projectId/delete-keys", askDelete),
   HttpRouter.post("/app/projects/:projectId/delete-keys/confirmed", deleteSelected),

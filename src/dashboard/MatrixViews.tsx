@@ -16,14 +16,17 @@ import {
   markOf,
   type Row,
   type Show,
-  shows
+  shows,
+  type Tags,
+  tagsOf
 } from "./Matrix.ts"
 import { Pager } from "./Pager.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
 import type { Visit } from "./Visit.ts"
 
-const pageSize = 100
+/** With script all rows are there at once: these are drawn first, and stay without it. */
+const pageSize = 50
 /** More is shown page by page alone: the script holds all rows. */
 const maxCells = 30_000
 
@@ -100,6 +103,19 @@ const ValueCell = ({
   )
 }
 
+const RowTags = ({ of, shown, tags }: { readonly shown: MatrixShown; readonly tags: Tags; readonly of: string }) => (
+  <>
+    {(tags.get(of) ?? []).map((tag) => (
+      <>
+        {" "}
+        <a class="tag" href={Paths.withQuery(shown.data.here, { q: `#${tag}` })}>
+          {tag}
+        </a>
+      </>
+    ))}
+  </>
+)
+
 const Head = ({ shown }: { readonly shown: MatrixShown }) => (
   <thead>
     <tr>
@@ -149,8 +165,8 @@ const Toolbar = ({ shown }: { readonly shown: MatrixShown }) => {
           type="search"
           name="q"
           value={shown.words}
-          aria-label="Filter by key"
-          placeholder="Filter by key"
+          aria-label="Filter by key or tag"
+          placeholder="Filter by key or #tag"
           autocomplete="off"
           spellcheck={false}
         />
@@ -168,6 +184,27 @@ const Toolbar = ({ shown }: { readonly shown: MatrixShown }) => {
   )
 }
 
+/** A tag goes to a key in each environment that the person may change. */
+const TagFields = ({ shown }: { readonly shown: MatrixShown }) =>
+  shown.data.columns.some(({ waits, writes }) => writes && !waits) ? (
+    <div class="inline">
+      <Ui.TextField
+        name="tag"
+        label="Tag"
+        optional
+        value={shown.form.text("tag")}
+        hint="In each environment that you may change. Tags are not encrypted."
+        problem={shown.problem}
+      />
+      <button class="button button-plain" formAction={`${shown.data.here}/tag-keys`} name="op" value="add">
+        Add the tag
+      </button>
+      <button class="button button-plain" formAction={`${shown.data.here}/tag-keys`} name="op" value="remove">
+        Take it away
+      </button>
+    </div>
+  ) : null
+
 /** What happens to the rows that are ticked. */
 const Selected = ({ shown }: { readonly shown: MatrixShown }) => {
   const { columns } = shown.data
@@ -179,7 +216,7 @@ const Selected = ({ shown }: { readonly shown: MatrixShown }) => {
   return (
     <fieldset class="panel panel-slim section-small selected">
       <legend>Ticked keys</legend>
-      <Ui.ProblemNote problem={shown.problem} />
+      {shown.problem?.field === "tag" ? null : <Ui.ProblemNote problem={shown.problem} />}
       <div class="inline">
         <Ui.Select
           name="from"
@@ -201,13 +238,15 @@ const Selected = ({ shown }: { readonly shown: MatrixShown }) => {
       <Ui.CheckBox name="overwrite" checked={shown.form.has("overwrite")}>
         Replace keys that are there already
       </Ui.CheckBox>
+      <TagFields shown={shown} />
     </fieldset>
   )
 }
 
 const Table = ({ shown }: { readonly shown: MatrixShown }) => {
   const { columns, here, rows } = shown.data
-  const matching = rows.filter((row) => fits(row, shown.words, shown.show))
+  const tags = tagsOf(shown.data)
+  const matching = rows.filter((row) => fits(row, shown.words, shown.show, tags))
   const onPage = matching.slice((shown.page - 1) * pageSize, shown.page * pageSize)
   const ticked = new Set(shown.form.all("key"))
   const ticks = columns.some(({ writes }) => writes)
@@ -237,6 +276,7 @@ const Table = ({ shown }: { readonly shown: MatrixShown }) => {
                     ) : (
                       <span class="key">{line.row[0]}</span>
                     )}
+                    <RowTags shown={shown} tags={tags} of={line.row[0]} />
                   </th>
                   {cellsOf(line.row).map((cell, i) => (
                     <ValueCell shown={shown} row={line.row} column={i} cell={cell} />

@@ -39,6 +39,7 @@ export const teamAccess = (id: TeamId) => `${team(id)}/access` as const
 export const incidents = (id: TeamId) => `${team(id)}/incidents` as const
 export const incident = (id: TeamId, incident: IncidentId) => `${incidents(id)}/${incident}` as const
 export const audit = (id: TeamId) => `${team(id)}/audit` as const
+export const auditEntry = (id: TeamId, entry: string) => `${audit(id)}/${entry}` as const
 export const settings = (id: TeamId) => `${team(id)}/settings` as const
 export const teamSignIn = (id: TeamId) => `${team(id)}/sign-in` as const
 export const rules = (id: TeamId) => `${team(id)}/ci` as const
@@ -49,6 +50,7 @@ export const webhook = (id: TeamId, webhook: WebhookId) => `${webhooks(id)}/${we
 export const project = (id: ProjectId) => `/app/projects/${id}` as const
 export const projectSettings = (id: ProjectId) => `${project(id)}/settings` as const
 export const compare = (id: ProjectId) => `${project(id)}/compare` as const
+export const activity = (id: ProjectId) => `${project(id)}/activity` as const
 export const exposure = (id: ProjectId) => `${project(id)}/exposure` as const
 export const environment = ({ projectId, slug }: EnvironmentPath) => `${project(projectId)}/env/${slug}` as const
 /** The page of a secret, found by its key. */

@@ -31,7 +31,7 @@ export type Section =
 export interface InProject {
   readonly id: ProjectId
   readonly name: string
-  readonly view: "secrets" | "compare" | "exposure" | "settings"
+  readonly view: "secrets" | "activity" | "compare" | "exposure" | "settings"
   /** The environment that the page is about. */
   readonly slug?: string
 }
@@ -74,11 +74,7 @@ const ProjectEntries = ({ in: { id, name, slug, view }, visit }: { readonly in: 
       </Entry>
     ) : null}
     {may(visit, "audit-trail:read") && visit.team !== null ? (
-      <Entry
-        href={Paths.withQuery(Paths.audit(visit.team.id), { projectId: id })}
-        icon={<Icons.Clock />}
-        isCurrent={false}
-      >
+      <Entry href={Paths.activity(id)} icon={<Icons.Clock />} isCurrent={view === "activity"}>
         Activity
       </Entry>
     ) : null}

@@ -18,7 +18,7 @@ const instant = (text: string) => (/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$/
 
 const hrefOf = ({ path }: Location) => `${Paths.environment(path)}/restore`
 
-const isNothing = ({ created, deleted, renamed, updated }: EnvironmentRestoration) =>
+export const isNothing = ({ created, deleted, renamed, updated }: EnvironmentRestoration) =>
   created.length + deleted.length + renamed.length + updated.length === 0
 
 const Names = ({ keys, title }: { readonly title: string; readonly keys: ReadonlyArray<string> }) =>
@@ -31,6 +31,18 @@ const Names = ({ keys, title }: { readonly title: string; readonly keys: Readonl
     </>
   )
 
+/** What a restoration comes to, by name alone. */
+export const WhatChanges = ({ of }: { readonly of: EnvironmentRestoration }) => (
+  <>
+    <Names title="Come back" keys={of.created} />
+    <Names title="Get the value of then" keys={of.updated} />
+    <Names title="Get their former key" keys={of.renamed.map(({ from, to }) => `${from} → ${to}`)} />
+    <Names title="Are deleted, and can be restored for 30 days" keys={of.deleted} />
+    <Names title="Cannot come back: no version of then was kept" keys={of.lost} />
+    <Names title="Were removed for good since: it is not known whether they were there" keys={of.unknown} />
+  </>
+)
+
 const Preview = ({ location, preview }: { readonly location: Location; readonly preview: EnvironmentRestoration }) => (
   <section class="section panel" aria-labelledby="preview">
     <h2 id="preview">What would change</h2>
@@ -38,12 +50,7 @@ const Preview = ({ location, preview }: { readonly location: Location; readonly 
       <strong>{location.environment.name}</strong> as it was at{" "}
       <time dateTime={preview.at}>{Ui.exact(preview.at)}</time>. Values are compared by their versions; none is shown.
     </p>
-    <Names title="Come back" keys={preview.created} />
-    <Names title="Get the value of then" keys={preview.updated} />
-    <Names title="Get their former key" keys={preview.renamed.map(({ from, to }) => `${from} → ${to}`)} />
-    <Names title="Are deleted, and can be restored for 30 days" keys={preview.deleted} />
-    <Names title="Cannot come back: no version of then was kept" keys={preview.lost} />
-    <Names title="Were removed for good since: it is not known whether they were there" keys={preview.unknown} />
+    <WhatChanges of={preview} />
     {isNothing(preview) ? (
       <p>Nothing: it is as it was.</p>
     ) : (

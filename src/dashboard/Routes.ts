@@ -15,7 +15,7 @@ import * as Policy from "#src/access/Policy.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
 import { withNotice } from "./Notices.ts"
-import { Pages, pageWith, param, type Response } from "./Pages.ts"
+import { Pages, pageWith, param, type Response, wantsJson } from "./Pages.ts"
 import type { Services } from "./UseCases.ts"
 import type { Visit, Visitor } from "./Visit.ts"
 
@@ -143,11 +143,12 @@ export const action = <At, R, Input, Result>(
   { again, decode, done, run }: Action<At, Input, Result, NoInfer<R> | HttpRouter.HttpRouter.Provided>
 ) =>
   guard((at) =>
-    Effect.flatMap(Form.read, (form) =>
+    Effect.flatMap(Effect.zip(Form.read, wantsJson), ([form, asksJson]) =>
       orAgain(
         at,
         form,
-        again,
+        // A script shows the sentence on the page that it has.
+        asksJson ? undefined : again,
         Effect.flatMap(decode(form, at), (input) => Effect.map(run(input, at), (result) => done(result, at, input)))
       )
     )

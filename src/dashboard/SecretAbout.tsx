@@ -5,6 +5,7 @@ import type { DescribedSecret } from "#schema/SecretResponses.ts"
 import { here, type SecretDetails } from "./AtSecret.ts"
 import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
+import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
 
 /** Days begin in UTC, as for the reminder. */
@@ -15,6 +16,17 @@ interface Shown extends SecretDetails {
   readonly about: DescribedSecret
   readonly attempt: Attempt
 }
+
+/** Each leads to the keys of the project that have it. */
+export const Tags = ({ at, of }: { readonly of: ReadonlyArray<string>; readonly at: Paths.EnvironmentPath }) => (
+  <span class="tags">
+    {of.map((tag) => (
+      <a class="tag" href={Paths.withQuery(Paths.project(at.projectId), { q: `#${tag}` })}>
+        {tag}
+      </a>
+    ))}
+  </span>
+)
 
 const Facts = ({ about, location }: Shown) => (
   <dl class="facts">
@@ -30,11 +42,16 @@ const Facts = ({ about, location }: Shown) => (
       )}
     </Ui.Fact>
     <Ui.Fact name="Note" is={about.note ?? <span class="hint">none</span>} />
+    <Ui.Fact
+      name="Tags"
+      is={about.tags.length === 0 ? <span class="hint">none</span> : <Tags of={about.tags} at={location.path} />}
+    />
   </dl>
 )
 
 export const AboutPanel = (shown: Shown & { readonly problem: AnyApiError | undefined }) => {
   const { about, attempt, location, problem } = shown
+  const tags = problem === undefined ? about.tags.join(" ") : attempt.form.text("tags")
   const valueOf = (name: "owner" | "note" | "rotateBy") =>
     problem === undefined ? (about[name] ?? "") : attempt.form.text(name)
   return (
@@ -71,6 +88,14 @@ export const AboutPanel = (shown: Shown & { readonly problem: AnyApiError | unde
               hint="Whoever can read the key can read the note. It is not encrypted: never write a value here."
               problem={problem}
             />
+            <Ui.TextField
+              name="tags"
+              label="Tags"
+              optional
+              value={tags}
+              hint="Up to 10 words that group secrets, with spaces between them."
+              problem={problem}
+            />
             <Ui.Submit>Save</Ui.Submit>
           </form>
         </details>
@@ -84,5 +109,6 @@ export const decodeAbout = (form: Form.Form) =>
   Form.decode(DescribeSecret)({
     owner: form.filled("owner") ?? null,
     note: form.filled("note") ?? null,
-    rotateBy: form.filled("rotateBy") ?? null
+    rotateBy: form.filled("rotateBy") ?? null,
+    tags: [...new Set(Form.listed(form.text("tags").toLowerCase()))]
   })

@@ -11,7 +11,7 @@ import { EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
 import * as Icons from "./Icons.tsx"
 import { Pager } from "./Pager.tsx"
 import * as Paths from "./Paths.ts"
-import { isDue } from "./SecretAbout.tsx"
+import { isDue, Tags } from "./SecretAbout.tsx"
 import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
 
 export const pageSize = 250
@@ -78,7 +78,7 @@ const SecretRow = ({
   readonly item: SecretListItem
   readonly revealed: RevealedValue | undefined
 }) => (
-  <tr data-secret data-filter-row={item.key}>
+  <tr data-secret data-filter-row={[item.key, ...item.tags.map((tag) => `#${tag}`)].join(" ")}>
     <th scope="row">
       <a class="key" href={Paths.secret(location.path, item.id)}>
         <Ui.KeyName name={item.key} />
@@ -89,6 +89,12 @@ const SecretRow = ({
           <Ui.Badge tone="amber">replace</Ui.Badge>
         </>
       ) : null}
+      {item.tags.length === 0 ? null : (
+        <>
+          {" "}
+          <Tags of={item.tags} at={location.path} />
+        </>
+      )}
       {item.owner === null ? null : (
         <span class="uses hint" title={item.note ?? undefined}>
           owner {item.owner}
@@ -160,8 +166,8 @@ const FilterForm = ({ here, list: { items, total, words } }: { readonly here: st
           type="search"
           name="q"
           value={words}
-          aria-label="Filter by key"
-          placeholder="Filter by key"
+          aria-label="Filter by key or tag"
+          placeholder="Filter by key or #tag"
           autocomplete="off"
           spellcheck={false}
           data-filter

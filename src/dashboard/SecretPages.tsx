@@ -145,6 +145,13 @@ const ReferencesPanel = (shown: Shown) => {
         <Ui.Fact name="Uses" is={links(uses)} />
         <Ui.Fact name="Used by" is={links(users)} />
       </dl>
+      {uses.length + users.length === 0 ? null : (
+        <p class="section-small">
+          <a href={Paths.withQuery(`${Paths.environment(shown.location.path)}/graph`, { from: shown.node.key })}>
+            Show them as a picture
+          </a>
+        </p>
+      )}
     </section>
   )
 }

@@ -5,7 +5,8 @@ import type { SecretId } from "#schema/Ids.ts"
 import type { SecretCompositionGraph } from "#schema/SecretResponses.ts"
 import * as Ui from "./Components.tsx"
 import { type AtEnvironment, environment, EnvironmentFrame, type Location } from "./EnvironmentFrame.tsx"
-import { collapsed, layout } from "./GraphLayout.ts"
+import { around, collapsed, layout } from "./GraphLayout.ts"
+import { query } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import { page, screen } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
@@ -85,7 +86,40 @@ const Picture = ({ graph, location }: { readonly location: Location; readonly gr
   )
 }
 
-const GraphPage = ({ graph, location }: { readonly location: Location; readonly graph: SecretCompositionGraph }) => {
+/** The picture starts from one key, or shows all. */
+const Start = ({
+  from,
+  graph,
+  here
+}: {
+  readonly from: string
+  readonly graph: SecretCompositionGraph
+  readonly here: string
+}) => {
+  const keys = [...new Set(graph.edges.flatMap(({ from, to }) => [from, to]))].sort()
+  return (
+    <form method="get" action={here} class="inline section-small">
+      <Ui.Select
+        name="from"
+        label="Start from"
+        choices={[{ value: "", label: "All" }, ...keys.map((key) => ({ value: key, label: key }))]}
+        value={from}
+      />
+      <button class="button button-plain">Show</button>
+    </form>
+  )
+}
+
+interface Shown {
+  readonly location: Location
+  /** All references of the environment. */
+  readonly whole: SecretCompositionGraph
+  /** The key that the picture starts from; empty: all. */
+  readonly from: string
+}
+
+const GraphPage = ({ from, location, whole }: Shown) => {
+  const graph = from === "" ? whole : { ...whole, edges: around(whole.edges, from) }
   const touched = new Set(graph.edges.flatMap(({ from, to }) => [from, to]))
   const templates = [...new Set(graph.edges.map(({ from }) => from))]
   const link = (key: string) => {
@@ -108,12 +142,13 @@ const GraphPage = ({ graph, location }: { readonly location: Location; readonly 
         </Ui.Empty>
       ) : (
         <>
+          <Start from={from} graph={whole} here={`${Paths.environment(location.path)}/graph`} />
           <div class="legend">
             <Ui.Badge tone="accent">template</Ui.Badge>
             <Ui.Badge>plain text</Ui.Badge>
             <span class="hint">
-              Arrows lead from a template to what it uses. {graph.nodes.length - touched.size} other secrets have no
-              references.
+              Arrows lead from a template to what it uses.{" "}
+              {from === "" ? `${graph.nodes.length - touched.size} other secrets have no references.` : null}
             </span>
           </div>
           {collapsed(graph.edges).nodes.size <= maxDrawn ? (
@@ -149,7 +184,12 @@ const GraphPage = ({ graph, location }: { readonly location: Location; readonly 
 }
 
 const references = screen(
-  ({ location }: AtEnvironment) => Effect.map(UseCases.secretReads.composition(location.query), (graph) => ({ graph })),
+  ({ location }: AtEnvironment) =>
+    Effect.gen(function* () {
+      const whole = yield* UseCases.secretReads.composition(location.query)
+      const asked = (yield* query).text("from")
+      return { whole, from: whole.edges.some(({ from, to }) => from === asked || to === asked) ? asked : "" }
+    }),
   GraphPage
 )
 

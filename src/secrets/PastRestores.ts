@@ -5,9 +5,10 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { SecretVersionConflict, ValidationFailed } from "#schema/Errors.ts"
-import type { EnvironmentId, SecretId } from "#schema/Ids.ts"
+import type { EnvironmentId, ProjectId, SecretId } from "#schema/Ids.ts"
 import type { EnvironmentRestoration } from "#schema/SecretResponses.ts"
 import type { RestoreEnvironment } from "#schema/SecretRequests.ts"
+import type { AuditEvent } from "#src/access/Audit.ts"
 import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
 import * as Guesses from "./Guesses.ts"
 import * as PastStates from "./PastStates.ts"
@@ -69,12 +70,15 @@ const equalTexts = Effect.fnUntraced(function* (
   return new Set(pairs.filter((pair) => now.get(pair.now.id) === then.get(pair.past.id)).map(({ key }) => key))
 })
 
-/** By names and versions. */
-const planOf = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, at: Date) {
+/** By names and versions. `only`: the keys that it is about; unset: all. */
+const planOf = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, at: Date, only?: ReadonlySet<string>) {
   const { sql } = needs
   const { proposes, target } = permit
-  const now = yield* PastStates.held(sql, target)
-  const then = yield* PastStates.heldAt(sql, target, at)
+  const isMeant = ({ key }: { readonly key: string }) => only?.has(key) ?? true
+  const held = yield* PastStates.held(sql, target)
+  const now = { ...held, live: held.live.filter(isMeant) }
+  const heldThen = yield* PastStates.heldAt(sql, target, at)
+  const then = new Map([...heldThen].filter(([, past]) => isMeant(past)))
   const live = new Map(now.live.map((one) => [one.key, one]))
   const all: Array<Step> = []
   const pairs: Array<{ readonly key: string; readonly now: PastStates.At; readonly past: PastStates.At }> = []
@@ -151,11 +155,10 @@ const changesOf = Effect.fnUntraced(function* (transaction: Transaction, { gone,
   return changes
 })
 
-/** The entries of each write, as if it were alone, and one that says what all of them were for. */
-const entriesOf =
-  (permit: WritePermit, at: Date, { told }: Plan) =>
+/** The entries of each write, as if it were alone. */
+const writesOf =
+  (permit: WritePermit, { told }: Plan) =>
   ({ changes, results }: Outcome) => {
-    const target = { type: "environment", id: permit.target.environmentId, name: at.toISOString() }
     const moved = new Set(told.renamed.map(({ to }) => to))
     const gone = [...changes].flatMap(([key, change]) => (change === null ? [key] : []))
     const restored = [...results].flatMap(([key, one]) => (one.outcome === "restored" ? [key] : []))
@@ -163,7 +166,6 @@ const entriesOf =
     const back = [...others].flatMap(([key, { outcome }]) => (outcome === "updated" ? [key] : []))
     const made = [...others].flatMap(([key, { outcome }]) => (outcome === "created" ? [key] : []))
     return [
-      permit.event({ target }),
       ...(gone.length > 0 ? [permit.event({ audit: "secret.delete", keys: gone })] : []),
       ...(restored.length > 0 ? [permit.event({ audit: "secret.restore", keys: restored })] : []),
       ...told.renamed.map(({ from, to }) => permit.event({ audit: "secret.rename", keys: [from, to] })),
@@ -173,20 +175,20 @@ const entriesOf =
     ]
   }
 
-export const restoreEnvironment = Effect.fnUntraced(function* (
-  needs: Needs,
-  id: EnvironmentId,
-  { at: asked, expectedRevision, preview = false }: RestoreEnvironment
-) {
-  const permit = yield* needs.access.environmentWithId("secrets:write", id, { audit: "environment.restore" })
-  const at = new Date(asked)
-  if (at.getTime() > (yield* Clock.currentTimeMillis)) {
-    return yield* new ValidationFailed({ field: "at", message: "must not be in the future" })
-  }
-  const plan = yield* planOf(needs, permit, at)
+interface Restoring {
+  readonly permit: WritePermit
+  readonly at: Date
+  readonly preview: boolean
+  readonly expectedRevision: number | undefined
+  readonly plan: Plan
+  readonly entries: (outcome: Outcome) => ReadonlyArray<AuditEvent>
+}
+
+const carryOut = Effect.fnUntraced(function* (needs: Needs, restoring: Restoring) {
+  const { at, entries, expectedRevision, permit, plan, preview } = restoring
   if (expectedRevision !== undefined && expectedRevision !== plan.revision) return yield* conflict(plan.revision)
   const answer = (revision: number): EnvironmentRestoration => ({
-    environmentId: id,
+    environmentId: permit.target.environmentId,
     environment: permit.target.slug,
     at: at.toISOString(),
     preview,
@@ -199,7 +201,68 @@ export const restoreEnvironment = Effect.fnUntraced(function* (
     keys: [...plan.steps.map(({ past }) => past.key), ...plan.gone.map(({ key }) => key)],
     ids,
     field: () => "at",
-    entries: entriesOf(permit, at, plan),
+    entries,
     answer: ({ transaction }) => Effect.succeed(answer(transaction.revision))
   })
+})
+
+export const restoreEnvironment = Effect.fnUntraced(function* (
+  needs: Needs,
+  id: EnvironmentId,
+  { at: asked, expectedRevision, preview = false }: RestoreEnvironment
+) {
+  const permit = yield* needs.access.environmentWithId("secrets:write", id, { audit: "environment.restore" })
+  const at = new Date(asked)
+  if (at.getTime() > (yield* Clock.currentTimeMillis)) {
+    return yield* new ValidationFailed({ field: "at", message: "must not be in the future" })
+  }
+  const plan = yield* planOf(needs, permit, at)
+  const target = { type: "environment", id, name: at.toISOString() }
+  // One entry says what all of them were for.
+  const entries = (outcome: Outcome) => [permit.event({ target }), ...writesOf(permit, plan)(outcome)]
+  return yield* carryOut(needs, { permit, at, preview, expectedRevision, plan, entries })
+})
+
+// --- one write ---
+
+const changedSince = (revision: number) =>
+  new SecretVersionConflict({
+    currentVersion: revision,
+    field: "expectedRevision",
+    message: "It cannot be taken back: what it wrote was changed since."
+  })
+
+/** A write as the trail has it, and who asks for it to be taken back. */
+export interface TakeBack extends PastStates.WriteEntry {
+  readonly preview: boolean
+  readonly expectedRevision?: number
+}
+
+/** Takes one write back, while nothing that it wrote was changed since: its keys are as they were just before it. */
+export const takeBack = Effect.fnUntraced(function* (needs: Needs, taken: TakeBack) {
+  const { environmentId, expectedRevision, keys, preview } = taken
+  const intent = { audit: "secret.rollback", keys } as const
+  const permit = yield* needs.access.environmentWithId("secrets:write", environmentId, intent)
+  const moment = (yield* PastStates.standing(needs.sql, [taken])).get(taken.id)
+  if (moment === undefined) return yield* changedSince(permit.target.revision)
+  const at = new Date(moment.getTime() - 1)
+  const plan = yield* planOf(needs, permit, at, new Set(keys))
+  const reason = `undo of entry ${taken.id}`
+  const entries = (outcome: Outcome) => writesOf(permit, plan)(outcome).map((event) => ({ ...event, reason }))
+  return yield* carryOut(needs, { permit, at, preview, expectedRevision, plan, entries })
+})
+
+/** Which of these writes of a project can be taken back now, by what they wrote alone. */
+export const canTakeBack = Effect.fnUntraced(function* (
+  { access, sql }: Needs,
+  projectId: ProjectId,
+  entries: ReadonlyArray<PastStates.WriteEntry>
+) {
+  yield* access.project("secrets:read", projectId, { audit: "secret.history" })
+  const own = yield* PastStates.environmentsOf(sql, projectId)
+  const found = yield* PastStates.standing(
+    sql,
+    entries.filter(({ environmentId }) => own.has(environmentId))
+  )
+  return new Set(found.keys())
 })

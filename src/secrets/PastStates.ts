@@ -2,7 +2,7 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { type SecretId, SecretIdOut } from "#schema/Ids.ts"
+import { type EnvironmentId, EnvironmentIdOut, type ProjectId, type SecretId, SecretIdOut } from "#schema/Ids.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 import * as Rows from "#src/Rows.ts"
 import type { SealedRow } from "./SecretRows.ts"
@@ -76,3 +76,83 @@ export const boxes = (sql: SqlClient.SqlClient, { environmentId }: EnvironmentTa
     FROM unnest(${wanted.map(({ id }) => id)}::uuid[], ${wanted.map(({ version }) => version)}::int[]) AS w (id, version)
     JOIN secrets s ON s.id = w.id AND s.environment_id = ${environmentId}
     JOIN secret_versions v ON v.secret_id = s.id AND v.version = w.version`)
+
+// --- one write, and before it ---
+
+/** A write of one environment, as its entry in the trail has it: keys, and the versions that they had after it. */
+export interface WriteEntry {
+  readonly id: string
+  readonly action: string
+  readonly environmentId: EnvironmentId
+  readonly keys: ReadonlyArray<string>
+  readonly versions: ReadonlyArray<number>
+}
+
+const EnvironmentRow = Schema.Struct({ id: EnvironmentIdOut })
+export const environmentsOf = (sql: SqlClient.SqlClient, projectId: ProjectId) =>
+  Effect.map(
+    Rows.findAll(
+      EnvironmentRow,
+      sql`SELECT id FROM environments WHERE project_id = ${projectId} AND deleted_at IS NULL LIMIT 1000`
+    ),
+    (rows) => new Set(rows.map(({ id }) => id))
+  )
+
+const StandingRow = Schema.Struct({ id: Schema.String, at: Schema.DateFromSelf })
+
+/** What each of these writes left there; a deletion: gone, and to be restored. */
+const kinds: ReadonlyMap<string, "written" | "restored" | "deleted"> = new Map([
+  ["secret.create", "written"],
+  ["secret.update", "written"],
+  ["secret.rollback", "written"],
+  ["secret.restore", "restored"],
+  ["secret.delete", "deleted"]
+])
+/** Keys of one entry: a larger one is taken back by a moment. */
+const maxKeys = 500
+
+export const isWrite = ({ action, keys, versions }: Pick<WriteEntry, "action" | "keys" | "versions">): boolean =>
+  kinds.has(action) && keys.length > 0 && keys.length <= maxKeys && keys.length === versions.length
+
+/** Of these writes, those of which everything is as they left it, and when each was made. */
+export const standing = (sql: SqlClient.SqlClient, entries: ReadonlyArray<WriteEntry>) => {
+  const parts = entries
+    .filter(isWrite)
+    .flatMap(({ action, environmentId, id, keys, versions }) =>
+      keys.map((key, i) => ({ id, kind: kinds.get(action) ?? "", environmentId, key, version: versions[i] }))
+    )
+  return Effect.map(
+    Rows.findAll(
+      StandingRow,
+      sql`
+        WITH parts AS (
+          SELECT * FROM unnest(${parts.map(({ id }) => id)}::uuid[], ${parts.map(({ kind }) => kind)}::text[],
+            ${parts.map(({ environmentId }) => environmentId)}::uuid[], ${parts.map(({ key }) => key)}::text[],
+            ${parts.map(({ version }) => version)}::int[]) AS p (id, kind, environment_id, key, version)
+        ), found AS (
+          SELECT p.id, p.key, CASE p.kind
+            WHEN 'deleted' THEN (
+              SELECT max(s.deleted_at) FROM secrets s
+              WHERE s.environment_id = p.environment_id AND s.key = p.key AND s.version = p.version
+                AND s.deleted_at IS NOT NULL AND NOT EXISTS (
+                  SELECT 1 FROM secrets l
+                  WHERE l.environment_id = p.environment_id AND l.key = p.key AND l.deleted_at IS NULL))
+            WHEN 'restored' THEN (
+              SELECT max(a.to_at) FROM secrets s JOIN secret_absences a ON a.secret_id = s.id
+              WHERE s.environment_id = p.environment_id AND s.key = p.key AND s.version = p.version
+                AND s.deleted_at IS NULL)
+            ELSE (
+              SELECT v.created_at FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version
+              WHERE s.environment_id = p.environment_id AND s.key = p.key AND s.version = p.version
+                AND s.deleted_at IS NULL
+                -- Two writes of one millisecond: no moment lies between them.
+                AND NOT EXISTS (SELECT 1 FROM secret_versions w
+                  WHERE w.secret_id = s.id AND w.version < v.version AND w.created_at >= v.created_at))
+            END AS at
+          FROM parts p
+        )
+        SELECT id, min(at) AS at FROM found GROUP BY id HAVING count(at) = count(*) AND min(at) = max(at)`
+    ),
+    (rows) => new Map(rows.map(({ at, id }) => [id, at]))
+  )
+}

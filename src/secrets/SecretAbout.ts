@@ -10,11 +10,12 @@ import * as Schema from "effect/Schema"
 import { Forbidden, SecretNotFound } from "#schema/Errors.ts"
 import { EnvironmentIdOut, ProjectIdOut, type SecretId, type TeamId } from "#schema/Ids.ts"
 import { Visibility } from "#schema/Scopes.ts"
-import type { DescribeSecret, EnvironmentQuery } from "#schema/SecretRequests.ts"
+import type { DescribeSecret, EnvironmentQuery, TagSecrets } from "#schema/SecretRequests.ts"
 import type { DescribedSecret } from "#schema/SecretResponses.ts"
 import type { Access } from "#src/access/Access.ts"
 import type { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
+import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as Rows from "#src/Rows.ts"
 import { aboutOf, refOf } from "./SecretMetadata.ts"
@@ -92,17 +93,21 @@ export const dueInTeam = Effect.fnUntraced(function* ({ access, sql }: Needs, te
   return places.filter((place) => Policy.environmentVisible(caller, { teamId, ...place }))
 })
 
-const waitsForNoApproval = () =>
+export const waitsForNoApproval = () =>
   new Forbidden({
     message:
       "Changes of this environment wait for an approval. What is said of its secrets does not: owners and admins write it."
   })
+
+/** The trail has tags by name: they group secrets, where what else is said of one is text. */
+export const tagsTarget = (id: string, name: string) => ({ type: "tags", id, name })
 
 /** Members that are absent stay as they are. */
 export const describe = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: DescribeSecret) {
   const { access, audit, sql } = needs
   const permit = yield* access.environmentOfSecret("secrets:write", id, { audit: "secret.describe" })
   const { note, owner, rotateBy } = body
+  const tags = body.tags === undefined ? undefined : [...body.tags].sort()
   return yield* change(needs, permit.event(), function* () {
     if (permit.proposes) return yield* waitsForNoApproval()
     // The environment first, as every write of secrets locks it.
@@ -113,12 +118,35 @@ export const describe = Effect.fnUntraced(function* (needs: Needs, id: SecretId,
       UPDATE secrets s SET
         owner = CASE WHEN ${owner === undefined}::boolean THEN s.owner ELSE ${owner ?? null}::text END,
         note = CASE WHEN ${note === undefined}::boolean THEN s.note ELSE ${note ?? null}::text END,
-        rotate_by = CASE WHEN ${rotateBy === undefined}::boolean THEN s.rotate_by ELSE ${rotateBy ?? null}::date END
+        rotate_by = CASE WHEN ${rotateBy === undefined}::boolean THEN s.rotate_by ELSE ${rotateBy ?? null}::date END,
+        tags = CASE WHEN ${tags === undefined}::boolean THEN s.tags ELSE ${tags ?? []}::text[] END
       FROM environment e WHERE s.id = ${id} AND s.environment_id = e.id AND s.deleted_at IS NULL
       RETURNING s.id`)
     if (!isLive) return yield* new SecretNotFound()
     const response = yield* find(sql, permit, id)
-    yield* audit.append(permit.event({ keys: [response.key] }))
+    const about = tags === undefined ? {} : { target: tagsTarget(id, tags.join(", ")) }
+    yield* audit.append(permit.event({ keys: [response.key], ...about }))
     return response
   })
 })
+
+const TaggedRow = Schema.Struct({ key: Schema.String, tags: Schema.Number })
+
+/** Adds or takes away a tag. Of the live secrets with these keys, those that change, and how many tags they have then. */
+export const writeTag = (
+  sql: SqlClient.SqlClient,
+  { target }: EnvironmentPermit<"secrets:write">,
+  { keys, op, tag }: TagSecrets
+) =>
+  Rows.findAll(
+    TaggedRow,
+    sql`
+      UPDATE secrets SET tags = ${
+        op === "add"
+          ? sql`array(SELECT t FROM unnest(tags || ${tag}::text) AS t ORDER BY t COLLATE "C")`
+          : sql`array_remove(tags, ${tag}::text)`
+      }
+      WHERE environment_id = ${target.environmentId} AND deleted_at IS NULL AND key = any(${keys}::text[])
+        AND (${tag}::text = any(tags)) = ${op === "remove"}
+      RETURNING key, cardinality(tags) AS tags`
+  )

@@ -29,6 +29,8 @@ export interface MatrixRow {
   readonly key: string
   /** One for each environment; null where it has no such key. */
   readonly cells: ReadonlyArray<MatrixCell | null>
+  /** Of all its secrets. */
+  readonly tags: ReadonlyArray<string>
 }
 export interface Matrix {
   readonly rows: ReadonlyArray<MatrixRow>
@@ -94,7 +96,8 @@ export const matrix = Effect.fnUntraced(function* (
       key,
       cells: found.map((row, i) =>
         row === undefined ? null : { kind: row.kind, version: row.version, like: likes[i] }
-      )
+      ),
+      tags: [...new Set(found.flatMap((row) => row?.tags ?? []))].sort()
     }
   })
   if (compared !== undefined) {

@@ -34,13 +34,14 @@ export const refOf = (target: EnvironmentTarget, secret: SecretMetadata): Secret
   updatedAt: secret.updatedAt.toISOString()
 })
 
-/** What people say of a secret: owner, note, and the day by which its value should be replaced. */
+/** What people say of a secret: owner, note, the day by which its value should be replaced, and tags. */
 export interface About {
   readonly owner: string | null
   readonly note: string | null
   readonly rotateBy: string | null
+  readonly tags: ReadonlyArray<string>
 }
-export const aboutOf = ({ note, owner, rotateBy }: About): About => ({ owner, note, rotateBy })
+export const aboutOf = ({ note, owner, rotateBy, tags }: About): About => ({ owner, note, rotateBy, tags })
 
 /** A live secret with its text as written. */
 export interface OpenSecret extends SecretMetadata {

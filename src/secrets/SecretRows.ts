@@ -36,17 +36,19 @@ const NameRow = Schema.Struct({
   key: Schema.String,
   kind: Kind,
   version: Schema.Number,
-  refs: Schema.Array(Schema.String)
+  refs: Schema.Array(Schema.String),
+  tags: Schema.Array(Schema.String)
 })
 const environmentState = { revision: Schema.Number, total: Schema.Number }
 /** What people say of a secret; a day is text, since it is of no zone. */
 export const about = {
   owner: Schema.NullOr(Schema.String),
   note: Schema.NullOr(Schema.String),
-  rotateBy: Schema.NullOr(Schema.String)
+  rotateBy: Schema.NullOr(Schema.String),
+  tags: Schema.Array(Schema.String)
 }
 export const aboutColumns = (sql: Sql) =>
-  sql.literal(`s.owner, s.note, to_char(s.rotate_by, 'YYYY-MM-DD') AS rotate_by`)
+  sql.literal(`s.owner, s.note, to_char(s.rotate_by, 'YYYY-MM-DD') AS rotate_by, s.tags`)
 const ListRow = Schema.Struct({
   ...metadata,
   ...about,
@@ -216,7 +218,7 @@ export const page = (sql: Sql, { target }: ReadPermit, part: string, size: numbe
       Schema.Union(ListRow, EmptyListRow),
       sql`
         WITH found AS (
-          SELECT id, key, version, created_at, updated_at, owner, note, rotate_by FROM secrets
+          SELECT id, key, version, created_at, updated_at, owner, note, rotate_by, tags FROM secrets
           WHERE environment_id = ${target.environmentId} AND deleted_at IS NULL AND position(${part} IN key) > 0
         )
         SELECT e.revision, (SELECT count(*)::int FROM found) AS total, ${metadataColumns(sql)}, ${aboutColumns(sql)},
@@ -272,7 +274,7 @@ export const names = (sql: Sql, { target }: ReadPermit) =>
   Rows.findAll(
     NameRow,
     sql`
-      SELECT s.id, s.key, v.kind, s.version, v.refs FROM ${liveVersions(sql)}
+      SELECT s.id, s.key, v.kind, s.version, v.refs, s.tags FROM ${liveVersions(sql)}
       WHERE s.environment_id = ${target.environmentId} AND s.deleted_at IS NULL
       ORDER BY s.key LIMIT ${maxSecrets}`
   )

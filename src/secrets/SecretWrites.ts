@@ -25,12 +25,13 @@ import { toldOutcome } from "./Guesses.ts"
 import { Idempotency } from "./Idempotency.ts"
 import type { Change, Changes } from "./SecretChanges.ts"
 import { describe } from "./SecretAbout.ts"
-import { restoreEnvironment } from "./PastRestores.ts"
+import { canTakeBack, restoreEnvironment, takeBack } from "./PastRestores.ts"
 import { rename } from "./Renames.ts"
 import { refOf } from "./SecretMetadata.ts"
 import * as ProjectChanges from "./ProjectChanges.ts"
 import * as SecretRows from "./SecretRows.ts"
 import { Snapshots } from "./Snapshots.ts"
+import { tag } from "./Tags.ts"
 import * as SourcedWrites from "./SourcedWrites.ts"
 import * as LockedEnvironment from "./LockedEnvironment.ts"
 import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
@@ -223,7 +224,19 @@ export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/Secret
       snapshots: yield* Snapshots,
       sql: yield* SqlClient.SqlClient
     }
-    const single = { describe, rename, restoreEnvironment, create, update, rollback, restore, remove }
+    const single = {
+      describe,
+      tag,
+      rename,
+      restoreEnvironment,
+      takeBack,
+      canTakeBack,
+      create,
+      update,
+      rollback,
+      restore,
+      remove
+    }
     const { copy, createFrom, importSealed, updateFrom, upsert } = SourcedWrites
     return {
       ...methods(needs, {

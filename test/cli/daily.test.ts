@@ -191,14 +191,17 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       for (const shown of [written, yield* secrets("note", "STRIPE_KEY")]) {
         assert.strictEqual(
           shown.stdout,
-          "owner       payments team\nreplace by  2001-02-03\nnote        restricted key\n"
+          "owner       payments team\nreplace by  2001-02-03\ntags        -\nnote        restricted key\n"
         )
       }
       const listed = yield* secrets("notes")
-      assert.match(listed.stdout, /STRIPE_KEY +payments team +2001-02-03 \(due\) +restricted key\n$/)
+      assert.match(listed.stdout, /STRIPE_KEY +payments team +2001-02-03 \(due\) +- +restricted key\n$/)
       assert.notInclude(listed.stdout, "OTHER")
       assert.strictEqual((yield* secrets("notes", "--due", "--exit-code")).code, 1)
       assert.include((yield* secrets("get", "STRIPE_KEY", "--json")).stdout, '"version": 1')
+      yield* secrets("note", "STRIPE_KEY", "--tags", "pci, billing")
+      assert.match((yield* secrets("notes")).stdout, /\(due\) +billing, pci +restricted/)
+      assert.strictEqual((yield* secrets("note", "STRIPE_KEY", "--tags", "Two")).code, 2)
       yield* secrets("note", "STRIPE_KEY", "--rotate-by", "")
       assert.include((yield* secrets("notes", "--due")).stderr, "No value is due")
       assert.include((yield* secrets("note", "STRIPE_KEY", "--json")).stdout, '"rotateBy": null')

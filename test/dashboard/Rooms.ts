@@ -5,8 +5,9 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
-import { EnvironmentSlug, SecretKey, SecretText } from "#schema/Values.ts"
+import { EnvironmentSlug, SecretKey, SecretTag, SecretText } from "#schema/Values.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
+import { AuditTrail } from "#src/access/AuditTrail.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
@@ -210,13 +211,18 @@ export const furnished = Effect.gen(function* () {
       const described = listed.items.find((item) => item.key === "STRIPE_SECRET_KEY")
       if (described === undefined) return
       const note = "The account of the shop at Stripe; its dashboard makes new keys."
-      yield* writes.describe(described.id, { owner: "grace.hopper@example.com", note, rotateBy: "2026-01-31" })
+      const tags = ["billing", "pci"].map((tag) => Schema.decodeSync(SecretTag)(tag))
+      yield* writes.describe(described.id, { owner: "grace.hopper@example.com", note, rotateBy: "2026-01-31", tags })
     })
   )
   yield* leaked(team.id, left.id)
   const grace = yield* World.member(team, "member")
   // Last: what a page says of a webhook is its latest delivery.
   yield* told(webhook.id)
+  const trail = yield* AuditTrail
+  yield* as(trail.saveView(team.id, { name: "Reads of production", shared: true, filter: { action: "secret.inject" } }))
+  const changes = yield* as(trail.changes(project.id, {}))
+  const lastChange = changes.items.find(({ action }) => action === "secret.update")?.id ?? ""
   const here = `/app/projects/${project.id}`
   const development = `${here}/env/development`
 
@@ -228,6 +234,8 @@ export const furnished = Effect.gen(function* () {
     projects: "/app",
     "project-new": "/app?panel=new",
     matrix: here,
+    activity: `${here}/activity`,
+    "activity-undo": `${here}/activity/${lastChange}`,
     search: "/app/search?q=db",
     "project-settings": `${here}/settings`,
     secrets: development,
@@ -269,6 +277,8 @@ export const furnished = Effect.gen(function* () {
     webhook: `/app/teams/${team.id}/webhooks/${webhook.id}`,
     "webhook-new": `/app/teams/${team.id}/webhooks/new`,
     audit: `/app/teams/${team.id}/audit`,
+    "audit-filtered": `/app/teams/${team.id}/audit?action=secret.create`,
+    "audit-entry": `/app/teams/${team.id}/audit/${lastChange}`,
     "team-settings": `/app/teams/${team.id}/settings`,
     "team-new": "/app/teams/new",
     device: "/device",

@@ -2,6 +2,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -69,6 +70,40 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("the 
       const page = yield* read("/app", owner)
       assert.match(page, /The token soon gone ends on \d{4}-/)
       assert.notInclude(page, "long there")
+    })
+  )
+})
+
+const behindProxy = TestApp.server.pipe(
+  Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config({ trustedProxies: ["127.0.0.1"] })))
+)
+
+layer(behindProxy, { excludeTestServices: true, timeout: "60 seconds" })("the first page", (it) => {
+  it.effect("tells owners and admins who reads values from an address that is new for them", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      yield* Rooms.write(yield* Rooms.callerOf(owner), project, "development", { A: "canary" })
+      const known = yield* World.token({ team: project.team, name: "deploys the shop" })
+      const fresh = yield* World.token({ team: project.team, name: "made just now" })
+      const inject = ({ text }: { readonly text: string }, address: string) =>
+        TestApp.get(`/secrets/inject?projectId=${project.id}&environment=development`, {
+          bearer: text,
+          headers: { "x-forwarded-for": address }
+        })
+      yield* inject(known, "198.51.100.1")
+      yield* inject(fresh, "203.0.113.50")
+      assert.notInclude(yield* read("/app", owner), "an address that is new")
+      yield* inject(known, "203.0.113.9")
+      const page = yield* read("/app", owner)
+      assert.match(page, /deploys the shop read values from an address that is new for it/)
+      assert.include(page, "203.0.113.9, just now")
+      assert.notInclude(page, "198.51.100.1,")
+      assert.notInclude(page, "made just now read")
+      const member = yield* read("/app", yield* World.session(yield* World.member(project.team, "member")))
+      assert.notInclude(member, "203.0.113.9")
+      const stranger = yield* read("/app", yield* World.session((yield* World.team()).owner))
+      assert.notInclude(stranger, "203.0.113.9")
     })
   )
 })

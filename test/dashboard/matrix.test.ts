@@ -34,6 +34,17 @@ const watch = (page: Browser.Page, canary: string) => {
   return seen
 }
 
+/** Drops a file onto the page. */
+const dropFile = (page: Browser.Page, name: string, text: string) =>
+  page.evaluate(
+    ([name, text]) => {
+      const carried = new DataTransfer()
+      carried.items.add(new File([text], name))
+      document.dispatchEvent(new DragEvent("drop", { dataTransfer: carried, bubbles: true, cancelable: true }))
+    },
+    [name, text] as const
+  )
+
 const paste = (page: Browser.Page, text: string) =>
   page.evaluate((text) => {
     const carried = new DataTransfer()
@@ -115,6 +126,25 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await click(button(page, "Save 300 changes"))
           await page.getByText("300 changes are saved.").waitFor()
           assert.isAtMost(clicks(), 2)
+
+          const before = clicks()
+          const members = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`DROPPED_${i}`, `v${i}`]))
+          await dropFile(page, "secrets.json", JSON.stringify(members))
+          await page.getByRole("dialog", { name: "Review 300 changes" }).waitFor()
+          await click(button(page, "Save 300 changes"))
+          await page.getByText("300 changes are saved.").waitFor()
+          assert.isAtMost(clicks() - before, 2)
+
+          await page.getByLabel("Filter by key").fill("pasted_7")
+          await page.getByLabel("Tick PASTED_7", { exact: true }).check()
+          await page.getByRole("textbox", { name: "Tag", exact: true }).fill("Imported")
+          await button(page, /^Tag$/).click()
+          await page.getByText("1 key tagged imported.").waitFor()
+          await button(page, "Filter by the tag imported").click()
+          assert.strictEqual(await page.getByLabel("Filter by key or tag").inputValue(), "#imported")
+          assert.strictEqual(await page.getByLabel(/^Tick /).count(), 1)
+          await inspect(page, "matrix-tagged-1440-light", true)
+          await button(page, "Untick").click()
 
           await page.getByLabel("Filter by key").fill("only_here")
           await cell("ONLY_HERE", "staging").click()

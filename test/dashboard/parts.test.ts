@@ -6,7 +6,7 @@ import * as Stream from "effect/Stream"
 import type { AuditEntry } from "#schema/Audit.ts"
 import * as Export from "#src/audit/Export.ts"
 import * as AuditExport from "#src/dashboard/AuditExport.ts"
-import { collapsed, layout } from "#src/dashboard/GraphLayout.ts"
+import { around, collapsed, layout } from "#src/dashboard/GraphLayout.ts"
 import { noticeOf } from "#src/dashboard/Notices.ts"
 import * as Paths from "#src/dashboard/Paths.ts"
 
@@ -84,6 +84,13 @@ describe("the picture of references", () => {
     const { edges, nodes } = collapsed([...hub, { from: "OTHER", to: "URL_0" }])
     assert.strictEqual(nodes.size, 4)
     assert.strictEqual(layout(edges).rows, 2)
+  })
+  it("starts from one key: all that it builds on, all that builds on it, and nothing beside", () => {
+    const edge = (from: string, to: string) => ({ from, to })
+    const all = [edge("TOP", "MIDDLE"), edge("MIDDLE", "BASE"), edge("SIBLING", "BASE"), edge("MIDDLE", "LEAF")]
+    assert.deepStrictEqual(around([...all, edge("X", "Y")], "MIDDLE"), [all[0], all[1], all[3]])
+    assert.deepStrictEqual(around(all, "BASE"), all.slice(0, 3))
+    assert.deepStrictEqual(around(all, "NOT_THERE"), [])
   })
   it("ends on a circle, which a stored graph never has", () => {
     assert.strictEqual(

@@ -369,6 +369,51 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("page
     })
   )
 
+  it.effect("tag ticked keys where the person may, all or none, and find them by it", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const member = yield* World.session(yield* World.member(project.team, "member"))
+      const viewer = yield* World.session(yield* World.member(project.team, "viewer"))
+      const caller = yield* Rooms.callerOf(owner)
+      yield* Rooms.write(caller, project, "development", { A_KEY: "1", B_KEY: "2" })
+      yield* Rooms.write(caller, project, "production", { A_KEY: "1" })
+      const here = `/app/projects/${project.id}` as const
+      const tag = (who: { readonly text: string }, fields: Readonly<Record<string, string>>) =>
+        send(`${here}/tag-keys`, who, { key: "A_KEY", tag: "Billing", op: "add", ...fields })
+      const tagsAt = (slug: string) =>
+        Effect.map(
+          TestApp.get(`/secrets?projectId=${project.id}&environment=${slug}`, { session: owner.text }),
+          ({ json }) => json.items.map((item: { key: string; tags: ReadonlyArray<string> }) => [item.key, ...item.tags])
+        )
+      // A member writes what is not protected, a viewer nothing.
+      assert.strictEqual((yield* tag(viewer, {})).status, 403)
+      assert.strictEqual((yield* tag(member, {})).status, 303)
+      assert.deepStrictEqual(yield* tagsAt("development"), [["A_KEY", "billing"], ["B_KEY"]])
+      assert.deepStrictEqual(yield* tagsAt("production"), [["A_KEY"]])
+      assert.strictEqual((yield* tag(owner, {})).status, 303)
+      assert.deepStrictEqual(yield* tagsAt("production"), [["A_KEY", "billing"]])
+
+      const matrix = (search: string) =>
+        Effect.map(TestApp.get(`${here}${search}`, { session: owner.text }), ({ text }) => text)
+      assert.include(yield* matrix(""), `href="${here}?q=%23billing">billing</a>`)
+      for (const path of [`${here}?q=%23bil`, `${place(project, "development")}?q=%23bil`] as const) {
+        const { text } = yield* TestApp.get(path, { session: owner.text })
+        assert.match(text, /<span class="key">A_KEY|>A_<wbr/)
+        assert.notMatch(text, /<span class="key">B_KEY|>B_<wbr/)
+      }
+      for (let i = 1; i < 10; i++) yield* tag(owner, { tag: `t${i}` })
+      const full = yield* tag(owner, { tag: "one-more" })
+      assert.strictEqual(full.status, 400)
+      assert.include(full.text, "A_KEY has 10 tags already")
+      const wrong = yield* tag(owner, { tag: "no spaces" })
+      assert.include(wrong.text, "Must be a tag")
+      assert.include(wrong.text, `value="no spaces"`)
+      assert.strictEqual((yield* tag(owner, { op: "remove" })).status, 303)
+      assert.notInclude(yield* matrix(""), "%23billing")
+    })
+  )
+
   it.effect("tell the trail in words, with a choice of people, and let a filter go one by one", () =>
     Effect.gen(function* () {
       const project = yield* World.project()

@@ -41,7 +41,7 @@ layer(app, { excludeTestServices: true })("what is said of a secret", (it) => {
   it.effect("is listed at once, and leaves the value, its version and the revision alone", () =>
     Effect.gen(function* () {
       const { list, owner: session, path, query, secret } = yield* setUp
-      const none = { owner: null, note: null, rotateBy: null }
+      const none = { owner: null, note: null, rotateBy: null, tags: [] }
       assert.deepInclude((yield* list)[0], { key: "DB_URL", ...none })
       const before = yield* TestApp.get(`/secrets/inject?${query("development")}`, { session })
       const about = { owner: "platform team", note: "Role app of the database", rotateBy: "2030-02-28" }
@@ -122,6 +122,42 @@ layer(app, { excludeTestServices: true })("what is said of a secret", (it) => {
         assert.deepStrictEqual([refused.status, refused.error.field], [400, field], JSON.stringify(json))
       }
       assert.deepInclude((yield* list)[0], { owner: null, note: null, rotateBy: null })
+    })
+  )
+
+  it.effect("has up to ten tags, in their order, which the trail names", () =>
+    Effect.gen(function* () {
+      const { list, owner: session, path, project } = yield* setUp
+      assert.deepInclude((yield* list)[0], { tags: [] })
+      const write = (tags: ReadonlyArray<unknown>) => TestApp.patch(path, { session, json: { tags } })
+      const written = yield* write(["pci", "billing"])
+      assert.deepStrictEqual(written.json.tags, ["billing", "pci"], written.text)
+      assert.deepInclude((yield* list)[0], { tags: ["billing", "pci"], owner: null, version: 1 })
+      yield* TestApp.patch(path, { session, json: { owner: "ada" } })
+      assert.deepInclude((yield* list)[0], { tags: ["billing", "pci"], owner: "ada" })
+      const eleven = Array.from({ length: 11 }, (_, i) => `tag-${i}`)
+      for (const [tags, field] of [
+        [eleven, "tags"],
+        [["a", "a"], "tags.1"],
+        [["Upper"], "tags.0"],
+        [["two words"], "tags.0"],
+        [["x".repeat(41)], "tags.0"],
+        [[""], "tags.0"]
+      ] as const) {
+        const refused = yield* write(tags)
+        assert.deepStrictEqual([refused.status, refused.error.field], [400, field], JSON.stringify(tags))
+      }
+      assert.strictEqual((yield* write(eleven.slice(1))).status, 200)
+      assert.strictEqual((yield* write([])).status, 200)
+      assert.deepInclude((yield* list)[0], { tags: [] })
+      const sql = yield* SqlClient.SqlClient
+      const entries = yield* sql<{ readonly name: string | null }>`
+        SELECT body::jsonb -> 'target' ->> 'name' AS name FROM audit_entries
+        WHERE action = 'secret.describe' AND project_id = ${project.id} ORDER BY id`
+      assert.deepStrictEqual(
+        entries.map(({ name }) => name),
+        ["billing, pci", null, eleven.slice(1).sort().join(", "), ""]
+      )
     })
   )
 

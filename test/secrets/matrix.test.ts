@@ -59,7 +59,8 @@ layer(Fixtures.secretsLayer)("the keys of a project by environment", (it) => {
         cells: [
           { kind: "template", version: 1, like: 0 },
           { kind: "template", version: 1, like: 1 }
-        ]
+        ],
+        tags: []
       })
       assert.notInclude(JSON.stringify(rows), "canary")
       const sql = yield* SqlClient.SqlClient

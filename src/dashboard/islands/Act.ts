@@ -165,6 +165,17 @@ export const exportTicked = async (store: Store, column: number) => {
   set({ message: `${found.length} values of ${name} are in the file ${slug}.env.` })
 }
 
+/** At once: a tag is no part of a value, makes no version, and waits for no review. */
+export const tagTicked = async ({ get, set }: Store, typed: string, op: "add" | "remove") => {
+  const tag = typed.trim().toLowerCase()
+  if (tag === "") return set({ message: "Type a tag first." })
+  const keys = rowsTicked(get()).map(([key]) => key)
+  const answer = await Server.tagged(get(), keys, tag, op)
+  if (typeof answer === "string") return set({ message: answer })
+  const many = keys.length === 1 ? "1 key" : `${keys.length} keys`
+  set({ data: answer, message: op === "add" ? `${many} tagged ${tag}.` : `${tag} is taken away from ${many}.` })
+}
+
 const toggleDeleted = (store: Store, at: Place) => {
   const { data, pending } = store.get()
   if (!data.columns[at.column].writes) return

@@ -1,6 +1,6 @@
 /** The rows of the matrix: as many as are in sight, whatever their number. */
 import { useLayoutEffect, useRef, useState } from "preact/hooks"
-import { type Cell, cellsOf, type Line, markOf, type Row } from "../Matrix.ts"
+import { type Cell, cellsOf, type Line, markOf, type Row, type Tags, tagsOf } from "../Matrix.ts"
 import * as Icons from "../Icons.tsx"
 import * as Act from "./Act.ts"
 import { Editor } from "./Editor.tsx"
@@ -147,7 +147,37 @@ const GridCell = (at: At) => {
   )
 }
 
-const GridRow = ({ index, row, state, store }: { store: Store; state: State; row: Row; index: number }) => (
+/** More are in the details of the secret. */
+const tagsShown = 2
+
+const RowTags = ({ of, store }: { of: ReadonlyArray<string>; store: Store }) =>
+  of.length === 0 ? null : (
+    <span class="tags" title={of.join(", ")}>
+      {of.slice(0, tagsShown).map((tag) => (
+        <button
+          key={tag}
+          type="button"
+          class="tag"
+          tabIndex={-1}
+          aria-label={`Filter by the tag ${tag}`}
+          onClick={() => store.set({ words: `#${tag}` })}
+        >
+          {tag}
+        </button>
+      ))}
+      {of.length > tagsShown ? <span class="hint">+{of.length - tagsShown}</span> : null}
+    </span>
+  )
+
+interface RowAt {
+  readonly store: Store
+  readonly state: State
+  readonly row: Row
+  readonly index: number
+  readonly tags: Tags
+}
+
+const GridRow = ({ index, row, state, store, tags }: RowAt) => (
   <div role="row" class="row" aria-rowindex={index + 2} style={{ top: `${index * rowHeight}px` }}>
     <div role="rowheader" class="cell cell-key">
       <input
@@ -160,6 +190,7 @@ const GridRow = ({ index, row, state, store }: { store: Store; state: State; row
       <span class="key" title={row[0]}>
         {row[0]}
       </span>
+      <RowTags of={tags.get(row[0]) ?? []} store={store} />
     </div>
     {cellsOf(row).map((cell, column) => (
       <GridCell key={column} store={store} state={state} row={row} column={column} cell={cell} />
@@ -203,8 +234,8 @@ const HeadRow = ({ state }: { state: State }) => (
           <bdi>{name}</bdi>
         </a>
         {guarded ? (
-          <span class="badge badge-amber">
-            <Icons.Lock /> protected
+          <span class="badge badge-amber" title="protected">
+            <Icons.Lock /> <span class="badge-word">protected</span>
           </span>
         ) : null}
         <span class="hint count">{state.data.rows.filter((row) => row[i + 1] !== 0).length}</span>
@@ -250,6 +281,7 @@ const useWindow = (lines: ReadonlyArray<Line>, state: State) => {
 
 export const Grid = ({ state, store }: { state: State; store: Store }) => {
   const lines = visibleLines(state)
+  const tags = tagsOf(state.data)
   const { first, last, look, scroller } = useWindow(lines, state)
   const { columns } = state.data
   const widths = { "--columns": String(columns.length) } as preact.JSX.CSSProperties
@@ -278,7 +310,7 @@ export const Grid = ({ state, store }: { state: State; store: Store }) => {
             "group" in line ? (
               <GroupRow key={`group ${line.group}`} {...line} index={first + i} state={state} store={store} />
             ) : (
-              <GridRow key={line.row[0]} row={line.row} index={first + i} state={state} store={store} />
+              <GridRow key={line.row[0]} row={line.row} index={first + i} state={state} store={store} tags={tags} />
             )
           )}
       </div>

@@ -24,8 +24,8 @@ const Toolbar = ({ formats, state, store }: { state: State; store: Store; format
       <input
         id="matrix-filter"
         type="search"
-        aria-label="Filter by key"
-        placeholder="Filter by key"
+        aria-label="Filter by key or tag"
+        placeholder="Filter by key or #tag"
         autocomplete="off"
         spellcheck={false}
         value={state.words}
@@ -70,6 +70,7 @@ const Ticked = ({ state, store }: { state: State; store: Store }) => {
   const writable = columns.flatMap(({ writes }, i) => (writes ? [i] : []))
   const [from, setFrom] = useState(0)
   const [to, setTo] = useState(writable.find((i) => i > 0) ?? 0)
+  const [tag, setTag] = useState("")
   if (state.ticked.size === 0 || writable.length === 0) return null
   const choice = (label: string, value: number, among: ReadonlyArray<number>, set: (i: number) => void) => (
     <label>
@@ -108,6 +109,29 @@ const Ticked = ({ state, store }: { state: State; store: Store }) => {
         <button type="button" class="button button-danger-quiet" onClick={() => Act.deleteTicked(store, from)}>
           Delete…
         </button>
+      ) : null}
+      {writable.some((i) => !columns[i].waits) ? (
+        <form
+          class="ticked-tag"
+          onSubmit={(event) => {
+            event.preventDefault()
+            void Act.tagTicked(store, tag, "add")
+          }}
+        >
+          <input
+            aria-label="Tag"
+            placeholder="tag"
+            maxLength={40}
+            autocomplete="off"
+            spellcheck={false}
+            value={tag}
+            onInput={({ currentTarget }) => setTag(currentTarget.value)}
+          />
+          <button class="button button-plain">Tag</button>
+          <button type="button" class="button button-quiet" onClick={() => void Act.tagTicked(store, tag, "remove")}>
+            Take the tag away
+          </button>
+        </form>
       ) : null}
       <button type="button" class="button button-quiet" onClick={() => store.set({ ticked: new Set() })}>
         Untick

@@ -73,6 +73,28 @@ export const fileOf = async ({ data }: State, slug: string, keys: ReadonlyArray<
   }
 }
 
+/** A tag to keys, or away from them: the keys as they are then, or a sentence. */
+export const tagged = async (
+  { data }: State,
+  keys: ReadonlyArray<string>,
+  tag: string,
+  op: "add" | "remove"
+): Promise<MatrixData | string> => {
+  try {
+    // Answered by where it leads to, which is this page.
+    const answer = await fetch(`${data.here}/tag-keys`, {
+      method: "POST",
+      headers: { accept: "application/json" },
+      body: new URLSearchParams([["tag", tag], ["op", op], ...keys.map((key) => ["key", key])]),
+      cache: "no-store"
+    })
+    const body = await bodyOf(answer)
+    return answer.ok ? (body as MatrixData) : sentenceOf(answer.status, body as Refusal)
+  } catch {
+    return unreachable
+  }
+}
+
 /** The keys as they are now; undefined: not to be had. */
 export const fetched = async ({ data }: State): Promise<MatrixData | undefined> => {
   try {

@@ -1,6 +1,17 @@
 /** What a person did on the page and did not save yet, and what the server said of it. */
 import { keysIn } from "#src/secrets/TemplateScan.ts"
-import { type Cell, cellsOf, fits, type Line, linesOf, type MatrixData, type Row, type Show, shows } from "../Matrix.ts"
+import {
+  type Cell,
+  cellsOf,
+  fits,
+  type Line,
+  linesOf,
+  type MatrixData,
+  type Row,
+  type Show,
+  shows,
+  tagsOf
+} from "../Matrix.ts"
 
 /** A change that waits for Save. `version`: the one that the page showed, 0 for a key that was not there. */
 export interface Pending {
@@ -98,7 +109,8 @@ export const allRows = ({ data, pending }: State): ReadonlyArray<Row> => {
 export const visibleLines = (state: State): ReadonlyArray<Line> => {
   const { folded, pending, show, words } = state
   const changed = new Set([...pending.values()].map(({ key }) => key))
-  const rows = allRows(state).filter((row) => fits(row, words, show === "changed" ? "all" : show))
+  const tags = tagsOf(state.data)
+  const rows = allRows(state).filter((row) => fits(row, words, show === "changed" ? "all" : show, tags))
   let group = ""
   return linesOf(show === "changed" ? rows.filter(([key]) => changed.has(key)) : rows).filter((line) => {
     if ("group" in line) group = line.group
