@@ -1,5 +1,5 @@
 /**
- * What a person is told about their own sign-in: a new device, a reset link that was used, a factor that was removed. It
+ * What a person is told about their own sign-in: a new device, a reset link that was used, a factor that was removed, a sign-in that was linked. It
  * commits with what it tells of; the dashboard shows it until the person has seen it, and where a mail server is set an
  * e-mail follows. Webhooks of the person's teams are told by the trail's entry.
  */
@@ -21,7 +21,7 @@ import { methods } from "#src/Methods.ts"
 import { Mail, type MailRefused, type Message } from "#src/outbound/Mail.ts"
 import * as Rows from "#src/Rows.ts"
 
-const NoticeKind = Schema.Literal("new_device", "password_reset", "factor_removed")
+const NoticeKind = Schema.Literal("new_device", "password_reset", "factor_removed", "sign_in_linked")
 export type NoticeKind = typeof NoticeKind.Type
 
 /** Until then an e-mail is tried again; what is older is not news. */
@@ -89,12 +89,14 @@ type DueRow = typeof DueRow.Type
 const subjects: { readonly [Kind in NoticeKind]: string } = {
   new_device: "A new sign-in to your Ampoule account",
   password_reset: "Your Ampoule password was set with a link",
-  factor_removed: "A way to prove who you are was removed from your Ampoule account"
+  factor_removed: "A way to prove who you are was removed from your Ampoule account",
+  sign_in_linked: "A sign-in was linked to your Ampoule account"
 }
 const sentences: { readonly [Kind in NoticeKind]: (notice: DueRow) => string } = {
   new_device: () => "Somebody signed in to your account with a browser that had not signed in to it before.",
   password_reset: () => "Somebody used a reset link and set a new password for your account.",
-  factor_removed: ({ about }) => `This was removed from your account: ${about}.`
+  factor_removed: ({ about }) => `This was removed from your account: ${about}.`,
+  sign_in_linked: ({ about }) => `Whoever signs in with this opens your account from now on: ${line(about)}.`
 }
 
 /** What comes from a browser or a person stays on one line. */

@@ -11,6 +11,8 @@ const words = ({ about, ip, kind, userAgent }: Notice): string => {
       return `Somebody signed in with a browser that had not signed in to your account before: ${from}.`
     case "password_reset":
       return `Somebody set your password with a reset link: ${from}.`
+    case "sign_in_linked":
+      return `Whoever signs in with this opens your account from now on: ${about}. It was linked from ${from}.`
     case "factor_removed":
       return `This was removed from your account: ${about}.`
   }

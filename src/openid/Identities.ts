@@ -12,6 +12,7 @@ import { type UserId, UserIdOut } from "#schema/Ids.ts"
 import type { MySignIn } from "#schema/SignInApi.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
+import * as AccountNotices from "#src/credentials/AccountNotices.ts"
 import * as Accounts from "#src/credentials/Accounts.ts"
 import { accountOf, checkRecent } from "#src/credentials/FactorChanges.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -121,6 +122,8 @@ export const link = Effect.fnUntraced(function* (
       return yield* new NameTaken({ message: "This sign-in belongs to another account." })
     }
     if (!isNew) return
+    // A thief of the password would make themself a way in that outlasts it.
+    yield* AccountNotices.record(needs, account.id, "sign_in_linked", issuer.name)
     const event = { actor: caller, action: "identity.link", outcome: "allowed" } as const
     yield* audit.append(...Accounts.inEachTeam(account.memberships, { ...event, target: targetOf(row.id, claims.iss) }))
   })

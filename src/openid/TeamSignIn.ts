@@ -293,7 +293,10 @@ const checkRequired = Effect.fnUntraced(function* (
   if (unknown !== undefined) return yield* new ValidationFailed({ field: "only", message: "No such issuer." })
   const { issuer } = permit.caller
   if (issuer === null || !only.includes(issuer)) {
-    return yield* new ValidationFailed({ field: "only", message: "Sign in by one of these issuers first." })
+    return yield* new ValidationFailed({
+      field: "only",
+      message: "Sign in by one of these issuers first: link it to your account on Linked sign-ins."
+    })
   }
   const able = (yield* ownersOf(needs, teamId)).filter(({ active, hasPassword }) => active && hasPassword)
   if (breakGlass.length === 0 || !breakGlass.every((id) => able.some(({ userId }) => userId === id))) {

@@ -131,7 +131,7 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
             await button(page, /^Save$/).click()
           }
           await choose()
-          await page.getByText("Sign in by one of these issuers first.").waitFor()
+          await page.getByText("Sign in by one of these issuers first").waitFor()
           await judge(page, "only-refused")
 
           corp.signs(personOf(["platform"]))

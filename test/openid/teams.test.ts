@@ -80,6 +80,16 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
           ["member.remove", "SIGN_IN_RULE"]
         ]
       )
+      // The claim may be a text as well as a list: a hosted domain.
+      const hosted = yield* TestApp.post(`/teams/${team.id}/sign-in/rules`, {
+        session: owner,
+        json: { issuer: "corp", claim: "hd", value: `${readers}.example`, role: "member" }
+      })
+      assert.strictEqual(hosted.status, 201, hosted.text)
+      const ofDomain = yield* inGroups({ ...person, hd: `${readers}.example` }, [])
+      assert.deepStrictEqual([...(yield* teamsOf(ofDomain.jar))], [[team.id, "member"]])
+      const ofAnother = yield* inGroups({ ...person, hd: `sub.${readers}.example` }, [])
+      assert.strictEqual((yield* teamsOf(ofAnother.jar)).size, 0)
       // Back in the group, back in the team.
       assert.deepStrictEqual([...(yield* teamsOf((yield* inGroups(person, [admins])).jar))], [[team.id, "admin"]])
     })
@@ -217,6 +227,12 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       const chosen = yield* choose(session, ["corp"], [team.owner.id])
       assert.strictEqual(chosen.status, 200, chosen.text)
 
+      const webhook = yield* TestApp.post(`/teams/${team.id}/webhooks`, {
+        session,
+        json: { name: "alarms", url: "https://hooks.example.com/x", events: ["session.break_glass"] }
+      })
+      assert.strictEqual(webhook.status, 201, webhook.text)
+
       // Passwords open nothing of the team, from the next request.
       assert.isFalse((yield* teamsOf(member.jar)).has(team.id))
       const again = yield* SignIn.submit("/app/sign-in", new Map(), {
@@ -237,6 +253,13 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       const inside = SignIn.kept(glass)
       assert.strictEqual((yield* teamsOf(inside)).get(team.id), "owner")
       assert.lengthOf(yield* entriesOf(team, "session.break_glass"), 1)
+      const sql = yield* SqlClient.SqlClient
+      const told = yield* sql<{ readonly event: string }>`
+        SELECT d.event FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id WHERE w.team_id = ${team.id}`
+      assert.deepStrictEqual(
+        told.map(({ event }) => event),
+        ["session.break_glass"]
+      )
       const page = yield* SignIn.see(`/app/teams/${team.id}/sign-in`, inside)
       assert.include(page.text, "A password let an owner in")
       // Another issuer of the installation is not one of them.
