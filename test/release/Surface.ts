@@ -184,9 +184,16 @@ const without = (lines: ReadonlyArray<string>, others: ReadonlyArray<string> = [
 const flags = (options: ReadonlyArray<string>): ReadonlyArray<string> =>
   options.flatMap((option) => option.match(/(?<![\w-])--?[a-z][\w-]*/g) ?? [])
 
-/** Arguments without brackets have to be given: more of them, or fewer in all, is another command. */
+/** Arguments without brackets have to be given: more of them, or fewer in all, is another command. Options are looked at by name. */
 const argumentsOf = (usage: string): ReadonlyArray<string> =>
-  usage.split(" ").filter((word) => /[A-Z<]/.test(word) || word.startsWith("["))
+  usage.split(" ").filter((word) => word !== "[options]" && (/[A-Z<]/.test(word) || word.startsWith("[")))
+
+/** What had to be given may be left out: a group that does something by itself now. */
+const takes = (before: string, now: string): boolean => {
+  const there = argumentsOf(now)
+  const all = argumentsOf(before)
+  return all.length === there.length && all.every((word, i) => there[i] === word || there[i] === `[${word}]`)
+}
 
 /** The name that a line of a shape is about: `body.key` of `body.key: string` and of `body.key maxLength`. */
 const nameOf = (line: string): string => line.replace(/(?:: [^:]*| [=~] .*| is open| \w+)$/, "")
@@ -259,9 +266,7 @@ export const breaks = (before: Surface, now: Omit<Surface, "release">): Readonly
     if (there === undefined) return [`${name}: the command is gone`]
     return [
       ...without(flags(command.options), flags(there.options)).map((flag) => `${name}: the option ${flag} is gone`),
-      ...(argumentsOf(command.usage).join(" ") === argumentsOf(there.usage).join(" ")
-        ? []
-        : [`${name}: "${command.usage}" is "${there.usage}" now`])
+      ...(takes(command.usage, there.usage) ? [] : [`${name}: "${command.usage}" is "${there.usage}" now`])
     ]
   }),
   ...Object.entries(before.operations).flatMap(([name, operation]) => {

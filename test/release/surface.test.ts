@@ -317,6 +317,12 @@ describe("the surface", () => {
     assert.deepStrictEqual(changed({ options: ["-p, --project TEXT"] }), [
       "ampoule secrets get: the option --raw is gone"
     ])
-    assert.strictEqual(changed({ usage: "ampoule secrets get [options] KEY KEY" }).length, 1)
+    for (const usage of ["[options] KEY KEY", "[options]", "[options] NAME", "[options] [NAME]"]) {
+      assert.strictEqual(changed({ usage: `ampoule secrets get ${usage}` }).length, 1, usage)
+    }
+    // An argument that may be left out now, and options that come or go beside those that are looked at.
+    for (const usage of ["[options] [KEY]", "KEY"]) {
+      assert.deepStrictEqual(changed({ usage: `ampoule secrets get ${usage}` }), [], usage)
+    }
   })
 })
