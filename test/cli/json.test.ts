@@ -44,7 +44,9 @@ const elsewhere: Readonly<Record<string, ReadonlyArray<string>>> = {
     "members list",
     "members invite",
     "members update",
-    "members remove"
+    "members remove",
+    "sessions end",
+    "sessions end-all"
   ],
   "login.test.ts": ["login", "logout", "setup"],
   "seal.test.ts": ["seal set", "seal manifest", "seal check", "reseal"],
@@ -64,6 +66,7 @@ const elsewhere: Readonly<Record<string, ReadonlyArray<string>>> = {
     "admin deactivate-user",
     "admin activate-user",
     "admin teams",
+    "admin create-team",
     "admin suspend-team",
     "admin resume-team",
     "admin remove-team"
@@ -132,6 +135,7 @@ const documents: ReadonlyArray<{
   { words: "access list", schema: EnvironmentAccess },
   { words: "access requests", schema: list(AccessRequest) },
   { words: "changes list", schema: list(ChangeRequest) },
+  { words: "sessions", schema: list(MySession) },
   { words: "sessions list", schema: list(MySession) },
   {
     words: "doctor",

@@ -186,7 +186,8 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the c
         const table = yield* approved("sessions", "list", "--member", member.email)
         assert.match(table.stdout, new RegExp(`${browser.id} +browser`))
         assert.match(table.stdout, new RegExp(`${login.id} +CLI login`))
-        assert.strictEqual((yield* approved("sessions", "end", login.id, "--member", member.email)).code, 0)
+        const one = yield* approved("sessions", "end", login.id, "--member", member.email, "--json")
+        assert.deepStrictEqual(JSON.parse(one.stdout), { id: login.id, ended: true })
         assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: login.text })).error.code, "CREDENTIAL_REVOKED")
         assert.strictEqual((yield* TestApp.get("/me", { session: browser.text })).status, 200)
         // Of a person whom somebody else manages elsewhere, the browser stays.
