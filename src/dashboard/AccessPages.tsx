@@ -18,10 +18,8 @@ const hour = 3_600_000
 
 const reachOf = Effect.fnUntraced(function* ({ environment, project, visit }: Location) {
   if (!may(visit, "access:manage")) return undefined
-  return {
-    members: yield* UseCases.members.list(project.teamId),
-    ways: (yield* UseCases.environmentAccess.show(environment.id)).items
-  }
+  const { hasMore, items: ways } = yield* UseCases.environmentAccess.show(environment.id)
+  return { members: yield* UseCases.members.list(project.teamId), ways, hasMore }
 })
 
 const load = ({ location }: AtEnvironment) =>

@@ -17,6 +17,8 @@ import { may } from "./Visit.ts"
 export interface Reach {
   readonly members: ReadonlyArray<Member>
   readonly ways: ReadonlyArray<WayIn>
+  /** There are more tokens, rules, logins and agents than `ways` names. */
+  readonly hasMore: boolean
 }
 
 const levelWords = new Map<string, string>([
@@ -236,7 +238,7 @@ const Machine = ({ location, way }: { readonly location: Location; readonly way:
   )
 }
 
-const Machines = ({ location, ways }: { readonly location: Location; readonly ways: ReadonlyArray<WayIn> }) => {
+const Machines = ({ location, reach: { hasMore, ways } }: { readonly location: Location; readonly reach: Reach }) => {
   const machines = ways.filter((way) => !isOfPerson(way))
   return (
     <section class="section">
@@ -250,6 +252,7 @@ const Machines = ({ location, ways }: { readonly location: Location; readonly wa
           ))}
         </Ui.Table>
       )}
+      {hasMore ? <p class="hint">There are more than are named here.</p> : null}
     </section>
   )
 }
@@ -343,7 +346,7 @@ export const AccessPage = ({
           <section class="section">
             <GiveForm location={location} members={reach.members} {...(asking === "give" ? attempt : {})} />
           </section>
-          <Machines location={location} ways={reach.ways} />
+          <Machines location={location} reach={reach} />
         </>
       )}
     </EnvironmentFrame>

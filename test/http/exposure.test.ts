@@ -91,6 +91,8 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       const busy = (yield* TestApp.get(ofProject, { session: owner })).json
       assert.deepStrictEqual([busy.items.length, busy.items.some(({ key }) => key === "BUSY")], [2, false])
       assert.isString(busy.leftOutBefore)
+      const shown = yield* TestApp.get(`/app/projects/${project.id}/env/development`, { session: owner })
+      assert.include(shown.text, "at least 1 person")
       yield* sql`DELETE FROM exposure_reads WHERE id = ${Buffer.from("busy")}`
       assert.isNull((yield* TestApp.get(ofProject, { session: owner })).json.leftOutBefore)
       const narrowed = yield* TestApp.get(`${ofProject}?token=${old.id}`, { session: owner })
