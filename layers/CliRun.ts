@@ -1,6 +1,7 @@
 /** `ampoule run` in its plain form (`src/cli/Quick.ts`), with what it needs and nothing else. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import { beforeLeaving } from "#src/cli/Become.ts"
 import { split } from "#src/cli/Manual.ts"
 import { runOf } from "#src/cli/Quick.ts"
 import { ChildCommand, runCommand } from "#src/cli/Run.ts"
@@ -8,13 +9,14 @@ import { launch } from "./CliProcess.ts"
 import { atServers } from "./CliServers.ts"
 
 /** False: the words are for the parser. */
-export const start = (words: ReadonlyArray<string>): boolean => {
+export const start = (words: ReadonlyArray<string>, leave: () => void): boolean => {
   const { child, own } = split(words)
   const options = runOf(own)
   if (options === undefined) return false
   // `runOf` leaves --sealed to the parser.
   const openSealed = () => Effect.dieMessage("--sealed")
   const command = Effect.provideService(runCommand(options, openSealed), ChildCommand, Option.fromNullable(child))
+  beforeLeaving(leave)
   launch(atServers(command), { json: false })
   return true
 }

@@ -2,6 +2,7 @@
 /** The bundle of the program, for `src/build.mjs` and for tests that run it as a process. */
 import { build } from "esbuild"
 import { execFileSync } from "node:child_process"
+import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
@@ -12,8 +13,8 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
  * Each of these is built by itself: where one build has several programs, each gets all of a file that another one needs
  * a part of. The small ones are CommonJS, each in one file: Node starts it before its loader of ES modules.
  */
+const first = { ampoule: "src/cli/main.ts" }
 const small = {
-  ampoule: "src/cli/main.ts",
   get: "layers/CliGet.ts",
   manual: "src/cli/Manual.ts",
   names: "layers/CliNames.ts",
@@ -40,7 +41,8 @@ const apart = {
 
 // CommonJS dependencies (pg, yaml) call `require` for what Node has.
 const require = `import { createRequire as $createRequire } from "node:module"; const require = $createRequire(import.meta.url);`
-const url = `const $url = require("node:url").pathToFileURL(__filename).href;`
+/** @param {string} file */
+const digestOf = (file) => createHash("sha256").update(fs.readFileSync(file)).digest("hex").slice(0, 32)
 /** For whoever names the program by its former file. */
 const former = `${require} require("./ampoule.cjs")\n`
 
@@ -63,17 +65,18 @@ export const bundle = async (out, more) => {
     plugins: [apart, ...(more.plugins ?? [])],
     metafile: true
   }
+  /** @type {import("esbuild").BuildOptions} */
+  const asCommonJs = {
+    ...options,
+    format: "cjs",
+    outExtension: { ".js": ".cjs" },
+    // Read anew at each start: the shorter, the faster.
+    minify: true,
+    // `performance` is a module of Node, loaded when it is named; Effect's clock does without it.
+    define: { "import.meta.dirname": "__dirname", performance: "undefined" }
+  }
   const builds = await Promise.all([
-    build({
-      ...options,
-      entryPoints: small,
-      format: "cjs",
-      outExtension: { ".js": ".cjs" },
-      // Read anew at each start: the shorter, the faster.
-      minify: true,
-      define: { "import.meta.url": "$url" },
-      banner: { js: url }
-    }),
+    build({ ...asCommonJs, entryPoints: small }),
     ...Object.entries(large).map(([name, file]) =>
       build({
         ...options,
@@ -86,6 +89,9 @@ export const bundle = async (out, more) => {
       })
     )
   ])
+  const digests = Object.fromEntries(Object.keys(small).map((name) => [name, digestOf(path.join(out, `${name}.cjs`))]))
+  const define = { ...asCommonJs.define, digests: JSON.stringify(digests) }
+  builds.push(await build({ ...asCommonJs, entryPoints: first, define }))
   const outputs = Object.assign({}, ...builds.map(({ metafile }) => metafile?.outputs))
   const commands = Object.entries(outputs).find(([, output]) => output.entryPoint === "src/cli/Commands.ts")?.[0]
   if (commands === undefined) throw new Error("the bundle has no chunk of the commands")

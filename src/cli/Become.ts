@@ -47,6 +47,12 @@ const makeBlocking = (stream: object): void => {
 /** Node ignores these, and an ignored signal stays ignored; a handler does not survive. */
 const ignoredByNode = ["SIGPIPE", "SIGXFSZ"] as const
 
+let leave = () => {}
+/** What is to be done before this process is another program. */
+export const beforeLeaving = (then: () => void): void => {
+  leave = then
+}
+
 /** Returns when this process cannot become the command, or the command would not be found: then a child tells. */
 export const become = Effect.fnUntraced(function* (
   [program, ...args]: readonly [program: string, ...ReadonlyArray<string>],
@@ -61,6 +67,7 @@ export const become = Effect.fnUntraced(function* (
     process.stderr.write("", () => setImmediate(() => resume(Effect.void)))
   })
   yield* Effect.sync(() => {
+    leave()
     // Otherwise written when a process ends, which this one does not.
     if ("flushCompileCache" in module && typeof module.flushCompileCache === "function") module.flushCompileCache()
     for (const signal of ignoredByNode) process.on(signal, () => {})

@@ -1,4 +1,5 @@
 /** What a command line asks of the program itself: pages of the help, completion scripts, the version. */
+import { join } from "node:path"
 import { fs } from "./BuiltIn.ts"
 import * as Completion from "./Completion.ts"
 import * as HelpPage from "./HelpPage.ts"
@@ -7,7 +8,7 @@ let read: HelpPage.Page | undefined
 /** Of all commands: written beside the program by its build. */
 export const pages = (): HelpPage.Page =>
   // The build wrote it from this very type, beside this very program.
-  (read ??= JSON.parse(fs().readFileSync(new URL("manual.json", import.meta.url), "utf8")) as HelpPage.Page)
+  (read ??= JSON.parse(fs().readFileSync(join(import.meta.dirname, "manual.json"), "utf8")) as HelpPage.Page)
 
 /** `help secrets set` and `version`, as other programs have them. */
 const asOptions = (words: ReadonlyArray<string>): ReadonlyArray<string> => {

@@ -126,6 +126,6 @@ export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
     const nodeVersion = execFileSync(node, ["-p", "process.version.slice(1)"], { encoding: "utf8" })
       .split(".")
       .map(Number)
-    return { bin, program, home, start: ampoule, run, terminal, inTerminal, shell, line, nodeVersion, root }
+    return { bin, node, program, home, start: ampoule, run, terminal, inTerminal, shell, line, nodeVersion, root }
   })
 }) {}

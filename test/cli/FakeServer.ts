@@ -23,6 +23,8 @@ export type Route = (asked: Asked) => Answer | undefined
 export interface FakeServer {
   readonly url: string
   readonly asked: ReadonlyArray<Asked>
+  /** Connections that were made to it. */
+  connections: number
   /** What it answers from now on; undefined = 404 in the envelope; "gone" = the connection breaks. */
   answer: Route | "gone"
 }
@@ -61,12 +63,14 @@ export const make = (answer: Route, tls?: { readonly cert: string; readonly key:
       const fake: FakeServer & { close: () => void } = {
         url: "",
         asked,
+        connections: 0,
         answer,
         close: () => {
           server.closeAllConnections()
           server.close()
         }
       }
+      server.on("connection", () => fake.connections++)
       server.listen(0, "127.0.0.1", () => {
         const address = server.address()
         const port = typeof address === "object" && address !== null ? address.port : 0

@@ -192,6 +192,72 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
     })
   )
 
+  it.scoped("keeps the compiled code of a small program, for it alone, where nobody else can write", () =>
+    Effect.gen(function* () {
+      const ampoule = yield* Ampoule
+      const home = yield* ampoule.home
+      const server = yield* FakeServer.make(() => ({ body: { value: "v", items: [], hasMore: false } }))
+      const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: "amp_at_0123456789abcdef_secretpart" }
+      const words = ["secrets", "get", "-p", FakeServer.projectId, "-e", "development", "KEY"]
+      /** What the program says of itself tells whose code ran. */
+      const run = (more: Readonly<Record<string, string>> = {}) =>
+        Effect.map(ampoule.run(words, { home, env: { ...env, ...more } }), ({ code, stderr, stdout }) => {
+          assert.deepStrictEqual([code, stdout, stderr], [0, "v", ""])
+          return server.asked.at(-1)?.headers["user-agent"]
+        })
+      const ours = `ampoule-cli/${version}`
+      assert.strictEqual(yield* run({ NODE_DISABLE_COMPILE_CACHE: "1" }), ours)
+      const folder = `${home}/cache/ampoule/compiled`
+      assert.isFalse(fs.existsSync(folder))
+      assert.strictEqual(yield* run(), ours)
+      const [name = "", ...others] = fs.readdirSync(folder)
+      const file = `${folder}/${name}`
+      assert.deepStrictEqual([others, fs.statSync(folder).mode & 0o777], [[], 0o700])
+      assert.strictEqual(fs.statSync(file).mode & 0o777, 0o600)
+
+      // Code of another program, of the same length: V8 does not notice, and it shows that the code is read.
+      const digest = fs.readFileSync(file).subarray(0, 32)
+      const forge = (before: Uint8Array, mode = 0o600) => {
+        const text = fs.readFileSync(ampoule.program.replace("ampoule.cjs", "get.cjs"), "utf8")
+        const forged = text.replaceAll(`"${version}"`, '"6.6.6"')
+        assert.notStrictEqual(forged, text)
+        const script = `
+          const wrapped = "(function (exports, require, module, __filename, __dirname) {" + require("fs").readFileSync(0, "utf8") + "\\n})"
+          const script = new vm.Script(wrapped)
+          script.runInThisContext()({}, require, {}, "", "")
+          process.stdout.write(script.createCachedData())`
+        const made = spawnSync(ampoule.node, ["-e", script], { input: forged, maxBuffer: 1e8 })
+        assert.strictEqual(made.status, 0, String(made.stderr))
+        fs.rmSync(file, { force: true })
+        fs.writeFileSync(file, Buffer.concat([before, made.stdout]))
+        fs.chmodSync(file, mode)
+      }
+      forge(digest)
+      assert.strictEqual(yield* run(), "ampoule-cli/6.6.6")
+      for (const spoil of [
+        () => forge(Buffer.from("0".repeat(32))),
+        () => forge(digest, 0o620),
+        () => fs.writeFileSync(file, Buffer.concat([digest, Buffer.alloc(100_000)])),
+        () => fs.writeFileSync(file, digest),
+        () => fs.writeFileSync(file, "")
+      ]) {
+        spoil()
+        const spoilt = fs.readFileSync(file)
+        assert.strictEqual(yield* run(), ours)
+        // Made anew, and read from then on.
+        assert.isFalse(fs.readFileSync(file).equals(spoilt))
+        const made = fs.statSync(file).mtimeMs
+        assert.strictEqual(yield* run(), ours)
+        assert.deepStrictEqual([fs.statSync(file).mtimeMs, fs.statSync(file).mode & 0o777], [made, 0o600])
+      }
+      assert.deepStrictEqual(fs.readdirSync(folder), [name])
+
+      // A folder that cannot be is no reason to fail.
+      fs.writeFileSync(`${home}/none`, "")
+      assert.strictEqual(yield* run({ XDG_CACHE_HOME: `${home}/none` }), ours)
+    })
+  )
+
   it.scoped("completes commands, options, their values and files, in bash", () =>
     Effect.gen(function* () {
       const ampoule = yield* Ampoule

@@ -56,6 +56,34 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
     })
   )
 
+  it.scoped("adds one request on one connection, whatever is asked of it, in the short form and by the parser", () =>
+    Effect.gen(function* () {
+      const { run, server } = yield* withServer({ A: "value-of-a", B: "b" })
+      const home = yield* Effect.flatMap(Ampoule, (ampoule) => ampoule.home)
+      // The id of a slug is remembered; so is the trust in a file.
+      yield* run(["-p", "demo", "-e", "development", "--", "true"], { home })
+      fs.writeFileSync(path.join(home, ".ampoule.json"), '{"project":"demo","environment":"development"}')
+      yield* Effect.flatMap(Ampoule, (ampoule) => ampoule.run(["trust"], { home }))
+      for (const words of [
+        project,
+        [],
+        ["-p", "demo", "-e", "development"],
+        ["--env=development"],
+        ["--redact"],
+        ["--only", "A", "--names", "camel"],
+        ["--mount", "values.env"],
+        ["--offline"],
+        ["--offline", "--offline-max-age", "1h", "--no-override"]
+      ]) {
+        const before = [server.asked.length, server.connections] as const
+        const ended = yield* run([...words, "--", "true"], { home })
+        assert.strictEqual(ended.code, 0, ended.stderr)
+        const asked = server.asked.slice(before[0]).map(({ method, path }) => `${method} ${path}`)
+        assert.deepStrictEqual([asked, server.connections - before[1]], [["GET /secrets/inject"], 1], words.join(" "))
+      }
+    })
+  )
+
   it.scoped("takes a slug, and asks for its id once only", () =>
     Effect.gen(function* () {
       const { run, server } = yield* withServer({ A: "1" })
