@@ -20,7 +20,9 @@ const small = {
   names: "layers/CliNames.ts",
   run: "layers/CliRun.ts"
 }
-const large = { cli: "layers/Cli.ts", formats: "src/formats/EnvFile.ts", proxy: "src/cli/ProxyAgents.ts" }
+/** What they load where they need it, and the large one too. */
+const parts = { formats: "src/formats/EnvFile.ts", proxy: "src/cli/ProxyAgents.ts" }
+const large = { cli: "layers/Cli.ts" }
 
 /**
  * Where one loads another.
@@ -31,10 +33,15 @@ const apart = {
   name: "programs",
   setup: (plugin) => {
     plugin.onResolve({ filter: /^#(layers|src)\// }, ({ kind, path: given }) => {
-      const found = Object.entries(large).find(([, file]) => `#${file}` === given)
-      return found === undefined || kind !== "dynamic-import"
-        ? undefined
-        : { path: `./${found[0]}.mjs`, external: true }
+      if (kind !== "dynamic-import") return undefined
+      for (const [programs, ending] of /** @type {const} */ ([
+        [parts, "cjs"],
+        [large, "mjs"]
+      ])) {
+        const found = Object.entries(programs).find(([, file]) => `#${file}` === given)
+        if (found !== undefined) return { path: `./${found[0]}.${ending}`, external: true }
+      }
+      return undefined
     })
   }
 }
@@ -76,7 +83,8 @@ export const bundle = async (out, more) => {
     define: { "import.meta.dirname": "__dirname", performance: "undefined" }
   }
   const builds = await Promise.all([
-    build({ ...asCommonJs, entryPoints: small }),
+    // `import()` of code that V8 took from a cache fails in Node 20.
+    build({ ...asCommonJs, entryPoints: { ...small, ...parts }, supported: { "dynamic-import": false } }),
     ...Object.entries(large).map(([name, file]) =>
       build({
         ...options,

@@ -78,11 +78,7 @@ export const load = (name: string, digest: string, use: string): Loaded => {
   const file = join(folder(), `${use}-${process.version}-${process.arch}`)
   const cachedData = kept(file, digest)
   const text = `(function (exports, require, module, __filename, __dirname) {${fs.readFileSync(filename, "utf8")}\n})`
-  const script = new vm.Script(text, {
-    filename,
-    cachedData,
-    importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER
-  })
+  const script = new vm.Script(text, { filename, cachedData })
   const module = { exports: {} }
   // As Node's own loader of CommonJS calls it.
   const wrapper: (...given: ReadonlyArray<unknown>) => void = script.runInThisContext()
