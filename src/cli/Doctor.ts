@@ -13,7 +13,7 @@ import { isInTheClear, link, type Link } from "./Link.ts"
 import * as Logins from "./Logins.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { exitWith, json, out, paint, plain } from "./Output.ts"
+import { exitWith, facts, json, plain } from "./Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
 import * as Proxy from "./Proxy.ts"
 import { identity } from "./Routes.ts"
@@ -181,9 +181,11 @@ export const doctor = Help.command(
     findings.push(yield* targetFinding)
     if (findings.some(({ state }) => state === "failed")) yield* exitWith(1)
     if (options.json) return yield* json(findings)
-    for (const { check, state, text } of findings) {
-      const [word, colour] = states[state]
-      yield* out(`${paint(word, colour)}  ${check.padEnd(11)} ${text}\n`)
-    }
+    yield* facts(
+      findings.map(({ check, state, text }) => {
+        const [word, colour] = states[state]
+        return { name: `${word}  ${check.padEnd(11)} `, text, colour }
+      })
+    )
   })
 )

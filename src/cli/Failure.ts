@@ -2,7 +2,7 @@
  * Everything a command can end with, and how it reads. No message here repeats a value, a credential or a decode error.
  */
 import * as Data from "effect/Data"
-import { paintNote, plain } from "./Output.ts"
+import { paintNote, plain, sentences } from "./Output.ts"
 
 /** The command cannot do what was asked. `exitCode` 1 unless named; 2 = wrong usage. */
 export class CliFailure extends Data.TaggedError("CliFailure")<{
@@ -157,11 +157,9 @@ export const print = (error: CliError, json: boolean): string => {
     return `${JSON.stringify({ error: { ...details, code, message, ...field, ...(hint === undefined ? {} : { hint }) } })}\n`
   }
   const name = error._tag === "ServerRefused" ? ` [${plain(code)}]` : ""
-  return [
-    `${paintNote("ampoule:", "red")} ${message}${name}`,
-    ...lines.map((line) => `  ${line}`),
-    ...(hint === undefined ? [] : [`  ${hint}`])
+  const all = [
+    `ampoule: ${message}${name}`,
+    ...[...lines, ...(hint === undefined ? [] : [hint])].map((line) => `  ${line}`)
   ]
-    .map((line) => `${line}\n`)
-    .join("")
+  return `${sentences(all.join("\n")).replace("ampoule:", paintNote("ampoule:", "red"))}\n`
 }

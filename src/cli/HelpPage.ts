@@ -123,7 +123,9 @@ export const page = ({ at: of, path }: Found): string => {
     ...(args.length === 0 ? [] : [`Arguments:\n${two(args)}`]),
     ...(options.length === 0 ? [] : [`Options:\n${two(options)}`]),
     ...(examples.length === 0 ? [] : [`Examples:\n${examples.map((line) => `  ${line}`).join("\n")}`]),
-    ...(path.length > 1 ? [] : ["`ampoule COMMAND --help` tells more of each; --version, completion bash|zsh|fish."])
+    ...(path.length > 1
+      ? []
+      : [wrap("`ampoule COMMAND --help` tells more of each; --version, completion bash|zsh|fish.", 0)])
   ]
   return `${parts.join("\n\n")}\n`
 }

@@ -1,16 +1,23 @@
 /** Writing to the terminal. Results go to standard output, everything else to standard error. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import { layout, relative } from "./Table.ts"
+import { beside, layout, prose, relative, relativeIn } from "./Table.ts"
 
 export const out = (text: string): Effect.Effect<void> =>
   Effect.sync(() => {
     process.stdout.write(text)
   })
 
+/** Of a terminal that says how wide it is: none is taken for narrower than 40 columns. */
+const told = ({ columns, isTTY }: NodeJS.WriteStream): number | undefined =>
+  isTTY === true && columns > 0 ? Math.max(40, columns) : undefined
+
+/** For standard error: in the width of a terminal. */
+export const sentences = (text: string): string => prose(text, told(process.stderr))
+
 export const note = (text: string): Effect.Effect<void> =>
   Effect.sync(() => {
-    process.stderr.write(`${text}\n`)
+    process.stderr.write(`${sentences(text)}\n`)
   })
 
 export const warn = (text: string): Effect.Effect<void> => note(`ampoule: ${text}`)
@@ -81,9 +88,25 @@ export const planned = (mark: keyof typeof marks, keys: ReadonlyArray<string>): 
   return Effect.forEach(lines, note, { discard: true })
 }
 
-/** Of a terminal: none is taken for narrower than 40 columns. */
-const terminalWidth = (): number | undefined =>
-  stdoutIsTerminal() ? Math.max(40, process.stdout.columns ?? 80) : undefined
+const terminalWidth = (): number | undefined => (stdoutIsTerminal() ? (told(process.stdout) ?? 80) : undefined)
+
+interface Fact {
+  readonly name: string
+  readonly text: string
+  /** Of the first word. */
+  readonly colour?: Colour
+}
+
+/** Names, each with what is said of it; on a terminal in its width, with times as people say them. */
+export const facts = Effect.fnUntraced(function* (all: ReadonlyArray<Fact>) {
+  const now = yield* Clock.currentTimeMillis
+  const width = stdoutIsTerminal() ? told(process.stdout) : undefined
+  const lines = all.map(({ colour, name, text }) => {
+    const line = beside(name, plain(stdoutIsTerminal() ? relativeIn(text, now) : text), width)
+    return colour === undefined ? line : line.replace(/^\S+/, (word) => paint(word, colour))
+  })
+  yield* out(lines.map((line) => `${line}\n`).join(""))
+})
 
 type Columns<A> = ReadonlyArray<readonly [title: string, cell: (item: A) => string]>
 

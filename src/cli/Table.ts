@@ -81,6 +81,45 @@ export const layout = (titles: Row, rows: ReadonlyArray<Row>, width: number | un
   return { head, body: body.flat() }
 }
 
+// eslint-disable-next-line no-control-regex
+const escapes = /\u001b\[[0-9;]*m/g
+const shownLength = (text: string): number => length(text.replace(escapes, ""))
+
+/** Words with the spaces before them, and what stands between backticks whole: it is to be copied. */
+const pieces = (text: string): ReadonlyArray<string> => text.match(/ *(?:`[^`]*`|[^ ])+/g) ?? []
+
+/**
+ * Sentences in lines of at most this width, broken between words alone. `indent`: of the lines behind the first, for
+ * sentences that have none of their own. `width` undefined: as they are.
+ */
+export const prose = (text: string, width: number | undefined, indent = 2): string => {
+  if (width === undefined) return text
+  const broken = text.split("\n").map((line) => {
+    const before = /^ */.exec(line)?.[0] ?? ""
+    if (shownLength(line) <= width) return line
+    const further = before === "" ? " ".repeat(indent) : before
+    const lines: Array<string> = []
+    let now = ""
+    for (const piece of pieces(line)) {
+      if (now !== "" && shownLength(now) + shownLength(piece) > width) {
+        lines.push(now)
+        now = further + piece.trimStart()
+      } else now += piece
+    }
+    return [...lines, now].join("\n")
+  })
+  return broken.join("\n")
+}
+
+/** A name and what is said of it: beside it where there is room, else below. */
+export const beside = (name: string, text: string, width: number | undefined): string => {
+  const line = `${name}${text}`
+  if (width === undefined || shownLength(line) <= width) return line
+  const indent = shownLength(name)
+  if (width - indent >= 30) return prose(line, width, indent)
+  return `${name.trimEnd()}\n${prose(`  ${text}`, width)}`
+}
+
 const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/
 const steps = [
   [60, "s", 1],
@@ -88,6 +127,10 @@ const steps = [
   [2 * 86_400, "h", 3_600],
   [60 * 86_400, "days", 86_400]
 ] as const
+
+/** Each time in a sentence as people say it. */
+export const relativeIn = (text: string, now: number): string =>
+  text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (found) => relative(found, now))
 
 /** `3 h ago`, `in 5 min`; a day where it is long ago or far away. What is no time stays as it is. */
 export const relative = (text: string, now: number): string => {

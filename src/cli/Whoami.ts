@@ -6,7 +6,7 @@ import { call } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import * as Help from "./Help.ts"
 import * as Shared from "./Options.ts"
-import { json, out, plain } from "./Output.ts"
+import { facts, json } from "./Output.ts"
 import { identity } from "./Routes.ts"
 
 const kinds: ReadonlyMap<string, string> = new Map([
@@ -57,10 +57,6 @@ export const whoami = Help.command(
       )
       return yield* json({ ...who, client: { server: session.url, serverFrom: urlFrom, source, why, login } })
     }
-    yield* out(
-      lines(session, who)
-        .map(([name, value]) => `${`${name}:`.padEnd(18)} ${plain(value)}\n`)
-        .join("")
-    )
+    yield* facts(lines(session, who).map(([name, text]) => ({ name: `${`${name}:`.padEnd(18)} `, text })))
   })
 )
