@@ -376,12 +376,13 @@ describe("walls", () => {
         .map(() => file)
     )
     // Nothing of these is a secret: hashes of public keys and of chains that anybody can compute, digests of a backup's
-    // own lines and of the caller's own arguments, an ETag, the state of a file, and a local by the name of `secret`.
+    // own lines, of a program's text and of the caller's own arguments, an ETag, the state of a file, and a local by the name of `secret`.
     assert.deepStrictEqual(compared, [
       "src/audit/SignedNote.ts",
       "src/audit/SignedNote.ts",
       "src/backup/Restore.ts",
       "src/backup/Restore.ts",
+      "src/cli/CompiledCode.ts",
       "src/cli/Redactor.ts",
       "src/mcp/Modern.ts",
       "src/secrets/SecretReads.ts",
