@@ -1,5 +1,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
+import * as http from "node:http"
 import { beside, prose, relativeIn } from "#src/cli/Table.ts"
 import { Ampoule } from "./Ampoule.ts"
 import * as FakeServer from "./FakeServer.ts"
@@ -85,6 +87,40 @@ layer(Ampoule.Default, { excludeTestServices: true })("on a terminal", (it) => {
       assert.include(yield* shown(40, ["secrets", "get", ...place, "NOPE"]), "\u001b[31mampoule:\u001b[0m ")
       const piped = yield* ampoule.run(["secrets", "list", ...place], { env: { ...env, COLUMNS: "40" } })
       assert.match(piped.stdout, new RegExp(`\nDATABASE_URL  template \\(DB_PASSWORD, DB_HOST\\)  12       ${at}`))
+    })
+  )
+
+  it.scoped("a wait of more than a second says for whom, and nothing of it stays; a program is told nothing", () =>
+    Effect.gen(function* () {
+      const ampoule = yield* Ampoule
+      const held: Array<http.ServerResponse> = []
+      const server = yield* Effect.acquireRelease(
+        Effect.async<http.Server>((resume) => {
+          const made = http.createServer((_, response) => void held.push(response))
+          made.listen(0, "127.0.0.1", () => resume(Effect.succeed(made)))
+        }),
+        (made) =>
+          Effect.sync(() => {
+            made.closeAllConnections()
+            made.close()
+          })
+      )
+      const address = server.address()
+      const port = typeof address === "object" && address !== null ? address.port : 0
+      const env = { AMPOULE_URL: `http://127.0.0.1:${port}`, AMPOULE_API_TOKEN: "amp_at_0123456789abcdef_secretpart" }
+      const words = ["secrets", "get", "-p", FakeServer.projectId, "-e", "development", "KEY"]
+      const waiting = `Waiting for 127.0.0.1:${port} …`
+      const seen = yield* ampoule.inTerminal(ampoule.line(words), { env: { ...env, TERM: "xterm" } })
+      const piped = yield* ampoule.start(words, { env })
+      yield* seen.shows(waiting)
+      // The other one began at the same time; what it would say would have been said once its answer is there.
+      yield* Effect.suspend(() => (held.length < 2 ? Effect.fail("not yet") : Effect.void)).pipe(
+        Effect.retry(Schedule.spaced("20 millis"))
+      )
+      for (const response of held) response.setHeader("content-type", "application/json").end('{"value":"v"}')
+      const ended = yield* seen.ended
+      assert.match(ended.stdout, new RegExp(`${waiting}\r\u001b\\[Kv\r\n$`))
+      assert.deepStrictEqual(yield* piped.ended, { code: 0, signal: null, stdout: "v", stderr: "" })
     })
   )
 })
