@@ -49,4 +49,4 @@ export const longTests = [
 ]
 
 /** Properties that `npm test` tries on a part of their cases (`test/support/Sampled.ts`). They are in both runs. */
-export const sampledTests = ["test/access/matrix.test.ts", "test/audit/Keeping.test.ts", "test/cli/sealedMerge.test.ts"]
+export const sampledTests = ["test/access/matrix.test.ts", "test/audit/Keeping.test.ts"]

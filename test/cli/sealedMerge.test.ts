@@ -7,7 +7,6 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import * as SealedFile from "#src/cli/SealedFile.ts"
 import * as SealedMerge from "#src/cli/SealedMerge.ts"
-import { some } from "#test/support/Sampled.ts"
 import { Ampoule } from "./Ampoule.ts"
 
 const environmentId = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"
@@ -59,7 +58,8 @@ const random = (seed: number) => {
   }
 }
 
-const rounds = some(200, 8)
+/** 200 take minutes: `AMPOULE_TEST_MERGES=200`. */
+const rounds = Number(process.env["AMPOULE_TEST_MERGES"] ?? 40)
 
 layer(Ampoule.Default, { excludeTestServices: true })("a repository with sealed files", (it) => {
   it.scoped(

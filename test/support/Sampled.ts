@@ -10,9 +10,6 @@ const seed = process.env["AMPOULE_TEST_SEED"] ?? ""
 /** How many cases of a property are tried. */
 export const cases = (all: number): number => (whole ? all : Math.ceil(all / 6))
 
-/** The same, where it is said how many are a part. */
-export const some = (all: number, part: number): number => (whole ? all : part)
-
 /** Whether this one, by its name, is of the part that is tried: one of four. */
 export const chosen = (name: string): boolean =>
   whole || createHash("sha256").update(`${seed} ${name}`).digest()[0] % 4 === 0
