@@ -1,0 +1,64 @@
+/**
+ * What a writer knows of the keys that nobody else writes: what the server acknowledged, and what it did not answer. Seen
+ * again after a crash, every key is as it was acknowledged, or an unanswered write is there as a whole.
+ */
+
+/** null: the key is deleted, or was never there. A deleted key keeps its last version. */
+interface State {
+  readonly version: number
+  readonly value: string | null
+}
+/** A live key. */
+export interface Seen {
+  readonly version: number
+  readonly value: string
+}
+/** What a write makes of its keys; null deletes. */
+export type Changes = ReadonlyMap<string, string | null>
+
+const never: State = { version: 0, value: null }
+
+const after = ({ version }: State, value: string | null): State => ({
+  version: value === null ? version : version + 1,
+  value
+})
+
+const isThere = (state: State, seen: Seen | undefined) =>
+  state.value === null ? seen === undefined : seen?.value === state.value && seen.version === state.version
+
+export const make = () => {
+  const known = new Map<string, State>()
+  let unanswered: Changes | undefined
+
+  const stateOf = (key: string) => known.get(key) ?? never
+  const accept = (changes: Changes) => {
+    for (const [key, value] of changes) known.set(key, after(stateOf(key), value))
+  }
+
+  return {
+    stateOf,
+    /** A write is on its way. */
+    sent: (changes: Changes) => void (unanswered = changes),
+    acknowledged: () => {
+      if (unanswered !== undefined) accept(unanswered)
+      unanswered = undefined
+    },
+    /** It was refused, and so it must not be there. */
+    refused: () => void (unanswered = undefined),
+    /** Compares with what is there, and goes on from that; returns what is wrong, a sentence each. */
+    check: (seen: ReadonlyMap<string, Seen>): ReadonlyArray<string> => {
+      const changes: Changes = unanswered ?? new Map()
+      unanswered = undefined
+      const keys = [...changes.keys()]
+      const isApplied = keys.every((key) => isThere(after(stateOf(key), changes.get(key) ?? null), seen.get(key)))
+      const isLeft = keys.every((key) => isThere(stateOf(key), seen.get(key)))
+      const lost = [...known]
+        .filter(([key, state]) => !changes.has(key) && !isThere(state, seen.get(key)))
+        .map(([key]) => `${key} is not as it was acknowledged`)
+      if (isApplied) accept(changes)
+      return isApplied || isLeft ? lost : [...lost, `a write of ${keys.length} keys is there in part`]
+    }
+  }
+}
+
+export type History = ReturnType<typeof make>

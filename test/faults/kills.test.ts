@@ -1,0 +1,271 @@
+/**
+ * The released program under writers and readers, killed at random, again and again: the server, its vault, Postgres
+ * (immediate stop, as a crash). What was acknowledged is there, no bulk is there in part, every answered request is in the
+ * trail, and the trail verifies. `npm run test:kills` kills each 200 times and writes test/records/kills.json;
+ * `AMPOULE_KILLS` is how many, `AMPOULE_KILLS_REPORT` names a file for the figures.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Random from "effect/Random"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import { execFile, spawn } from "node:child_process"
+import * as fs from "node:fs"
+import { tmpdir } from "node:os"
+import * as path from "node:path"
+import { promisify } from "node:util"
+import { version } from "#schema/Api.ts"
+import * as PostgresServer from "#test/deploy/PostgresServer.ts"
+import * as Programs from "#test/support/Programs.ts"
+import * as Release from "#test/support/Release.ts"
+import * as Writers from "./Writers.ts"
+
+const kills = Number(process.env["AMPOULE_KILLS"] ?? "5")
+const reportFile = process.env["AMPOULE_KILLS_REPORT"]
+const writers = 8
+const setupCode = "the first owner"
+
+type Env = Record<string, string>
+const folderOf = (name: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => fs.mkdtempSync(path.join(tmpdir(), `ampoule-${name}-`))),
+    (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
+  )
+
+/** The first team with a project, and a token that writes. */
+const setUp = (url: string) =>
+  Effect.promise(async () => {
+    let cookie = ""
+    const post = async <A>(to: string, body: object, shape: Schema.Schema<A>) => {
+      const headers = { origin: url, cookie, "content-type": "application/json" }
+      const response = await fetch(url + to, { method: "POST", headers, body: JSON.stringify(body) })
+      assert.isTrue(response.ok, `POST ${to}: ${response.status}`)
+      cookie ||= response.headers.getSetCookie()[0]?.split(";")[0] ?? ""
+      return Schema.decodeUnknownSync(shape, { onExcessProperty: "ignore" })(await response.json())
+    }
+    const Made = Schema.Struct({ id: Schema.String })
+    const person = { email: "ada@example.com", name: "Ada", password: "vial of thirty drops", teamName: "Ops" }
+    const { team } = await post("/setup", { setupCode, ...person }, Schema.Struct({ team: Made }))
+    const project = await post(`/teams/${team.id}/projects`, { name: "Shop" }, Made)
+    const wanted = { name: "writers", accessLevel: "write", lifetime: "1d" }
+    const { value } = await post(`/teams/${team.id}/api-tokens`, wanted, Schema.Struct({ value: Schema.String }))
+    return { token: value, projectId: project.id }
+  })
+
+const isReady = (url: string) =>
+  Effect.tryPromise(async () => (await fetch(`${url}/health/ready`)).ok).pipe(Effect.orElseSucceed(() => false))
+
+/** How long it takes from now on, in milliseconds. */
+const untilReady = (url: string) =>
+  Effect.gen(function* () {
+    const began = performance.now()
+    for (let i = 0; i < 3_000; i++) {
+      if (yield* isReady(url)) return performance.now() - began
+      yield* Effect.sleep("20 millis")
+    }
+    return assert.fail("it is not ready after a minute")
+  })
+
+/** What is killed, and how it comes back. */
+interface Victim {
+  readonly kill: Effect.Effect<void>
+  readonly revive: Effect.Effect<void>
+}
+
+/** The server's process: each one after another on the same data. */
+const serverOf = (release: string, env: Env) =>
+  Effect.gen(function* () {
+    const scope = yield* Effect.scope
+    const start = Effect.orDie(Scope.extend(Release.server(release, env), scope))
+    let running = yield* start
+    const server: Writers.Server = { url: running.url }
+    const gone = Effect.async<void>((resume) => {
+      if (running.child.exitCode !== null || running.child.signalCode !== null) resume(Effect.void)
+      else running.child.once("exit", () => resume(Effect.void))
+    })
+    const end = (signal: NodeJS.Signals) =>
+      Effect.zipRight(
+        Effect.sync(() => running.child.kill(signal)),
+        gone
+      )
+    const victim = {
+      kill: end("SIGKILL"),
+      revive: Effect.map(start, (next) => {
+        running = next
+        server.url = next.url
+      })
+    }
+    return { server, victim, stop: end("SIGTERM") }
+  })
+
+/** A vault in a process of its own. */
+const vaultOf = (release: string, env: Env) =>
+  Effect.gen(function* () {
+    const start = Effect.sync(() =>
+      spawn(process.execPath, [path.join(release, "dist/ampoule.cjs"), "vault"], {
+        env: { PATH: process.env["PATH"], ...env },
+        stdio: "ignore"
+      })
+    )
+    let running = yield* start
+    yield* Effect.addFinalizer(() => Effect.sync(() => running.kill("SIGKILL")))
+    const socket = (env["AMPOULE_VAULT_URL"] ?? "").replace("unix://", "")
+    const isThere = Effect.sync(() => fs.existsSync(socket))
+    yield* Effect.repeat(Effect.delay(isThere, "50 millis"), { until: (is) => is, times: 600 })
+    return {
+      kill: Effect.sync(() => void running.kill("SIGKILL")),
+      revive: Effect.map(start, (next) => void (running = next))
+    }
+  })
+
+interface Figures {
+  readonly kills: number
+  readonly writes: number
+  readonly reads: number
+  readonly readyMillis: { readonly p50: number; readonly p95: number; readonly max: number }
+}
+
+/** Kills the victim again and again under the writers, and looks each time. */
+const killing = (place: Writers.Place, victim: Victim) =>
+  Effect.gen(function* () {
+    const lanes = Array.from({ length: writers }, (_, n) => Writers.make(place, n))
+    const problems: Array<string> = []
+    const times: Array<number> = []
+    for (let round = 1; round <= kills; round++) {
+      let goesOn = true
+      const run = yield* Effect.fork(
+        Effect.forEach(lanes, (lane) => lane.run(() => goesOn), { concurrency: "unbounded", discard: true })
+      )
+      yield* Effect.sleep(yield* Random.nextIntBetween(50, 1_500))
+      yield* victim.kill
+      goesOn = false
+      // Some kills hit a process that is starting.
+      yield* victim.revive
+      times.push(
+        yield* Effect.flatMap(
+          Effect.sync(() => place.server.url),
+          untilReady
+        )
+      )
+      yield* Fiber.join(run)
+      const live = yield* Writers.look(place)
+      for (const lane of lanes) lane.check(live)
+      problems.push(...lanes.flatMap((lane) => lane.problems.splice(0).map((problem) => `kill ${round}: ${problem}`)))
+    }
+    assert.deepStrictEqual(problems, [])
+    times.sort((a, b) => a - b)
+    const at = (part: number) => Math.round(times[Math.min(times.length - 1, Math.floor(times.length * part))] ?? 0)
+    const answered = lanes.flatMap((lane) => lane.answered)
+    const writes = lanes.reduce((sum, lane) => sum + lane.writes(), 0)
+    const readyMillis = { p50: at(0.5), p95: at(0.95), max: at(1) }
+    const figures: Figures = { kills, writes, reads: answered.length - writes, readyMillis }
+    return { answered, figures }
+  })
+
+/** The trail verifies, and has every request that was answered. */
+const trailHas = (release: string, env: Env, answered: ReadonlyArray<string>) =>
+  Effect.promise(async () => {
+    const ampoule = (...words: ReadonlyArray<string>) =>
+      promisify(execFile)(process.execPath, [path.join(release, "dist/ampoule.cjs"), ...words], {
+        env: { PATH: process.env["PATH"], ...env },
+        maxBuffer: 2 ** 30
+      })
+    // Ends with 1 for what was altered.
+    const verified = await ampoule("audit", "verify", "--values").then(
+      () => 0,
+      (error: { readonly code?: number; readonly stdout?: string }) => (error.code === 2 ? 0 : error.stdout)
+    )
+    assert.strictEqual(verified, 0)
+    const { stdout } = await ampoule("audit", "export")
+    const recorded = new Set([...stdout.matchAll(/"requestId":"([^"]+)"/g)].map(([, id]) => id))
+    assert.isAbove(recorded.size, answered.length / 2)
+    assert.deepStrictEqual(
+      answered.filter((id) => !recorded.has(id)),
+      []
+    )
+  })
+
+const report = (name: string, figures: Figures) =>
+  Effect.sync(() => {
+    if (reportFile === undefined) return
+    const before: Record<string, unknown> = fs.existsSync(reportFile)
+      ? { ...(JSON.parse(fs.readFileSync(reportFile, "utf8")) as object) }
+      : {}
+    const record = {
+      ...before,
+      what: `The released program under ${writers} writers and readers, killed at random points: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. readyMillis: from the kill's end to /health/ready. npm run test:kills`,
+      date: new Date().toISOString().slice(0, 10),
+      versions: { ampoule: version, node: process.versions.node },
+      [name]: figures
+    }
+    fs.writeFileSync(reportFile, `${JSON.stringify(record, undefined, 2)}\n`)
+  })
+
+/** Settings on a database, and what can be killed there besides the server. */
+const embedded = Effect.map(folderOf("kills"), (data): Env => ({ AMPOULE_DATA_DIR: data }))
+const onPostgres = Effect.gen(function* () {
+  const data = yield* folderOf("kills")
+  const postgres = yield* PostgresServer.make({ script: "/dev/null", env: {} })
+  const env: Env = {
+    AMPOULE_DATA_DIR: data,
+    AMPOULE_DATABASE_URL: `postgres://postgres@127.0.0.1:${postgres.port}/postgres`
+  }
+  const victim: Victim = { kill: postgres.stop, revive: postgres.start }
+  return { env, victim }
+})
+
+const trial = (
+  name: string,
+  settings: Env,
+  victimOf: (release: string) => Effect.Effect<Victim | "server", never, never>
+) =>
+  Effect.gen(function* () {
+    const release = yield* Release.build
+    const env = { ...settings, AMPOULE_SETUP_CODE: setupCode, AMPOULE_RATE_LIMITS: "off" }
+    const chosen = yield* victimOf(release)
+    const { server, stop, victim } = yield* serverOf(release, env)
+    const place = { server, ...(yield* setUp(server.url)) }
+    const { answered, figures } = yield* killing(place, chosen === "server" ? victim : chosen)
+    yield* stop
+    yield* trailHas(release, env, answered)
+    yield* report(name, figures)
+  })
+
+const limit = 120_000 + kills * 30_000
+
+describe("killed at random, acknowledged writes and their entries stay, and nothing is there in part:", () => {
+  it.scopedLive(
+    "the server, on the embedded database",
+    () => Effect.flatMap(embedded, (env) => trial("server, embedded", env, () => Effect.succeed("server"))),
+    limit
+  )
+
+  it.scopedLive.skipIf(Programs.missing("psql"))(
+    "the server, on Postgres",
+    () => Effect.flatMap(onPostgres, ({ env }) => trial("server, Postgres", env, () => Effect.succeed("server"))),
+    limit
+  )
+
+  it.scopedLive.skipIf(Programs.missing("psql"))(
+    "Postgres",
+    () => Effect.flatMap(onPostgres, ({ env, victim }) => trial("Postgres", env, () => Effect.succeed(victim))),
+    limit
+  )
+
+  it.scopedLive.skipIf(Programs.missing("psql"))(
+    "the vault, in a process of its own",
+    () =>
+      Effect.gen(function* () {
+        const { env } = yield* onPostgres
+        const folder = yield* folderOf("vault")
+        const vaultUrl = `unix://${path.join(folder, "vault.sock")}`
+        const scope = yield* Effect.scope
+        const vaultEnv = { AMPOULE_DATA_DIR: path.join(folder, "data"), AMPOULE_VAULT_URL: vaultUrl }
+        yield* trial("vault", { ...env, AMPOULE_VAULT_URL: vaultUrl }, (release) =>
+          Effect.provideService(vaultOf(release, vaultEnv), Scope.Scope, scope)
+        )
+      }),
+    limit
+  )
+})
