@@ -139,7 +139,7 @@ const killing = (place: Writers.Place, victim: Victim) =>
       yield* Effect.sleep(yield* Random.nextIntBetween(50, 1_500))
       yield* victim.kill
       goesOn = false
-      // Some kills hit a process that is starting.
+      const began = performance.now()
       yield* victim.revive
       times.push(
         yield* Effect.flatMap(
