@@ -141,12 +141,7 @@ const killing = (place: Writers.Place, victim: Victim) =>
       goesOn = false
       const began = performance.now()
       yield* victim.revive
-      times.push(
-        yield* Effect.flatMap(
-          Effect.sync(() => place.server.url),
-          untilReady
-        )
-      )
+      times.push(yield* Effect.suspend(() => untilReady(place.server.url, began)))
       yield* Fiber.join(run)
       const live = yield* Writers.look(place)
       for (const lane of lanes) lane.check(live)
