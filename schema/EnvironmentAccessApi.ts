@@ -28,7 +28,8 @@ export const WayIn = Schema.Struct({
   name: Schema.NullOr(Schema.String).annotations({
     description: "Of the token, rule, host or agent; null: it has none."
   }),
-  person: PersonRef.annotations({ description: "Who it is, or who made the token or rule." }),
+  /** Who it is, or who made the token or rule. */
+  person: PersonRef,
   role: openEnum("owner", "admin", "member", "viewer").annotations({ description: "Of the person in the team." }),
   level: openEnum("names", "run", "values", "write").annotations({
     description: "The most that it does there. Of a login or an agent: as far as its person may."
