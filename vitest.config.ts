@@ -18,7 +18,8 @@ export default defineConfig({
     // The first that needs the built program waits until it is built.
     hookTimeout: 180_000,
     pool: "forks",
-    // On two cores: a test waits for its database and its programs for half of its time.
-    poolOptions: { forks: { maxForks: 3, isolate: false } }
+    // On two cores: a test waits for its database and its programs for half of its time. As many at least as at most:
+    // otherwise vitest 3.2 gives up when there are more shares of files than processes that wait.
+    poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false } }
   }
 })
