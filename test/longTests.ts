@@ -1,7 +1,7 @@
 /**
  * Tests that start programs, browsers or databases for minutes, fuzz, or kill: `npm run test:long`, which CI calls. Of the
- * command line `npm test` keeps what needs a process or two (its parts, `run`, proxies, completion, questions on a
- * terminal); its journeys start a process for each step.
+ * command line `npm test` keeps what needs a process or two (its parts, proxies, questions on a terminal); its journeys
+ * start a process for each step.
  */
 export const longTests = [
   "test/access/ended.test.ts",
@@ -11,6 +11,7 @@ export const longTests = [
   "test/backup/release.test.ts",
   "test/cli/access.test.ts",
   "test/cli/admin.test.ts",
+  "test/cli/completion.test.ts",
   "test/cli/daily.test.ts",
   "test/cli/help.test.ts",
   "test/cli/json.test.ts",
@@ -19,9 +20,12 @@ export const longTests = [
   "test/cli/management.test.ts",
   "test/cli/offline.test.ts",
   "test/cli/operator.test.ts",
+  "test/cli/run.test.ts",
   "test/cli/seal.test.ts",
   "test/cli/sealedMerge.test.ts",
   "test/cli/secrets.test.ts",
+  "test/cli/width.test.ts",
+  "test/client/package.test.ts",
   "test/crypto/cores.test.ts",
   "test/dashboard/access.test.ts",
   "test/dashboard/hostile.test.ts",
@@ -40,8 +44,10 @@ export const longTests = [
   "test/fuzz/fuzz.test.ts",
   "test/fuzz/regexes.test.ts",
   "test/http/declared.test.ts",
+  "test/layers/MigrationSteps.test.ts",
   "test/layers/Pglite.test.ts",
   "test/layers/redisProcesses.test.ts",
+  "test/leaks.test.ts",
   "test/mcp/journey.test.ts",
   "test/readme.test.ts",
   "test/vault/Release.test.ts",
