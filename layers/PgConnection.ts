@@ -47,6 +47,30 @@ export interface Options {
   readonly silenceMillis?: number
 }
 
+const MAX_NAMED_STATEMENTS = 500
+
+/**
+ * A statement seen twice gets a name, so that Postgres parses and plans it once per connection. Bounded: no text can
+ * grow it for ever. Of one database, so that another one of the same process takes no names from it.
+ */
+class StatementNames {
+  readonly #names = new Map<string, string>()
+  readonly #seenOnce = new Set<string>()
+
+  nameOf(text: string): string | undefined {
+    const known = this.#names.get(text)
+    if (known !== undefined || this.#names.size >= MAX_NAMED_STATEMENTS) return known
+    if (this.#seenOnce.delete(text)) {
+      const name = `a${this.#names.size}`
+      this.#names.set(text, name)
+      return name
+    }
+    if (this.#seenOnce.size >= MAX_NAMED_STATEMENTS) this.#seenOnce.clear()
+    this.#seenOnce.add(text)
+    return undefined
+  }
+}
+
 /** What the connections to one database know together. */
 export class Database {
   #host = 0
@@ -54,6 +78,7 @@ export class Database {
   #heardAt = 0
   readonly #asking: Array<(answers: boolean) => void> = []
   readonly #silent: Array<() => void> = []
+  readonly statements = new StatementNames()
   readonly options: Options
   constructor(options: Options) {
     this.options = options
@@ -145,27 +170,6 @@ const readsOnly =
 
 type Callback = (error: Error | null | undefined, result: unknown) => void
 export type Release = (error?: Error | boolean) => void
-
-const MAX_NAMED_STATEMENTS = 500
-const names = new Map<string, string>()
-const seenOnce = new Set<string>()
-
-/**
- * A statement seen twice gets a name, so that Postgres parses and plans it once per connection. Bounded: no text can
- * grow it for ever.
- */
-const statementName = (text: string): string | undefined => {
-  const known = names.get(text)
-  if (known !== undefined || names.size >= MAX_NAMED_STATEMENTS) return known
-  if (seenOnce.delete(text)) {
-    const name = `a${names.size}`
-    names.set(text, name)
-    return name
-  }
-  if (seenOnce.size >= MAX_NAMED_STATEMENTS) seenOnce.clear()
-  seenOnce.add(text)
-  return undefined
-}
 
 /**
  * After these SQLSTATEs the connection has to go: the server takes no writes; its prepared statements are stale because
@@ -302,7 +306,7 @@ export class Connection extends Pg.Client {
     this.#note(given.text)
     // Without parameters the simple protocol serves best: transaction control, and migrations' DDL.
     if (!Array.isArray(given.values) || given.values.length === 0) return given
-    const name = statementName(given.text)
+    const name = this.#database.statements.nameOf(given.text)
     return name === undefined ? given : { ...given, name }
   }
 
