@@ -21,7 +21,7 @@ const out = path.join(root, ".artifacts/release")
 const tools = process.env["AMPOULE_RELEASE_DIR"] ?? path.join(tmpdir(), "ampoule-release")
 const cyclonedx = "6.0.1"
 /** Of these anybody may pass on what we build, with their texts (`dist/licences.txt`). */
-const fine = ["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BlueOak-1.0.0", "ISC", "MIT", "Unlicense"]
+const fine = ["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BlueOak-1.0.0", "ISC", "MIT", "MIT-0", "Unlicense"]
 /**
  * Of these we pass on libraries of Debian in the image: separate files, unchanged, with their texts in
  * `usr/share/doc` and `usr/share/common-licenses`. The exception lets any program use GCC's.
