@@ -86,7 +86,23 @@ const escapes = /\u001b\[[0-9;]*m/g
 const shownLength = (text: string): number => length(text.replace(escapes, ""))
 
 /** Words with the spaces before them, and what stands between backticks whole: it is to be copied. */
-const pieces = (text: string): ReadonlyArray<string> => text.match(/ *(?:`[^`]*`|[^ ])+/g) ?? []
+const pieces = (text: string): ReadonlyArray<string> => {
+  // A backtick without another one after it is a character like others.
+  const unclosed = text.split("`").length % 2 === 0 ? text.lastIndexOf("`") : -1
+  const found: Array<string> = []
+  let now = ""
+  let isWhole = false
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charAt(i)
+    if (unit === "`" && i !== unclosed) isWhole = !isWhole
+    if (unit === " " && !isWhole && now !== "" && !now.endsWith(" ")) {
+      found.push(now)
+      now = ""
+    }
+    now += unit
+  }
+  return now.trim() === "" ? found : [...found, now]
+}
 
 /**
  * Sentences in lines of at most this width, broken between words alone. `indent`: of the lines behind the first, for
