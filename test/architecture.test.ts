@@ -420,7 +420,11 @@ describe("packages", () => {
   const manifest = parsed(Schema.Struct({ devDependencies: TextsByName, optionalDependencies: TextsByName }))(
     fs.readFileSync("package.json", "utf8")
   )
-  const locked = Schema.Struct({ version: optional(Schema.String), resolved: optional(Schema.String) })
+  const locked = Schema.Struct({
+    version: optional(Schema.String),
+    resolved: optional(Schema.String),
+    optionalDependencies: optional(TextsByName)
+  })
   const lock = parsed(Schema.Struct({ packages: Schema.Record({ key: Schema.String, value: locked }) }))(
     fs.readFileSync("package-lock.json", "utf8")
   )
@@ -431,6 +435,14 @@ describe("packages", () => {
     const loose = Object.entries(named).filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version))
     assert.deepStrictEqual(loose, [])
     for (const [name, version] of Object.entries(named)) assert.strictEqual(installed(name), version, name)
+  })
+
+  it("are locked for every platform: npm leaves out those that it did not find, and `npm ci` then refuses", () => {
+    const folders = Object.keys(lock.packages)
+    const missing = Object.values(lock.packages)
+      .flatMap(({ optionalDependencies }) => Object.keys(optionalDependencies ?? {}))
+      .filter((name) => !folders.some((folder) => folder.endsWith(`node_modules/${name}`)))
+    assert.deepStrictEqual(missing, [])
   })
 
   it("are installed with ampoule only when a client has a use for them; a server names the versions of its own", () => {
