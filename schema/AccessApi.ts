@@ -20,7 +20,7 @@ import { operation } from "./Operation.ts"
 import { GrantLevel } from "./Scopes.ts"
 import { optional, strict } from "./Strict.ts"
 import { Instant, Reason, Timestamp } from "./Values.ts"
-import { answers, DeletedAck, openEnum, Slug } from "./Wire.ts"
+import { answers, DeletedAck, GrantLevelOut, Slug } from "./Wire.ts"
 
 export const CreateAccessGrant = strict(
   Schema.Struct({
@@ -42,7 +42,7 @@ export const AccessGrant = Schema.Struct({
   projectId: ProjectIdOut,
   environmentId: Schema.NullOr(EnvironmentIdOut).annotations({ description: "null: the whole project." }),
   environment: Schema.NullOr(Slug),
-  level: openEnum("names", "run", "values", "write"),
+  level: GrantLevelOut,
   until: Schema.NullOr(Timestamp),
   reason: Schema.NullOr(Schema.String),
   createdBy: PersonRef,

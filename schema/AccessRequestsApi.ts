@@ -11,7 +11,7 @@ import { operation } from "./Operation.ts"
 import { GrantLevel } from "./Scopes.ts"
 import { strict } from "./Strict.ts"
 import { Reason, Timestamp } from "./Values.ts"
-import { answers, DeletedAck, Integer, openEnum, Slug } from "./Wire.ts"
+import { answers, DeletedAck, GrantLevelOut, Integer, openEnum, Slug } from "./Wire.ts"
 
 const maxHours = 168
 const Hours = Schema.Number.pipe(
@@ -34,7 +34,7 @@ export const AccessRequest = Schema.Struct({
   environmentId: EnvironmentIdOut,
   environment: Slug,
   user: PersonRef,
-  level: openEnum("names", "run", "values", "write"),
+  level: GrantLevelOut,
   hours: Integer,
   reason: Schema.String,
   approvals: Integer.annotations({ description: "How many people have to approve it." }),

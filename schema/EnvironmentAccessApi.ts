@@ -10,7 +10,7 @@ import { EnvironmentId, EnvironmentIdOut, ProjectIdOut, TeamIdOut } from "./Ids.
 import { PersonRef } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { Timestamp } from "./Values.ts"
-import { answers, openEnum, Slug } from "./Wire.ts"
+import { answers, GrantLevelOut, openEnum, ReadersOut, RoleOut, Slug, VisibilityOut } from "./Wire.ts"
 
 const GivenGrant = Schema.Struct({
   wholeProject: Schema.Boolean,
@@ -30,8 +30,8 @@ export const WayIn = Schema.Struct({
   }),
   /** Who it is, or who made the token or rule. */
   person: PersonRef,
-  role: openEnum("owner", "admin", "member", "viewer").annotations({ description: "Of the person in the team." }),
-  level: openEnum("names", "run", "values", "write").annotations({
+  role: RoleOut.annotations({ description: "Of the person in the team." }),
+  level: GrantLevelOut.annotations({
     description: "The most that it does there. Of a login or an agent: as far as its person may."
   }),
   grant: Schema.NullOr(GivenGrant),
@@ -49,8 +49,8 @@ export const EnvironmentAccess = Schema.Struct({
   projectId: ProjectIdOut,
   environmentId: EnvironmentIdOut,
   environment: Slug,
-  readers: openEnum("team", "granted"),
-  visibility: openEnum("team", "granted").annotations({ description: "Of its project." }),
+  readers: ReadersOut,
+  visibility: VisibilityOut.annotations({ description: "Of its project." }),
   items: Schema.Array(WayIn).annotations({ description: "People first, each by the role and by every grant." }),
   hasMore: Schema.Boolean.annotations({
     description: "More than 5,000 tokens, rules, logins and agents are not named."

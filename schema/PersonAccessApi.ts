@@ -11,16 +11,15 @@ import { operation } from "./Operation.ts"
 import { optional, strict } from "./Strict.ts"
 import { Member } from "./TeamsApi.ts"
 import { Timestamp } from "./Values.ts"
-import { answers, DeletedAck, Integer, openEnum, Slug } from "./Wire.ts"
+import { answers, DeletedAck, GrantLevelOut, Integer, openEnum, Slug } from "./Wire.ts"
 
-const level = openEnum("names", "run", "values", "write")
 
 const ReachedEnvironment = Schema.Struct({
   projectId: ProjectIdOut,
   project: Schema.String,
   environmentId: EnvironmentIdOut,
   environment: Slug,
-  level,
+  level: GrantLevelOut,
   by: openEnum("role", "grant"),
   until: Schema.NullOr(Timestamp).annotations({ description: "Null: no end by itself." }),
   lastReadAt: Schema.NullOr(Timestamp).annotations({

@@ -8,7 +8,7 @@ import { EnvironmentIdOut, ProjectId, ProjectIdOut, TeamIdOut, UserIdOut } from 
 import { operation } from "./Operation.ts"
 import { optional } from "./Strict.ts"
 import { Timestamp } from "./Values.ts"
-import { answers, Integer, openEnum, Slug } from "./Wire.ts"
+import { answers, ChangesOut, Integer, ReadersOut, Slug, VisibilityOut } from "./Wire.ts"
 
 export const Project = Schema.Struct({
   id: ProjectIdOut,
@@ -16,7 +16,7 @@ export const Project = Schema.Struct({
   name: Schema.String,
   slug: Schema.String,
   /** Absent in answers of a server before grants; always sent by this one. */
-  visibility: optional(openEnum("team", "granted")),
+  visibility: optional(VisibilityOut),
   createdAt: Timestamp,
   updatedAt: Timestamp
 }).annotations({ identifier: "Project" })
@@ -39,10 +39,10 @@ export const ProjectEnvironment = Schema.Struct({
   name: Schema.String,
   protected: Schema.Boolean,
   /** As `visibility` of a project. */
-  readers: optional(openEnum("team", "granted")),
+  readers: optional(ReadersOut),
   approvers: optional(Schema.Array(UserIdOut)),
   approvals: optional(Integer),
-  changes: optional(openEnum("direct", "proposed")),
+  changes: optional(ChangesOut),
   createdAt: Timestamp
 }).annotations({ identifier: "ProjectEnvironment" })
 export type ProjectEnvironment = typeof ProjectEnvironment.Type

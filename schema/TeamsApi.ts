@@ -11,7 +11,7 @@ import { LeakRule, Plan, Role } from "./Scopes.ts"
 import { SignedIn } from "./SessionApi.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
 import { AddressRange, boundedList, CredentialText, Email, integer, Name, NewPassword, Timestamp } from "./Values.ts"
-import { answers, DeletedAck, Integer, openEnum, RoleOut, Uuid } from "./Wire.ts"
+import { answers, DeletedAck, Integer, LeakRuleOut, RoleOut, Uuid } from "./Wire.ts"
 
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
@@ -49,7 +49,7 @@ export const TeamRecord = Schema.Struct({
   tokensFollowCreators: Schema.Boolean,
   secondFactorRequired: Schema.Boolean,
   stepUpMinutes: Integer,
-  leakedCredentials: openEnum("revoke", "notify"),
+  leakedCredentials: LeakRuleOut,
   sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)).annotations({
     description: "From where people of the team are let in; null: from anywhere."
   })

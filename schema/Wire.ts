@@ -6,7 +6,7 @@ import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as AST from "effect/SchemaAST"
-import { AccessLevel, allScopes, Plan, Role } from "./Scopes.ts"
+import { AccessLevel, allScopes, Changes, GrantLevel, LeakRule, Plan, Readers, Role, Visibility } from "./Scopes.ts"
 import { Representation, SecretKind } from "./Values.ts"
 
 /** Text in a document that lists the values of today: `enum` would have clients refuse those of a later release. */
@@ -50,6 +50,11 @@ export const ScopeOut = vocabulary({ title: "Scope" }, allScopes)
 export const RoleOut = vocabulary({ title: "Role" }, Role.literals)
 export const PlanOut = vocabulary({ title: "Plan" }, Plan.literals)
 export const AccessLevelOut = vocabulary({ title: "AccessLevel" }, AccessLevel.literals)
+export const GrantLevelOut = vocabulary({ title: "GrantLevel" }, GrantLevel.literals)
+export const ReadersOut = vocabulary({ title: "Readers" }, Readers.literals)
+export const VisibilityOut = vocabulary({ title: "Visibility" }, Visibility.literals)
+export const ChangesOut = vocabulary({ title: "Changes" }, Changes.literals)
+export const LeakRuleOut = vocabulary({ title: "LeakRule" }, LeakRule.literals)
 
 /** Who did something. A token is named, not its creator (docs/contract/audit.md). */
 export const Actor = Schema.Struct({

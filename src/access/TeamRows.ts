@@ -2,10 +2,23 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type { TeamId, UserId } from "#schema/Ids.ts"
-import type { Plan, Role } from "#schema/Scopes.ts"
+import { type Plan, Role } from "#schema/Scopes.ts"
 import * as Rows from "#src/Rows.ts"
 import type { RowSeal } from "./RowSeal.ts"
+
+/** Of a membership: what its seal covers beside its team and person, with the seal. */
+export const membershipFields = {
+  role: Role,
+  active: Schema.Boolean,
+  deactivatedAt: Schema.NullOr(Schema.DateFromSelf),
+  updatedAt: Schema.DateFromSelf,
+  ruledBy: Schema.NullOr(Schema.String),
+  roleLimit: Schema.NullOr(Role),
+  breakGlass: Schema.Boolean,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+}
 
 /** How old the last proof of a second factor may be, where a team does not say. */
 export const defaultStepUpMinutes = 15

@@ -7,11 +7,11 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { type TeamId, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
-import { Role } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { RowMac } from "#src/access/RowMac.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
+import * as TeamRows from "#src/access/TeamRows.ts"
 import { methods } from "#src/Methods.ts"
 import * as AddressRanges from "#src/net/AddressRanges.ts"
 import * as Rows from "#src/Rows.ts"
@@ -43,14 +43,7 @@ const Row = Schema.Struct({
   sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)),
   teamMac: Mac,
   userId: UserIdOut,
-  role: Role,
-  active: Schema.Boolean,
-  deactivatedAt: Schema.NullOr(Schema.DateFromSelf),
-  updatedAt: Schema.DateFromSelf,
-  ruledBy: Schema.NullOr(Schema.String),
-  roleLimit: Schema.NullOr(Role),
-  breakGlass: Schema.Boolean,
-  mac: Mac
+  ...TeamRows.membershipFields
 })
 
 const holds = (macs: RowMac, row: typeof Row.Type) =>

@@ -6,7 +6,7 @@ import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
-import { Role } from "#schema/Scopes.ts"
+import type { Role } from "#schema/Scopes.ts"
 import type { Audit, AuditEvent } from "#src/access/Audit.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import * as TeamRows from "#src/access/TeamRows.ts"
@@ -79,14 +79,7 @@ export const of = Effect.fnUntraced(function* (
 const MembershipRow = Schema.Struct({
   teamId: TeamIdOut,
   userId: Schema.String,
-  role: Role,
-  active: Schema.Boolean,
-  deactivatedAt: Schema.NullOr(Schema.DateFromSelf),
-  updatedAt: Schema.DateFromSelf,
-  ruledBy: Schema.NullOr(Schema.String),
-  roleLimit: Schema.NullOr(Role),
-  breakGlass: Schema.Boolean,
-  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+  ...TeamRows.membershipFields
 })
 type MembershipRow = typeof MembershipRow.Type
 

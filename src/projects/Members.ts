@@ -17,7 +17,7 @@ import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
-import { removeApprover } from "#src/access/TeamRows.ts"
+import { membershipFields, removeApprover } from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { endOneOf } from "#src/credentials/MemberCredentials.ts"
 import { createLink } from "#src/credentials/NewPassword.ts"
@@ -42,14 +42,7 @@ const MemberRow = Schema.Struct({
   userId: UserIdOut,
   email: Schema.String,
   name: Schema.String,
-  role: Role,
-  active: Schema.Boolean,
-  deactivatedAt: Schema.NullOr(Schema.DateFromSelf),
-  updatedAt: Schema.DateFromSelf,
-  ruledBy: Schema.NullOr(Schema.String),
-  roleLimit: Schema.NullOr(Role),
-  breakGlass: Schema.Boolean,
-  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
+  ...membershipFields,
   secondFactor: Schema.Boolean
 })
 type MemberRow = typeof MemberRow.Type
