@@ -13,7 +13,6 @@ import { Member } from "./TeamsApi.ts"
 import { Timestamp } from "./Values.ts"
 import { answers, DeletedAck, GrantLevelOut, Integer, openEnum, Slug } from "./Wire.ts"
 
-
 const ReachedEnvironment = Schema.Struct({
   projectId: ProjectIdOut,
   project: Schema.String,
