@@ -7,6 +7,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Caller } from "#schema/Caller.ts"
@@ -145,7 +146,9 @@ const services = Effect.gen(function* () {
     scope: yield* Effect.scope,
     open: new Set<Watcher>(),
     /** Open streams of each credential and each team. */
-    shares: new Map<string, number>()
+    shares: new Map<string, number>(),
+    /** What the last look at all streams found of their teams. */
+    latest: yield* Ref.make<ReadonlyMap<TeamId, string>>(new Map())
   }
 })
 type Needs = Effect.Effect.Success<typeof services>
@@ -239,12 +242,22 @@ const expel = (needs: Needs, watcher: Watcher) => {
   return Effect.asVoid(Effect.forkIn(Effect.zipRight(waited, last), needs.scope))
 }
 
-const look = Effect.fnUntraced(function* (needs: Needs, watchers: ReadonlyArray<Watcher>, callers: Callers) {
-  const teamIds = [...callers.values()].flatMap((caller) =>
+const teamsOf = (callers: Callers): ReadonlyArray<TeamId> => {
+  const ids = [...callers.values()].flatMap((caller) =>
     caller._tag === "Some" ? caller.value.teams.map(({ id }) => id) : []
   )
+  return [...new Set(ids)]
+}
+
+/** Compares what each caller sees with what it saw, and tells the difference. */
+const look = Effect.fnUntraced(function* (
+  needs: Needs,
+  watchers: ReadonlyArray<Watcher>,
+  callers: Callers,
+  teams: States["teams"]
+) {
   const states: States = {
-    teams: yield* needs.teamStates([...new Set(teamIds)]),
+    teams,
     environments: yield* environmentStates(
       needs,
       watchers.flatMap(({ uris }) => uris)
@@ -276,9 +289,24 @@ const look = Effect.fnUntraced(function* (needs: Needs, watchers: ReadonlyArray<
 const lookAtAll = (needs: Needs) =>
   Effect.suspend(() => {
     const watchers = [...needs.open]
-    if (watchers.length === 0) return Effect.void
-    return Effect.flatMap(callersOf(needs, watchers), (callers) => look(needs, watchers, callers))
+    // With no stream open nobody looks, and what was found grows old.
+    if (watchers.length === 0) return Ref.set(needs.latest, new Map())
+    return Effect.gen(function* () {
+      const callers = yield* callersOf(needs, watchers)
+      const teams = yield* needs.teamStates(teamsOf(callers))
+      yield* Ref.set(needs.latest, teams)
+      yield* look(needs, watchers, callers, teams)
+    })
   })
+
+/**
+ * Where a new stream begins. What the last look found will do, which spares a statement: a change since then is told, and
+ * at worst the client lists once more.
+ */
+const statesToBegin = (needs: Needs, teamIds: ReadonlyArray<TeamId>) =>
+  Effect.flatMap(Ref.get(needs.latest), (latest) =>
+    teamIds.every((id) => latest.has(id)) ? Effect.succeed(latest) : needs.teamStates(teamIds)
+  )
 
 /** Opens the watcher, and ends another stream where a limit is reached; closed with the scope. */
 const add = (needs: Needs, watcher: Watcher) =>
@@ -320,7 +348,8 @@ const watch = Effect.fnUntraced(function* (
   }
   yield* add(needs, watcher)
   // Who calls was just verified; from here on it is looked at again and again.
-  yield* look(needs, [watcher], new Map([[Redacted.value(bearer), Option.some(caller)]]))
+  const callers: Callers = new Map([[Redacted.value(bearer), Option.some(caller)]])
+  yield* look(needs, [watcher], callers, yield* statesToBegin(needs, teamsOf(callers)))
   // The list may have grown while there was no stream.
   if (staged) sink.tell({ kind: "tools" })
   return (next) => {

@@ -392,6 +392,27 @@ layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
       })
     )
 
+    it.scoped("opened beside another of its team begins at the last look, and hears what changed since", () =>
+      Effect.gen(function* () {
+        const { base, bearer, project } = yield* scene
+        const changes = yield* Changes
+        const changed = "notifications/resources/list_changed"
+        const opened = Effect.gen(function* () {
+          const stream = yield* getStream(base, bearer, yield* Clients.open(base, bearer))
+          yield* stream.until((text) => text !== "")
+          return stream
+        })
+        const first = yield* opened
+        yield* changes.look()
+        assert.notInclude(first.text(), changed)
+        yield* World.environment(project, "preview")
+        const second = yield* opened
+        yield* changes.look()
+        yield* first.until((text) => text.includes(changed))
+        yield* second.until((text) => text.includes(changed))
+      })
+    )
+
     it.scoped("says nothing of what its credential does not see", () =>
       Effect.gen(function* () {
         const { base, bearer } = yield* scene
