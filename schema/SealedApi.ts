@@ -64,11 +64,11 @@ export const sealedEntries = entriesOf({})
 export const OpenSealedValues = strict(
   Schema.Struct({
     keyId: SealingKeyId,
+    // No `allOf`: beside `additionalProperties` a generator of Go clients writes what does not compile.
     entries: entriesOf({
-      allOf: [
-        { if: { not: has({ _manifest: {} }) }, else: { minProperties: 2 } },
-        { if: has({ _manifest: {} }), else: { maxProperties: 500 } }
-      ]
+      if: has({ _manifest: {} }),
+      else: { maxProperties: 500 },
+      dependentSchemas: { _manifest: { minProperties: 2 } }
     })
   })
 ).annotations({

@@ -77,11 +77,14 @@ const unbounded = (source: string) =>
     return highest < 16 ? all : Number(least) === 0 ? "*" : "+"
   })
 
+/** Of one proof: the slowest takes some seconds on a quiet machine, and a busy one shall not change what is proved. */
+const patience = 120_000
+
 const isSafe = ({ flags, source }: Literal) => {
   const simpler = unbounded(source)
   // The automaton is fastest, and knows neither lookarounds nor references.
   const ways = [[simpler, "automaton"] as const, [simpler, "auto"] as const, [source, "auto"] as const]
-  return ways.some(([text, checker]) => checkSync(text, flags, { timeout: 10_000, checker }).status === "safe")
+  return ways.some(([text, checker]) => checkSync(text, flags, { timeout: patience, checker }).status === "safe")
 }
 
 describe("regular expressions", () => {
@@ -103,7 +106,7 @@ describe("regular expressions", () => {
     }
     assert.deepStrictEqual(slow, [])
     assert.deepStrictEqual([...listed].sort(), Object.keys(bounded).sort(), "a bounded one is there no more")
-  }, 240_000)
+  }, 900_000)
 
   it("that are bad are told apart", () => {
     for (const source of ["^(a|a)*$", "(x+)+y", "\\s*\\n\\s*", "^\\s*a\\s*;?\\s*$"]) {

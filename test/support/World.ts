@@ -58,6 +58,10 @@ export interface Team {
   readonly plan: Plan
   readonly owner: Person
 }
+/** Written as a server writes: nobody sees the rows without their MAC. */
+const sealed = <A, E, R>(table: "memberships" | "projects" | "environments", write: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(Effect.zipLeft(write, Seals.give(table))))
+
 /** A team with an owner. */
 export const team = (options: { readonly plan?: Plan; readonly owner?: Person; readonly name?: string } = {}) =>
   Effect.gen(function* () {
@@ -77,10 +81,12 @@ export const join = (team: { readonly id: TeamId }, person: Person, role: Role) 
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const now = at(yield* Clock.currentTimeMillis)
-    yield* sql`
-      INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
-      VALUES (${team.id}, ${person.id}, ${role}, ${now}, ${now})`
-    yield* Seals.give("memberships")
+    yield* sealed(
+      "memberships",
+      sql`
+        INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
+        VALUES (${team.id}, ${person.id}, ${role}, ${now}, ${now})`
+    )
   })
 
 /** A new person in the team. */
@@ -101,10 +107,12 @@ export const environment = (
     const sql = yield* SqlClient.SqlClient
     const made: Environment = { id: EnvironmentIdOut.make(yield* newId), slug, protected: options.protected ?? false }
     const now = at(yield* Clock.currentTimeMillis)
-    yield* sql`
-      INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
-      VALUES (${made.id}, ${project.team.id}, ${project.id}, ${slug}, ${slug}, ${made.protected}, ${now}, ${now})`
-    yield* Seals.give("environments")
+    yield* sealed(
+      "environments",
+      sql`
+        INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
+        VALUES (${made.id}, ${project.team.id}, ${project.id}, ${slug}, ${slug}, ${made.protected}, ${now}, ${now})`
+    )
     return made
   })
 
@@ -125,10 +133,12 @@ export const project = (options: { readonly team?: Team; readonly slug?: string 
     const id = ProjectIdOut.make(yield* newId)
     const slug = options.slug ?? `p-${id.slice(-12)}`
     const now = at(yield* Clock.currentTimeMillis)
-    yield* sql`
-      INSERT INTO projects (id, team_id, name, slug, created_at, updated_at)
-      VALUES (${id}, ${owning.id}, 'Demo', ${slug}, ${now}, ${now})`
-    yield* Seals.give("projects")
+    yield* sealed(
+      "projects",
+      sql`
+        INSERT INTO projects (id, team_id, name, slug, created_at, updated_at)
+        VALUES (${id}, ${owning.id}, 'Demo', ${slug}, ${now}, ${now})`
+    )
     const place = { id, team: owning }
     const made: Project = {
       ...place,
