@@ -55,5 +55,5 @@ export const longTests = [
   "test/webhooks/killed.test.ts"
 ]
 
-/** Properties that `npm test` tries on a part of their cases (`test/support/Sampled.ts`). They are in both runs. */
+/** Properties that `npm test` tries on a part of their cases, and `npm run test:whole` on all (`test/support/Sampled.ts`). */
 export const sampledTests = ["test/access/matrix.test.ts", "test/audit/Keeping.test.ts"]

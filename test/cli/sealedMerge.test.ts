@@ -7,6 +7,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import * as SealedFile from "#src/cli/SealedFile.ts"
 import * as SealedMerge from "#src/cli/SealedMerge.ts"
+import * as Sampled from "#test/support/Sampled.ts"
 import { Ampoule } from "./Ampoule.ts"
 
 const environmentId = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"
@@ -58,8 +59,8 @@ const random = (seed: number) => {
   }
 }
 
-/** 200 take minutes: `AMPOULE_TEST_MERGES=200`. */
-const rounds = Number(process.env["AMPOULE_TEST_MERGES"] ?? 40)
+/** 200 in `npm run test:whole`. */
+const rounds = Sampled.cases(200, 20)
 
 layer(Ampoule.Default, { excludeTestServices: true })("a repository with sealed files", (it) => {
   it.scoped(

@@ -21,7 +21,7 @@ import * as Programs from "#test/support/Programs.ts"
 import * as Release from "#test/support/Release.ts"
 import * as Writers from "./Writers.ts"
 
-const kills = Number(process.env["AMPOULE_KILLS"] ?? "5")
+const kills = Number(process.env["AMPOULE_KILLS"] ?? "3")
 const reportFile = process.env["AMPOULE_KILLS_REPORT"]
 const writers = 8
 const setupCode = "the first owner"

@@ -23,6 +23,7 @@ import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Exchange from "#test/fuzz/Exchange.ts"
 import * as Fuzzer from "#test/fuzz/Fuzzer.ts"
 import type { Request } from "#test/fuzz/Inputs.ts"
+import * as Sampled from "#test/support/Sampled.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 
 const isDecodeError = (error: unknown): error is HttpApiDecodeError => Predicate.isTagged(error, "HttpApiDecodeError")
@@ -64,7 +65,7 @@ const both = Layer.merge(TestApp.server, platform).pipe(
   Layer.provide(Layer.succeed(RateLimits, "off"))
 )
 
-const requests = Number(process.env["AMPOULE_FUZZ_REQUESTS"] ?? 2_500)
+const requests = Number(process.env["AMPOULE_FUZZ_REQUESTS"] ?? Sampled.cases(2_500, 1_000))
 
 /** Of each answer its own. */
 const volatile = new Set(["x-request-id", "date"])
