@@ -127,6 +127,9 @@ const answerOf = (built: Built, { person, place, route: { name, row, tool: input
     return answer.status < 400 ? String(answer.status) : `${answer.status} ${answer.as(AnyFailure).code}`
   })
 
+/** A server with too much to do says so, and is asked again: that is no answer to whether somebody may. */
+const isBusy = (answer: string) => answer === "429" || answer.endsWith(" SERVER_BUSY")
+
 /** What stands in the way of the one who asks; anything else is the answer of the route itself. */
 const refused = new Set([
   "ENVIRONMENT_NOT_FOUND",
@@ -163,7 +166,7 @@ const checkScene = Effect.fnUntraced(function* (count: number) {
     yield* Effect.forEach(
       cells.filter((cell) => cell.time === time),
       (cell) =>
-        Effect.map(answerOf(built, cell), (answer) => {
+        Effect.map(Effect.repeat(answerOf(built, cell), { while: isBusy, times: 100 }), (answer) => {
           const { person, place, route, way } = cell
           const { subject } = route.row
           const on = subject === "project" || subject === "team" ? subject : ("environment" as const)

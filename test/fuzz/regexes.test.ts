@@ -77,8 +77,11 @@ const unbounded = (source: string) =>
     return highest < 16 ? all : Number(least) === 0 ? "*" : "+"
   })
 
-/** Of one proof: the slowest takes some seconds on a quiet machine, and a busy one shall not change what is proved. */
-const patience = 120_000
+/**
+ * Of one proof: the slowest takes some seconds on a quiet machine, and a busy one shall not change what is proved. The
+ * runner gives up on a worker that it does not hear from for a minute.
+ */
+const patience = 40_000
 
 const isSafe = ({ flags, source }: Literal) => {
   const simpler = unbounded(source)
