@@ -450,6 +450,7 @@ const dashboard: Record<string, Row> = {
     more: [401, 403, ...body]
   },
   "DELETE /auth/session": sessionRoute(200, "DeletedAck"),
+  "PATCH /me": sessionRoute(200, "Person", { body: members(["name"]), more: body }),
   "POST /me/password": sessionRoute(200, "PasswordAck", {
     body: members(["currentPassword", "newPassword"]),
     more: body
