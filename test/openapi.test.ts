@@ -545,7 +545,7 @@ const dashboard: Record<string, Row> = {
   }),
   "PATCH /environments/{envId}": managingRoute(200, "ProjectEnvironment", {
     required: ["envId"],
-    body: members([], ["name", "protected", "readers", "approvers", "approvals", "changes"]),
+    body: members([], ["name", "protected", "readers", "approvers", "approvals", "changes", "position"]),
     more: body
   }),
   "DELETE /environments/{envId}": managingRoute(200, "DeletedAck", { required: ["envId"] }),

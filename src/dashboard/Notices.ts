@@ -30,6 +30,7 @@ const notices = {
   "project-deleted": "The project is deleted.",
   "environment-created": "The environment is created.",
   "environment-changed": "The environment is saved.",
+  "environment-moved": "The environments have their new order, here and in all lists.",
   "environment-restored": "The environment is as it was at that moment.",
   "environment-deleted": "The environment is deleted.",
   "access-asked": "Your request is sent. Another person decides about it.",

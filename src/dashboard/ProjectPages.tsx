@@ -367,6 +367,13 @@ const updateEnvironment = action(environment, {
   again: environmentSettings
 })
 
+const moveEnvironment = action(environment, {
+  decode: (form) => Form.decode(UpdateEnvironment)({ position: Number(form.text("position")) }),
+  run: (input, { environmentId }) => UseCases.environments.update(environmentId, input),
+  done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-moved"),
+  again: environmentSettings
+})
+
 const removeEnvironment = action(environment, {
   decode: (form, { environmentId, projectId }) =>
     Effect.gen(function* () {
@@ -388,5 +395,6 @@ export const routes = HttpRouter.empty.pipe(
   HttpRouter.post("/app/projects/:projectId/settings/delete", remove),
   HttpRouter.post("/app/projects/:projectId/settings/environments", addEnvironment),
   HttpRouter.post("/app/projects/:projectId/settings/environments/:environmentId", updateEnvironment),
+  HttpRouter.post("/app/projects/:projectId/settings/environments/:environmentId/move", moveEnvironment),
   HttpRouter.post("/app/projects/:projectId/settings/environments/:environmentId/delete", removeEnvironment)
 )

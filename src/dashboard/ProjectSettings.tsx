@@ -6,6 +6,7 @@ import type { Member } from "#schema/TeamsApi.ts"
 import * as Ui from "./Components.tsx"
 import { EnvironmentPills } from "./EnvironmentFrame.tsx"
 import { confirm } from "./Form.ts"
+import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
@@ -161,6 +162,32 @@ const EnvironmentPanel = ({
   </details>
 )
 
+/** Its place among the environments: of columns, lists and menus alike. */
+const Moves = ({
+  at,
+  environment: { id, name },
+  of,
+  settings
+}: {
+  readonly environment: ProjectEnvironment
+  readonly settings: string
+  /** Its place now, from 1 on, of how many. */
+  readonly at: number
+  readonly of: number
+}) =>
+  of < 2 ? null : (
+    <form method="post" action={`${settings}/environments/${id}/move`} class="act moves">
+      <button class="tool" name="position" value={at - 1} disabled={at === 1}>
+        <Icons.Up />
+        <span class="hidden">{`Move ${name} up`}</span>
+      </button>
+      <button class="tool" name="position" value={at + 1} disabled={at === of}>
+        <Icons.Down />
+        <span class="hidden">{`Move ${name} down`}</span>
+      </button>
+    </form>
+  )
+
 const EnvironmentTable = ({
   attemptOf,
   contents,
@@ -171,7 +198,7 @@ const EnvironmentTable = ({
 }: Settings & { readonly visit: Visit; readonly attemptOf: (part: Editing) => Partial<Attempt> }) => (
   <section>
     <Ui.Table label="Environments" head={["Environment", "Who reads values", "Who may change secrets", ""]}>
-      {environments.map((environment) => (
+      {environments.map((environment, i) => (
         <tr>
           <th scope="row">
             <a href={Paths.environment({ projectId: project.id, slug: environment.slug })}>{environment.name}</a>{" "}
@@ -186,13 +213,21 @@ const EnvironmentTable = ({
           </td>
           <td class="end">
             {may(visit, "projects:manage") ? (
-              <EnvironmentPanel
-                {...attemptOf(environment.id)}
-                contents={contents.filter(({ id }) => id === environment.id)}
-                environment={environment}
-                members={members}
-                settings={Paths.projectSettings(project.id)}
-              />
+              <>
+                <Moves
+                  at={i + 1}
+                  environment={environment}
+                  of={environments.length}
+                  settings={Paths.projectSettings(project.id)}
+                />
+                <EnvironmentPanel
+                  {...attemptOf(environment.id)}
+                  contents={contents.filter(({ id }) => id === environment.id)}
+                  environment={environment}
+                  members={members}
+                  settings={Paths.projectSettings(project.id)}
+                />
+              </>
             ) : null}
           </td>
         </tr>
@@ -200,7 +235,7 @@ const EnvironmentTable = ({
     </Ui.Table>
     <p class="hint section-small">
       A new protected environment is read by those who were granted it. Environments from before this setting existed
-      stay open to the team until you change them.
+      stay open to the team until you change them. This order is that of columns and of all lists.
     </p>
   </section>
 )
