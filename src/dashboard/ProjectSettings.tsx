@@ -174,19 +174,18 @@ const Moves = ({
   /** Its place now, from 1 on, of how many. */
   readonly at: number
   readonly of: number
-}) =>
-  of < 2 ? null : (
-    <form method="post" action={`${settings}/environments/${id}/move`} class="act moves">
-      <button class="tool" name="position" value={at - 1} disabled={at === 1}>
-        <Icons.Up />
-        <span class="hidden">{`Move ${name} up`}</span>
-      </button>
-      <button class="tool" name="position" value={at + 1} disabled={at === of}>
-        <Icons.Down />
-        <span class="hidden">{`Move ${name} down`}</span>
-      </button>
-    </form>
-  )
+}) => (
+  <form method="post" action={`${settings}/environments/${id}/move`} class="act moves">
+    <button class="tool" name="position" value={at - 1} disabled={at === 1}>
+      <Icons.Up />
+      <span class="hidden">{`Move ${name} up`}</span>
+    </button>
+    <button class="tool" name="position" value={at + 1} disabled={at === of}>
+      <Icons.Down />
+      <span class="hidden">{`Move ${name} down`}</span>
+    </button>
+  </form>
+)
 
 const EnvironmentTable = ({
   attemptOf,
@@ -195,31 +194,39 @@ const EnvironmentTable = ({
   members,
   project,
   visit
-}: Settings & { readonly visit: Visit; readonly attemptOf: (part: Editing) => Partial<Attempt> }) => (
-  <section>
-    <Ui.Table label="Environments" head={["Environment", "Who reads values", "Who may change secrets", ""]}>
-      {environments.map((environment, i) => (
-        <tr>
-          <th scope="row">
-            <a href={Paths.environment({ projectId: project.id, slug: environment.slug })}>{environment.name}</a>{" "}
-            {environment.slug === environment.name ? null : <code class="hint">{environment.slug}</code>}{" "}
-            {environment.protected ? <Ui.Protected /> : null}
-          </th>
-          <td data-label="Read values">
-            {environment.readers === "granted" ? "those who were granted it" : "the team"}
-          </td>
-          <td data-label="May change secrets">
-            <WhoMayChange environment={environment} />
-          </td>
-          <td class="end">
-            {may(visit, "projects:manage") ? (
-              <>
+}: Settings & { readonly visit: Visit; readonly attemptOf: (part: Editing) => Partial<Attempt> }) => {
+  const orders = may(visit, "projects:manage") && environments.length > 1
+  return (
+    <section>
+      <Ui.Table
+        label="Environments"
+        head={["Environment", "Who reads values", "Who may change secrets", ...(orders ? ["Order"] : []), ""]}
+      >
+        {environments.map((environment, i) => (
+          <tr>
+            <th scope="row">
+              <a href={Paths.environment({ projectId: project.id, slug: environment.slug })}>{environment.name}</a>{" "}
+              {environment.slug === environment.name ? null : <code class="hint">{environment.slug}</code>}{" "}
+              {environment.protected ? <Ui.Protected /> : null}
+            </th>
+            <td data-label="Read values">
+              {environment.readers === "granted" ? "those who were granted it" : "the team"}
+            </td>
+            <td data-label="May change secrets">
+              <WhoMayChange environment={environment} />
+            </td>
+            {orders ? (
+              <td data-label="Order">
                 <Moves
                   at={i + 1}
                   environment={environment}
                   of={environments.length}
                   settings={Paths.projectSettings(project.id)}
                 />
+              </td>
+            ) : null}
+            <td class="end">
+              {may(visit, "projects:manage") ? (
                 <EnvironmentPanel
                   {...attemptOf(environment.id)}
                   contents={contents.filter(({ id }) => id === environment.id)}
@@ -227,18 +234,18 @@ const EnvironmentTable = ({
                   members={members}
                   settings={Paths.projectSettings(project.id)}
                 />
-              </>
-            ) : null}
-          </td>
-        </tr>
-      ))}
-    </Ui.Table>
-    <p class="hint section-small">
-      A new protected environment is read by those who were granted it. Environments from before this setting existed
-      stay open to the team until you change them. This order is that of columns and of all lists.
-    </p>
-  </section>
-)
+              ) : null}
+            </td>
+          </tr>
+        ))}
+      </Ui.Table>
+      <p class="hint section-small">
+        A new protected environment is read by those who were granted it. Environments from before this setting existed
+        stay open to the team until you change them. This order is that of columns and of all lists.
+      </p>
+    </section>
+  )
+}
 
 const NewEnvironment = ({ form, problem, settings }: Partial<Attempt> & { readonly settings: string }) => (
   <form method="post" action={`${settings}/environments`} class="panel">
