@@ -107,6 +107,7 @@ export const AuditAction = Schema.Literal(
   "factor.remove",
   "factor.recovery_codes",
   "factor.confirm",
+  "account.update",
   "password.change",
   "password.reset_link",
   "password.reset",

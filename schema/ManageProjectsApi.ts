@@ -59,6 +59,12 @@ export const UpdateProject = strict(
 ).annotations({ identifier: "UpdateProject" })
 export type UpdateProject = typeof UpdateProject.Type
 
+/** No project has more environments. */
+const Position = Schema.Int.pipe(Schema.between(1, 100)).annotations({
+  message: () => "must be a whole number from 1 to 100",
+  jsonSchema: { type: "integer", minimum: 1, maximum: 100 }
+})
+
 export const UpdateEnvironment = strict(
   atLeastOne(
     Schema.Struct({
@@ -67,9 +73,11 @@ export const UpdateEnvironment = strict(
       readers: optional(Readers),
       approvers: optional(eachOnce(boundedList(UserId, 0, 20), (id) => id, "must not repeat an earlier member")),
       approvals: optional(Approvals),
-      changes: optional(Changes)
+      changes: optional(Changes),
+      position: optional(Position)
     }),
     "name",
+    "position",
     "protected",
     "readers",
     "approvers",
@@ -79,7 +87,7 @@ export const UpdateEnvironment = strict(
 ).annotations({
   identifier: "UpdateEnvironment",
   description:
-    "approvers: ids of members who decide beside owners and admins. approvals: counts while it is protected. changes: whether writes of people below admin wait for an approval."
+    "approvers: ids of members who decide beside owners and admins. approvals: counts while it is protected. changes: whether writes of people below admin wait for an approval. position: its place in lists, from 1 on; beyond the last is last."
 })
 export type UpdateEnvironment = typeof UpdateEnvironment.Type
 
@@ -195,7 +203,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
         operation({
           summary: "Change an environment",
           description:
-            "Its name, whether it is protected, who reads its values, and who decides about requests for access.",
+            "Its name, whether it is protected, who reads its values, who decides about requests for access, and its place among the others.",
           request: { protected: true },
           response: { ...environment, protected: true }
         })

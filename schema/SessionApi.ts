@@ -37,6 +37,9 @@ export const SignedIn = Schema.Struct({ user: Person, teams: Schema.Array(MyTeam
 })
 export type SignedIn = typeof SignedIn.Type
 
+export const ChangeMe = strict(Schema.Struct({ name: Name })).annotations({ identifier: "ChangeMe" })
+export type ChangeMe = typeof ChangeMe.Type
+
 export const ChangePassword = strict(
   Schema.Struct({ currentPassword: Password, newPassword: NewPassword })
 ).annotations({ identifier: "ChangePassword" })
@@ -79,7 +82,7 @@ export class SetupApi extends HttpApiGroup.make("setup")
   )
   .annotateContext(OpenApi.annotations({ description: "First start." })) {}
 
-/** Signing in and out, and passwords. */
+/** Signing in and out, the own name, and passwords. */
 export class SessionApi extends HttpApiGroup.make("session")
   .add(
     HttpApiEndpoint.post("signIn", "/auth/session")
@@ -106,6 +109,24 @@ export class SessionApi extends HttpApiGroup.make("session")
       .middleware(OwnSessionCredential)
       .annotateContext(
         operation({ summary: "Sign out", description: "Ends the session.", response: { deleted: true } })
+      )
+  )
+  .add(
+    HttpApiEndpoint.patch("changeMe", "/me")
+      .setPayload(ChangeMe)
+      .addSuccess(answers(200, Person))
+      .addError(Errors.Forbidden)
+      .addError(Errors.ScopeMissing)
+      .addError(BadBody)
+      .middleware(OwnSessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Change the own name",
+          description:
+            "All of the person's teams see it. A session that an issuer of one of several teams opened may not. The address does not change.",
+          request: { name: "Ada Lovelace" },
+          response: { ...user, name: "Ada Lovelace" }
+        })
       )
   )
   .add(

@@ -450,6 +450,7 @@ const dashboard: Record<string, Row> = {
     more: [401, 403, ...body]
   },
   "DELETE /auth/session": sessionRoute(200, "DeletedAck"),
+  "PATCH /me": sessionRoute(200, "Person", { body: members(["name"]), more: body }),
   "POST /me/password": sessionRoute(200, "PasswordAck", {
     body: members(["currentPassword", "newPassword"]),
     more: body
@@ -544,7 +545,7 @@ const dashboard: Record<string, Row> = {
   }),
   "PATCH /environments/{envId}": managingRoute(200, "ProjectEnvironment", {
     required: ["envId"],
-    body: members([], ["name", "protected", "readers", "approvers", "approvals", "changes"]),
+    body: members([], ["name", "protected", "readers", "approvers", "approvals", "changes", "position"]),
     more: body
   }),
   "DELETE /environments/{envId}": managingRoute(200, "DeletedAck", { required: ["envId"] }),

@@ -339,7 +339,7 @@ const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(needs: Nee
   const rows = yield* Effect.orDie(needs.sql<EnvironmentRow>`
     SELECT ${environmentColumns(needs.sql)}
     WHERE e.team_id = any(${teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
-    ORDER BY p.team_id, p.slug COLLATE "C", e.id LIMIT ${maxSearched}`)
+    ORDER BY p.team_id, p.slug COLLATE "C", e.position, e.id LIMIT ${maxSearched}`)
   return rows.flatMap((row) => {
     const team = Policy.teamOf(caller, row.teamId)
     if (team === undefined || !environmentHolds(macs, row) || !Policy.environmentVisible(caller, row)) return []

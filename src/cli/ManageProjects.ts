@@ -179,6 +179,12 @@ const membersOf = (options: {
     changes: options.changes
   })
 
+const position = Options.integer("position").pipe(
+  Options.withPseudoName("n"),
+  Options.withDescription("Its place among the environments of the project; 1 is the first"),
+  Options.optional
+)
+
 const columns = [
   ["SLUG", (item: ProjectEnvironment) => item.slug],
   ["NAME", (item: ProjectEnvironment) => item.name],
@@ -270,15 +276,15 @@ const environmentOf = Effect.fnUntraced(function* (
 const updateEnvironment = Help.command(
   "update",
   {
-    says: "Change the name or the rules of an environment.",
+    says: "Change the name, the rules or the place of an environment.",
     more: [Management.approved],
-    examples: ["ampoule environments update staging --protected yes", "ampoule environments update qa --name Quality"]
+    examples: ["ampoule environments update staging --protected yes", "ampoule environments update qa --position 1"]
   },
-  { ...ofEnvironment, ...rules },
+  { ...ofEnvironment, ...rules, position },
   Effect.fnUntraced(function* (options) {
-    const members = membersOf(options)
+    const members = { ...membersOf(options), ...given({ position: options.position }) }
     if (Object.keys(members).length === 0) {
-      return yield* usage("Say what to change: --name, --protected, --readers or --changes.")
+      return yield* usage("Say what to change: --name, --protected, --readers, --changes or --position.")
     }
     const payload = yield* Management.payloadOf(UpdateEnvironment)(members)
     const { environment, session, team } = yield* environmentOf(options)

@@ -3,40 +3,26 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import type { AnyApiError } from "#schema/ApiError.ts"
-import { ChangePassword, ResetPassword, Setup as SetupRequest, SignIn } from "#schema/SessionApi.ts"
+import { ResetPassword, Setup as SetupRequest, SignIn } from "#schema/SessionApi.ts"
 import { AcceptInvitation } from "#schema/TeamsApi.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import * as Ui from "./Components.tsx"
 import { cookie, sameSite } from "./Cookies.ts"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
-import { Card, Layout } from "./Layout.tsx"
+import { Card } from "./Layout.tsx"
 import { query } from "./Pages.ts"
+import { General, passwordHintAfter } from "./PasswordFields.tsx"
 import { offeredIssuers } from "./IssuerButtons.tsx"
 import * as Paths from "./Paths.ts"
-import { action, anyone, type Attempt, button, page, person, plain, screen, show, to } from "./Routes.ts"
+import { action, anyone, type Attempt, button, page, person, screen, show, to } from "./Routes.ts"
 import { SignInPage } from "./SignInView.tsx"
 import * as UseCases from "./UseCases.ts"
-import type { Visit, Visitor } from "./Visit.ts"
+import type { Visitor } from "./Visit.ts"
 
 interface Shown extends Attempt {
   readonly who: Visitor
 }
-
-const passwordHint = "At least 12 characters. A sentence that only you would write works well."
-const enterAgain = "The server does not send passwords back to the page. Please enter it again."
-const passwordHintAfter = (problem: AnyApiError | undefined) =>
-  problem === undefined ? passwordHint : `${passwordHint} ${enterAgain}`
-
-/** Problems that no field shows. */
-const General = ({
-  fields,
-  problem
-}: {
-  readonly problem: AnyApiError | undefined
-  readonly fields: ReadonlyArray<string>
-}) => (problem?.field !== undefined && fields.includes(problem.field) ? null : <Ui.ProblemNote problem={problem} />)
 
 /** `code`: from the link; after a refused code, the form has a field for another one. */
 const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string }) => (
@@ -194,40 +180,6 @@ const ResetPage = ({ code, problem, who }: Shown & { readonly code: string }) =>
   </Card>
 )
 
-const AccountPage = ({ problem, visit }: Attempt & { readonly visit: Visit }) => (
-  <Layout
-    visit={visit}
-    section="account"
-    title="Password"
-    lead={`You are signed in as ${visit.user.name}, ${visit.user.email}.`}
-  >
-    <form method="post" action={Paths.account} class="panel narrow">
-      <General problem={problem} fields={["currentPassword", "newPassword"]} />
-      {/* Password managers need the name that goes with the password. */}
-      <input hidden type="email" name="email" value={visit.user.email} autocomplete="username" readonly />
-      <Ui.TextField
-        name="currentPassword"
-        label="Current password"
-        type="password"
-        autocomplete="current-password"
-        problem={problem}
-      />
-      <Ui.TextField
-        name="newPassword"
-        label="New password"
-        type="password"
-        autocomplete="new-password"
-        hint={passwordHintAfter(problem)}
-        problem={problem}
-      />
-      <p class="hint">
-        This ends your other sessions, CLI logins and connected agents, and revokes the API tokens that you created.
-      </p>
-      <Ui.Submit>Change the password</Ui.Submit>
-    </form>
-  </Layout>
-)
-
 const isSetUp = Effect.flatMap(Setup, (setup) => setup.isDone)
 const codeOf = Effect.map(query, (query) => query.text("code"))
 
@@ -367,22 +319,6 @@ const reset = action(sameSite, {
   again: resetForm
 })
 
-const account = plain(AccountPage)
-const changePassword = action(person, {
-  decode: (form) =>
-    Form.decode(ChangePassword)({
-      currentPassword: form.text("currentPassword"),
-      newPassword: form.text("newPassword")
-    }),
-  run: (input, { visit }) =>
-    Effect.gen(function* () {
-      const session = yield* UseCases.sessions.changePassword(visit.caller, input)
-      yield* (yield* cookie).set(session)
-    }),
-  done: () => to(Paths.account, "password-changed"),
-  again: account
-})
-
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/", root),
   HttpRouter.get("/setup", setupPage),
@@ -393,7 +329,5 @@ export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/invite", invitePage),
   HttpRouter.post("/app/invite", acceptInvitation),
   HttpRouter.get("/reset", page(anyone, resetForm)),
-  HttpRouter.post("/app/reset", reset),
-  HttpRouter.get(Paths.account, page(person, account)),
-  HttpRouter.post(Paths.account, changePassword)
+  HttpRouter.post("/app/reset", reset)
 )

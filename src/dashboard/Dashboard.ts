@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { RouteNotFound } from "#schema/Errors.ts"
 import * as AccessPages from "./AccessPages.tsx"
+import * as AccountPages from "./AccountPages.tsx"
 import * as ActivityPages from "./ActivityPages.tsx"
 import * as AuditEntryPages from "./AuditEntryPages.tsx"
 import * as AuditPages from "./AuditPages.tsx"
@@ -46,6 +47,7 @@ import * as WebhookPages from "./WebhookPages.tsx"
 
 const pages = HttpRouter.concatAll(
   AuthPages.routes,
+  AccountPages.routes,
   FactorPages.routes,
   PasskeyPages.routes,
   OpenIdPages.routes,

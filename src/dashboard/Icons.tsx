@@ -79,6 +79,16 @@ export const Chevron = () => (
     <path d="m4 6 4 4 4-4" />
   </Icon>
 )
+export const Up = () => (
+  <Icon>
+    <path d="M8 13V3M4 7l4-4 4 4" />
+  </Icon>
+)
+export const Down = () => (
+  <Icon>
+    <path d="M8 3v10M4 9l4 4 4-4" />
+  </Icon>
+)
 export const Key = () => (
   <Icon>
     <circle cx="5" cy="8" r="3" />

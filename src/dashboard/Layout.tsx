@@ -101,7 +101,7 @@ const TeamMenu = ({ visit }: { readonly visit: Visit }) => (
 const account = [
   ["grants", Paths.grants, <Icons.Terminal />, "CLI logins"],
   ["connections", Paths.connections, <Icons.Terminal />, "Connected agents"],
-  ["account", Paths.account, <Icons.Key />, "Password"],
+  ["account", Paths.account, <Icons.Person />, "Name and password"],
   ["factors", Paths.factors, <Icons.Key />, "Passkeys and codes"],
   ["signIns", Paths.signIns, <Icons.Key />, "Linked sign-ins"],
   ["sessions", Paths.sessions, <Icons.Person />, "Where you are signed in"],

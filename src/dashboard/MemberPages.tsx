@@ -8,6 +8,7 @@ import { UserId, uuidPattern } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import { type Invitation, Invite, type Member, UpdateMember } from "#schema/TeamsApi.ts"
 import type { OpenInvitation } from "#src/projects/Invitations.ts"
+import { Beside } from "./Beside.tsx"
 import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
 import * as Form from "./Form.ts"
@@ -35,10 +36,15 @@ const rolesFor = (visit: TeamVisit) =>
 const InvitePanel = ({ form, problem, visit }: Attempt & { readonly visit: TeamVisit }) => {
   const at = Paths.members(visit.team.id)
   return (
-    <form method="post" action={`${at}/invite`} class="panel">
-      <h2>Invite a person</h2>
-      {problem?.field === "email" ? null : <Ui.ProblemNote problem={problem} />}
-      <div class="fields">
+    <Beside
+      words={[
+        ["The link", "You send it to the person yourself. It works once and expires after a week."],
+        ["The role", "You can change it later. Only owners make owners."]
+      ]}
+    >
+      <form method="post" action={`${at}/invite`} class="panel">
+        <h2>Invite a person</h2>
+        {problem?.field === "email" ? null : <Ui.ProblemNote problem={problem} />}
         <Ui.TextField
           name="email"
           label="E-mail address"
@@ -54,12 +60,9 @@ const InvitePanel = ({ form, problem, visit }: Attempt & { readonly visit: TeamV
           value={form.filled("role") ?? "member"}
           problem={problem}
         />
-      </div>
-      <p class="hint section-small">
-        You get a link to send to the person yourself. It works once and expires after a week.
-      </p>
-      <Ui.Submit cancel={at}>Create the link</Ui.Submit>
-    </form>
+        <Ui.Submit cancel={at}>Create the link</Ui.Submit>
+      </form>
+    </Beside>
   )
 }
 

@@ -1,6 +1,7 @@
 /** Sentences after a change. The address names one of these, so that a link cannot put other words on a page. */
 const notices = {
   "signed-out": "You are signed out.",
+  "name-changed": "Your name is saved.",
   "password-changed":
     "Your password is changed. Your other sessions are signed out. CLI logins, connected agents and the API tokens that you created no longer work.",
   "session-ended": "That browser is signed out.",
@@ -29,6 +30,7 @@ const notices = {
   "project-deleted": "The project is deleted.",
   "environment-created": "The environment is created.",
   "environment-changed": "The environment is saved.",
+  "environment-moved": "The environments have their new order, here and in all lists.",
   "environment-restored": "The environment is as it was at that moment.",
   "environment-deleted": "The environment is deleted.",
   "access-asked": "Your request is sent. Another person decides about it.",

@@ -11,6 +11,7 @@ export const signInPasskey = "/app/sign-in/passkey"
 export const confirm = "/app/confirm"
 export const signOut = "/app/sign-out"
 export const account = "/app/account"
+export const accountName = "/app/account/name"
 export const factors = "/app/account/second-factor"
 export const signIns = "/app/account/sign-ins"
 export const linkWith = (issuer: string) => `${signIns}/with/${issuer}` as const

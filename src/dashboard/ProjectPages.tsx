@@ -12,6 +12,7 @@ import type { ClosedTeam } from "#src/openid/ClosedTeams.ts"
 import { AccountNotices } from "./AccountNoticeViews.tsx"
 import { ClosedTeams } from "./ClosedTeamViews.tsx"
 import { type AttentionItem, attentionFor } from "./Attention.ts"
+import { Beside } from "./Beside.tsx"
 import * as Ui from "./Components.tsx"
 import { EnvironmentPill } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
@@ -66,27 +67,33 @@ const ProjectCard = ({
 
 const NewProject = ({ form, problem, visit }: Attempt & { readonly visit: Visit }) =>
   visit.team === null ? null : (
-    <form method="post" action={`${Paths.team(visit.team.id)}/projects`} class="panel narrow">
-      <h2>New project</h2>
-      {problem?.field === "name" || problem?.field === "slug" ? null : <Ui.ProblemNote problem={problem} />}
-      <div class="fields">
-        <Ui.TextField name="name" label="Name" value={form.text("name")} focus problem={problem} />
-        <Ui.TextField
-          name="slug"
-          label="Slug"
-          value={form.text("slug")}
-          mono
-          optional
-          hint="Names the project on the command line. If empty, it is made from the name."
-          problem={problem}
-        />
-      </div>
-      <p class="hint">
-        The project starts with the environments development, staging and production; production is protected. You can
-        change them later.
-      </p>
-      <Ui.Submit cancel={Paths.home}>Create the project</Ui.Submit>
-    </form>
+    <Beside
+      words={[
+        [
+          "What it starts with",
+          "The environments development, staging and production; production is protected. You can rename, order and add environments later."
+        ],
+        ["Your .env file", "The next page takes the one that you have, or secrets one by one."]
+      ]}
+    >
+      <form method="post" action={`${Paths.team(visit.team.id)}/projects`} class="panel">
+        <h2>New project</h2>
+        {problem?.field === "name" || problem?.field === "slug" ? null : <Ui.ProblemNote problem={problem} />}
+        <div class="fields">
+          <Ui.TextField name="name" label="Name" value={form.text("name")} focus problem={problem} />
+          <Ui.TextField
+            name="slug"
+            label="Slug"
+            value={form.text("slug")}
+            mono
+            optional
+            hint="Names the project on the command line. If empty, it is made from the name."
+            problem={problem}
+          />
+        </div>
+        <Ui.Submit cancel={Paths.home}>Create the project</Ui.Submit>
+      </form>
+    </Beside>
   )
 
 const NoProjects = ({ manages }: { readonly manages: boolean }) => (
@@ -367,6 +374,13 @@ const updateEnvironment = action(environment, {
   again: environmentSettings
 })
 
+const moveEnvironment = action(environment, {
+  decode: (form) => Form.decode(UpdateEnvironment)({ position: Number(form.text("position")) }),
+  run: (input, { environmentId }) => UseCases.environments.update(environmentId, input),
+  done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-moved"),
+  again: environmentSettings
+})
+
 const removeEnvironment = action(environment, {
   decode: (form, { environmentId, projectId }) =>
     Effect.gen(function* () {
@@ -388,5 +402,6 @@ export const routes = HttpRouter.empty.pipe(
   HttpRouter.post("/app/projects/:projectId/settings/delete", remove),
   HttpRouter.post("/app/projects/:projectId/settings/environments", addEnvironment),
   HttpRouter.post("/app/projects/:projectId/settings/environments/:environmentId", updateEnvironment),
+  HttpRouter.post("/app/projects/:projectId/settings/environments/:environmentId/move", moveEnvironment),
   HttpRouter.post("/app/projects/:projectId/settings/environments/:environmentId/delete", removeEnvironment)
 )

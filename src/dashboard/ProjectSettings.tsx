@@ -6,6 +6,7 @@ import type { Member } from "#schema/TeamsApi.ts"
 import * as Ui from "./Components.tsx"
 import { EnvironmentPills } from "./EnvironmentFrame.tsx"
 import { confirm } from "./Form.ts"
+import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Attempt } from "./Routes.ts"
@@ -161,6 +162,31 @@ const EnvironmentPanel = ({
   </details>
 )
 
+/** Its place among the environments: of columns, lists and menus alike. */
+const Moves = ({
+  at,
+  environment: { id, name },
+  of,
+  settings
+}: {
+  readonly environment: ProjectEnvironment
+  readonly settings: string
+  /** Its place now, from 1 on, of how many. */
+  readonly at: number
+  readonly of: number
+}) => (
+  <form method="post" action={`${settings}/environments/${id}/move`} class="act moves">
+    <button class="tool" name="position" value={at - 1} disabled={at === 1}>
+      <Icons.Up />
+      <span class="hidden">{`Move ${name} up`}</span>
+    </button>
+    <button class="tool" name="position" value={at + 1} disabled={at === of}>
+      <Icons.Down />
+      <span class="hidden">{`Move ${name} down`}</span>
+    </button>
+  </form>
+)
+
 const EnvironmentTable = ({
   attemptOf,
   contents,
@@ -168,42 +194,58 @@ const EnvironmentTable = ({
   members,
   project,
   visit
-}: Settings & { readonly visit: Visit; readonly attemptOf: (part: Editing) => Partial<Attempt> }) => (
-  <section>
-    <Ui.Table label="Environments" head={["Environment", "Who reads values", "Who may change secrets", ""]}>
-      {environments.map((environment) => (
-        <tr>
-          <th scope="row">
-            <a href={Paths.environment({ projectId: project.id, slug: environment.slug })}>{environment.name}</a>{" "}
-            {environment.slug === environment.name ? null : <code class="hint">{environment.slug}</code>}{" "}
-            {environment.protected ? <Ui.Protected /> : null}
-          </th>
-          <td data-label="Read values">
-            {environment.readers === "granted" ? "those who were granted it" : "the team"}
-          </td>
-          <td data-label="May change secrets">
-            <WhoMayChange environment={environment} />
-          </td>
-          <td class="end">
-            {may(visit, "projects:manage") ? (
-              <EnvironmentPanel
-                {...attemptOf(environment.id)}
-                contents={contents.filter(({ id }) => id === environment.id)}
-                environment={environment}
-                members={members}
-                settings={Paths.projectSettings(project.id)}
-              />
+}: Settings & { readonly visit: Visit; readonly attemptOf: (part: Editing) => Partial<Attempt> }) => {
+  const orders = may(visit, "projects:manage") && environments.length > 1
+  return (
+    <section>
+      <Ui.Table
+        label="Environments"
+        head={["Environment", "Who reads values", "Who may change secrets", ...(orders ? ["Order"] : []), ""]}
+      >
+        {environments.map((environment, i) => (
+          <tr>
+            <th scope="row">
+              <a href={Paths.environment({ projectId: project.id, slug: environment.slug })}>{environment.name}</a>{" "}
+              {environment.slug === environment.name ? null : <code class="hint">{environment.slug}</code>}{" "}
+              {environment.protected ? <Ui.Protected /> : null}
+            </th>
+            <td data-label="Read values">
+              {environment.readers === "granted" ? "those who were granted it" : "the team"}
+            </td>
+            <td data-label="May change secrets">
+              <WhoMayChange environment={environment} />
+            </td>
+            {orders ? (
+              <td data-label="Order">
+                <Moves
+                  at={i + 1}
+                  environment={environment}
+                  of={environments.length}
+                  settings={Paths.projectSettings(project.id)}
+                />
+              </td>
             ) : null}
-          </td>
-        </tr>
-      ))}
-    </Ui.Table>
-    <p class="hint section-small">
-      A new protected environment is read by those who were granted it. Environments from before this setting existed
-      stay open to the team until you change them.
-    </p>
-  </section>
-)
+            <td class="end">
+              {may(visit, "projects:manage") ? (
+                <EnvironmentPanel
+                  {...attemptOf(environment.id)}
+                  contents={contents.filter(({ id }) => id === environment.id)}
+                  environment={environment}
+                  members={members}
+                  settings={Paths.projectSettings(project.id)}
+                />
+              ) : null}
+            </td>
+          </tr>
+        ))}
+      </Ui.Table>
+      <p class="hint section-small">
+        A new protected environment is read by those who were granted it. Environments from before this setting existed
+        stay open to the team until you change them. This order is that of columns and of all lists.
+      </p>
+    </section>
+  )
+}
 
 const NewEnvironment = ({ form, problem, settings }: Partial<Attempt> & { readonly settings: string }) => (
   <form method="post" action={`${settings}/environments`} class="panel">

@@ -1,6 +1,7 @@
 /** The form that creates a trust rule, with a preview of the rule in words. */
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
+import { Beside } from "./Beside.tsx"
 import * as Ui from "./Components.tsx"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
@@ -256,30 +257,40 @@ export const NewRulePage = ({
           </a>
         ))}
       </nav>
-      <form method="post" action={`${at}/new`} class="panel narrow section-small">
-        <input type="hidden" name="kind" value={kind} />
-        {atField || previewing ? null : <Ui.ProblemNote problem={problem} />}
-        <Ui.TextField
-          name="name"
-          label="Name"
-          value={form.text("name")}
-          focus
-          hint="What the rule is for: shop deploys"
-          problem={problem}
-        />
-        <TrustedJobFields {...attempt} kind={kind} />
-        <TokenFields {...attempt} visit={visit} kind={kind} restrictable={restrictable} />
-        <Preview preview={preview} problem={previewing ? problem : undefined} />
-        <div class="buttons">
-          <button class="button button-primary" name="step" value="create">
-            Create the rule
-          </button>
-          <button class="button button-plain" name="step" value="preview">
-            Preview the rule
-          </button>
-          <Ui.LinkButton href={at}>Cancel</Ui.LinkButton>
-        </div>
-      </form>
+      <div class="section-small">
+        <Beside
+          words={[
+            ["No stored secret", "A job of your CI proves who it is and gets a token that ends by itself."],
+            ["Try it first", "The preview says whom the rule lets in before it is made."],
+            ["As narrow as the job", "A branch and an environment by name keep every other job out."]
+          ]}
+        >
+          <form method="post" action={`${at}/new`} class="panel">
+            <input type="hidden" name="kind" value={kind} />
+            {atField || previewing ? null : <Ui.ProblemNote problem={problem} />}
+            <Ui.TextField
+              name="name"
+              label="Name"
+              value={form.text("name")}
+              focus
+              hint="What the rule is for: shop deploys"
+              problem={problem}
+            />
+            <TrustedJobFields {...attempt} kind={kind} />
+            <TokenFields {...attempt} visit={visit} kind={kind} restrictable={restrictable} />
+            <Preview preview={preview} problem={previewing ? problem : undefined} />
+            <div class="buttons">
+              <button class="button button-primary" name="step" value="create">
+                Create the rule
+              </button>
+              <button class="button button-plain" name="step" value="preview">
+                Preview the rule
+              </button>
+              <Ui.LinkButton href={at}>Cancel</Ui.LinkButton>
+            </div>
+          </form>
+        </Beside>
+      </div>
     </SettingsFrame>
   )
 }

@@ -50,6 +50,7 @@ const pagesFor = (visit: Visit): ReadonlyArray<Page> => [
   ...(mayCreateTeam(visit) ? [["New team", Paths.newTeam] as const] : []),
   ["CLI logins", Paths.grants],
   ["Connected agents", Paths.connections],
+  ["Change your name", Paths.account],
   ["Change the password", Paths.account],
   ["Second factor", Paths.factors],
   ["Where you are signed in", Paths.sessions],

@@ -10,6 +10,7 @@ import type { Notice } from "#src/credentials/AccountNotices.ts"
 import type { ClosedTeam } from "#src/openid/ClosedTeams.ts"
 import { AccountNotices } from "./AccountNoticeViews.tsx"
 import { ClosedTeams } from "./ClosedTeamViews.tsx"
+import { Beside } from "./Beside.tsx"
 import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import { Layout, SettingsFrame } from "./Layout.tsx"
@@ -57,7 +58,7 @@ const PlanPanel = ({ earlier, editing, problem, visit }: Shown) => {
   const refused = editing === "plan" ? problem : undefined
   const ends = Plans.plans[plan].versions && !Plans.plans[other].versions
   return (
-    <section class="section panel narrow">
+    <section class="panel">
       <h2>Plan: {planNames[plan]}</h2>
       <p class="hint">{planWords(plan)}</p>
       {earlier === undefined ? (
@@ -157,7 +158,7 @@ const RuleFields = ({
 const TeamForm = ({ editing, form, problem, record, visit }: Shown) => {
   const refused = editing === undefined ? problem : undefined
   return (
-    <form method="post" action={Paths.settings(visit.team.id)} class="panel narrow">
+    <form method="post" action={Paths.settings(visit.team.id)} class="panel">
       {["name", "stepUpMinutes", "sessionAddresses"].includes(refused?.field ?? "") ? null : (
         <Ui.ProblemNote problem={refused} />
       )}
@@ -178,21 +179,25 @@ const TeamSettingsPage = (shown: Shown) => {
   const { team } = visit
   return (
     <SettingsFrame visit={visit} view="team" title="Team settings">
-      {may(visit, "team:manage") ? (
-        <TeamForm {...shown} />
-      ) : (
-        <dl class="facts panel narrow">
-          <Ui.Fact name="Name" is={team.name} />
-          <Ui.Fact name="Your role" is={team.role} />
-        </dl>
-      )}
-      <PlanPanel {...shown} />
-      <section class="section">
-        <h2>Team id</h2>
-        <p>
-          <code>{team.id}</code>
-        </p>
-      </section>
+      <div class="columns">
+        {may(visit, "team:manage") ? (
+          <TeamForm {...shown} />
+        ) : (
+          <dl class="facts panel">
+            <Ui.Fact name="Name" is={team.name} />
+            <Ui.Fact name="Your role" is={team.role} />
+          </dl>
+        )}
+        <div>
+          <PlanPanel {...shown} />
+          <section class="panel">
+            <h2>Team id</h2>
+            <p>
+              <code>{team.id}</code>
+            </p>
+          </section>
+        </div>
+      </div>
     </SettingsFrame>
   )
 }
@@ -245,17 +250,27 @@ const NewTeamForm = ({ form, problem, visit, ...shown }: WithoutTeam) => (
         <p class="lead">{startsOn}</p>
       </section>
     ) : null}
-    <form method="post" action={Paths.newTeam} class="panel narrow">
-      {problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
-      <Ui.TextField
-        name="name"
-        label="Name"
-        value={form.text("name")}
-        focus={shown.closed.length === 0}
-        problem={problem}
-      />
-      <Ui.Submit {...(visit.team === null ? {} : { cancel: Paths.home })}>Create the team</Ui.Submit>
-    </form>
+    <Beside
+      words={[
+        [
+          "What a team is",
+          "Projects, people, tokens and the audit trail belong to one team. Other teams see nothing of it."
+        ],
+        ["Who is in it", "You, at first. You invite others, each with a role."]
+      ]}
+    >
+      <form method="post" action={Paths.newTeam} class="panel">
+        {problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
+        <Ui.TextField
+          name="name"
+          label="Name"
+          value={form.text("name")}
+          focus={shown.closed.length === 0}
+          problem={problem}
+        />
+        <Ui.Submit {...(visit.team === null ? {} : { cancel: Paths.home })}>Create the team</Ui.Submit>
+      </form>
+    </Beside>
   </Layout>
 )
 

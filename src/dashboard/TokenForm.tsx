@@ -2,6 +2,7 @@
 import { Lifetime } from "#schema/ApiTokensApi.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 import * as Plans from "#src/limits/Plans.ts"
+import { Beside } from "./Beside.tsx"
 import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import { Layout } from "./Layout.tsx"
@@ -139,6 +140,15 @@ const Presets = ({ current, here }: { readonly here: string; readonly current: s
   </nav>
 )
 
+const words = [
+  ["Shown once", "The next page shows the token, with the command that uses it. The server keeps only a hash of it."],
+  ["As little as it needs", "A token for everything also reaches what is made later. Name its environments instead."],
+  [
+    "When it ends",
+    "On its day; earlier when its creator leaves the team, or their role or password changes, or somebody who manages tokens revokes it."
+  ]
+] as const
+
 export const NewTokenPage = ({
   form: typed,
   preset,
@@ -172,36 +182,38 @@ export const NewTokenPage = ({
           Jobs of GitHub Actions and GitLab need no token at all: <a href={Paths.rules(id)}>CI identities</a>.
         </Ui.Callout>
       ) : null}
-      <form method="post" action={`${Paths.tokens(id)}/new`} class="panel narrow">
-        {atField ? null : <Ui.ProblemNote problem={problem} />}
-        <Ui.TextField
-          name="name"
-          label="Name"
-          value={form.text("name")}
-          focus
-          hint="Where you use it: ci, staging server, …"
-          problem={problem}
-        />
-        <AccessFields form={form} restrictable={restrictable} problem={problem} />
-        <Ui.Select
-          name="lifetime"
-          label="Expires after"
-          choices={allowed.map((value) => ({ value, label: lifetimes[value] }))}
-          value={form.filled("lifetime") ?? (allowed.includes("90d") ? "90d" : allowed.at(-1))}
-          problem={problem}
-        />
-        <McpFields form={form} problem={scopesProblem} />
-        <Ui.TextField
-          name="addresses"
-          label="Addresses that it is taken from"
-          value={form.text("addresses")}
-          optional
-          mono
-          hint="Addresses or blocks such as 192.0.2.0/24, separated by commas. Nothing here: from anywhere."
-          problem={problem}
-        />
-        <Ui.Submit cancel={Paths.tokens(id)}>Create the token</Ui.Submit>
-      </form>
+      <Beside words={words}>
+        <form method="post" action={`${Paths.tokens(id)}/new`} class="panel">
+          {atField ? null : <Ui.ProblemNote problem={problem} />}
+          <Ui.TextField
+            name="name"
+            label="Name"
+            value={form.text("name")}
+            focus
+            hint="Where you use it: ci, staging server, …"
+            problem={problem}
+          />
+          <AccessFields form={form} restrictable={restrictable} problem={problem} />
+          <Ui.Select
+            name="lifetime"
+            label="Expires after"
+            choices={allowed.map((value) => ({ value, label: lifetimes[value] }))}
+            value={form.filled("lifetime") ?? (allowed.includes("90d") ? "90d" : allowed.at(-1))}
+            problem={problem}
+          />
+          <McpFields form={form} problem={scopesProblem} />
+          <Ui.TextField
+            name="addresses"
+            label="Addresses that it is taken from"
+            value={form.text("addresses")}
+            optional
+            mono
+            hint="Addresses or blocks such as 192.0.2.0/24, separated by commas. Nothing here: from anywhere."
+            problem={problem}
+          />
+          <Ui.Submit cancel={Paths.tokens(id)}>Create the token</Ui.Submit>
+        </form>
+      </Beside>
     </Layout>
   )
 }

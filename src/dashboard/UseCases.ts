@@ -9,6 +9,7 @@ import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import { OwnSessions } from "#src/credentials/OwnSessions.ts"
 import { Passkeys } from "#src/credentials/Passkeys.ts"
+import { Profile } from "#src/credentials/Profile.ts"
 import { SecondFactor } from "#src/credentials/SecondFactor.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Setup } from "#src/credentials/Setup.ts"
@@ -65,6 +66,7 @@ export type Services =
   | OAuthGrants
   | Passkeys
   | PersonAccess
+  | Profile
   | Projects
   | Rules
   | SealingKeys
@@ -93,6 +95,7 @@ export const closedTeams = Effect.serviceFunctions(ClosedTeams)
 export const deviceGrants = Effect.serviceFunctions(DeviceGrants)
 export const ownSessions = Effect.serviceFunctions(OwnSessions)
 export const passkeys = Effect.serviceFunctions(Passkeys)
+export const profile = Effect.serviceFunctions(Profile)
 export const secondFactor = Effect.serviceFunctions(SecondFactor)
 export const identities = Effect.serviceFunctions(Identities)
 export const signInIssuers = Effect.serviceFunctions(SignInIssuers)

@@ -1,6 +1,7 @@
 /** Webhooks of a team: where changes are sent, the secret that signs each delivery, and how each delivery went. */
 import type { TeamId } from "#schema/Ids.ts"
 import { type Webhook, type WebhookDelivery, WebhookEvent, type WebhookWithSecret } from "#schema/WebhooksApi.ts"
+import { Beside } from "./Beside.tsx"
 import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
 import * as Form from "./Form.ts"
@@ -167,10 +168,18 @@ export const NewWebhookPage = ({ form, problem, visit }: Attempt & { readonly vi
   const at = Paths.webhooks(visit.team.id)
   return (
     <SettingsFrame visit={visit} view="webhooks" title="New webhook" crumbs={crumbs(visit.team.id)}>
-      <form method="post" action={`${at}/new`} class="panel narrow">
-        <Fields form={form} problem={problem} focus offersAll />
-        <Ui.Submit cancel={at}>Create the webhook</Ui.Submit>
-      </form>
+      <Beside
+        words={[
+          ["What is sent", "Names and ids: the event, the project, the environment, the keys. Never a value."],
+          ["Who sent it", "Each delivery is signed with a secret. The next page shows it once, and how to check it."],
+          ["When a receiver is down", "A delivery is tried again for 24 hours. Its page shows each attempt."]
+        ]}
+      >
+        <form method="post" action={`${at}/new`} class="panel">
+          <Fields form={form} problem={problem} focus offersAll />
+          <Ui.Submit cancel={at}>Create the webhook</Ui.Submit>
+        </form>
+      </Beside>
     </SettingsFrame>
   )
 }

@@ -100,6 +100,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "factor.remove": "removed a second factor",
   "factor.recovery_codes": "made new recovery codes",
   "factor.confirm": "confirmed with a second factor or password",
+  "account.update": "changed their name",
   "password.change": "changed their password",
   "password.reset_link": "made a password link",
   "password.reset": "set a new password by a link",

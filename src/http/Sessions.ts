@@ -3,6 +3,7 @@ import { ServerApi } from "#schema/ServerApi.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
+import { Profile } from "#src/credentials/Profile.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import * as Endpoints from "./Endpoints.ts"
 import * as SessionCookie from "./SessionCookie.ts"
@@ -10,6 +11,7 @@ import * as SessionCookie from "./SessionCookie.ts"
 export const layer = Endpoints.group(ServerApi, "session", (handlers) =>
   Effect.gen(function* () {
     const sessions = yield* Sessions
+    const profile = yield* Profile
     const cookie = SessionCookie.make(yield* AppConfig, yield* Authenticate)
 
     return handlers
@@ -28,6 +30,7 @@ export const layer = Endpoints.group(ServerApi, "session", (handlers) =>
           return { deleted: true }
         })
       )
+      .handle("changeMe", ({ payload }) => profile.change(payload))
       .handle("changePassword", ({ payload }) =>
         Effect.gen(function* () {
           yield* cookie.set(yield* sessions.changePassword(yield* CurrentCaller, payload))

@@ -250,7 +250,7 @@ const list = Effect.fn("OAuthGrants.list")(function* ({ sql }: Needs) {
         CASE WHEN g.environment_ids IS NULL THEN NULL ELSE array(
           SELECT p.slug || ' / ' || e.slug FROM environments e
           JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
-          WHERE e.id = any(g.environment_ids) AND e.deleted_at IS NULL ORDER BY p.slug, e.slug
+          WHERE e.id = any(g.environment_ids) AND e.deleted_at IS NULL ORDER BY p.slug, e.position, e.id
         ) END AS environments
       FROM oauth_grants g
       WHERE g.user_id = ${id} AND g.revoked_at IS NULL AND g.expires_at > ${now}

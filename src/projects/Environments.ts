@@ -58,6 +58,7 @@ const ProjectEnvironmentRow = Schema.Struct({
   visibility: Visibility
 })
 
+const PlacedRow = Schema.Struct({ id: EnvironmentIdOut })
 const MemberRow = Schema.Struct({ userId: UserIdOut })
 const ReachedEnvironmentRow = Schema.Struct({
   id: EnvironmentIdOut,
@@ -96,7 +97,7 @@ const overviewLimit = 5_000
 const toldTo = ({ user }: Caller, { approvers, ...environment }: typeof EnvironmentRow.Type): ProjectEnvironment =>
   user === null ? environment : { ...environment, approvers }
 
-/** The environments that the caller reaches, oldest first. */
+/** The environments that the caller reaches, in the order of the project: as people placed them, then as they were made. */
 const list = Effect.fn("Environments.list")(function* ({ access, sql }: Needs, projectId: ProjectId) {
   const permit = yield* access.project("projects:read", projectId, { audit: "environment.list" })
   const { teamId, visibility } = permit.target
@@ -104,7 +105,7 @@ const list = Effect.fn("Environments.list")(function* ({ access, sql }: Needs, p
     EnvironmentRow,
     sql`
       SELECT ${selected(sql)} FROM environments e
-      WHERE e.project_id = ${projectId} AND e.deleted_at IS NULL ORDER BY e.id`
+      WHERE e.project_id = ${projectId} AND e.deleted_at IS NULL ORDER BY e.position, e.id`
   )
   const response: ProjectEnvironmentList = {
     projectId,
@@ -127,7 +128,7 @@ const byProject = Effect.fn("Environments.byProject")(function* ({ access, sql }
       SELECT ${selected(sql)}, e.team_id, e.project_id, p.visibility
       FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       WHERE e.team_id = any(${teamIds}::uuid[]) AND e.deleted_at IS NULL
-      ORDER BY e.id LIMIT ${overviewLimit}`
+      ORDER BY e.project_id, e.position, e.id LIMIT ${overviewLimit}`
   )
   const environments = new Map<ProjectId, Array<ProjectEnvironment>>()
   for (const { projectId, teamId, visibility, ...environment } of rows) {
@@ -148,7 +149,7 @@ const reached = Effect.fn("Environments.reached")(function* ({ access, sql }: Ne
       SELECT e.id, e.slug, e.team_id, e.project_id, p.name AS project_name, p.slug AS project_slug, p.visibility
       FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       WHERE e.team_id = any(${teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
-      ORDER BY e.project_id, e.id LIMIT ${overviewLimit}`
+      ORDER BY e.project_id, e.position, e.id LIMIT ${overviewLimit}`
   )
   return rows.filter((row) => Policy.environmentVisible(caller, { ...row, environmentId: row.id })).slice(0, limit)
 })
@@ -198,6 +199,30 @@ const checkMembers = Effect.fnUntraced(function* ({ sql }: Needs, teamId: TeamId
   }
 })
 
+/**
+ * Gives the environment this place among those of its project, from 1 on; the others keep their order. Part of the
+ * caller's transaction: two moves in one project come one after the other, and rows are locked in the order of all
+ * writers. A place decides nothing, so no MAC is over it.
+ */
+const place = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  { environmentId, projectId }: { readonly environmentId: EnvironmentId; readonly projectId: ProjectId },
+  position: number
+) {
+  yield* Rows.run(sql`SELECT id FROM projects WHERE id = ${projectId} FOR NO KEY UPDATE`)
+  yield* Rows.run(sql`
+    SELECT id FROM environments WHERE project_id = ${projectId} AND deleted_at IS NULL ORDER BY id FOR UPDATE`)
+  const rows = yield* Rows.findAll(
+    PlacedRow,
+    sql`SELECT e.id FROM environments e WHERE e.project_id = ${projectId} AND e.deleted_at IS NULL ORDER BY e.position, e.id`
+  )
+  const others = rows.map(({ id }) => id).filter((id) => id !== environmentId)
+  yield* Rows.run(sql`
+    UPDATE environments e SET position = o.place
+    FROM unnest(${others.toSpliced(position - 1, 0, environmentId)}::uuid[]) WITH ORDINALITY AS o (id, place)
+    WHERE e.id = o.id AND e.position <> o.place`)
+})
+
 const update = Effect.fn("Environments.update")(function* (
   needs: Needs,
   environmentId: EnvironmentId,
@@ -212,9 +237,13 @@ const update = Effect.fn("Environments.update")(function* (
       approvers,
       changes = null,
       name = null,
+      position,
       protected: isProtected = null,
       readers = null
     } = input
+    if (position !== undefined) {
+      yield* place(needs, { environmentId, projectId: permit.target.projectId }, position)
+    }
     if (approvers !== undefined) yield* checkMembers(needs, permit.target.teamId, approvers)
     const decides = {
       ...(isProtected === null ? {} : { protected: isProtected }),

@@ -51,7 +51,7 @@ const environmentsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId) =>
         e.protected, e.readers, read.at AS last_read_at
       FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       LEFT JOIN read ON read.environment_id = e.id
-      WHERE e.team_id = ${teamId} AND e.deleted_at IS NULL ORDER BY p.name, p.id, e.id LIMIT ${environmentsAtMost}`
+      WHERE e.team_id = ${teamId} AND e.deleted_at IS NULL ORDER BY p.name, p.id, e.position, e.id LIMIT ${environmentsAtMost}`
   )
 
 const CredentialRow = Schema.Struct({

@@ -235,7 +235,7 @@ const contents = Effect.fn("Projects.contents")(function* ({ access, sql }: Need
         (SELECT count(*) FROM api_tokens t
           WHERE t.team_id = e.team_id AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ${yield* DateTime.nowAsDate})
             AND e.id = ANY (t.environment_ids)) AS tokens
-      FROM environments e WHERE e.project_id = ${projectId} AND e.deleted_at IS NULL ORDER BY e.created_at, e.id`
+      FROM environments e WHERE e.project_id = ${projectId} AND e.deleted_at IS NULL ORDER BY e.position, e.id`
   )
 })
 

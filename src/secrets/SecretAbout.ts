@@ -88,7 +88,7 @@ export const dueInTeam = Effect.fnUntraced(function* ({ access, sql }: Needs, te
       FROM secrets s JOIN environments e ON e.id = s.environment_id AND e.deleted_at IS NULL
       JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       WHERE e.team_id = ${teamId} AND s.deleted_at IS NULL AND s.rotate_by <= ${today}::date
-      GROUP BY p.id, e.id ORDER BY p.name, e.slug LIMIT ${placesAtMost}`
+      GROUP BY p.id, e.id ORDER BY p.name, e.position, e.id LIMIT ${placesAtMost}`
   )
   return places.filter((place) => Policy.environmentVisible(caller, { teamId, ...place }))
 })

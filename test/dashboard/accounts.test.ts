@@ -64,6 +64,44 @@ layer(TestApp.layer, { excludeTestServices: true })("forms", (it) => {
     })
   )
 
+  it.effect("a person changes their name: all their teams see it, and the trail of each has it", () =>
+    Effect.gen(function* () {
+      const person = yield* World.person()
+      const teams = [yield* World.team({ owner: person }), yield* World.team()] as const
+      yield* World.join(teams[1], person, "viewer")
+      const session = (yield* World.session(person)).text
+      const page = yield* TestApp.get("/app/account", { session })
+      assert.include(page.text, `value="${person.name}"`)
+      assert.include(page.text, "nobody changes it")
+
+      const changed = yield* submit("/app/account/name", session, [["name", "Ada <King>"]])
+      assert.deepStrictEqual([changed.status, changed.headers.get("location")], [303, "/app/account?done=name-changed"])
+      assert.include((yield* TestApp.get("/app/account", { session })).text, 'value="Ada &lt;King>"')
+      for (const team of teams) {
+        const colleague = (yield* World.session(team.owner)).text
+        const audit = yield* TestApp.get(`/teams/${team.id}/audit?action=account.update`, { session: colleague })
+        assert.include(audit.text, "Ada <King>")
+        assert.include(
+          (yield* TestApp.get(`/app/teams/${team.id}/members`, { session: colleague })).text,
+          "Ada &lt;King>"
+        )
+      }
+
+      const empty = yield* submit("/app/account/name", session, [["name", " "]])
+      assert.strictEqual(empty.status, 400)
+      assert.match(empty.text, /<input(?=[^>]*name="name")(?=[^>]*aria-invalid="true")[^>]*>/)
+      assert.notMatch(empty.text, /<input(?=[^>]*name="currentPassword")(?=[^>]*aria-invalid)[^>]*>/)
+      const bySession = (json: unknown) => TestApp.request("PATCH", "/me", { session, json })
+      const answer = yield* bySession({ name: "Ada" })
+      assert.deepStrictEqual([answer.status, answer.json], [200, { id: person.id, email: person.email, name: "Ada" }])
+      assert.deepStrictEqual(TestApp.refusalOf(yield* bySession({ name: "Ada", email: "other@example.com" })), [
+        400,
+        "VALIDATION_FAILED",
+        "email"
+      ])
+    })
+  )
+
   it.effect("a new password gives this browser a new session, and ends the one it was changed with", () =>
     Effect.gen(function* () {
       const passwords = yield* Passwords

@@ -337,6 +337,38 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
   )
 
   it.scoped.skipIf(!Browser.available)(
+    "lays out a screen of rows until its script draws them, and all where no script runs or none comes",
+    () =>
+      Effect.gen(function* () {
+        const { page, rooms } = yield* Browser.entered()
+        const keys = Array.from({ length: 40 }, (_, i) => [`ROW_${i}`, `v${i}`])
+        yield* Rooms.write(rooms.caller, rooms.project, "development", Object.fromEntries(keys))
+        const rows = (of: Browser.Page) => of.locator(".matrix tbody tr").filter({ visible: true }).count()
+        const all = yield* Effect.flatMap(Browser.signedIn(rooms.session, { script: false }), (context) =>
+          Browser.steps(async () => {
+            const plain = await context.newPage()
+            await plain.goto(rooms.here)
+            return rows(plain)
+          })
+        )
+        assert.isAbove(all, 40)
+        yield* Browser.steps(async () => {
+          let refuse = () => {}
+          const refused = new Promise<void>((resolve) => (refuse = resolve))
+          await page.route(/islands\.\w+\.js$/, (route) => refused.then(() => route.abort()))
+          await page.goto(rooms.here, { waitUntil: "commit" })
+          await page.locator(".matrix tbody tr").first().waitFor()
+          await page.locator(".selected").waitFor()
+          assert.strictEqual(await rows(page), 18)
+          refuse()
+          await page.locator("#matrix:not([data-matrix])").waitFor()
+          assert.strictEqual(await rows(page), all)
+        })
+      }),
+    2 * minute
+  )
+
+  it.scoped.skipIf(!Browser.available)(
     "does each job without script, and is clean in every width and scheme",
     () =>
       Effect.gen(function* () {

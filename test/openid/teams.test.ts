@@ -169,6 +169,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
         "TEAM_NOT_FOUND"
       ])
       assert.strictEqual((yield* SignIn.submit("/app/account/second-factor/app", jar)).status, 403)
+      assert.strictEqual((yield* SignIn.submit("/app/account/name", jar, { name: "Mallory" })).status, 403)
       const another = yield* OpenId.begin("corp", jar, "", "/app/account/sign-ins/with/corp")
       assert.strictEqual(another.url, undefined)
       // Confirmed with the password, the session is good for what it was.

@@ -96,6 +96,7 @@ const routes = {
   session: {
     signIn: "POST /auth/session",
     signOut: "DELETE /auth/session",
+    changeMe: "PATCH /me",
     changePassword: "POST /me/password",
     resetPassword: "POST /password-reset"
   },

@@ -403,6 +403,10 @@ const startNotice = () => {
 
 // --- for each page, also one that came without leaving the one before ---
 
+/** Rows wait for the islands (`matrix.css`), unless these do not come. This file runs first. */
+const islands = document.querySelector('script[src*="/islands."]')
+islands?.addEventListener("error", () => document.getElementById("matrix")?.removeAttribute("data-matrix"))
+
 const start = () => {
   startPasskeys()
   startNotice()

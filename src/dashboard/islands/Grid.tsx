@@ -1,5 +1,5 @@
 /** The rows of the matrix: as many as are in sight, whatever their number. */
-import { useLayoutEffect, useRef, useState } from "preact/hooks"
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks"
 import { type Cell, cellsOf, type Line, markOf, type Row, type Tags, tagsOf } from "../Matrix.ts"
 import * as Icons from "../Icons.tsx"
 import * as Act from "./Act.ts"
@@ -223,34 +223,41 @@ const GroupRow = ({
   </div>
 )
 
-const HeadRow = ({ state }: { state: State }) => (
-  <div role="row" class="row row-head" aria-rowindex={1}>
-    <div role="columnheader" class="cell cell-key">
-      Key
-    </div>
-    {state.data.columns.map(({ name, protected: guarded, slug }, i) => (
-      <div role="columnheader" key={slug} class={guarded ? "cell guarded" : "cell"}>
-        <a href={`${state.data.here}/env/${slug}`}>
-          <bdi>{name}</bdi>
-        </a>
-        {guarded ? (
-          <span class="badge badge-amber" title="protected">
-            <Icons.Lock /> <span class="badge-word">protected</span>
-          </span>
-        ) : null}
-        <span class="hint count">{state.data.rows.filter((row) => row[i + 1] !== 0).length}</span>
+const HeadRow = ({ state }: { state: State }) => {
+  const { columns, rows } = state.data
+  const counts = useMemo(() => columns.map((_, i) => rows.filter((row) => row[i + 1] !== 0).length), [columns, rows])
+  return (
+    <div role="row" class="row row-head" aria-rowindex={1}>
+      <div role="columnheader" class="cell cell-key">
+        Key
       </div>
-    ))}
-  </div>
-)
+      {columns.map(({ name, protected: guarded, slug }, i) => (
+        <div role="columnheader" key={slug} class={guarded ? "cell guarded" : "cell"}>
+          <a href={`${state.data.here}/env/${slug}`}>
+            <bdi>{name}</bdi>
+          </a>
+          {guarded ? (
+            <span class="badge badge-amber" title="protected">
+              <Icons.Lock /> <span class="badge-word">protected</span>
+            </span>
+          ) : null}
+          <span class="hint count">{counts[i]}</span>
+        </div>
+      ))}
+    </div>
+  )
+}
 
 /** The lines that are in sight, and how to bring one there. */
 const useWindow = (lines: ReadonlyArray<Line>, state: State) => {
   const scroller = useRef<HTMLDivElement>(null)
-  const [seen, setSeen] = useState({ top: 0, height: 800 })
+  // As the stylesheet will have it: the first drawing is the right one.
+  const [seen, setSeen] = useState({ top: 0, height: Math.max(320, innerHeight - 320) })
   const look = () => {
     const { current } = scroller
-    if (current !== null) setSeen({ top: current.scrollTop, height: current.clientHeight })
+    if (current === null) return
+    const { clientHeight: height, scrollTop: top } = current
+    setSeen((before) => (before.top === top && before.height === height ? before : { top, height }))
   }
   useLayoutEffect(() => {
     look()
@@ -280,8 +287,9 @@ const useWindow = (lines: ReadonlyArray<Line>, state: State) => {
 }
 
 export const Grid = ({ state, store }: { state: State; store: Store }) => {
-  const lines = visibleLines(state)
-  const tags = tagsOf(state.data)
+  const { data, folded, pending, show, words } = state
+  const lines = useMemo(() => visibleLines(state), [data, folded, pending, show, words])
+  const tags = useMemo(() => tagsOf(data), [data])
   const { first, last, look, scroller } = useWindow(lines, state)
   const { columns } = state.data
   const widths = { "--columns": String(columns.length) } as preact.JSX.CSSProperties

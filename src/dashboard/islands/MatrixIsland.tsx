@@ -1,5 +1,5 @@
 /** The matrix of a project, drawn by script in place of the server's table: the same jobs, faster. */
-import { useLayoutEffect, useState } from "preact/hooks"
+import { useLayoutEffect, useMemo, useState } from "preact/hooks"
 import * as Icons from "../Icons.tsx"
 import { differs, isMissing, type MatrixData } from "../Matrix.ts"
 import * as Act from "./Act.ts"
@@ -9,60 +9,67 @@ import { Grid } from "./Grid.tsx"
 import { Review } from "./Review.tsx"
 import { allRows, drop, initial, type State, type Store, targetColumn } from "./State.ts"
 
-const showing = ({ data: { rows }, pending }: State) =>
-  [
+/** Rows are counted when they change, not at each key that somebody presses. */
+const useShowing = ({ data: { rows }, pending }: State) => {
+  const missing = useMemo(() => rows.filter(isMissing).length, [rows])
+  const differing = useMemo(() => rows.filter(differs).length, [rows])
+  return [
     ["all", `All ${rows.length}`],
-    ["missing", `Missing ${rows.filter(isMissing).length}`],
-    ["differs", `Differs ${rows.filter(differs).length}`],
+    ["missing", `Missing ${missing}`],
+    ["differs", `Differs ${differing}`],
     ["changed", `Changed ${new Set([...pending.values()].map(({ key }) => key)).size}`]
   ] as const
+}
 
-const Toolbar = ({ formats, state, store }: { state: State; store: Store; formats: string }) => (
-  <div class="toolbar">
-    <div class="search">
-      <Icons.Search />
-      <input
-        id="matrix-filter"
-        type="search"
-        aria-label="Filter by key or tag"
-        placeholder="Filter by key or #tag"
-        autocomplete="off"
-        spellcheck={false}
-        value={state.words}
-        onInput={({ currentTarget }) => store.set({ words: currentTarget.value })}
-        onKeyDown={(event) => {
-          if (event.key === "ArrowDown" || event.key === "Enter") Act.enter(store)
-        }}
-      />
-      <kbd class="needs-script">/</kbd>
-    </div>
-    <div class="segments" role="group" aria-label="Which keys">
-      {showing(state).map(([show, title]) => (
-        <button key={show} type="button" aria-pressed={state.show === show} onClick={() => store.set({ show })}>
-          {title}
-        </button>
-      ))}
-    </div>
-    {targetColumn(state) < 0 ? null : (
-      <div class="push">
-        <label class="button button-plain">
-          <Icons.Paste /> Import
-          <input
-            type="file"
-            onChange={async ({ currentTarget }) => {
-              const file = currentTarget.files?.[0]
-              if (file !== undefined) await Act.importText(store, file.name, await file.text(), formats)
-              currentTarget.value = ""
-            }}
-          />
-        </label>
-        <button type="button" class="button button-primary" onClick={() => store.set({ sheet: "add" })}>
-          <Icons.Plus /> Add secret <kbd>n</kbd>
-        </button>
+const Toolbar = ({ formats, state, store }: { state: State; store: Store; formats: string }) => {
+  const showing = useShowing(state)
+  return (
+    <div class="toolbar">
+      <div class="search">
+        <Icons.Search />
+        <input
+          id="matrix-filter"
+          type="search"
+          aria-label="Filter by key or tag"
+          placeholder="Filter by key or #tag"
+          autocomplete="off"
+          spellcheck={false}
+          value={state.words}
+          onInput={({ currentTarget }) => store.set({ words: currentTarget.value })}
+          onKeyDown={(event) => {
+            if (event.key === "ArrowDown" || event.key === "Enter") Act.enter(store)
+          }}
+        />
+        <kbd class="needs-script">/</kbd>
       </div>
-    )}
-  </div>
-)
+      <div class="segments" role="group" aria-label="Which keys">
+        {showing.map(([show, title]) => (
+          <button key={show} type="button" aria-pressed={state.show === show} onClick={() => store.set({ show })}>
+            {title}
+          </button>
+        ))}
+      </div>
+      {targetColumn(state) < 0 ? null : (
+        <div class="push">
+          <label class="button button-plain">
+            <Icons.Paste /> Import
+            <input
+              type="file"
+              onChange={async ({ currentTarget }) => {
+                const file = currentTarget.files?.[0]
+                if (file !== undefined) await Act.importText(store, file.name, await file.text(), formats)
+                currentTarget.value = ""
+              }}
+            />
+          </label>
+          <button type="button" class="button button-primary" onClick={() => store.set({ sheet: "add" })}>
+            <Icons.Plus /> Add secret <kbd>n</kbd>
+          </button>
+        </div>
+      )}
+    </div>
+  )
+}
 
 /** What happens to the rows that are ticked. */
 const Ticked = ({ state, store }: { state: State; store: Store }) => {

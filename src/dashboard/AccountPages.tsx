@@ -1,0 +1,117 @@
+/** A person's own name and password. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Effect from "effect/Effect"
+import { ChangeMe, ChangePassword } from "#schema/SessionApi.ts"
+import { Beside } from "./Beside.tsx"
+import * as Ui from "./Components.tsx"
+import { cookie } from "./Cookies.ts"
+import * as Form from "./Form.ts"
+import { Layout } from "./Layout.tsx"
+import { General, passwordHintAfter } from "./PasswordFields.tsx"
+import * as Paths from "./Paths.ts"
+import { action, type Attempt, page, person, plain, to } from "./Routes.ts"
+import * as UseCases from "./UseCases.ts"
+import type { Visit } from "./Visit.ts"
+
+const NameForm = ({ form, problem, visit }: Partial<Attempt> & { readonly visit: Visit }) => (
+  <form method="post" action={Paths.accountName} class="panel">
+    <h2>Name</h2>
+    <General problem={problem} fields={["name"]} />
+    <Ui.TextField
+      name="name"
+      label="Your name"
+      autocomplete="name"
+      value={form?.text("name") ?? visit.user.name}
+      problem={problem}
+    />
+    <Ui.Submit>Save the name</Ui.Submit>
+  </form>
+)
+
+const PasswordForm = ({ problem, visit }: Partial<Attempt> & { readonly visit: Visit }) => (
+  <form method="post" action={Paths.account} class="panel">
+    <h2>Password</h2>
+    <General problem={problem} fields={["currentPassword", "newPassword"]} />
+    {/* Password managers need the name that goes with the password. */}
+    <input hidden type="email" name="email" value={visit.user.email} autocomplete="username" readonly />
+    <Ui.TextField
+      name="currentPassword"
+      label="Current password"
+      type="password"
+      autocomplete="current-password"
+      problem={problem}
+    />
+    <Ui.TextField
+      name="newPassword"
+      label="New password"
+      type="password"
+      autocomplete="new-password"
+      hint={passwordHintAfter(problem)}
+      problem={problem}
+    />
+    <p class="hint">
+      This ends your other sessions, CLI logins and connected agents, and revokes the API tokens that you created.
+    </p>
+    <Ui.Submit>Change the password</Ui.Submit>
+  </form>
+)
+
+const address =
+  "It signs you in and stays with this account; nobody changes it. If you need another one, an owner or admin invites that address, you join with it, and they remove this account from the team."
+
+const AccountPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit }) => {
+  const ofName = form.has("name")
+  return (
+    <Layout
+      visit={visit}
+      section="account"
+      title="Name and password"
+      lead={`You are signed in as ${visit.user.name}, ${visit.user.email}.`}
+    >
+      <Beside
+        words={[
+          ["Your name", "Members of your teams see it beside your address."],
+          ["Your e-mail address", address],
+          [
+            "More than a password",
+            <>
+              <a href={Paths.factors}>Passkeys and codes</a> sign you in more safely.{" "}
+              <a href={Paths.sessions}>Where you are signed in</a> lists your browsers.
+            </>
+          ]
+        ]}
+      >
+        <NameForm visit={visit} {...(ofName ? { form, problem } : {})} />
+        <PasswordForm visit={visit} {...(ofName ? {} : { problem })} />
+      </Beside>
+    </Layout>
+  )
+}
+
+const account = plain(AccountPage)
+const changeName = action(person, {
+  decode: (form) => Form.decode(ChangeMe)({ name: form.text("name") }),
+  run: (input) => UseCases.profile.change(input),
+  done: () => to(Paths.account, "name-changed"),
+  again: account
+})
+const changePassword = action(person, {
+  decode: (form) =>
+    Form.decode(ChangePassword)({
+      currentPassword: form.text("currentPassword"),
+      newPassword: form.text("newPassword")
+    }),
+  run: (input, { visit }) =>
+    Effect.gen(function* () {
+      const session = yield* UseCases.sessions.changePassword(visit.caller, input)
+      yield* (yield* cookie).set(session)
+    }),
+  done: () => to(Paths.account, "password-changed"),
+  again: account
+})
+
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get(Paths.account, page(person, account)),
+  HttpRouter.post(Paths.account, changePassword),
+  HttpRouter.post(Paths.accountName, changeName)
+)
