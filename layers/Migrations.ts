@@ -44,6 +44,7 @@ import _0038_account_notices from "#migrations/0038_account_notices.ts"
 import _0039_addresses from "#migrations/0039_addresses.ts"
 import _0040_exposure_latest from "#migrations/0040_exposure_latest.ts"
 import _0041_tags_and_views from "#migrations/0041_tags_and_views.ts"
+import _0042_access_request_seals from "#migrations/0042_access_request_seals.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -88,7 +89,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0038_account_notices": _0038_account_notices,
   "0039_addresses": _0039_addresses,
   "0040_exposure_latest": _0040_exposure_latest,
-  "0041_tags_and_views": _0041_tags_and_views
+  "0041_tags_and_views": _0041_tags_and_views,
+  "0042_access_request_seals": _0042_access_request_seals
 }
 
 type Registry = typeof registry
