@@ -8,7 +8,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type { ParseError } from "effect/ParseResult"
-import * as Predicate from "effect/Predicate"
 import type { KeyObject } from "node:crypto"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
@@ -226,21 +225,20 @@ const insertReads = (needs: Needs, stream: Streams.ReadStream, entries: Readonly
     const linked = link(entries, stream.id, stream.committed)
     const started = performance.now()
     Streams.attempt(stream, linked.head)
-    return Effect.onExit(insert(needs, stream.id, linked), (exit) =>
-      Effect.sync(() => {
-        if (Exit.isFailure(exit)) {
-          stream.uncertain = true
-          return
-        }
-        Streams.settleRead(stream, linked.head)
-        Metrics.auditCommitted(linked.rows.length, performance.now() - started)
-        grew(needs, linked.rows.length)
-      })
+    return Effect.onExit(
+      SqlStreams.behind(needs.sql, insert(needs, stream.id, linked), stream.id, linked.rows),
+      (exit) =>
+        Effect.sync(() => {
+          if (Exit.isFailure(exit)) {
+            stream.uncertain = true
+            return
+          }
+          Streams.settleRead(stream, linked.head)
+          Metrics.auditCommitted(linked.rows.length, performance.now() - started)
+          grew(needs, linked.rows.length)
+        })
     )
   })
-
-/** The number is taken: by an earlier statement of ours that was committed after all, or by somebody else. */
-const isTaken = ({ cause }: SqlError | ParseError) => Predicate.hasProperty(cause, "code") && cause.code === "23505"
 
 const listsOf = (entries: ReadonlyArray<Entry>) =>
   new Map(entries.flatMap(({ event: { keys = [] }, keyList }) => (keyList === undefined ? [] : [[keyList, keys]])))
@@ -259,7 +257,7 @@ const commitBatch = (
     if (entries.length > 0) {
       yield* KeyLists.store(needs.sql, needs.storedLists, listsOf(entries))
       yield* insertReads(needs, stream, entries).pipe(
-        Effect.catchIf(isTaken, () =>
+        Effect.catchIf(SqlStreams.isElsewhere, () =>
           Effect.flatMap(settleRead(needs, stream), (current) => insertReads(needs, current, entries))
         )
       )

@@ -106,14 +106,17 @@ export const make = (synchronous: boolean) =>
     fs.writeFileSync(path.join(primary.data, "pg_hba.conf"), rules)
     yield* start(primary)
     yield* follow(standby, primary, synchronous)
-    const cutOff = Effect.suspend(() =>
-      Effect.zipRight(ask(standby, "ALTER SYSTEM SET primary_conninfo = ''"), ask(standby, "SELECT pg_reload_conf()"))
-    )
+    const cutOff = Effect.gen(function* () {
+      yield* ask(standby, "ALTER SYSTEM SET primary_conninfo = ''")
+      yield* ask(standby, "SELECT pg_reload_conf()")
+      const isCutOff = Effect.map(ask(standby, "SELECT 1 FROM pg_stat_wal_receiver"), (rows) => rows.length === 0)
+      yield* Effect.repeat(Effect.delay(isCutOff, "20 millis"), { until: (is) => is, times: 500 })
+    })
     const pair: Pair = {
       nodes,
       primary: () => primary,
       standby: () => standby,
-      cutOff: Effect.orDie(Effect.asVoid(cutOff)),
+      cutOff: Effect.orDie(cutOff),
       killPrimary: Effect.orDie(Effect.suspend(() => kill(primary))),
       promote: Effect.suspend(() => run(standby, "pg_ctl", "-D", standby.data, "-w", "promote")).pipe(
         Effect.tap(() => Effect.sync(() => void ([primary, standby] = [standby, primary]))),

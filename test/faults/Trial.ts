@@ -71,13 +71,6 @@ const ampoule = (release: string, env: Env, ...words: ReadonlyArray<string>) =>
 export const verify = (release: string, env: Env) =>
   Effect.promise(() => ampoule(release, env, "audit", "verify", "--values"))
 
-/** `ampoule audit accept-restore`. */
-export const acceptRestore = (release: string, env: Env) =>
-  Effect.promise(async () => {
-    const { code, stderr } = await ampoule(release, env, "audit", "accept-restore")
-    assert.strictEqual(code, 0, stderr)
-  })
-
 /** The trail verifies, and has every request that was answered. */
 export const trailHas = (release: string, env: Env, answered: ReadonlyArray<string>) =>
   Effect.gen(function* () {

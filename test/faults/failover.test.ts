@@ -75,6 +75,19 @@ const load = (place: Writers.Place, lanes: ReadonlyArray<Writers.Writer>, answer
     return { end: Effect.suspend(() => ((goesOn = false), Fiber.join(run))) }
   })
 
+const writesOf = (lanes: ReadonlyArray<Writers.Writer>) => lanes.reduce((sum, lane) => sum + lane.writes(), 0)
+
+/** Until so many more writes are acknowledged. */
+const someWrites = (lanes: ReadonlyArray<Writers.Writer>) =>
+  Effect.suspend(() => {
+    const enough = writesOf(lanes) + 2 * lanes.length
+    return Trial.until(
+      "writes are acknowledged",
+      performance.now(),
+      Effect.sync(() => writesOf(lanes) >= enough)
+    )
+  })
+
 /** A write and a read of values are answered again. */
 const serves = (place: Writers.Place) =>
   Effect.gen(function* () {
@@ -133,19 +146,19 @@ const synchronously = (name: string, makeFront: MakeFront) =>
     const failures: Array<Failure> = []
     for (let round = 1; round <= rounds; round++) {
       const under = yield* load(place, lanes, answered)
-      yield* Effect.sleep("1500 millis")
+      yield* someWrites(lanes)
       failures.push(yield* failOver(trial))
       yield* under.end
       assert.deepStrictEqual(check(lanes, yield* Writers.look(place)), [])
       if (round < rounds) yield* pair.rejoin
     }
     const after = yield* load(place, lanes, answered)
-    yield* Effect.sleep("1 second")
+    yield* someWrites(lanes)
     yield* after.end
     assert.deepStrictEqual(check(lanes, yield* Writers.look(place)), [])
     const all = [...answered, ...lanes.flatMap((lane) => lane.answered)]
     yield* Trial.trailHas(release, env, all)
-    const writes = lanes.reduce((sum, lane) => sum + lane.writes(), 0)
+    const writes = writesOf(lanes)
     yield* report(`synchronous, ${name}`, failures, { acknowledgedWrites: writes, reads: all.length - writes, lost: 0 })
   })
 
@@ -158,9 +171,9 @@ const asynchronously = (name: string, makeFront: MakeFront) =>
     for (let round = 1; round <= rounds; round++) {
       const lanes = Array.from({ length: writers }, (_, n) => Writers.make(place, round * 100 + n))
       const under = yield* load(place, lanes, [])
-      yield* Effect.sleep("1 second")
+      yield* someWrites(lanes)
       yield* pair.cutOff
-      yield* Effect.sleep("500 millis")
+      yield* someWrites(lanes)
       failures.push(yield* failOver(trial))
       yield* under.end
       // Who starts now has seen nothing of what is lost.
@@ -170,28 +183,25 @@ const asynchronously = (name: string, makeFront: MakeFront) =>
       const missing = check(lanes, there).filter((problem) => problem.endsWith("acknowledged")).length
       assert.isAbove(missing, 0, "nothing was lost, so nothing was shown")
       lost += missing
-      writes += lanes.reduce((sum, lane) => sum + lane.writes(), 0)
+      writes += writesOf(lanes)
       // From here on nothing more is lost, whoever writes: revisions that were taken are taken anew.
-      const [here, beside] = [place, { ...place, server: other }].map((at, i) =>
+      const others = [place, { ...place, server: other }].flatMap((at, i) =>
         Array.from({ length: 2 }, (_, n) => Writers.make(at, round * 100 + 50 + 10 * i + n))
       )
-      const after = yield* load(place, [...(here ?? []), ...(beside ?? [])], [])
-      yield* Effect.sleep("2 seconds")
+      const after = yield* load(place, others, [])
+      yield* someWrites(others)
       yield* after.end
-      assert.deepStrictEqual(check([...(here ?? []), ...(beside ?? [])], yield* Writers.look(place)), [])
+      assert.deepStrictEqual(check(others, yield* Writers.look(place)), [])
       if (round < rounds) yield* pair.rejoin
     }
-    // It says so, and an operator can put it on record.
+    // It says so, and the verification finds nothing but what is missing.
     assert.include(place.server.output.text, "entries that this process committed are gone")
     const lines = (yield* Trial.verify(release, env)).stdout.split("\n").filter((line) => line.startsWith("PROBLEM"))
     assert.deepStrictEqual(
-      lines.filter((line) => !line.includes("is missing")),
+      lines.filter((line) => !line.includes("missing")),
       []
     )
-    yield* Trial.acceptRestore(release, env)
-    const accepted = yield* Trial.verify(release, env)
-    assert.include([0, 2], accepted.code, accepted.stdout + accepted.stderr)
-    yield* report(`asynchronous, the standby cut off half a second before, ${name}`, failures, {
+    yield* report(`asynchronous, the standby cut off some writes before, ${name}`, failures, {
       acknowledgedWrites: writes,
       keysLost: lost
     })
