@@ -45,6 +45,7 @@ import _0039_addresses from "#migrations/0039_addresses.ts"
 import _0040_exposure_latest from "#migrations/0040_exposure_latest.ts"
 import _0041_tags_and_views from "#migrations/0041_tags_and_views.ts"
 import _0042_environment_order from "#migrations/0042_environment_order.ts"
+import _0043_access_request_seals from "#migrations/0043_access_request_seals.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -90,7 +91,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0039_addresses": _0039_addresses,
   "0040_exposure_latest": _0040_exposure_latest,
   "0041_tags_and_views": _0041_tags_and_views,
-  "0042_environment_order": _0042_environment_order
+  "0042_environment_order": _0042_environment_order,
+  "0043_access_request_seals": _0043_access_request_seals
 }
 
 type Registry = typeof registry

@@ -33,9 +33,11 @@ export interface Options {
   readonly hosts?: ReadonlyArray<string>
   /**
    * Settings of a session by name, in milliseconds, made by a statement and not at the start of the connection: poolers
-   * refuse them there. Absent: no statement is sent, and a server that takes no writes is taken as well.
+   * refuse them there. Absent: no statement is sent.
    */
   readonly session?: Readonly<Record<string, number>>
+  /** A server that takes no writes is taken as well; it is in any case when no statement is sent. */
+  readonly readOnly?: boolean
   /** How long a connection may take to stand, in milliseconds. */
   readonly checkoutMillis: number
   /** How long a statement may take before its connection is destroyed, in milliseconds. */
@@ -75,6 +77,8 @@ class StatementNames {
 export class Database {
   #host = 0
   #generation = 0
+  #server: string | undefined
+  #epoch = 0
   #heardAt = 0
   readonly #asking: Array<(answers: boolean) => void> = []
   readonly #silent: Array<() => void> = []
@@ -92,6 +96,17 @@ export class Database {
   /** A connection of an older generation may lead to a server that takes no writes any more. */
   get generation(): number {
     return this.#generation
+  }
+
+  /** Changes when another server answers (`src/access/DatabaseEpoch.ts`). */
+  get epoch(): number {
+    return this.#epoch
+  }
+
+  /** A new connection leads to the server that began then. */
+  reached(server: string) {
+    if (this.#server !== undefined && this.#server !== server) this.#epoch++
+    this.#server = server
   }
 
   /** This host is away or takes no writes; who comes next tries the next one. */
@@ -194,13 +209,19 @@ const sessionOf = (settings: Readonly<Record<string, number>>) =>
     // To compile a statement takes a second; none of ours runs that long.
     "SET jit = off",
     ...Object.entries(settings).map(([name, millis]) => `SET ${name} = ${millis}`),
-    "SELECT current_setting('transaction_read_only') AS read_only"
+    // No two servers began in the same microsecond, and whoever may connect may ask.
+    "SELECT current_setting('transaction_read_only') AS read_only, pg_postmaster_start_time()::text AS began"
   ].join("; ")
 
+interface Server {
+  readonly read_only: string
+  readonly began: string
+}
+
 /** Of several statements `pg` returns a list of results; the last one is the question. */
-const isReadOnly = (results: unknown) => {
+const serverOf = (results: unknown) => {
   const last: unknown = Array.isArray(results) ? results.at(-1) : results
-  return (last as Pg.QueryResult<{ read_only: string }>).rows[0]?.read_only === "on"
+  return (last as Pg.QueryResult<Server>).rows[0]
 }
 
 /** `pg.Client` that names its statements, bounds them in time, and is not given back while one still runs. */
@@ -264,7 +285,7 @@ export class Connection extends Pg.Client {
   }
 
   #stand(connect: (answer: (error?: Error | null) => void) => void, answer: (error?: Error) => void) {
-    const { session } = this.#database.options
+    const { readOnly = false, session } = this.#database.options
     const refuse = (error: Error) => {
       this.#database.avoid(this.#host)
       this.abandon()
@@ -274,9 +295,20 @@ export class Connection extends Pg.Client {
       if (error != null) return refuse(error)
       if (session === undefined) return answer()
       this.query(sessionOf(session), (error: Error | null | undefined, results: unknown) =>
-        error != null ? refuse(error) : isReadOnly(results) ? refuse(new ReadOnlyServer()) : answer()
+        error != null
+          ? refuse(error)
+          : this.#meet(serverOf(results), readOnly)
+            ? answer()
+            : refuse(new ReadOnlyServer())
       )
     })
+  }
+
+  /** Whether this server will do. Called before anything is asked of it. */
+  #meet(server: Server | undefined, readOnly: boolean) {
+    if (server?.read_only === "on" && !readOnly) return false
+    if (server !== undefined) this.#database.reached(server.began)
+    return true
   }
 
   readonly #releaseWhenIdle: Release = (error) => {

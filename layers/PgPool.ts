@@ -11,6 +11,7 @@ import * as Str from "effect/String"
 import * as Pg from "pg"
 import * as PgConnection from "#layers/PgConnection.ts"
 import type { Endpoint } from "#layers/PrivateConnection.ts"
+import { DatabaseEpoch } from "#src/access/DatabaseEpoch.ts"
 import { Busy } from "#src/access/Dependency.ts"
 import { RequestInfo, type RequestOrigin } from "#src/access/RequestInfo.ts"
 import * as FairTurns from "#src/limits/FairTurns.ts"
@@ -141,10 +142,12 @@ const marked = <A extends SqlClient.SqlClient>(client: A): A => {
   })
 }
 
-export const acquirePool = (options: PoolOptions): Effect.Effect<Pg.Pool, never, Scope.Scope> =>
+const acquirePool = (
+  options: PoolOptions,
+  database: PgConnection.Database
+): Effect.Effect<Pg.Pool, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const database = new PgConnection.Database(options)
       const pool = new Pg.Pool({
         application_name: "ampoule",
         idleTimeoutMillis: 30_000,
@@ -180,7 +183,14 @@ export const acquirePool = (options: PoolOptions): Effect.Effect<Pg.Pool, never,
   )
 
 /** SqlClient over such a pool. Result columns come back in camelCase; JSON documents are left alone. */
-export const layer = (options: PoolOptions): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError> =>
-  PgClient.layerFromPool({ acquire: acquirePool(options), transformResultNames: camel, transformJson: false }).pipe(
-    Layer.tap((context) => Effect.sync(() => marked(Context.get(context, SqlClient.SqlClient))))
-  )
+export const layer = (
+  options: PoolOptions
+): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient | DatabaseEpoch, SqlError> =>
+  Layer.suspend(() => {
+    const database = new PgConnection.Database(options)
+    const acquire = acquirePool(options, database)
+    return PgClient.layerFromPool({ acquire, transformResultNames: camel, transformJson: false }).pipe(
+      Layer.tap((context) => Effect.sync(() => marked(Context.get(context, SqlClient.SqlClient)))),
+      Layer.merge(Layer.succeed(DatabaseEpoch, () => database.epoch))
+    )
+  })

@@ -43,17 +43,18 @@ const MIGRATION_MILLIS = 600_000
 /** One of several hosts must take writes: any of them can be asked only where there is no other. */
 export const hostsOf = (
   url: Redacted.Redacted
-): Pick<PgPool.PoolOptions, "connection" | "hosts"> & { readonly session?: Readonly<Record<string, number>> } => {
+): Pick<PgPool.PoolOptions, "connection" | "hosts" | "session" | "readOnly"> => {
   // What is no such address was refused as a setting; of anything else `pg` makes what it can.
   const hosts = Option.getOrElse(PostgresUrl.addresses(Redacted.value(url)), () => [Redacted.value(url)])
   const connection = { keepAlive: true, keepAliveInitialDelayMillis: 5_000 }
-  return hosts.length > 1 ? { connection, hosts, session: {} } : { connection, hosts }
+  return { connection, hosts, session: {}, readOnly: hosts.length === 1 }
 }
 
 const poolOptions = (options: PostgresOptions): PgPool.PoolOptions => {
   const deadlineMillis = options.deadlineMillis ?? DEADLINE_MILLIS
   return {
     ...hostsOf(options.url),
+    readOnly: false,
     // The server gives up a little earlier than we do, so that a statement that is only slow costs no connection,
     // and ends a transaction whose client vanished, with the locks it holds.
     session: {
@@ -71,6 +72,7 @@ const poolOptions = (options: PostgresOptions): PgPool.PoolOptions => {
 
 const migrationPool = (options: PostgresOptions): PgPool.PoolOptions => ({
   ...hostsOf(options.url),
+  readOnly: false,
   session: { statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0 },
   size: 2,
   checkoutMillis: 5_000,

@@ -40,6 +40,7 @@ export const longTests = [
   "test/dashboard/shell.test.ts",
   "test/dashboard/typing.test.ts",
   "test/deploy/*.test.ts",
+  "test/faults/failover.test.ts",
   "test/faults/kills.test.ts",
   "test/fuzz/fuzz.test.ts",
   "test/fuzz/regexes.test.ts",

@@ -8,36 +8,28 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type { ParseError } from "effect/ParseResult"
-import * as Predicate from "effect/Predicate"
 import type { KeyObject } from "node:crypto"
 import type { AuditAction } from "#schema/Audit.ts"
-import type { Caller } from "#schema/Caller.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import * as KeyList from "#src/audit/KeyList.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
+import { type Actor, actorOf } from "./AuditActor.ts"
 import * as AuditAlarm from "./AuditAlarm.ts"
 import * as AuditKey from "./AuditKey.ts"
 import * as KeyLists from "./AuditKeyLists.ts"
 import * as SqlStreams from "./AuditStreamRows.ts"
 import * as Streams from "./AuditStreams.ts"
 import { dieWhenNotWritten } from "./Dependency.ts"
+import * as DatabaseEpoch from "./DatabaseEpoch.ts"
 import * as GroupCommit from "./GroupCommit.ts"
 import * as Outbox from "./Outbox.ts"
 import { RequestInfo, type RequestOrigin } from "./RequestInfo.ts"
 
 export interface AuditEvent {
-  /**
-   * Who acted: the caller, a named person before a session exists (sign-in), a machine by the token that it gets, or
-   * the service itself.
-   */
-  readonly actor:
-    | Caller
-    | { readonly userId: string; readonly email: string }
-    | { readonly tokenId: string; readonly name: string }
-    | "system"
+  readonly actor: Actor
   readonly action: AuditAction
   readonly outcome: "allowed" | "denied"
   /** Whose trail shows the entry; null = none (the entry still stands in its stream). */
@@ -74,22 +66,6 @@ interface Entry {
 const silenceMillis = Chain.deadAfterMillis - 60_000
 /** What was under way when a stream was left has ended by then, one way or the other. */
 const settledMillis = 30_000
-
-export const actorOf = (actor: AuditEvent["actor"]) => {
-  if (actor === "system") return { id: "system", name: "system", type: "system" }
-  if ("tokenId" in actor) return { id: actor.tokenId, name: actor.name, type: "api_token" }
-  if ("userId" in actor) return { id: actor.userId, name: actor.email, type: "user" }
-  switch (actor.kind) {
-    case "api_token":
-      return { id: actor.credentialId, name: actor.name ?? "", type: "api_token" }
-    case "cli_grant":
-      return { id: actor.credentialId, name: actor.user?.email ?? "", type: "cli_grant" }
-    case "oauth_token":
-      return { id: actor.credentialId, name: actor.name ?? "", type: "oauth_client" }
-    default:
-      return { id: actor.user?.id ?? "", name: actor.user?.email ?? "", type: "user" }
-  }
-}
 
 /** RFC 8785 text of an entry: members are written in code-unit order, so plain JSON encoding is canonical. */
 export const canonicalBody = (entry: Entry, stream: string, seq: number): string => {
@@ -143,6 +119,8 @@ interface Needs {
   readonly own: Streams.OwnStreams
   readonly key: Effect.Effect<KeyObject>
   readonly storedLists: KeyLists.Stored
+  /** Of the database; when it changed, what is known of it is looked up anew. */
+  readonly epoch: () => number
   readonly alarm: AuditAlarm.AuditAlarm
   /** Open when enough entries came to seal before the time. */
   readonly due: Effect.Latch
@@ -220,10 +198,15 @@ const renewAfterSilence = (needs: Needs, now: number) =>
     return Effect.forEach(Streams.all(own), (stream) => leave(needs, stream, closeAt), { discard: true })
   })
 
-/** An entry that this process did not write stands in a stream that it is writing. */
-const foreignEntry = (needs: Needs, stream: Streams.ReadStream | Streams.WriteStream) =>
+/** A stream that this process is writing does not end as it left it. */
+const notOwn = (needs: Needs, stream: Streams.ReadStream | Streams.WriteStream, head: Streams.Position) =>
   Effect.zipRight(
-    needs.alarm.raise(stream.id, "a stream that this process writes holds an entry of somebody else"),
+    needs.alarm.raise(
+      stream.id,
+      head.seq < stream.committed.seq
+        ? "entries that this process committed are gone: somebody deleted them, or the database went on from a standby or a copy that had not got them"
+        : "a stream that this process writes holds an entry of somebody else"
+    ),
     leave(needs, stream, 0)
   )
 
@@ -233,7 +216,7 @@ const foreignEntry = (needs: Needs, stream: Streams.ReadStream | Streams.WriteSt
 const settleRead = Effect.fnUntraced(function* (needs: Needs, stream: Streams.ReadStream) {
   const head = Option.getOrElse(yield* SqlStreams.lastEntry(needs.sql)(stream.id), () => Streams.beginning(stream))
   if (Streams.isOwnRead(stream, head)) Streams.settleRead(stream, head)
-  else yield* foreignEntry(needs, stream)
+  else yield* notOwn(needs, stream, head)
   return needs.own.read
 })
 
@@ -242,21 +225,20 @@ const insertReads = (needs: Needs, stream: Streams.ReadStream, entries: Readonly
     const linked = link(entries, stream.id, stream.committed)
     const started = performance.now()
     Streams.attempt(stream, linked.head)
-    return Effect.onExit(insert(needs, stream.id, linked), (exit) =>
-      Effect.sync(() => {
-        if (Exit.isFailure(exit)) {
-          stream.uncertain = true
-          return
-        }
-        Streams.settleRead(stream, linked.head)
-        Metrics.auditCommitted(linked.rows.length, performance.now() - started)
-        grew(needs, linked.rows.length)
-      })
+    return Effect.onExit(
+      SqlStreams.behind(needs.sql, insert(needs, stream.id, linked), stream.id, linked.rows),
+      (exit) =>
+        Effect.sync(() => {
+          if (Exit.isFailure(exit)) {
+            stream.uncertain = true
+            return
+          }
+          Streams.settleRead(stream, linked.head)
+          Metrics.auditCommitted(linked.rows.length, performance.now() - started)
+          grew(needs, linked.rows.length)
+        })
     )
   })
-
-/** The number is taken: by an earlier statement of ours that was committed after all, or by somebody else. */
-const isTaken = ({ cause }: SqlError | ParseError) => Predicate.hasProperty(cause, "code") && cause.code === "23505"
 
 const listsOf = (entries: ReadonlyArray<Entry>) =>
   new Map(entries.flatMap(({ event: { keys = [] }, keyList }) => (keyList === undefined ? [] : [[keyList, keys]])))
@@ -269,12 +251,13 @@ const commitBatch = (
   Effect.gen(function* () {
     const { own } = needs
     yield* renewAfterSilence(needs, yield* Clock.currentTimeMillis)
+    needs.epoch()
     const stream = own.read.uncertain ? yield* settleRead(needs, own.read) : own.read
     const entries = batch.flat()
     if (entries.length > 0) {
       yield* KeyLists.store(needs.sql, needs.storedLists, listsOf(entries))
       yield* insertReads(needs, stream, entries).pipe(
-        Effect.catchIf(isTaken, () =>
+        Effect.catchIf(SqlStreams.isElsewhere, () =>
           Effect.flatMap(settleRead(needs, stream), (current) => insertReads(needs, current, entries))
         )
       )
@@ -308,7 +291,7 @@ const taken = Effect.fnUntraced(function* (needs: Needs, head: SqlStreams.HeadRo
   const stream = needs.own.writes.find(({ id }) => id === head.stream)
   if (stream === undefined) return undefined
   if (!head.followed && Streams.isOwnWrite(stream, head)) return { stream, head }
-  yield* foreignEntry(needs, stream)
+  yield* notOwn(needs, stream, head)
   return undefined
 })
 
@@ -408,7 +391,7 @@ const settleWrite = Effect.fnUntraced(function* (needs: Needs, stream: Streams.W
   const row = yield* SqlStreams.head(needs.sql)(stream.id)
   const head = Option.getOrElse(row, () => ({ ...Streams.beginning(stream), followed: false }))
   if (!head.followed && Streams.isOwnWrite(stream, head)) Streams.settleWrite(stream, head)
-  else yield* foreignEntry(needs, stream)
+  else yield* notOwn(needs, stream, head)
 })
 
 /**
@@ -470,17 +453,23 @@ const leaveClosed = (needs: Needs, streams: ReadonlyArray<string>) =>
 export class Audit extends Effect.Service<Audit>()("access/Audit", {
   effect: Effect.gen(function* () {
     const crypto = yield* Crypto
+    const own: Streams.OwnStreams = {
+      read: Streams.openRead(yield* crypto.uuid),
+      writes: [Streams.openWrite(yield* crypto.uuid)],
+      left: [],
+      aliveAt: undefined
+    }
+    const storedLists: KeyLists.Stored = new Set()
     const needs: Needs = {
       sql: yield* SqlClient.SqlClient,
       crypto,
-      own: {
-        read: Streams.openRead(yield* crypto.uuid),
-        writes: [Streams.openWrite(yield* crypto.uuid)],
-        left: [],
-        aliveAt: undefined
-      },
+      own,
       key: yield* AuditKey.shared,
-      storedLists: new Set(),
+      storedLists,
+      epoch: yield* DatabaseEpoch.watch(() => {
+        storedLists.clear()
+        own.read.uncertain = true
+      }),
       alarm: AuditAlarm.make(),
       due: Effect.unsafeMakeLatch(),
       unsealed: { count: 0 }
@@ -490,7 +479,6 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
       maxInFlight: 1,
       run: (batch: ReadonlyArray<ReadonlyArray<Entry>>) => commitBatch(needs, batch)
     })
-    const { own } = needs
     const seals = {
       ...methods(
         { ...needs, commit },

@@ -1,6 +1,11 @@
 /** Heads of audit streams as the database holds them: for comparison with what the process knows. */
 import type * as SqlClient from "@effect/sql/SqlClient"
+import { SqlError } from "@effect/sql/SqlError"
 import * as SqlSchema from "@effect/sql/SqlSchema"
+import type * as Statement from "@effect/sql/Statement"
+import * as Effect from "effect/Effect"
+import type { ParseError } from "effect/ParseResult"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { Position, WriteStream } from "./AuditStreams.ts"
 
@@ -69,3 +74,37 @@ export const lastWritten = (sql: SqlClient.SqlClient, { id, written }: WriteStre
       WHERE e.stream = ${id} ORDER BY e.seq DESC LIMIT 1`
   })(undefined)
 }
+
+/** Instead of a SQLSTATE. */
+const GONE = "ENTRY_BEFORE_IS_GONE"
+
+/**
+ * Inserts entries where the one before them is there: the statement may be the first that another server of the database
+ * gets, and that one may be behind. `insert`: INSERT … SELECT … FROM.
+ */
+export const behind = (
+  sql: SqlClient.SqlClient,
+  insert: Statement.Fragment,
+  stream: string,
+  rows: ReadonlyArray<{ readonly seq: number }>
+) => {
+  const before = (rows[0]?.seq ?? 1) - 1
+  return Effect.filterOrFail(
+    sql<{ readonly n: number }>`
+      WITH added AS (${insert}
+        WHERE ${before}::bigint = 0
+          OR EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = ${stream}::uuid AND e.seq = ${before}::bigint)
+          OR EXISTS (SELECT 1 FROM audit_cuts c WHERE c.stream = ${stream}::uuid AND c.seq = ${before}::bigint)
+        RETURNING 1)
+      SELECT count(*)::int AS n FROM added`,
+    ([added]) => added?.n === rows.length,
+    () => new SqlError({ message: "an entry that was committed is gone", cause: { code: GONE } })
+  )
+}
+
+/**
+ * The number is taken, by an earlier statement of ours that was committed after all, or by somebody else; or the entry
+ * before is gone.
+ */
+export const isElsewhere = ({ cause }: SqlError | ParseError) =>
+  Predicate.hasProperty(cause, "code") && (cause.code === "23505" || cause.code === GONE)

@@ -22,17 +22,21 @@ const ends: ReadonlySet<string> = new Set([
   "grant.revoke",
   "oauth.revoke",
   "access.end",
+  "access.deny",
+  "access.withdraw",
   "machine.rule_revoke",
   "machine.rule_delete",
   "project.delete",
   "environment.delete"
 ])
+/** Of a request for access: the first of two, which its row names, or the one that made a grant. */
+const approval = "access.approve"
 const memberChanges: ReadonlySet<string> = new Set(["member.update", "member.remove", "team.leave"])
 
 const Entry = Schema.parseJson(
   Schema.Struct({
     action: Schema.String,
-    actor: Schema.Struct({ id: Schema.String }),
+    actor: Schema.Struct({ id: Schema.String, type: Schema.String }),
     at: Schema.String,
     outcome: Schema.String,
     team: Schema.NullOr(Schema.String),
@@ -50,9 +54,11 @@ const fetched = 1_000
 export class LastChanges {
   readonly #ended = new Set<string>()
   readonly #members = new Map<string, number>()
+  /** Who approved a request last: a person's id, or only that somebody did. */
+  readonly #approved = new Map<string, { readonly at: number; readonly by: string | undefined }>()
 
   add(action: string | null, body: string): void {
-    if (action === null || !(ends.has(action) || memberChanges.has(action))) return
+    if (action === null || !(ends.has(action) || memberChanges.has(action) || action === approval)) return
     const entry = Option.getOrUndefined(decode(body))
     if (entry?.outcome !== "allowed") return
     const id = action === "environment.delete" ? entry.environmentId : entry.target?.id
@@ -60,14 +66,25 @@ export class LastChanges {
       if (id !== undefined) this.#ended.add(id)
       return
     }
+    const at = Date.parse(entry.at)
+    if (action === approval) {
+      const by = entry.actor.type === "user" ? entry.actor.id : undefined
+      if (id !== undefined && at >= (this.#approved.get(id)?.at ?? 0)) this.#approved.set(id, { at, by })
+      return
+    }
     const member = `${entry.team ?? ""} ${action === "team.leave" ? entry.actor.id : (id ?? "")}`
-    this.#members.set(member, Math.max(Date.parse(entry.at), this.#members.get(member) ?? 0))
+    this.#members.set(member, Math.max(at, this.#members.get(member) ?? 0))
   }
 
   /** What is wrong with a row that a server wrote as it is; undefined: nothing that the trail knows of. */
   problem(table: SealedTable, row: Readonly<Record<string, unknown>>, key: string): string | undefined {
     if (this.#ended.has(key)) return "was put back after it had ended"
-    const { updatedAt } = row
+    const { approvedBy, updatedAt } = row
+    const approved = table === "access_requests" ? this.#approved.get(key) : undefined
+    if (approved !== undefined) {
+      const isAsApproved = approvedBy !== null && approvedBy === (approved.by ?? approvedBy)
+      return isAsApproved ? undefined : "was put back as it was before its last change"
+    }
     const changed = table === "memberships" ? this.#members.get(key) : undefined
     if (changed === undefined || !(updatedAt instanceof Date)) return undefined
     return updatedAt.getTime() < changed - leewayMillis ? "was put back as it was before its last change" : undefined

@@ -47,6 +47,22 @@ export const sealed = {
     columns: ["id", "teamId", "userId", "projectId", "environmentId", "level", "until"],
     ended: []
   },
+  access_requests: {
+    key: ["id"],
+    columns: [
+      "id",
+      "teamId",
+      "userId",
+      "environmentId",
+      "level",
+      "hours",
+      "status",
+      "approvedBy",
+      "createdAt",
+      "expiresAt"
+    ],
+    ended: []
+  },
   sessions: {
     key: ["id"],
     columns: [

@@ -27,6 +27,7 @@ import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import type { RowMac } from "#src/access/RowMac.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -68,6 +69,7 @@ const RequestRow = Schema.Struct({
   createdAt: Rows.Iso,
   expiresAt: Rows.Iso,
   status: Schema.Literal("pending", "approved", "denied"),
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   approvers: Schema.Array(UserIdOut),
   readers: Readers,
   visibility: Visibility
@@ -83,13 +85,29 @@ const columns = (sql: SqlClient.SqlClient) =>
     json_build_object('id', u.id, 'email', u.email) AS "user", r.level, r.hours, r.reason,
     CASE WHEN e.protected THEN e.approvals ELSE 1 END AS approvals,
     CASE WHEN a.id IS NOT NULL THEN json_build_object('id', a.id, 'email', a.email) END AS approved_by,
-    r.created_at, r.expires_at, r.status, e.approvers, e.readers, p.visibility
+    r.created_at, r.expires_at, r.status, r.mac, e.approvers, e.readers, p.visibility
     FROM access_requests r
     JOIN environments e ON e.id = r.environment_id AND e.deleted_at IS NULL
     JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
     JOIN memberships m ON m.team_id = r.team_id AND m.user_id = r.user_id AND m.active
     JOIN users u ON u.id = r.user_id
     LEFT JOIN users a ON a.id = r.approved_by`)
+
+/** What the MAC is over; it is emptied by the decision, so that nobody without the key makes a request of it again. */
+const isOwn = (macs: RowMac, row: RequestRow): boolean =>
+  macs.holds("access_requests", {
+    id: row.id,
+    teamId: row.teamId,
+    userId: row.user.id,
+    environmentId: row.environmentId,
+    level: row.level,
+    hours: row.hours,
+    status: row.status,
+    approvedBy: row.approvedBy?.id ?? null,
+    createdAt: new Date(row.createdAt),
+    expiresAt: new Date(row.expiresAt),
+    mac: row.mac
+  })
 
 const mayDecide = (caller: Caller, row: RequestRow): boolean => {
   const team = Policy.teamOf(caller, row.teamId)
@@ -98,7 +116,7 @@ const mayDecide = (caller: Caller, row: RequestRow): boolean => {
 
 /** Members alone: what the policy reads of a row is not told. */
 const recordOf = (caller: Caller, row: RequestRow): AccessRequest => {
-  const { approvers: _approvers, readers: _readers, status: _status, visibility: _visibility, ...told } = row
+  const { approvers: _approvers, mac: _mac, readers: _readers, status: _status, visibility: _visibility, ...told } = row
   return { ...told, mayDecide: mayDecide(caller, row) }
 }
 
@@ -114,7 +132,12 @@ const sees = (caller: Caller, row: RequestRow): boolean => {
   )
 }
 
-const pending = Effect.fnUntraced(function* ({ sql }: Needs, caller: Caller, environmentId: EnvironmentId | null) {
+const pending = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Needs,
+  caller: Caller,
+  environmentId: EnvironmentId | null
+) {
+  const macs = yield* rowSeal.ready
   const userId = caller.user?.id ?? null
   const all = caller.teams.filter(({ scopes }) => scopes === null || scopes.includes("secrets:read"))
   const managed = all.filter(({ role }) => role !== null && Policy.roleAllows(role, "access:manage"))
@@ -129,7 +152,7 @@ const pending = Effect.fnUntraced(function* ({ sql }: Needs, caller: Caller, env
           OR ${userId}::uuid = any(e.approvers))
       ORDER BY r.id LIMIT ${listLimit}`
   )
-  return { items: rows.filter((row) => sees(caller, row)).map((row) => recordOf(caller, row)) }
+  return { items: rows.filter((row) => isOwn(macs, row) && sees(caller, row)).map((row) => recordOf(caller, row)) }
 })
 
 const list = Effect.fn("AccessRequests.list")(function* (needs: Needs) {
@@ -190,7 +213,7 @@ const create = Effect.fn("AccessRequests.create")(function* (
   environmentId: EnvironmentId,
   input: CreateAccessRequest
 ) {
-  const { access, audit, crypto, sql } = needs
+  const { access, audit, crypto, rowSeal, sql } = needs
   const permit = yield* access.environmentWithId("secrets:read", environmentId, { audit: "access.request" })
   const { caller, target } = permit
   const user = caller.user
@@ -209,19 +232,19 @@ const create = Effect.fn("AccessRequests.create")(function* (
     if (ofPerson >= requestsPerPerson || ofEnvironment >= requestsPerEnvironment) return yield* new PlanLimitReached()
     const id = AccessRequestIdOut.make(yield* crypto.uuid)
     const { hours, level, reason } = input
-    yield* Rows.run(
-      sql`INSERT INTO access_requests ${sql.insert({
-        id,
-        team_id: target.teamId,
-        user_id: user.id,
-        environment_id: environmentId,
-        level,
-        hours,
-        reason,
-        created_at: new Date(now),
-        expires_at: new Date(now + life)
-      })}`
-    )
+    const row = {
+      id,
+      teamId: target.teamId,
+      userId: user.id,
+      environmentId,
+      level,
+      hours,
+      status: "pending",
+      approvedBy: null,
+      createdAt: new Date(now),
+      expiresAt: new Date(now + life)
+    }
+    yield* Rows.run(sql`INSERT INTO access_requests ${yield* rowSeal.values("access_requests", row, { reason })}`)
     yield* audit.append(eventAbout(permit, { id, level, email: user.email, reason }))
     return recordOf(caller, yield* Rows.single(RequestRow, sql`SELECT ${columns(sql)} WHERE r.id = ${id}`))
   })
@@ -231,13 +254,15 @@ const create = Effect.fn("AccessRequests.create")(function* (
 const gone = () => new GrantNotFound({ message: "No such request for access." })
 const over = () => new GrantAlreadyDecided({ message: "This request for access was already decided." })
 
-const find = Effect.fnUntraced(function* ({ sql }: Needs, id: AccessRequestId) {
+/** A decided one only tells that it is; a pending one that no server wrote is not there. */
+const find = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, id: AccessRequestId) {
+  const macs = yield* rowSeal.ready
   const row = yield* Rows.findOne(
     RequestRow,
     sql`
       SELECT ${columns(sql)} WHERE r.id = ${id} AND r.expires_at > ${new Date(yield* Clock.currentTimeMillis)}`
   )
-  return row ?? (yield* gone())
+  return row !== undefined && (row.status !== "pending" || isOwn(macs, row)) ? row : yield* gone()
 })
 
 /** The request as the caller sees it. */
@@ -295,7 +320,7 @@ const deny = Effect.fn("AccessRequests.deny")(function* (needs: Needs, id: Acces
   const { event, permit, row } = yield* toDecide(needs, id, "access.deny")
   return yield* change(needs, event, function* () {
     yield* deciding(needs, row, permit.caller)
-    yield* Rows.run(needs.sql`UPDATE access_requests SET status = 'denied' WHERE id = ${id}`)
+    yield* Rows.run(needs.sql`UPDATE access_requests SET status = 'denied', mac = '' WHERE id = ${id}`)
     yield* needs.audit.append(event)
     return { status: "denied" as const }
   })
@@ -317,7 +342,7 @@ const stillApproved = Effect.fnUntraced(function* (
 
 const approve = Effect.fn("AccessRequests.approve")(function* (needs: Needs, id: AccessRequestId) {
   const { event, permit, row: before } = yield* toDecide(needs, id, "access.approve")
-  const { audit, sql } = needs
+  const { audit, rowSeal, sql } = needs
   return yield* change(needs, event, function* () {
     const { by, row } = yield* deciding(needs, before, permit.caller)
     if (row.approvals > 1 && row.approvedBy?.id === by) {
@@ -327,10 +352,10 @@ const approve = Effect.fn("AccessRequests.approve")(function* (needs: Needs, id:
     }
     yield* audit.append(event)
     if (row.approvals > 1 && !(yield* stillApproved(needs, row))) {
-      yield* Rows.run(sql`UPDATE access_requests SET approved_by = ${by} WHERE id = ${id}`)
+      yield* rowSeal.update("access_requests", sql`id = ${id}`, () => ({ approvedBy: by }))
       return { status: "pending" as const }
     }
-    yield* Rows.run(sql`UPDATE access_requests SET status = 'approved' WHERE id = ${id}`)
+    yield* Rows.run(sql`UPDATE access_requests SET status = 'approved', mac = '' WHERE id = ${id}`)
     const until = new Date((yield* Clock.currentTimeMillis) + row.hours * hour)
     const { level, reason, user } = row
     yield* AccessGrants.give(needs, permit, { user, level, until, reason, createdBy: by })

@@ -27,7 +27,8 @@ import type {
   ReplaceExposed
 } from "#schema/IncidentApi.ts"
 import { Access } from "#src/access/Access.ts"
-import { actorOf, Audit } from "#src/access/Audit.ts"
+import { Audit } from "#src/access/Audit.ts"
+import { actorOf } from "#src/access/AuditActor.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
 import { change } from "#src/access/Change.ts"
 import { signed } from "#src/access/CheckpointFile.ts"

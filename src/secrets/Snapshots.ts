@@ -3,7 +3,8 @@
  * (docs/architecture.md, "The hot path"). Plaintext exists only while a request is served.
  *
  * Answers to a question (one value, a page) are of one revision. All values of an environment follow it: what changed
- * since is opened and put in its place.
+ * since is opened and put in its place. A revision means something within one server of the database: after a fail-over it
+ * may be given out anew, so nothing is kept over that.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -12,6 +13,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type { Representation } from "#schema/Values.ts"
 import type { AuditEvent } from "#src/access/Audit.ts"
+import * as DatabaseEpoch from "#src/access/DatabaseEpoch.ts"
 import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
@@ -82,6 +84,8 @@ interface Needs {
   readonly snapshots: Map<string, Snapshot>
   readonly pending: Map<string, Deferred.Deferred<unknown, unknown>>
   readonly held: { bytes: number }
+  /** Of the database; when it changed, all that is held is forgotten first. */
+  readonly epoch: () => number
 }
 
 const drop = ({ held, snapshots }: Needs, name: string) => {
@@ -147,7 +151,7 @@ const oneAtATime = <A, E, R>(needs: Needs, name: string, work: Effect.Effect<A, 
     const answer = yield* Deferred.make<A, E>()
     pending.set(name, answer as Deferred.Deferred<unknown, unknown>)
     return yield* Effect.onExit(work, (exit) => {
-      pending.delete(name)
+      if (pending.get(name) === answer) pending.delete(name)
       return Deferred.done(answer, exit)
     })
   })
@@ -165,6 +169,7 @@ const get = <A, E, R>(
 ): Effect.Effect<Answer<A>, E, R> =>
   Effect.gen(function* () {
     const { cipher } = needs
+    const epoch = needs.epoch()
     const nameAt = (at: number) => `${environmentId}/${at}/${what}`
     const name = nameAt(revision)
     const found = find(needs, name, yield* Clock.currentTimeMillis)
@@ -179,7 +184,7 @@ const get = <A, E, R>(
       const bytes = Buffer.from(JSON.stringify(made.value))
       const piece = ValuePieces.whole(cipher, nameAt(made.revision), [], bytes)
       const snapshot = snapshotOf(environmentId, made.revision, [piece], now + timeToLive, made.read)
-      keep(needs, nameAt(made.revision), snapshot)
+      if (needs.epoch() === epoch) keep(needs, nameAt(made.revision), snapshot)
       return { revision: made.revision, read: made.read, bytes, value: () => made.value }
     })
     return yield* oneAtATime(needs, name, building)
@@ -217,16 +222,21 @@ const renew = Effect.fnUntraced(function* <E, R>(
   return snapshotOf(environmentId, revision, yield* ValuePieces.seal(needs.cipher, name, values), now + timeToLive)
 })
 
-/** All values of an environment at `revision` or newer. */
+/**
+ * All values of an environment at `revision` or newer. `again`: what comes was read after the caller's permit; it is older
+ * when the database has gone back since, and then it is what there is.
+ */
 const values = <E, R>(
   needs: Needs,
   environmentId: string,
   revision: number,
   representation: Representation,
-  source: Source<E, R>
+  source: Source<E, R>,
+  again = false
 ): Effect.Effect<OpenedValues, E, R> =>
   Effect.gen(function* () {
     const name = valuesName(environmentId, representation)
+    const epoch = needs.epoch()
     const held = find(needs, name, yield* Clock.currentTimeMillis)
     const isCurrent = held !== undefined && held.revision >= revision
     Metrics.snapshotLookedUp(isCurrent)
@@ -237,23 +247,26 @@ const values = <E, R>(
           name,
           Effect.tap(renew(needs, name, environmentId, source), (made) =>
             Effect.sync(() => {
+              if (needs.epoch() !== epoch) return
               const other = needs.snapshots.get(name)
               if (other === undefined || other.revision <= made.revision) keep(needs, name, made)
             })
           )
         )
     const opened = yield* ValuePieces.open(needs.cipher, snapshot.pieces)
-    if (snapshot.revision >= revision && Option.isSome(opened)) {
+    if ((snapshot.revision >= revision || again) && Option.isSome(opened)) {
       return { revision: snapshot.revision, keys: snapshot.read.keys, members: opened.value }
     }
     // Others waited for a read that began before the caller's permit; or what is held was altered.
     if (Option.isNone(opened)) drop(needs, name)
-    return yield* values(needs, environmentId, revision, representation, source)
+    return yield* values(needs, environmentId, revision, representation, source, true)
   })
 
 /** Whether a write that makes `revision` into the next one can leave its result here. */
-const holds = ({ snapshots }: Needs, environmentId: string, revision: number, representation: Representation) =>
-  snapshots.get(valuesName(environmentId, representation))?.revision === revision
+const holds = (needs: Needs, environmentId: string, revision: number, representation: Representation) => {
+  needs.epoch()
+  return needs.snapshots.get(valuesName(environmentId, representation))?.revision === revision
+}
 
 /** Leaves what a write changed, if nothing else came in between. */
 const follow = Effect.fnUntraced(function* (
@@ -264,6 +277,7 @@ const follow = Effect.fnUntraced(function* (
   changes: ChangedValues
 ) {
   const name = valuesName(environmentId, representation)
+  needs.epoch()
   const held = needs.snapshots.get(name)
   if (held === undefined || held.revision !== before) return
   const made = yield* changed(needs, name, held, changes)
@@ -280,12 +294,15 @@ const forget = (needs: Needs, environmentId: string) =>
 
 export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", {
   effect: Effect.gen(function* () {
-    const needs: Needs = {
-      cipher: yield* SnapshotCipher,
-      snapshots: new Map(),
-      pending: new Map(),
-      held: { bytes: 0 }
-    }
+    const snapshots: Needs["snapshots"] = new Map()
+    const pending: Needs["pending"] = new Map()
+    const held = { bytes: 0 }
+    const epoch = yield* DatabaseEpoch.watch(() => {
+      snapshots.clear()
+      pending.clear()
+      held.bytes = 0
+    })
+    const needs: Needs = { cipher: yield* SnapshotCipher, snapshots, pending, held, epoch }
     return {
       ...methods(needs, { holds, follow, forget }),
       get: <A, E, R>(environmentId: string, revision: number, what: string, build: Effect.Effect<Built<A>, E, R>) =>

@@ -110,6 +110,12 @@ const scene = Effect.gen(function* () {
   const closed = { session: session.text, json: { readers: "granted" } }
   const restricted = yield* TestApp.patch(`/environments/${victim.staging.id}`, closed)
   assert.strictEqual(restricted.status, 200, restricted.text)
+  const asker = yield* World.member(victim.team, "member")
+  const asked = yield* TestApp.post(`/environments/${victim.staging.id}/access-requests`, {
+    session: (yield* World.session(asker)).text,
+    json: { level: "values", hours: 2, reason: "Incident 42" }
+  })
+  assert.strictEqual(asked.status, 201, asked.text)
   const attacker = yield* World.project()
   const invited = { session: session.text, json: { email: `${granted.id}@invited.example`, role: "member" } }
   const invitation = yield* TestApp.post(`/teams/${victim.team.id}/invitations`, invited)
@@ -131,6 +137,7 @@ const scene = Effect.gen(function* () {
       projects: null,
       environments: null
     }),
+    request: asked.json.id,
     granted,
     ofGranted: yield* World.session(granted),
     ofOwner: session,
@@ -189,6 +196,9 @@ const isAccepted = (bearer: string) =>
     }),
     ({ status }) => status !== 401
   )
+/** Requests for access that the owner may decide about. */
+const requests = (s: Pick<Scene, "ofOwner">) =>
+  Effect.map(TestApp.get("/access-requests", { session: s.ofOwner.text }), ({ json }) => json.items.map(({ id }) => id))
 const byToken = (s: Scene) => readsValue(s, { bearer: s.token.text })
 const byMember = (s: Scene) => readsValue(s, { session: s.ofMember.text })
 
@@ -286,6 +296,22 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       environmentId: withValue("NULL"),
       level: withValue("'write'"),
       until: later("until")
+    }
+  },
+  access_requests: {
+    row: (s) => `id = '${s.request}'`,
+    works: (s) => Effect.map(requests(s), (ids) => ids.includes(s.request)),
+    forged: {
+      id,
+      teamId: attackers.team,
+      userId: (s) => `'${s.member.id}'`,
+      environmentId: (s) => `'${s.victim.development.id}'`,
+      level: withValue("'write'"),
+      hours: withValue("hours + 1000"),
+      status: withValue("'approved'"),
+      approvedBy: (s) => `'${s.member.id}'`,
+      createdAt: later("created_at"),
+      expiresAt: later("expires_at")
     }
   },
   sessions: {
@@ -508,6 +534,38 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a writer of t
     })
   )
 
+  it.effect("asks for no access, approves no request, and brings none back that was decided", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const s = yield* scene
+      const as = { session: s.ofOwner.text }
+      const decide = (id: string, how: "approve" | "deny") => TestApp.post(`/access-requests/${id}/${how}`, as)
+      const copies = [
+        ["NULL", `'${s.member.id}'`],
+        ["mac", `'${s.member.id}'`],
+        ["mac", "user_id"]
+      ] as const
+      for (const [mac, person] of copies) {
+        const [made] = yield* sql<{ readonly id: string }>`
+          INSERT INTO access_requests (id, team_id, user_id, environment_id, level, hours, reason, created_at, expires_at, mac)
+          SELECT gen_random_uuid(), team_id, ${sql.literal(person)}, environment_id, level, hours, reason, created_at,
+            expires_at, ${sql.literal(mac)} FROM access_requests WHERE id = ${s.request} RETURNING id`
+        assert.deepStrictEqual(yield* requests(s), [s.request])
+        assert.strictEqual((yield* decide(made.id, "approve")).status, 404)
+      }
+      // Where two have to approve, a first one that nobody gave.
+      const two = { ...as, json: { approvals: 2, protected: true } }
+      assert.strictEqual((yield* TestApp.patch(`/environments/${s.victim.staging.id}`, two)).status, 200)
+      yield* sql`UPDATE access_requests SET approved_by = ${s.member.id} WHERE id = ${s.request}`
+      assert.strictEqual((yield* decide(s.request, "approve")).status, 404)
+      yield* sql`UPDATE access_requests SET approved_by = NULL WHERE id = ${s.request}`
+      assert.strictEqual((yield* decide(s.request, "deny")).status, 200)
+      yield* sql`UPDATE access_requests SET status = 'pending' WHERE id = ${s.request}`
+      assert.strictEqual((yield* decide(s.request, "approve")).status, 404)
+      assert.deepStrictEqual(yield* requests(s), [])
+    })
+  )
+
   it.effect("takes back no end: of a token, a session, a CLI login, an environment, a project", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
@@ -572,7 +630,8 @@ layer(TestApp.layer, { excludeTestServices: true })("the verification of a trail
       const putBack = [
         yield* keep("memberships", `user_id = '${s.member.id}'`),
         yield* keep("api_tokens", `id = '${s.token.id}'`),
-        yield* keep("access_grants", `user_id = '${s.granted.id}'`)
+        yield* keep("access_grants", `user_id = '${s.granted.id}'`),
+        yield* keep("access_requests", `id = '${s.request}'`)
       ]
       const [{ id: grant }] = yield* sql<{ readonly id: string }>`
         SELECT id FROM access_grants WHERE user_id = ${s.granted.id}`
@@ -581,6 +640,7 @@ layer(TestApp.layer, { excludeTestServices: true })("the verification of a trail
       assert.isBelow((yield* TestApp.patch(`/teams/${team}/members/${s.member.id}`, role)).status, 300)
       assert.isBelow((yield* TestApp.post(`/teams/${team}/api-tokens/${s.token.id}/revoke`, as)).status, 300)
       assert.isBelow((yield* TestApp.del(`/access-grants/${grant}`, as)).status, 300)
+      assert.isBelow((yield* TestApp.post(`/access-requests/${s.request}/approve`, as)).status, 300)
       assert.deepStrictEqual(yield* said, [])
       for (const undo of putBack) yield* undo
       yield* sql`INSERT INTO memberships (team_id, user_id, role, created_at, updated_at)
@@ -591,7 +651,8 @@ layer(TestApp.layer, { excludeTestServices: true })("the verification of a trail
           `The row ${team} ${s.attacker.team.owner.id} of memberships was not written by a server as it is, and gives nothing.`,
           `The row ${team} ${s.member.id} of memberships was put back as it was before its last change.`,
           `The row ${s.token.id} of api_tokens was put back after it had ended.`,
-          `The row ${grant} of access_grants was put back after it had ended.`
+          `The row ${grant} of access_grants was put back after it had ended.`,
+          `The row ${s.request} of access_requests was put back as it was before its last change.`
         ]
       )
     })

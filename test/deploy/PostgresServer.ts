@@ -23,14 +23,28 @@ const bin = found()
 export const available = bin !== undefined
 
 /** Postgres refuses to run as root. */
-const owner = process.getuid?.() === 0 ? ["runuser", "-u", "postgres", "--"] : []
+export const owner = process.getuid?.() === 0 ? ["runuser", "-u", "postgres", "--"] : []
+/** A folder for a server's files, gone with the scope. */
+export const folder = Effect.acquireRelease(
+  Effect.sync(() => {
+    const folder = fs.mkdtempSync(path.join(tmpdir(), "ampoule-pg-"))
+    if (owner.length > 0) execFileSync("chown", ["postgres", folder])
+    return folder
+  }),
+  (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
+)
+/** A program of Postgres with its arguments, as whoever may run it. */
+export const command = (name: string, ...args: ReadonlyArray<string>): readonly [string, ReadonlyArray<string>] => {
+  const [first = "", ...rest] = [...owner, path.join(bin ?? "", name), ...args]
+  return [first, rest]
+}
 const run = (cwd: string, name: string, ...args: ReadonlyArray<string>) => {
-  const [command = "", ...rest] = [...owner, path.join(bin ?? "", name), ...args]
+  const [program, rest] = command(name, ...args)
   // No pipes: the server that pg_ctl leaves behind would hold them open.
   const log = path.join(cwd, "pg_ctl.log")
   const out = fs.openSync(log, "a", 0o666)
   try {
-    const { status } = spawnSync(command, rest, { cwd, stdio: ["ignore", out, out] })
+    const { status } = spawnSync(program, rest, { cwd, stdio: ["ignore", out, out] })
     if (status !== 0) throw new Error(`${name} ended with ${status}: ${fs.readFileSync(log, "utf8").slice(-2_000)}`)
   } finally {
     fs.closeSync(out)
@@ -41,24 +55,15 @@ const run = (cwd: string, name: string, ...args: ReadonlyArray<string>) => {
 export const make = (init: { readonly script: string; readonly env: Readonly<Record<string, string>> }) =>
   Effect.gen(function* () {
     const port = yield* freePort
-    const folder = yield* Effect.acquireRelease(
-      Effect.sync(() => {
-        const folder = fs.mkdtempSync(path.join(tmpdir(), "ampoule-pg-"))
-        if (owner.length > 0) execFileSync("chown", ["postgres", folder])
-        return folder
-      }),
-      (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
-    )
-    const data = path.join(folder, "data")
+    const cwd = yield* folder
+    const data = path.join(cwd, "data")
     const settings = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=60`
-    const start = Effect.sync(() =>
-      run(folder, "pg_ctl", "-D", data, "-l", `${data}/log`, "-w", "-o", settings, "start")
-    )
+    const start = Effect.sync(() => run(cwd, "pg_ctl", "-D", data, "-l", `${data}/log`, "-w", "-o", settings, "start"))
     /** `immediate`: as a crash. */
-    const stop = Effect.sync(() => run(folder, "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"))
+    const stop = Effect.sync(() => run(cwd, "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"))
     // Passwords from the network, none for the superuser of this test.
     yield* Effect.sync(() => {
-      run(folder, "initdb", "-D", data, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C")
+      run(cwd, "initdb", "-D", data, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C")
       const rules = "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
       fs.writeFileSync(path.join(data, "pg_hba.conf"), rules)
     })

@@ -43,6 +43,8 @@ const Injected = Schema.Struct({ values: Schema.Record({ key: Schema.String, val
 interface Live extends History.Seen {
   readonly id: string
 }
+/** By key. */
+export type Lives = ReadonlyMap<string, Live>
 
 /** All that is there, with values. */
 export const look = (place: Place) =>
@@ -150,10 +152,12 @@ export const make = (place: Place, n: number) => {
     problems,
     writes: () => writes,
     run: (goesOn: () => boolean) => Effect.iterate(true, { while: (on) => on && goesOn(), body: () => step }),
-    check: (live: ReadonlyMap<string, Live>) => {
+    check: (live: Lives) => {
       const own = new Map([...live].filter(([key]) => key.startsWith(`W${n}_`)))
       ids = new Map([...own].map(([key, { id }]) => [key, id]))
       problems.push(...history.check(own))
     }
   }
 }
+
+export type Writer = ReturnType<typeof make>

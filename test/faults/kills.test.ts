@@ -8,63 +8,19 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Random from "effect/Random"
-import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
-import { execFile, spawn } from "node:child_process"
+import { spawn } from "node:child_process"
 import * as fs from "node:fs"
-import { tmpdir } from "node:os"
 import * as path from "node:path"
-import { promisify } from "node:util"
-import { version } from "#schema/Api.ts"
 import * as PostgresServer from "#test/deploy/PostgresServer.ts"
 import * as Programs from "#test/support/Programs.ts"
 import * as Release from "#test/support/Release.ts"
+import * as Trial from "./Trial.ts"
 import * as Writers from "./Writers.ts"
 
 const kills = Number(process.env["AMPOULE_KILLS"] ?? "3")
 const reportFile = process.env["AMPOULE_KILLS_REPORT"]
 const writers = 8
-const setupCode = "the first owner"
-
-type Env = Record<string, string>
-const folderOf = (name: string) =>
-  Effect.acquireRelease(
-    Effect.sync(() => fs.mkdtempSync(path.join(tmpdir(), `ampoule-${name}-`))),
-    (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
-  )
-
-/** The first team with a project, and a token that writes. */
-const setUp = (url: string) =>
-  Effect.promise(async () => {
-    let cookie = ""
-    const post = async <A>(to: string, body: object, shape: Schema.Schema<A>) => {
-      const headers = { origin: url, cookie, "content-type": "application/json" }
-      const response = await fetch(url + to, { method: "POST", headers, body: JSON.stringify(body) })
-      assert.isTrue(response.ok, `POST ${to}: ${response.status}`)
-      cookie ||= response.headers.getSetCookie()[0]?.split(";")[0] ?? ""
-      return Schema.decodeUnknownSync(shape, { onExcessProperty: "ignore" })(await response.json())
-    }
-    const Made = Schema.Struct({ id: Schema.String })
-    const person = { email: "ada@example.com", name: "Ada", password: "vial of thirty drops", teamName: "Ops" }
-    const { team } = await post("/setup", { setupCode, ...person }, Schema.Struct({ team: Made }))
-    const project = await post(`/teams/${team.id}/projects`, { name: "Shop" }, Made)
-    const wanted = { name: "writers", accessLevel: "write", lifetime: "1d" }
-    const { value } = await post(`/teams/${team.id}/api-tokens`, wanted, Schema.Struct({ value: Schema.String }))
-    return { token: value, projectId: project.id }
-  })
-
-const isReady = (url: string) =>
-  Effect.tryPromise(async () => (await fetch(`${url}/health/ready`)).ok).pipe(Effect.orElseSucceed(() => false))
-
-/** How long it took since then, in milliseconds. */
-const untilReady = (url: string, began: number) =>
-  Effect.gen(function* () {
-    for (let i = 0; i < 3_000; i++) {
-      if (yield* isReady(url)) return performance.now() - began
-      yield* Effect.sleep("20 millis")
-    }
-    return assert.fail("it is not ready after a minute")
-  })
 
 /** What is killed, and how it comes back. */
 interface Victim {
@@ -73,7 +29,7 @@ interface Victim {
 }
 
 /** The server's process: each one after another on the same data. */
-const serverOf = (release: string, env: Env) =>
+const serverOf = (release: string, env: Trial.Env) =>
   Effect.gen(function* () {
     const scope = yield* Effect.scope
     const start = Effect.orDie(Scope.extend(Release.server(release, env), scope))
@@ -99,7 +55,7 @@ const serverOf = (release: string, env: Env) =>
   })
 
 /** A vault in a process of its own. */
-const vaultOf = (release: string, env: Env) =>
+const vaultOf = (release: string, env: Trial.Env) =>
   Effect.gen(function* () {
     const start = Effect.sync(() =>
       spawn(process.execPath, [path.join(release, "dist/ampoule.cjs"), "vault"], {
@@ -141,67 +97,33 @@ const killing = (place: Writers.Place, victim: Victim) =>
       goesOn = false
       const began = performance.now()
       yield* victim.revive
-      times.push(yield* Effect.suspend(() => untilReady(place.server.url, began)))
+      times.push(yield* Effect.suspend(() => Trial.untilReady(place.server.url, began)))
       yield* Fiber.join(run)
       const live = yield* Writers.look(place)
       for (const lane of lanes) lane.check(live)
       problems.push(...lanes.flatMap((lane) => lane.problems.splice(0).map((problem) => `kill ${round}: ${problem}`)))
     }
     assert.deepStrictEqual(problems, [])
-    times.sort((a, b) => a - b)
-    const at = (part: number) => Math.round(times[Math.min(times.length - 1, Math.floor(times.length * part))] ?? 0)
     const answered = lanes.flatMap((lane) => lane.answered)
     const writes = lanes.reduce((sum, lane) => sum + lane.writes(), 0)
-    const readyMillis = { p50: at(0.5), p95: at(0.95), max: at(1) }
-    const figures: Figures = { kills, writes, reads: answered.length - writes, readyMillis }
+    const figures: Figures = { kills, writes, reads: answered.length - writes, readyMillis: Trial.spread(times) }
     return { answered, figures }
   })
 
-/** The trail verifies, and has every request that was answered. */
-const trailHas = (release: string, env: Env, answered: ReadonlyArray<string>) =>
-  Effect.promise(async () => {
-    const ampoule = (...words: ReadonlyArray<string>) =>
-      promisify(execFile)(process.execPath, [path.join(release, "dist/ampoule.cjs"), ...words], {
-        env: { PATH: process.env["PATH"], ...env },
-        maxBuffer: 2 ** 30
-      })
-    // Ends with 1 for what was altered.
-    const verified = await ampoule("audit", "verify", "--values").then(
-      () => 0,
-      (error: { readonly code?: number; readonly stdout?: string }) => (error.code === 2 ? 0 : error.stdout)
-    )
-    assert.strictEqual(verified, 0)
-    const { stdout } = await ampoule("audit", "export")
-    const recorded = new Set([...stdout.matchAll(/"requestId":"([^"]+)"/g)].map(([, id]) => id))
-    assert.isAbove(recorded.size, answered.length / 2)
-    assert.deepStrictEqual(
-      answered.filter((id) => !recorded.has(id)),
-      []
-    )
-  })
-
 const report = (name: string, figures: Figures) =>
-  Effect.sync(() => {
-    if (reportFile === undefined) return
-    const before: Record<string, unknown> = fs.existsSync(reportFile)
-      ? { ...(JSON.parse(fs.readFileSync(reportFile, "utf8")) as object) }
-      : {}
-    const record = {
-      ...before,
-      what: `The released program under ${writers} writers and readers, killed at random points: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. readyMillis: from the kill to /health/ready, the new start included. npm run test:kills`,
-      date: new Date().toISOString().slice(0, 10),
-      versions: { ampoule: version, node: process.versions.node },
-      [name]: figures
-    }
-    fs.writeFileSync(reportFile, `${JSON.stringify(record, undefined, 2)}\n`)
-  })
+  Trial.record(
+    reportFile,
+    `The released program under ${writers} writers and readers, killed at random points: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. readyMillis: from the kill to /health/ready, the new start included. npm run test:kills`,
+    name,
+    figures
+  )
 
 /** Settings on a database, and what can be killed there besides the server. */
-const embedded = Effect.map(folderOf("kills"), (data): Env => ({ AMPOULE_DATA_DIR: data }))
+const embedded = Effect.map(Trial.folderOf("kills"), (data): Trial.Env => ({ AMPOULE_DATA_DIR: data }))
 const onPostgres = Effect.gen(function* () {
-  const data = yield* folderOf("kills")
+  const data = yield* Trial.folderOf("kills")
   const postgres = yield* PostgresServer.make({ script: "/dev/null", env: {} })
-  const env: Env = {
+  const env: Trial.Env = {
     AMPOULE_DATA_DIR: data,
     AMPOULE_DATABASE_URL: `postgres://postgres@127.0.0.1:${postgres.port}/postgres`
   }
@@ -211,18 +133,18 @@ const onPostgres = Effect.gen(function* () {
 
 const trial = (
   name: string,
-  settings: Env,
+  settings: Trial.Env,
   victimOf: (release: string) => Effect.Effect<Victim | "server", never, never>
 ) =>
   Effect.gen(function* () {
     const release = yield* Release.build
-    const env = { ...settings, AMPOULE_SETUP_CODE: setupCode, AMPOULE_RATE_LIMITS: "off" }
+    const env = { ...settings, AMPOULE_SETUP_CODE: Trial.setupCode, AMPOULE_RATE_LIMITS: "off" }
     const chosen = yield* victimOf(release)
     const { server, stop, victim } = yield* serverOf(release, env)
-    const place = { server, ...(yield* setUp(server.url)) }
+    const place = { server, ...(yield* Trial.setUp(server.url)) }
     const { answered, figures } = yield* killing(place, chosen === "server" ? victim : chosen)
     yield* stop
-    yield* trailHas(release, env, answered)
+    yield* Trial.trailHas(release, env, answered)
     yield* report(name, figures)
   })
 
@@ -252,7 +174,7 @@ describe("killed at random, acknowledged writes and their entries stay, and noth
     () =>
       Effect.gen(function* () {
         const { env } = yield* onPostgres
-        const folder = yield* folderOf("vault")
+        const folder = yield* Trial.folderOf("vault")
         const vaultUrl = `unix://${path.join(folder, "vault.sock")}`
         const scope = yield* Effect.scope
         const vaultEnv = { AMPOULE_DATA_DIR: path.join(folder, "data"), AMPOULE_VAULT_URL: vaultUrl }

@@ -1,0 +1,112 @@
+/** What the trials of faults share: a world to write in, readiness, the trail afterwards, and the record. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { execFile } from "node:child_process"
+import * as fs from "node:fs"
+import { tmpdir } from "node:os"
+import * as path from "node:path"
+import { promisify } from "node:util"
+import { version } from "#schema/Api.ts"
+
+export type Env = Record<string, string>
+export const setupCode = "the first owner"
+
+export const folderOf = (name: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => fs.mkdtempSync(path.join(tmpdir(), `ampoule-${name}-`))),
+    (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
+  )
+
+/** The first team with a project, and a token that writes. */
+export const setUp = (url: string) =>
+  Effect.promise(async () => {
+    let cookie = ""
+    const post = async <A>(to: string, body: object, shape: Schema.Schema<A>) => {
+      const headers = { origin: url, cookie, "content-type": "application/json" }
+      const response = await fetch(url + to, { method: "POST", headers, body: JSON.stringify(body) })
+      assert.isTrue(response.ok, `POST ${to}: ${response.status}`)
+      cookie ||= response.headers.getSetCookie()[0]?.split(";")[0] ?? ""
+      return Schema.decodeUnknownSync(shape, { onExcessProperty: "ignore" })(await response.json())
+    }
+    const Made = Schema.Struct({ id: Schema.String })
+    const person = { email: "ada@example.com", name: "Ada", password: "vial of thirty drops", teamName: "Ops" }
+    const { team } = await post("/setup", { setupCode, ...person }, Schema.Struct({ team: Made }))
+    const project = await post(`/teams/${team.id}/projects`, { name: "Shop" }, Made)
+    const wanted = { name: "writers", accessLevel: "write", lifetime: "1d" }
+    const { value } = await post(`/teams/${team.id}/api-tokens`, wanted, Schema.Struct({ value: Schema.String }))
+    return { token: value, projectId: project.id }
+  })
+
+export const isReady = (url: string) =>
+  Effect.tryPromise(async () => (await fetch(`${url}/health/ready`)).ok).pipe(Effect.orElseSucceed(() => false))
+
+/** Milliseconds from `began` until it holds; fails after a minute. */
+export const until = (what: string, began: number, holds: Effect.Effect<boolean>) =>
+  Effect.gen(function* () {
+    while (performance.now() - began < 60_000) {
+      if (yield* holds) return performance.now() - began
+      yield* Effect.sleep("20 millis")
+    }
+    return assert.fail(`${what}: not within a minute`)
+  })
+
+export const untilReady = (url: string, began: number) => until("it is ready", began, isReady(url))
+
+/** The program's command line on the data that `env` names; answers its exit code and what it said. */
+const ampoule = (release: string, env: Env, ...words: ReadonlyArray<string>) =>
+  promisify(execFile)(process.execPath, [path.join(release, "dist/ampoule.cjs"), ...words], {
+    env: { PATH: process.env["PATH"], ...env },
+    maxBuffer: 2 ** 30
+  }).then(
+    ({ stderr, stdout }) => ({ code: 0, stdout, stderr }),
+    ({ code, stderr, stdout }: { readonly code?: number; readonly stdout?: string; readonly stderr?: string }) => ({
+      code: code ?? -1,
+      stdout: stdout ?? "",
+      stderr: stderr ?? ""
+    })
+  )
+
+/** `ampoule audit verify --values`. */
+export const verify = (release: string, env: Env) =>
+  Effect.promise(() => ampoule(release, env, "audit", "verify", "--values"))
+
+/** The trail verifies, and has every request that was answered. */
+export const trailHas = (release: string, env: Env, answered: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const verified = yield* verify(release, env)
+    // 2: it cannot tell of all, since the vault seals the last entries only later. 1 stands for what was altered.
+    assert.include([0, 2], verified.code, verified.stdout + verified.stderr)
+    const exported = yield* Effect.promise(() => ampoule(release, env, "audit", "export"))
+    assert.strictEqual(exported.code, 0, exported.stderr)
+    const recorded = new Set([...exported.stdout.matchAll(/"requestId":"([^"]+)"/g)].map(([, id]) => id))
+    assert.isAbove(recorded.size, answered.length / 2)
+    assert.deepStrictEqual(
+      answered.filter((id) => !recorded.has(id)),
+      []
+    )
+  })
+
+/** Puts figures under a name into the file of a record, beside those that are there. */
+export const record = (file: string | undefined, what: string, name: string, figures: object) =>
+  Effect.sync(() => {
+    if (file === undefined) return
+    const before: Record<string, unknown> = fs.existsSync(file)
+      ? { ...(JSON.parse(fs.readFileSync(file, "utf8")) as object) }
+      : {}
+    const made = {
+      ...before,
+      what,
+      date: new Date().toISOString().slice(0, 10),
+      versions: { ampoule: version, node: process.versions.node },
+      [name]: figures
+    }
+    fs.writeFileSync(file, `${JSON.stringify(made, undefined, 2)}\n`)
+  })
+
+/** Of times in milliseconds. */
+export const spread = (times: ReadonlyArray<number>) => {
+  const sorted = times.toSorted((a, b) => a - b)
+  const at = (part: number) => Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0)
+  return { p50: at(0.5), p95: at(0.95), max: at(1) }
+}

@@ -1,0 +1,254 @@
+/**
+ * The released program on two Postgres with streaming replication, under writers and readers: the primary is killed as by a
+ * crash, the standby promoted. By the names of both hosts, through HAProxy, through pgbouncer. With a synchronous standby
+ * nothing that was acknowledged is lost; what an asynchronous one did not get is, and the server, which has seen it, goes
+ * on from what is there. `npm run test:failover` does each several times and writes test/records/failover.json;
+ * `AMPOULE_FAILOVERS` is how many, `AMPOULE_FAILOVERS_REPORT` names a file for the figures.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type * as Scope from "effect/Scope"
+import { execFile } from "node:child_process"
+import * as path from "node:path"
+import * as PostgresServer from "#test/deploy/PostgresServer.ts"
+import * as Programs from "#test/support/Programs.ts"
+import * as Release from "#test/support/Release.ts"
+import * as Fronts from "./Fronts.ts"
+import * as Replication from "./Replication.ts"
+import * as Trial from "./Trial.ts"
+import * as Writers from "./Writers.ts"
+
+const rounds = Number(process.env["AMPOULE_FAILOVERS"] ?? "1")
+const reportFile = process.env["AMPOULE_FAILOVERS_REPORT"]
+const writers = 8
+const readers = 4
+
+type MakeFront = (pair: Replication.Pair) => Effect.Effect<Fronts.Front, never, Scope.Scope>
+
+/** A server on a pair, with somebody who writes there. */
+const started = (synchronous: boolean, makeFront: MakeFront) =>
+  Effect.gen(function* () {
+    const pair = yield* Replication.make(synchronous)
+    const front = yield* makeFront(pair)
+    const release = yield* Release.build
+    const env: Trial.Env = {
+      AMPOULE_DATA_DIR: yield* Trial.folderOf("failover"),
+      AMPOULE_DATABASE_URL: front.url,
+      AMPOULE_SETUP_CODE: Trial.setupCode,
+      AMPOULE_RATE_LIMITS: "off"
+    }
+    const server = yield* Effect.orDie(Release.server(release, env))
+    const place = { server, ...(yield* Trial.setUp(server.url)) }
+    return { pair, front, release, env, place }
+  })
+type Started = Effect.Effect.Success<ReturnType<typeof started>>
+
+const where = (place: Writers.Place) => `projectId=${place.projectId}&environment=development`
+
+/** Goes on whatever the answers are; the requests that were answered with values. */
+const read = (place: Writers.Place, goesOn: () => boolean, answered: Array<string>) =>
+  Effect.iterate(undefined, {
+    while: goesOn,
+    body: () =>
+      Effect.gen(function* () {
+        const answer = yield* Writers.ask(place, "GET", `/secrets/inject?${where(place)}`)
+        if (answer?.status === 200) answered.push(answer.requestId)
+        yield* Effect.sleep("10 millis")
+        return undefined
+      })
+  })
+
+/** Writers and readers until `end`. */
+const load = (place: Writers.Place, lanes: ReadonlyArray<Writers.Writer>, answered: Array<string>) =>
+  Effect.gen(function* () {
+    let goesOn = true
+    const run = yield* Effect.fork(
+      Effect.all(
+        [
+          ...lanes.map((lane) => lane.run(() => goesOn)),
+          ...Array.from({ length: readers }, () => read(place, () => goesOn, answered))
+        ],
+        { concurrency: "unbounded", discard: true }
+      )
+    )
+    return { end: Effect.suspend(() => ((goesOn = false), Fiber.join(run))) }
+  })
+
+const writesOf = (lanes: ReadonlyArray<Writers.Writer>) => lanes.reduce((sum, lane) => sum + lane.writes(), 0)
+
+/** Until so many more writes are acknowledged. */
+const someWrites = (lanes: ReadonlyArray<Writers.Writer>) =>
+  Effect.suspend(() => {
+    const enough = writesOf(lanes) + 2 * lanes.length
+    return Trial.until(
+      "writes are acknowledged",
+      performance.now(),
+      Effect.sync(() => writesOf(lanes) >= enough)
+    )
+  })
+
+/** A write and a read of values are answered again. */
+const serves = (place: Writers.Place) =>
+  Effect.gen(function* () {
+    const json = { projectId: place.projectId, environment: "development", secrets: [{ key: "PROBE", value: "x" }] }
+    const written = yield* Writers.ask(place, "POST", "/secrets/bulk", json)
+    const injected = yield* Writers.ask(place, "GET", `/secrets/inject?${where(place)}`)
+    return written !== undefined && written.status < 300 && injected?.status === 200
+  })
+
+interface Failure {
+  /** Milliseconds from the crash to the first 503 of readiness, and from the promotion to answers. */
+  readonly told: number
+  readonly serving: number
+}
+
+/** The primary crashes, and the standby is promoted. */
+const failOver = ({ front, pair, place }: Started) =>
+  Effect.gen(function* () {
+    yield* pair.killPrimary
+    const crashed = performance.now()
+    // What is left is a standby: it answers, and takes no writes.
+    const told = yield* Trial.until("it is not ready", crashed, Effect.negate(Trial.isReady(place.server.url)))
+    yield* pair.promote
+    yield* front.promoted
+    const promoted = performance.now()
+    const serving = yield* Trial.until("it serves", promoted, serves(place))
+    yield* Trial.untilReady(place.server.url, promoted)
+    const failure: Failure = { told, serving }
+    return failure
+  })
+
+const check = (lanes: ReadonlyArray<Writers.Writer>, live: Writers.Lives) => {
+  for (const lane of lanes) lane.check(live)
+  return lanes.flatMap((lane) => lane.problems.splice(0))
+}
+
+const report = (name: string, failures: ReadonlyArray<Failure>, others: object) =>
+  Trial.record(
+    reportFile,
+    `The released program under ${writers} writers and ${readers} readers on two Postgres with streaming replication; the primary is killed and the standby promoted. servingMillis: from the end of the promotion (HAProxy has still to see it, pgbouncer is told) to an acknowledged write and a read; toldMillis: from the crash to the first 503 of readiness. npm run test:failover`,
+    name,
+    {
+      failovers: failures.length,
+      ...others,
+      servingMillis: Trial.spread(failures.map(({ serving }) => serving)),
+      toldMillis: Trial.spread(failures.map(({ told }) => told))
+    }
+  )
+
+const synchronously = (name: string, makeFront: MakeFront) =>
+  Effect.gen(function* () {
+    const trial = yield* started(true, makeFront)
+    const { env, pair, place, release } = trial
+    const lanes = Array.from({ length: writers }, (_, n) => Writers.make(place, n))
+    const answered: Array<string> = []
+    const failures: Array<Failure> = []
+    for (let round = 1; round <= rounds; round++) {
+      const under = yield* load(place, lanes, answered)
+      yield* someWrites(lanes)
+      failures.push(yield* failOver(trial))
+      yield* under.end
+      assert.deepStrictEqual(check(lanes, yield* Writers.look(place)), [])
+      if (round < rounds) yield* pair.rejoin
+    }
+    const after = yield* load(place, lanes, answered)
+    yield* someWrites(lanes)
+    yield* after.end
+    assert.deepStrictEqual(check(lanes, yield* Writers.look(place)), [])
+    const all = [...answered, ...lanes.flatMap((lane) => lane.answered)]
+    yield* Trial.trailHas(release, env, all)
+    const writes = writesOf(lanes)
+    yield* report(`synchronous, ${name}`, failures, { acknowledgedWrites: writes, reads: all.length - writes, lost: 0 })
+  })
+
+const asynchronously = (name: string, makeFront: MakeFront) =>
+  Effect.gen(function* () {
+    const trial = yield* started(false, makeFront)
+    const { env, pair, place, release } = trial
+    const failures: Array<Failure> = []
+    let [writes, lost] = [0, 0]
+    for (let round = 1; round <= rounds; round++) {
+      const lanes = Array.from({ length: writers }, (_, n) => Writers.make(place, round * 100 + n))
+      const under = yield* load(place, lanes, [])
+      yield* someWrites(lanes)
+      yield* pair.cutOff
+      yield* someWrites(lanes)
+      failures.push(yield* failOver(trial))
+      yield* under.end
+      // Who starts now has seen nothing of what is lost.
+      const other = yield* Effect.orDie(Release.server(release, env))
+      const there = yield* Writers.look({ ...place, server: other })
+      assert.deepStrictEqual(yield* Writers.look(place), there)
+      const missing = check(lanes, there).filter((problem) => problem.endsWith("acknowledged")).length
+      assert.isAbove(missing, 0, "nothing was lost, so nothing was shown")
+      lost += missing
+      writes += writesOf(lanes)
+      // From here on nothing more is lost, whoever writes: revisions that were taken are taken anew.
+      const others = [place, { ...place, server: other }].flatMap((at, i) =>
+        Array.from({ length: 2 }, (_, n) => Writers.make(at, round * 100 + 50 + 10 * i + n))
+      )
+      const after = yield* load(place, others, [])
+      yield* someWrites(others)
+      yield* after.end
+      assert.deepStrictEqual(check(others, yield* Writers.look(place)), [])
+      if (round < rounds) yield* pair.rejoin
+    }
+    // It says so, and the verification finds nothing but what is missing.
+    assert.include(place.server.output.text, "entries that this process committed are gone")
+    const lines = (yield* Trial.verify(release, env)).stdout.split("\n").filter((line) => line.startsWith("PROBLEM"))
+    assert.deepStrictEqual(
+      lines.filter((line) => !line.includes("missing")),
+      []
+    )
+    yield* report(`asynchronous, the standby cut off some writes before, ${name}`, failures, {
+      acknowledgedWrites: writes,
+      keysLost: lost
+    })
+  })
+
+const limit = 180_000 + rounds * 60_000
+const fronts = [
+  ["both hosts in the address", Fronts.direct, []],
+  ["behind HAProxy", Fronts.haproxy, ["haproxy"]],
+  ["behind pgbouncer", Fronts.pgbouncer("session"), ["pgbouncer"]]
+] as const satisfies ReadonlyArray<readonly [string, MakeFront, ReadonlyArray<string>]>
+const without = (programs: ReadonlyArray<string>) => Programs.missing("psql", ...programs)
+
+describe("after the fail-over to a synchronous standby every acknowledged write is there, and no restart is needed:", () => {
+  for (const [name, front, programs] of fronts) {
+    it.scopedLive.skipIf(without(programs))(name, () => synchronously(name, front), limit)
+  }
+})
+
+describe("after the fail-over to an asynchronous standby a server goes on from what that one has:", () => {
+  for (const [name, front, programs] of fronts.slice(0, rounds > 1 ? fronts.length : 1)) {
+    it.scopedLive.skipIf(without(programs))(name, () => asynchronously(name, front), limit)
+  }
+})
+
+describe("behind a pooler that gives every transaction another session", () => {
+  it.scopedLive.skipIf(without(["pgbouncer"]))(
+    "a server does not start, and says what to change",
+    () =>
+      Effect.gen(function* () {
+        const postgres = yield* PostgresServer.make({ script: "/dev/null", env: {} })
+        const { url } = yield* Fronts.pgbouncer("transaction")({ primary: () => postgres })
+        const release = yield* Release.build
+        const folder = yield* Trial.folderOf("failover")
+        const said = yield* Effect.promise(
+          () =>
+            new Promise<string>((resolve) => {
+              execFile(
+                process.execPath,
+                [path.join(release, "dist/ampoule.cjs"), "server"],
+                { env: { PATH: process.env["PATH"], AMPOULE_DATA_DIR: folder, AMPOULE_DATABASE_URL: url } },
+                (error, stdout, stderr) => resolve(`${error?.code} ${stdout} ${stderr}`)
+              )
+            })
+        )
+        assert.include(said, "pool_mode=session")
+      }),
+    limit
+  )
+})

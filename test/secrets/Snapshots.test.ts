@@ -1,0 +1,88 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { DatabaseEpoch } from "#src/access/DatabaseEpoch.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
+import { Snapshots, type Source } from "#src/secrets/Snapshots.ts"
+
+const environment = "01a20b70-1383-7051-90ec-8cce95309388"
+
+/** What the database holds; after a fail-over it can be less. */
+const database = () => {
+  const now = { revision: 10, value: "ten", epoch: 1 }
+  const values = () => ({ revision: now.revision, values: new Map([["A", now.value]]) })
+  const source: Source<never, never> = {
+    all: Effect.sync(values),
+    since: (revision) => Effect.sync(() => (revision <= now.revision ? values() : undefined))
+  }
+  const layer = Snapshots.Default.pipe(
+    Layer.provide(SnapshotCipher.Default),
+    Layer.provide(Crypto.Default),
+    Layer.provide(Layer.succeed(DatabaseEpoch, () => now.epoch))
+  )
+  return { now, source, layer }
+}
+
+const read = (source: Source<never, never>, revision: number) =>
+  Effect.gen(function* () {
+    const { values } = yield* Snapshots
+    const opened = yield* values(environment, revision, "materialized", source)
+    return Buffer.concat([...opened.members]).toString()
+  })
+
+describe("what a process holds of the values", () => {
+  it.effect("follows the database, and is not used over a fail-over to one that is older", () => {
+    const { layer, now, source } = database()
+    return Effect.gen(function* () {
+      assert.include(yield* read(source, 10), "ten")
+      // The standby had got nine revisions; the tenth is given out anew, to something else.
+      Object.assign(now, { revision: 10, value: "another ten", epoch: 2 })
+      assert.include(yield* read(source, 10), "another ten")
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("is kept while the same server answers", () => {
+    const { layer, now, source } = database()
+    return Effect.gen(function* () {
+      yield* read(source, 10)
+      now.value = "of no revision"
+      assert.include(yield* read(source, 10), "ten")
+      now.revision = 11
+      assert.include(yield* read(source, 11), "of no revision")
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("is answered when the database went back between the permit and the read", () => {
+    const { layer, now, source } = database()
+    return Effect.gen(function* () {
+      Object.assign(now, { revision: 8, value: "eight" })
+      assert.include(yield* read(source, 10), "eight")
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("is forgotten for an answer to a question too, and what was being built is not kept", () => {
+    const { layer, now } = database()
+    return Effect.gen(function* () {
+      const { get } = yield* Snapshots
+      const ask = (value: string, meanwhile: () => void = () => {}) =>
+        Effect.map(
+          get(
+            environment,
+            10,
+            "value/A",
+            Effect.sync(() => {
+              meanwhile()
+              return { revision: 10, read: { keys: ["A"], revision: 10 }, value }
+            })
+          ),
+          ({ bytes }) => Buffer.from(bytes).toString()
+        )
+      assert.strictEqual(yield* ask("old", () => (now.epoch = 2)), '"old"')
+      assert.strictEqual(yield* ask("new"), '"new"')
+      assert.strictEqual(yield* ask("not asked"), '"new"')
+      now.epoch = 3
+      assert.strictEqual(yield* ask("newer"), '"newer"')
+    }).pipe(Effect.provide(layer))
+  })
+})
