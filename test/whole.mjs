@@ -40,5 +40,5 @@ const record = {
 }
 // A run of some files is none of all.
 if (process.argv.length === 2) writeFileSync(at("records/whole.json"), `${JSON.stringify(record, undefined, 2)}\n`)
-console.log(JSON.stringify(record, undefined, 2))
+process.stdout.write(`${JSON.stringify(record, undefined, 2)}\n`)
 process.exitCode = status ?? 1
