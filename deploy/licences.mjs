@@ -2,7 +2,7 @@
 /**
  * `node deploy/licences.mjs [DIST [NODE]]`: writes `licences.txt` into what was built: ours, then the licences of the
  * packages that are in the bundle, as their authors ask; with the file NODE, Node's own, where Node is passed on too. A
- * text that several share stands there once. `ampoule licences` shows it.
+ * text that several share, and terms that many share, stand there once. `ampoule licences` shows it.
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -24,9 +24,28 @@ for (const folder of json(path.join(dist, "packages.json")).bundled) {
   byText.set(text, [...(byText.get(text) ?? []), `${name} ${version}`])
 }
 const { name, version } = json(path.join(root, "package.json"))
+/** Terms that many share under a copyright of their own. */
+const shared = [
+  /Apache License\s+Version 2\.0, January 2004[^]*?END OF TERMS AND CONDITIONS/,
+  /Permission is hereby granted, free of charge, to any person obtaining[^]*?DEALINGS IN THE\s+SOFTWARE\./i
+]
 const read = (/** @type {string} */ file) => fs.readFileSync(file, "utf8").trim()
 /** @type {Array<[string, Array<string>]>} */
 const first = [[read(path.join(root, "LICENSE")), [`${name} ${version}`]]]
 if (process.argv[3] !== undefined) first.push([read(process.argv[3]), ["Node.js, and what is in it"]])
-const sections = [...first, ...byText].map(([text, names]) => `${names.join(", ")}\n\n${text}\n`)
+/** By terms, word for word: whose section has them. @type {Map<string, string>} */
+const stands = new Map()
+/** The terms stand once; where they were said before, their place is named. @param {string} text @param {string} whose */
+const once = (text, whose) =>
+  shared.reduce(
+    (rest, terms) =>
+      rest.replace(terms, (own) => {
+        const words = own.replace(/\s+/g, " ").toLowerCase()
+        const where = stands.get(words)
+        if (where === undefined) stands.set(words, whose)
+        return where === undefined ? own : `The same terms, word for word, as of ${where} above.`
+      }),
+    text
+  )
+const sections = [...first, ...byText].map(([text, names]) => `${names.join(", ")}\n\n${once(text, names[0] ?? "")}\n`)
 fs.writeFileSync(path.join(dist, "licences.txt"), sections.join(`\n${"-".repeat(80)}\n\n`))
