@@ -56,6 +56,11 @@ for (const folder of packages) {
 }
 // The client library is for other programs.
 const ofLibrary = ["client", "types"].map((name) => path.join(dist, name))
-fs.cpSync(dist, path.join(to, "dist"), { recursive: true, filter: (from) => !ofLibrary.includes(from) })
+// A link stays what it says: Node would write down the path of the folder that is copied.
+fs.cpSync(dist, path.join(to, "dist"), {
+  recursive: true,
+  verbatimSymlinks: true,
+  filter: (from) => !ofLibrary.includes(from)
+})
 fs.writeFileSync(path.join(to, "package.json"), `${JSON.stringify({ name, version, type, private: true })}\n`)
 process.stdout.write(`${packages.size} packages and the bundle in ${to}\n`)
