@@ -234,7 +234,7 @@ describe("credentials of a request", () => {
   })
 
   // On a clock that stands: a busy machine takes longer than a second for fifty requests.
-  layer(TestApp.layer.pipe(Layer.provideMerge(MovableClock.layer)), { excludeTestServices: true })((it) => {
+  layer(TestApp.own.pipe(Layer.provideMerge(MovableClock.layer)), { excludeTestServices: true })((it) => {
     it.effect("the credential's own bucket: headers on every answer, 429 at the fifty-first of a second", () =>
       Effect.gen(function* () {
         const { token } = yield* setUp

@@ -11,6 +11,7 @@ import { Listening } from "#src/http/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { freePort } from "#test/support/FreePort.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
+import * as Shared from "#test/support/Shared.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 
 interface Options {
@@ -33,7 +34,8 @@ export const layerWith = (options: Options = {}) =>
       return options.limits === "on" ? Layer.provide(app, MovableClock.layer) : app
     })
   )
-export const layer = layerWith()
+/** The one that the files of a process share. */
+export const layer = Shared.perProcess(layerWith())
 
 /** A second process of the same service: same database, vault and public address, everything else its own. */
 export const otherProcess = Effect.gen(function* () {

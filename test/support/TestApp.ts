@@ -26,7 +26,9 @@ import { Api } from "#schema/Api.ts"
 import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Listening } from "#src/http/Server.ts"
+import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Bodies from "./Bodies.ts"
+import * as Shared from "./Shared.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
 /** What the server takes for its public address: cookies, origins and links follow it, not the port it really has. */
@@ -80,7 +82,14 @@ export const backends = Layer.mergeAll(
 /** Everything but backends and settings. */
 export const server = Server.layer({ host: "127.0.0.1", port: 0, traced: false })
 
-export const layer = server.pipe(Layer.provideMerge(Layer.merge(backends, config())))
+/** A server and a database of its own, for a test that spoils, counts or waits for what others would see. */
+export const own = server.pipe(Layer.provideMerge(Layer.merge(backends, config())))
+
+/** The one that the files of a process share; with other backends, settings or limits: `own`. */
+export const layer = Shared.perProcess(own)
+
+/** The same without limits. */
+export const unlimited = Shared.perProcess(own.pipe(Layer.provide(Layer.succeed(RateLimits, "off"))))
 
 export interface Asked {
   /** Credential text for `Authorization: Bearer`. */
