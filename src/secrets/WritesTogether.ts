@@ -173,22 +173,26 @@ const isOfOne = (cause: Cause.Cause<unknown>) => {
   return !isOfAll
 }
 
+interface Written {
+  readonly settled: ReadonlyArray<Settled>
+  readonly left: WriteDecision.Left | undefined
+}
+
+/** Nothing that comes after a commit leads to another transaction. */
 const write = (needs: Needs, members: ReadonlyArray<Member>): Effect.Effect<ReadonlyArray<Settled>, Failed> =>
-  Effect.gen(function* () {
-    const { left, settled } = yield* transact(needs, members)
-    if (left !== undefined) yield* WriteTransaction.leave(needs, members[0].permit, left)
-    return settled
-  }).pipe(
-    Effect.provideService(RequestInfo, originOf(members)),
-    Effect.catchAllCause((cause) =>
+  Effect.matchCauseEffect(transact(needs, members), {
+    onFailure: (cause) =>
       members.length > 1 && isOfOne(cause)
         ? Effect.map(
             Effect.forEach(members, (member) => Effect.exit(write(needs, [member]))),
             (exits) => exits.map((exit) => Exit.flatMap(exit, ([settled]) => settled))
           )
-        : Effect.failCause(cause)
-    )
-  )
+        : Effect.failCause(cause),
+    onSuccess: ({ left, settled }: Written) =>
+      left === undefined
+        ? Effect.succeed(settled)
+        : Effect.as(WriteTransaction.leave(needs, members[0].permit, left), settled)
+  }).pipe(Effect.provideService(RequestInfo, originOf(members)))
 
 /** As many as go together, in their order. */
 const portions = (members: ReadonlyArray<Member>): ReadonlyArray<ReadonlyArray<Member>> => {
