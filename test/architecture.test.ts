@@ -205,7 +205,9 @@ describe("walls", () => {
     const importing = (target: string) => source.filter(({ ours }) => ours.includes(target)).map(({ file }) => file)
     assert.deepStrictEqual(importing("src/secrets/SecretRowChanges.ts"), [
       "src/secrets/LockedEnvironment.ts",
-      "src/secrets/WriteTransaction.ts"
+      "src/secrets/WriteDecision.ts",
+      "src/secrets/WriteTransaction.ts",
+      "src/secrets/WritesTogether.ts"
     ])
     assert.deepStrictEqual(importing("src/secrets/WriteTransaction.ts"), [
       "src/secrets/ChangeRequests.ts",
@@ -214,7 +216,8 @@ describe("walls", () => {
       "src/secrets/Renames.ts",
       "src/secrets/SecretWrites.ts",
       "src/secrets/SourcedWrites.ts",
-      "src/secrets/ValueRequests.ts"
+      "src/secrets/ValueRequests.ts",
+      "src/secrets/WritesTogether.ts"
     ])
     // Besides it: the rotation of data keys, a plan that keeps fewer versions, the purge of what was deleted, and what is
     // said of a secret, which no value depends on.

@@ -132,9 +132,10 @@ type CommittingNeeds = Needs & {
   readonly commit: (entries: ReadonlyArray<Entry>) => Effect.Effect<void, SqlError | ParseError>
 }
 
-const toEntry = ({ crypto, key }: Needs, event: AuditEvent): Effect.Effect<Entry> =>
+/** `from`: the request that the event is of; by default the one that is served. */
+const toEntry = ({ crypto, key }: Needs, event: AuditEvent, from?: RequestOrigin): Effect.Effect<Entry> =>
   Effect.gen(function* () {
-    const origin = yield* RequestInfo
+    const origin = from ?? (yield* RequestInfo)
     return { id: yield* crypto.uuid, at: yield* Clock.currentTimeMillis, origin, event, key: yield* key }
   })
 
@@ -334,6 +335,8 @@ export interface Merged {
   readonly changes: Statement.Fragment | undefined
   /** What `freeHead` took earlier in this transaction. */
   readonly head: SqlStreams.HeadRow | undefined
+  /** The request of each event, where the transaction is of several. */
+  readonly origins?: ReadonlyArray<RequestOrigin>
 }
 
 /** In one statement with the changes that they tell of. */
@@ -348,7 +351,7 @@ const appendWith = Effect.fnUntraced(function* (
     return
   }
   const changes = merged?.changes === undefined ? sql`` : sql`${merged.changes},`
-  const entries = yield* Effect.forEach(events, (event) => toEntry(needs, event))
+  const entries = yield* Effect.forEach(events, (event, i) => toEntry(needs, event, merged?.origins?.[i]))
   const now = yield* Clock.currentTimeMillis
   yield* renewAfterSilence(needs, now)
   const own = merged?.head === undefined ? undefined : yield* taken(needs, merged.head)
