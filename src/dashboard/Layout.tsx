@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import * as Icons from "./Icons.tsx"
+import { Mark } from "./Mark.tsx"
 import { noticeOf } from "./Notices.ts"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
@@ -100,12 +101,12 @@ const TeamMenu = ({ visit }: { readonly visit: Visit }) => (
 
 const account = [
   ["grants", Paths.grants, <Icons.Terminal />, "CLI logins"],
-  ["connections", Paths.connections, <Icons.Terminal />, "Connected agents"],
+  ["connections", Paths.connections, <Icons.Agent />, "Connected agents"],
   ["account", Paths.account, <Icons.Person />, "Name and password"],
-  ["factors", Paths.factors, <Icons.Key />, "Passkeys and codes"],
-  ["signIns", Paths.signIns, <Icons.Key />, "Linked sign-ins"],
-  ["sessions", Paths.sessions, <Icons.Person />, "Where you are signed in"],
-  ["start", Paths.start, <Icons.Info />, "Getting started"]
+  ["factors", Paths.factors, <Icons.Fingerprint />, "Passkeys and codes"],
+  ["signIns", Paths.signIns, <Icons.Link />, "Linked sign-ins"],
+  ["sessions", Paths.sessions, <Icons.Screen />, "Where you are signed in"],
+  ["start", Paths.start, <Icons.Start />, "Getting started"]
 ] as const
 
 const themes = [
@@ -138,7 +139,9 @@ const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly secti
         ))}
       </form>
       <form method="post" action={Paths.signOut}>
-        <button class="menu-item">Sign out</button>
+        <button class="menu-item">
+          <Icons.SignOut /> Sign out
+        </button>
       </form>
     </div>
   </details>
@@ -195,7 +198,7 @@ export const Layout = ({
     <header class="top">
       <div class="top-row">
         <a class="brand" href={Paths.home}>
-          <Icons.Mark /> <span class="wide-only">Ampoule</span>
+          <Mark /> <span class="wide-only">Ampoule</span>
           <span class="hidden narrow-only">Ampoule</span>
         </a>
         <TeamMenu visit={visit} />
@@ -251,7 +254,7 @@ export const Card = ({
   <Document title={title} ui={who.ui} bare>
     <main id="main" class={wide ? "card card-wide" : "card"}>
       <p class="card-brand">
-        <Icons.Mark /> Ampoule
+        <Mark /> Ampoule
       </p>
       <Notice who={who} />
       <h1>{title}</h1>

@@ -1,6 +1,7 @@
 /** The matrix of a project, drawn by script in place of the server's table: the same jobs, faster. */
 import { useLayoutEffect, useMemo, useState } from "preact/hooks"
 import * as Icons from "../Icons.tsx"
+import { Mark } from "../Mark.tsx"
 import { differs, isMissing, type MatrixData } from "../Matrix.ts"
 import * as Act from "./Act.ts"
 import { Add } from "./Add.tsx"
@@ -226,7 +227,7 @@ export const MatrixIsland = ({ data, formats }: { data: MatrixData; formats: str
       <Ticked state={state} store={handle} />
       {allRows(state).length === 0 ? (
         <div class="empty">
-          <Icons.Mark />
+          <Mark />
           <p class="empty-title">No secrets yet</p>
           <p>Drop your .env file here, or paste its text anywhere on this page.</p>
         </div>
