@@ -100,14 +100,24 @@ const TeamMenu = ({ visit }: { readonly visit: Visit }) => (
 )
 
 const account = [
-  ["grants", Paths.grants, <Icons.Terminal />, "CLI logins"],
-  ["connections", Paths.connections, <Icons.Agent />, "Connected agents"],
   ["account", Paths.account, <Icons.Person />, "Name and password"],
   ["factors", Paths.factors, <Icons.Fingerprint />, "Passkeys and codes"],
   ["signIns", Paths.signIns, <Icons.Link />, "Linked sign-ins"],
   ["sessions", Paths.sessions, <Icons.Screen />, "Where you are signed in"],
   ["start", Paths.start, <Icons.Start />, "Getting started"]
 ] as const
+
+/** Everything that acts for a person is one entry, and tabs of one page. */
+const ownAccess = [
+  ["sessions", Paths.sessions, "Browsers"],
+  ["grants", Paths.grants, "CLI logins"],
+  ["connections", Paths.connections, "Connected agents"]
+] as const
+const entryOf = (section: Section) => (ownAccess.some(([name]) => name === section) ? "sessions" : section)
+
+export const OwnAccessTabs = ({ current }: { readonly current: (typeof ownAccess)[number][0] }) => (
+  <Tabs label="What acts for you" current={current} of={ownAccess} />
+)
 
 const themes = [
   ["system", "System"],
@@ -127,7 +137,7 @@ const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly secti
         <span class="hint">{visit.user.email}</span>
       </p>
       {account.map(([name, href, icon, title]) => (
-        <a class="menu-item" href={href} aria-current={section === name ? "page" : undefined}>
+        <a class="menu-item" href={href} aria-current={entryOf(section) === name ? "page" : undefined}>
           {icon} {title}
         </a>
       ))}
@@ -293,7 +303,7 @@ export const SettingsFrame = ({
   visit
 }: {
   readonly visit: Visit
-  readonly view: "team" | "signIn" | "ci" | "webhooks"
+  readonly view: "team" | "signIn" | "access" | "webhooks"
   readonly title: string
   readonly lead?: ComponentChildren
   readonly actions?: ComponentChildren

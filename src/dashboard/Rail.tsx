@@ -10,11 +10,9 @@ import { may, type Visit } from "./Visit.ts"
 export type Section =
   | "projects"
   | "access"
-  | "tokens"
   | "members"
   | "audit"
   | "settings"
-  | "ci"
   | "webhooks"
   | "account"
   | "factors"
@@ -107,8 +105,6 @@ const TeamEntries = ({
       {entry("projects", Paths.home, <Icons.Box />, "Projects")}
       {entry("members", Paths.members(team.id), <Icons.People />, "Members")}
       {may(visit, "members:manage") ? entry("access", Paths.teamAccess(team.id), <Icons.Lock />, "Access") : null}
-      {manages ? entry("tokens", Paths.tokens(team.id), <Icons.Terminal />, "API tokens") : null}
-      {manages ? entry("ci", Paths.rules(team.id), <Icons.Check />, "CI identities") : null}
       {manages ? entry("webhooks", Paths.webhooks(team.id), <Icons.Webhook />, "Webhooks") : null}
       {may(visit, "audit-trail:read") ? entry("audit", Paths.audit(team.id), <Icons.Trail />, "Audit") : null}
       {may(visit, "team-rules:manage") ? entry("signIn", Paths.teamSignIn(team.id), <Icons.SignIn />, "Sign-in") : null}
