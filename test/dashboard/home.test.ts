@@ -126,6 +126,19 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("the 
       assert.include(page, member.email)
       assert.notInclude(page, "of another team")
       assert.notInclude(page, other.owner.email)
+      // The lists of tokens and of CI identities are parts of this page, and so is every way to them.
+      for (const part of ["tokens", "ci"]) {
+        const list = yield* read(`/app/teams/${team.id}/${part}`, admin)
+        assert.match(list, /<h1>Access<\/h1>/)
+        assert.match(list, new RegExp(`/${part}" aria-current="page"`))
+        assert.match(list, /\/access" aria-current="page"><svg/)
+        assert.notInclude(
+          yield* read(`/app/teams/${team.id}/${part}?q=nothing+is+called+so`, admin),
+          "a token of the team"
+        )
+      }
+      const rail = page.slice(page.indexOf('class="rail"'), page.indexOf("<main"))
+      for (const part of ["tokens", "ci"]) assert.notInclude(rail, `/${part}"`)
       const tokens = yield* read(`${here}?kind=api_token`, admin)
       assert.notInclude(tokens, "login of the command line</td>")
       assert.include(yield* read(`${here}?q=${member.email}`, admin), member.email)

@@ -64,6 +64,8 @@ layer(Browser.layerWith(setupCode), { excludeTestServices: true, timeout: "60 se
           await page.getByLabel("Name").fill("Shop")
           await button(page, "Create the project").click()
           await page.getByText("The project is created.").waitFor()
+          await page.getByText("Drop your .env file here").waitFor()
+          await page.getByRole("link", { name: "development" }).click()
 
           const add = async (key: string, value: string) => {
             await page.getByRole("link", { name: "Add secret" }).first().click()
