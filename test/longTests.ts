@@ -42,6 +42,7 @@ export const longTests = [
   "test/deploy/*.test.ts",
   "test/faults/failover.test.ts",
   "test/faults/kills.test.ts",
+  "test/faults/network.test.ts",
   "test/fuzz/fuzz.test.ts",
   "test/fuzz/regexes.test.ts",
   "test/http/declared.test.ts",

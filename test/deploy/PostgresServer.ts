@@ -5,6 +5,7 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { freePort } from "#test/support/FreePort.ts"
+import * as ProcessTree from "#test/support/ProcessTree.ts"
 
 const found = () => {
   const given = process.env["POSTGRES_BIN"] ?? process.env["AMPOULE_TEST_POSTGRES_BIN"]
@@ -51,6 +52,10 @@ const run = (cwd: string, name: string, ...args: ReadonlyArray<string>) => {
   }
 }
 
+/** To the postmaster of these files and to its children: SIGSTOP makes it hang, SIGCONT goes on. */
+export const signal = (data: string, name: NodeJS.Signals) =>
+  Effect.suspend(() => ProcessTree.signal(Number.parseInt(fs.readFileSync(`${data}/postmaster.pid`, "utf8"), 10), name))
+
 /** `init`: a script that gets PGHOST, PGPORT and PGUSER of the superuser, and these variables. */
 export const make = (init: { readonly script: string; readonly env: Readonly<Record<string, string>> }) =>
   Effect.gen(function* () {
@@ -70,5 +75,5 @@ export const make = (init: { readonly script: string; readonly env: Readonly<Rec
     yield* Effect.acquireRelease(start, () => Effect.ignore(Effect.catchAllDefect(stop, () => Effect.void)))
     const env = { PGHOST: "127.0.0.1", PGPORT: String(port), ...init.env, PATH: `${bin}:${process.env["PATH"]}` }
     yield* Effect.sync(() => execFileSync("sh", [init.script], { env, stdio: "pipe" }))
-    return { port, start, stop }
+    return { port, data, start, stop, signal: (name: NodeJS.Signals) => signal(data, name) }
   })
