@@ -25,15 +25,17 @@ export const available = bin !== undefined
 
 /** Postgres refuses to run as root. */
 export const owner = process.getuid?.() === 0 ? ["runuser", "-u", "postgres", "--"] : []
-/** A folder for a server's files, gone with the scope. */
-export const folder = Effect.acquireRelease(
-  Effect.sync(() => {
-    const folder = fs.mkdtempSync(path.join(tmpdir(), "ampoule-pg-"))
-    if (owner.length > 0) execFileSync("chown", ["postgres", folder])
-    return folder
-  }),
-  (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
-)
+/** A folder for a server's files on this disk, gone with the scope. */
+export const folderOn = (disk: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const folder = fs.mkdtempSync(path.join(disk, "ampoule-pg-"))
+      if (owner.length > 0) execFileSync("chown", ["postgres", folder])
+      return folder
+    }),
+    (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
+  )
+export const folder = folderOn(tmpdir())
 /** A program of Postgres with its arguments, as whoever may run it. */
 export const command = (name: string, ...args: ReadonlyArray<string>): readonly [string, ReadonlyArray<string>] => {
   const [first = "", ...rest] = [...owner, path.join(bin ?? "", name), ...args]
@@ -56,11 +58,18 @@ const run = (cwd: string, name: string, ...args: ReadonlyArray<string>) => {
 export const signal = (data: string, name: NodeJS.Signals) =>
   Effect.suspend(() => ProcessTree.signal(Number.parseInt(fs.readFileSync(`${data}/postmaster.pid`, "utf8"), 10), name))
 
-/** `init`: a script that gets PGHOST, PGPORT and PGUSER of the superuser, and these variables. */
-export const make = (init: { readonly script: string; readonly env: Readonly<Record<string, string>> }) =>
+interface Init {
+  /** It gets PGHOST, PGPORT and PGUSER of the superuser, and these variables. */
+  readonly script: string
+  readonly env: Readonly<Record<string, string>>
+  /** Where its files are; absent: where temporary files are. */
+  readonly disk?: string
+}
+
+export const make = (init: Init) =>
   Effect.gen(function* () {
     const port = yield* freePort
-    const cwd = yield* folder
+    const cwd = yield* folderOn(init.disk ?? tmpdir())
     const data = path.join(cwd, "data")
     const settings = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=60`
     const start = Effect.sync(() => run(cwd, "pg_ctl", "-D", data, "-l", `${data}/log`, "-w", "-o", settings, "start"))

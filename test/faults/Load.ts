@@ -6,6 +6,9 @@ import * as Writers from "./Writers.ts"
 
 const where = (place: Writers.Place) => `projectId=${place.projectId}&environment=development`
 
+/** Within what a credential may ask for in a minute. */
+const pause = "150 millis"
+
 /** Goes on whatever the answers are; `answered` gets the requests that were answered with values. */
 const read = (place: Writers.Place, goesOn: () => boolean, answered: Array<string>, failed: () => void) =>
   Effect.iterate(undefined, {
@@ -15,7 +18,7 @@ const read = (place: Writers.Place, goesOn: () => boolean, answered: Array<strin
         const answer = yield* Writers.ask(place, "GET", `/secrets/inject?${where(place)}`)
         if (answer?.status === 200) answered.push(answer.requestId)
         else if (answer?.status !== 429) failed()
-        yield* Effect.sleep("10 millis")
+        yield* Effect.sleep(pause)
         return undefined
       })
   })
@@ -49,10 +52,13 @@ export const of = (
   })
 
 /**
- * A writer and a reader of each place until `end`, whatever happens meanwhile: after a write of which nobody knows what
+ * A writer of each place, and a reader of each of the others, until `end`, whatever happens meanwhile: after a write of which nobody knows what
  * became of it, another writer goes on, with keys of its own.
  */
-export const tireless = (places: ReadonlyArray<Writers.Place>) =>
+export const tireless = (places: {
+  readonly write: ReadonlyArray<Writers.Place>
+  readonly read: ReadonlyArray<Writers.Place>
+}) =>
   Effect.gen(function* () {
     const lanes: Array<Writers.Writer> = []
     const answered: Array<string> = []
@@ -68,7 +74,8 @@ export const tireless = (places: ReadonlyArray<Writers.Place>) =>
           yield* Effect.sleep("200 millis")
         }
       })
-    const work = places.flatMap((place) => [write(place), read(place, isOn, answered, () => failures++)])
+    const failed = () => void failures++
+    const work = [...places.write.map(write), ...places.read.map((place) => read(place, isOn, answered, failed))]
     const run = yield* Effect.fork(Effect.all(work, { concurrency: "unbounded", discard: true }))
     return {
       lanes,
@@ -84,7 +91,7 @@ export type Tireless = Effect.Effect.Success<ReturnType<typeof tireless>>
 export const writesOf = (lanes: ReadonlyArray<Writers.Writer>) => lanes.reduce((sum, lane) => sum + lane.writes(), 0)
 
 /** Until so many more writes are acknowledged. */
-export const someWrites = (lanes: ReadonlyArray<Writers.Writer>, more = 2 * lanes.length) =>
+export const someWrites = (lanes: ReadonlyArray<Writers.Writer>, more: number) =>
   Effect.suspend(() => {
     const enough = writesOf(lanes) + more
     return Trial.until(

@@ -16,7 +16,7 @@ export interface Dependency {
   readonly signal: (name: NodeJS.Signals) => Effect.Effect<void>
 }
 
-const vaultToken = "a token of forty characters, for the test"
+const vaultToken = "a-token-for-the-trials-of-faults-of-this-vault"
 
 /** A vault that listens on `port` with TLS; it says `listens on` when it does. */
 const vault = (release: string, env: Trial.Env) =>

@@ -88,14 +88,14 @@ const synchronously = (name: string, makeFront: MakeFront) =>
     const failures: Array<Failure> = []
     for (let round = 1; round <= rounds; round++) {
       const under = yield* Load.of(place, lanes, answered, readers)
-      yield* Load.someWrites(lanes)
+      yield* Load.someWrites(lanes, 2 * lanes.length)
       failures.push(yield* failOver(trial))
       yield* under.end
       assert.deepStrictEqual(Load.check(lanes, yield* Writers.look(place)), [])
       if (round < rounds) yield* pair.rejoin
     }
     const after = yield* Load.of(place, lanes, answered, readers)
-    yield* Load.someWrites(lanes)
+    yield* Load.someWrites(lanes, 2 * lanes.length)
     yield* after.end
     assert.deepStrictEqual(Load.check(lanes, yield* Writers.look(place)), [])
     const all = [...answered, ...lanes.flatMap((lane) => lane.answered)]
@@ -113,9 +113,9 @@ const asynchronously = (name: string, makeFront: MakeFront) =>
     for (let round = 1; round <= rounds; round++) {
       const lanes = Array.from({ length: writers }, (_, n) => Writers.make(place, round * 100 + n))
       const under = yield* Load.of(place, lanes, [], readers)
-      yield* Load.someWrites(lanes)
+      yield* Load.someWrites(lanes, 2 * lanes.length)
       yield* pair.cutOff
-      yield* Load.someWrites(lanes)
+      yield* Load.someWrites(lanes, 2 * lanes.length)
       failures.push(yield* failOver(trial))
       yield* under.end
       // Who starts now has seen nothing of what is lost.
@@ -131,7 +131,7 @@ const asynchronously = (name: string, makeFront: MakeFront) =>
         Array.from({ length: 2 }, (_, n) => Writers.make(at, round * 100 + 50 + 10 * i + n))
       )
       const after = yield* Load.of(place, others, [], readers)
-      yield* Load.someWrites(others)
+      yield* Load.someWrites(others, 2 * others.length)
       yield* after.end
       assert.deepStrictEqual(Load.check(others, yield* Writers.look(place)), [])
       if (round < rounds) yield* pair.rejoin

@@ -74,17 +74,20 @@ const started = () =>
   Effect.gen(function* () {
     const stack = yield* Stack.make
     const team = yield* Trial.team(stack.server.url)
-    const tokens = yield* Effect.replicateEffect(team.token, writers + 1)
-    return { ...stack, team, tokens }
+    return { ...stack, team }
   })
 
-const trial = ({ dependencies, server, team, tokens }: Trialled, name: DependencyName, fault: Fault) =>
+const trial = ({ dependencies, server, team }: Trialled, name: DependencyName, fault: Fault) =>
   Effect.gen(function* () {
     const projectId = yield* team.project
-    const [looker, ...places] = tokens.map((token): Writers.Place => ({ server, token, projectId }))
-    const probe = looker ?? assert.fail("no token")
-    const load = yield* Load.tireless(places)
-    yield* Load.someWrites(load.lanes)
+    const place = Effect.map(team.token, (token): Writers.Place => ({ server, token, projectId }))
+    const [write, read] = yield* Effect.all([
+      Effect.replicateEffect(place, writers),
+      Effect.replicateEffect(place, writers)
+    ])
+    const probe = yield* place
+    const load = yield* Load.tireless({ write, read })
+    yield* Load.someWrites(load.lanes, 2 * writers)
     yield* fault.begin(dependencies[name])
     const told = yield* lasting(name, fault, server.url, load)
     yield* fault.end(dependencies[name])
