@@ -52,8 +52,6 @@ const whole = ({ env, probe, release, server }: Started, load: Load.Tireless) =>
     yield* Trial.trailHas(release, env, load.answered())
   })
 
-const what = `The released program under ${writers} writers and readers while its disk is full, its database read-only, or its clock jumps: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. toldMillis: from the fault to the first 503 of readiness; servingMillis, readyMillis: from the end of the fault. npm run test:faults`
-
 /** What is written fills the disk, and the log of the database. */
 const pressure = (place: Writers.Place) =>
   Writers.ask(place, "POST", "/secrets/bulk", {
@@ -97,7 +95,7 @@ const outage = (name: string, settings: Trial.Env, { begin, end, meanwhile = () 
       readyMillis: Math.round(ready)
     }
     yield* Effect.logInfo(name).pipe(Effect.annotateLogs(figures))
-    yield* Trial.record(reportFile, what, name, figures)
+    yield* Trial.record(reportFile, Trial.faults, name, figures)
   })
 
 const limit = 240_000
@@ -169,7 +167,7 @@ describe("on a clock that jumps", () => {
       yield* whole(world, load)
       const figures = { acknowledgedWrites: Load.writesOf(load.lanes), requestsFailed: load.failures() }
       yield* Effect.logInfo(name).pipe(Effect.annotateLogs(figures))
-      yield* Trial.record(reportFile, what, name, figures)
+      yield* Trial.record(reportFile, Trial.faults, name, figures)
     })
 
   it.scopedLive.skipIf(Programs.missing("faketime"))(

@@ -107,8 +107,6 @@ const trial = ({ dependencies, server, team }: Trialled, name: DependencyName, f
     return { answered: load.answered(), problems, seen }
   })
 
-const what = `The released program under ${writers} writers and readers while a dependency misbehaves: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. toldMillis: from the fault to the first 503 of readiness (null: it is only slow); servingMillis, readyMillis: from the end of the fault to a write and a read that are answered, and to readiness. npm run test:faults`
-
 describe("between a server and what it depends on", () => {
   it.scopedLive.skipIf(Programs.missing("psql", "redis-server"))(
     "no fault loses what was acknowledged, or needs a restart",
@@ -134,7 +132,7 @@ describe("between a server and what it depends on", () => {
         assert.deepStrictEqual(problems, [])
         assert.notInclude(stack.server.output.text, "altered")
         yield* Trial.trailHas(stack.release, stack.env, answered)
-        yield* Trial.record(reportFile, what, "network", figures)
+        yield* Trial.record(reportFile, Trial.faults, "network", figures)
       }),
     isWhole ? 900_000 : 240_000
   )
