@@ -131,7 +131,10 @@ export const make = (place: Place, n: number) => {
     if (answer === undefined || (answer.status >= 500 && answer.status !== 503)) return false
     if (answer.status >= 400) {
       history.refused()
-      if (answer.status === 429 || answer.status === 503) return true
+      if (answer.status === 429 || answer.status === 503) {
+        yield* Effect.sleep("200 millis")
+        return true
+      }
       problems.push(`${write.send[0]} ${write.send[1].split("/")[1]}: ${answer.status}`)
       return false
     }
