@@ -447,7 +447,7 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
   }
 }
 
-const app = TestApp.own.pipe(Layer.provide(Layer.succeed(RateLimits, "off")), Layer.provideMerge(TrailWorld.alarms))
+const app = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")), Layer.provideMerge(TrailWorld.alarms))
 
 layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a writer of the database", (it) => {
   for (const table of tables.filter(isProbed)) {
@@ -592,7 +592,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a writer of t
   )
 })
 
-layer(TestApp.own, { excludeTestServices: true })("the verification of a trail", (it) => {
+layer(TestApp.layer, { excludeTestServices: true })("the verification of a trail", (it) => {
   const said = Effect.gen(function* () {
     const report = yield* TrailVerification.verify({
       vault: yield* Vault,
@@ -659,7 +659,7 @@ layer(TestApp.own, { excludeTestServices: true })("the verification of a trail",
   )
 })
 
-layer(TestApp.own, { excludeTestServices: true })("a database of a release before", (it) => {
+layer(TestApp.layer, { excludeTestServices: true })("a database of a release before", (it) => {
   it.effect("is sealed once, when its operator says so, and its credentials go on; never by itself", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

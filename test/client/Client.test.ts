@@ -46,7 +46,7 @@ const value = (text: string) => ({
 })
 
 describe("the typed client, on the real server", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.effect("reads and writes", () =>
       Effect.gen(function* () {
         const { client: options, project } = yield* Demo.make({})
@@ -130,7 +130,7 @@ describe("the typed client, on the real server", () => {
   })
 
   // Time stands still until it is moved: a slow machine must not be given a new window meanwhile.
-  layer(Layer.provideMerge(TestApp.own, MovableClock.layer), { excludeTestServices: true })("at the limit", (it) => {
+  layer(Layer.provideMerge(TestApp.layer, MovableClock.layer), { excludeTestServices: true })("at the limit", (it) => {
     it.effect("waits out a 429 as long as the server says, and then has its answer", () =>
       Effect.gen(function* () {
         const { client: options } = yield* Demo.make({})

@@ -44,7 +44,7 @@ const lastOf = (teamId: string, action: string) =>
     return auditEntry(row)
   })
 
-layer(TestApp.own, { excludeTestServices: true })("the operator of the server", (it) => {
+layer(TestApp.layer, { excludeTestServices: true })("the operator of the server", (it) => {
   it.effect("gives an owner who forgot the password a link that works once", () =>
     Effect.gen(function* () {
       const owner = yield* somebody

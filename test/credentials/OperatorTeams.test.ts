@@ -50,7 +50,7 @@ const scene = Effect.gen(function* () {
   return { project, team, member, reached }
 })
 
-layer(TestApp.own, { excludeTestServices: true })("the operator and teams", (it) => {
+layer(TestApp.layer, { excludeTestServices: true })("the operator and teams", (it) => {
   it.effect("lists them, with their owners", () =>
     Effect.gen(function* () {
       const { team } = yield* scene

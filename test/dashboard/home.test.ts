@@ -11,7 +11,7 @@ import * as Rooms from "./Rooms.ts"
 const read = (path: string, session: { readonly text: string }) =>
   Effect.map(TestApp.get(path, { session: session.text }), ({ text }) => text)
 
-layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("the first page", (it) => {
+layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("the first page", (it) => {
   it.effect("names what is missing in protected environments that are in use, and what nobody read for 90 days", () =>
     Effect.gen(function* () {
       const project = yield* World.project()
@@ -108,7 +108,7 @@ layer(behindProxy, { excludeTestServices: true, timeout: "60 seconds" })("the fi
   )
 })
 
-layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("the page of all access", (it) => {
+layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("the page of all access", (it) => {
   it.effect("lists what gets into the team, of everybody, for owners and admins alone", () =>
     Effect.gen(function* () {
       const team = yield* World.team()

@@ -1,9 +1,8 @@
-/** What a machine does to the programs on it: a disk that is full, a clock that jumps. */
+/** What a machine does to the programs on it: a disk that is full. */
 import * as Effect from "effect/Effect"
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import type { Env } from "./Trial.ts"
 import * as Trial from "./Trial.ts"
 
 /** Only root may mount. */
@@ -34,28 +33,3 @@ export const disk = (megabytes: number) =>
     }
     return { folder, fill: Effect.sync(fill), free: Effect.sync(() => fs.rmSync(filler)) }
   })
-
-const library = () => {
-  const folders = fs.readdirSync("/usr/lib").map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
-  return folders.find((file) => fs.existsSync(file)) ?? "/usr/lib/faketime/libfaketimeMT.so.1"
-}
-
-/** A clock for whoever is started with `env`: libfaketime, which a file tells how far it is off. */
-export const clock = Effect.gen(function* () {
-  const folder = yield* Trial.folderOf("clock")
-  const file = path.join(folder, "offset")
-  const jumpTo = (hours: number) =>
-    Effect.sync(() => {
-      fs.writeFileSync(`${file}.new`, `${hours < 0 ? "" : "+"}${hours}h\n`)
-      fs.renameSync(`${file}.new`, file)
-    })
-  yield* jumpTo(0)
-  const env: Env = {
-    LD_PRELOAD: library(),
-    FAKETIME_TIMESTAMP_FILE: file,
-    FAKETIME_CACHE_DURATION: "1",
-    // Time that only passes is not set by anybody.
-    DONT_FAKE_MONOTONIC: "1"
-  }
-  return { env, jumpTo }
-})

@@ -1,7 +1,7 @@
 /**
  * The released program under writers and readers on a machine that misbehaves: the disk of its database is full, the
- * database is made read-only, the clock jumps. What was acknowledged is there, no bulk is there in part, every answered
- * request is in the trail, which verifies and raises no alarm; no restart is needed. CI tries the read-only database and the clock on the embedded database;
+ * database is made read-only. What was acknowledged is there, no bulk is there in part, every answered
+ * request is in the trail, which verifies and raises no alarm; no restart is needed. CI tries the read-only database;
  * `npm run test:faults` (`AMPOULE_FAULTS=all`) tries all, full disks as root alone, and writes test/records/faults.json (`AMPOULE_FAULTS_REPORT`).
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -25,11 +25,11 @@ const postgresEnv = (port: number): Trial.Env => ({
 })
 
 /** A server with this environment, and a project with writers. */
-const started = (settings: Trial.Env, host: Trial.Env = {}) =>
+const started = (settings: Trial.Env) =>
   Effect.gen(function* () {
     const release = yield* Release.build
     const env = { AMPOULE_SETUP_CODE: Trial.setupCode, ...settings }
-    const server = yield* Effect.orDie(Release.server(release, { ...env, ...host }))
+    const server = yield* Effect.orDie(Release.server(release, env))
     const team = yield* Trial.team(server.url)
     const projectId = yield* team.project
     const place = Effect.map(team.token, (token): Writers.Place => ({ server, token, projectId }))
@@ -141,48 +141,6 @@ describe("on a database that is made read-only", () => {
             Effect.orDie
           )
         yield* outage("read-only database", env, { begin: set("on"), end: set("off") })
-      }),
-    limit
-  )
-})
-
-describe("on a clock that jumps", () => {
-  const jumps = (name: string, settings: Trial.Env) =>
-    Effect.gen(function* () {
-      const { env, jumpTo } = yield* Host.clock
-      const world = yield* started(settings, env)
-      const load = yield* Load.tireless(world.places)
-      yield* Load.someWrites(load.lanes, 2 * writers)
-      for (const hours of [6, -6, 0]) {
-        yield* jumpTo(hours)
-        const jumped = performance.now()
-        // It is noticed within a second; what was under way has ended then.
-        yield* Effect.sleep("3 seconds")
-        yield* Trial.until("it serves", jumped, Load.serves(world.probe))
-        const before = load.failures()
-        yield* Load.someWrites(load.lanes, 4 * writers)
-        yield* Trial.untilReady(world.server.url, jumped)
-        assert.strictEqual(load.failures(), before, `requests failed at ${hours} hours`)
-      }
-      yield* whole(world, load)
-      const figures = { acknowledgedWrites: Load.writesOf(load.lanes), requestsFailed: load.failures() }
-      yield* Effect.logInfo(name).pipe(Effect.annotateLogs(figures))
-      yield* Trial.record(reportFile, Trial.faults, name, figures)
-    })
-
-  it.scopedLive.skipIf(Programs.missing("faketime"))(
-    "forward by 6 hours and back by 12, nothing is lost and no request fails, on the embedded database",
-    () => Effect.flatMap(Trial.folderOf("host"), (data) => jumps("clock jumps, embedded", { AMPOULE_DATA_DIR: data })),
-    limit
-  )
-
-  it.scopedLive.skipIf(!isWhole || Programs.missing("faketime", "psql"))(
-    "forward by 6 hours and back by 12, nothing is lost and no request fails, beside a Postgres whose clock is right",
-    () =>
-      Effect.gen(function* () {
-        const postgres = yield* PostgresServer.make({ script: "/dev/null", env: {} })
-        const env = { AMPOULE_DATA_DIR: yield* Trial.folderOf("host"), ...postgresEnv(postgres.port) }
-        yield* jumps("clock jumps, Postgres", env)
       }),
     limit
   )

@@ -8,7 +8,7 @@ import type * as Bodies from "#test/support/Bodies.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const app = TestApp.own.pipe(Layer.provideMerge(MovableClock.layer))
+const app = TestApp.layer.pipe(Layer.provideMerge(MovableClock.layer))
 const codeOf = TestApp.refusalOf
 
 type Trail = TestApp.Answer<Bodies.BodyOf<"GET", `/teams/${string}/audit`>>

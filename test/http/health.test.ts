@@ -5,7 +5,7 @@ import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
 describe("health and discovery", () => {
-  layer(TestApp.own, { excludeTestServices: true })((it) => {
+  layer(TestApp.layer, { excludeTestServices: true })((it) => {
     it.effect("liveness answers without a credential", () =>
       Effect.gen(function* () {
         const answer = yield* TestApp.get("/health/live")

@@ -7,7 +7,7 @@ import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const app = TestApp.own.pipe(Layer.provideMerge(MovableClock.layer))
+const app = TestApp.layer.pipe(Layer.provideMerge(MovableClock.layer))
 const roles: ReadonlyArray<Role> = ["owner", "admin", "member", "viewer"]
 const { codeOf } = TestApp
 const forbidden = [403, "FORBIDDEN"]

@@ -378,7 +378,7 @@ describe("rate limits over HTTP", () => {
     )
   })
 
-  layer(TestApp.own.pipe(Layer.provideMerge(MovableClock.layer)), { excludeTestServices: true })(
+  layer(TestApp.layer.pipe(Layer.provideMerge(MovableClock.layer)), { excludeTestServices: true })(
     "without a trusted proxy",
     (it) => {
       it.effect("X-Forwarded-For does not make another address of a client", () =>

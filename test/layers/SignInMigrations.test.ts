@@ -74,7 +74,7 @@ describe("the MAC of a row of the release before", () => {
   })
 })
 
-layer(TestApp.own, { excludeTestServices: true })("a database of the release before issuers and passkeys", (it) => {
+layer(TestApp.layer, { excludeTestServices: true })("a database of the release before issuers and passkeys", (it) => {
   it.effect("is migrated with its rows, which open what they opened, and take what is new", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -475,7 +475,7 @@ describe("token exchange", () => {
     )
   })
 
-  layer(TestApp.layer, { excludeTestServices: true })("with limits", (it) => {
+  layer(TestApp.shared, { excludeTestServices: true })("with limits", (it) => {
     it.scoped("counts exchanges per address, in its own shape", () =>
       Effect.gen(function* () {
         const { create, issuer } = yield* setUp()

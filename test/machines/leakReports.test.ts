@@ -203,7 +203,7 @@ layer(appWith(ReportSigner.documentOf(scanner, other)), { excludeTestServices: t
   )
 })
 
-layer(TestApp.own, { excludeTestServices: true })("without keys", (it) => {
+layer(TestApp.layer, { excludeTestServices: true })("without keys", (it) => {
   it.effect("the route is not there", () =>
     Effect.gen(function* () {
       const answer = yield* send("[]")

@@ -34,8 +34,10 @@ export const layerWith = (options: Options = {}) =>
       return options.limits === "on" ? Layer.provide(app, MovableClock.layer) : app
     })
   )
-/** The one that the files of a process share. */
-export const layer = Shared.perProcess(layerWith())
+export const layer = layerWith()
+
+/** The one that the files of a process share, as it is: what is provided to it comes too late. */
+export const shared = Shared.perProcess(layer)
 
 /** A second process of the same service: same database, vault and public address, everything else its own. */
 export const otherProcess = Effect.gen(function* () {

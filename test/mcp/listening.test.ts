@@ -115,7 +115,7 @@ describe("a message that asks for a stream", () => {
   })
 })
 
-layer(McpApp.layer, { excludeTestServices: true })("a stream", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("a stream", (it) => {
   const streamOf = (base: string, bearer: string, message: unknown) =>
     Effect.gen(function* () {
       let text = ""

@@ -16,7 +16,7 @@ import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const app = TestApp.own.pipe(Layer.provideMerge(MovableClock.layer))
+const app = TestApp.layer.pipe(Layer.provideMerge(MovableClock.layer))
 const week = 7 * 86_400_000
 
 const hand = (team: World.Team, person: World.Person) =>

@@ -9,7 +9,7 @@ import * as World from "#test/support/World.ts"
 const behind =
   /audit_seals|audit_streams SET|exposure_|webhook_deliveries|r\.webhook_id|last_used_at =|pg_try_advisory|SELECT 1|LISTEN|NOTIFY/
 
-layer(TestApp.own, { excludeTestServices: true })("a read of values", (it) => {
+layer(TestApp.layer, { excludeTestServices: true })("a read of values", (it) => {
   it.effect("costs two statements, whatever grants decide and whoever asks", () =>
     Effect.gen(function* () {
       const project = yield* World.project()

@@ -17,7 +17,7 @@ import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const app = TestApp.own.pipe(Layer.provide(Layer.succeed(RateLimits, "off")), Layer.provideMerge(MovableClock.layer))
+const app = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")), Layer.provideMerge(MovableClock.layer))
 
 /** The body of a delivery (docs/contract/webhooks.md). */
 const Told = Schema.Struct({
