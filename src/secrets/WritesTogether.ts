@@ -9,6 +9,8 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as FiberId from "effect/FiberId"
+import * as Option from "effect/Option"
+import * as Tracer from "effect/Tracer"
 import { EnvironmentNotFound, type SecretAlreadyExists, type SecretVersionConflict } from "#schema/Errors.ts"
 import type { AuditEvent } from "#src/access/Audit.ts"
 import { Busy, DependencyDown, isBusy, isDatabaseUnavailable, isRefusedData } from "#src/access/Dependency.ts"
@@ -39,6 +41,8 @@ export interface Creation {
 
 interface Member extends Creation {
   readonly origin: RequestOrigin
+  /** Its request's, where requests are traced: the statements of a transaction stand below that of its first member. */
+  readonly span: Option.Option<Tracer.AnySpan>
   /** Nobody waits for it any more. */
   gone: boolean
 }
@@ -173,6 +177,11 @@ const isOfOne = (cause: Cause.Cause<unknown>) => {
   return !isOfAll
 }
 
+const belowSpanOf =
+  ({ span }: Member) =>
+  <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    Option.isNone(span) ? effect : Effect.withParentSpan(effect, span.value)
+
 interface Written {
   readonly settled: ReadonlyArray<Settled>
   readonly left: WriteDecision.Left | undefined
@@ -192,7 +201,7 @@ const write = (needs: Needs, members: ReadonlyArray<Member>): Effect.Effect<Read
       left === undefined
         ? Effect.succeed(settled)
         : Effect.as(WriteTransaction.leave(needs, members[0].permit, left), settled)
-  }).pipe(Effect.provideService(RequestInfo, originOf(members)))
+  }).pipe(Effect.provideService(RequestInfo, originOf(members)), belowSpanOf(members[0]))
 
 /** As many as go together, in their order. */
 const portions = (members: ReadonlyArray<Member>): ReadonlyArray<ReadonlyArray<Member>> => {
@@ -235,10 +244,10 @@ export const make = (needs: Needs): Effect.Effect<Together> =>
     const groups = new Map<string, ReturnType<typeof groupOf>>()
     let waiting = 0
     return (creation) =>
-      Effect.flatMap(RequestInfo, (origin) => {
+      Effect.flatMap(Effect.zip(RequestInfo, Effect.serviceOption(Tracer.ParentSpan)), ([origin, span]) => {
         if (waiting >= mostWaiting) return Effect.die(new Busy())
         const { environmentId } = creation.permit.target
-        const member: Member = { ...creation, origin, gone: false }
+        const member: Member = { ...creation, origin, span, gone: false }
         const group = groups.get(environmentId) ?? groupOf()
         groups.set(environmentId, group)
         group.waiting++
