@@ -73,7 +73,7 @@ const keysOfEach = 40
 export const make = (place: Place, n: number) => {
   const history = History.make()
   const keys = Array.from({ length: keysOfEach }, (_, i) => `W${n}_${i}`)
-  let ids: ReadonlyMap<string, string> = new Map()
+  let ids: Map<string, string> = new Map()
   let count = 0
   const where = { projectId: place.projectId, environment: "development" }
   const isLive = (key: string) => history.stateOf(key).value !== null
@@ -139,6 +139,8 @@ export const make = (place: Place, n: number) => {
       return false
     }
     history.acknowledged()
+    // Whoever creates the key again gets a secret with another id.
+    for (const [key, value] of write.changes) if (value === null) ids.delete(key)
     writes++
     answered.push(answer.requestId)
     const [key] = write.changes.keys()
