@@ -147,7 +147,7 @@ const services = Effect.gen(function* () {
     open: new Set<Watcher>(),
     /** Open streams of each credential and each team. */
     shares: new Map<string, number>(),
-    /** What the last look at all streams found of their teams. */
+    /** What was found last of the teams that streams are open for, by a look at all streams or by a new stream. */
     latest: yield* Ref.make<ReadonlyMap<TeamId, string>>(new Map())
   }
 })
@@ -310,12 +310,16 @@ const lookAtAll = (needs: Needs) =>
   })
 
 /**
- * Where a new stream begins. What the last look found will do, which spares a statement: a change since then is told, and
- * at worst the client lists once more.
+ * Where a new stream begins. What was found last will do, and what this one finds serves those that come after it until
+ * the next look, which spares statements: a change since then is told, and at worst the client lists once more.
  */
 const statesToBegin = (needs: Needs, teamIds: ReadonlyArray<TeamId>) =>
   Effect.flatMap(Ref.get(needs.latest), (latest) =>
-    teamIds.every((id) => latest.has(id)) ? Effect.succeed(latest) : needs.teamStates(teamIds)
+    teamIds.every((id) => latest.has(id))
+      ? Effect.succeed(latest)
+      : Effect.tap(needs.teamStates(teamIds), (found) =>
+          Ref.update(needs.latest, (before) => new Map([...before, ...found]))
+        )
   )
 
 /** Opens the watcher, and ends another stream where a limit is reached. */

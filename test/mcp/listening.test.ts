@@ -7,6 +7,7 @@ import { allScopes } from "#schema/Scopes.ts"
 import { Changes } from "#src/mcp/Changes.ts"
 import { subscriptionOf } from "#src/mcp/Listening.ts"
 import { serverInfo } from "#src/mcp/Protocol.ts"
+import * as Statements from "#test/support/Statements.ts"
 import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
@@ -187,6 +188,21 @@ layer(McpApp.shared, { excludeTestServices: true })("a stream", (it) => {
       const stream = yield* streamOf(base, token.text, message)
       const sdk = yield* Effect.promise(() => ofSdk(headers, message))
       assert.strictEqual(yield* stream.whole, yield* Effect.promise(sdk.text))
+    })
+  )
+
+  it.scoped("begins where the one before began, until somebody looks: no statement for each", () =>
+    Effect.gen(function* () {
+      const base = yield* McpApp.base
+      const project = yield* World.project()
+      const token = yield* World.token({ team: project.team, mcpScopes: allScopes })
+      const message = listen({ toolsListChanged: true, resourcesListChanged: true })
+      const open = Effect.flatMap(streamOf(base, token.text, message), ({ until }) => until("acknowledged"))
+      yield* open
+      const statements = yield* Statements.during(Effect.repeatN(open, 9))
+      const ofTeams = statements.filter(({ text }) => text.includes("FROM teams t WHERE t.id = any("))
+      // A look at all streams, each three seconds, asks too.
+      assert.isBelow(ofTeams.length, 10)
     })
   )
 
