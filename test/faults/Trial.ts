@@ -114,7 +114,7 @@ export const record = (file: string | undefined, what: string, name: string, fig
 
 /** What test/records/faults.json says of itself, whichever of its trials writes there. */
 export const faults =
-  "The released program under 4 writers and 4 readers while a dependency or its disk misbehaves: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. toldMillis: from the fault to the first 503 of readiness (null: it is only slow; of a full disk with the time in which it is written full); servingMillis, readyMillis: from the end of the fault to a write and a read that are answered, and to readiness. npm run test:faults"
+  "The released program under 4 writers and 4 readers while a dependency or its disk misbehaves: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. toldMillis: from the fault to the first 503 of readiness (null: it is only slow); of a disk and a read-only database from the first read that was refused, which came refusedMillis after the fault began (0: readiness told before); servingMillis, readyMillis: from the end of the fault to a write and a read that are answered, and to readiness. npm run test:faults"
 
 /** Of times in milliseconds. */
 export const spread = (times: ReadonlyArray<number>) => {

@@ -6,6 +6,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as path from "node:path"
 import * as PostgresServer from "#test/deploy/PostgresServer.ts"
 import * as Programs from "#test/support/Programs.ts"
@@ -70,7 +71,7 @@ interface Outage {
   readonly meanwhile?: (place: Writers.Place) => Effect.Effect<unknown>
 }
 
-const outage = (name: string, settings: Trial.Env, { begin, end, meanwhile = () => Effect.void }: Outage) =>
+const outage = (name: string, settings: Trial.Env, { begin, end, meanwhile = () => Effect.never }: Outage) =>
   Effect.gen(function* () {
     const world = yield* started(settings)
     const { places, probe, server } = world
@@ -78,8 +79,17 @@ const outage = (name: string, settings: Trial.Env, { begin, end, meanwhile = () 
     yield* Load.someWrites(load.lanes, 2 * writers)
     yield* begin
     const began = performance.now()
-    const isAway = Effect.zipRight(meanwhile(probe), Effect.negate(Trial.isReady(server.url)))
-    const told = yield* Trial.until("it is not ready", began, isAway)
+    const pressing = yield* Effect.fork(Effect.forever(meanwhile(probe)))
+    const before = load.failedReads()
+    const isRefused = Effect.sync(() => load.failedReads() > before)
+    const [refused, told] = yield* Effect.all(
+      [
+        Trial.until("reads are refused", began, isRefused),
+        Trial.until("it is not ready", began, Effect.negate(Trial.isReady(server.url)))
+      ],
+      { concurrency: "unbounded" }
+    )
+    yield* Fiber.interrupt(pressing)
     yield* Effect.sleep("3 seconds")
     yield* end
     const ended = performance.now()
@@ -90,7 +100,8 @@ const outage = (name: string, settings: Trial.Env, { begin, end, meanwhile = () 
     const figures = {
       acknowledgedWrites: Load.writesOf(load.lanes),
       requestsFailed: load.failures(),
-      toldMillis: Math.round(told),
+      refusedMillis: Math.round(refused),
+      toldMillis: Math.max(0, Math.round(told - refused)),
       servingMillis: Math.round(serving),
       readyMillis: Math.round(ready)
     }
