@@ -15,14 +15,18 @@ import { DependencyDown } from "./Dependency.ts"
  * is written to the disk like any other.) One statement, so that a database which is far away is not taken for one that
  * is away. What is taken back has a code of its own: any other error, that of a trigger too, is the answer.
  */
-const commitOne = (sql: SqlClient.SqlClient) => sql`
+const commitOne = (sql: SqlClient.SqlClient, body: string) => sql`
   DO $$ BEGIN
     INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash)
-    VALUES (gen_random_uuid(), 1, gen_random_uuid(), now(), 'system', 'audit.probe', '', ''::bytea);
+    VALUES (gen_random_uuid(), 1, gen_random_uuid(), now(), 'system', 'audit.probe', ${sql.literal(body)}, ''::bytea);
     RAISE EXCEPTION USING ERRCODE = 'AMPPR';
   EXCEPTION WHEN SQLSTATE 'AMPPR' THEN
     NULL;
   END $$`
+
+const small = "''"
+/** 16 KB that cannot be compressed: it needs pages of its own, where a small entry finds room on a full disk. */
+const large = "(SELECT string_agg(gen_random_uuid()::text, '') FROM generate_series(1, 450))"
 
 const down = (cause: unknown) => new DependencyDown({ dependency: "database", cause })
 
@@ -36,10 +40,17 @@ export class AuditProbe extends Effect.Service<AuditProbe>()("access/AuditProbe"
     const sql = yield* SqlClient.SqlClient
     const scope = yield* Effect.scope
     let tried: Deferred.Deferred<void, DependencyDown> | undefined
+    let doubted = false
 
     /** The next try waits until this one has ended, however late: a database that hangs gets no second one. */
     const attempt = Effect.fnUntraced(function* (answer: Deferred.Deferred<void, DependencyDown>) {
-      const work = yield* Effect.fork(Effect.mapError(commitOne(sql), down))
+      const isThorough = doubted
+      doubted = false
+      const work = yield* commitOne(sql, isThorough ? large : small).pipe(
+        Effect.tapErrorCause(() => Effect.sync(() => (doubted ||= isThorough))),
+        Effect.mapError(down),
+        Effect.fork
+      )
       yield* Fiber.join(work).pipe(
         Effect.disconnect,
         Effect.timeoutFail({ duration: deadline, onTimeout: () => down("It took too long.") }),
@@ -60,6 +71,10 @@ export class AuditProbe extends Effect.Service<AuditProbe>()("access/AuditProbe"
         Effect.zipRight(Deferred.await(answer))
       )
     })
-    return { check }
+    return {
+      check,
+      /** The database failed somebody: from now on an entry of some size has to pass, until one does. */
+      doubt: () => void (doubted = true)
+    }
   })
 }) {}
