@@ -7,6 +7,7 @@ import * as FileSystem from "@effect/platform/FileSystem"
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { dirname } from "node:path"
@@ -124,10 +125,13 @@ export const write = Effect.fnUntraced(function* (
   const { next, text } = Checkpoint.text(state.writer, { at, ...content })
   const note = yield* signed(vault, text)
   yield* append(needs, note).pipe(
-    // How much of it was written is not known: another writer begins at 1.
-    Effect.tapError(() => Effect.map(crypto.uuid, (id) => (state.writer = newWriter(needs.path, id))))
+    // How much of it was written is not known, when it failed or was told to stop: another writer begins at 1.
+    Effect.onExit((exit) =>
+      Exit.isSuccess(exit)
+        ? Effect.sync(() => void (state.writer = next))
+        : Effect.map(crypto.uuid, (id) => void (state.writer = newWriter(needs.path, id)))
+    )
   )
-  state.writer = next
   for (const { seq, stream } of content.heads) state.named.set(stream, seq)
 })
 

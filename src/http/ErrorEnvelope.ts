@@ -110,6 +110,7 @@ export const judge = (
   const verdict = verdictOf(cause, exchange)
   if ("response" in verdict) return Effect.succeed(verdict.response)
   if (verdict.log === undefined) return Effect.succeed(verdict.answer)
+  if (verdict.log === "warning") exchange.databaseFailed ||= isDatabaseUnavailable(cause)
   const log = verdict.log === "error" ? Effect.logError("request failed") : Effect.logWarning("dependency unavailable")
   return Effect.as(
     Effect.annotateLogs(log, { requestId: exchange.id, method, path: shapeOf(path), cause: causeText(cause) }),

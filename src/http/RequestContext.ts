@@ -26,6 +26,8 @@ export class Exchange implements RequestOrigin {
   streams = false
   owner: string
   committed = false
+  /** Something in it failed because of the database. */
+  databaseFailed = false
   constructor(
     readonly id: string,
     readonly ip: string,

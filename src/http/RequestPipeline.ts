@@ -17,6 +17,7 @@ import * as Runtime from "effect/Runtime"
 import type * as Scope from "effect/Scope"
 import * as FindMyWay from "find-my-way-ts"
 import { type RateLimited, RouteNotFound } from "#schema/Errors.ts"
+import { AuditProbe } from "#src/access/AuditProbe.ts"
 import { Busy } from "#src/access/Dependency.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -132,6 +133,7 @@ export const make = ({ traced }: { readonly traced: boolean }) =>
   Effect.gen(function* () {
     const crypto = yield* Crypto
     const limiter = yield* RateLimiter
+    const probe = yield* AuditProbe
     const { baseUrl, trustedProxies: proxies } = yield* AppConfig
     const clock = yield* Effect.clock
     const { fiberRefs, runtimeFlags } = yield* Effect.runtime<never>()
@@ -176,6 +178,7 @@ export const make = ({ traced }: { readonly traced: boolean }) =>
       // Nobody waits for the answer any more.
       outgoing.once("close", () => {
         inTime()
+        if (exchange.databaseFailed) probe.doubt()
         if (!outgoing.writableEnded) fiber.unsafeInterruptAsFork(fiber.id())
       })
       return exchange

@@ -1,4 +1,4 @@
-/** What a machine does to the programs on it: a disk that is full. */
+/** What a machine does to the programs on it: a disk that is full, a clock that jumps. */
 import * as Effect from "effect/Effect"
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
@@ -33,3 +33,31 @@ export const disk = (megabytes: number) =>
     }
     return { folder, fill: Effect.sync(fill), free: Effect.sync(() => fs.rmSync(filler)) }
   })
+
+const library = () =>
+  fs
+    .readdirSync("/usr/lib")
+    .map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
+    .find((file) => fs.existsSync(file)) ?? "/usr/lib/faketime/libfaketimeMT.so.1"
+
+/** A clock for whoever is started with `env`: libfaketime, which a file tells how far it is off. */
+export const clock = Effect.gen(function* () {
+  const folder = yield* Trial.folderOf("clock")
+  const file = path.join(folder, "offset")
+  const set = (hours: number) =>
+    Effect.sync(() => {
+      fs.writeFileSync(`${file}.new`, `${hours < 0 ? "" : "+"}${hours}h\n`)
+      fs.renameSync(`${file}.new`, file)
+    })
+  yield* set(0)
+  const env: Trial.Env = {
+    LD_PRELOAD: library(),
+    FAKETIME_TIMESTAMP_FILE: file,
+    // With a cache, a clock that goes back is noticed when it has caught up.
+    FAKETIME_NO_CACHE: "1",
+    // Time that only passes is not set by anybody, and files have the times of the disk.
+    DONT_FAKE_MONOTONIC: "1",
+    NO_FAKE_STAT: "1"
+  }
+  return { env, set }
+})

@@ -62,7 +62,7 @@ export const tireless = (places: {
   Effect.gen(function* () {
     const lanes: Array<Writers.Writer> = []
     const answered: Array<string> = []
-    let [goesOn, failures] = [true, 0]
+    let [goesOn, failures, failedReads] = [true, 0, 0]
     const isOn = () => goesOn
     const write = (place: Writers.Place) =>
       Effect.gen(function* () {
@@ -74,13 +74,18 @@ export const tireless = (places: {
           yield* Effect.sleep("200 millis")
         }
       })
-    const failed = () => void failures++
+    const failed = () => {
+      failures++
+      failedReads++
+    }
     const work = [...places.write.map(write), ...places.read.map((place) => read(place, isOn, answered, failed))]
     const run = yield* Effect.fork(Effect.all(work, { concurrency: "unbounded", discard: true }))
     return {
       lanes,
       /** Requests without an answer, or with one that tells of a fault. */
       failures: () => failures,
+      /** Those of them that read. */
+      failedReads: () => failedReads,
       /** Requests that were answered so far: each must be in the trail. */
       answered: () => [...answered, ...lanes.flatMap((lane) => lane.answered)],
       end: Effect.suspend(() => ((goesOn = false), Fiber.join(run)))

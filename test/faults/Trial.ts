@@ -35,11 +35,15 @@ export const team = (url: string) =>
     const Issued = Schema.Struct({ value: Schema.String })
     let named = 0
     const project = async () => (await post(`/teams/${team.id}/projects`, { name: `Shop ${++named}` }, Made)).id
-    const token = async () => {
-      const wanted = { name: `writer ${++named}`, accessLevel: "write", lifetime: "1d" }
+    const issue = async (lifetime: "1d" | "30d") => {
+      const wanted = { name: `writer ${++named}`, accessLevel: "write", lifetime }
       return (await post(`/teams/${team.id}/api-tokens`, wanted, Issued)).value
     }
-    return { project: Effect.promise(project), token: Effect.promise(token) }
+    return {
+      project: Effect.promise(project),
+      token: Effect.promise(() => issue("30d")),
+      tokenOfADay: Effect.promise(() => issue("1d"))
+    }
   })
 
 /** The first team with a project, and a token that writes. */
@@ -114,7 +118,7 @@ export const record = (file: string | undefined, what: string, name: string, fig
 
 /** What test/records/faults.json says of itself, whichever of its trials writes there. */
 export const faults =
-  "The released program under 4 writers and 4 readers while a dependency or its disk misbehaves: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. toldMillis: from the fault to the first 503 of readiness (null: it is only slow; of a full disk with the time in which it is written full); servingMillis, readyMillis: from the end of the fault to a write and a read that are answered, and to readiness. npm run test:faults"
+  "The released program under 4 writers and 4 readers while a dependency, its disk or its clock misbehaves: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. toldMillis: from the fault to the first 503 of readiness (null: it is only slow); of a disk and a read-only database from the first read that was refused, which came refusedMillis after the fault began (0: readiness told before); servingMillis, readyMillis: from the end of the fault to a write and a read that are answered, and to readiness. npm run test:faults"
 
 /** Of times in milliseconds. */
 export const spread = (times: ReadonlyArray<number>) => {

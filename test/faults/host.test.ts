@@ -1,11 +1,12 @@
 /**
  * The released program under writers and readers on a machine that misbehaves: the disk of its database is full, the
- * database is made read-only. What was acknowledged is there, no bulk is there in part, every answered
- * request is in the trail, which verifies and raises no alarm; no restart is needed. CI tries the read-only database;
+ * database is made read-only, its clock jumps. What was acknowledged is there, no bulk is there in part, every answered
+ * request is in the trail, which verifies and raises no alarm; no restart is needed. CI tries the read-only database, and the clock on the embedded one;
  * `npm run test:faults` (`AMPOULE_FAULTS=all`) tries all, full disks as root alone, and writes test/records/faults.json (`AMPOULE_FAULTS_REPORT`).
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as path from "node:path"
 import * as PostgresServer from "#test/deploy/PostgresServer.ts"
 import * as Programs from "#test/support/Programs.ts"
@@ -25,17 +26,17 @@ const postgresEnv = (port: number): Trial.Env => ({
 })
 
 /** A server with this environment, and a project with writers. */
-const started = (settings: Trial.Env) =>
+const started = (settings: Trial.Env, host: Trial.Env = {}) =>
   Effect.gen(function* () {
     const release = yield* Release.build
     const env = { AMPOULE_SETUP_CODE: Trial.setupCode, ...settings }
-    const server = yield* Effect.orDie(Release.server(release, env))
+    const server = yield* Effect.orDie(Release.server(release, { ...env, ...host }))
     const team = yield* Trial.team(server.url)
     const projectId = yield* team.project
     const place = Effect.map(team.token, (token): Writers.Place => ({ server, token, projectId }))
     const write = yield* Effect.replicateEffect(place, writers)
     const read = yield* Effect.replicateEffect(place, writers)
-    return { env, release, server, probe: yield* place, places: { write, read } }
+    return { env, release, server, team, probe: yield* place, places: { write, read } }
   })
 type Started = Effect.Effect.Success<ReturnType<typeof started>>
 
@@ -70,7 +71,7 @@ interface Outage {
   readonly meanwhile?: (place: Writers.Place) => Effect.Effect<unknown>
 }
 
-const outage = (name: string, settings: Trial.Env, { begin, end, meanwhile = () => Effect.void }: Outage) =>
+const outage = (name: string, settings: Trial.Env, { begin, end, meanwhile = () => Effect.never }: Outage) =>
   Effect.gen(function* () {
     const world = yield* started(settings)
     const { places, probe, server } = world
@@ -78,8 +79,17 @@ const outage = (name: string, settings: Trial.Env, { begin, end, meanwhile = () 
     yield* Load.someWrites(load.lanes, 2 * writers)
     yield* begin
     const began = performance.now()
-    const isAway = Effect.zipRight(meanwhile(probe), Effect.negate(Trial.isReady(server.url)))
-    const told = yield* Trial.until("it is not ready", began, isAway)
+    const pressing = yield* Effect.fork(Effect.forever(meanwhile(probe)))
+    const before = load.failedReads()
+    const isRefused = Effect.sync(() => load.failedReads() > before)
+    const [refused, told] = yield* Effect.all(
+      [
+        Trial.until("reads are refused", began, isRefused),
+        Trial.until("it is not ready", began, Effect.negate(Trial.isReady(server.url)))
+      ],
+      { concurrency: "unbounded" }
+    )
+    yield* Fiber.interrupt(pressing)
     yield* Effect.sleep("3 seconds")
     yield* end
     const ended = performance.now()
@@ -90,7 +100,8 @@ const outage = (name: string, settings: Trial.Env, { begin, end, meanwhile = () 
     const figures = {
       acknowledgedWrites: Load.writesOf(load.lanes),
       requestsFailed: load.failures(),
-      toldMillis: Math.round(told),
+      refusedMillis: Math.round(refused),
+      toldMillis: Math.max(0, Math.round(told - refused)),
       servingMillis: Math.round(serving),
       readyMillis: Math.round(ready)
     }
@@ -141,6 +152,55 @@ describe("on a database that is made read-only", () => {
             Effect.orDie
           )
         yield* outage("read-only database", env, { begin: set("on"), end: set("off") })
+      }),
+    limit
+  )
+})
+
+/** How far the clock is off, in hours: a day ahead, back by one, right again, and an hour behind. */
+const offsets = [24.01, 23, 0, -1, 0]
+
+const jumps = (name: string, settings: Trial.Env) =>
+  Effect.gen(function* () {
+    const { env, set } = yield* Host.clock
+    const world = yield* started(settings, env)
+    const { places, probe, server, team } = world
+    const ofADay: Writers.Place = { ...probe, token: yield* team.tokenOfADay }
+    const load = yield* Load.tireless(places)
+    yield* Load.someWrites(load.lanes, 2 * writers)
+    for (const hours of offsets) {
+      const before = load.failures()
+      yield* set(hours)
+      const jumped = performance.now()
+      yield* Trial.until("it serves", jumped, Load.serves(probe))
+      yield* Load.someWrites(load.lanes, 4 * writers)
+      yield* Trial.untilReady(server.url, jumped)
+      assert.strictEqual(load.failures(), before, `requests failed at ${hours} hours`)
+      // What ends, ends by the clock; what does not is not locked out.
+      const me = yield* Writers.ask(ofADay, "GET", "/me/verify")
+      assert.strictEqual(me?.status, hours > 24 ? 401 : 200, `a token of a day, at ${hours} hours`)
+    }
+    yield* whole(world, load)
+    const figures = { acknowledgedWrites: Load.writesOf(load.lanes), requestsFailed: load.failures() }
+    yield* Effect.logInfo(name).pipe(Effect.annotateLogs(figures))
+    yield* Trial.record(reportFile, Trial.faults, name, figures)
+  })
+
+describe("on a clock that jumps, a day ahead and an hour back, nothing is lost, no request fails and nobody is alarmed:", () => {
+  it.scopedLive.skipIf(Programs.missing("faketime"))(
+    "on the embedded database",
+    () =>
+      Effect.flatMap(Trial.folderOf("host"), (folder) => jumps("clock jumps, embedded", { AMPOULE_DATA_DIR: folder })),
+    limit
+  )
+
+  it.scopedLive.skipIf(!isWhole || Programs.missing("faketime", "psql"))(
+    "beside a Postgres whose clock is right",
+    () =>
+      Effect.gen(function* () {
+        const postgres = yield* PostgresServer.make({ script: "/dev/null", env: {} })
+        const env = { AMPOULE_DATA_DIR: yield* Trial.folderOf("host"), ...postgresEnv(postgres.port) }
+        yield* jumps("clock jumps, Postgres", env)
       }),
     limit
   )

@@ -1,6 +1,6 @@
 /**
- * The released program under writers and readers, killed at random, again and again: the server, its vault, Postgres
- * (immediate stop, as a crash). What was acknowledged is there, no bulk is there in part, every answered request is in the
+ * The released program under writers and readers, killed at random, again and again: the server, its workers (one of
+ * them, or all), its vault, Postgres (immediate stop, as a crash). What was acknowledged is there, no bulk is there in part, every answered request is in the
  * trail, and the trail verifies. `npm run test:kills` kills each 200 times and writes test/records/kills.json;
  * `AMPOULE_KILLS` is how many, `AMPOULE_KILLS_REPORT` names a file for the figures.
  */
@@ -13,6 +13,7 @@ import { spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as PostgresServer from "#test/deploy/PostgresServer.ts"
+import * as ProcessTree from "#test/support/ProcessTree.ts"
 import * as Programs from "#test/support/Programs.ts"
 import * as Release from "#test/support/Release.ts"
 import * as Trial from "./Trial.ts"
@@ -51,8 +52,28 @@ const serverOf = (release: string, env: Trial.Env) =>
         server.url = next.url
       })
     }
-    return { server, victim, stop: end("SIGTERM") }
+    const workers = workersOf(() => running.child.pid ?? 0)
+    return { server, victims: { server: victim, workers }, stop: end("SIGTERM") }
   })
+
+/** How many there are, where there are several. */
+const workerCount = 2
+
+/** Those of the server: one at random is killed, or all of them; its primary starts others. */
+const workersOf = (primary: () => number): Victim => {
+  const all = Effect.sync(() => ProcessTree.childrenOf(primary()))
+  return {
+    kill: Effect.gen(function* () {
+      const [first, ...others] = yield* Random.shuffle(yield* all)
+      for (const pid of (yield* Random.nextBoolean) ? [first] : [first, ...others]) process.kill(pid, "SIGKILL")
+      yield* Effect.sleep("20 millis")
+    }),
+    revive: Effect.map(all, ({ length }) => length === workerCount).pipe(
+      Effect.delay("20 millis"),
+      Effect.repeat({ until: (are) => are, times: 3_000 })
+    )
+  }
+}
 
 /** A vault in a process of its own. */
 const vaultOf = (release: string, env: Trial.Env) =>
@@ -113,7 +134,7 @@ const killing = (place: Writers.Place, victim: Victim) =>
 const report = (name: string, figures: Figures) =>
   Trial.record(
     reportFile,
-    `The released program under ${writers} writers and readers, killed at random points: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. readyMillis: from the kill to /health/ready, the new start included. npm run test:kills`,
+    `The released program under ${writers} writers and readers, killed at random points: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. readyMillis: from the kill to /health/ready, the new start included (workers: until there are as many again). npm run test:kills`,
     name,
     figures
   )
@@ -134,15 +155,15 @@ const onPostgres = Effect.gen(function* () {
 const trial = (
   name: string,
   settings: Trial.Env,
-  victimOf: (release: string) => Effect.Effect<Victim | "server", never, never>
+  victimOf: (release: string) => Effect.Effect<Victim | "server" | "workers", never, never>
 ) =>
   Effect.gen(function* () {
     const release = yield* Release.build
     const env = { ...settings, AMPOULE_SETUP_CODE: Trial.setupCode, AMPOULE_RATE_LIMITS: "off" }
     const chosen = yield* victimOf(release)
-    const { server, stop, victim } = yield* serverOf(release, env)
+    const { server, stop, victims } = yield* serverOf(release, env)
     const place = { server, ...(yield* Trial.setUp(server.url)) }
-    const { answered, figures } = yield* killing(place, chosen === "server" ? victim : chosen)
+    const { answered, figures } = yield* killing(place, typeof chosen === "string" ? victims[chosen] : chosen)
     yield* stop
     yield* Trial.trailHas(release, env, answered)
     yield* report(name, figures)
@@ -160,6 +181,15 @@ describe("killed at random, acknowledged writes and their entries stay, and noth
   it.scopedLive.skipIf(Programs.missing("psql"))(
     "the server, on Postgres",
     () => Effect.flatMap(onPostgres, ({ env }) => trial("server, Postgres", env, () => Effect.succeed("server"))),
+    limit
+  )
+
+  it.scopedLive.skipIf(Programs.missing("psql"))(
+    "the worker processes of the server",
+    () =>
+      Effect.flatMap(onPostgres, ({ env }) =>
+        trial("workers", { ...env, AMPOULE_WORKERS: String(workerCount) }, () => Effect.succeed("workers"))
+      ),
     limit
   )
 

@@ -10,6 +10,7 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Schema from "effect/Schema"
 import * as Net from "node:net"
+import { AuditProbe } from "#src/access/AuditProbe.ts"
 import { IntegrityFailure } from "#schema/Errors.ts"
 import { strict } from "#schema/Strict.ts"
 import { SecretText } from "#schema/Values.ts"
@@ -327,6 +328,7 @@ const failingServer = (settings: Partial<Settings> = {}) =>
     Layer.provide(HttpApiBuilder.api(Failing)),
     Layer.provide(failing),
     Layer.provide(Shutdown.layer),
+    Layer.provide(Layer.succeed(AuditProbe, AuditProbe.make({ check: Effect.void, doubt: () => {} }))),
     Layer.provide(Layer.mergeAll(RateLimiter.Default, TestApp.config(settings))),
     Layer.provide(Layer.mergeAll(RateLimitMemory.layer, Crypto.Default)),
     Layer.provide(

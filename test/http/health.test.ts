@@ -59,6 +59,33 @@ describe("health and discovery", () => {
       })
     )
 
+    it.effect(
+      "readiness asks for more once a request met a disk that is full, until an entry of some size passes",
+      () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const ready = Effect.zipRight(Effect.sleep("500 millis"), TestApp.get("/health/ready"))
+          const { id, team } = yield* World.project()
+          const { text: bearer } = yield* World.token({ team })
+          const inject = TestApp.get(`/secrets/inject?projectId=${id}&environment=development`, { bearer })
+          // There is room for what is small.
+          yield* sql`
+          CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql
+          AS $$ BEGIN RAISE 'no space left on device' USING ERRCODE = '53100'; END $$`
+          yield* sql`
+          CREATE TRIGGER full_disk BEFORE INSERT ON audit_entries FOR EACH ROW
+          WHEN (NEW.action <> 'audit.probe' OR length(NEW.body) > 8000) EXECUTE FUNCTION no_room()`
+          assert.strictEqual((yield* ready).status, 200)
+          const failed = yield* inject
+          assert.deepStrictEqual([failed.status, failed.error.code], [500, "DEPENDENCY_UNAVAILABLE"])
+          for (let i = 0; i < 3; i++) assert.strictEqual((yield* ready).status, 503)
+          yield* sql`DROP TRIGGER full_disk ON audit_entries`
+          yield* sql`DROP FUNCTION no_room()`
+          assert.strictEqual((yield* ready).status, 200)
+          assert.strictEqual((yield* inject).status, 200)
+        })
+    )
+
     it.effect("readiness tries the trail once, however many ask", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
@@ -75,7 +102,7 @@ describe("health and discovery", () => {
           Array.from({ length: 100 }, () => TestApp.get("/health/ready")),
           { concurrency: "unbounded" }
         )
-        const pauses = Math.ceil((performance.now() - began) / 2000)
+        const pauses = Math.ceil((performance.now() - began) / 400)
         yield* sql`DROP TRIGGER counted ON audit_entries`
         const [row] = yield* sql<{ readonly next: string }>`SELECT nextval('tries') AS next`
         // One when they begin, one after each pause that they last.
