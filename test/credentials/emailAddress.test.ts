@@ -49,7 +49,7 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
       assert.match(page.text, new RegExp(`<input(?=[^>]*name="email")(?=[^>]*value="${person.email}")[^>]*required`))
       const email = other(person.email)
       const answer = yield* SignIn.submit("/app/account/email", jar, {
-        email: ` ${email.toUpperCase()}`,
+        email: email.toUpperCase(),
         currentPassword: SignIn.password
       })
       assert.deepStrictEqual([answer.status, answer.headers.get("location")], [303, "/app/account?done=email-changed"])
