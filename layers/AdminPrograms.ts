@@ -51,6 +51,18 @@ export const resetLink: AdminPrograms["resetLink"] = (email) =>
     ended
   )
 
+const taken = () => new CliFailure({ message: "The new e-mail address belongs to an account." })
+const notOurs = () =>
+  new CliFailure({ message: "The account was changed meanwhile, or no server wrote it. Nothing was changed." })
+
+export const changeEmail: AdminPrograms["changeEmail"] = (email, to) =>
+  Effect.flatMap(needs, (made) => Operator.changeEmail(made, email, to)).pipe(
+    Effect.catchTags({ AccountNotFound: notFound, NAME_TAKEN: taken, FORBIDDEN: notOurs }),
+    asOperator,
+    Effect.provide(onDatabase),
+    ended
+  )
+
 export const removeFactor: AdminPrograms["removeFactor"] = (email) =>
   Effect.flatMap(needs, (made) => Operator.removeFactor(made, email)).pipe(
     Effect.catchTag("AccountNotFound", notFound),

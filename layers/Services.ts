@@ -18,6 +18,7 @@ import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import { Identity } from "#src/credentials/Identity.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
+import { EmailAddress } from "#src/credentials/EmailAddress.ts"
 import { Profile } from "#src/credentials/Profile.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { OwnSessions } from "#src/credentials/OwnSessions.ts"
@@ -96,6 +97,7 @@ const credentials = Layer.mergeAll(
   EndedCredentials.layer,
   Identity.Default,
   OwnSessions.Default,
+  EmailAddress.Default,
   Profile.Default,
   Passkeys.Default,
   SecondFactor.Default,

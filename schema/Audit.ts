@@ -108,6 +108,7 @@ export const AuditAction = Schema.Literal(
   "factor.recovery_codes",
   "factor.confirm",
   "account.update",
+  "email.change",
   "password.change",
   "password.reset_link",
   "password.reset",

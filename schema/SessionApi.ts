@@ -40,6 +40,11 @@ export type SignedIn = typeof SignedIn.Type
 export const ChangeMe = strict(Schema.Struct({ name: Name })).annotations({ identifier: "ChangeMe" })
 export type ChangeMe = typeof ChangeMe.Type
 
+export const ChangeEmail = strict(Schema.Struct({ email: Email, currentPassword: Password })).annotations({
+  identifier: "ChangeEmail"
+})
+export type ChangeEmail = typeof ChangeEmail.Type
+
 export const ChangePassword = strict(
   Schema.Struct({ currentPassword: Password, newPassword: NewPassword })
 ).annotations({ identifier: "ChangePassword" })
@@ -82,7 +87,7 @@ export class SetupApi extends HttpApiGroup.make("setup")
   )
   .annotateContext(OpenApi.annotations({ description: "First start." })) {}
 
-/** Signing in and out, the own name, and passwords. */
+/** Signing in and out, the own name and address, and passwords. */
 export class SessionApi extends HttpApiGroup.make("session")
   .add(
     HttpApiEndpoint.post("signIn", "/auth/session")
@@ -123,9 +128,30 @@ export class SessionApi extends HttpApiGroup.make("session")
         operation({
           summary: "Change the own name",
           description:
-            "All of the person's teams see it. A session that an issuer of one of several teams opened may not. The address does not change.",
+            "All of the person's teams see it. A session that an issuer of one of several teams opened may not.",
           request: { name: "Ada Lovelace" },
           response: { ...user, name: "Ada Lovelace" }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("changeEmail", "/me/email")
+      .setPayload(ChangeEmail)
+      .addSuccess(answers(200, Person))
+      .addError(Errors.SignInFailed)
+      .addError(Errors.Forbidden)
+      .addError(Errors.ScopeMissing)
+      .addError(Errors.StepUpRequired)
+      .addError(Errors.NameTaken)
+      .addError(BadBody)
+      .middleware(OwnSessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Change the own e-mail address",
+          description:
+            "It signs the person in from then on. Ends the person's other sessions; the session gets a new cookie. The address before gets a notice, and each team an entry in its trail. Of an account with a second factor, a recent proof of it is needed. A session that one of the person's teams does not take may not, and neither may an account without a password.",
+          request: { email: "ada.lovelace@example.com", currentPassword: "seven green lamps over a quiet harbour" },
+          response: { ...user, email: "ada.lovelace@example.com" }
         })
       )
   )

@@ -39,7 +39,8 @@ export const WebhookEvent = Schema.Literal(
   "session.break_glass",
   "session.new_device",
   "password.reset",
-  "factor.removed"
+  "factor.removed",
+  "email.changed"
 ).annotations({ message: () => "must be an event of webhooks", identifier: "WebhookEvent" })
 export type WebhookEvent = typeof WebhookEvent.Type
 
@@ -71,7 +72,8 @@ export const eventOfAction: { readonly [A in AuditAction]?: WebhookEvent } = {
   "session.break_glass": "session.break_glass",
   "session.new_device": "session.new_device",
   "password.reset": "password.reset",
-  "factor.remove": "factor.removed"
+  "factor.remove": "factor.removed",
+  "email.change": "email.changed"
 }
 
 const WebhookUrl = Schema.String.pipe(

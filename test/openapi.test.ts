@@ -451,6 +451,7 @@ const dashboard: Record<string, Row> = {
   },
   "DELETE /auth/session": sessionRoute(200, "DeletedAck"),
   "PATCH /me": sessionRoute(200, "Person", { body: members(["name"]), more: body }),
+  "POST /me/email": sessionRoute(200, "Person", { body: members(["email", "currentPassword"]), more: [409, ...body] }),
   "POST /me/password": sessionRoute(200, "PasswordAck", {
     body: members(["currentPassword", "newPassword"]),
     more: body

@@ -94,6 +94,37 @@ const resetLink = Help.command(
   })
 )
 
+const changeEmail = Help.command(
+  "change-email",
+  {
+    says: "Give an account another e-mail address: for a person who cannot change it themselves.",
+    more: [
+      "The person signs in with it from then on, and their sessions end. The address before gets a notice. Make sure that it is this person who asks.",
+      where
+    ],
+    examples: [
+      "ampoule admin change-email ada@example.com ada.lovelace@example.com",
+      "ampoule admin change-email ada@example.com ada.lovelace@example.com --yes"
+    ]
+  },
+  {
+    yes: Shared.yes,
+    json: Shared.json,
+    email,
+    to: Shared.argument("NEW", "E-mail address that it has from then on")
+  },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const address = yield* stored(options.email)
+    const to = yield* Effect.mapError(decodeEmail(options.to), () => usage("NEW takes an e-mail address."))
+    const question = `Give the account of ${plain(address)} the address ${plain(to)}?`
+    if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
+    const account = yield* programs.changeEmail(address, to)
+    if (options.json) return yield* json({ account: recordOf(account) })
+    yield* note(`${plain(account.email)} signs in to the account from now on, no longer ${plain(address)}.`)
+  })
+)
+
 const removeFactor = Help.command(
   "remove-factor",
   {
@@ -182,7 +213,16 @@ const activateUser = Help.command(
   })
 )
 
-const below = [users, deactivateUser, activateUser, resetLink, removeFactor, removeUser, ...teamCommands] as const
+const below = [
+  users,
+  deactivateUser,
+  activateUser,
+  resetLink,
+  changeEmail,
+  removeFactor,
+  removeUser,
+  ...teamCommands
+] as const
 export const admin = Help.described(
   Command.make("admin").pipe(Command.withSubcommands(below)),
   {

@@ -205,6 +205,8 @@ export interface AdminPrograms {
     readonly limit: number
   }) => Effect.Effect<ReadonlyArray<UserAccount>, CliFailure>
   readonly resetLink: (email: string) => Effect.Effect<ResetLink, CliFailure>
+  /** Answers the account as it is now. */
+  readonly changeEmail: (email: string, to: string) => Effect.Effect<UserAccount, CliFailure>
   readonly removeFactor: (email: string) => Effect.Effect<UserAccount, CliFailure>
   /** Answers the account as it was. */
   readonly removeUser: (

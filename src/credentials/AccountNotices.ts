@@ -1,6 +1,6 @@
 /**
- * What a person is told about their own sign-in: a new device, a reset link that was used, a factor that was removed, a sign-in that was linked. It
- * commits with what it tells of; the dashboard shows it until the person has seen it, and where a mail server is set an
+ * What a person is told about their own sign-in: a new device, a reset link that was used, a factor that was removed, a sign-in that was linked,
+ * another e-mail address. It commits with what it tells of; the dashboard shows it until the person has seen it, and where a mail server is set an
  * e-mail follows. Webhooks of the person's teams are told by the trail's entry.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -21,7 +21,7 @@ import { methods } from "#src/Methods.ts"
 import { Mail, type MailRefused, type Message } from "#src/outbound/Mail.ts"
 import * as Rows from "#src/Rows.ts"
 
-const NoticeKind = Schema.Literal("new_device", "password_reset", "factor_removed", "sign_in_linked")
+const NoticeKind = Schema.Literal("new_device", "password_reset", "factor_removed", "sign_in_linked", "email_changed")
 export type NoticeKind = typeof NoticeKind.Type
 
 /** Until then an e-mail is tried again; what is older is not news. */
@@ -90,20 +90,25 @@ const subjects: { readonly [Kind in NoticeKind]: string } = {
   new_device: "A new sign-in to your Ampoule account",
   password_reset: "Your Ampoule password was set with a link",
   factor_removed: "A way to prove who you are was removed from your Ampoule account",
-  sign_in_linked: "A sign-in was linked to your Ampoule account"
+  sign_in_linked: "A sign-in was linked to your Ampoule account",
+  email_changed: "The e-mail address of your Ampoule account was changed"
 }
 const sentences: { readonly [Kind in NoticeKind]: (notice: DueRow) => string } = {
   new_device: () => "Somebody signed in to your account with a browser that had not signed in to it before.",
   password_reset: () => "Somebody used a reset link and set a new password for your account.",
   factor_removed: ({ about }) => `This was removed from your account: ${about}.`,
-  sign_in_linked: ({ about }) => `Whoever signs in with this opens your account from now on: ${line(about)}.`
+  sign_in_linked: ({ about }) => `Whoever signs in with this opens your account from now on: ${line(about)}.`,
+  email_changed: ({ about }) => `Another e-mail address signs you in from now on, no longer ${about}.`
 }
 
 /** What comes from a browser or a person stays on one line. */
 const line = (text: string) => text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
 
+/** Of a change of the address, the one before: whoever has the account now must not be the only one who is told. */
+const recipientOf = ({ about, email, kind }: DueRow) => (kind === "email_changed" ? about : email)
+
 const messageOf = (notice: DueRow, baseUrl: string): Message => ({
-  to: notice.email,
+  to: recipientOf(notice),
   subject: subjects[notice.kind],
   text: [
     sentences[notice.kind](notice),
@@ -113,11 +118,21 @@ const messageOf = (notice: DueRow, baseUrl: string): Message => ({
     `Browser: ${line(notice.userAgent ?? "unknown")}`,
     `Server: ${baseUrl}`,
     "",
-    "If it was you, there is nothing to do. If not, sign in, change your password, and look at where you are signed in:",
-    `${baseUrl}/app/account/sessions`,
+    ...advice(notice, baseUrl),
     ""
   ].join("\n")
 })
+
+/** Whose address was changed cannot sign in with the one that they know. */
+const advice = ({ kind }: DueRow, baseUrl: string): ReadonlyArray<string> =>
+  kind === "email_changed"
+    ? [
+        "If it was you, there is nothing to do. If not, tell an owner or admin of your team at once: they deactivate the account. The operator of the server gives it its address back."
+      ]
+    : [
+        "If it was you, there is nothing to do. If not, sign in, change your password, and look at where you are signed in:",
+        `${baseUrl}/app/account/sessions`
+      ]
 
 /** Doubles with every attempt. Milliseconds. */
 const pauseAfter = (attempts: number) => Math.min(3_600_000, 30_000 * 2 ** Math.min(attempts, 10))

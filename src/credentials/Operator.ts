@@ -1,6 +1,6 @@
 /**
  * What the operator of a server may do to accounts, where no other person can: for an owner who forgot the password,
- * and for an address that another person took. The trail records it as done by the system, in every team that the
+ * and for an address that another person took, or that a person has no more. The trail records it as done by the system, in every team that the
  * person belongs to.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
@@ -17,6 +17,7 @@ import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
 import { forgetDevices, inEachTeam } from "./Accounts.ts"
 import * as AccountNotices from "./AccountNotices.ts"
+import * as EmailAddress from "./EmailAddress.ts"
 import * as Factors from "./Factors.ts"
 import * as NewPassword from "./NewPassword.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
@@ -98,6 +99,18 @@ export const resetLink = Effect.fn("Operator.resetLink")((needs: Needs, email: s
     const link = yield* NewPassword.createLink(needs, { userId: account.id, createdBy: null })
     yield* needs.audit.append(...inEachTeam(teamsOf(account), { ...about(account), action: "password.reset_link" }))
     return link
+  })
+)
+
+/** For a person who has another address, and cannot change it: an issuer vouched for it, or they mistyped it. */
+export const changeEmail = Effect.fn("Operator.changeEmail")((needs: Needs, email: string, to: string) =>
+  Rows.transaction(needs.sql, function* () {
+    const account = yield* lock(needs, email)
+    yield* EmailAddress.move(needs, { userId: account.id, from: email, to })
+    yield* needs.revocation.sessionsOf(account.id)
+    const target = { type: "user", id: account.id, name: to } as const
+    yield* needs.audit.append(...inEachTeam(teamsOf(account), { ...about(account), action: "email.change", target }))
+    return { ...account, email: to }
   })
 )
 

@@ -1,4 +1,4 @@
-/** What a person says of themselves. The address is what signs them in, and is not changed here. */
+/** What a person says of themselves. The address, which signs them in, is changed in `EmailAddress.ts`. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"

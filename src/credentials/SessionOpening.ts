@@ -75,10 +75,10 @@ export const openChecked = <E>(
 ) =>
   Rows.transaction(needs.sql, function* () {
     const { audit, rowSeal, sql } = needs
-    // Locked to the end: a change of the password comes before this and is seen, or after and ends the session.
+    // Locked to the end: a change of the password or the address comes before this and is seen, or after and ends the session.
     const isCurrent = yield* Rows.exists(sql`
       SELECT 1 FROM users WHERE id = ${account.id} AND password_hash = ${account.passwordHash}
-        AND second_factor = ${account.secondFactor} FOR NO KEY UPDATE`)
+        AND second_factor = ${account.secondFactor} AND email = ${account.email} FOR NO KEY UPDATE`)
     if (!isCurrent) return Option.none<Opened>()
     const factorAt = yield* prove
     if (renewedHash !== undefined) {

@@ -1,7 +1,7 @@
-/** A person's own name and password. */
+/** A person's own name, e-mail address and password. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
-import { ChangeMe, ChangePassword } from "#schema/SessionApi.ts"
+import { ChangeEmail, ChangeMe, ChangePassword } from "#schema/SessionApi.ts"
 import { Beside } from "./Beside.tsx"
 import * as Ui from "./Components.tsx"
 import { cookie } from "./Cookies.ts"
@@ -25,6 +25,31 @@ const NameForm = ({ form, problem, visit }: Partial<Attempt> & { readonly visit:
       problem={problem}
     />
     <Ui.Submit>Save the name</Ui.Submit>
+  </form>
+)
+
+const EmailForm = ({ form, problem, visit }: Partial<Attempt> & { readonly visit: Visit }) => (
+  <form method="post" action={Paths.accountEmail} class="panel">
+    <h2>E-mail address</h2>
+    <General problem={problem} fields={["email", "currentPassword"]} />
+    <Ui.TextField
+      name="email"
+      label="Your e-mail address"
+      type="email"
+      autocomplete="email"
+      value={form?.text("email") ?? visit.user.email}
+      problem={problem}
+    />
+    <Ui.TextField
+      id="email-password"
+      name="currentPassword"
+      label="Current password"
+      type="password"
+      autocomplete="current-password"
+      problem={problem}
+    />
+    <p class="hint">This ends your other sessions. A notice goes to the address that you have now.</p>
+    <Ui.Submit>Change the address</Ui.Submit>
   </form>
 )
 
@@ -57,15 +82,18 @@ const PasswordForm = ({ problem, visit }: Partial<Attempt> & { readonly visit: V
 )
 
 const address =
-  "It signs you in and stays with this account; nobody changes it. If you need another one, an owner or admin invites that address, you join with it, and they remove this account from the team."
+  "It signs you in, and your teams know you by it. Each team sees in its trail that you changed it. If an issuer signs you in and you have no password, only the operator of the server changes it."
+
+/** Which of the forms was sent. */
+const sentOf = (form: Form.Form) => (form.has("name") ? "name" : form.has("newPassword") ? "password" : "email")
 
 const AccountPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit }) => {
-  const ofName = form.has("name")
+  const sent = sentOf(form)
   return (
     <Layout
       visit={visit}
       section="account"
-      title="Name and password"
+      title="Name, address and password"
       lead={`You are signed in as ${visit.user.name}, ${visit.user.email}.`}
     >
       <Beside
@@ -81,8 +109,9 @@ const AccountPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit
           ]
         ]}
       >
-        <NameForm visit={visit} {...(ofName ? { form, problem } : {})} />
-        <PasswordForm visit={visit} {...(ofName ? {} : { problem })} />
+        <NameForm visit={visit} {...(sent === "name" ? { form, problem } : {})} />
+        <EmailForm visit={visit} {...(sent === "email" && form.has("email") ? { form, problem } : {})} />
+        <PasswordForm visit={visit} {...(sent === "password" ? { problem } : {})} />
       </Beside>
     </Layout>
   )
@@ -93,6 +122,17 @@ const changeName = action(person, {
   decode: (form) => Form.decode(ChangeMe)({ name: form.text("name") }),
   run: (input) => UseCases.profile.change(input),
   done: () => to(Paths.account, "name-changed"),
+  again: account
+})
+const changeEmail = action(person, {
+  decode: (form) =>
+    Form.decode(ChangeEmail)({ email: form.text("email"), currentPassword: form.text("currentPassword") }),
+  run: (input) =>
+    Effect.gen(function* () {
+      const { presented, set } = yield* cookie
+      yield* set((yield* UseCases.emailAddress.change(input, yield* presented)).session)
+    }),
+  done: () => to(Paths.account, "email-changed"),
   again: account
 })
 const changePassword = action(person, {
@@ -113,5 +153,6 @@ const changePassword = action(person, {
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get(Paths.account, page(person, account)),
   HttpRouter.post(Paths.account, changePassword),
-  HttpRouter.post(Paths.accountName, changeName)
+  HttpRouter.post(Paths.accountName, changeName),
+  HttpRouter.post(Paths.accountEmail, changeEmail)
 )

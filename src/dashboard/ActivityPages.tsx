@@ -286,7 +286,7 @@ const UndoPage = (at: Undoing & Attempt) => {
         {preview !== undefined && open && writes(at, entry) ? (
           <form method="post" action={here}>
             <input type="hidden" name="expectedRevision" value={String(preview.revision)} />
-            <p class="hint">It is written as a change of its own, which can be taken back too.</p>
+            <p class="hint">The server writes this as a new change, which you can undo too.</p>
             {environment.protected ? <Ui.Repeat name={environment.slug} problem={problem} /> : null}
             <Ui.Submit cancel={Paths.activity(project.id)}>Undo the change</Ui.Submit>
           </form>

@@ -423,7 +423,7 @@ export const Table = ({
 }: {
   readonly label: string
   /** Widths of its own in the stylesheet. */
-  readonly kind?: "secrets" | "compared" | "audit"
+  readonly kind?: "secrets" | "compared" | "audit" | "handed"
   readonly head: ReadonlyArray<string>
   readonly children: ComponentChildren
 }) => (

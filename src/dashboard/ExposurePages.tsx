@@ -99,7 +99,7 @@ const Items = ({
     {of.items.length === 0 ? (
       <Ui.Empty title="Nothing was handed out that the trail tells of" />
     ) : (
-      <Ui.Table label="Who was handed what" head={["Secret", "Who", "How", "Times", "First", "Last"]}>
+      <Ui.Table label="Who was handed what" kind="handed" head={["Secret", "Who", "How", "Times", "First", "Last"]}>
         {of.items.map((item) => (
           <tr>
             <th scope="row">

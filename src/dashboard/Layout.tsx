@@ -100,7 +100,7 @@ const TeamMenu = ({ visit }: { readonly visit: Visit }) => (
 )
 
 const account = [
-  ["account", Paths.account, <Icons.Person />, "Name and password"],
+  ["account", Paths.account, <Icons.Person />, "Name, address and password"],
   ["factors", Paths.factors, <Icons.Fingerprint />, "Passkeys and codes"],
   ["signIns", Paths.signIns, <Icons.Link />, "Linked sign-ins"],
   ["sessions", Paths.sessions, <Icons.Screen />, "Where you are signed in"],

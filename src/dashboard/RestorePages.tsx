@@ -34,12 +34,15 @@ const Names = ({ keys, title }: { readonly title: string; readonly keys: Readonl
 /** What a restoration comes to, by name alone. */
 export const WhatChanges = ({ of }: { readonly of: EnvironmentRestoration }) => (
   <>
-    <Names title="Come back" keys={of.created} />
-    <Names title="Get the value of then" keys={of.updated} />
-    <Names title="Get their former key" keys={of.renamed.map(({ from, to }) => `${from} → ${to}`)} />
-    <Names title="Are deleted, and can be restored for 30 days" keys={of.deleted} />
-    <Names title="Cannot come back: no version of then was kept" keys={of.lost} />
-    <Names title="Were removed for good since: it is not known whether they were there" keys={of.unknown} />
+    <Names title="These keys come back" keys={of.created} />
+    <Names title="These keys get their earlier value" keys={of.updated} />
+    <Names title="These secrets get their earlier key" keys={of.renamed.map(({ from, to }) => `${from} → ${to}`)} />
+    <Names title="These keys are deleted; you can restore them for 30 days" keys={of.deleted} />
+    <Names title="These keys cannot come back: no version of that time was kept" keys={of.lost} />
+    <Names
+      title="These keys were removed for good: the server does not know whether they were there"
+      keys={of.unknown}
+    />
   </>
 )
 
@@ -57,7 +60,7 @@ const Preview = ({ location, preview }: { readonly location: Location; readonly 
       <form method="post" action={hrefOf(location)}>
         <input type="hidden" name="at" value={preview.at} />
         <input type="hidden" name="expectedRevision" value={String(preview.revision)} />
-        <p>This writes new versions in one transaction. To take it back, go back to a moment before it.</p>
+        <p>This writes new versions in one transaction. To undo it, go back to a moment before it.</p>
         <div class="buttons">
           <button class="button button-danger">Take {location.environment.slug} back</button>
           <Ui.LinkButton href={hrefOf(location)}>Cancel</Ui.LinkButton>

@@ -7,6 +7,7 @@ import type { Authenticate } from "#src/credentials/Authenticate.ts"
 import { AccountNotices } from "#src/credentials/AccountNotices.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import { EmailAddress } from "#src/credentials/EmailAddress.ts"
 import { OwnSessions } from "#src/credentials/OwnSessions.ts"
 import { Passkeys } from "#src/credentials/Passkeys.ts"
 import { Profile } from "#src/credentials/Profile.ts"
@@ -55,6 +56,7 @@ export type Services =
   | ClosedTeams
   | Consent
   | DeviceGrants
+  | EmailAddress
   | EnvironmentAccess
   | Environments
   | Gaps
@@ -97,6 +99,7 @@ export const closedTeams = Effect.serviceFunctions(ClosedTeams)
 export const deviceGrants = Effect.serviceFunctions(DeviceGrants)
 export const ownSessions = Effect.serviceFunctions(OwnSessions)
 export const passkeys = Effect.serviceFunctions(Passkeys)
+export const emailAddress = Effect.serviceFunctions(EmailAddress)
 export const profile = Effect.serviceFunctions(Profile)
 export const secondFactor = Effect.serviceFunctions(SecondFactor)
 export const identities = Effect.serviceFunctions(Identities)

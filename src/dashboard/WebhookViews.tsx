@@ -33,6 +33,7 @@ const eventWords: Readonly<Record<WebhookEvent, string>> = {
   "session.new_device": "a member signed in with a new device",
   "password.reset": "a member set a password with a reset link",
   "factor.removed": "a member removed a second factor",
+  "email.changed": "a member changed their e-mail address",
   "access.requested": "a person asked for access",
   "access.withdrawn": "a request for access was withdrawn",
   "access.denied": "a request for access was denied",

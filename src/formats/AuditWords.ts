@@ -101,6 +101,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "factor.recovery_codes": "made new recovery codes",
   "factor.confirm": "confirmed with a second factor or password",
   "account.update": "changed their name",
+  "email.change": "changed an e-mail address",
   "password.change": "changed their password",
   "password.reset_link": "made a password link",
   "password.reset": "set a new password by a link",

@@ -3,6 +3,7 @@ import { ServerApi } from "#schema/ServerApi.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
+import { EmailAddress } from "#src/credentials/EmailAddress.ts"
 import { Profile } from "#src/credentials/Profile.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import * as Endpoints from "./Endpoints.ts"
@@ -12,6 +13,7 @@ export const layer = Endpoints.group(ServerApi, "session", (handlers) =>
   Effect.gen(function* () {
     const sessions = yield* Sessions
     const profile = yield* Profile
+    const emailAddress = yield* EmailAddress
     const cookie = SessionCookie.make(yield* AppConfig, yield* Authenticate)
 
     return handlers
@@ -31,6 +33,13 @@ export const layer = Endpoints.group(ServerApi, "session", (handlers) =>
         })
       )
       .handle("changeMe", ({ payload }) => profile.change(payload))
+      .handle("changeEmail", ({ payload }) =>
+        Effect.gen(function* () {
+          const { session, user } = yield* emailAddress.change(payload, yield* cookie.presented)
+          yield* cookie.set(session)
+          return user
+        })
+      )
       .handle("changePassword", ({ payload }) =>
         Effect.gen(function* () {
           yield* cookie.set(yield* sessions.changePassword(yield* CurrentCaller, payload))

@@ -21,6 +21,8 @@ export const credentialPolicy: Policy = [
 export const addressPolicy: Policy = [{ limit: 300, millis: 60_000 }]
 export const deviceStartPolicy: Policy = [{ limit: 10, millis: 60_000 }]
 export const signInPolicy: Policy = [{ limit: 10, millis: 600_000 }]
+/** Addresses that a person wanted and another account has: each refusal tells who has one. */
+export const takenEmailPolicy: Policy = [{ limit: 5, millis: 86_400_000 }]
 /** Wrong codes of a second factor: three of a million are right at any time. */
 export const factorPolicy: Policy = [
   { limit: 5, millis: 600_000 },

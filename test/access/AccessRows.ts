@@ -528,6 +528,7 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   "POST /invitations/accept": [open("/invitations/accept", [400, "VALIDATION_FAILED"], {})],
   "DELETE /auth/session": [{ ...mine("/auth/session", [200]), endsCredential: true }],
   "PATCH /me": [mine("/me", [400, "VALIDATION_FAILED"], {})],
+  "POST /me/email": [mine("/me/email", [400, "VALIDATION_FAILED"], {})],
   "POST /me/password": [mine("/me/password", [400, "VALIDATION_FAILED"], {})],
   "POST /teams": [mine("/teams", [201], { name: "Another" })],
   "PATCH /teams/:teamId": [

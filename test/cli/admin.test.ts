@@ -54,6 +54,20 @@ describe("ampoule admin", () => {
         assert.strictEqual(factor.status, 0, factor.stderr)
         assert.include(factor.stderr, "ada@example.com has no second factor any more.")
 
+        const moved = yield* run("admin", "change-email", "ada@example.com", "Ada.L@example.com", "--yes")
+        assert.strictEqual(moved.status, 0, moved.stderr)
+        assert.include(
+          moved.stderr,
+          "ada.l@example.com signs in to the account from now on, no longer ada@example.com."
+        )
+        const taken = yield* run("admin", "change-email", "ada.l@example.com", "ada.l@example.com", "--yes")
+        assert.deepStrictEqual([taken.status, taken.stdout], [1, ""])
+        assert.include(taken.stderr, "The new e-mail address belongs to an account.")
+        assert.strictEqual((yield* run("admin", "change-email", "ada.l@example.com", "nonsense", "--yes")).status, 2)
+        const back = yield* run("admin", "change-email", "ada.l@example.com", "ada@example.com", "--yes", "--json")
+        assert.strictEqual(back.status, 0, back.stderr)
+        assert.include(back.stdout, '"email": "ada@example.com"')
+
         // Teams: made for an account, listed, suspended, let go on, removed.
         const nobody = yield* run("admin", "create-team", "Web", "--owner", "nobody@example.com")
         assert.deepStrictEqual([nobody.status, nobody.stdout], [1, ""])

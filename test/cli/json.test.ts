@@ -61,6 +61,7 @@ const elsewhere: Readonly<Record<string, ReadonlyArray<string>>> = {
   "operators, in test/cli/admin.test.ts alone": [
     "admin users",
     "admin reset-link",
+    "admin change-email",
     "admin remove-factor",
     "admin remove-user",
     "admin deactivate-user",

@@ -70,6 +70,37 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator of the server"
     })
   )
 
+  it.effect("gives an account another address, which no account has: its sessions end, its password stays", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const owner = yield* somebody
+      const team = yield* World.team({ owner })
+      const session = yield* World.session(owner)
+      const other = yield* World.person()
+      const refused = yield* Effect.flip(Operator.changeEmail(yield* needs, owner.email, other.email))
+      assert.strictEqual(refused._tag, "NAME_TAKEN")
+      assert.strictEqual((yield* TestApp.get("/me", { session: session.text })).status, 200)
+
+      const email = `moved-${owner.email}`
+      const account = yield* Operator.changeEmail(yield* needs, owner.email, email)
+      assert.strictEqual(account.email, email)
+      assert.deepStrictEqual(codeOf(yield* TestApp.get("/me", { session: session.text })), [401, "CREDENTIAL_REVOKED"])
+      assert.strictEqual((yield* signIn(owner.email, password)).status, 401)
+      assert.strictEqual((yield* signIn(email, password)).status, 200)
+      assert.deepInclude(yield* lastOf(team.id, "email.change"), {
+        actor: { id: "system", name: "system", type: "system" },
+        outcome: "allowed",
+        target: { type: "user", id: owner.id, name: email }
+      })
+      const notices = yield* sql<{ readonly about: string }>`
+        SELECT about FROM account_notices WHERE user_id = ${owner.id} AND kind = 'email_changed'`
+      assert.deepStrictEqual(
+        notices.map(({ about }) => about),
+        [owner.email]
+      )
+    })
+  )
+
   it.effect("frees an address that another person took: who owns it can be invited and joins", () =>
     Effect.gen(function* () {
       const squatter = yield* somebody

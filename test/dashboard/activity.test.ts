@@ -63,7 +63,7 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("the
       assert.sameMembers([...(yield* undos).keys()], ["added C", "changed A"])
       const changed = yield* undoOf("changed A")
       const preview = yield* get(changed)
-      assert.include(preview.text, "Get the value of then")
+      assert.include(preview.text, "These keys get their earlier value")
       assert.notInclude(preview.text, "canary")
       assert.strictEqual((yield* undo(changed)).status, 303)
       assert.deepStrictEqual(yield* valuesIn("development"), { A: "canary-1", B: "canary-b", C: "canary-c" })

@@ -36,6 +36,12 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             await page.getByText("added a secret").last().waitFor()
             await inspect(page, `audit-long-${width}-light`, width === 768)
           }
+          for (const width of [720, 900, 1100, 1280]) {
+            await page.setViewportSize({ width, height: 900 })
+            await page.goto(rooms.pages["compare"])
+            await inspect(page, `compare-${width}-light`, width === 900)
+          }
+          await page.setViewportSize({ width: 1024, height: 900 })
           await page.goto(`${rooms.here}/env/staging/graph`)
           await page.getByText("60: URL_0, …").waitFor()
           assert.isBelow((await page.locator(".graph svg").boundingBox())?.height ?? 9_999, 400)

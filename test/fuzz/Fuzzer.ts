@@ -83,6 +83,7 @@ const ending = new Set([
   // Passwords cost what they should.
   "session.signIn",
   "session.changePassword",
+  "session.changeEmail",
   // A stream is waited for.
   "device.events",
   "mcp.stream",

@@ -179,7 +179,7 @@ layer(app, { excludeTestServices: true })("an environment that goes back to a mo
       yield* remove(base.id)
       const path = `/app/projects/${project.id}/env/development/restore` as const
       const page = yield* TestApp.get(`${path}?at=${early.slice(0, -1)}`, { session: owner() })
-      assert.include(page.text, "Come back")
+      assert.include(page.text, "These keys come back")
       const revision = /name="expectedRevision" value="(\d+)"/.exec(page.text)?.[1] ?? assert.fail(page.text)
       const send = (expectedRevision: string) =>
         TestApp.post(path, {

@@ -97,6 +97,7 @@ const routes = {
     signIn: "POST /auth/session",
     signOut: "DELETE /auth/session",
     changeMe: "PATCH /me",
+    changeEmail: "POST /me/email",
     changePassword: "POST /me/password",
     resetPassword: "POST /password-reset"
   },

@@ -1,0 +1,137 @@
+/**
+ * A person's e-mail address: it signs them in, and their teams know them by it. No server proves that an address is the
+ * person's, so a change costs the password, ends the other sessions, and is told to the address before and to each team.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+import type { Caller } from "#schema/Caller.ts"
+import { Forbidden, NameTaken, ValidationFailed } from "#schema/Errors.ts"
+import type { Person } from "#schema/IdentityApi.ts"
+import type { UserId } from "#schema/Ids.ts"
+import type { ChangeEmail } from "#schema/SessionApi.ts"
+import { Access } from "#src/access/Access.ts"
+import { Audit } from "#src/access/Audit.ts"
+import * as Policy from "#src/access/Policy.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Attempts from "#src/limits/Attempts.ts"
+import { RateLimiter, takenEmailPolicy } from "#src/limits/RateLimiter.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/Rows.ts"
+import * as AccountNotices from "./AccountNotices.ts"
+import * as Accounts from "./Accounts.ts"
+import { accountOf, checkRecent, lockAccount, startAgain } from "./FactorChanges.ts"
+import { verifyCurrent } from "./NewPassword.ts"
+import { Passwords } from "./Passwords.ts"
+import { Revocation } from "./Revocation.ts"
+import type { PresentedCookies } from "./SessionOpening.ts"
+
+const taken = () => new NameTaken({ field: "email", message: "This address belongs to an account." })
+
+const hasAccount = ({ sql }: { readonly sql: SqlClient.SqlClient }, email: string) =>
+  Rows.exists(sql`SELECT 1 FROM users WHERE email = ${email}`)
+
+interface MoveNeeds {
+  readonly sql: SqlClient.SqlClient
+  readonly crypto: Crypto
+  readonly rowSeal: RowSeal
+}
+interface Move {
+  readonly userId: UserId
+  readonly from: string
+  readonly to: string
+}
+
+/**
+ * Part of the caller's transaction, with the account locked: the account has the other address, and the one before is
+ * told. NAME_TAKEN when an account has it, also one that was made in the meantime: the update is a transaction of its
+ * own, since the database refuses it then.
+ */
+export const move = Effect.fnUntraced(function* (needs: MoveNeeds, { from, to, userId }: Move) {
+  const { rowSeal, sql } = needs
+  if (yield* hasAccount(needs, to)) return yield* taken()
+  const changed = yield* Effect.catchAllDefect(
+    Rows.transaction(sql, function* () {
+      const others = { updated_at: yield* DateTime.nowAsDate }
+      return yield* rowSeal.update("users", sql`id = ${userId} AND email = ${from}`, () => ({ email: to }), others)
+    }),
+    (defect) => Effect.flatMap(hasAccount(needs, to), (isTaken) => (isTaken ? taken() : Effect.die(defect)))
+  )
+  // Another change won, or no server wrote the row.
+  if (changed === 0) return yield* new Forbidden()
+  yield* AccountNotices.record(needs, userId, "email_changed", from)
+})
+
+const services = Effect.all({
+  sql: SqlClient.SqlClient,
+  access: Access,
+  crypto: Crypto,
+  passwords: Passwords,
+  limiter: RateLimiter,
+  audit: Audit,
+  revocation: Revocation,
+  rowSeal: RowSeal
+})
+type Needs = Effect.Effect.Success<typeof services>
+
+/**
+ * All teams know the person by the address, so the session has to be good for each of them. An account without a password
+ * has the address that an issuer vouches for.
+ */
+const checkMayChange = Effect.fnUntraced(function* (caller: Caller, account: Accounts.AccountRow) {
+  if (account.passwordHash === "") {
+    return yield* new Forbidden({
+      message: "An issuer vouches for your address, and you have no password. Ask the operator of the server."
+    })
+  }
+  if (account.memberships.some((team) => team.active && !Policy.letsIn(caller, team))) {
+    return yield* new Forbidden({
+      message: "One of your teams does not take this session. Sign in as that team asks, then change your address."
+    })
+  }
+  if (account.secondFactor) yield* checkRecent(caller)
+})
+
+/** A refusal that tells of a guess: of the password, or of who has an account here. */
+const isGuess = Predicate.or(Predicate.isTagged("SIGN_IN_FAILED"), Predicate.isTagged("NAME_TAKEN"))
+
+/** Answers the person, and the session that replaces the caller's. The account's other sessions end. */
+const change = Effect.fn("EmailAddress.change")(function* (
+  needs: Needs,
+  { currentPassword, email }: ChangeEmail,
+  presented: PresentedCookies
+) {
+  const { access, audit, limiter, sql } = needs
+  const caller = yield* access.allTeams("identity:read", { audit: "email.change" })
+  const account = yield* accountOf(needs, caller)
+  yield* checkMayChange(caller, account)
+  if (email === account.email) {
+    return yield* new ValidationFailed({ field: "email", message: "This member is the address that you have." })
+  }
+  const event = { actor: caller, action: "email.change" } as const
+  const known = yield* Accounts.findDevice(needs, presented.device, account.email)
+  const work = Rows.transaction(sql, function* () {
+    yield* lockAccount(needs, caller, account.id)
+    yield* move(needs, { userId: account.id, from: account.email, to: email })
+    const session = yield* startAgain(needs, caller, account, { factorAt: caller.factorAt, known })
+    const target = { type: "user", id: account.id, name: email } as const
+    yield* audit.append(...Accounts.inEachTeam(account.memberships, { ...event, outcome: "allowed", target }))
+    const user: Person = { id: account.id, email, name: account.name }
+    return { user, session }
+  })
+  const limit = { buckets: [`email-taken:${account.id}`], policy: takenEmailPolicy }
+  return yield* verifyCurrent(needs, caller, account, currentPassword, "currentPassword").pipe(
+    Effect.zipRight(Attempts.attempt(limiter, limit, work, Predicate.isTagged("NAME_TAKEN"))),
+    Effect.tapError((error) =>
+      isGuess(error)
+        ? audit.record(...Accounts.inEachTeam(account.memberships, { ...event, outcome: "denied", reason: error._tag }))
+        : Effect.void
+    )
+  )
+})
+
+export class EmailAddress extends Effect.Service<EmailAddress>()("credentials/EmailAddress", {
+  effect: Effect.map(services, (needs) => methods(needs, { change }))
+}) {}
