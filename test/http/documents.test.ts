@@ -1,0 +1,38 @@
+/** What the built program publishes, beside what the declarations say. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import * as path from "node:path"
+import * as OpenApi from "#schema/OpenApi.ts"
+import * as DocumentText from "#src/http/DocumentText.ts"
+import * as Release from "#test/support/Release.ts"
+
+const folder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(path.join(tmpdir(), "ampoule-documents-"))),
+  (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true }))
+)
+
+describe("the built program", () => {
+  it.scopedLive(
+    "publishes the documents that derive from the declarations, to the byte",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* Release.server(yield* Release.build, { AMPOULE_DATA_DIR: yield* folder })
+        for (const [route, document] of [
+          ["/openapi.json", OpenApi.contractDocument],
+          ["/dashboard/openapi.json", OpenApi.dashboardDocument]
+        ] as const) {
+          const asked = Effect.promise(async () => {
+            const answer = await fetch(`${url}${route}`)
+            return { type: answer.headers.get("content-type"), text: await answer.text() }
+          })
+          const [first, second] = yield* Effect.all([asked, asked], { concurrency: "unbounded" })
+          assert.strictEqual(first.type, "application/json")
+          assert.strictEqual(first.text, DocumentText.at(url, DocumentText.textOf(document)))
+          assert.deepStrictEqual(second, first)
+        }
+      }),
+    120_000
+  )
+})
