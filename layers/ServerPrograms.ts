@@ -33,7 +33,6 @@ import * as DataFolder from "./DataFolder.ts"
 import * as MetricsListener from "./MetricsListener.ts"
 import { logToStandardError, orFailure, untilSignal } from "./ProgramEnd.ts"
 import * as RateLimitMemory from "./RateLimitMemory.ts"
-import * as RateLimitRedis from "./RateLimitRedis.ts"
 import * as Server from "./Server.ts"
 import * as Services from "./Services.ts"
 import * as Sql from "./Sql.ts"
@@ -43,7 +42,14 @@ import * as VaultChoice from "./VaultChoice.ts"
 const rateLimits = (settings: Settings) =>
   Option.match(settings.redisUrl, {
     onNone: () => RateLimitMemory.layer,
-    onSome: (url) => RateLimitRedis.layer({ url, plaintextHosts: settings.plaintextHosts })
+    // Its client is loaded only where one is used.
+    onSome: (url) =>
+      Layer.unwrapEffect(
+        Effect.map(
+          Effect.promise(() => import("./RateLimitRedis.ts")),
+          (redis) => redis.layer({ url, plaintextHosts: settings.plaintextHosts })
+        )
+      )
   })
 
 /** The choices of `Services.ts`, by settings. */

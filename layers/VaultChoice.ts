@@ -17,7 +17,6 @@ import { type Certificates, parse, VaultAddress } from "./VaultAddress.ts"
 import * as VaultConfig from "./VaultConfig.ts"
 import type { VaultSettings } from "./VaultConfig.ts"
 import * as VaultLocal from "./VaultLocal.ts"
-import * as VaultRemote from "./VaultRemote.ts"
 
 const missing = (what: string, provider: string) =>
   new StartRefused({ message: `${what} must be set for AMPOULE_KEY_PROVIDER=${provider}.` })
@@ -85,5 +84,8 @@ export const layer = (
     if (Option.isNone(settings.vaultUrl)) return Layer.provide(VaultLocal.layer(settings), provider(own))
     const address = yield* addressOf(settings.vaultUrl.value)
     yield* needsToken(address, own)
-    return VaultRemote.layer({ address, token: own.token, ...(yield* certificatesOf(address, own)) })
+    const certificates = yield* certificatesOf(address, own)
+    // The protocol between the two is a fifth of a start that has its vault in the server.
+    const remote = yield* Effect.promise(() => import("./VaultRemote.ts"))
+    return remote.layer({ address, token: own.token, ...certificates })
   })

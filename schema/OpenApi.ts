@@ -331,9 +331,3 @@ export const dashboardDocument: JsonObject = describe(
   },
   false
 )
-
-/** The document as a server publishes it: with its own address. */
-export const at = (baseUrl: string, document: JsonObject): JsonObject => {
-  const { openapi, info, ...rest } = document
-  return { openapi, info, servers: [{ url: baseUrl }], ...rest }
-}

@@ -66,6 +66,8 @@ const library = {
   format: "esm",
   platform: "node",
   target: "node20",
+  // Names stay: they are in the stacks of the programs that use it.
+  minifyWhitespace: true,
   legalComments: "none",
   logLevel: "warning"
 }

@@ -6,6 +6,7 @@ import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
+import { brotliCompressSync } from "node:zlib"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 
@@ -46,6 +47,42 @@ const apart = {
   }
 }
 
+/**
+ * The program has the OpenAPI documents as they are derived here.
+ *
+ * @type {import("esbuild").Plugin}
+ */
+const packedDocuments = {
+  name: "packed documents",
+  setup: (plugin) => {
+    plugin.onResolve({ filter: /\/DerivedDocuments\.ts$/ }, () => ({
+      path: path.join(root, "src/http/PackedDocuments.ts")
+    }))
+  }
+}
+
+/** What `PackedDocuments.ts` reads. */
+const packDocuments = async () => {
+  const contents = `
+    import * as Effect from "effect/Effect"
+    import { load } from "#src/http/DerivedDocuments.ts"
+    import { pack } from "#src/http/DocumentText.ts"
+    process.stdout.write(pack(Effect.runSync(load)))`
+  const { outputFiles } = await build({
+    absWorkingDir: root,
+    stdin: { contents, resolveDir: root },
+    bundle: true,
+    write: false,
+    platform: "node",
+    target: "node20",
+    format: "esm"
+  })
+  // In a process of its own: the one that builds may be a test runner, with modules of its own.
+  const input = outputFiles[0]?.contents
+  const packed = execFileSync(process.execPath, ["--input-type=module"], { input, maxBuffer: 2 ** 26 })
+  return brotliCompressSync(packed)
+}
+
 // CommonJS dependencies (pg, yaml) call `require` for what Node has.
 const require = `import { createRequire as $createRequire } from "node:module"; const require = $createRequire(import.meta.url);`
 /** @param {string} file */
@@ -54,7 +91,8 @@ const digestOf = (file) => createHash("sha256").update(fs.readFileSync(file)).di
 const former = `${require} require("./ampoule.cjs")\n`
 
 /**
- * Into `out`: the programs, the chunks of the large ones, and `manual.json`, what the help says of the commands.
+ * Into `out`: the programs, the chunks of the large ones, `manual.json`, what the help says of the commands, and
+ * `openapi.br`, the OpenAPI documents.
  * @param {string} out @param {import("esbuild").BuildOptions} more
  * @returns {Promise<import("esbuild").Metafile>} of everything
  */
@@ -69,7 +107,7 @@ export const bundle = async (out, more) => {
     legalComments: "none",
     logLevel: "warning",
     ...more,
-    plugins: [apart, ...(more.plugins ?? [])],
+    plugins: [apart, packedDocuments, ...(more.plugins ?? [])],
     metafile: true
   }
   /** @type {import("esbuild").BuildOptions} */
@@ -105,9 +143,9 @@ export const bundle = async (out, more) => {
   if (commands === undefined) throw new Error("the bundle has no chunk of the commands")
   const chunk = pathToFileURL(path.join(root, commands)).href
   const program = `import { manual } from ${JSON.stringify(chunk)}; process.stdout.write(JSON.stringify(manual()))`
-  // In a process of its own: the one that builds may be a test runner, with modules of its own.
   const manual = execFileSync(process.execPath, ["--input-type=module", "-e", program])
   fs.writeFileSync(path.join(out, "manual.json"), manual)
+  fs.writeFileSync(path.join(out, "openapi.br"), await packDocuments())
   fs.writeFileSync(path.join(out, "ampoule.mjs"), former)
   return { inputs: Object.assign({}, ...builds.map(({ metafile }) => metafile?.inputs)), outputs }
 }

@@ -2,11 +2,12 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/ServerApi.ts"
-import * as OpenApi from "#schema/OpenApi.ts"
 import { AuditProbe } from "#src/access/AuditProbe.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { CacheHealth } from "#src/limits/CacheHealth.ts"
+import * as DerivedDocuments from "./DerivedDocuments.ts"
+import { at, type DocumentTexts } from "./DocumentText.ts"
 import * as Endpoints from "./Endpoints.ts"
 
 /** Readiness answers within 2 s, whatever the dependencies do (docs/contract/outages.md). */
@@ -19,6 +20,12 @@ const up = <E, R>(check: Effect.Effect<unknown, E, R>) =>
     Effect.disconnect,
     Effect.timeout(deadline),
     Effect.catchAllCause(() => Effect.succeed({ status: "down" }))
+  )
+
+/** Made when it is first asked for, and held from then on. */
+const published = (baseUrl: string, name: keyof DocumentTexts) =>
+  Effect.cached(Effect.map(DerivedDocuments.load, (texts) => at(baseUrl, texts[name]))).pipe(
+    Effect.map(Effect.map((text) => HttpServerResponse.text(text, { contentType: "application/json" })))
   )
 
 const health = Endpoints.group(ServerApi, "discovery", (handlers) =>
@@ -37,7 +44,7 @@ const health = Endpoints.group(ServerApi, "discovery", (handlers) =>
       { database: up(trail.check), cache, vault: up(vault.status) },
       { concurrency: "unbounded" }
     )
-    const document = JSON.stringify(OpenApi.at(baseUrl, OpenApi.contractDocument))
+    const document = yield* published(baseUrl, "contract")
 
     return handlers
       .handle("live", () => Effect.succeed({ status: "ok" }))
@@ -48,16 +55,15 @@ const health = Endpoints.group(ServerApi, "discovery", (handlers) =>
             : { status: "ready" as const, checks }
         )
       )
-      .handle("openApi", () => Effect.succeed(HttpServerResponse.text(document, { contentType: "application/json" })))
+      .handle("openApi", () => document)
   })
 )
 
 const dashboardDocument = Endpoints.group(ServerApi, "dashboardDocument", (handlers) =>
-  Effect.map(AppConfig, ({ baseUrl }) => {
-    const document = JSON.stringify(OpenApi.at(baseUrl, OpenApi.dashboardDocument))
-    return handlers.handle("openApi", () =>
-      Effect.succeed(HttpServerResponse.text(document, { contentType: "application/json" }))
-    )
+  Effect.gen(function* () {
+    const { baseUrl } = yield* AppConfig
+    const document = yield* published(baseUrl, "dashboard")
+    return handlers.handle("openApi", () => document)
   })
 )
 

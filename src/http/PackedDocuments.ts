@@ -1,0 +1,12 @@
+/** The two OpenAPI documents as the build has derived them: `openapi.br`, beside the bundle that this becomes part of. */
+import * as Effect from "effect/Effect"
+import { readFile } from "node:fs/promises"
+import { promisify } from "node:util"
+import { brotliDecompress } from "node:zlib"
+import { type DocumentTexts, unpack } from "./DocumentText.ts"
+
+const decompress = promisify(brotliDecompress)
+
+export const load: Effect.Effect<DocumentTexts> = Effect.promise(async () =>
+  unpack((await decompress(await readFile(new URL("./openapi.br", import.meta.url)))).toString())
+)

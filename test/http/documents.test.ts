@@ -1,0 +1,44 @@
+/** What the built program publishes, beside what the declarations say. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import * as path from "node:path"
+import * as OpenApi from "#schema/OpenApi.ts"
+import * as DocumentText from "#src/http/DocumentText.ts"
+import * as Release from "#test/support/Release.ts"
+
+const folder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(path.join(tmpdir(), "ampoule-documents-"))),
+  (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true }))
+)
+
+/** Lists of names are in the order of a module's exports, which is another one in a bundle. */
+const read = (text: string): unknown =>
+  JSON.parse(text, (_, value: unknown) =>
+    Array.isArray(value) && value.every((item) => typeof item === "string") ? [...value].sort() : value
+  )
+
+describe("the built program", () => {
+  it.scopedLive(
+    "publishes the documents that derive from the declarations",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* Release.server(yield* Release.build, { AMPOULE_DATA_DIR: yield* folder })
+        for (const [route, document] of [
+          ["/openapi.json", OpenApi.contractDocument],
+          ["/dashboard/openapi.json", OpenApi.dashboardDocument]
+        ] as const) {
+          const asked = Effect.promise(async () => {
+            const answer = await fetch(`${url}${route}`)
+            return { type: answer.headers.get("content-type"), text: await answer.text() }
+          })
+          const [first, second] = yield* Effect.all([asked, asked], { concurrency: "unbounded" })
+          assert.strictEqual(first.type, "application/json")
+          assert.deepStrictEqual(read(first.text), read(DocumentText.at(url, DocumentText.textOf(document))))
+          assert.deepStrictEqual(second, first)
+        }
+      }),
+    120_000
+  )
+})
