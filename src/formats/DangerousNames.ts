@@ -165,7 +165,9 @@ const withoutExceptions = /^(?:LDR?_|DYLD_)/
 const isCredential = (name: string): boolean =>
   /_(?:TOKENS?|PASSWORD|USERNAME)$/.test(name) ||
   name.startsWith("POETRY_PYPI_TOKEN_") ||
-  (/^BUNDLE_[A-Z0-9]+__[A-Z0-9_]*$/.test(name) && /_(?:COM|ORG|NET|IO|DEV)$/.test(name) && !name.startsWith("BUNDLE_MIRROR__"))
+  (/^BUNDLE_[A-Z0-9]+__[A-Z0-9_]*$/.test(name) &&
+    /_(?:COM|ORG|NET|IO|DEV)$/.test(name) &&
+    !name.startsWith("BUNDLE_MIRROR__"))
 
 /**
  * Why a variable of this name can change which code runs, as the end of a sentence; undefined when it is not known to.
