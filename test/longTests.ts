@@ -45,6 +45,7 @@ export const longTests = [
   "test/faults/host.test.ts",
   "test/faults/kills.test.ts",
   "test/faults/network.test.ts",
+  "test/faults/twoPrimaries.test.ts",
   "test/fuzz/fuzz.test.ts",
   "test/fuzz/regexes.test.ts",
   "test/http/declared.test.ts",

@@ -49,8 +49,11 @@ export const direct = ({ nodes }: Replication.Pair) =>
     promoted: Effect.void
   })
 
-/** Answers 200 while the node is the primary, as Patroni does at `/primary`. */
-const healthOf = (node: Replication.Node) =>
+/**
+ * Answers 200 while the node is the primary, as Patroni does at `/primary`: who was promoted last holds the lock, whatever
+ * another one takes itself for.
+ */
+const healthOf = (pair: Replication.Pair, node: Replication.Node) =>
   Effect.gen(function* () {
     const port = yield* freePort
     const run = Runtime.runPromise(yield* Effect.runtime())
@@ -58,7 +61,12 @@ const healthOf = (node: Replication.Node) =>
       Effect.sync(() =>
         http
           .createServer((_, response) => {
-            void run(Replication.isPrimary(node)).then((is) => response.writeHead(is ? 200 : 503).end())
+            const answers = Effect.timeoutTo(Replication.isPrimary(node), {
+              duration: "1 seconds",
+              onTimeout: () => false,
+              onSuccess: (is) => is && pair.primary() === node
+            })
+            void run(answers).then((is) => response.writeHead(is ? 200 : 503).end())
           })
           .listen(port, "127.0.0.1")
       ),
@@ -68,12 +76,12 @@ const healthOf = (node: Replication.Node) =>
   })
 
 /** As Patroni's documentation sets it up. */
-export const haproxy = ({ nodes }: Replication.Pair) =>
+export const haproxy = (pair: Replication.Pair) =>
   Effect.gen(function* () {
     const [port, folder] = [yield* freePort, yield* PostgresServer.folder]
     const servers: Array<string> = []
-    for (const node of nodes) {
-      const health = yield* healthOf(node)
+    for (const node of pair.nodes) {
+      const health = yield* healthOf(pair, node)
       servers.push(`  server pg${node.port} 127.0.0.1:${node.port} maxconn 100 check port ${health}`)
     }
     const file = path.join(folder, "haproxy.cfg")

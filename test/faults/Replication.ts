@@ -59,10 +59,14 @@ const start = (node: Node) => {
 /** As a crash. */
 const kill = (node: Node) => run(node, "pg_ctl", "-D", node.data, "-m", "immediate", "-w", "stop")
 
+const signal = ({ data }: Node, name: NodeJS.Signals) =>
+  Effect.ignore(Effect.catchAllDefect(PostgresServer.signal(data, name), Effect.fail))
+
 const fresh = Effect.gen(function* () {
   const [port, folder] = [yield* freePort, yield* PostgresServer.folder]
   const node: Node = { port, folder, data: path.join(folder, "data") }
-  yield* Effect.addFinalizer(() => Effect.ignore(kill(node)))
+  // One that hangs does not end.
+  yield* Effect.addFinalizer(() => Effect.zipRight(signal(node, "SIGCONT"), Effect.ignore(kill(node))))
   return node
 })
 
@@ -92,6 +96,10 @@ export interface Pair {
   /** The standby gets nothing more: an asynchronous one, whose network is gone. */
   readonly cutOff: Effect.Effect<void>
   readonly killPrimary: Effect.Effect<void>
+  /** It says nothing more, and its connections stay open. */
+  readonly hangPrimary: Effect.Effect<void>
+  /** What hung goes on, and takes itself for the primary still. */
+  readonly wake: Effect.Effect<void>
   /** The standby becomes the primary. */
   readonly promote: Effect.Effect<void>
   /** What was killed follows the primary of now. */
@@ -118,6 +126,8 @@ export const make = (synchronous: boolean) =>
       standby: () => standby,
       cutOff: Effect.orDie(cutOff),
       killPrimary: Effect.orDie(Effect.suspend(() => kill(primary))),
+      hangPrimary: Effect.suspend(() => signal(primary, "SIGSTOP")),
+      wake: Effect.suspend(() => signal(standby, "SIGCONT")),
       promote: Effect.suspend(() => run(standby, "pg_ctl", "-D", standby.data, "-w", "promote")).pipe(
         Effect.tap(() => Effect.sync(() => void ([primary, standby] = [standby, primary]))),
         Effect.orDie

@@ -7,7 +7,6 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import type * as Scope from "effect/Scope"
 import { execFile } from "node:child_process"
 import * as path from "node:path"
 import * as PostgresServer from "#test/deploy/PostgresServer.ts"
@@ -15,7 +14,7 @@ import * as Programs from "#test/support/Programs.ts"
 import * as Release from "#test/support/Release.ts"
 import * as Fronts from "./Fronts.ts"
 import * as Load from "./Load.ts"
-import * as Replication from "./Replication.ts"
+import * as Pairs from "./Pairs.ts"
 import * as Trial from "./Trial.ts"
 import * as Writers from "./Writers.ts"
 
@@ -24,26 +23,6 @@ const reportFile = process.env["AMPOULE_FAILOVERS_REPORT"]
 const writers = 8
 const readers = 4
 
-type MakeFront = (pair: Replication.Pair) => Effect.Effect<Fronts.Front, never, Scope.Scope>
-
-/** A server on a pair, with somebody who writes there. */
-const started = (synchronous: boolean, makeFront: MakeFront) =>
-  Effect.gen(function* () {
-    const pair = yield* Replication.make(synchronous)
-    const front = yield* makeFront(pair)
-    const release = yield* Release.build
-    const env: Trial.Env = {
-      AMPOULE_DATA_DIR: yield* Trial.folderOf("failover"),
-      AMPOULE_DATABASE_URL: front.url,
-      AMPOULE_SETUP_CODE: Trial.setupCode,
-      AMPOULE_RATE_LIMITS: "off"
-    }
-    const server = yield* Effect.orDie(Release.server(release, env))
-    const place = { server, ...(yield* Trial.setUp(server.url)) }
-    return { pair, front, release, env, place }
-  })
-type Started = Effect.Effect.Success<ReturnType<typeof started>>
-
 interface Failure {
   /** Milliseconds from the crash to the first 503 of readiness, and from the promotion to answers. */
   readonly told: number
@@ -51,7 +30,7 @@ interface Failure {
 }
 
 /** The primary crashes, and the standby is promoted. */
-const failOver = ({ front, pair, place }: Started) =>
+const failOver = ({ front, pair, place }: Pairs.Started) =>
   Effect.gen(function* () {
     yield* pair.killPrimary
     const crashed = performance.now()
@@ -67,21 +46,16 @@ const failOver = ({ front, pair, place }: Started) =>
   })
 
 const report = (name: string, failures: ReadonlyArray<Failure>, others: object) =>
-  Trial.record(
-    reportFile,
-    `The released program under ${writers} writers and ${readers} readers on two Postgres with streaming replication; the primary is killed and the standby promoted. servingMillis: from the end of the promotion (HAProxy has still to see it, pgbouncer is told) to an acknowledged write and a read; toldMillis: from the crash to the first 503 of readiness. npm run test:failover`,
-    name,
-    {
-      failovers: failures.length,
-      ...others,
-      servingMillis: Trial.spread(failures.map(({ serving }) => serving)),
-      toldMillis: Trial.spread(failures.map(({ told }) => told))
-    }
-  )
+  Trial.record(reportFile, Pairs.about, name, {
+    failovers: failures.length,
+    ...others,
+    servingMillis: Trial.spread(failures.map(({ serving }) => serving)),
+    toldMillis: Trial.spread(failures.map(({ told }) => told))
+  })
 
-const synchronously = (name: string, makeFront: MakeFront) =>
+const synchronously = (name: string, makeFront: Pairs.MakeFront) =>
   Effect.gen(function* () {
-    const trial = yield* started(true, makeFront)
+    const trial = yield* Pairs.started(true, makeFront)
     const { env, pair, place, release } = trial
     const lanes = Array.from({ length: writers }, (_, n) => Writers.make(place, n))
     const answered: Array<string> = []
@@ -104,9 +78,9 @@ const synchronously = (name: string, makeFront: MakeFront) =>
     yield* report(`synchronous, ${name}`, failures, { acknowledgedWrites: writes, reads: all.length - writes, lost: 0 })
   })
 
-const asynchronously = (name: string, makeFront: MakeFront) =>
+const asynchronously = (name: string, makeFront: Pairs.MakeFront) =>
   Effect.gen(function* () {
-    const trial = yield* started(false, makeFront)
+    const trial = yield* Pairs.started(false, makeFront)
     const { env, pair, place, release } = trial
     const failures: Array<Failure> = []
     let [writes, lost] = [0, 0]
@@ -154,7 +128,7 @@ const fronts = [
   ["both hosts in the address", Fronts.direct, []],
   ["behind HAProxy", Fronts.haproxy, ["haproxy"]],
   ["behind pgbouncer", Fronts.pgbouncer("session"), ["pgbouncer"]]
-] as const satisfies ReadonlyArray<readonly [string, MakeFront, ReadonlyArray<string>]>
+] as const satisfies ReadonlyArray<readonly [string, Pairs.MakeFront, ReadonlyArray<string>]>
 const without = (programs: ReadonlyArray<string>) => Programs.missing("psql", ...programs)
 
 describe("after the fail-over to a synchronous standby every acknowledged write is there, and no restart is needed:", () => {
