@@ -35,7 +35,7 @@ const approval = "access.approve"
 const memberChanges: ReadonlySet<string> = new Set(["member.update", "member.remove", "team.leave"])
 
 /** Tables whose rows no server deletes without an entry that says so. */
-export const lasting: ReadonlySet<string> = new Set<SealedTable>([
+const lasting: ReadonlySet<string> = new Set<SealedTable>([
   "users",
   "teams",
   "memberships",
