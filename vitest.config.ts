@@ -20,6 +20,7 @@ export default defineConfig({
     pool: "forks",
     // On two cores: a test waits for its database and its programs for half of its time. As many at least as at most:
     // otherwise vitest 3.2 gives up when there are more shares of files than processes that wait.
-    poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false } }
+    // What collects garbage beside a process would take turns from the two others.
+    poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: ["--single-threaded-gc"] } }
   }
 })

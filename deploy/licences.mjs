@@ -1,7 +1,8 @@
 // @ts-check
 /**
  * `node deploy/licences.mjs [DIST [NODE]]`: writes `licences.txt` into what was built: ours, then the licences of the
- * packages that are in the bundle, as their authors ask; with the file NODE, Node's own, where Node is passed on too. A
+ * packages that are in the bundle, as their authors ask, and of what the sources have from others (`deploy/licences`, a
+ * file each, by name and version); with the file NODE, Node's own, where Node is passed on too. A
  * text that several share, and terms that many share, stand there once. `ampoule licences` shows it.
  */
 import * as fs from "node:fs"
@@ -22,6 +23,11 @@ for (const folder of json(path.join(dist, "packages.json")).bundled) {
   // No file: what its manifest says.
   const text = texts.join("\n\n") || [license, by].filter(Boolean).join(", ")
   byText.set(text, [...(byText.get(text) ?? []), `${name} ${version}`])
+}
+for (const file of fs.readdirSync(path.join(root, "deploy/licences"))) {
+  const [, name, version] = /^(.+)-(\d.*)\.txt$/.exec(file) ?? []
+  if (name === undefined) throw new Error(`deploy/licences/${file} is not named NAME-VERSION.txt`)
+  byText.set(fs.readFileSync(path.join(root, "deploy/licences", file), "utf8").trim(), [`${name} ${version}`])
 }
 const { name, version } = json(path.join(root, "package.json"))
 /** Terms that many share under a copyright of their own. */

@@ -14,16 +14,11 @@ export const makeHub = () => {
   const listen = (topic: string, heard: () => void) => {
     // Two listeners may be the same function.
     const own = () => heard()
-    return Effect.asVoid(
-      Effect.acquireRelease(
-        Effect.sync(() => listeners.set(topic, (listeners.get(topic) ?? new Set()).add(own))),
-        () =>
-          Effect.sync(() => {
-            listeners.get(topic)?.delete(own)
-            if (listeners.get(topic)?.size === 0) listeners.delete(topic)
-          })
-      )
-    )
+    listeners.set(topic, (listeners.get(topic) ?? new Set()).add(own))
+    return () => {
+      listeners.get(topic)?.delete(own)
+      if (listeners.get(topic)?.size === 0) listeners.delete(topic)
+    }
   }
   return {
     publish: (topic: string) => Effect.sync(() => wake([...(listeners.get(topic) ?? [])])),
@@ -32,7 +27,10 @@ export const makeHub = () => {
     subscribe: (topic: string) =>
       Effect.gen(function* () {
         const queue = yield* Queue.sliding<void>(1)
-        yield* listen(topic, () => void queue.unsafeOffer(undefined))
+        yield* Effect.acquireRelease(
+          Effect.sync(() => listen(topic, () => void queue.unsafeOffer(undefined))),
+          (stop) => Effect.sync(stop)
+        )
         return Stream.fromQueue(queue)
       })
   }

@@ -176,15 +176,15 @@ class EmbeddedDatabase {
 /** What `pg` takes for its TCP socket. One write is one batch of protocol messages. */
 class WorkerSocket extends Duplex {
   #connection = 0
-  readonly #database: EmbeddedDatabase
+  readonly database: EmbeddedDatabase
 
   constructor(database: EmbeddedDatabase) {
     super()
-    this.#database = database
+    this.database = database
   }
 
   connect() {
-    this.#connection = this.#database.connect(this)
+    this.#connection = this.database.connect(this)
     return this
   }
 
@@ -199,12 +199,12 @@ class WorkerSocket extends Duplex {
   override _read() {}
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void) {
-    this.#database.send(this.#connection, new Uint8Array(chunk))
+    this.database.send(this.#connection, new Uint8Array(chunk))
     done()
   }
 
   override _writev(chunks: ReadonlyArray<{ readonly chunk: Buffer }>, done: () => void) {
-    this.#database.send(this.#connection, new Uint8Array(Buffer.concat(chunks.map(({ chunk }) => chunk))))
+    this.database.send(this.#connection, new Uint8Array(Buffer.concat(chunks.map(({ chunk }) => chunk))))
     done()
   }
 
@@ -214,7 +214,7 @@ class WorkerSocket extends Duplex {
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void) {
-    this.#database.disconnect(this.#connection)
+    this.database.disconnect(this.#connection)
     done(error)
   }
 

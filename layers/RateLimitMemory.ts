@@ -27,12 +27,23 @@ class Ring {
     this.count = Math.min(this.count + 1, this.times.length)
     this.newest = time
   }
+  /** The clock was set back, and all times with it: what lies between them stays. */
+  setBack(by: number): void {
+    for (let i = 0; i < this.times.length; i++) this.times[i] -= by
+    this.newest -= by
+  }
   pop(): void {
     if (this.count === 0) return
     this.next = (this.next - 1 + this.times.length) % this.times.length
     this.count--
   }
 }
+
+/**
+ * A clock that is further back than this since the last request was set back. Until it had caught up, a bucket would admit
+ * no more than one window does: for hours, after a jump of hours.
+ */
+const setBackMillis = 60_000
 
 /** Buckets beyond this are dropped oldest first: an attacker's addresses cannot fill the memory. */
 const maxBuckets = 20_000
@@ -54,6 +65,7 @@ export const layer = Layer.sync(RateLimitStore, () => {
           if (rings.size >= maxBuckets) rings.delete(rings.keys().next().value ?? "")
         } else rings.delete(bucket)
         rings.set(bucket, ring)
+        if (ring.newest - now > setBackMillis) ring.setBack(ring.newest - now)
         const at = Math.max(now, ring.newest)
         const held = ring
         const taken = decide(policy, (n) => held.at(n), at, units)

@@ -48,6 +48,7 @@ import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
 import { EnvironmentAccess } from "#src/projects/EnvironmentAccess.ts"
 import { Environments } from "#src/projects/Environments.ts"
+import { FirstSteps } from "#src/projects/FirstSteps.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
 import { PersonAccess } from "#src/projects/PersonAccess.ts"
@@ -104,7 +105,7 @@ const credentials = Layer.mergeAll(
   Layer.provideMerge(Layer.mergeAll(CliGrants.Default, LastUse.Default, Sessions.Default)),
   Layer.provideMerge(Layer.mergeAll(Passwords.Default, Revocation.Default))
 )
-const projects = Layer.merge(PersonAccess.Default, EnvironmentAccess.Default).pipe(
+const projects = Layer.mergeAll(PersonAccess.Default, EnvironmentAccess.Default, FirstSteps.Default).pipe(
   Layer.provideMerge(
     Layer.mergeAll(
       Environments.Default,

@@ -6,7 +6,9 @@ import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
+import * as ParseResult from "effect/ParseResult"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { YieldWrap } from "effect/Utils"
@@ -15,8 +17,20 @@ type Statement<E, R> = Effect.Effect<ReadonlyArray<unknown>, E, R>
 
 const Request = Schema.Void
 
+const compile = <A, I>(Row: Schema.Schema<A, I>) => ParseResult.decodeUnknownEither(Schema.Array(Row))
+/** Compiled once for each schema: a list of its own would be compiled with each statement. */
+const compiled = new WeakMap<object, unknown>()
+const decoderOf = <A, I>(Row: Schema.Schema<A, I>): ReturnType<typeof compile<A, I>> => {
+  // What is kept under a schema is its own decoder.
+  const known = compiled.get(Row) as ReturnType<typeof compile<A, I>> | undefined
+  if (known !== undefined) return known
+  const decoder = compile(Row)
+  compiled.set(Row, decoder)
+  return decoder
+}
+
 export const findAll = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
-  Effect.orDie(SqlSchema.findAll({ Request, Result: Row, execute: () => statement })())
+  Effect.orDie(Effect.flatMap(statement, (rows) => Either.mapLeft(decoderOf(Row)(rows), ParseResult.parseError)))
 
 export const findOne = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
   Effect.map(

@@ -205,7 +205,9 @@ describe("walls", () => {
     const importing = (target: string) => source.filter(({ ours }) => ours.includes(target)).map(({ file }) => file)
     assert.deepStrictEqual(importing("src/secrets/SecretRowChanges.ts"), [
       "src/secrets/LockedEnvironment.ts",
-      "src/secrets/WriteTransaction.ts"
+      "src/secrets/WriteDecision.ts",
+      "src/secrets/WriteTransaction.ts",
+      "src/secrets/WritesTogether.ts"
     ])
     assert.deepStrictEqual(importing("src/secrets/WriteTransaction.ts"), [
       "src/secrets/ChangeRequests.ts",
@@ -214,7 +216,8 @@ describe("walls", () => {
       "src/secrets/Renames.ts",
       "src/secrets/SecretWrites.ts",
       "src/secrets/SourcedWrites.ts",
-      "src/secrets/ValueRequests.ts"
+      "src/secrets/ValueRequests.ts",
+      "src/secrets/WritesTogether.ts"
     ])
     // Besides it: the rotation of data keys, a plan that keeps fewer versions, the purge of what was deleted, and what is
     // said of a secret, which no value depends on.
@@ -423,6 +426,10 @@ describe("packages", () => {
   const locked = Schema.Struct({
     version: optional(Schema.String),
     resolved: optional(Schema.String),
+    integrity: optional(Schema.String),
+    os: optional(Schema.Array(Schema.String)),
+    cpu: optional(Schema.Array(Schema.String)),
+    libc: optional(Schema.Array(Schema.String)),
     optionalDependencies: optional(TextsByName)
   })
   const lock = parsed(Schema.Struct({ packages: Schema.Record({ key: Schema.String, value: locked }) }))(
@@ -462,6 +469,15 @@ describe("packages", () => {
     assert.isTrue(installed("effect")?.startsWith("3."))
     // Bodies and elements without a limit (GHSA-f897-62hf-6gxq, CVE-2026-111768).
     atLeast("@modelcontextprotocol/sdk", 1, 32, 0)
+  })
+
+  it("are locked with a digest of what is installed on Linux; for other platforms alone some have none", () => {
+    const elsewhere = ({ cpu, libc, os }: typeof locked.Type) =>
+      os?.includes("linux") === false || cpu?.includes("x64") === false || libc?.includes("glibc") === false
+    const without = Object.entries(lock.packages)
+      .filter(([folder, one]) => folder !== "" && !elsewhere(one) && !/^sha512-.{86}==$/.test(one.integrity ?? ""))
+      .map(([folder]) => folder)
+    assert.deepStrictEqual(without, [])
   })
 
   it("are locked without the address that they came from", () => {

@@ -4,7 +4,10 @@ import { seeded } from "./seed.ts"
 
 const whole = process.env["AMPOULE_TEST_CASES"] === "all"
 
-/** `npm run test:long` and `npm run test:whole`: each file in a process of its own, from the top of the repository. */
+/**
+ * `npm run test:long` and `npm run test:whole`, from the top of the repository. Files share the modules of their worker
+ * process, as those of `npm test` do (`vitest.config.ts` says why, and why there are as many processes at least as at most).
+ */
 export default defineConfig({
   test: {
     ...seeded,
@@ -15,6 +18,6 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 180_000,
     pool: "forks",
-    poolOptions: { forks: { maxForks: 2 } }
+    poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false } }
   }
 })

@@ -20,6 +20,7 @@ import type { EnvironmentId, ProjectId, SecretId, TeamId, UserId } from "#schema
 import type { Plan, Scope, Visibility } from "#schema/Scopes.ts"
 import { methods } from "#src/Methods.ts"
 import { Audit } from "./Audit.ts"
+import * as GroupCommit from "./GroupCommit.ts"
 import { type EnvironmentPermit, eventOf, Permit } from "./Permit.ts"
 import * as Policy from "./Policy.ts"
 import type { RowMac, StoredMac } from "./RowMac.ts"
@@ -57,7 +58,20 @@ interface ProjectRow extends ProjectSeal {
 type EnvironmentRow = Omit<EnvironmentTarget, "type"> &
   ProjectSeal & { readonly approvers: string; readonly approvals: number; readonly mac: StoredMac }
 
-const services = Effect.all({ sql: SqlClient.SqlClient, audit: Audit, rowSeal: RowSeal })
+/** Concurrent requests share the statement that finds their environments, and it looks for each of them once. */
+const found = Effect.flatMap(SqlClient.SqlClient, (sql) => {
+  const run = (batch: ReadonlyArray<Location>) => {
+    const distinct = new Map(batch.map((at) => [nameOf(at), at]))
+    return Effect.map(environmentsBySlug(sql, [...distinct.values()]), (rows) => {
+      const byName = new Map(rows.map((row) => [nameOf({ projectId: row.projectId, environment: row.slug }), row]))
+      return batch.map((at) => byName.get(nameOf(at)))
+    })
+  }
+  return GroupCommit.make({ run, maxBatch: 128, maxInFlight: 1 })
+})
+const nameOf = ({ environment, projectId }: Location) => `${projectId} ${environment}`
+
+const services = Effect.all({ sql: SqlClient.SqlClient, audit: Audit, rowSeal: RowSeal, found })
 type Needs = Effect.Effect.Success<typeof services>
 
 // --- what is visible ---
@@ -115,8 +129,20 @@ const oneEnvironment = (needs: Needs, where: Statement.Fragment) =>
 const environmentById = (needs: Needs, environmentId: EnvironmentId) =>
   oneEnvironment(needs, needs.sql`WHERE e.id = ${environmentId}`)
 
-const environmentBySlug = (needs: Needs, { environment, projectId }: Location) =>
-  oneEnvironment(needs, needs.sql`WHERE e.project_id = ${projectId} AND e.slug = ${environment}`)
+/** The LIMIT: see `CredentialRows.ts`. */
+const environmentsBySlug = (sql: SqlClient.SqlClient, at: ReadonlyArray<Location>) => sql<EnvironmentRow>`
+  SELECT ${environmentColumns(sql)}
+  JOIN (SELECT * FROM unnest(
+      ${at.map(({ projectId }) => projectId)}::uuid[], ${at.map(({ environment }) => environment)}::text[]
+    ) LIMIT ${at.length}) AS q (project_id, slug) ON q.project_id = e.project_id AND q.slug = e.slug
+  WHERE e.deleted_at IS NULL`
+
+const environmentBySlug = (needs: Needs, at: Location) =>
+  first(
+    needs,
+    Effect.map(needs.found(at), (row) => (row === undefined ? [] : [row])),
+    environmentHolds
+  )
 
 const environmentBySecret = (needs: Needs, secretId: SecretId) =>
   oneEnvironment(needs, needs.sql`JOIN secrets s ON s.environment_id = e.id WHERE s.id = ${secretId}`)

@@ -135,9 +135,10 @@ type CommittingNeeds = Needs & {
   readonly commit: (entries: ReadonlyArray<Entry>) => Effect.Effect<void, SqlError | ParseError>
 }
 
-const toEntry = ({ crypto, key }: Needs, event: AuditEvent): Effect.Effect<Entry> =>
+/** `from`: the request that the event is of; by default the one that is served. */
+const toEntry = ({ crypto, key }: Needs, event: AuditEvent, from?: RequestOrigin): Effect.Effect<Entry> =>
   Effect.gen(function* () {
-    const origin = yield* RequestInfo
+    const origin = from ?? (yield* RequestInfo)
     return { id: yield* crypto.uuid, at: yield* Clock.currentTimeMillis, origin, event, key: yield* key }
   })
 
@@ -337,6 +338,8 @@ export interface Merged {
   readonly changes: Statement.Fragment | undefined
   /** What `freeHead` took earlier in this transaction. */
   readonly head: SqlStreams.HeadRow | undefined
+  /** The request of each event, where the transaction is of several. */
+  readonly origins?: ReadonlyArray<RequestOrigin>
 }
 
 /** In one statement with the changes that they tell of. */
@@ -352,7 +355,7 @@ const appendWith = Effect.fnUntraced(function* (
   }
   const changes = merged?.changes === undefined ? sql`` : sql`${merged.changes},`
   const rows = yield* RowJournal.takeFor(events)
-  const made = yield* Effect.forEach(events, (event) => toEntry(needs, event))
+  const made = yield* Effect.forEach(events, (event, i) => toEntry(needs, event, merged?.origins?.[i]))
   const entries = made.map((entry, i): Entry => ({ ...entry, rows: rows[i] }))
   const now = yield* Clock.currentTimeMillis
   yield* renewAfterSilence(needs, now)

@@ -93,6 +93,12 @@ const busyCodes = new Set(["BUSY", "55P03"])
 /** Whether it failed because too many wanted the same at once. */
 export const isBusy = (cause: unknown): boolean => some(cause, (error) => busyCodes.has(codeOf(error) ?? ""))
 
+/** SQLSTATE classes: a value that the database does not take, or that breaks a constraint. */
+const refusedClass = /^2[23]/
+
+/** Whether the database refused what it was given: a statement with less in it might have been taken. */
+export const isRefusedData = (cause: unknown): boolean => some(cause, (error) => refusedClass.test(codeOf(error) ?? ""))
+
 /** Of what must be written before anything leaves: whatever it fails with, the caller cannot act on it. */
 export const dieWhenNotWritten = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, never, R> =>
   Effect.catchAll(self, (cause) => Effect.die(new DependencyDown({ dependency: "database", cause })))

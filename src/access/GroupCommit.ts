@@ -16,63 +16,71 @@ interface Waiting<A, B, E> {
   readonly resume: (exit: Effect.Effect<B, E>) => void
 }
 
+interface Options<A, B, E> {
+  readonly run: (batch: ReadonlyArray<A>) => Effect.Effect<ReadonlyArray<B>, E>
+  readonly maxBatch: number
+  readonly maxInFlight: number
+}
+
 /**
  * `run` gets 1 to `maxBatch` items and answers one result for each, in order. With `maxInFlight: 1` batches never
  * overlap, so the order of items is the order of commits. A caller's interruption never stops a run that others share.
  */
-export const make = <A, B, E>(options: {
-  readonly run: (batch: ReadonlyArray<A>) => Effect.Effect<ReadonlyArray<B>, E>
-  readonly maxBatch: number
-  readonly maxInFlight: number
-}): Effect.Effect<(item: A) => Effect.Effect<B, E>> =>
-  Effect.map(Effect.runtime<never>(), ({ fiberRefs, runtimeFlags }) => {
-    // A run needs no service (its type says so): each that it would provide had to copy the map of all of them.
-    const fork = Runtime.runFork(Runtime.make({ context: Context.empty(), fiberRefs, runtimeFlags }))
-    let queue: Array<Waiting<A, B, E>> = []
-    let inFlight = 0
-    let scheduled = false
+export const make = <A, B, E>(options: Options<A, B, E>): Effect.Effect<(item: A) => Effect.Effect<B, E>> =>
+  Effect.map(Effect.runtime<never>(), (runtime) => on(runtime, options))
 
-    const flush = () => {
-      scheduled = false
-      while (queue.length > 0 && inFlight < options.maxInFlight) {
-        const batch = queue.length <= options.maxBatch ? queue : queue.slice(0, options.maxBatch)
-        queue = queue.length <= options.maxBatch ? [] : queue.slice(options.maxBatch)
-        inFlight++
-        const started = performance.now()
-        fork(Effect.suspend(() => options.run(batch.map((w) => w.item)))).addObserver((exit) => {
-          inFlight--
-          settle(batch, exit)
-          // What failed this slowly met a database that hangs: those who waited behind it are told now, not a second
-          // deadline later (docs/contract/outages.md: within 3 s).
-          if (Exit.isFailure(exit) && performance.now() - started > hanging) settle(queue.splice(0), exit)
-          if (queue.length > 0) schedule()
-        })
-      }
-    }
-    const schedule = () => {
-      if (scheduled || inFlight >= options.maxInFlight) return
-      scheduled = true
-      queueMicrotask(flush)
-    }
-    const settle = (batch: ReadonlyArray<Waiting<A, B, E>>, exit: Exit.Exit<ReadonlyArray<B>, E>) => {
-      if (Exit.isSuccess(exit)) {
-        for (let i = 0; i < batch.length; i++) batch[i].resume(Exit.succeed(exit.value[i]))
-        return
-      }
-      // The run is nobody's fiber: an interruption of it (shutdown) reaches the callers as a defect, never as their
-      // own.
-      const cause = Cause.isInterruptedOnly(exit.cause) ? Cause.die(new Error("shut down before commit")) : exit.cause
-      for (const waiting of batch) waiting.resume(Exit.failCause(cause))
-    }
+/** The same, where groups come and go: their runs belong to whoever has the runtime, and to no caller. */
+export const on = <A, B, E>(
+  { fiberRefs, runtimeFlags }: Runtime.Runtime<never>,
+  options: Options<A, B, E>
+): ((item: A) => Effect.Effect<B, E>) => {
+  // A run needs no service (its type says so): each that it would provide had to copy the map of all of them.
+  const fork = Runtime.runFork(Runtime.make({ context: Context.empty(), fiberRefs, runtimeFlags }))
+  let queue: Array<Waiting<A, B, E>> = []
+  let inFlight = 0
+  let scheduled = false
 
-    return (item: A) =>
-      Effect.async<B, E>((resume) => {
-        const waiting = { item, resume }
-        queue.push(waiting)
-        schedule()
-        return Effect.sync(() => {
-          const at = queue.indexOf(waiting)
-          if (at >= 0) queue.splice(at, 1)
-        })
+  const flush = () => {
+    scheduled = false
+    while (queue.length > 0 && inFlight < options.maxInFlight) {
+      const batch = queue.length <= options.maxBatch ? queue : queue.slice(0, options.maxBatch)
+      queue = queue.length <= options.maxBatch ? [] : queue.slice(options.maxBatch)
+      inFlight++
+      const started = performance.now()
+      fork(Effect.suspend(() => options.run(batch.map((w) => w.item)))).addObserver((exit) => {
+        inFlight--
+        settle(batch, exit)
+        // What failed this slowly met a database that hangs: those who waited behind it are told now, not a second
+        // deadline later (docs/contract/outages.md: within 3 s).
+        if (Exit.isFailure(exit) && performance.now() - started > hanging) settle(queue.splice(0), exit)
+        if (queue.length > 0) schedule()
       })
-  })
+    }
+  }
+  const schedule = () => {
+    if (scheduled || inFlight >= options.maxInFlight) return
+    scheduled = true
+    queueMicrotask(flush)
+  }
+  const settle = (batch: ReadonlyArray<Waiting<A, B, E>>, exit: Exit.Exit<ReadonlyArray<B>, E>) => {
+    if (Exit.isSuccess(exit)) {
+      for (let i = 0; i < batch.length; i++) batch[i].resume(Exit.succeed(exit.value[i]))
+      return
+    }
+    // The run is nobody's fiber: an interruption of it (shutdown) reaches the callers as a defect, never as their
+    // own.
+    const cause = Cause.isInterruptedOnly(exit.cause) ? Cause.die(new Error("shut down before commit")) : exit.cause
+    for (const waiting of batch) waiting.resume(Exit.failCause(cause))
+  }
+
+  return (item: A) =>
+    Effect.async<B, E>((resume) => {
+      const waiting = { item, resume }
+      queue.push(waiting)
+      schedule()
+      return Effect.sync(() => {
+        const at = queue.indexOf(waiting)
+        if (at >= 0) queue.splice(at, 1)
+      })
+    })
+}

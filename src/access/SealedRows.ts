@@ -274,16 +274,22 @@ const isText = (one: unknown) => typeof one === "string"
 const spelled = (cell: unknown): unknown => {
   if (typeof cell !== "object" || cell === null) return cell
   if (cell instanceof Date) return cell.getTime()
-  if (cell instanceof Uint8Array) return Buffer.from(cell).toString("base64")
+  if (cell instanceof Uint8Array) return Buffer.from(cell.buffer, cell.byteOffset, cell.byteLength).toString("base64")
   if (Array.isArray(cell) && cell.every(isText)) return cell.join(",")
   return JSON.stringify(ordered(cell))
 }
+
+const none: ReadonlyMap<string, unknown> = new Map()
+/** By table: what its columns that came later have in rows from before. */
+const laterColumns: ReadonlyMap<string, ReadonlyMap<string, unknown>> = new Map(
+  Array.from(added, ([table, cells]) => [table, new Map(Object.entries(cells))])
+)
 
 /** The table's name comes first: a MAC is good for a row of its own table alone. */
 export const textOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string => {
   const columns: ReadonlyArray<keyof SealedRow<Table>> = sealed[table].columns
   const cells: Array<unknown> = [table]
-  const later = new Map(Object.entries(added.get(table) ?? {}))
+  const later = laterColumns.get(table) ?? none
   for (const column of columns) {
     const cell = spelled(row[column])
     if (!later.has(column)) cells.push(cell)

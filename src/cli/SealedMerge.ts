@@ -54,13 +54,25 @@ const comments = (base: Entry | undefined, ours: Entry | undefined, theirs: Entr
   return [...mine, ...(theirs?.above ?? []).filter((line) => !mine.includes(line))]
 }
 
+const marks = { ours: "<<<<<<< ours", between: "=======", theirs: ">>>>>>> theirs" } as const
+
 const conflict = (ours: Entry | undefined, theirs: Entry | undefined): ReadonlyArray<string> => [
-  "<<<<<<< ours",
+  marks.ours,
   ...(ours === undefined ? [] : [ours.line]),
-  "=======",
+  marks.between,
   ...(theirs === undefined ? [] : [theirs.line]),
-  ">>>>>>> theirs"
+  marks.theirs
 ]
+
+/** The conflict that begins in this line: a line at most of each side, and where it ends. */
+const conflictAt = (lines: ReadonlyArray<string>, at: number) => {
+  if (lines[at] !== marks.ours) return undefined
+  const between = lines[at + 1] === marks.between ? at + 1 : at + 2
+  if (lines[between] !== marks.between) return undefined
+  const end = lines[between + 1] === marks.theirs ? between + 1 : between + 2
+  if (lines[end] !== marks.theirs) return undefined
+  return { ours: lines.slice(at + 1, between), theirs: lines.slice(between + 1, end), end }
+}
 
 const isSorted = (names: ReadonlyArray<string>): boolean =>
   names.every((name, i) => i === 0 || (names[i - 1] ?? "") < name)
@@ -111,13 +123,17 @@ export const merge = (base: string, ours: string, theirs: string): Either.Either
 
 /** The text with the conflict of a key resolved; undefined when there is none. */
 export const resolve = (text: string, key: string, side: "ours" | "theirs"): string | undefined => {
-  // Each line has its end: none is read twice.
-  const block = /^<{7} ours\n([^\n]*\n)?={7}\n([^\n]*\n)?>{7} theirs\n/gm
+  const lines = text.split("\n")
+  const kept: Array<string> = []
   let found = false
-  const resolved = text.replaceAll(block, (whole, ours: string | undefined, theirs: string | undefined) => {
-    if ((SealedFile.nameOf(ours ?? "") ?? SealedFile.nameOf(theirs ?? "")) !== key) return whole
-    found = true
-    return (side === "ours" ? ours : theirs) ?? ""
-  })
-  return found ? resolved : undefined
+  for (let at = 0; at < lines.length; at++) {
+    const block = conflictAt(lines, at)
+    const name = block && SealedFile.nameOf(block.ours[0] ?? block.theirs[0] ?? "")
+    if (block !== undefined && name === key) {
+      found = true
+      kept.push(...block[side])
+      at = block.end
+    } else kept.push(lines[at] ?? "")
+  }
+  return found ? kept.join("\n") : undefined
 }

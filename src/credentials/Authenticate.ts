@@ -11,19 +11,16 @@ import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema
 import type { TeamId, UserId } from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
-import * as GroupCommit from "#src/access/GroupCommit.ts"
 import type { RowMac } from "#src/access/RowMac.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import * as AddressRanges from "#src/net/AddressRanges.ts"
-import * as Metrics from "#src/telemetry/Metrics.ts"
 import {
   type AccessRow,
   accessTokenRows,
   type CredentialRow,
   type GrantRow,
   grantRows,
-  type Lookup,
   type Named,
   type PersonRow,
   type SessionRow,
@@ -35,6 +32,7 @@ import {
 import { LastUse, type UsedTable } from "./LastUse.ts"
 import * as HeldGrants from "./HeldGrants.ts"
 import * as Liveness from "./Liveness.ts"
+import * as LookUps from "./LookUps.ts"
 import * as TokenText from "./TokenText.ts"
 
 export interface Verified {
@@ -51,7 +49,7 @@ export interface Verified {
 
 /** An environment that no server wrote as it is, or whose project is not, is not there. */
 const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
-  if (row.eTeamId === null) return null
+  if (row.eTeamId === null || row.eTeamId === undefined) return null
   const project = { id: row.eProjectId, teamId: row.pTeamId, slug: row.pSlug, visibility: row.eVisibility }
   const environment = {
     id: row.eId,
@@ -299,27 +297,6 @@ const personFrom = (row: SessionRow | GrantRow, verified: Verified, ip: string):
 /** Agents come from the addresses of whoever runs them. */
 const fromAnywhere = (_: AccessRow, verified: Verified): Verified => verified
 
-/** Look-ups that come while a statement is under way share the next one, which asks for each of them once. */
-const batched = <Row extends CredentialRow>(
-  statement: (batch: ReadonlyArray<Lookup>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
-) => {
-  const run = (batch: ReadonlyArray<Lookup>) => {
-    Metrics.credentialsLookedUp(batch.length)
-    const asked = new Map<string, number>()
-    const distinct: Array<Lookup> = []
-    const places = batch.map((lookup) => {
-      const { id, named } = lookup
-      const name = named === undefined ? id : `${id} ${named.projectId} ${named.environment}`
-      const known = asked.get(name)
-      if (known !== undefined) return known
-      asked.set(name, distinct.length)
-      return distinct.push(lookup) - 1
-    })
-    return Effect.map(statement(distinct), (rows) => places.map((place) => rows[place]))
-  }
-  return GroupCommit.make({ run, maxBatch: 128, maxInFlight: 1 })
-}
-
 /**
  * The row of a credential text, described; CREDENTIAL_INVALID when there is none, when its secret is another, and when no
  * server wrote what counts in it: undefined.
@@ -327,16 +304,16 @@ const batched = <Row extends CredentialRow>(
 const verifier =
   <Row extends CredentialRow>(
     { ready }: RowSeal,
-    find: (lookup: Lookup) => Effect.Effect<Row, SqlError>,
-    describe: (row: Row, id: string, now: number, macs: RowMac) => Verified | undefined,
+    find: (asked: LookUps.Asked) => Effect.Effect<LookUps.Found<Row, Verified>, SqlError>,
     from: (row: Row, verified: Verified, ip: string) => Verified | undefined
   ) =>
-  (token: TokenText.TokenText, named: Named | undefined, now: number) =>
+  ({ id, kind, secret }: TokenText.TokenText, named: Named | undefined, now: number) =>
     Effect.flatMap(
-      Effect.all([ready, Effect.orDie(find({ id: token.id, named })), RequestInfo]),
-      ([macs, row, { ip }]) => {
-        const isProved = TokenText.verify(macs, token.kind, row.id === null ? undefined : row, token.secret)
-        const described = isProved && row.id !== null ? describe(row, row.id, now, macs) : undefined
+      Effect.all([ready, Effect.orDie(find({ id, named, now })), RequestInfo]),
+      ([macs, found, { ip }]) => {
+        const { row } = found
+        const isProved = TokenText.verify(macs, kind, row.id === null ? undefined : row, secret)
+        const described = isProved ? found.described(macs) : undefined
         const verified = described === undefined ? undefined : from(row, described, ip)
         return verified === undefined ? new CredentialInvalid() : Effect.succeed(verified)
       }
@@ -355,10 +332,10 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     const sql = yield* SqlClient.SqlClient
     const lastUse = yield* LastUse
     const rowSeal = yield* RowSeal
-    const verifyToken = verifier(rowSeal, yield* batched(tokenRows(sql)), ofToken, tokenFrom)
-    const verifySession = verifier(rowSeal, yield* batched(sessionRows(sql)), ofSession, personFrom)
-    const verifyGrant = verifier(rowSeal, yield* batched(grantRows(sql)), ofGrant, personFrom)
-    const verifyAccess = verifier(rowSeal, yield* batched(accessTokenRows(sql)), ofAccess, fromAnywhere)
+    const verifyToken = verifier(rowSeal, yield* LookUps.batched(tokenRows(sql), ofToken), tokenFrom)
+    const verifySession = verifier(rowSeal, yield* LookUps.batched(sessionRows(sql), ofSession), personFrom)
+    const verifyGrant = verifier(rowSeal, yield* LookUps.batched(grantRows(sql), ofGrant), personFrom)
+    const verifyAccess = verifier(rowSeal, yield* LookUps.batched(accessTokenRows(sql), ofAccess), fromAnywhere)
 
     /** Text, or what was parsed of it, to a credential in any state of life; does not count as a use. */
     const verify = (

@@ -28,7 +28,8 @@ export interface CredentialRow {
   readonly createdAt: Date
   readonly lastUsedAt: Date | null
   readonly revokedAt: Date | null
-  readonly eTeamId: TeamId | null
+  /** Undefined: no request of its batch named an environment. */
+  readonly eTeamId: TeamId | null | undefined
   readonly eProjectId: ProjectId
   readonly eId: EnvironmentId
   readonly eSlug: string
@@ -153,14 +154,20 @@ export interface GrantRow extends PersonRow {
 }
 
 /** Few look-ups are made up to one of these numbers by such that find nothing. */
-const fewest = [1, 2, 4, 8]
+const fewest = [2, 4, 8]
 
 /**
  * The look-ups of a batch, in their order; after them perhaps some that find nothing. Postgres keeps a plan when it takes
  * it for no dearer than one that is made for the parameters. For an array of unknown length it reckons with ten rows, so
- * that few look-ups would be planned at each execution, which takes ten times as long as they do: the limit tells it.
+ * that few look-ups would be planned at each execution, which takes ten times as long as they do: the limit tells it. A
+ * lone look-up is no list at all, which takes it a third less.
  */
 const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
+  const [{ id, named }] = batch
+  if (batch.length === 1) {
+    return sql`(SELECT ${id}::text, ${named?.projectId ?? null}::uuid, ${named?.environment ?? null}::text, 1)
+      AS q (lookup_id, project_id, slug, n)`
+  }
   const few = fewest.find((size) => batch.length <= size)
   const padding = Array.from({ length: (few ?? 0) - batch.length }, () => null)
   return sql`(
@@ -171,7 +178,7 @@ const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
     ) WITH ORDINALITY ${few === undefined ? sql`` : sql`LIMIT ${sql.literal(String(few))}`}
   ) AS q (lookup_id, project_id, slug, n)`
 }
-const namedColumns = `
+const namedColumns = `,
   e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
   e.revision AS e_revision, e.described AS e_described, et.plan AS e_plan, e.readers AS e_readers,
   e.changes AS e_changes, ep.visibility AS e_visibility,
@@ -186,13 +193,20 @@ const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
         'sessionAddresses', t.session_addresses,
         'teamMac', encode(t.mac, 'hex'), 'active', m.active, 'deactivatedAt', ${millis("m.deactivated_at")},
         'updatedAt', ${millis("m.updated_at")}, 'mac', encode(m.mac, 'hex')`
-const namedJoin = `
+const namedJoins = `
   LEFT JOIN projects ep ON ep.id = q.project_id AND ep.deleted_at IS NULL
   LEFT JOIN environments e ON e.project_id = ep.id AND e.slug = q.slug AND e.deleted_at IS NULL
   LEFT JOIN teams et ON et.id = e.team_id`
 
-export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
-  sql<TokenRow>`
+/** What a batch reads of the environments that its requests name: nothing, when none names one. */
+const environmentsOf = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
+  const isNamed = batch.some(({ named }) => named !== undefined)
+  return { columns: sql.literal(isNamed ? namedColumns : ""), joins: sql.literal(isNamed ? namedJoins : "") }
+}
+
+export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) => {
+  const environments = environmentsOf(sql, batch)
+  return sql<TokenRow>`
   SELECT c.id, c.salt, c.hash, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.name, c.team_id,
     t.name AS team_name, t.plan, c.access_level, c.project_ids, c.environment_ids, c.mcp_scopes, c.mcp_only,
     c.lookup_id, c.created_by, c.rule_id, c.mac, t.mac AS team_mac, m.updated_at AS creator_updated_at,
@@ -203,34 +217,37 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
     t.leaked_credentials,
     t.sign_in_only, t.suspended,
     t.session_addresses, c.addresses,
-    ${sql.literal(HeldGrants.column("c.created_by"))},
-    ${sql.literal(namedColumns)}
+    ${sql.literal(HeldGrants.column("c.created_by"))}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id
   LEFT JOIN teams t ON t.id = c.team_id
   LEFT JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
-  ${sql.literal(namedJoin)}
+  ${environments.joins}
   ORDER BY q.n`
+}
 
-export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
-  sql<SessionRow>`
+export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) => {
+  const environments = environmentsOf(sql, batch)
+  return sql<SessionRow>`
   SELECT c.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, c.last_used_at, c.revoked_at,
     c.factor_at, c.manages, c.login_id, l.id IS NOT NULL AS login_lives, c.issuer, c.only_team,
     u.id AS user_id, u.email, u.name AS user_name,
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
         ORDER BY t.id), '[]'::json)
       FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
-    ${sql.literal(HeldGrants.column("u.id"))}, ${sql.literal(namedColumns)}
+    ${sql.literal(HeldGrants.column("u.id"))}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN sessions c ON c.lookup_id = q.lookup_id
   LEFT JOIN cli_grants l ON l.id = c.login_id AND l.revoked_at IS NULL
     AND EXISTS (SELECT 1 FROM cli_grant_teams lt WHERE lt.grant_id = l.id AND lt.team_id = c.manages)
   LEFT JOIN users u ON u.id = c.user_id
-  ${sql.literal(namedJoin)}
+  ${environments.joins}
   ORDER BY q.n`
+}
 
-export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
-  sql<GrantRow>`
+export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) => {
+  const environments = environmentsOf(sql, batch)
+  return sql<GrantRow>`
   SELECT c.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.machine,
     c.factor_at, c.project_ids, c.environment_ids, u.id AS user_id, u.email, u.name AS user_name,
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)}, 'scopes', g.scopes,
@@ -239,17 +256,19 @@ export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
       JOIN teams t ON t.id = g.team_id
       JOIN memberships m ON m.team_id = g.team_id AND m.user_id = u.id AND m.active
       WHERE g.grant_id = c.id) AS teams,
-    ${sql.literal(HeldGrants.column("u.id"))}, ${sql.literal(namedColumns)}
+    ${sql.literal(HeldGrants.column("u.id"))}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN cli_grants c ON c.lookup_id = q.lookup_id
   LEFT JOIN users u ON u.id = c.user_id
-  ${sql.literal(namedJoin)}
+  ${environments.joins}
   ORDER BY q.n`
+}
 
 // A person's standing in a team carries a grant only as it was when they gave it: a change of role, leaving, being
 // removed or deactivated takes the team from the grant, also when it is undone later.
-export const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) =>
-  sql<AccessRow>`
+export const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) => {
+  const environments = environmentsOf(sql, batch)
+  return sql<AccessRow>`
   SELECT g.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, g.last_used_at, g.revoked_at,
     c.audience, c.scopes, g.factor_at, g.client_id, g.client_name, g.project_ids, g.environment_ids, g.scopes AS grant_scopes,
     g.payload AS grant_payload, g.created_at AS grant_created_at, g.expires_at AS grant_expires_at, g.mac AS grant_mac,
@@ -260,10 +279,11 @@ export const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArr
       JOIN teams t ON t.id = o.team_id
       JOIN memberships m ON m.team_id = o.team_id AND m.user_id = u.id AND m.active AND m.updated_at <= g.created_at
       WHERE o.grant_id = g.id) AS teams,
-    ${sql.literal(HeldGrants.column("u.id"))}, ${sql.literal(namedColumns)}
+    ${sql.literal(HeldGrants.column("u.id"))}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN oauth_access_tokens c ON c.lookup_id = q.lookup_id
   LEFT JOIN oauth_grants g ON g.id = c.grant_id
   LEFT JOIN users u ON u.id = g.user_id
-  ${sql.literal(namedJoin)}
+  ${environments.joins}
   ORDER BY q.n`
+}

@@ -16,7 +16,7 @@ export const sessionLife = days(7)
 export const managementLife = 10 * 60_000
 
 /** A date reached is a date passed: "expiry date reached - refused from then on". */
-const reached = (date: Date | null, now: number): boolean => date !== null && date.getTime() <= now
+const reached = (date: Date, now: number): boolean => date.getTime() <= now
 const since = (date: Date, span: number, now: number): boolean => date.getTime() + span <= now
 
 interface CreatedRow {

@@ -94,7 +94,7 @@ export const verify = <Row extends typeof ProofRow.Type>(
 
 /** The row that a text of this kind proves; `find` looks it up by the text's id. Undefined for anything else. */
 export const prove = <Row extends typeof ProofRow.Type, E, R>(
-  { rowSeal }: { readonly rowSeal: RowSeal },
+  { rowSeal }: { readonly rowSeal: Pick<RowSeal, "ready"> },
   kind: TokenKind,
   text: string | Redacted.Redacted | null,
   find: (lookupId: string) => Effect.Effect<Row | undefined, E, R>
@@ -112,7 +112,13 @@ export const prove = <Row extends typeof ProofRow.Type, E, R>(
  * `lookup_id`, `salt` (16 bytes), `hash` (32 bytes).
  */
 export const issue = Effect.fnUntraced(function* (
-  { crypto, rowSeal }: { readonly crypto: Crypto; readonly rowSeal: RowSeal },
+  {
+    crypto,
+    rowSeal
+  }: {
+    readonly crypto: Pick<Crypto, "credentialSecret" | "lookupId" | "randomBytes">
+    readonly rowSeal: Pick<RowSeal, "ready">
+  },
   kind: TokenKind
 ) {
   const id = yield* crypto.lookupId

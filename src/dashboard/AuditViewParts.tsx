@@ -52,7 +52,7 @@ export const SaveView = ({ filters, here, saving }: Shown) =>
   Object.keys(filters).length === 0 ? null : (
     <details class="disclosure section-small" open={saving !== undefined}>
       <summary>Save this view</summary>
-      <form method="post" action={`${here}/views`} class="panel panel-slim narrow">
+      <form method="post" action={`${here}/views`} class="panel panel-slim inline">
         {saving?.problem?.field === "name" ? null : <Ui.ProblemNote problem={saving?.problem} />}
         {Object.entries(filters).map(([name, value]) => (
           <input type="hidden" name={name} value={value} />

@@ -3,7 +3,7 @@ import type { CliGrant } from "#schema/DeviceApi.ts"
 import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
 import type { Restrictable } from "./ReachFields.tsx"
-import { Layout } from "./Layout.tsx"
+import { Layout, OwnAccessTabs } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import type { Visit } from "./Visit.ts"
 
@@ -96,6 +96,7 @@ export const GrantsPage = ({
     visit={visit}
     section="grants"
     title="CLI logins"
+    tabs={<OwnAccessTabs current="grants" />}
     lead="Command lines and agents that act for you. One that you revoke stops working with its next request."
   >
     {items.length === 0 ? (

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import * as Form from "./Form.ts"
 import * as Icons from "./Icons.tsx"
+import { Mark } from "./Mark.tsx"
 import * as Problem from "./Problem.ts"
 
 // --- words ---
@@ -388,7 +389,7 @@ export const Confirm = ({
 
 export const Empty = ({ children, title }: { readonly title: string; readonly children?: ComponentChildren }) => (
   <div class="empty">
-    <Icons.Mark />
+    <Mark />
     <p class="empty-title">{title}</p>
     {children}
   </div>

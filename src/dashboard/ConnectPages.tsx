@@ -19,7 +19,7 @@ import { type AtConsent, ConsentPage, plaintext } from "./ConsentView.tsx"
 import * as CopyText from "./CopyText.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
-import { Layout } from "./Layout.tsx"
+import { Layout, OwnAccessTabs } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import { maxOffered, reachOf, type Restrictable } from "./ReachFields.tsx"
 import { action, type AtPerson, button, type Guard, page, person, screen, to, withIds, within } from "./Routes.ts"
@@ -80,6 +80,7 @@ const ConnectionsPage = ({ items, visit }: { readonly visit: Visit; readonly ite
     visit={visit}
     section="connections"
     title="Connected agents"
+    tabs={<OwnAccessTabs current="connections" />}
     lead="Programs that work with your secrets over MCP. One that you revoke stops working with its next request."
   >
     {items.length === 0 ? (

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import * as Icons from "./Icons.tsx"
+import { Mark } from "./Mark.tsx"
 import { noticeOf } from "./Notices.ts"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
@@ -99,14 +100,24 @@ const TeamMenu = ({ visit }: { readonly visit: Visit }) => (
 )
 
 const account = [
-  ["grants", Paths.grants, <Icons.Terminal />, "CLI logins"],
-  ["connections", Paths.connections, <Icons.Terminal />, "Connected agents"],
   ["account", Paths.account, <Icons.Person />, "Name and password"],
-  ["factors", Paths.factors, <Icons.Key />, "Passkeys and codes"],
-  ["signIns", Paths.signIns, <Icons.Key />, "Linked sign-ins"],
-  ["sessions", Paths.sessions, <Icons.Person />, "Where you are signed in"],
-  ["start", Paths.start, <Icons.Info />, "Getting started"]
+  ["factors", Paths.factors, <Icons.Fingerprint />, "Passkeys and codes"],
+  ["signIns", Paths.signIns, <Icons.Link />, "Linked sign-ins"],
+  ["sessions", Paths.sessions, <Icons.Screen />, "Where you are signed in"],
+  ["start", Paths.start, <Icons.Start />, "Getting started"]
 ] as const
+
+/** Everything that acts for a person is one entry, and tabs of one page. */
+const ownAccess = [
+  ["sessions", Paths.sessions, "Browsers"],
+  ["grants", Paths.grants, "CLI logins"],
+  ["connections", Paths.connections, "Connected agents"]
+] as const
+const entryOf = (section: Section) => (ownAccess.some(([name]) => name === section) ? "sessions" : section)
+
+export const OwnAccessTabs = ({ current }: { readonly current: (typeof ownAccess)[number][0] }) => (
+  <Tabs label="What acts for you" current={current} of={ownAccess} />
+)
 
 const themes = [
   ["system", "System"],
@@ -126,7 +137,7 @@ const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly secti
         <span class="hint">{visit.user.email}</span>
       </p>
       {account.map(([name, href, icon, title]) => (
-        <a class="menu-item" href={href} aria-current={section === name ? "page" : undefined}>
+        <a class="menu-item" href={href} aria-current={entryOf(section) === name ? "page" : undefined}>
           {icon} {title}
         </a>
       ))}
@@ -138,7 +149,9 @@ const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly secti
         ))}
       </form>
       <form method="post" action={Paths.signOut}>
-        <button class="menu-item">Sign out</button>
+        <button class="menu-item">
+          <Icons.SignOut /> Sign out
+        </button>
       </form>
     </div>
   </details>
@@ -195,7 +208,7 @@ export const Layout = ({
     <header class="top">
       <div class="top-row">
         <a class="brand" href={Paths.home}>
-          <Icons.Mark /> <span class="wide-only">Ampoule</span>
+          <Mark /> <span class="wide-only">Ampoule</span>
           <span class="hidden narrow-only">Ampoule</span>
         </a>
         <TeamMenu visit={visit} />
@@ -251,7 +264,7 @@ export const Card = ({
   <Document title={title} ui={who.ui} bare>
     <main id="main" class={wide ? "card card-wide" : "card"}>
       <p class="card-brand">
-        <Icons.Mark /> Ampoule
+        <Mark /> Ampoule
       </p>
       <Notice who={who} />
       <h1>{title}</h1>
@@ -290,7 +303,7 @@ export const SettingsFrame = ({
   visit
 }: {
   readonly visit: Visit
-  readonly view: "team" | "signIn" | "ci" | "webhooks"
+  readonly view: "team" | "signIn" | "access" | "webhooks"
   readonly title: string
   readonly lead?: ComponentChildren
   readonly actions?: ComponentChildren

@@ -16,6 +16,18 @@ export interface MatrixColumn {
 export type Cell = 0 | readonly [version: number, template: 0 | 1, like: number]
 export type Row = readonly [key: string, ...cells: ReadonlyArray<Cell>]
 
+/** What is done first in a project, and how far the person is with it. */
+export interface FirstSteps {
+  /** Address that says how far. */
+  readonly href: string
+  /** Commands of the terminal. */
+  readonly login: string
+  readonly run: string
+  readonly saved: boolean
+  readonly loggedIn: boolean
+  readonly ran: boolean
+}
+
 export interface MatrixData {
   /** Address of the project's page. */
   readonly here: string
@@ -24,6 +36,8 @@ export interface MatrixData {
   readonly columns: ReadonlyArray<MatrixColumn>
   readonly rows: ReadonlyArray<Row>
   readonly compared: boolean
+  /** While the project is empty or new, and not all is done. */
+  readonly steps?: FirstSteps
   /** Of the keys that have any: the key, then its tags. */
   readonly tags: ReadonlyArray<readonly [key: string, ...tags: ReadonlyArray<string>]>
 }

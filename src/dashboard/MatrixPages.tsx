@@ -10,12 +10,14 @@ import { ChangeSecrets } from "#schema/ProjectChangesApi.ts"
 import { TagSecrets } from "#schema/SecretRequests.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { boundedList, EnvironmentSlug, SecretKey } from "#schema/Values.ts"
+import { days } from "#src/Days.ts"
 import * as Dotenv from "#src/formats/Dotenv.ts"
 import { maxMatrixColumns } from "#src/secrets/SecretReads.ts"
 import { environment, rightsAt } from "./EnvironmentFrame.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
-import { type Cell, type MatrixData, type Row, shows } from "./Matrix.ts"
+import { isDone } from "./FirstSteps.tsx"
+import { type Cell, type FirstSteps, type MatrixData, type Row, shows } from "./Matrix.ts"
 import { DeletePage, MatrixPage, type MatrixShown } from "./MatrixViews.tsx"
 import { inTeam, pageNumber, Pages, pageWith, param, query, wantsJson } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
@@ -70,6 +72,26 @@ const dataOf = Effect.fnUntraced(function* (asked: Asked) {
   return data
 })
 
+const stepsPath = (projectId: ProjectId) => `${Paths.project(projectId)}/steps`
+
+/** For so long a project is new. */
+const newFor = days(1)
+
+const stepsOf = Effect.fnUntraced(function* ({ project, visit }: Asked, { columns, rows }: MatrixData) {
+  const isNew = visit.now - Date.parse(project.createdAt) < newFor
+  const column = columns.find(({ writes }) => writes) ?? columns.at(0)
+  if (column === undefined || (rows.length > 0 && !isNew)) return {}
+  const done = yield* UseCases.firstSteps.show(project.id)
+  const steps: FirstSteps = {
+    ...done,
+    saved: done.saved || rows.length > 0,
+    href: stepsPath(project.id),
+    login: `ampoule login --url ${visit.ui.baseUrl}`,
+    run: `ampoule run --project ${project.slug} --env ${column.slug} -- npm start`
+  }
+  return isDone(steps) ? {} : { steps }
+})
+
 const load = Effect.fnUntraced(function* ({ projectId, visit }: AtProject) {
   const project = yield* UseCases.projects.get(projectId)
   const { items } = yield* UseCases.environments.list(projectId)
@@ -82,10 +104,11 @@ const load = Effect.fnUntraced(function* ({ projectId, visit }: AtProject) {
   }
   const params = yield* query
   const { assets } = yield* Pages
+  const data = yield* dataOf(asked)
   const shown: MatrixShown = {
     ...asked,
     ...untouched,
-    data: yield* dataOf(asked),
+    data: { ...data, ...(yield* stepsOf(asked, data)) },
     formats: assets.formats.href,
     page: pageNumber(params),
     words: params.text("q").trim(),
@@ -102,6 +125,13 @@ const view = project((at) =>
       ? HttpServerResponse.unsafeJson(shown.data, { headers: Html.headers })
       : Html.page(<MatrixPage {...shown} />)
   })
+)
+
+/** How far the person is; the script of the page asks now and then while the steps are shown. */
+const steps = project(({ projectId }) =>
+  Effect.map(UseCases.firstSteps.show(projectId), (done) =>
+    HttpServerResponse.unsafeJson(done, { headers: Html.headers })
+  )
 )
 
 // --- several keys at once, without script ---
@@ -267,6 +297,7 @@ const byKey = environment(({ location }) =>
 
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/app/projects/:projectId", view),
+  HttpRouter.get("/app/projects/:projectId/steps", steps),
   HttpRouter.post("/app/projects/:projectId/copy-keys", copySelected),
   HttpRouter.post("/app/projects/:projectId/tag-keys", tagSelected),
   HttpRouter.post("/app/projects/:projectId/export-keys", exportSelected),

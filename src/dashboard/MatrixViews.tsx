@@ -1,6 +1,7 @@
 /** The keys of a project by environment, as a table that works without script; with script it takes its place. */
 import * as Ui from "./Components.tsx"
 import { EnvironmentPills } from "./EnvironmentFrame.tsx"
+import { FirstSteps } from "./FirstSteps.tsx"
 import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
@@ -298,31 +299,35 @@ const Table = ({ shown }: { readonly shown: MatrixShown }) => {
   )
 }
 
+const Steps = ({ shown: { data } }: { readonly shown: MatrixShown }) =>
+  data.steps === undefined ? null : <FirstSteps of={data.steps} />
+
 const NoKeys = ({ shown }: { readonly shown: MatrixShown }) => {
   const target = shown.data.columns.find(({ writes }) => writes)
+  if (target === undefined) return <Ui.Empty title="No secrets yet" />
   return (
     <Ui.Empty title="No secrets yet">
-      {target === undefined ? null : (
-        <>
-          <p>
-            <span class="needs-script">Drop your .env here, or paste its text anywhere on this page.</span>{" "}
-            <span class="without-script">Import the .env file that you have, or add secrets one by one.</span>
-          </p>
-          <div class="buttons">
-            <Ui.LinkButton href={`${inColumn(shown, target)}?panel=paste`}>Import a file</Ui.LinkButton>
-            <Ui.AddButton href={`${inColumn(shown, target)}?panel=add`}>Add secret</Ui.AddButton>
-          </div>
-        </>
-      )}
+      <p>
+        <span class="needs-script">Drop your .env here, or paste its text anywhere on this page.</span>{" "}
+        <span class="without-script">Import the .env file that you have, or add secrets one by one.</span>
+      </p>
+      <div class="buttons">
+        <Ui.LinkButton href={`${inColumn(shown, target)}?panel=paste`}>Import a file</Ui.LinkButton>
+        <Ui.AddButton href={`${inColumn(shown, target)}?panel=add`}>Add secret</Ui.AddButton>
+      </div>
     </Ui.Empty>
   )
 }
 
 const Content = ({ shown }: { readonly shown: MatrixShown }) =>
   shown.data.rows.length === 0 ? (
-    <NoKeys shown={shown} />
+    <>
+      <NoKeys shown={shown} />
+      <Steps shown={shown} />
+    </>
   ) : (
     <>
+      <Steps shown={shown} />
       <Toolbar shown={shown} />
       <Table shown={shown} />
     </>

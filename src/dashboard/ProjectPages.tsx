@@ -276,7 +276,7 @@ const create = action(team, {
     return Form.decode(CreateProject)({ name: form.text("name"), ...(slug === undefined ? {} : { slug }) })
   },
   run: (input, { teamId }) => UseCases.projects.create(teamId, input),
-  done: ({ id }) => to(Paths.environment({ projectId: id, slug: "development" }), "project-created"),
+  done: ({ id }) => to(Paths.project(id), "project-created"),
   again: screen(overview, (shown) => <ProjectsPage {...shown} creating />)
 })
 

@@ -10,11 +10,9 @@ import { may, type Visit } from "./Visit.ts"
 export type Section =
   | "projects"
   | "access"
-  | "tokens"
   | "members"
   | "audit"
   | "settings"
-  | "ci"
   | "webhooks"
   | "account"
   | "factors"
@@ -105,19 +103,17 @@ const TeamEntries = ({
     <nav class="rail-group" aria-label="Team">
       {inProject ? <p class="rail-title">Team</p> : null}
       {entry("projects", Paths.home, <Icons.Box />, "Projects")}
-      {entry("members", Paths.members(team.id), <Icons.Person />, "Members")}
+      {entry("members", Paths.members(team.id), <Icons.People />, "Members")}
       {may(visit, "members:manage") ? entry("access", Paths.teamAccess(team.id), <Icons.Lock />, "Access") : null}
-      {manages ? entry("tokens", Paths.tokens(team.id), <Icons.Terminal />, "API tokens") : null}
-      {manages ? entry("ci", Paths.rules(team.id), <Icons.Check />, "CI identities") : null}
-      {manages ? entry("webhooks", Paths.webhooks(team.id), <Icons.Bell />, "Webhooks") : null}
-      {may(visit, "audit-trail:read") ? entry("audit", Paths.audit(team.id), <Icons.Clock />, "Audit") : null}
-      {may(visit, "team-rules:manage") ? entry("signIn", Paths.teamSignIn(team.id), <Icons.Key />, "Sign-in") : null}
+      {manages ? entry("webhooks", Paths.webhooks(team.id), <Icons.Webhook />, "Webhooks") : null}
+      {may(visit, "audit-trail:read") ? entry("audit", Paths.audit(team.id), <Icons.Trail />, "Audit") : null}
+      {may(visit, "team-rules:manage") ? entry("signIn", Paths.teamSignIn(team.id), <Icons.SignIn />, "Sign-in") : null}
       {entry("settings", Paths.settings(team.id), <Icons.Sliders />, "Settings")}
       {visit.waiting > 0 || section === "waiting"
         ? entry(
             "waiting",
             Paths.waiting,
-            <Icons.Info />,
+            <Icons.Waiting />,
             <>
               Waiting <Ui.Badge tone="accent">{visit.waiting}</Ui.Badge>
             </>

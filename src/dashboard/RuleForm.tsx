@@ -2,11 +2,12 @@
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { Beside } from "./Beside.tsx"
+import { crumbsOf } from "./AccessFrame.tsx"
 import * as Ui from "./Components.tsx"
 import * as Paths from "./Paths.ts"
 import * as Problem from "./Problem.ts"
 import type { Attempt, TeamVisit } from "./Routes.ts"
-import { crumbs, minutes, type RuleTerms, TrustedJobs } from "./RuleViews.tsx"
+import { minutes, type RuleTerms, TrustedJobs } from "./RuleViews.tsx"
 import * as Words from "./RuleWords.ts"
 import { SettingsFrame } from "./Layout.tsx"
 import { AccessFields, type Restrictable } from "./TokenAccess.tsx"
@@ -249,7 +250,7 @@ export const NewRulePage = ({
   const previewing = form.text("step") === "preview"
   const atField = fields.some((field) => Problem.about(problem, field) !== undefined)
   return (
-    <SettingsFrame visit={visit} view="ci" title="New trust rule" crumbs={crumbs(visit.team.id)}>
+    <SettingsFrame visit={visit} view="access" title="New trust rule" crumbs={crumbsOf(visit.team.id, "machine_rule")}>
       <nav class="pills" aria-label="Kind of CI">
         {Words.kinds.map((one) => (
           <a class="pill" href={`${at}/new?kind=${one}`} aria-current={one === kind ? "page" : undefined}>

@@ -23,7 +23,13 @@ const rule = withIds(team, Schema.Struct({ ruleId: RuleId }))
 
 const rulesOf = (teamId: AtTeam["teamId"]) => UseCases.rules.list(teamId)
 
-const list = screen(({ teamId }: AtTeam) => Effect.map(rulesOf(teamId), (items) => ({ items })), RulesPage)
+const list = screen(
+  ({ teamId }: AtTeam) =>
+    Effect.gen(function* () {
+      return { items: yield* rulesOf(teamId), words: (yield* query).text("q").trim() }
+    }),
+  RulesPage
+)
 
 const newRule = (preview?: RuleTerms) =>
   screen(

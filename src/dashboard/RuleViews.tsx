@@ -1,6 +1,6 @@
 /** Trust rules in words: which jobs of a CI they trust, and what those get. */
-import type { TeamId } from "#schema/Ids.ts"
 import type { MachineRule } from "#schema/MachineIdentityApi.ts"
+import { AccessFrame, crumbsOf, fits } from "./AccessFrame.tsx"
 import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
 import * as Paths from "./Paths.ts"
@@ -10,11 +10,6 @@ import { SettingsFrame } from "./Layout.tsx"
 import { AccessLevelBadge, AccessSummary } from "./TokenAccess.tsx"
 
 export const minutes = (seconds: number) => `${Math.round(seconds / 60)} minutes`
-
-export const crumbs = (team: TeamId) => [
-  { href: Paths.settings(team), label: "Settings" },
-  { href: Paths.rules(team), label: "CI identities" }
-]
 
 const Conditions = ({ claims }: Pick<MachineRule, "claims">) => (
   <ul class="conditions">
@@ -60,29 +55,30 @@ const State = ({ rule }: { readonly rule: MachineRule }) =>
 
 export const RulesPage = ({
   items,
-  visit
+  visit,
+  words
 }: {
   readonly visit: TeamVisit
   readonly items: ReadonlyArray<MachineRule>
+  readonly words: string
 }) => {
-  const at = Paths.rules(visit.team.id)
-  const add = <Ui.AddButton href={`${at}/new`}>New trust rule</Ui.AddButton>
+  const found = items.filter(({ createdBy, name }) => fits(words, name, createdBy.email))
   return (
-    <SettingsFrame
+    <AccessFrame
       visit={visit}
-      view="ci"
-      title="CI identities"
+      kind="machine_rule"
+      words={words}
       lead="A job shows a token that its CI signed for it, and gets an Ampoule token for a few minutes. You store no secret in the CI."
-      actions={items.length === 0 ? undefined : add}
     >
       {items.length === 0 ? (
-        <Ui.Empty title="No trust rules">
+        <Ui.Empty title="No CI identities">
           <p>A trust rule gives access to jobs of a repository, a branch or an environment.</p>
-          <div class="buttons">{add}</div>
         </Ui.Empty>
+      ) : found.length === 0 ? (
+        <Ui.Empty title="Nothing fits" />
       ) : (
         <Ui.Table label="Trust rules" head={["Rule", "Trusts", "Access to", "Last use"]}>
-          {items.map((rule) => (
+          {found.map((rule) => (
             <tr>
               <th scope="row">
                 <a href={Paths.rule(rule.teamId, rule.id)}>{rule.name}</a>
@@ -105,7 +101,7 @@ export const RulesPage = ({
           ))}
         </Ui.Table>
       )}
-    </SettingsFrame>
+    </AccessFrame>
   )
 }
 
@@ -174,14 +170,14 @@ export const RulePage = ({
 }) => (
   <SettingsFrame
     visit={visit}
-    view="ci"
+    view="access"
     title={rule.name}
     lead={
       <span class="badges">
         <State rule={rule} /> <AccessLevelBadge level={rule.accessLevel} />
       </span>
     }
-    crumbs={crumbs(rule.teamId)}
+    crumbs={crumbsOf(rule.teamId, "machine_rule")}
   >
     {rule.state === "active" ? null : (
       <Ui.Callout tone="warning" title="This rule no longer works">

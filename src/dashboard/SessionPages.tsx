@@ -6,7 +6,7 @@ import { uuidPattern } from "#schema/Ids.ts"
 import type { MySession } from "#schema/MySessionsApi.ts"
 import * as Ui from "./Components.tsx"
 import * as Html from "./Html.ts"
-import { Layout } from "./Layout.tsx"
+import { Layout, OwnAccessTabs } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
 import { type AtPerson, button, page, person, screen, to, withIds } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
@@ -61,12 +61,8 @@ const SessionsPage = ({ items, visit }: { readonly visit: Visit; readonly items:
     visit={visit}
     section="sessions"
     title="Where you are signed in"
-    lead={
-      <>
-        Browsers, and command lines that manage a team for some minutes. <a href={Paths.grants}>CLI logins</a> and{" "}
-        <a href={Paths.connections}>connected agents</a> have pages of their own.
-      </>
-    }
+    tabs={<OwnAccessTabs current="sessions" />}
+    lead="Browsers, and command lines that manage a team for some minutes."
     actions={
       items.length > 1 ? (
         <Ui.Confirm

@@ -1,6 +1,6 @@
 /** The first steps: from an empty team to a program that runs with its secrets. */
 import type { ComponentChildren } from "preact"
-import * as Ui from "./Components.tsx"
+import { Beside } from "./Beside.tsx"
 import * as CopyText from "./CopyText.tsx"
 import { Layout } from "./Layout.tsx"
 import { Proposal } from "./PasskeyViews.tsx"
@@ -50,6 +50,33 @@ const Deploy = ({ project, visit }: { readonly visit: Visit; readonly project: s
   </Step>
 )
 
+const beside = (visit: Visit, project: string): ReadonlyArray<readonly [string, ComponentChildren]> => [
+  [
+    "An existing .env file",
+    <>
+      Drop it on the page of the project, or import it from the terminal:{" "}
+      <code>{`ampoule secrets import .env --project ${project} --env development`}</code>
+    </>
+  ],
+  [
+    "An AI agent (MCP)",
+    <>
+      Agents connect to <code>{`${visit.ui.baseUrl}/mcp`}</code>. You choose what each one may do.
+    </>
+  ],
+  ...(visit.caller.factorAt === null
+    ? [
+        [
+          "A second factor",
+          <>
+            With one, somebody who learns your password still cannot sign in.{" "}
+            <a href={Paths.factors}>Set up an authenticator app</a>, now or later from your account menu.
+          </>
+        ] as const
+      ]
+    : [])
+]
+
 export const StartPage = ({
   proposes,
   slug,
@@ -68,39 +95,20 @@ export const StartPage = ({
       lead="A few steps to a program that runs with its secrets."
     >
       {proposes ? <Proposal /> : null}
-      <ol class="steps narrow panel">
-        <FirstSecrets slug={slug} />
-        <Step title="Log in from your terminal">
-          <p>The terminal shows a code. You approve it here.</p>
-          <CopyText.Command>{`ampoule login --url ${visit.ui.baseUrl}`}</CopyText.Command>
-        </Step>
-        <Step title="Run your program">
-          <p>The secrets are in the environment of that process, and nowhere on disk.</p>
-          <CopyText.Command>{`ampoule run --project ${project} --env development -- npm start`}</CopyText.Command>
-        </Step>
-        <Step title="Import an existing .env file">
-          <CopyText.Command>{`ampoule secrets import .env --project ${project} --env development`}</CopyText.Command>
-        </Step>
-        <Deploy visit={visit} project={project} />
-        <Step
-          title={
-            <>
-              Connect an AI agent (optional) <Ui.Badge>MCP</Ui.Badge>
-            </>
-          }
-        >
-          <p>Agents connect to this address. You choose what each one may do.</p>
-          <CopyText.Command>{`${visit.ui.baseUrl}/mcp`}</CopyText.Command>
-        </Step>
-        {visit.caller.factorAt === null ? (
-          <Step title="Add a second factor (optional)">
-            <p>
-              With one, somebody who learns your password still cannot sign in.{" "}
-              <a href={Paths.factors}>Set up an authenticator app</a>, now or later from your account menu.
-            </p>
+      <Beside words={beside(visit, project)}>
+        <ol class="steps panel">
+          <FirstSecrets slug={slug} />
+          <Step title="Log in from your terminal">
+            <p>The terminal shows a code. You approve it here.</p>
+            <CopyText.Command>{`ampoule login --url ${visit.ui.baseUrl}`}</CopyText.Command>
           </Step>
-        ) : null}
-      </ol>
+          <Step title="Run your program">
+            <p>The secrets are in the environment of that process, and nowhere on disk.</p>
+            <CopyText.Command>{`ampoule run --project ${project} --env development -- npm start`}</CopyText.Command>
+          </Step>
+          <Deploy visit={visit} project={project} />
+        </ol>
+      </Beside>
     </Layout>
   )
 }

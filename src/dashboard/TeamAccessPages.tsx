@@ -1,10 +1,8 @@
 /** Everything that gets into a team now, in one list: tokens, CI identities, agents, logins and browsers. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
-import type { PersonAccess } from "#src/projects/PersonAccess.ts"
+import { AccessFrame, type Credential, fits, isKind, type Kind, kinds } from "./AccessFrame.tsx"
 import * as Ui from "./Components.tsx"
-import * as Icons from "./Icons.tsx"
-import { Layout } from "./Layout.tsx"
 import { pageNumber, query } from "./Pages.ts"
 import { Pager } from "./Pager.tsx"
 import * as Paths from "./Paths.ts"
@@ -12,18 +10,6 @@ import { type AtTeam, page, screen, team, type TeamVisit } from "./Routes.ts"
 import * as UseCases from "./UseCases.ts"
 
 const pageSize = 100
-
-type Credential = Effect.Effect.Success<ReturnType<PersonAccess["everything"]>>[number]
-type Kind = Credential["type"]
-
-const kinds: Readonly<Record<Kind, readonly [one: string, several: string]>> = {
-  api_token: ["API token", "API tokens"],
-  machine_rule: ["CI identity", "CI identities"],
-  oauth_grant: ["connected agent", "Agents"],
-  cli_grant: ["login of the command line", "CLI logins"],
-  session: ["browser", "Browsers"]
-}
-const isKind = (text: string): text is Kind => Object.hasOwn(kinds, text)
 
 interface Shown {
   readonly visit: TeamVisit
@@ -57,30 +43,10 @@ const Row = ({ of, shown, tokens }: { of: Credential; shown: Shown; tokens: Read
   </tr>
 )
 
-const Kinds = ({ here, shown }: { readonly here: string; readonly shown: Shown }) => {
-  const link = (kind: string) =>
-    Paths.withQuery(here, {
-      ...(shown.words === "" ? {} : { q: shown.words }),
-      ...(kind === "" ? {} : { kind })
-    })
-  const count = (kind: Kind) => shown.items.filter(({ type }) => type === kind).length
-  return (
-    <nav class="segments" aria-label="Which kind">
-      <a href={link("")} aria-current={shown.kind === undefined ? "page" : undefined}>{`All ${shown.items.length}`}</a>
-      {Object.entries(kinds).map(([kind, [, title]]) =>
-        isKind(kind) ? (
-          <a href={link(kind)} aria-current={shown.kind === kind ? "page" : undefined}>{`${title} ${count(kind)}`}</a>
-        ) : null
-      )}
-    </nav>
-  )
-}
-
 const TeamAccessPage = (shown: Shown) => {
   const { items, kind, page, visit, words } = shown
   const here = Paths.teamAccess(visit.team.id)
-  const fits = ({ email, name }: Credential) => `${name} ${email}`.toLowerCase().includes(words.toLowerCase())
-  const matching = items.filter((one) => (kind === undefined || one.type === kind) && fits(one))
+  const matching = items.filter((one) => (kind === undefined || one.type === kind) && fits(words, one.name, one.email))
   const onPage = matching.slice((page - 1) * pageSize, page * pageSize)
   const tokens = new Map(
     items.flatMap(({ id, type }): ReadonlyArray<readonly [string, string]> =>
@@ -92,21 +58,12 @@ const TeamAccessPage = (shown: Shown) => {
     )
   )
   return (
-    <Layout
+    <AccessFrame
       visit={visit}
-      section="access"
-      title="Access"
+      kind={kind}
+      words={words}
       lead="Everything that gets into the team now: what people made, what they connected, and where they are signed in."
-      actions={<Ui.LinkButton href={`${Paths.tokens(visit.team.id)}/new`}>New API token</Ui.LinkButton>}
     >
-      <form class="toolbar" method="get" action={here}>
-        <div class="search">
-          <Icons.Search />
-          <input type="search" name="q" value={words} aria-label="Filter by name or person" placeholder="Filter" />
-        </div>
-        {kind === undefined ? null : <input type="hidden" name="kind" value={kind} />}
-        <Kinds here={here} shown={shown} />
-      </form>
       {onPage.length === 0 ? (
         <Ui.Empty title="Nothing fits" />
       ) : (
@@ -122,7 +79,7 @@ const TeamAccessPage = (shown: Shown) => {
         total={matching.length}
         link={(n) => Paths.withQuery(here, { q: words, ...(kind === undefined ? {} : { kind }), page: String(n) })}
       />
-    </Layout>
+    </AccessFrame>
   )
 }
 

@@ -2,6 +2,7 @@
 import type { AuditEntry } from "#schema/Audit.ts"
 import type { SignInIssuer, TeamSignIn } from "#schema/SignInApi.ts"
 import type { Member } from "#schema/TeamsApi.ts"
+import { Beside } from "./Beside.tsx"
 import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
 import { SettingsFrame } from "./Layout.tsx"
@@ -72,7 +73,7 @@ const IssuerCard = ({ of, visit }: { readonly visit: TeamVisit; readonly of: Sig
 const NewIssuer = ({ editing, form, problem, visit }: Shown) => {
   const refused = editing === "issuer" ? problem : undefined
   return (
-    <div class="panel narrow">
+    <div class="panel">
       <details class="disclosure" open={refused !== undefined}>
         <summary>Add an issuer of this team</summary>
         <form method="post" action={`${Paths.teamSignIn(visit.team.id)}/issuers`}>
@@ -123,10 +124,7 @@ const Issuers = (shown: Shown) => {
   return (
     <section class="section stack">
       <h2>Issuers</h2>
-      <p class="hint">
-        An issuer says who somebody is. The ones of this team let people into this team alone. Their buttons are at this
-        address:
-      </p>
+      <p class="hint">The buttons of this team's issuers are at this address:</p>
       <CopyText.Command>{`${visit.ui.baseUrl}${Paths.signIn}?team=${visit.team.id}`}</CopyText.Command>
       {signIn.issuers.length === 0 ? null : (
         <ul class="stack">
@@ -147,10 +145,6 @@ const Rules = ({ editing, form, problem, signIn, visit }: Shown) => {
   return (
     <section class="section stack">
       <h2>Who joins</h2>
-      <p class="hint">
-        Rules count at each sign-in. Who is in no group of a rule any more leaves the team. Nobody becomes an owner by a
-        rule, and who was invited keeps the role.
-      </p>
       {signIn.rules.length === 0 ? null : (
         <Ui.Table label="Rules of who joins" head={["Issuer", "Claim", "Value", "Role", ""]}>
           {signIn.rules.map(({ claim, id, issuer, role, value }) => (
@@ -173,7 +167,7 @@ const Rules = ({ editing, form, problem, signIn, visit }: Shown) => {
         </Ui.Table>
       )}
       {signIn.issuers.length === 0 ? null : (
-        <form method="post" action={at} class="panel narrow">
+        <form method="post" action={at} class="panel">
           {refused?.field === undefined ? <Ui.ProblemNote problem={refused} /> : null}
           <Ui.Select
             name="issuer"
@@ -218,7 +212,7 @@ const Only = ({ editing, owners, problem, signIn, visit }: Shown) => {
   return enabled.length === 0 ? null : (
     <section class="section stack">
       <h2>Passwords</h2>
-      <form method="post" action={`${Paths.teamSignIn(visit.team.id)}/only`} class="panel narrow">
+      <form method="post" action={`${Paths.teamSignIn(visit.team.id)}/only`} class="panel">
         <Ui.ProblemNote problem={refused} />
         <fieldset>
           <legend>Only these issuers let people into this team</legend>
@@ -249,12 +243,23 @@ const Only = ({ editing, owners, problem, signIn, visit }: Shown) => {
   )
 }
 
+const words = [
+  ["Issuers", "An issuer says who somebody is. Those of this team let people into this team alone."],
+  [
+    "Who joins",
+    "Rules count at each sign-in. Who is in no group of a rule any more leaves the team. Nobody becomes an owner by a rule, and who was invited keeps the role."
+  ],
+  ["Passwords", "While no issuer is chosen, a password lets people in too."]
+] as const
+
 export const TeamSignInPage = (shown: Shown) => (
   <SettingsFrame visit={shown.visit} view="signIn" title="Sign-in">
     {shown.editing === undefined ? <Ui.ProblemNote problem={shown.problem} /> : null}
     <Alarms {...shown} />
-    <Issuers {...shown} />
-    <Rules {...shown} />
-    <Only {...shown} />
+    <Beside words={words}>
+      <Issuers {...shown} />
+      <Rules {...shown} />
+      <Only {...shown} />
+    </Beside>
   </SettingsFrame>
 )

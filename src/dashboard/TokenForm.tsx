@@ -3,6 +3,7 @@ import { Lifetime } from "#schema/ApiTokensApi.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { Beside } from "./Beside.tsx"
+import { crumbsOf } from "./AccessFrame.tsx"
 import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import { Layout } from "./Layout.tsx"
@@ -170,12 +171,7 @@ export const NewTokenPage = ({
     scopesProblem !== undefined ||
     ["projects", "environments"].some((field) => Problem.about(problem, field) !== undefined)
   return (
-    <Layout
-      visit={visit}
-      section="tokens"
-      title="New API token"
-      crumbs={[{ href: Paths.tokens(id), label: "API tokens" }]}
-    >
+    <Layout visit={visit} section="access" title="New API token" crumbs={crumbsOf(id, "api_token")}>
       <Presets here={`${Paths.tokens(id)}/new`} current={preset.text("preset")} />
       {preset.text("preset") === "ci" ? (
         <Ui.Callout>

@@ -1,6 +1,7 @@
 /** A new token, shown once, with commands that run as they stand. */
 import * as Effect from "effect/Effect"
 import type { ApiTokenWithValue } from "#schema/ApiTokensApi.ts"
+import { crumbsOf } from "./AccessFrame.tsx"
 import * as Ui from "./Components.tsx"
 import * as CopyText from "./CopyText.tsx"
 import { Layout } from "./Layout.tsx"
@@ -49,9 +50,9 @@ export const TokenOnce = ({
 }: NewToken & { readonly visit: TeamVisit; readonly replaced: boolean }) => (
   <Layout
     visit={visit}
-    section="tokens"
+    section="access"
     title={replaced ? `${token.name} is replaced` : `${token.name} is created`}
-    crumbs={[{ href: Paths.tokens(token.teamId), label: "API tokens" }]}
+    crumbs={crumbsOf(token.teamId, "api_token")}
   >
     <div class="narrow stack">
       {replaced ? <p>The old token no longer works. Use the new one instead.</p> : null}

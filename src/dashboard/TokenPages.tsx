@@ -5,6 +5,7 @@ import * as Schema from "effect/Schema"
 import { type ApiToken, CreateApiToken, UpdateApiToken } from "#schema/ApiTokensApi.ts"
 import { TokenId } from "#schema/Ids.ts"
 import { allScopes } from "#schema/Scopes.ts"
+import { AccessFrame, crumbsOf, fits } from "./AccessFrame.tsx"
 import * as Ui from "./Components.tsx"
 import * as Form from "./Form.ts"
 import * as Html from "./Html.ts"
@@ -54,35 +55,42 @@ const TokenRow = ({ token, visit }: { readonly visit: TeamVisit; readonly token:
   </tr>
 )
 
-const TokensPage = ({ items, visit }: { readonly visit: TeamVisit; readonly items: ReadonlyArray<ApiToken> }) => {
-  const { team } = visit
-  const add = <Ui.AddButton href={`${Paths.tokens(team.id)}/new`}>New token</Ui.AddButton>
+const TokensPage = ({
+  items,
+  visit,
+  words
+}: {
+  readonly visit: TeamVisit
+  readonly items: ReadonlyArray<ApiToken>
+  readonly words: string
+}) => {
+  const found = items.filter(({ createdBy, name }) => fits(words, name, createdBy.email))
   return (
-    <Layout
+    <AccessFrame
       visit={visit}
-      section="tokens"
-      title="API tokens"
+      kind="api_token"
+      words={words}
       lead={
         <>
           For deployments and other programs. A token belongs to the team and has access only to what you choose. Jobs
-          of GitHub Actions and GitLab do not need one: see <a href={Paths.rules(team.id)}>CI identities</a>.
+          of GitHub Actions and GitLab do not need one: see <a href={Paths.rules(visit.team.id)}>CI identities</a>.
         </>
       }
-      actions={items.length === 0 ? undefined : add}
     >
       {items.length === 0 ? (
         <Ui.Empty title="No API tokens">
           <p>People sign in here or with the command line. Programs use a token.</p>
-          <div class="buttons">{add}</div>
         </Ui.Empty>
+      ) : found.length === 0 ? (
+        <Ui.Empty title="Nothing fits" />
       ) : (
         <Ui.Table label="API tokens" head={["Token", "Access to", "Created by", "Expires", "Last use"]}>
-          {items.map((token) => (
+          {found.map((token) => (
             <TokenRow visit={visit} token={token} />
           ))}
         </Ui.Table>
       )}
-    </Layout>
+    </AccessFrame>
   )
 }
 
@@ -206,10 +214,10 @@ const TokenPage = ({ token, visit, ...attempt }: Attempt & { readonly visit: Tea
   return (
     <Layout
       visit={visit}
-      section="tokens"
+      section="access"
       title={token.name}
       lead={<AccessLevelBadge level={token.accessLevel} />}
-      crumbs={[{ href: Paths.tokens(token.teamId), label: "API tokens" }]}
+      crumbs={crumbsOf(token.teamId, "api_token")}
     >
       <div class="columns">
         <div>
@@ -237,7 +245,10 @@ interface AtToken extends AtTeam {
 const token = withIds(team, Schema.Struct({ tokenId: TokenId }))
 
 const list = screen(
-  ({ teamId }: AtTeam) => Effect.map(UseCases.tokens.list(teamId), (items) => ({ items })),
+  ({ teamId }: AtTeam) =>
+    Effect.gen(function* () {
+      return { items: yield* UseCases.tokens.list(teamId), words: (yield* query).text("q").trim() }
+    }),
   TokensPage
 )
 

@@ -27,6 +27,7 @@ import { AccessGrants } from "#src/projects/AccessGrants.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import { EnvironmentAccess } from "#src/projects/EnvironmentAccess.ts"
 import { Environments } from "#src/projects/Environments.ts"
+import { FirstSteps } from "#src/projects/FirstSteps.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
 import { PersonAccess } from "#src/projects/PersonAccess.ts"
@@ -58,6 +59,7 @@ export type Services =
   | Environments
   | Gaps
   | Exposure
+  | FirstSteps
   | Identities
   | Incidents
   | LeakReports
@@ -110,6 +112,7 @@ export const oauthGrants = Effect.serviceFunctions(OAuthGrants)
 export const environmentAccess = Effect.serviceFunctions(EnvironmentAccess)
 export const environments = Effect.serviceFunctions(Environments)
 export const exposure = Effect.serviceFunctions(Exposure)
+export const firstSteps = Effect.serviceFunctions(FirstSteps)
 export const incidents = Effect.serviceFunctions(Incidents)
 export const leakReports = Effect.serviceFunctions(LeakReports)
 export const invitations = Effect.serviceFunctions(Invitations)

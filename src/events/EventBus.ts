@@ -6,14 +6,14 @@ import type * as Stream from "effect/Stream"
 
 /**
  * Topics are short, without secrets (`device:<request id>`). Delivery is best effort: a subscriber also looks for
- * itself now and then. `subscribe` listens from the moment it returns until its scope closes; so does `listen`, which
- * calls back, and holds nothing but that for each of many listeners.
+ * itself now and then. `subscribe` listens from the moment it returns until its scope closes. `listen` calls back until
+ * what it returns is called, and holds nothing but that for each of many listeners.
  */
 export class EventBus extends Context.Tag("events/EventBus")<
   EventBus,
   {
     readonly publish: (topic: string) => Effect.Effect<void>
     readonly subscribe: (topic: string) => Effect.Effect<Stream.Stream<void>, never, Scope.Scope>
-    readonly listen: (topic: string, heard: () => void) => Effect.Effect<void, never, Scope.Scope>
+    readonly listen: (topic: string, heard: () => void) => () => void
   }
 >() {}

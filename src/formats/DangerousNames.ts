@@ -160,10 +160,12 @@ const harmless: ReadonlySet<string> = new Set(
 const withoutExceptions = /^(?:LDR?_|DYLD_)/
 /**
  * `CARGO_REGISTRY_TOKEN`, `UV_INDEX_SHOP_PASSWORD`, and `BUNDLE_RUBYGEMS__PKG__GITHUB__COM` (user and password of a
- * host).
+ * host, whose dots are two underscores each).
  */
-const credential =
-  /_(?:TOKENS?|PASSWORD|USERNAME)$|^POETRY_PYPI_TOKEN_|^BUNDLE_(?!MIRROR__)[A-Z0-9]+__(?:[A-Z0-9_]*_)?(?:COM|ORG|NET|IO|DEV)$/
+const isCredential = (name: string): boolean =>
+  /_(?:TOKENS?|PASSWORD|USERNAME)$/.test(name) ||
+  name.startsWith("POETRY_PYPI_TOKEN_") ||
+  (/^BUNDLE_[A-Z0-9]+__[A-Z0-9_]*$/.test(name) && /_(?:COM|ORG|NET|IO|DEV)$/.test(name) && !name.startsWith("BUNDLE_MIRROR__"))
 
 /**
  * Why a variable of this name can change which code runs, as the end of a sentence; undefined when it is not known to.
@@ -174,7 +176,7 @@ export const danger = (name: string): string | undefined => {
   const family =
     byPrefix.find(([prefix]) => name.startsWith(prefix)) ?? bySuffix.find(([suffix]) => name.endsWith(suffix))
   if (family === undefined) return undefined
-  const isHarmless = harmless.has(name) || (credential.test(name) && !withoutExceptions.test(name))
+  const isHarmless = harmless.has(name) || (isCredential(name) && !withoutExceptions.test(name))
   return isHarmless ? undefined : family[1]
 }
 

@@ -3,9 +3,7 @@
  * to it, where an Effect stream holds some 50 KB of fibers and channels.
  */
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
-import * as Runtime from "effect/Runtime"
-import * as Scope from "effect/Scope"
+import type * as Scope from "effect/Scope"
 import type { ServerResponse } from "node:http"
 
 /** Calls of either after the end do nothing. */
@@ -48,22 +46,60 @@ export const send = (outgoing: ServerResponse, { open }: EventStream) => {
   else outgoing.once("close", done)
 }
 
+/** What is said of one stream; what comes before its answer began waits for that. */
+export class Voice {
+  #out: Out | undefined
+  #waiting = ""
+  #isOver = false
+
+  get isOver() {
+    return this.#isOver
+  }
+
+  say(text: string) {
+    if (this.#out === undefined) this.#waiting += text
+    else this.#out.write(text)
+  }
+
+  end() {
+    this.#isOver = true
+    this.#out?.end()
+  }
+
+  /** The headers leave with the first byte of the body: `opening`, then what waited. */
+  begin(out: Out, opening: string) {
+    this.#out = out
+    out.write(opening + this.#waiting)
+    this.#waiting = ""
+    if (this.#isOver) out.end()
+  }
+}
+
+export interface Hold {
+  /** What is to be called when the stream is done; at once, when it is. */
+  readonly until: (release: () => void) => void
+  readonly began: () => void
+  readonly end: () => void
+}
+
 /**
- * A scope for what a stream holds. It closes with the request, unless the stream began: then when `end` is called, from
- * wherever that is.
+ * What a stream holds. It is let go of with the request, unless the stream began: then when `end` is called, from wherever
+ * that is.
  */
-export const streamScope = Effect.gen(function* () {
-  const scope = yield* Scope.make()
-  // The request's own services are not held for as long as the stream is open.
-  const fork = Runtime.runFork(Runtime.defaultRuntime)
-  const close = Scope.close(scope, Exit.void)
+export const hold: Effect.Effect<Hold, never, Scope.Scope> = Effect.gen(function* () {
+  const releases: Array<() => void> = []
   let began = false
-  yield* Effect.addFinalizer(() => (began ? Effect.void : close))
+  let isOver = false
+  const end = () => {
+    isOver = true
+    for (const release of releases.splice(0)) release()
+  }
+  yield* Effect.addFinalizer(() => (began ? Effect.void : Effect.sync(end)))
   return {
-    scope,
+    until: (release) => void (isOver ? release() : releases.push(release)),
     began: () => {
       began = true
     },
-    end: () => void fork(close)
+    end
   }
 })

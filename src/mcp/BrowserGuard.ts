@@ -27,6 +27,7 @@ const parse = (text: string): URL | undefined => (URL.canParse(text) ? new URL(t
 
 /** Another name that was made to resolve to this address does not pass (DNS rebinding, CVE-2025-66414). */
 const isHost = (base: URL, header: string | undefined): boolean => {
+  if (header === base.host) return true
   if (header === undefined || !/^[\w.:[\]-]{1,255}$/.test(header)) return false
   const hostname = parse(`http://${header}`)?.hostname
   return (

@@ -9,12 +9,12 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
-import type * as Scope from "effect/Scope"
 import type { Caller } from "#schema/Caller.ts"
 import { EnvironmentIdOut, ProjectIdOut, type TeamId, TeamIdOut } from "#schema/Ids.ts"
 import { Visibility } from "#schema/Scopes.ts"
 import * as GroupCommit from "#src/access/GroupCommit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import type { Hold } from "#src/http/EventStream.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
@@ -147,15 +147,16 @@ const services = Effect.gen(function* () {
     open: new Set<Watcher>(),
     /** Open streams of each credential and each team. */
     shares: new Map<string, number>(),
-    /** What the last look at all streams found of their teams. */
+    /** What was found last of the teams that streams are open for, by a look at all streams or by a new stream. */
     latest: yield* Ref.make<ReadonlyMap<TeamId, string>>(new Map())
   }
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-const environmentStates = Effect.fnUntraced(function* ({ sql }: Needs, uris: ReadonlyArray<string>) {
-  const locations = [...new Set(uris)].flatMap((uri) => parseEnvironmentUri(uri) ?? [])
-  if (locations.length === 0) return new Map<string, EnvironmentStateRow>()
+const readEnvironments = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  locations: ReadonlyArray<NonNullable<ReturnType<typeof parseEnvironmentUri>>>
+) {
   const rows = yield* Rows.findAll(
     EnvironmentStateRow,
     sql`
@@ -167,6 +168,15 @@ const environmentStates = Effect.fnUntraced(function* ({ sql }: Needs, uris: Rea
   )
   return new Map(rows.map((row) => [locationKey(row.projectId, row.slug), row]))
 })
+
+const noEnvironments: States["environments"] = new Map()
+
+/** Most streams follow none. */
+const environmentStates = (needs: Needs, uris: ReadonlyArray<string>): Effect.Effect<States["environments"]> => {
+  if (uris.length === 0) return Effect.succeed(noEnvironments)
+  const locations = [...new Set(uris)].flatMap((uri) => parseEnvironmentUri(uri) ?? [])
+  return locations.length === 0 ? Effect.succeed(noEnvironments) : readEnvironments(needs, locations)
+}
 
 const viewOf = (caller: Caller, uris: ReadonlyArray<string>, { environments, teams }: States): View => {
   const view = new Map<string, string>()
@@ -242,10 +252,10 @@ const expel = (needs: Needs, watcher: Watcher) => {
   return Effect.asVoid(Effect.forkIn(Effect.zipRight(waited, last), needs.scope))
 }
 
+const idsOf = ({ teams }: Caller): ReadonlyArray<TeamId> => teams.map(({ id }) => id)
+
 const teamsOf = (callers: Callers): ReadonlyArray<TeamId> => {
-  const ids = [...callers.values()].flatMap((caller) =>
-    caller._tag === "Some" ? caller.value.teams.map(({ id }) => id) : []
-  )
+  const ids = [...callers.values()].flatMap((caller) => (caller._tag === "Some" ? idsOf(caller.value) : []))
   return [...new Set(ids)]
 }
 
@@ -300,59 +310,62 @@ const lookAtAll = (needs: Needs) =>
   })
 
 /**
- * Where a new stream begins. What the last look found will do, which spares a statement: a change since then is told, and
- * at worst the client lists once more.
+ * Where a new stream begins. What was found last will do, and what this one finds serves those that come after it until
+ * the next look, which spares statements: a change since then is told, and at worst the client lists once more.
  */
 const statesToBegin = (needs: Needs, teamIds: ReadonlyArray<TeamId>) =>
   Effect.flatMap(Ref.get(needs.latest), (latest) =>
-    teamIds.every((id) => latest.has(id)) ? Effect.succeed(latest) : needs.teamStates(teamIds)
+    teamIds.every((id) => latest.has(id))
+      ? Effect.succeed(latest)
+      : Effect.tap(needs.teamStates(teamIds), (found) =>
+          Ref.update(needs.latest, (before) => new Map([...before, ...found]))
+        )
   )
 
-/** Opens the watcher, and ends another stream where a limit is reached; closed with the scope. */
-const add = (needs: Needs, watcher: Watcher) =>
-  Effect.acquireRelease(
-    Effect.sync(() => {
-      const { ofCredential, ofTeam } = count(needs, watcher, 0)
-      // Most find room, and who must make it is sought among all.
-      const isFull = ofCredential >= perCredential || ofTeam >= perTeam || needs.open.size >= inTotal
-      const ended = isFull ? makesRoom(needs.open, watcher) : undefined
-      if (ended !== undefined) close(needs, ended, "room")
-      needs.open.add(watcher)
-      count(needs, watcher, 1)
-    }),
-    () => Effect.sync(() => forget(needs, watcher))
-  )
+/** Opens the watcher, and ends another stream where a limit is reached. */
+const add = (needs: Needs, watcher: Watcher) => {
+  const { ofCredential, ofTeam } = count(needs, watcher, 0)
+  // Most find room, and who must make it is sought among all.
+  const isFull = ofCredential >= perCredential || ofTeam >= perTeam || needs.open.size >= inTotal
+  const ended = isFull ? makesRoom(needs.open, watcher) : undefined
+  if (ended !== undefined) close(needs, ended, "room")
+  needs.open.add(watcher)
+  count(needs, watcher, 1)
+}
 
 interface Watching extends Sink {
   readonly staged: boolean
+  readonly hold: Hold
 }
 
 /**
- * Tells changes from now on, until the scope closes, the credential ends, the server stops, or the stream makes room for
- * another. What it answers replaces the resources that are watched.
+ * Tells changes from now on, for as long as the stream is held, until the credential ends, the server stops, or the
+ * stream makes room for another. What it answers replaces the resources that are watched.
  */
 const watch = Effect.fnUntraced(function* (
   needs: Needs,
   { bearer, caller }: { readonly caller: Caller; readonly bearer: Redacted.Redacted },
   uris: ReadonlyArray<string>,
-  { staged, ...sink }: Watching
-): Effect.fn.Return<(uris: ReadonlyArray<string>) => void, never, Scope.Scope> {
+  { end, hold, staged, tell }: Watching
+) {
   const watcher: Watcher = {
     bearer,
     credentialId: caller.credentialId,
     teamId: teamOf(caller),
-    sink,
+    sink: { tell, end },
     staged,
     uris,
     seen: undefined
   }
-  yield* add(needs, watcher)
+  add(needs, watcher)
+  hold.until(() => forget(needs, watcher))
   // Who calls was just verified; from here on it is looked at again and again.
-  const callers: Callers = new Map([[Redacted.value(bearer), Option.some(caller)]])
-  yield* look(needs, [watcher], callers, yield* statesToBegin(needs, teamsOf(callers)))
+  const teams = yield* statesToBegin(needs, idsOf(caller))
+  const environments = yield* environmentStates(needs, uris)
+  if (needs.open.has(watcher)) watcher.seen ??= viewOf(caller, uris, { teams, environments })
   // The list may have grown while there was no stream.
-  if (staged) sink.tell({ kind: "tools" })
-  return (next) => {
+  if (staged) tell({ kind: "tools" })
+  return (next: ReadonlyArray<string>) => {
     watcher.uris = next
   }
 })

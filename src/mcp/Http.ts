@@ -36,13 +36,14 @@ import {
   responseTo
 } from "./Credentials.ts"
 import * as Legacy from "./Legacy.ts"
+import * as Listening from "./Listening.ts"
 import * as Message from "./Message.ts"
 import * as Modern from "./Modern.ts"
 import { Protocol } from "./Protocol.ts"
 import { Sessions } from "./Sessions.ts"
 import * as SessionStream from "./SessionStream.ts"
 
-interface Needs extends Legacy.LegacyNeeds, Modern.ModernNeeds {
+interface Needs extends Legacy.LegacyNeeds, Modern.ModernNeeds, Listening.ListeningNeeds {
   readonly audit: Audit
   readonly credentials: Credentials
   readonly baseUrl: string
@@ -140,6 +141,10 @@ const post = Effect.fnUntraced(function* (needs: Needs, client: AuthenticatedCli
   if (!acceptsBoth(request.headers["accept"])) {
     return Message.rpcError(406, -32_000, "The client must accept application/json and text/event-stream")
   }
+  const subscription = Listening.subscriptionOf(request.headers, message)
+  if (subscription !== undefined) {
+    return yield* Listening.open(needs, client, subscription, Message.isStaged(request.headers[Message.toolsHeader]))
+  }
   const headers = headersOf(request)
   return (yield* isLegacy(needs.url, message, headers))
     ? yield* Legacy.post(needs, client, message, headers)
@@ -188,6 +193,7 @@ const make = Effect.gen(function* () {
     bus: yield* EventBus,
     keys: yield* ServiceKeys,
     streaming: new Map(),
+    listening: new Set(),
     fork: Runtime.runFork(yield* Effect.runtime<never>())
   }
   yield* SessionStream.keepAlive(needs)

@@ -164,7 +164,7 @@ const respond = (
       sessions,
       caller,
       session,
-      staged: isStaged(headers),
+      staged: isStaged(headers.get(toolsHeader)),
       run: (effect) => Runtime.runPromise(runtime)(effect, { signal: abort.signal })
     }
     // eslint-disable-next-line typescript/no-deprecated -- see `LegacyServer`.
@@ -267,10 +267,9 @@ export const get = Effect.fnUntraced(function* (needs: LegacyNeeds, client: Auth
     return rpcError(406, -32_000, "The client must accept text/event-stream")
   }
   const session = yield* sessionOf(needs, client.principal)
-  const staged = isStaged(new Headers({ [toolsHeader]: headers[toolsHeader] ?? "" }))
   return HttpServerResponse.isServerResponse(session)
     ? session
-    : yield* SessionStream.open(needs, { ...client, staged }, session)
+    : yield* SessionStream.open(needs, { ...client, staged: isStaged(headers[toolsHeader]) }, session)
 })
 
 /** Ends the session. */

@@ -13,7 +13,7 @@ export const sessionHeader = "mcp-session-id"
 
 /** A client that lists the tools again when it is told to may ask for a list of those that it may call. */
 export const toolsHeader = "ampoule-tools"
-export const isStaged = (headers: Headers): boolean => headers.get(toolsHeader) === "staged"
+export const isStaged = (asked: string | null | undefined): boolean => asked === "staged"
 
 export const rpcError = (
   status: number,

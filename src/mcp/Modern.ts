@@ -1,6 +1,6 @@
 /**
  * The revision 2026-07-28 (no sessions, everything in the request), on `@modelcontextprotocol/server`: a POST each, whose
- * response is JSON or, for `subscriptions/listen`, a stream.
+ * response is JSON. `subscriptions/listen`, whose response is a stream, is `Listening.ts`.
  */
 import {
   type CallToolResult,
@@ -16,23 +16,18 @@ import {
   type RequestStateCodec,
   ResourceNotFoundError,
   type ServerContext,
-  type ServerEvent,
   type StandardSchemaWithJSON,
   type Tool as SdkTool
 } from "@modelcontextprotocol/server"
-import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Runtime from "effect/Runtime"
-import * as Scope from "effect/Scope"
 import { createHash } from "node:crypto"
 import type { Caller, CurrentCaller } from "#schema/Caller.ts"
 import { instructions } from "#schema/McpPrompts.ts"
 import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
-import { EventStream, streamScope } from "#src/http/EventStream.ts"
-import type { Change, Changes } from "./Changes.ts"
 import type { AuthenticatedClient } from "./Credentials.ts"
-import { eventStream, fromWeb, isObject, isStaged, type JsonObject, memberOf, methodsOf } from "./Message.ts"
+import { fromWeb, isObject, isStaged, type JsonObject, memberOf, methodsOf, toolsHeader } from "./Message.ts"
 import { type Protocol, serverInfo } from "./Protocol.ts"
 import { templates } from "./Resources.ts"
 import type { CallContext, ListedTool, Tool, ToolResult } from "./Tool.ts"
@@ -40,7 +35,6 @@ import type { CallContext, ListedTool, Tool, ToolResult } from "./Tool.ts"
 export interface ModernNeeds {
   readonly url: string
   readonly protocol: Protocol
-  readonly changes: Changes
   readonly keys: ServiceKeys
 }
 
@@ -120,8 +114,6 @@ interface ModernRequest {
   readonly message: unknown
   readonly headers: Headers
   readonly signal: AbortSignal
-  /** For `subscriptions/listen`: calls the listener until the function that it returns is called. */
-  readonly listen: (listener: (event: ServerEvent) => void) => () => void
 }
 
 /** What the handlers of one request share. */
@@ -236,13 +228,10 @@ const serverFor = (needs: Needs, message: unknown): McpServer => {
   return mcp
 }
 
-/**
- * Answers a POST of this revision; a handler, a server and a transport of its own for each. `close` ends an open event
- * stream in the protocol's way.
- */
+/** Answers a POST of this revision; a handler, a server and a transport of its own for each. */
 const respond = (
   { keys, protocol, url }: ModernNeeds,
-  { client: { caller, principal }, headers, listen, message, signal }: ModernRequest
+  { client: { caller, principal }, headers, message, signal }: ModernRequest
 ) =>
   Effect.gen(function* () {
     const runtime = yield* Effect.runtime<CurrentCaller>()
@@ -250,91 +239,17 @@ const respond = (
       protocol,
       states: makeStates(Redacted.value(yield* keys.get("mcp-request-state"))),
       caller,
-      staged: isStaged(headers),
+      staged: isStaged(headers.get(toolsHeader)),
       run: (effect) => Runtime.runPromise(runtime)(effect, { signal })
     }
-    const handler = createMcpHandler(() => serverFor(needs, message), {
-      legacy: "reject",
-      bus: { publish: () => undefined, subscribe: listen }
-    })
-    const response = yield* Effect.promise(() =>
+    const handler = createMcpHandler(() => serverFor(needs, message), { legacy: "reject" })
+    return yield* Effect.promise(() =>
       handler.fetch(new Request(url, { method: "POST", headers, signal }), {
         parsedBody: message,
         // Who calls, for what is bound to it. The token itself goes no further.
         authInfo: { token: "", clientId: principal, scopes: [] }
       })
     )
-    return { response, close: handler.close }
-  })
-
-/** Resources that one stream follows. */
-const maxSubscriptions = 50
-
-const serverEvent = (change: Change): ServerEvent => {
-  if (change.kind === "resource") return { kind: "resource_updated", uri: change.uri }
-  return { kind: change.kind === "tools" ? "tools_list_changed" : "resources_list_changed" }
-}
-
-/** Addresses of resources that a `subscriptions/listen` follows; undefined for any other message. */
-const subscriptionsOf = (message: unknown): ReadonlyArray<string> | undefined => {
-  if (memberOf(message, "method") !== "subscriptions/listen") return undefined
-  const uris = memberOf(memberOf(memberOf(message, "params"), "notifications"), "resourceSubscriptions")
-  return Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string").slice(0, maxSubscriptions) : []
-}
-
-/**
- * What the SDK hears of one request: nothing before its stream has begun, and then what was told meanwhile. `end` runs
- * when the SDK lets go of it. Calls and no fiber, since there are many streams.
- */
-const makeEar = (end: () => void) => {
-  let listener: ((event: ServerEvent) => void) | undefined
-  let finish: (() => void) | undefined
-  let isOver = false
-  let meanwhile: ReadonlyArray<Change> = []
-  const tell = (change: Change) => {
-    if (finish === undefined) meanwhile = [...meanwhile, change]
-    else listener?.(serverEvent(change))
-  }
-  return {
-    tell,
-    listen: (to: (event: ServerEvent) => void) => {
-      listener = to
-      return () => {
-        listener = undefined
-        end()
-      }
-    },
-    end: () => {
-      isOver = true
-      finish?.()
-    },
-    begin: (finished: () => void) => {
-      finish = finished
-      meanwhile.forEach(tell)
-      meanwhile = []
-      if (isOver) finish()
-    }
-  }
-}
-
-/** The SDK's stream, as it is, to the client; `gone` when there is no more of either. */
-const passOn = (body: ReadableStream<Uint8Array>, began: () => void, gone: () => void) =>
-  new EventStream((out) => {
-    began()
-    const reader = body.getReader()
-    // Not one promise within the other: a stream is open for days.
-    const next = () => {
-      reader.read().then(({ done, value }) => {
-        if (done) return out.end()
-        out.write(value)
-        next()
-      }, out.end)
-    }
-    next()
-    return () => {
-      reader.cancel().catch(() => undefined)
-      gone()
-    }
   })
 
 /** The SDK's own refusal of a tool that is not there, in our words; another error, of a header perhaps, as it is. */
@@ -357,39 +272,16 @@ export const post = Effect.fnUntraced(function* (
   headers: Headers
 ) {
   const abort = new AbortController()
-  const { began, end, scope } = yield* streamScope
-  const uris = subscriptionsOf(message)
-  const ear = makeEar(end)
-  if (uris !== undefined) {
-    const sink = { ...ear, staged: isStaged(headers) }
-    yield* Scope.extend(needs.changes.watch(client, uris, sink), scope)
+  const request = { client, message, headers, signal: abort.signal }
+  const response = yield* Effect.onInterrupt(respond(needs, request), () => Effect.sync(() => abort.abort()))
+  // Streams are not the SDK's (`Listening.ts`), and this one would have no end.
+  if (response.headers.get("content-type")?.startsWith("text/event-stream") === true) {
+    abort.abort()
+    return yield* Effect.dieMessage("the SDK opened a stream")
   }
-  const { close, response } = yield* respond(needs, {
-    client,
-    message,
-    headers,
-    signal: abort.signal,
-    listen: ear.listen
-  }).pipe(Effect.onInterrupt(() => Effect.sync(() => abort.abort())))
-  const { body } = response
-  const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true
-  if (!isStream || body === null) {
-    end()
-    const instead = needs.protocol.unknownTool({ caller: client.caller, staged: isStaged(headers) }, message)
-    return yield* fromWeb(instead === undefined ? response : yield* saying(instead, response))
-  }
-  const finish = () => {
-    close().catch(() => undefined)
-    end()
-  }
-  const events = passOn(
-    body,
-    () => {
-      began()
-      // When the credential ends or the server stops, the stream ends in the protocol's way.
-      ear.begin(finish)
-    },
-    finish
+  const instead = needs.protocol.unknownTool(
+    { caller: client.caller, staged: isStaged(headers.get(toolsHeader)) },
+    message
   )
-  return HttpServerResponse.raw(events, { status: response.status, ...eventStream })
+  return yield* fromWeb(instead === undefined ? response : yield* saying(instead, response))
 })

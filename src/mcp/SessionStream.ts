@@ -1,10 +1,9 @@
 /** The GET stream of a session: tells the client what changed, and that a person is done with a page. */
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
-import * as Scope from "effect/Scope"
 import type { EventBus } from "#src/events/EventBus.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
-import { EventStream, type Out, streamScope } from "#src/http/EventStream.ts"
+import { EventStream, type Hold, hold, type Out, Voice } from "#src/http/EventStream.ts"
 import { answersTopic } from "#src/secrets/ValueRequests.ts"
 import { type Change, type Changes, type End, retryMillis } from "./Changes.ts"
 import type { AuthenticatedClient } from "./Credentials.ts"
@@ -31,7 +30,7 @@ const completionNotification = (elicitationId: string): string =>
   notification("notifications/elicitation/complete", { elicitationId })
 
 /** What the clock of all streams tells each of them. */
-interface Beaten {
+export interface Beaten {
   readonly beat: () => void
   /**
    * At its session, which was ended or follows other resources now, or whose person is done with a page; also now and
@@ -50,14 +49,19 @@ export interface StreamNeeds {
   readonly fork: (work: Effect.Effect<void>) => void
 }
 
-/** One clock for all streams of the process. */
-export const keepAlive = ({ streaming }: Pick<StreamNeeds, "streaming">) => {
+/** One clock for all streams of the process: those of sessions, and those that need none. */
+export const keepAlive = ({
+  listening,
+  streaming
+}: Pick<StreamNeeds, "streaming"> & { readonly listening: Set<Beaten> }) => {
   let beats = 0
   const beat = Effect.sync(() => {
     beats += 1
-    for (const stream of streaming.values()) {
-      stream.beat()
-      if (beats % beatsPerLook === 0) stream.look()
+    for (const streams of [streaming.values(), listening]) {
+      for (const stream of streams) {
+        stream.beat()
+        if (beats % beatsPerLook === 0) stream.look()
+      }
     }
   })
   return Housekeeping.every(heartbeat, beat)
@@ -73,9 +77,7 @@ interface Listener extends AuthenticatedClient {
  * fiber, since there are many streams.
  */
 class Teller {
-  #out: Out | undefined
-  #waiting = ""
-  #isOver = false
+  readonly #voice = new Voice()
   #looking: "no" | "once" | "again" = "no"
   /** Replaces the resources that are watched. */
   follow: (uris: ReadonlyArray<string>) => void = () => undefined
@@ -89,35 +91,21 @@ class Teller {
     this.#session = session
   }
 
-  #say(text: string) {
-    if (this.#out === undefined) this.#waiting += text
-    else this.#out.write(text)
-  }
-
-  #over() {
-    this.#isOver = true
-    this.#out?.end()
-  }
-
   begin(out: Out) {
-    this.#out = out
-    // The headers leave with the first byte of the body.
-    out.write(`: open\n\n${this.#waiting}`)
-    this.#waiting = ""
-    if (this.#isOver) out.end()
+    this.#voice.begin(out, ": open\n\n")
   }
 
-  readonly tell = (change: Change) => this.#say(changeNotification(change))
-  readonly beat = () => this.#say(": heartbeat\n\n")
+  readonly tell = (change: Change) => this.#voice.say(changeNotification(change))
+  readonly beat = () => this.#voice.say(": heartbeat\n\n")
 
   readonly end = (why: End) => {
-    if (why !== "shutdown") this.#say(`retry: ${retryMillis}\n\n`)
-    this.#over()
+    if (why !== "shutdown") this.#voice.say(`retry: ${retryMillis}\n\n`)
+    this.#voice.end()
   }
 
   /** One look at a time; who asks during one gets another after it. */
   readonly look = () => {
-    if (this.#isOver) return
+    if (this.#voice.isOver) return
     const isFree = this.#looking === "no"
     this.#looking = isFree ? "once" : "again"
     if (isFree) this.#needs.fork(this.#looks())
@@ -128,13 +116,13 @@ class Teller {
     const once = Effect.gen(this, function* () {
       this.#looking = "once"
       const session = yield* sessions.find(this.#session, this.#principal)
-      if (session === undefined) return this.#over()
+      if (session === undefined) return this.#voice.end()
       this.follow(session.subscriptions)
       const done = yield* sessions.completed(session)
-      if (done.length > 0) this.#say(done.map(completionNotification).join(""))
+      if (done.length > 0) this.#voice.say(done.map(completionNotification).join(""))
     })
     return once.pipe(
-      Effect.repeat({ while: () => this.#looking === "again" && !this.#isOver }),
+      Effect.repeat({ while: () => this.#looking === "again" && !this.#voice.isOver }),
       // A database that is busy or away ends no stream: the next beats look again.
       Effect.catchAllCause(() => Effect.logDebug("A stream's look at its session failed.")),
       Effect.asVoid,
@@ -147,22 +135,21 @@ class Teller {
   }
 }
 
-/** What the stream listens to; gone when the scope closes. */
+/** What the stream listens to, for as long as it is held. */
 const listen = Effect.fnUntraced(function* (
   needs: StreamNeeds,
   { bearer, caller, principal, staged }: Listener,
-  session: Session
+  session: Session,
+  hold: Hold
 ) {
   const { bus, changes, streaming } = needs
   const teller = new Teller(needs, principal, session.id)
-  yield* Effect.acquireRelease(
-    Effect.sync(() => streaming.set(session.id, teller)),
-    () => Effect.sync(() => streaming.delete(session.id))
-  )
-  yield* bus.listen(topic(session.id), teller.look)
-  yield* bus.listen(answersTopic(caller.credentialId), teller.look)
+  streaming.set(session.id, teller)
+  hold.until(() => streaming.delete(session.id))
+  hold.until(bus.listen(topic(session.id), teller.look))
+  hold.until(bus.listen(answersTopic(caller.credentialId), teller.look))
   const { end, tell } = teller
-  teller.follow = yield* changes.watch({ bearer, caller }, session.subscriptions, { staged, tell, end })
+  teller.follow = yield* changes.watch({ bearer, caller }, session.subscriptions, { hold, staged, tell, end })
   // The person may have been done with a page before this stream.
   if (session.elicitations.length > 0) teller.look()
   return teller
@@ -171,12 +158,12 @@ const listen = Effect.fnUntraced(function* (
 /** One stream per session. */
 export const open = Effect.fnUntraced(function* (needs: StreamNeeds, client: Listener, session: Session) {
   if (needs.streaming.has(session.id)) return rpcError(409, -32_000, "One stream per session")
-  const { began, end, scope } = yield* streamScope
-  const teller = yield* Scope.extend(listen(needs, client, session), scope)
+  const held = yield* hold
+  const teller = yield* listen(needs, client, session, held)
   const events = new EventStream((out) => {
-    began()
+    held.began()
     teller.begin(out)
-    return end
+    return held.end
   })
   return HttpServerResponse.raw(events, {
     ...eventStream,

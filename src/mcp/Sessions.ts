@@ -135,7 +135,7 @@ interface Sought {
 const lookUps = ({ sql }: Services) =>
   GroupCommit.make({
     maxBatch: 128,
-    maxInFlight: 2,
+    maxInFlight: 1,
     run: Effect.fnUntraced(function* (batch: ReadonlyArray<Sought>) {
       const now = yield* Clock.currentTimeMillis
       const rows = yield* Rows.findAll(

@@ -25,6 +25,10 @@ export interface LiveRow extends SealedRow {
 export interface NewVersion extends OpenSecret {
   readonly pinned: boolean
   readonly refs: ReadonlyArray<string>
+  /** Of the environment, after the write that makes it. */
+  readonly revision: number
+  /** As JSON. */
+  readonly author: string
 }
 
 /** What a write names: keys and ids, and keys that its texts may refer to. */
@@ -79,15 +83,17 @@ export const lockAll = (sql: Sql, targets: ReadonlyArray<EnvironmentTarget>) =>
     ORDER BY id FOR UPDATE`)
 
 /**
- * The keys that a write names. One key, or one id, is the usual write: Postgres reckons with ten elements of an array that
- * it does not know, and would plan the whole statement at each execution, under the lock (see `CredentialRows.ts`).
+ * At most as many rows as there are elements. Postgres reckons with ten elements of an array that it does not know, finds
+ * a plan for the one that it is given cheaper, and would plan the whole statement at each execution, under the lock;
+ * of a LIMIT that it does not know it reckons with a tenth (see `CredentialRows.ts`).
  */
-const namedKeys = (sql: Sql, environmentId: string, { ids, keys }: Pick<Named, "ids" | "keys">) => {
-  const ofIds = sql`SELECT key FROM secrets WHERE environment_id = ${environmentId}
-    AND ${ids.length === 1 ? sql`id = ${ids[0] ?? ""}::uuid` : sql`id = ANY(${ids}::uuid[])`}`
+const atMost = (sql: Sql, { length }: ReadonlyArray<unknown>) => sql`LIMIT ${length}`
+
+const namedKeys = (sql: Sql, here: Statement.Fragment, { ids, keys }: Pick<Named, "ids" | "keys">) => {
+  const ofIds = sql`SELECT key FROM secrets WHERE environment_id = ${here} AND id = ANY(${ids}::uuid[]) ${atMost(sql, ids)}`
   if (keys.length === 0) return ofIds
-  const ofKeys = sql`SELECT unnest(${keys}::text[]) COLLATE "C" ${keys.length === 1 ? sql`LIMIT 1` : sql``}`
-  return ids.length === 0 ? ofKeys : sql`(${ofKeys}) UNION ALL ${ofIds}`
+  const ofKeys = sql`SELECT unnest(${keys}::text[]) COLLATE "C" ${atMost(sql, keys)}`
+  return ids.length === 0 ? ofKeys : sql`(${ofKeys}) UNION ALL (${ofIds})`
 }
 
 /**
@@ -97,6 +103,9 @@ const namedKeys = (sql: Sql, environmentId: string, { ids, keys }: Pick<Named, "
  * The rest of the statement may be older than the lock that it waited for: then `current` is false, and the same
  * statement has to be run again. `xmin` tells it, since whoever changes what stands in an environment also updates its
  * row (`FOR UPDATE` returns the row of now, the subselect the one of the statement's snapshot).
+ *
+ * `here`: an id that Postgres does not know when it plans. Of one that it knows it reckons with what that environment
+ * holds, finds that cheaper where others hold more, and plans at each execution.
  */
 export const lock = Effect.fnUntraced(function* (
   sql: Sql,
@@ -104,25 +113,27 @@ export const lock = Effect.fnUntraced(function* (
   { ids, keys, mentions }: Named,
   freeHead: Statement.Fragment
 ) {
-  const named = namedKeys(sql, environmentId, { ids, keys })
+  const here = sql.literal("(SELECT id FROM environment)")
+  const named = namedKeys(sql, here, { ids, keys })
+  const mentioned = sql`SELECT unnest(${mentions}::text[]) COLLATE "C" ${atMost(sql, mentions)}`
   // Typed at the statement: it may be thousands of rows, under the lock.
   const rows = yield* sql<ConcernedRow>`
     WITH RECURSIVE environment AS MATERIALIZED (
-      SELECT revision, live_secrets, written_bytes, expanded_bytes, counted_revision, xmin::text AS is,
+      SELECT id, revision, live_secrets, written_bytes, expanded_bytes, counted_revision, xmin::text AS is,
         (SELECT o.xmin::text FROM environments o WHERE o.id = ${environmentId}) AS was
       FROM environments WHERE id = ${environmentId} AND deleted_at IS NULL FOR UPDATE
-    ), head AS MATERIALIZED (${freeHead}), ${withConcerned(sql, environmentId, named, mentions)}
+    ), head AS MATERIALIZED (${freeHead}), ${withConcerned(sql, here, named, mentions.length === 0 ? undefined : mentioned)}
     SELECT json_build_object(
         'revision', e.revision, 'secrets', e.live_secrets, 'written', e.written_bytes, 'expanded', e.expanded_bytes,
         'counted', e.counted_revision = e.revision, 'current', e.is = e.was,
-        'dataKeyId', (SELECT id FROM data_keys WHERE environment_id = ${environmentId} AND state = 'active'),
+        'dataKeyId', (SELECT id FROM data_keys WHERE environment_id = ${here} AND state = 'active'),
         'head', CASE WHEN h.stream IS NOT NULL THEN json_build_object(
           'stream', h.stream, 'seq', h.seq, 'hash', encode(h.hash, 'hex'), 'followed', h.followed) END
       )::text AS facts, c.key, s.id IS NOT NULL AS live, c.key IN (SELECT key FROM above) AS above,
-      (SELECT n.last_version FROM secret_counters n WHERE n.environment_id = ${environmentId} AND n.key = c.key),
+      (SELECT n.last_version FROM secret_counters n WHERE n.environment_id = ${here} AND n.key = c.key),
       s.id, s.kind, s.version, s.created_at, s.updated_at, s.pinned, s.refs, s.data_key_id, s.sealed
     FROM environment e LEFT JOIN head h ON true LEFT JOIN concerned c ON true
-    LEFT JOIN LATERAL (${byKey(sql, environmentId, sql`c.key`)}) s ON true`
+    LEFT JOIN LATERAL (${byKey(sql, here, sql`c.key`)}) s ON true`
   if (rows.length === 0) return undefined
   return { facts: yield* decodeFacts(rows[0].facts), rows }
 }, Effect.orDie)
@@ -155,8 +166,7 @@ export interface Counted extends Totals {
 
 export interface RowChanges {
   readonly at: Date
-  /** The author, as JSON. */
-  readonly author: string
+  /** After all of them. */
   readonly revision: number
   readonly totals: Counted
   readonly dataKeyId: string
@@ -178,11 +188,7 @@ const idsAndVersions = (sql: Sql, rows: ReadonlyArray<{ readonly id: SecretId; r
   sql`${rows.map((s) => s.id)}::uuid[], ${rows.map((s) => s.version)}::int[]`
 
 /** Makes new secrets, points existing ones to their new version, and counts each key's versions on. */
-const writing = (
-  sql: Sql,
-  { environmentId }: EnvironmentTarget,
-  { at, author, boxes, dataKeyId, revision, written }: RowChanges
-) => [
+const writing = (sql: Sql, { environmentId }: EnvironmentTarget, { at, boxes, dataKeyId, written }: RowChanges) => [
   sql`counters AS (
     INSERT INTO secret_counters (environment_id, key, last_version)
     SELECT ${environmentId}::uuid, * FROM unnest(
@@ -190,8 +196,9 @@ const writing = (
     ON CONFLICT (environment_id, key) DO UPDATE SET last_version = excluded.last_version)`,
   sql`current AS (
     INSERT INTO secrets (id, environment_id, key, version, revision, created_at, updated_at)
-    SELECT i.id, ${environmentId}::uuid, i.key, i.version, ${revision}::bigint, ${at}::timestamptz, ${at}::timestamptz
-    FROM unnest(${idsAndVersions(sql, written)}, ${written.map((s) => s.key)}::text[]) AS i (id, version, key)
+    SELECT i.id, ${environmentId}::uuid, i.key, i.version, i.revision, ${at}::timestamptz, ${at}::timestamptz
+    FROM unnest(${idsAndVersions(sql, written)}, ${written.map((s) => s.key)}::text[],
+      ${written.map((s) => s.revision)}::bigint[]) AS i (id, version, key, revision)
     ON CONFLICT (id) DO UPDATE
     SET key = excluded.key, version = excluded.version, revision = excluded.revision, updated_at = excluded.updated_at,
       deleted_at = NULL, purge_at = NULL)`,
@@ -200,11 +207,11 @@ const writing = (
   sql`versions AS (
     INSERT INTO secret_versions (secret_id, version, kind, pinned, refs, data_key_id, sealed, created_at, created_by)
     SELECT i.id, i.version, i.kind, i.pinned, array(SELECT jsonb_array_elements_text(i.refs::jsonb)),
-      (SELECT d.id FROM data_keys d WHERE d.id = ${dataKeyId} AND d.state = 'active'), i.sealed, ${at}, ${author}::jsonb
+      (SELECT d.id FROM data_keys d WHERE d.id = ${dataKeyId} AND d.state = 'active'), i.sealed, ${at}, i.author::jsonb
     FROM unnest(
       ${idsAndVersions(sql, written)}, ${written.map((s) => s.kind)}::text[], ${written.map((s) => s.pinned)}::boolean[],
-      ${written.map((s) => JSON.stringify(s.refs))}::text[], ${boxes}::bytea[]
-    ) AS i (id, version, kind, pinned, refs, sealed))`
+      ${written.map((s) => JSON.stringify(s.refs))}::text[], ${boxes}::bytea[], ${written.map((s) => s.author)}::text[]
+    ) AS i (id, version, kind, pinned, refs, sealed, author))`
 ]
 
 const dropping = (sql: Sql, { written }: RowChanges) => sql`dropped AS (

@@ -86,19 +86,19 @@ const sealedColumns = (sql: Sql) =>
   sql.literal(`s.id, s.key, v.kind, s.version, s.created_at, s.updated_at, v.data_key_id, v.sealed`)
 
 /** The live secret that has a key. As it stands it is looked up key by key, and never joined with all of an environment. */
-export const byKey = (sql: Sql, environmentId: string, key: Statement.Fragment) => sql`
+export const byKey = (sql: Sql, environmentId: string | Statement.Fragment, key: Statement.Fragment) => sql`
   SELECT ${sealedColumns(sql)}, v.pinned, v.refs FROM ${liveVersions(sql)}
   WHERE s.environment_id = ${environmentId} AND s.key = ${key} AND s.deleted_at IS NULL LIMIT 1`
 
 /**
  * Parts of a WITH RECURSIVE: `above` has the keys that `named` selects and the templates that build on them; `concerned`
- * has those, `mentions`, and all that any of them builds on. `secret_references` must be of the current revision.
+ * has those, what `mentions` selects, and all that any of them builds on. `secret_references` must be of the current revision.
  */
 export const withConcerned = (
   sql: Sql,
-  environmentId: string,
+  environmentId: string | Statement.Fragment,
   named: Statement.Fragment,
-  mentions: ReadonlyArray<string>
+  mentions?: Statement.Fragment
 ) => sql`
   above (key) AS (
     (${named})
@@ -108,7 +108,7 @@ export const withConcerned = (
       WHERE r.environment_id = ${environmentId} AND r.key = a.key OFFSET 0) u
   ), concerned (key) AS (
     (SELECT key FROM above
-      ${mentions.length === 0 ? sql`` : sql`UNION SELECT unnest(${mentions}::text[]) COLLATE "C"`})
+      ${mentions === undefined ? sql`` : sql`UNION (${mentions})`})
     UNION
     SELECT b.key COLLATE "C" FROM concerned c, LATERAL (
       SELECT unnest(s.refs) AS key FROM (${byKey(sql, environmentId, sql`c.key`)}) s OFFSET 0) b
@@ -145,7 +145,7 @@ export const since = (sql: Sql, { target: { environmentId } }: ReadPermit, revis
       readonly live: boolean
     }
   >`
-    WITH RECURSIVE ${withConcerned(sql, environmentId, named, [])}
+    WITH RECURSIVE ${withConcerned(sql, environmentId, named)}
     SELECT e.revision, e.counted_revision = e.revision AND e.tracked_from <= ${revision} AS followed, c.key AS changed_key,
       c.key IN (SELECT key FROM above) AS changed, s.id IS NOT NULL AS live, s.*
     FROM environments e LEFT JOIN concerned c ON true

@@ -38,11 +38,12 @@ import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
 import * as ValueSource from "./ValueSource.ts"
 import * as WriteTransaction from "./WriteTransaction.ts"
 import type { Outcome } from "./WriteTransaction.ts"
+import * as WritesTogether from "./WritesTogether.ts"
 
 /** What every write can end in, beside its errors. */
 export { Proposed } from "./ProposedChanges.ts"
 
-type Needs = SourcedWrites.Needs
+type Needs = SourcedWrites.Needs & { readonly together: WritesTogether.Together }
 
 /** One secret is written: an entry of its own, whatever became of it, and its reference as the answer. */
 const asOne = (permit: WritePermit) => ({
@@ -61,7 +62,11 @@ const create = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret, id
   const changes = (transaction: Transaction) => LockedEnvironment.newSecret(transaction, key, from, expectedVersion)
   const once = { key: idempotencyKey, route: "POST /secrets", request }
   const field = () => (source === undefined ? "value" : "source")
-  const options = { ...asOne(permit), keys: [key], sources: [from], field }
+  const { answer, entries } = asOne(permit)
+  if (idempotencyKey === undefined && !permit.proposes) {
+    return yield* WritesTogether.create(needs, { permit, key, source: from, field, changes, entries }, answer)
+  }
+  const options = { answer, entries, keys: [key], sources: [from], field }
   return yield* WriteTransaction.writeOnce(needs, permit, once, changes, options)
 })
 
@@ -212,7 +217,7 @@ const withDeleted = (permit: WritePermit) => (outcome: Outcome) => [
 
 export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/SecretWrites", {
   effect: Effect.gen(function* () {
-    const needs: Needs = {
+    const services: SourcedWrites.Needs = {
       access: yield* Access,
       audit: yield* Audit,
       cipher: yield* Envelope.ValueCipher,
@@ -224,6 +229,7 @@ export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/Secret
       snapshots: yield* Snapshots,
       sql: yield* SqlClient.SqlClient
     }
+    const needs: Needs = { ...services, together: yield* WritesTogether.make(services) }
     const single = {
       describe,
       tag,

@@ -9,7 +9,6 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/ServerApi.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
-import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { AnyFailure } from "#test/support/Bodies.ts"
 import * as Sampled from "#test/support/Sampled.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -24,7 +23,7 @@ HttpApi.reflect(ServerApi, {
 })
 
 // The limits would answer first; what they do is said in test/http/rateLimits.test.ts.
-const unlimited = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")))
+const unlimited = TestApp.unlimited
 const matrix = worldLayer.pipe(Layer.provideMerge(Layer.merge(unlimited, Crypto.Default)))
 
 /** What may differ between two answers that say the same. */

@@ -1,7 +1,8 @@
 // npm run bench: what Ampoule does for a request beside what a bare server does (yardstick.mjs), in turn in one run, so
 // that a drift of the machine meets both; then what a start costs. It judges nothing. The record goes to
 // test/records/bench.json, or where BENCH_RECORD says. On Postgres when AMPOULE_TEST_DATABASE_URL names one
-// (.ci/with-postgres npm run bench), and on the embedded default.
+// (.ci/with-postgres npm run bench), and on the embedded default. BENCH_ROWS="create one,bulk of 100" measures these rows
+// alone, on Postgres with one process, and leaves no record.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { cpus, tmpdir } from "node:os"
 import { join } from "node:path"
@@ -156,7 +157,9 @@ const afterWrite = async ({ headers, port, projectId }, environment) => {
   return { first: round(median(first), 1), held: round(median(held), 1) }
 }
 
-const all = Object.keys(rows)
+const only = process.env.BENCH_ROWS?.split(",").map((name) => name.trim())
+for (const name of only ?? []) if (!Object.hasOwn(rows, name)) throw new Error(`no row is called ${name}`)
+const all = only ?? Object.keys(rows)
 const result = {
   what: "Requests to Ampoule and to a bare server (test/bench/yardstick.mjs), in turn: per second, CPU of the server's processes per request in milliseconds, times in milliseconds; ratio: requests per second of ours to the bare server's, median of pairs. Rate limits off. npm run bench",
   date: new Date().toISOString().slice(0, 10),
@@ -189,6 +192,7 @@ const onPostgres = async (url) => {
   try {
     const [ours, bare] = await pair(1, { ...contents, ...large })
     result.postgres = await compare("Postgres, one process", ours, bare, all, [1, 16, 64])
+    if (only !== undefined) return
     result.postgres.stages = stagesOf(result.postgres.rows)
     console.log("stages, CPU ms:", JSON.stringify(result.postgres.stages))
     result.postgres.afterWrite = {
@@ -208,19 +212,25 @@ const onPostgres = async (url) => {
   }
 }
 
+const onEmbedded = async () => {
+  const ours = await ampoule({ dir: join(folder, "embedded"), workers: 1, contents })
+  const bare = await yardstick({ dir: join(folder, "bare"), workers: 1, contents })
+  result.embedded = await compare("Embedded database", ours, bare, ["inject 50", "create one"], [16])
+  await Promise.all([stop(ours.child), stop(bare.child)])
+}
+
 try {
   const url = process.env.AMPOULE_TEST_DATABASE_URL
   if (url === undefined)
     console.log("Postgres: skipped, AMPOULE_TEST_DATABASE_URL is not set (.ci/with-postgres npm run bench)")
   else await onPostgres(url)
-  const ours = await ampoule({ dir: join(folder, "embedded"), workers: 1, contents })
-  const bare = await yardstick({ dir: join(folder, "bare"), workers: 1, contents })
-  result.embedded = await compare("Embedded database", ours, bare, ["inject 50", "create one"], [16])
-  await Promise.all([stop(ours.child), stop(bare.child)])
-  result.starts = await measureStarts(folder, url)
-  console.log("\nstarts:", JSON.stringify(result.starts, undefined, 2))
-  if (result.postgres !== undefined) console.log(`\nFor the README:\n${readme(result.postgres.rows).join("\n")}`)
-  writeFileSync(record, `${JSON.stringify(result, undefined, 2)}\n`)
+  if (only === undefined) {
+    await onEmbedded()
+    result.starts = await measureStarts(folder, url)
+    console.log("\nstarts:", JSON.stringify(result.starts, undefined, 2))
+    if (result.postgres !== undefined) console.log(`\nFor the README:\n${readme(result.postgres.rows).join("\n")}`)
+    writeFileSync(record, `${JSON.stringify(result, undefined, 2)}\n`)
+  }
 } finally {
   await stopAll()
   rmSync(folder, { recursive: true, force: true })

@@ -4,12 +4,11 @@ import * as Layer from "effect/Layer"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { Listening } from "#src/http/Server.ts"
-import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { Ampoule, type RunOptions } from "./Ampoule.ts"
 
-export const app = Layer.merge(TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off"))), Ampoule.Default)
+export const app = Layer.merge(TestApp.unlimited, Ampoule.Default)
 
 /** A project, a token for it, and the command line in a folder that names it. */
 export const setUp = (accessLevel: "read" | "write" = "write") =>

@@ -9,7 +9,6 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { VerifyAuthResponse } from "#schema/IdentityApi.ts"
 import { Listening } from "#src/http/Server.ts"
-import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -19,7 +18,7 @@ const isThere = (program: string) => spawnSync("sh", ["-c", `command -v ${progra
 const hasKeychain =
   process.platform === "linux" && ["dbus-run-session", "dbus-send", "gnome-keyring-daemon"].every(isThere)
 
-const app = Layer.merge(TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off"))), Ampoule.Default)
+const app = Layer.merge(TestApp.unlimited, Ampoule.Default)
 
 /** With its password typed the keyring of `home` is open; without, it is locked, and there is no screen to ask on. */
 const keyring = (home: string, state: "open" | "locked") =>

@@ -9,7 +9,6 @@ import * as path from "node:path"
 import { VerifyAuthResponse } from "#schema/IdentityApi.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import { Listening } from "#src/http/Server.ts"
-import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { parsed, TextsByName } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -19,7 +18,7 @@ import * as FakeServer from "./FakeServer.ts"
 const credentialsOf = parsed(TextsByName)
 const loginsOf = parsed(Schema.Struct({ installationId: Schema.String }))
 
-const app = Layer.merge(TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off"))), Ampoule.Default)
+const app = Layer.merge(TestApp.unlimited, Ampoule.Default)
 const scopes = ["identity:read", "projects:read", "secrets:read", "secrets:run"]
 
 const setUp = Effect.gen(function* () {

@@ -46,7 +46,7 @@ const value = (text: string) => ({
 })
 
 describe("the typed client, on the real server", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.effect("reads and writes", () =>
       Effect.gen(function* () {
         const { client: options, project } = yield* Demo.make({})

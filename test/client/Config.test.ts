@@ -23,7 +23,7 @@ const until = <E, R>(condition: Effect.Effect<boolean, E, R>) =>
   Effect.repeat(condition, { until: (holds) => holds, schedule: Schedule.spaced("20 millis") })
 
 describe("ConfigProvider", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.effect("reads straight from the environment: redacted, nested, lists, numbers, composed", () =>
       Effect.gen(function* () {
         const { options } = yield* Demo.make({

@@ -45,7 +45,7 @@ const refusalOf = (start: () => Promise<unknown>) =>
   })
 
 describe("the promise facade", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.scoped("reads an environment and sees what changes", () =>
       Effect.gen(function* () {
         const { options, put, token } = yield* Demo.make({ HOST: "db", DATABASE_URL: "postgres://${HOST}/app" })

@@ -92,7 +92,7 @@ describe("the built command, where nothing else is installed", () => {
 })
 
 describe("the built client library", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.scoped(
       "runs in another program, with and without Effect, and has the types it says",
       () =>

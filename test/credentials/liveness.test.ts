@@ -46,6 +46,8 @@ describe("the life of an API token", () => {
       Liveness.ofToken({ ...token, creatorActive: false, creatorDeactivatedAt: at(since) }, now)
     assert.strictEqual(left(-7 * day + 1), "live")
     assert.strictEqual(left(-7 * day), "expired")
+    const unknown = { ...token, creatorActive: false, creatorDeactivatedAt: null }
+    assert.strictEqual(Liveness.ofToken(unknown, now), "expired", "nobody knows since when")
   })
 
   it("ends with its creator's membership", () => {
@@ -90,6 +92,14 @@ describe("the life of a CLI grant", () => {
     assert.strictEqual(Liveness.ofGrant(used, now + 180 * day - 1), "live")
     assert.strictEqual(Liveness.ofGrant(used, now + 180 * day), "expired")
     assert.strictEqual(Liveness.ofGrant({ ...grant, teams: 0 }, now), "revoked")
+    assert.strictEqual(Liveness.ofGrant({ ...grant, revokedAt: at(0) }, now), "revoked")
+  })
+
+  it("ends with whichever comes first: its date, or 180 days, whatever its date says", () => {
+    assert.strictEqual(Liveness.ofGrant({ ...grant, expiresAt: at(day) }, now + day), "expired")
+    const used = { ...grant, lastUsedAt: at(179 * day), expiresAt: at(400 * day) }
+    assert.strictEqual(Liveness.ofGrant(used, now + 180 * day - 1), "live")
+    assert.strictEqual(Liveness.ofGrant(used, now + 180 * day), "expired")
   })
 })
 
@@ -101,5 +111,26 @@ describe("the life of a session", () => {
     assert.strictEqual(Liveness.ofSession(used, now + 7 * day - 1), "live")
     assert.strictEqual(Liveness.ofSession(used, now + 7 * day), "expired")
     assert.strictEqual(Liveness.ofSession({ ...session, revokedAt: at(-1) }, now), "revoked")
+  })
+})
+
+describe("the life of a management session", () => {
+  it("is that of a session, while the login that asked for it lives and its person is in the team", () => {
+    const managing = { ...session, loginLives: true, teams: 1 }
+    assert.strictEqual(Liveness.managementLife, 600_000)
+    assert.strictEqual(Liveness.ofManagement(managing, now), "live")
+    assert.strictEqual(Liveness.ofManagement({ ...managing, expiresAt: at(0) }, now), "expired")
+    assert.strictEqual(Liveness.ofManagement({ ...managing, loginLives: false }, now), "revoked")
+    assert.strictEqual(Liveness.ofManagement({ ...managing, teams: 0 }, now), "revoked")
+  })
+})
+
+describe("the life of an OAuth access token", () => {
+  it("ends at its date, with its consent, or with the last team of its person", () => {
+    const access = { expiresAt: at(1), revokedAt: null, teams: 1 }
+    assert.strictEqual(Liveness.ofAccessToken(access, now), "live")
+    assert.strictEqual(Liveness.ofAccessToken(access, now + 1), "expired")
+    assert.strictEqual(Liveness.ofAccessToken({ ...access, revokedAt: at(0) }, now), "revoked")
+    assert.strictEqual(Liveness.ofAccessToken({ ...access, teams: 0 }, now), "revoked")
   })
 })

@@ -168,7 +168,7 @@ layer(app, { excludeTestServices: true })("a person", (it) => {
   )
 })
 
-layer(TestApp.layer, { excludeTestServices: true })("who manages members", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("who manages members", (it) => {
   it.effect("sees who has no second factor, and ends one way in of a member; nobody else does", () =>
     Effect.gen(function* () {
       const team = yield* World.team()

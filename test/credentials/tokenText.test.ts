@@ -1,5 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { createHash, createHmac, createSecretKey } from "node:crypto"
 import * as RowMac from "#src/access/RowMac.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
@@ -20,6 +24,8 @@ describe("credential text", () => {
     const printed = TokenText.print(token)
     assert.deepStrictEqual(TokenText.parse(printed), token)
     assert.match(printed, TokenText.pattern)
+    assert.notMatch(`x${printed}`, TokenText.pattern)
+    assert.notMatch(`${printed}x`, TokenText.pattern)
   })
 
   it.prop("with any one character changed is not parsed", [token, FastCheck.nat(75), base62], ([token, at, other]) => {
@@ -72,4 +78,61 @@ describe("credential text", () => {
       assert.isFalse(TokenText.verify(others, "at", row, token.secret), "under another pepper")
     }
   )
+})
+
+describe("a credential", () => {
+  const rowSeal = { ready: Effect.succeed(macs) }
+  const crypto = {
+    lookupId: Effect.succeed("i".repeat(16)),
+    credentialSecret: Effect.succeed(Redacted.make("s".repeat(43))),
+    randomBytes: (length: number) => Effect.succeed(Buffer.alloc(length, 7))
+  }
+
+  it("is made of bytes as base62, with leading zeros", () => {
+    const bytes = (length: number, last: number) => Buffer.alloc(length).fill(last, length - 1)
+    assert.deepStrictEqual(TokenText.make("or", bytes(12, 62), bytes(32, 61)), {
+      kind: "or",
+      id: "10".padStart(16, "0"),
+      secret: "z".padStart(43, "0")
+    })
+  })
+
+  it.effect("that is issued is proven by its row alone, by its own kind alone", () =>
+    Effect.gen(function* () {
+      const { proof, text } = yield* TokenText.issue({ crypto, rowSeal }, "at")
+      assert.strictEqual(
+        Redacted.value(text),
+        TokenText.print({ kind: "at", id: "i".repeat(16), secret: "s".repeat(43) })
+      )
+      const { lookupId, ...row } = proof
+      assert.deepStrictEqual([lookupId, row.salt], ["i".repeat(16), Buffer.alloc(16, 7)])
+      const asked: Array<string> = []
+      const prove = (kind: TokenText.TokenKind, text: Parameters<typeof TokenText.prove>[2], found = true) =>
+        TokenText.prove({ rowSeal }, kind, text, (id) => {
+          asked.push(id)
+          return Effect.succeed(found ? row : undefined)
+        })
+      assert.strictEqual(yield* prove("at", text), row)
+      assert.strictEqual(yield* prove("at", Redacted.value(text)), row)
+      assert.isUndefined(yield* prove("at", text, false))
+      const wrong = TokenText.print({ kind: "at", id: "i".repeat(16), secret: "t".repeat(43) })
+      assert.isUndefined(yield* prove("at", wrong))
+      assert.deepStrictEqual(
+        asked,
+        Array.from({ length: 4 }, () => lookupId)
+      )
+      // Of another kind, no text of ours, and none: nothing is looked up.
+      assert.isUndefined(yield* prove("cg", text))
+      assert.isUndefined(yield* prove("at", "amp_at_x"))
+      assert.isUndefined(yield* prove("at", null))
+      assert.lengthOf(asked, 4)
+    })
+  )
+
+  it("is proven by bytes: a row without them is none", () => {
+    const decode = Schema.decodeUnknownEither(TokenText.ProofRow)
+    assert.isTrue(Either.isRight(decode({ salt: new Uint8Array(16), hash: new Uint8Array(32) })))
+    assert.isTrue(Either.isLeft(decode({ salt: "salt", hash: new Uint8Array(32) })))
+    assert.isTrue(Either.isLeft(decode({ salt: new Uint8Array(16) })))
+  })
 })

@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { gcm } from "@noble/ciphers/aes.js"
 import { xchacha20poly1305 } from "@noble/ciphers/chacha.js"
+import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
-import { createHmac, createSecretKey, type KeyObject } from "node:crypto"
+import { createHmac, createSecretKey, hkdfSync, type KeyObject } from "node:crypto"
 import { readFileSync } from "node:fs"
 import type { ValueContext } from "#src/crypto/Envelope.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
@@ -332,5 +333,36 @@ describe("a fingerprint", () => {
     ].map((mac) => mac.toString("hex"))
     assert.strictEqual(new Set(all).size, 4)
     assert.strictEqual(Envelope.mac(a, "idempotency", Buffer.from("x")).toString("hex"), all[0])
+  })
+})
+
+describe("the borders of a box", () => {
+  const key = keyOf(Buffer.alloc(32, 1))
+  const salt = Buffer.alloc(Envelope.saltLength, 2)
+
+  it("are a whole salt, and a context that the derivation takes", () => {
+    const at = Envelope.boxContext("ampoule test v1")
+    for (const length of [0, 31, 33]) {
+      const seal = () => Envelope.sealBytes(key, at, Buffer.from("x"), Buffer.alloc(length))
+      assert.throws(seal, RangeError, "a salt has 32 bytes")
+    }
+    // 1,024 bytes with the two of the head.
+    const longest = Envelope.boxContext("ampoule test v1", "x".repeat(1_022 - 4 - 15 - 4))
+    const box = Envelope.sealBytes(key, longest, Buffer.from("text"), salt)
+    assert.deepStrictEqual(Envelope.openBytes(key, longest, box), Either.right(Buffer.from("text")))
+  })
+
+  it.effect("are those of XChaCha20-Poly1305 when nobody chose", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(yield* Envelope.ValueCipher, "xchacha20-poly1305")
+    })
+  )
+
+  it("of a fingerprint are those of its published derivation", () => {
+    const field = (text: string) => Buffer.concat([Buffer.from([0, 0, 0, text.length]), Buffer.from(text)])
+    const info = Buffer.concat([field("ampoule mac v1"), field("idempotency")])
+    const derived = Buffer.from(hkdfSync("sha256", Buffer.alloc(32, 1), new Uint8Array(0), info, 32))
+    const expected = createHmac("sha256", derived).update("x").digest()
+    assert.deepStrictEqual(Envelope.mac(key, "idempotency", Buffer.from("x")), expected)
   })
 })

@@ -111,6 +111,38 @@ export const entered = (look: Look = {}) =>
     return { rooms, context, page: yield* Effect.promise(() => context.newPage()) }
   })
 
+/** An answer that a page had: the path of its address, its method, its media type and its text. */
+interface Answer {
+  readonly path: string
+  readonly method: string
+  readonly type: string
+  readonly text: string
+}
+
+/**
+ * What the server answers a page from now on. A browser hands a text over some time after the page shows it, so whoever
+ * asks waits for all that came; the text of a stream or of a file, which it may never hand over, is waited for two seconds.
+ */
+export const answersTo = (page: Page): (() => Promise<ReadonlyArray<Answer>>) => {
+  const answers: Array<Promise<Answer>> = []
+  page.on("response", (response) => {
+    const text = response.text().catch(() => "")
+    answers.push(
+      text.then((text) => ({
+        path: new URL(response.url()).pathname,
+        method: response.request().method(),
+        type: response.headers()["content-type"] ?? "",
+        text
+      }))
+    )
+  })
+  return async () => {
+    const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 2_000))
+    const settled = await Promise.all(answers.map((answer) => Promise.race([answer, late])))
+    return settled.filter((answer) => answer !== undefined)
+  }
+}
+
 /** Steps in the browser. */
 export const steps = <A>(work: () => Promise<A>) => Effect.promise(work)
 

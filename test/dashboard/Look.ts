@@ -1,12 +1,15 @@
-/** Judges what a browser shows: no sideways scrolling, no finding of axe, and a picture for people to look at. */
+/**
+ * Judges what a browser shows: no sideways scrolling and no finding of axe. AMPOULE_TEST_PICTURES names a folder that gets
+ * a picture of each, for people to look at; to draw them takes a third of a run.
+ */
 import { assert } from "@effect/vitest"
 import * as fs from "node:fs"
 import { createRequire } from "node:module"
 import * as path from "node:path"
 import type { CDPSession, Page } from "./Browser.ts"
 
-const folder = path.resolve(".artifacts/screenshots")
-fs.mkdirSync(folder, { recursive: true })
+const folder = process.env["AMPOULE_TEST_PICTURES"]
+if (folder !== undefined) fs.mkdirSync(folder, { recursive: true })
 const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
 
 const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -15,7 +18,7 @@ const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-pra
 export const inspect = async (page: Page, name: string, withAxe: boolean, own?: CDPSession) => {
   // From its top: where a click has scrolled to, the header that stays covers what it likes.
   await page.evaluate(() => scrollTo(0, 0))
-  await page.screenshot({ path: path.join(folder, `${name}.png`), fullPage: true })
+  if (folder !== undefined) await page.screenshot({ path: path.join(folder, `${name}.png`), fullPage: true })
   const sideways = await page.evaluate(
     () => document.documentElement.scrollWidth - document.documentElement.clientWidth
   )
@@ -28,8 +31,9 @@ export const inspect = async (page: Page, name: string, withAxe: boolean, own?: 
     frameId: frameTree.frame.id
   })
   await session.send("Runtime.evaluate", { expression: axe, contextId })
+  // Style sheets are fetched again (`cssom`) only for experimental rules.
   const answer = await session.send("Runtime.evaluate", {
-    expression: `axe.run({ runOnly: ${JSON.stringify(rules)} }).then((found) => JSON.stringify(
+    expression: `axe.run({ runOnly: ${JSON.stringify(rules)}, resultTypes: ["violations"], preload: { assets: ["media"] } }).then((found) => JSON.stringify(
       found.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.target.join(" ") + " " + (n.failureSummary ?? "")).join(" | "))))`,
     contextId,
     awaitPromise: true,

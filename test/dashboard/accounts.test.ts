@@ -14,7 +14,7 @@ const submit = (path: string, session: string, fields: ReadonlyArray<readonly [s
     body: new URLSearchParams(fields.map(([name, value]) => [name, value])).toString()
   })
 
-layer(TestApp.layer, { excludeTestServices: true })("forms", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("forms", (it) => {
   it.effect("a token with MCP scopes is for /mcp only, unless the form says otherwise", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -52,7 +52,7 @@ const setUp = Effect.gen(function* () {
   return { project, session, here, audit, get, post, valuesIn, write, undos, undoOf, undo, revisionOn }
 })
 
-layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("the activity of a project", (it) => {
+layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("the activity of a project", (it) => {
   it.effect("takes an added, a changed and a deleted secret back, after a preview by name", () =>
     Effect.gen(function* () {
       const { get, here, post, project, revisionOn, undo, undoOf, undos, valuesIn, write } = yield* setUp
@@ -119,7 +119,7 @@ const verified = (text: string) =>
     return report
   }).pipe(Effect.provide(NodeContext.layer))
 
-layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("an entry of the trail", (it) => {
+layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("an entry of the trail", (it) => {
   it.effect("is shown with its links to the sealed head, and its file is verified offline", () =>
     Effect.gen(function* () {
       const { audit, get, project, write } = yield* setUp

@@ -11,7 +11,7 @@ import * as Rooms from "./Rooms.ts"
 const read = (path: string, session: { readonly text: string }) =>
   Effect.map(TestApp.get(path, { session: session.text }), ({ text }) => text)
 
-layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("the first page", (it) => {
+layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("the first page", (it) => {
   it.effect("names what is missing in protected environments that are in use, and what nobody read for 90 days", () =>
     Effect.gen(function* () {
       const project = yield* World.project()
@@ -108,7 +108,7 @@ layer(behindProxy, { excludeTestServices: true, timeout: "60 seconds" })("the fi
   )
 })
 
-layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("the page of all access", (it) => {
+layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("the page of all access", (it) => {
   it.effect("lists what gets into the team, of everybody, for owners and admins alone", () =>
     Effect.gen(function* () {
       const team = yield* World.team()
@@ -126,6 +126,19 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("the 
       assert.include(page, member.email)
       assert.notInclude(page, "of another team")
       assert.notInclude(page, other.owner.email)
+      // The lists of tokens and of CI identities are parts of this page, and so is every way to them.
+      for (const part of ["tokens", "ci"]) {
+        const list = yield* read(`/app/teams/${team.id}/${part}`, admin)
+        assert.match(list, /<h1>Access<\/h1>/)
+        assert.match(list, new RegExp(`/${part}" aria-current="page"`))
+        assert.match(list, /\/access" aria-current="page"><svg/)
+        assert.notInclude(
+          yield* read(`/app/teams/${team.id}/${part}?q=nothing+is+called+so`, admin),
+          "a token of the team"
+        )
+      }
+      const rail = page.slice(page.indexOf('class="rail"'), page.indexOf("<main"))
+      for (const part of ["tokens", "ci"]) assert.notInclude(rail, `/${part}"`)
       const tokens = yield* read(`${here}?kind=api_token`, admin)
       assert.notInclude(tokens, "login of the command line</td>")
       assert.include(yield* read(`${here}?q=${member.email}`, admin), member.email)

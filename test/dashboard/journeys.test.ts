@@ -31,11 +31,8 @@ layer(Browser.layerWith(setupCode), { excludeTestServices: true, timeout: "60 se
         const context = yield* Browser.visitor()
         yield* Browser.steps(async () => {
           const page = await context.newPage()
-          const sources: Array<string> = []
-          page.on("response", async (response) => {
-            if (response.headers()["content-type"]?.startsWith("text/html"))
-              sources.push(await response.text().catch(() => ""))
-          })
+          const answers = Browser.answersTo(page)
+          const pages = async () => (await answers()).filter(({ type }) => type.startsWith("text/html"))
 
           await page.goto("/")
           assert.strictEqual(new URL(page.url()).pathname, "/setup")
@@ -64,6 +61,8 @@ layer(Browser.layerWith(setupCode), { excludeTestServices: true, timeout: "60 se
           await page.getByLabel("Name").fill("Shop")
           await button(page, "Create the project").click()
           await page.getByText("The project is created.").waitFor()
+          await page.getByText("Drop your .env file here").waitFor()
+          await page.getByRole("link", { name: "development" }).click()
 
           const add = async (key: string, value: string) => {
             await page.getByRole("link", { name: "Add secret" }).first().click()
@@ -95,7 +94,7 @@ layer(Browser.layerWith(setupCode), { excludeTestServices: true, timeout: "60 se
           await page.getByText("refers to a key that this environment does not have").waitFor()
           await page.getByText("NOT_THERE", { exact: false }).first().waitFor()
           await page.getByRole("link", { name: "Cancel" }).click()
-          for (const source of sources) assert.notInclude(source, "value-one")
+          for (const { text } of await pages()) assert.notInclude(text, "value-one")
 
           await row(page, "DATABASE_URL")
             .getByRole("button", { name: /^Reveal/ })
@@ -176,7 +175,7 @@ layer(Browser.layerWith(setupCode), { excludeTestServices: true, timeout: "60 se
           assert.include(await page.getByLabel("Text").inputValue(), "value-three", "the field keeps what was pasted")
           await button(page, "Save 2 secrets").click()
           await page.getByText("2 added, 0 changed, 0 unchanged.").waitFor()
-          for (const source of sources) assert.notInclude(source, "value-three")
+          for (const { text } of await pages()) assert.notInclude(text, "value-three")
 
           await page.getByRole("link", { name: "Compare" }).click()
           await page.getByLabel("To").selectOption("development")
@@ -193,7 +192,7 @@ layer(Browser.layerWith(setupCode), { excludeTestServices: true, timeout: "60 se
             .click()
           await page.getByText("The secret is copied.").waitFor()
           assert.strictEqual(await page.getByRole("row").filter({ hasText: "DATABASE_URL" }).count(), 0)
-          for (const source of sources) assert.notInclude(source, "value-three")
+          for (const { text } of await pages()) assert.notInclude(text, "value-three")
         })
 
         const answer = yield* TestApp.post("/auth/session", { json: { email: "ada@example.com", password } })

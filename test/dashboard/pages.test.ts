@@ -1,6 +1,5 @@
 /**
- * Every page, as people with different eyes and screens get it: no finding of axe, no sideways scrolling, one picture
- * each.
+ * Every page, as people with different eyes and screens get it: no finding of axe, no sideways scrolling.
  */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"

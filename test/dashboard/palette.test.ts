@@ -23,8 +23,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           if (i === 42) wanted = project.id
         }
         yield* Browser.steps(async () => {
-          const answers: Array<string> = []
-          page.on("response", async (response) => answers.push(await response.text().catch(() => "")))
+          const answers = Browser.answersTo(page)
           await page.goto(rooms.pages["audit"] ?? "")
           await page.keyboard.press("ControlOrMeta+k")
           await page.keyboard.type("queue 42")
@@ -33,7 +32,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await page.getByRole("heading", { name: "QUEUE_URL" }).waitFor()
           assert.isAtMost(1 + "queue 42".length + 1, 12)
           assert.include(page.url(), `/app/projects/${wanted}/env/development/`)
-          assert.isFalse(answers.some((text) => text.includes("canary")))
+          assert.isFalse((await answers()).some(({ text }) => text.includes("canary")))
         })
       }),
     2 * minute

@@ -20,7 +20,7 @@ const send = (path: string, session: { readonly text: string }, fields: Readonly
 const place = (project: World.Project, slug: string) => `/app/projects/${project.id}/env/${slug}` as const
 const rows = (page: string) => page.match(/<tr data-secret/g)?.length ?? 0
 
-layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("pages", (it) => {
+layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("pages", (it) => {
   it.effect("keep the rules of the API for members, viewers and protected environments", () =>
     Effect.gen(function* () {
       const project = yield* World.project()

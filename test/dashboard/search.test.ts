@@ -29,7 +29,7 @@ const search = (session: { readonly text: string }, words: string) =>
 const titles = (items: typeof Answer.Type.items, kind: string) =>
   items.filter((one) => one.kind === kind).map(({ title }) => title)
 
-layer(TestApp.layer, { excludeTestServices: true, timeout: "60 seconds" })("a search", (it) => {
+layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("a search", (it) => {
   it.effect("finds keys, projects, environments, people, tokens and pages; exact names before parts", () =>
     Effect.gen(function* () {
       const team = yield* World.team()

@@ -33,7 +33,7 @@ describe("a browser", () => {
   })
 })
 
-layer(TestApp.layer, { excludeTestServices: true })("the page of sessions", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("the page of sessions", (it) => {
   it.effect("lists one's own, ends one and all others, and nobody else's", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -26,8 +26,9 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         const issuer = yield* LocalIssuer.make()
         const id = yield* Browser.steps(async () => {
           await page.goto(rooms.pages["team-settings"])
+          await page.getByRole("link", { name: "Access", exact: true }).click()
           await page.getByRole("link", { name: "CI identities" }).click()
-          await page.getByRole("link", { name: "New trust rule" }).click()
+          await page.getByRole("link", { name: "New CI identity" }).click()
           await page.getByRole("textbox", { name: "Name" }).fill("shop")
           await page.getByRole("textbox", { name: "Repository" }).fill("acme/shop")
           await page.getByRole("checkbox", { name: "All projects" }).check()
@@ -221,7 +222,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           assert.strictEqual(status, 403, path)
           assert.notInclude(text, "only time it is shown")
         }
-        assert.notInclude((yield* TestApp.get(rooms.pages["team-settings"], { session })).text, "CI identities")
+        assert.notInclude((yield* TestApp.get(rooms.pages["team-settings"], { session })).text, "/access")
       }
       const admin = (yield* World.session(yield* World.member(rooms.team, "admin"))).text
       for (const path of pages) assert.strictEqual((yield* TestApp.get(path, { session: admin })).status, 200, path)

@@ -5,6 +5,7 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { freePort } from "#test/support/FreePort.ts"
+import * as ProcessTree from "#test/support/ProcessTree.ts"
 
 const found = () => {
   const given = process.env["POSTGRES_BIN"] ?? process.env["AMPOULE_TEST_POSTGRES_BIN"]
@@ -24,15 +25,17 @@ export const available = bin !== undefined
 
 /** Postgres refuses to run as root. */
 export const owner = process.getuid?.() === 0 ? ["runuser", "-u", "postgres", "--"] : []
-/** A folder for a server's files, gone with the scope. */
-export const folder = Effect.acquireRelease(
-  Effect.sync(() => {
-    const folder = fs.mkdtempSync(path.join(tmpdir(), "ampoule-pg-"))
-    if (owner.length > 0) execFileSync("chown", ["postgres", folder])
-    return folder
-  }),
-  (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
-)
+/** A folder for a server's files on this disk, gone with the scope. */
+export const folderOn = (disk: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const folder = fs.mkdtempSync(path.join(disk, "ampoule-pg-"))
+      if (owner.length > 0) execFileSync("chown", ["postgres", folder])
+      return folder
+    }),
+    (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
+  )
+export const folder = folderOn(tmpdir())
 /** A program of Postgres with its arguments, as whoever may run it. */
 export const command = (name: string, ...args: ReadonlyArray<string>): readonly [string, ReadonlyArray<string>] => {
   const [first = "", ...rest] = [...owner, path.join(bin ?? "", name), ...args]
@@ -51,11 +54,22 @@ const run = (cwd: string, name: string, ...args: ReadonlyArray<string>) => {
   }
 }
 
-/** `init`: a script that gets PGHOST, PGPORT and PGUSER of the superuser, and these variables. */
-export const make = (init: { readonly script: string; readonly env: Readonly<Record<string, string>> }) =>
+/** To the postmaster of these files and to its children: SIGSTOP makes it hang, SIGCONT goes on. */
+export const signal = (data: string, name: NodeJS.Signals) =>
+  Effect.suspend(() => ProcessTree.signal(Number.parseInt(fs.readFileSync(`${data}/postmaster.pid`, "utf8"), 10), name))
+
+interface Init {
+  /** It gets PGHOST, PGPORT and PGUSER of the superuser, and these variables. */
+  readonly script: string
+  readonly env: Readonly<Record<string, string>>
+  /** Where its files are; absent: where temporary files are. */
+  readonly disk?: string
+}
+
+export const make = (init: Init) =>
   Effect.gen(function* () {
     const port = yield* freePort
-    const cwd = yield* folder
+    const cwd = yield* folderOn(init.disk ?? tmpdir())
     const data = path.join(cwd, "data")
     const settings = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=60`
     const start = Effect.sync(() => run(cwd, "pg_ctl", "-D", data, "-l", `${data}/log`, "-w", "-o", settings, "start"))
@@ -70,5 +84,5 @@ export const make = (init: { readonly script: string; readonly env: Readonly<Rec
     yield* Effect.acquireRelease(start, () => Effect.ignore(Effect.catchAllDefect(stop, () => Effect.void)))
     const env = { PGHOST: "127.0.0.1", PGPORT: String(port), ...init.env, PATH: `${bin}:${process.env["PATH"]}` }
     yield* Effect.sync(() => execFileSync("sh", [init.script], { env, stdio: "pipe" }))
-    return { port, start, stop }
+    return { port, data, start, stop, signal: (name: NodeJS.Signals) => signal(data, name) }
   })

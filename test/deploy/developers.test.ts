@@ -53,7 +53,7 @@ const touched = (command: string) => {
 }
 
 describe("docs/recipes.md, for developers", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.scoped.skipIf(Programs.missing("direnv"))(
       "direnv: variables are there inside of the folder, and anew when the watched file changes",
       () =>

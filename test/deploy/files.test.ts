@@ -295,6 +295,7 @@ describe("the Dockerfile", () => {
         // By its former name too.
         assert.strictEqual(said(path.join(app, "dist/ampoule.mjs")), shown)
         assert.match(shown, /^ampoule .*Apache License.*Node\.js, and what is in it\n\nThe licence of Node\n.*effect /s)
+        assert.match(shown, /\nlucide 1\.62\.0\n\nISC License/)
         const server = yield* Release.server(app, { AMPOULE_DATA_DIR: path.join(folder, "data") })
         const [check] = of("HEALTHCHECK")
         const [, ...args] = parsed(Texts)(/CMD (\[.*\])$/.exec(check)?.[1] ?? "[]")

@@ -32,7 +32,7 @@ const endGroup = (pid: number | undefined) => {
 }
 
 describe("docs/recipes.md", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.scoped(
       "Dockerfile entrypoint and systemd: variables arrive, the token does not, signals and the exit code pass",
       () =>

@@ -33,7 +33,7 @@ const run = ({ folder }: Node, name: string, ...args: ReadonlyArray<string>) =>
   })
 
 /** One statement of the superuser. */
-const ask = <Row extends object>(node: Node, text: string) =>
+export const ask = <Row extends object>(node: { readonly port: number }, text: string) =>
   Effect.tryPromise(async () => {
     const client = new Pg.Client({ host: "127.0.0.1", port: node.port, user: "postgres", database: "postgres" })
     client.on("error", () => {})

@@ -18,8 +18,8 @@ export const folderOf = (name: string) =>
     (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
   )
 
-/** The first team with a project, and a token that writes. */
-export const setUp = (url: string) =>
+/** The first team, and how it gets projects and tokens that write. */
+export const team = (url: string) =>
   Effect.promise(async () => {
     let cookie = ""
     const post = async <A>(to: string, body: object, shape: Schema.Schema<A>) => {
@@ -32,11 +32,19 @@ export const setUp = (url: string) =>
     const Made = Schema.Struct({ id: Schema.String })
     const person = { email: "ada@example.com", name: "Ada", password: "vial of thirty drops", teamName: "Ops" }
     const { team } = await post("/setup", { setupCode, ...person }, Schema.Struct({ team: Made }))
-    const project = await post(`/teams/${team.id}/projects`, { name: "Shop" }, Made)
-    const wanted = { name: "writers", accessLevel: "write", lifetime: "1d" }
-    const { value } = await post(`/teams/${team.id}/api-tokens`, wanted, Schema.Struct({ value: Schema.String }))
-    return { token: value, projectId: project.id }
+    const Issued = Schema.Struct({ value: Schema.String })
+    let named = 0
+    const project = async () => (await post(`/teams/${team.id}/projects`, { name: `Shop ${++named}` }, Made)).id
+    const token = async () => {
+      const wanted = { name: `writer ${++named}`, accessLevel: "write", lifetime: "1d" }
+      return (await post(`/teams/${team.id}/api-tokens`, wanted, Issued)).value
+    }
+    return { project: Effect.promise(project), token: Effect.promise(token) }
   })
+
+/** The first team with a project, and a token that writes. */
+export const setUp = (url: string) =>
+  Effect.flatMap(team(url), ({ project, token }) => Effect.all({ projectId: project, token }))
 
 export const isReady = (url: string) =>
   Effect.tryPromise(async () => (await fetch(`${url}/health/ready`)).ok).pipe(Effect.orElseSucceed(() => false))
@@ -103,6 +111,10 @@ export const record = (file: string | undefined, what: string, name: string, fig
     }
     fs.writeFileSync(file, `${JSON.stringify(made, undefined, 2)}\n`)
   })
+
+/** What test/records/faults.json says of itself, whichever of its trials writes there. */
+export const faults =
+  "The released program under 4 writers and 4 readers while a dependency or its disk misbehaves: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. toldMillis: from the fault to the first 503 of readiness (null: it is only slow; of a full disk with the time in which it is written full); servingMillis, readyMillis: from the end of the fault to a write and a read that are answered, and to readiness. npm run test:faults"
 
 /** Of times in milliseconds. */
 export const spread = (times: ReadonlyArray<number>) => {

@@ -73,7 +73,7 @@ const keysOfEach = 40
 export const make = (place: Place, n: number) => {
   const history = History.make()
   const keys = Array.from({ length: keysOfEach }, (_, i) => `W${n}_${i}`)
-  let ids: ReadonlyMap<string, string> = new Map()
+  let ids: Map<string, string> = new Map()
   let count = 0
   const where = { projectId: place.projectId, environment: "development" }
   const isLive = (key: string) => history.stateOf(key).value !== null
@@ -131,11 +131,16 @@ export const make = (place: Place, n: number) => {
     if (answer === undefined || (answer.status >= 500 && answer.status !== 503)) return false
     if (answer.status >= 400) {
       history.refused()
-      if (answer.status === 429 || answer.status === 503) return true
+      if (answer.status === 429 || answer.status === 503) {
+        yield* Effect.sleep("200 millis")
+        return true
+      }
       problems.push(`${write.send[0]} ${write.send[1].split("/")[1]}: ${answer.status}`)
       return false
     }
     history.acknowledged()
+    // Whoever creates the key again gets a secret with another id.
+    for (const [key, value] of write.changes) if (value === null) ids.delete(key)
     writes++
     answered.push(answer.requestId)
     const [key] = write.changes.keys()

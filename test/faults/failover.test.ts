@@ -7,7 +7,6 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import { execFile } from "node:child_process"
 import * as path from "node:path"
@@ -15,6 +14,7 @@ import * as PostgresServer from "#test/deploy/PostgresServer.ts"
 import * as Programs from "#test/support/Programs.ts"
 import * as Release from "#test/support/Release.ts"
 import * as Fronts from "./Fronts.ts"
+import * as Load from "./Load.ts"
 import * as Replication from "./Replication.ts"
 import * as Trial from "./Trial.ts"
 import * as Writers from "./Writers.ts"
@@ -44,59 +44,6 @@ const started = (synchronous: boolean, makeFront: MakeFront) =>
   })
 type Started = Effect.Effect.Success<ReturnType<typeof started>>
 
-const where = (place: Writers.Place) => `projectId=${place.projectId}&environment=development`
-
-/** Goes on whatever the answers are; the requests that were answered with values. */
-const read = (place: Writers.Place, goesOn: () => boolean, answered: Array<string>) =>
-  Effect.iterate(undefined, {
-    while: goesOn,
-    body: () =>
-      Effect.gen(function* () {
-        const answer = yield* Writers.ask(place, "GET", `/secrets/inject?${where(place)}`)
-        if (answer?.status === 200) answered.push(answer.requestId)
-        yield* Effect.sleep("10 millis")
-        return undefined
-      })
-  })
-
-/** Writers and readers until `end`. */
-const load = (place: Writers.Place, lanes: ReadonlyArray<Writers.Writer>, answered: Array<string>) =>
-  Effect.gen(function* () {
-    let goesOn = true
-    const run = yield* Effect.fork(
-      Effect.all(
-        [
-          ...lanes.map((lane) => lane.run(() => goesOn)),
-          ...Array.from({ length: readers }, () => read(place, () => goesOn, answered))
-        ],
-        { concurrency: "unbounded", discard: true }
-      )
-    )
-    return { end: Effect.suspend(() => ((goesOn = false), Fiber.join(run))) }
-  })
-
-const writesOf = (lanes: ReadonlyArray<Writers.Writer>) => lanes.reduce((sum, lane) => sum + lane.writes(), 0)
-
-/** Until so many more writes are acknowledged. */
-const someWrites = (lanes: ReadonlyArray<Writers.Writer>) =>
-  Effect.suspend(() => {
-    const enough = writesOf(lanes) + 2 * lanes.length
-    return Trial.until(
-      "writes are acknowledged",
-      performance.now(),
-      Effect.sync(() => writesOf(lanes) >= enough)
-    )
-  })
-
-/** A write and a read of values are answered again. */
-const serves = (place: Writers.Place) =>
-  Effect.gen(function* () {
-    const json = { projectId: place.projectId, environment: "development", secrets: [{ key: "PROBE", value: "x" }] }
-    const written = yield* Writers.ask(place, "POST", "/secrets/bulk", json)
-    const injected = yield* Writers.ask(place, "GET", `/secrets/inject?${where(place)}`)
-    return written !== undefined && written.status < 300 && injected?.status === 200
-  })
-
 interface Failure {
   /** Milliseconds from the crash to the first 503 of readiness, and from the promotion to answers. */
   readonly told: number
@@ -113,16 +60,11 @@ const failOver = ({ front, pair, place }: Started) =>
     yield* pair.promote
     yield* front.promoted
     const promoted = performance.now()
-    const serving = yield* Trial.until("it serves", promoted, serves(place))
+    const serving = yield* Trial.until("it serves", promoted, Load.serves(place))
     yield* Trial.untilReady(place.server.url, promoted)
     const failure: Failure = { told, serving }
     return failure
   })
-
-const check = (lanes: ReadonlyArray<Writers.Writer>, live: Writers.Lives) => {
-  for (const lane of lanes) lane.check(live)
-  return lanes.flatMap((lane) => lane.problems.splice(0))
-}
 
 const report = (name: string, failures: ReadonlyArray<Failure>, others: object) =>
   Trial.record(
@@ -145,20 +87,20 @@ const synchronously = (name: string, makeFront: MakeFront) =>
     const answered: Array<string> = []
     const failures: Array<Failure> = []
     for (let round = 1; round <= rounds; round++) {
-      const under = yield* load(place, lanes, answered)
-      yield* someWrites(lanes)
+      const under = yield* Load.of(place, lanes, answered, readers)
+      yield* Load.someWrites(lanes, 2 * lanes.length)
       failures.push(yield* failOver(trial))
       yield* under.end
-      assert.deepStrictEqual(check(lanes, yield* Writers.look(place)), [])
+      assert.deepStrictEqual(Load.check(lanes, yield* Writers.look(place)), [])
       if (round < rounds) yield* pair.rejoin
     }
-    const after = yield* load(place, lanes, answered)
-    yield* someWrites(lanes)
+    const after = yield* Load.of(place, lanes, answered, readers)
+    yield* Load.someWrites(lanes, 2 * lanes.length)
     yield* after.end
-    assert.deepStrictEqual(check(lanes, yield* Writers.look(place)), [])
+    assert.deepStrictEqual(Load.check(lanes, yield* Writers.look(place)), [])
     const all = [...answered, ...lanes.flatMap((lane) => lane.answered)]
     yield* Trial.trailHas(release, env, all)
-    const writes = writesOf(lanes)
+    const writes = Load.writesOf(lanes)
     yield* report(`synchronous, ${name}`, failures, { acknowledgedWrites: writes, reads: all.length - writes, lost: 0 })
   })
 
@@ -170,28 +112,28 @@ const asynchronously = (name: string, makeFront: MakeFront) =>
     let [writes, lost] = [0, 0]
     for (let round = 1; round <= rounds; round++) {
       const lanes = Array.from({ length: writers }, (_, n) => Writers.make(place, round * 100 + n))
-      const under = yield* load(place, lanes, [])
-      yield* someWrites(lanes)
+      const under = yield* Load.of(place, lanes, [], readers)
+      yield* Load.someWrites(lanes, 2 * lanes.length)
       yield* pair.cutOff
-      yield* someWrites(lanes)
+      yield* Load.someWrites(lanes, 2 * lanes.length)
       failures.push(yield* failOver(trial))
       yield* under.end
       // Who starts now has seen nothing of what is lost.
       const other = yield* Effect.orDie(Release.server(release, env))
       const there = yield* Writers.look({ ...place, server: other })
       assert.deepStrictEqual(yield* Writers.look(place), there)
-      const missing = check(lanes, there).filter((problem) => problem.endsWith("acknowledged")).length
+      const missing = Load.check(lanes, there).filter((problem) => problem.endsWith("acknowledged")).length
       assert.isAbove(missing, 0, "nothing was lost, so nothing was shown")
       lost += missing
-      writes += writesOf(lanes)
+      writes += Load.writesOf(lanes)
       // From here on nothing more is lost, whoever writes: revisions that were taken are taken anew.
       const others = [place, { ...place, server: other }].flatMap((at, i) =>
         Array.from({ length: 2 }, (_, n) => Writers.make(at, round * 100 + 50 + 10 * i + n))
       )
-      const after = yield* load(place, others, [])
-      yield* someWrites(others)
+      const after = yield* Load.of(place, others, [], readers)
+      yield* Load.someWrites(others, 2 * others.length)
       yield* after.end
-      assert.deepStrictEqual(check(others, yield* Writers.look(place)), [])
+      assert.deepStrictEqual(Load.check(others, yield* Writers.look(place)), [])
       if (round < rounds) yield* pair.rejoin
     }
     // It says so, and the verification finds nothing but what is missing.

@@ -9,7 +9,7 @@ import * as World from "#test/support/World.ts"
 
 const headers = { "content-type": "application/json" }
 
-layer(Layer.merge(TestApp.layer, Crypto.Default), { excludeTestServices: true })("found by fuzzing", (it) => {
+layer(Layer.merge(TestApp.shared, Crypto.Default), { excludeTestServices: true })("found by fuzzing", (it) => {
   it.effect("a body nested thousands of levels deep is refused, wherever the depth is", () =>
     Effect.gen(function* () {
       const project = yield* World.project()

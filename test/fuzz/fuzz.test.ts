@@ -8,7 +8,6 @@ import * as Layer from "effect/Layer"
 import { writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { Crypto } from "#src/crypto/Crypto.ts"
-import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Fuzzer from "./Fuzzer.ts"
 
@@ -17,7 +16,7 @@ const seed = process.env["AMPOULE_FUZZ_SEED"] ?? "ampoule"
 /** A report as JSON, when asked for one. */
 const reportFile = process.env["AMPOULE_FUZZ_REPORT"]
 
-const unlimited = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")))
+const unlimited = TestApp.unlimited
 
 /** Where webhooks of the fuzzer go. */
 const receiver = Effect.acquireRelease(

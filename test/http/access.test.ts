@@ -60,7 +60,7 @@ const setUp = Effect.gen(function* () {
 const closed = [200, "ENVIRONMENT_NOT_GRANTED", "ENVIRONMENT_NOT_GRANTED", "ENVIRONMENT_NOT_GRANTED"]
 const opened = [200, 200, 200, 200]
 
-layer(TestApp.layer, { excludeTestServices: true })("a granted environment", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("a granted environment", (it) => {
   it.effect("is what a new protected one starts as, unless its creator says otherwise", () =>
     Effect.gen(function* () {
       const { environments, owner, projectId } = yield* setUp
@@ -191,7 +191,7 @@ layer(TestApp.layer, { excludeTestServices: true })("a granted environment", (it
   )
 })
 
-layer(TestApp.layer, { excludeTestServices: true })("a granted project", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("a granted project", (it) => {
   it.effect("cannot be named by who does not see it when a device is approved", () =>
     Effect.gen(function* () {
       const { development, grant, owner, person, projectId, team } = yield* setUp
@@ -243,7 +243,7 @@ layer(TestApp.layer, { excludeTestServices: true })("a granted project", (it) =>
   )
 })
 
-layer(TestApp.layer, { excludeTestServices: true })("grants", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("grants", (it) => {
   it.effect("are given, listed and ended by owners and admins, to active members, within their role", () =>
     Effect.gen(function* () {
       const { grant, owner, person, production, projectId, viewer } = yield* setUp

@@ -68,7 +68,7 @@ const setUp = Effect.gen(function* () {
   }
 })
 
-layer(TestApp.layer, { excludeTestServices: true })("a request for access", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("a request for access", (it) => {
   it.effect("becomes a grant with an end when an admin approves it, and the trail names both people", () =>
     Effect.gen(function* () {
       const { approve, ask, pending, people, production, reads, sessions, team } = yield* setUp
@@ -276,7 +276,7 @@ layer(TestApp.layer, { excludeTestServices: true })("a request for access", (it)
   )
 })
 
-layer(TestApp.layer, { excludeTestServices: true })("approvers of an environment", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("approvers of an environment", (it) => {
   it.effect("decide beside owners and admins, never above their own standing", () =>
     Effect.gen(function* () {
       const { approve, ask, pending, people, production, sessions, set } = yield* setUp
@@ -318,7 +318,7 @@ layer(TestApp.layer, { excludeTestServices: true })("approvers of an environment
   )
 })
 
-layer(TestApp.layer, { excludeTestServices: true })("two approvals", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("two approvals", (it) => {
   it.effect("are those of two people who may both still decide", () =>
     Effect.gen(function* () {
       const { approve, ask, pending, people, reads, role, sessions, set } = yield* setUp

@@ -28,7 +28,7 @@ const setUp = Effect.gen(function* () {
 })
 
 describe("credentials of a request", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.effect("none is UNAUTHENTICATED, garbage and unknown are CREDENTIAL_INVALID", () =>
       Effect.gen(function* () {
         assertRefused(yield* TestApp.get("/capabilities"), 401, "UNAUTHENTICATED")
@@ -296,7 +296,7 @@ describe("requests that nobody vouches for", () => {
     )
   })
 
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.effect("X-Forwarded-For of a stranger is a claim and does not count", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient

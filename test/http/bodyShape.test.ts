@@ -38,7 +38,7 @@ describe("the shape of a body", () => {
   })
 })
 
-layer(TestApp.layer, { excludeTestServices: true })("a body of very many parts", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("a body of very many parts", (it) => {
   it.effect("is refused before it is parsed, whatever its parts are and wherever they stand", () =>
     Effect.gen(function* () {
       const project = yield* World.project()

@@ -59,7 +59,7 @@ const raw = (text: string) =>
   )
 
 describe("the envelope of failures", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     const setUp = Effect.gen(function* () {
       const project = yield* World.project()
       const { text } = yield* World.token({ team: project.team })

@@ -9,7 +9,7 @@ const slugs = (items: ReadonlyArray<{ readonly slug: string }>) => items.map(({ 
 const headings = (text: string, names: ReadonlyArray<string>) =>
   [...names].sort((a, b) => text.indexOf(`<bdi>${a}</bdi>`) - text.indexOf(`<bdi>${b}</bdi>`))
 
-layer(TestApp.layer, { excludeTestServices: true })("the order of environments", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("the order of environments", (it) => {
   it.effect("is that of their making, until somebody moves one; later ones come last", () =>
     Effect.gen(function* () {
       const team = yield* World.team()

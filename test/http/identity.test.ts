@@ -6,7 +6,7 @@ import * as World from "#test/support/World.ts"
 const { codeOf } = TestApp
 const none = { projectIds: null, environmentIds: null }
 
-layer(TestApp.layer, { excludeTestServices: true })("identity", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("identity", (it) => {
   it.effect("verifies an API token: name, level, team, MCP scopes, restrictions", () =>
     Effect.gen(function* () {
       const project = yield* World.project()

@@ -43,7 +43,7 @@ const gone = (environment: string, key: string, more: Entry = {}): Entry => ({
   ...more
 })
 
-const app = Layer.provideMerge(TestApp.layer, Crypto.Default)
+const app = Layer.provideMerge(TestApp.shared, Crypto.Default)
 layer(app, { excludeTestServices: true })("changes across environments", (it) => {
   it.effect("are written together, copied and made on the server, each with its entry and why", () =>
     Effect.gen(function* () {

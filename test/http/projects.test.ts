@@ -23,7 +23,7 @@ const setUp = Effect.gen(function* () {
   }
 })
 
-layer(TestApp.layer, { excludeTestServices: true })("what is listed", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("what is listed", (it) => {
   it.effect("to a session: the projects of all the person's teams", () =>
     Effect.gen(function* () {
       const one = yield* World.project()
@@ -129,7 +129,7 @@ layer(TestApp.layer, { excludeTestServices: true })("what is listed", (it) => {
   )
 })
 
-layer(TestApp.layer, { excludeTestServices: true })("projects", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("projects", (it) => {
   it.effect("are made with a slug from the name and three environments, production protected", () =>
     Effect.gen(function* () {
       const { create, environments, projects, team } = yield* setUp
@@ -289,7 +289,7 @@ layer(TestApp.layer, { excludeTestServices: true })("projects", (it) => {
   )
 })
 
-layer(TestApp.layer, { excludeTestServices: true })("environments", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("environments", (it) => {
   it.effect("are added, changed and deleted; a slug is free again after that", () =>
     Effect.gen(function* () {
       const project = yield* World.project()

@@ -20,7 +20,7 @@ const said = ({ error, status }: TestApp.Answer) => [status, error.code, error.f
 const unknown = (name: string) => [400, "VALIDATION_FAILED", name, "This member is not accepted here."]
 
 describe("a query parameter that no route knows", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.effect("is refused by its name where a credential is asked for, whatever the name is", () =>
       Effect.gen(function* () {
         const project = yield* World.project()

@@ -2,18 +2,16 @@ import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
-import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { createHash, randomBytes } from "node:crypto"
-import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Rfc9180 from "#test/sealed/Rfc9180.ts"
 import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const app = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")))
+const app = TestApp.unlimited
 
 const codeOf = TestApp.refusalOf
 const sessionOf = (person: { readonly id: World.Person["id"] }) => Effect.map(World.session(person), ({ text }) => text)

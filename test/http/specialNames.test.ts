@@ -1,14 +1,12 @@
 /** Names that every JavaScript object has, where a request names something: each is one more unknown name. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import type { Listening } from "#src/http/Server.ts"
-import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { AnyFailure } from "#test/support/Bodies.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const app = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")))
+const app = TestApp.unlimited
 const specialNames = [...Object.getOwnPropertyNames(Object.prototype), "__proto__", "prototype"]
 const ordinaryName = "unknown"
 

@@ -11,7 +11,7 @@ import * as World from "#test/support/World.ts"
 const { codeOf } = TestApp
 const sessionOf = (person: World.Person) => Effect.map(World.session(person), ({ text }) => text)
 
-layer(TestApp.layer, { excludeTestServices: true })("teams", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("teams", (it) => {
   it.effect("are made by any signed-in person, who becomes the owner, on the plan developer", () =>
     Effect.gen(function* () {
       const session = yield* sessionOf(yield* World.person())

@@ -131,6 +131,29 @@ describe("sliding windows", () => {
   )
 })
 
+describe("a clock that is set back by hours", () => {
+  const policy: Policy = [{ limit: 3, millis: 10_000 }]
+  const hours = 3_600_000
+
+  it.effect("locks nobody out until it has caught up, and opens no window again", () =>
+    Effect.gen(function* () {
+      const store = yield* RateLimitStore
+      const at = (now: number) => Effect.map(store.take("a", policy, now), ({ allowed }) => allowed)
+      const ahead = 12 * hours
+      assert.deepStrictEqual(yield* Effect.forEach([0, 4_000], (after) => at(ahead + after)), [true, true])
+      // Set back: the two count as if the last of them came just now.
+      assert.deepStrictEqual(yield* Effect.forEach([0, 0, 5_999], at), [true, false, false])
+      assert.deepStrictEqual(yield* Effect.forEach([6_000, 6_000, 10_000, 10_000, 10_000], at), [
+        true,
+        false,
+        true,
+        true,
+        false
+      ])
+    }).pipe(Effect.provide(RateLimitMemory.layer))
+  )
+})
+
 layer(RateLimiter.Default.pipe(Layer.provide(RateLimitMemory.layer)))("the limiter", (it) => {
   it.effect("lets a credential ask 50 times a second, 250 times in 10 s and 1,000 times a minute, all at once", () =>
     Effect.gen(function* () {

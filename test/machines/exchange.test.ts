@@ -6,7 +6,6 @@ import * as Layer from "effect/Layer"
 import * as Jose from "jose"
 import { createHmac } from "node:crypto"
 import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
-import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import { AnyObject, auditEntry, parsed } from "#test/support/Json.ts"
 import type { sealed } from "#src/access/SealedRows.ts"
@@ -15,7 +14,7 @@ import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 import * as LocalIssuer from "./LocalIssuer.ts"
 
-const unlimited = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")))
+const unlimited = TestApp.unlimited
 
 const grantType = "urn:ietf:params:oauth:grant-type:token-exchange"
 const jwtType = "urn:ietf:params:oauth:token-type:jwt"
@@ -476,7 +475,7 @@ describe("token exchange", () => {
     )
   })
 
-  layer(TestApp.layer, { excludeTestServices: true })("with limits", (it) => {
+  layer(TestApp.shared, { excludeTestServices: true })("with limits", (it) => {
     it.scoped("counts exchanges per address, in its own shape", () =>
       Effect.gen(function* () {
         const { create, issuer } = yield* setUp()

@@ -28,7 +28,7 @@ const run = (env: Record<string, string>) =>
     child.on("close", (code) => resume(Effect.succeed({ code, out })))
   })
 
-layer(TestApp.layer, { excludeTestServices: true })("a job of GitHub Actions", (it) => {
+layer(TestApp.shared, { excludeTestServices: true })("a job of GitHub Actions", (it) => {
   it.scoped.skipIf(!hasCurl)("exchanges its JWT with curl, and reads secrets", () =>
     Effect.gen(function* () {
       const issuer = yield* LocalIssuer.make()

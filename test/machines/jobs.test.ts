@@ -138,7 +138,7 @@ const step = (
   })
 
 describe("the GitHub Action", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.scoped("masks every value and each of its lines, then sets them for the steps that follow", () =>
       Effect.gen(function* () {
         const { code, log, masks, variables } = yield* step(yield* action, yield* shop)
@@ -238,7 +238,7 @@ describe("the GitHub Action", () => {
 })
 
 describe("the GitLab include", () => {
-  layer(TestApp.layer, { excludeTestServices: true })((it) => {
+  layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.scoped.skipIf(Programs.missing("bash", "curl", "jq"))(
       "makes the job's identity a token, before the job's own lines",
       () =>

@@ -11,6 +11,7 @@ import { Listening } from "#src/http/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { freePort } from "#test/support/FreePort.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
+import * as Shared from "#test/support/Shared.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 
 interface Options {
@@ -34,6 +35,9 @@ export const layerWith = (options: Options = {}) =>
     })
   )
 export const layer = layerWith()
+
+/** The one that the files of a process share, as it is: what is provided to it comes too late. */
+export const shared = Shared.perProcess(layer)
 
 /** A second process of the same service: same database, vault and public address, everything else its own. */
 export const otherProcess = Effect.gen(function* () {

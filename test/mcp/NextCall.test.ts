@@ -53,7 +53,7 @@ describe("every code", () => {
   })
 })
 
-layer(McpApp.layer, { excludeTestServices: true })("a failed call", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("a failed call", (it) => {
   const scene = Effect.gen(function* () {
     const base = yield* McpApp.base
     const project = yield* World.project()

@@ -36,7 +36,7 @@ const scene = Effect.gen(function* () {
   return { base, project, bearer }
 })
 
-layer(McpApp.layer, { excludeTestServices: true })("what a model reads", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("what a model reads", (it) => {
   it.effect("is within its budget: the list of tools, and each default answer about 5,000 secrets", () =>
     Effect.gen(function* () {
       const { base, bearer, project } = yield* scene

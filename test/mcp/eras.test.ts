@@ -60,7 +60,7 @@ const needsMore = (name: ToolName) => {
   return scopes.includes("secrets:read_values") || scopes.includes("audit:read")
 }
 
-layer(McpApp.layer, { excludeTestServices: true })("both eras", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("both eras", (it) => {
   for (const era of ["legacy", "modern"] as const) {
     describe(era, () => {
       const scene = Effect.gen(function* () {

@@ -47,7 +47,7 @@ const withHost = (base: string, host: string | undefined) =>
     request.end()
   })
 
-layer(McpApp.layer, { excludeTestServices: true })("/mcp", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("/mcp", (it) => {
   describe("before anything else", () => {
     it.effect("refuses a Host that is not its own, and one that is missing", () =>
       Effect.gen(function* () {

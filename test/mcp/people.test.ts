@@ -43,7 +43,7 @@ const go = (browser: McpApp.Browser, url: string, form?: ReadonlyArray<readonly 
     return { status: response.status, text: await response.text() }
   })
 
-layer(McpApp.layer, { excludeTestServices: true })("a value that a person types", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("a value that a person types", (it) => {
   it.effect("is asked for by address where the client opens none, and stored as typed", () =>
     Effect.gen(function* () {
       const { ask, base, browser, place, project } = yield* scene

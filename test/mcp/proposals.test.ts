@@ -18,7 +18,7 @@ const Waiting = Schema.parseJson(
   Schema.Struct({ statusCode: Schema.Literal(202), message: Schema.String, changeRequest: ChangeRequest })
 )
 
-layer(Layer.merge(McpApp.layer, Crypto.Default), { excludeTestServices: true })("an agent of a member", (it) => {
+layer(Layer.merge(McpApp.shared, Crypto.Default), { excludeTestServices: true })("an agent of a member", (it) => {
   it.effect("is answered with the request, and writes nothing", () =>
     Effect.gen(function* () {
       const base = yield* McpApp.base

@@ -31,7 +31,7 @@ const modern = (method: string, params: Record<string, unknown> = {}, id: number
   }
 }
 
-layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("the newer revision", (it) => {
   it.effect("says what it is to server/discover, and how long each answer is good", () =>
     Effect.gen(function* () {
       const { place, post, project } = yield* scene
@@ -206,7 +206,7 @@ layer(McpApp.layer, { excludeTestServices: true })("the newer revision", (it) =>
   )
 })
 
-layer(McpApp.layer, { excludeTestServices: true })("the older revisions", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("the older revisions", (it) => {
   it.effect("are agreed on: one of ours as asked for, else our newest", () =>
     Effect.gen(function* () {
       const { base, bearer } = yield* scene

@@ -41,7 +41,7 @@ const scene = Effect.gen(function* () {
   return { base, project, at, agent, planned, status, begin, report }
 })
 
-layer(Layer.merge(McpApp.layer, Ampoule.Default), { excludeTestServices: true })("a planned run", (it) => {
+layer(Layer.merge(McpApp.shared, Ampoule.Default), { excludeTestServices: true })("a planned run", (it) => {
   it.effect("is run as it was given; its result comes back masked, and the trail joins the parts", () =>
     Effect.gen(function* () {
       const { agent, planned, project, status } = yield* scene

@@ -95,7 +95,7 @@ const listenModern = (
   })
 }
 
-layer(McpApp.layer, { excludeTestServices: true })("sessions", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("sessions", (it) => {
   it.effect("are named by each request, known to whoever opened them, and gone when ended", () =>
     Effect.gen(function* () {
       const { base, bearer, project } = yield* scene

@@ -206,7 +206,7 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
   )
 })
 
-layer(McpApp.layer, { excludeTestServices: true })("a connection with values", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("a connection with values", (it) => {
   for (const scope of ["secrets:run", "secrets:read_values"] as const) {
     it.effect(`copies with ${scope} on the source`, () =>
       Effect.gen(function* () {

@@ -67,7 +67,7 @@ const mcp = (base: string, bearer: string) =>
 
 const isInvalidGrant = (answer: Bodies.Answer) => answer.status === 400 && OAuth.errorOf(answer) === "invalid_grant"
 
-layer(McpApp.layer, { excludeTestServices: true })("the authorization server", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("the authorization server", (it) => {
   describe("a client", () => {
     it.effect("registers, is consented to, and gets tokens in our format that work at /mcp", () =>
       Effect.gen(function* () {

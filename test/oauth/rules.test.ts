@@ -35,7 +35,7 @@ const redeemable = Effect.gen(function* () {
   return { ...stage, code: callback.searchParams.get("code") ?? "" }
 })
 
-layer(McpApp.layer, { excludeTestServices: true })("the authorization server's endpoints", (it) => {
+layer(McpApp.shared, { excludeTestServices: true })("the authorization server's endpoints", (it) => {
   describe("authorize", () => {
     it.effect("ignores parameters that it does not know, and takes empty ones for absent", () =>
       Effect.gen(function* () {

@@ -22,6 +22,10 @@ const check = (/** @type {boolean} */ holds, /** @type {string} */ otherwise) =>
 const said = (/** @type {string} */ command, /** @type {ReadonlyArray<string>} */ args) =>
   execFileSync(command, args, { cwd: work, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] })
 
+for (const program of ["skopeo", "umoci"]) {
+  check(spawnSync(program, ["--version"]).error === undefined, `needs ${program} (Debian: apt-get install ${program})`)
+}
+
 try {
   const made = ["one.tar", "two.tar"].map((name) => said(process.execPath, [path.join(root, "deploy/image.mjs"), name]))
   const [digest, again] = made.map((line) => line.split(" ")[0])

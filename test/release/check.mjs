@@ -160,6 +160,21 @@ const besides = [
     }
   })
 ]
+/** What the sources have from others: its licence is told in `deploy/licences`. */
+const copied = [["lucide", "1.62.0", "ISC AND MIT"]].map(([name, version, expression]) => ({
+  type: "library",
+  "bom-ref": `pkg:npm/${name}@${version}`,
+  name,
+  version,
+  licenses: [{ expression }],
+  purl: `pkg:npm/${name}@${version}`
+}))
+check(
+  fs.readdirSync(path.join(root, "deploy/licences")).join() ===
+    copied.map(({ name, version }) => `${name}-${version}.txt`).join(),
+  "what deploy/licences has is in the bill of materials"
+)
+besides.push(...copied)
 components.push(...besides)
 bom.dependencies.push(...besides.map((one) => ({ ref: one["bom-ref"] })))
 fs.writeFileSync(path.join(out, "ampoule.cdx.json"), `${JSON.stringify(bom, null, 2)}\n`)

@@ -1,36 +1,92 @@
-/** Stands before a server of 127.0.0.1 and misbehaves on demand. */
+/** Stands before a server of 127.0.0.1 and misbehaves on demand. No byte is lost or swapped while a connection lives, as in TCP. */
 import * as Effect from "effect/Effect"
 import * as net from "node:net"
 
 export type Mode =
   | "pass"
-  /** New and old connections stay open, nothing moves any more. */
+  /** New and old connections stay open, nothing moves any more; what was sent arrives late, when it passes again. */
   | "blackhole"
   /** Every connection is cut with RST, new ones at once. */
   | "reset"
   /** Nobody listens; old connections are cut. */
   | "refuse"
+  /** Everything takes so long, each way. */
+  | { readonly delayMillis: number }
+  /** The server's end of every connection, new ones too, is gone; ours hears of it so much later, and may send meanwhile. */
+  | { readonly closesAfterMillis: number }
+
+/** One way of a connection: what comes in goes out in order, when its time has come. */
+const way = (from: net.Socket, to: net.Socket, mode: () => Mode) => {
+  const waiting: Array<{ readonly at: number; readonly go: () => void }> = []
+  let timer: NodeJS.Timeout | undefined
+  let [stopped, ended] = [false, false]
+  const flush = () => {
+    clearTimeout(timer)
+    if (stopped || mode() === "blackhole") return
+    const now = performance.now()
+    while (waiting[0] !== undefined && waiting[0].at <= now) waiting.shift()?.go()
+    if (waiting[0] !== undefined) timer = setTimeout(flush, waiting[0].at - now)
+  }
+  const later = (go: () => void) => {
+    if (stopped) return
+    const current = mode()
+    const delay = typeof current === "object" && "delayMillis" in current ? current.delayMillis : 0
+    waiting.push({ at: Math.max(performance.now() + delay, waiting.at(-1)?.at ?? 0), go })
+    flush()
+  }
+  const end = () => {
+    if (!ended) later(() => void to.destroySoon())
+    ended = true
+  }
+  from.on("data", (chunk) => later(() => void to.write(chunk)))
+  from.on("error", () => {})
+  from.on("end", end).on("close", end)
+  return { flush, stop: () => void (stopped = true) }
+}
+
+const pairOf = (client: net.Socket, upstream: net.Socket, mode: () => Mode) => {
+  const ways = [way(client, upstream, mode), way(upstream, client, mode)]
+  let timer: NodeJS.Timeout | undefined
+  client.once("close", () => clearTimeout(timer))
+  return {
+    /** What waited may go, if the mode lets it. */
+    flush: () => ways.forEach(({ flush }) => flush()),
+    cut: () => {
+      ways.forEach(({ stop }) => stop())
+      client.resetAndDestroy()
+      upstream.resetAndDestroy()
+    },
+    /** The server's end is gone; the client hears of it later. */
+    linger: (millis: number) => {
+      ways.forEach(({ stop }) => stop())
+      upstream.destroy()
+      timer ??= setTimeout(() => client.end(), millis)
+    }
+  }
+}
 
 export const make = (target: { readonly host: string; readonly port: number }) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       let mode: Mode = "pass"
-      const pairs = new Set<readonly [net.Socket, net.Socket]>()
-      const cut = () => pairs.forEach((pair) => pair.forEach((socket) => socket.resetAndDestroy()))
+      const pairs = new Set<ReturnType<typeof pairOf>>()
+      const cut = () => pairs.forEach((pair) => pair.cut())
+      const apply = () => {
+        if (typeof mode === "object" && "closesAfterMillis" in mode) {
+          for (const pair of pairs) pair.linger(mode.closesAfterMillis)
+        } else if (mode === "reset" || mode === "refuse") cut()
+        else for (const pair of pairs) pair.flush()
+      }
       const server = net.createServer((client) => {
         const upstream = net.connect(target)
-        const pair = [client, upstream] as const
+        const pair = pairOf(client, upstream, () => mode)
         pairs.add(pair)
-        for (const [from, to] of [pair, [upstream, client]] as const) {
-          from.on("data", (chunk) => void (mode === "blackhole" ? undefined : to.write(chunk)))
-          from.on("error", () => {})
-          from.on("close", () => {
-            // In a blackhole not even the news of an end arrives.
-            if (mode !== "blackhole") to.destroy()
-            pairs.delete(pair)
-          })
+        const gone = () => {
+          if (client.destroyed && upstream.destroyed) pairs.delete(pair)
         }
-        if (mode === "reset") client.resetAndDestroy()
+        client.once("close", gone)
+        upstream.once("close", gone)
+        apply()
       })
       const listen = (port: number) =>
         new Promise<number>((resolve) => {
@@ -39,12 +95,11 @@ export const make = (target: { readonly host: string; readonly port: number }) =
       const port = await listen(0)
       return {
         port,
-        connections: () => pairs.size,
         set: (next: Mode) =>
           Effect.promise(async () => {
             const listening = server.listening
             mode = next
-            if (next === "reset" || next === "refuse") cut()
+            apply()
             if (next === "refuse" && listening) server.close()
             if (next !== "refuse" && !listening) await listen(port)
           }),

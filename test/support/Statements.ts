@@ -1,4 +1,8 @@
-/** What the database is asked: every statement of every connection of this process, with the number of rows it returned. */
+/**
+ * What a database is asked: every statement of every connection of this process to it, with the number of rows it
+ * returned. Other servers of the process have databases of their own, and are not heard.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Pg from "pg"
 
@@ -8,6 +12,17 @@ export interface Statement {
 }
 
 let heard: Array<Statement> | undefined
+/** The database that is heard; `asking`: the one that is asked next. */
+let listenedTo: unknown
+let asking = false
+
+/** One object, or one name, for all connections to a database. */
+const databaseOf = (client: Pg.Client): unknown => {
+  const { stream } = (client as unknown as { readonly connection: { readonly stream: object } }).connection
+  return "database" in stream ? stream.database : client.database
+}
+
+const mark = "whose statements are heard"
 
 type Callback = (error: unknown, result: { readonly rows?: ReadonlyArray<unknown> } | undefined) => void
 
@@ -17,7 +32,10 @@ Object.defineProperty(Pg.Client.prototype, "query", {
   configurable: true,
   value(this: Pg.Client, config: string | { readonly text: string }, values: unknown, callback?: Callback) {
     if (heard === undefined || callback === undefined) return query.call(this, config, values, callback)
-    const statement: Statement = { text: typeof config === "string" ? config : config.text, rows: 0 }
+    const text = typeof config === "string" ? config : config.text
+    if (asking && text.includes(mark)) listenedTo = databaseOf(this)
+    if (asking || databaseOf(this) !== listenedTo) return query.call(this, config, values, callback)
+    const statement: Statement = { text, rows: 0 }
     heard.push(statement)
     return query.call(this, config, values, ((error, result) => {
       statement.rows = result?.rows?.length ?? 0
@@ -26,10 +44,25 @@ Object.defineProperty(Pg.Client.prototype, "query", {
   }
 })
 
-/** The statements of `work`, one caller at a time. */
-export const during = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<ReadonlyArray<Statement>, E, R> =>
-  Effect.suspend(() => {
+/** The statements of `work` to the database of the test, one caller at a time. */
+export const during = <A, E, R>(
+  work: Effect.Effect<A, E, R>
+): Effect.Effect<ReadonlyArray<Statement>, E, R | SqlClient.SqlClient> =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
     const statements: Array<Statement> = []
     heard = statements
-    return Effect.as(work, statements)
-  }).pipe(Effect.ensuring(Effect.sync(() => void (heard = undefined))))
+    asking = true
+    yield* Effect.orDie(sql.unsafe(`SELECT '${mark}'`))
+    asking = false
+    yield* work
+    return statements
+  }).pipe(
+    Effect.ensuring(
+      Effect.sync(() => {
+        heard = undefined
+        listenedTo = undefined
+        asking = false
+      })
+    )
+  )

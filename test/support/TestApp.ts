@@ -1,7 +1,7 @@
 /**
  * The whole server on a port of its own, over a migrated test database, a vault in memory and limits in process.
  *
- * `layer(TestApp.layer, { excludeTestServices: true })("…", (it) => { it.effect("…", () => Effect.gen(function* () {
+ * `layer(TestApp.shared, { excludeTestServices: true })("…", (it) => { it.effect("…", () => Effect.gen(function* () {
  *   const world = yield* World.project()
  *   const answer = yield* TestApp.get("/secrets?…", { bearer: yield* World.token({ team: world.team }) })
  * }) })`
@@ -26,7 +26,9 @@ import { Api } from "#schema/Api.ts"
 import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Listening } from "#src/http/Server.ts"
+import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Bodies from "./Bodies.ts"
+import * as Shared from "./Shared.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
 /** What the server takes for its public address: cookies, origins and links follow it, not the port it really has. */
@@ -80,7 +82,14 @@ export const backends = Layer.mergeAll(
 /** Everything but backends and settings. */
 export const server = Server.layer({ host: "127.0.0.1", port: 0, traced: false })
 
+/** A server and a database of its own: with other backends, settings or limits, or for a test that spoils or counts what others see. */
 export const layer = server.pipe(Layer.provideMerge(Layer.merge(backends, config())))
+
+/** The one that the files of a process share, as it is: what is provided to it comes too late. */
+export const shared = Shared.perProcess(layer)
+
+/** The same without limits. */
+export const unlimited = Shared.perProcess(layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off"))))
 
 export interface Asked {
   /** Credential text for `Authorization: Bearer`. */

@@ -10,6 +10,8 @@ import { inject } from "vitest"
 import * as Pglite from "#layers/Pglite.ts"
 import * as PgPool from "#layers/PgPool.ts"
 import type { StartRefused } from "#src/AppConfig.ts"
+// It hears what connects after it: also a server that was started for an earlier file of this process.
+import "./Statements.ts"
 
 export type Provided = PgClient.PgClient | SqlClient.SqlClient
 

@@ -7,7 +7,9 @@ import { Add } from "./Add.tsx"
 import { Drawer } from "./Drawer.tsx"
 import { Grid } from "./Grid.tsx"
 import { Review } from "./Review.tsx"
-import { allRows, drop, initial, type State, type Store, targetColumn } from "./State.ts"
+import { Steps } from "./Steps.tsx"
+import { DropZone, Ways } from "./Ways.tsx"
+import { allRows, drop, initial, type State, type Store } from "./State.ts"
 
 /** Rows are counted when they change, not at each key that somebody presses. */
 const useShowing = ({ data: { rows }, pending }: State) => {
@@ -49,24 +51,9 @@ const Toolbar = ({ formats, state, store }: { state: State; store: Store; format
           </button>
         ))}
       </div>
-      {targetColumn(state) < 0 ? null : (
-        <div class="push">
-          <label class="button button-plain">
-            <Icons.Paste /> Import
-            <input
-              type="file"
-              onChange={async ({ currentTarget }) => {
-                const file = currentTarget.files?.[0]
-                if (file !== undefined) await Act.importText(store, file.name, await file.text(), formats)
-                currentTarget.value = ""
-              }}
-            />
-          </label>
-          <button type="button" class="button button-primary" onClick={() => store.set({ sheet: "add" })}>
-            <Icons.Plus /> Add secret <kbd>n</kbd>
-          </button>
-        </div>
-      )}
+      <div class="push">
+        <Ways state={state} store={store} formats={formats} />
+      </div>
     </div>
   )
 }
@@ -190,8 +177,18 @@ const usePage = (store: Store, formats: string) =>
       event.preventDefault()
       void Act.importText(store, "", text, formats)
     }
+    const { dataset } = document.body
+    const onOver = (event: DragEvent) => {
+      event.preventDefault()
+      dataset["dragging"] = ""
+    }
+    const onOut = ({ relatedTarget }: DragEvent) => {
+      // Over the next part of the page, or out of the window.
+      if (relatedTarget === null) delete dataset["dragging"]
+    }
     const onDrop = async (event: DragEvent) => {
       event.preventDefault()
+      delete dataset["dragging"]
       const file = event.dataTransfer?.files[0]
       if (file !== undefined) await Act.importText(store, file.name, await file.text(), formats)
     }
@@ -201,7 +198,8 @@ const usePage = (store: Store, formats: string) =>
     const listeners = new AbortController()
     const { signal } = listeners
     document.addEventListener("paste", onPaste, { signal })
-    document.addEventListener("dragover", (event) => event.preventDefault(), { signal })
+    document.addEventListener("dragover", onOver, { signal })
+    document.addEventListener("dragleave", onOut, { signal })
     document.addEventListener("drop", (event) => void onDrop(event), { signal })
     document.addEventListener("keydown", (event) => Act.onPageKey(store, event), { signal })
     addEventListener("beforeunload", onLeave, { signal })
@@ -220,23 +218,27 @@ export const MatrixIsland = ({ data, formats }: { data: MatrixData; formats: str
   }))
   usePage(handle, formats)
   const { state } = store
+  const isEmpty = allRows(state).length === 0
   return (
     <>
-      <Toolbar state={state} store={handle} formats={formats} />
-      <Ticked state={state} store={handle} />
-      {allRows(state).length === 0 ? (
-        <div class="empty">
-          <Icons.Mark />
-          <p class="empty-title">No secrets yet</p>
-          <p>Drop your .env file here, or paste its text anywhere on this page.</p>
-        </div>
+      {isEmpty ? (
+        <DropZone>
+          <Ways state={state} store={handle} formats={formats} />
+        </DropZone>
       ) : (
-        <Grid state={state} store={handle} />
+        <Toolbar state={state} store={handle} formats={formats} />
       )}
-      <p class="hint keys-help">
-        <kbd>Enter</kbd> edit · <kbd>r</kbd> reveal · <kbd>c</kbd> copy · <kbd>h</kbd> details · <kbd>d</kbd> delete ·{" "}
-        <kbd>x</kbd> tick · <kbd>n</kbd> new · <kbd>/</kbd> filter · paste or drop a file anywhere
-      </p>
+      <Steps state={state} store={handle} />
+      <Ticked state={state} store={handle} />
+      {isEmpty ? null : (
+        <>
+          <Grid state={state} store={handle} />
+          <p class="hint keys-help">
+            <kbd>Enter</kbd> edit · <kbd>r</kbd> reveal · <kbd>c</kbd> copy · <kbd>h</kbd> details · <kbd>d</kbd> delete
+            · <kbd>x</kbd> tick · <kbd>n</kbd> new · <kbd>/</kbd> filter · paste or drop a file anywhere
+          </p>
+        </>
+      )}
       <p class="hint" role="status">
         {state.message}
       </p>

@@ -1,5 +1,5 @@
 /** What the page asks of the server, and how it says what went wrong. */
-import type { MatrixData } from "../Matrix.ts"
+import type { FirstSteps, MatrixData } from "../Matrix.ts"
 import { drop, idOf, type Pending, type Place, type State, type Store, untried, visibleLines } from "./State.ts"
 
 /** A refusal, as the API tells it. */
@@ -100,6 +100,16 @@ export const fetched = async ({ data }: State): Promise<MatrixData | undefined> 
   try {
     const answer = await fetch(data.here, { headers: { accept: "application/json" }, cache: "no-store" })
     return answer.ok ? ((await bodyOf(answer)) as MatrixData) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** How far the person is with the first steps; undefined: not to be had. */
+export const stepsNow = async (href: string): Promise<Pick<FirstSteps, "saved" | "loggedIn" | "ran"> | undefined> => {
+  try {
+    const answer = await fetch(href, { headers: { accept: "application/json" }, cache: "no-store", redirect: "error" })
+    return answer.ok ? ((await bodyOf(answer)) as Pick<FirstSteps, "saved" | "loggedIn" | "ran">) : undefined
   } catch {
     return undefined
   }

@@ -3,6 +3,7 @@ import { keysIn } from "#src/secrets/TemplateScan.ts"
 import {
   type Cell,
   cellsOf,
+  type FirstSteps,
   fits,
   type Line,
   linesOf,
@@ -52,6 +53,8 @@ export interface State {
   readonly drawer: string | undefined
   /** What was pasted or dropped last: it can go into more environments. */
   readonly imported: ReadonlyArray<Entry>
+  /** Undefined: not shown. */
+  readonly steps: FirstSteps | undefined
   readonly message: string
   /** What kept a save from being made. */
   readonly failure: string
@@ -73,6 +76,7 @@ export const initial = (data: MatrixData, asked: URLSearchParams): State => ({
   sheet: undefined,
   drawer: undefined,
   imported: [],
+  steps: data.steps,
   message: "",
   failure: "",
   saving: false

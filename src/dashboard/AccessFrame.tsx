@@ -1,0 +1,104 @@
+/** One page for everything that gets into a team: all of it, or one kind with what only that kind has. */
+import type { ComponentChildren } from "preact"
+import type { TeamId } from "#schema/Ids.ts"
+import type { PersonAccess } from "#src/projects/PersonAccess.ts"
+import type * as Effect from "effect/Effect"
+import * as Ui from "./Components.tsx"
+import * as Icons from "./Icons.tsx"
+import { Layout } from "./Layout.tsx"
+import * as Paths from "./Paths.ts"
+import type { TeamVisit } from "./Routes.ts"
+
+export type Credential = Effect.Effect.Success<ReturnType<PersonAccess["everything"]>>[number]
+export type Kind = Credential["type"]
+
+export const kinds: Readonly<Record<Kind, readonly [one: string, several: string]>> = {
+  api_token: ["API token", "API tokens"],
+  machine_rule: ["CI identity", "CI identities"],
+  oauth_grant: ["connected agent", "Agents"],
+  cli_grant: ["login of the command line", "CLI logins"],
+  session: ["browser", "Browsers"]
+}
+export const isKind = (text: string): text is Kind => Object.hasOwn(kinds, text)
+
+/** Tokens and CI identities are made here too: their lists have addresses of their own. */
+const pathOf = (team: TeamId, kind: Kind) =>
+  kind === "api_token"
+    ? Paths.tokens(team)
+    : kind === "machine_rule"
+      ? Paths.rules(team)
+      : Paths.withQuery(Paths.teamAccess(team), { kind })
+
+/** The way back from a page about one of a kind. */
+export const crumbsOf = (team: TeamId, kind: Kind) => [
+  { href: Paths.teamAccess(team), label: "Access" },
+  { href: pathOf(team, kind), label: kinds[kind][1] }
+]
+
+const Kinds = ({ shown, team, words }: { readonly team: TeamId; readonly shown: Kind | undefined; words: string }) => {
+  const link = (href: string) => {
+    if (words === "") return href
+    return `${href}${href.includes("?") ? "&" : "?"}q=${encodeURIComponent(words)}`
+  }
+  return (
+    <nav class="segments" aria-label="Which kind">
+      <a href={link(Paths.teamAccess(team))} aria-current={shown === undefined ? "page" : undefined}>
+        All
+      </a>
+      {Object.entries(kinds).map(([kind, [, title]]) =>
+        isKind(kind) ? (
+          <a href={link(pathOf(team, kind))} aria-current={shown === kind ? "page" : undefined}>
+            {title}
+          </a>
+        ) : null
+      )}
+    </nav>
+  )
+}
+
+/** What a filter of names and people leaves. */
+export const fits = (words: string, ...names: ReadonlyArray<string>): boolean =>
+  names.some((name) => name.toLowerCase().includes(words.toLowerCase()))
+
+export const AccessFrame = ({
+  children,
+  kind,
+  lead,
+  visit,
+  words
+}: {
+  readonly visit: TeamVisit
+  readonly kind: Kind | undefined
+  readonly words: string
+  readonly lead: ComponentChildren
+  readonly children: ComponentChildren
+}) => {
+  const team = visit.team.id
+  const isTable = kind === undefined || kind === "api_token" || kind === "machine_rule"
+  return (
+    <Layout
+      visit={visit}
+      section="access"
+      title={kind === undefined ? "Access" : `${kinds[kind][1]}, access`}
+      heading="Access"
+      lead={lead}
+      wide
+      actions={
+        <>
+          <Ui.LinkButton href={`${Paths.rules(team)}/new`}>New CI identity</Ui.LinkButton>
+          <Ui.AddButton href={`${Paths.tokens(team)}/new`}>New API token</Ui.AddButton>
+        </>
+      }
+    >
+      <form class="toolbar" method="get">
+        <div class="search">
+          <Icons.Search />
+          <input type="search" name="q" value={words} aria-label="Filter by name or person" placeholder="Filter" />
+        </div>
+        {isTable ? null : <input type="hidden" name="kind" value={kind} />}
+        <Kinds shown={kind} team={team} words={words} />
+      </form>
+      {children}
+    </Layout>
+  )
+}

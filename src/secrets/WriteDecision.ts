@@ -1,0 +1,218 @@
+/**
+ * What becomes of the rows of an environment, decided under its lock: changes are compared with what is stored, checked
+ * and sealed. For the transactions of `WriteTransaction.ts` and `WritesTogether.ts` alone.
+ */
+import * as Effect from "effect/Effect"
+import { PlanLimitReached, type RateLimited, type TemplateInvalid } from "#schema/Errors.ts"
+import { type SecretId, SecretIdOut } from "#schema/Ids.ts"
+import * as Envelope from "#src/crypto/Envelope.ts"
+import * as Composition from "./Composition.ts"
+import * as Guesses from "./Guesses.ts"
+import { opened, type Transaction } from "./LockedEnvironment.ts"
+import * as SecretBoxes from "./SecretBoxes.ts"
+import {
+  type Changes,
+  type Continuation,
+  type FieldOf,
+  isContinuation,
+  isRestoration,
+  type Results,
+  type Written
+} from "./SecretChanges.ts"
+import { metadataOf, type SecretMetadata } from "./SecretMetadata.ts"
+import type * as SecretRowChanges from "./SecretRowChanges.ts"
+import * as SecretRows from "./SecretRows.ts"
+import type { Write } from "./ValueSource.ts"
+
+/** What a commit refuses, besides a box that does not open. */
+export type Refusal = Composition.Problem | TemplateInvalid | RateLimited
+
+interface NewText extends Partial<Pick<Continuation, "continued">> {
+  readonly key: string
+  readonly write: Write
+}
+
+/** What the changes come to, compared with what is stored. An equal text of equal kind makes no version. */
+const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fieldOf?: FieldOf) {
+  const { live } = transaction
+  const results = new Map<string, Written>()
+  const entries = new Map<string, Composition.Entry | null>()
+  const written: Array<NewText> = []
+  const restored: Array<SecretMetadata> = []
+  const deleted: Array<SecretId> = []
+  const repinned: Array<SecretRowChanges.LiveRow> = []
+  const stored = yield* transaction.stored
+  for (const [key, change] of changes) {
+    const row = live.get(key)
+    const before = stored.get(key)
+    if (change === null) {
+      entries.set(key, null)
+      if (row !== undefined) deleted.push(row.id)
+    } else if (isRestoration(change)) {
+      entries.set(key, yield* Composition.entry(change.write.kind, change.write.text))
+      restored.push(metadataOf(change.restored))
+    } else if (isContinuation(change)) {
+      const { id, key: from } = change.continued
+      if (live.get(from)?.id === id) entries.set(from, null)
+      entries.set(key, yield* Composition.entry(change.write.kind, change.write.text))
+      written.push({ key, ...change })
+    } else if (row !== undefined && before?.kind === change.kind && Composition.sourceOf(before) === change.text) {
+      if (row.pinned !== change.pinned) repinned.push({ ...row, pinned: change.pinned })
+      results.set(key, { secret: metadataOf(row), outcome: "unchanged" })
+    } else {
+      entries.set(key, yield* Composition.entry(change.kind, change.text, fieldOf?.(key)))
+      written.push({ key, write: change })
+    }
+  }
+  return { results, entries, written, restored, deleted, repinned }
+})
+
+/** The keys that new texts use and that were not read with the lock, and all that those build on. */
+const joining = Effect.fnUntraced(function* (transaction: Transaction, changes: Composition.Changes) {
+  const { lastVersions, permit, sql } = transaction
+  const joined = new Set<string>()
+  for (const change of changes.values()) {
+    for (const key of change === null ? [] : Composition.referencesOf(change)) {
+      if (!lastVersions.has(key) && !changes.has(key)) joined.add(key)
+    }
+  }
+  return joined.size === 0
+    ? new Map<string, Composition.Entry>()
+    : yield* opened(transaction, permit, yield* SecretRows.closure(sql, permit, [...joined], true))
+})
+
+/** Checks the environment as it will be: number of secrets, templates, sizes. Returns its totals, and what was concerned. */
+const check = Effect.fnUntraced(function* (transaction: Transaction, changes: Composition.Changes, fieldOf?: FieldOf) {
+  const { facts, live } = transaction
+  let { secrets } = facts
+  for (const [key, change] of changes) secrets += (change === null ? 0 : 1) - (live.has(key) ? 1 : 0)
+  if (secrets > SecretRows.maxSecrets) return yield* new PlanLimitReached()
+  const before = new Map([...(yield* joining(transaction, changes)), ...(yield* transaction.stored)])
+  const counted = Composition.totalsOf(before)
+  const besides = { written: facts.written - counted.written, expanded: facts.expanded - counted.expanded }
+  const totals = yield* Composition.checkAfter(before, changes, fieldOf, besides)
+  return { totals: { ...totals, secrets }, after: Composition.apply(before, changes) }
+})
+
+/** New versions, of new secrets or of existing ones. */
+const versionsOf = Effect.fnUntraced(function* (
+  transaction: Transaction,
+  writes: ReadonlyArray<NewText>,
+  entries: Composition.Changes
+) {
+  const { at, crypto, lastVersions, live, revision } = transaction
+  const author = JSON.stringify(Guesses.authorOf(transaction))
+  const ids = yield* crypto.uuids(writes.length)
+  return writes.map(({ continued, key, write }, i): SecretRowChanges.NewVersion => {
+    const before = continued ?? live.get(key)
+    const last = Math.max(lastVersions.get(key) ?? 0, lastVersions.get(continued?.key ?? key) ?? 0)
+    return {
+      id: before?.id ?? SecretIdOut.make(ids[i]),
+      key,
+      kind: write.kind,
+      version: last + 1,
+      createdAt: before?.createdAt ?? at,
+      updatedAt: at,
+      text: write.text,
+      pinned: write.pinned,
+      refs: referencesAfter(entries, key),
+      revision,
+      author
+    }
+  })
+})
+
+/** One box for each version, in their order, all under the active data key of the environment. */
+const seal = Effect.fnUntraced(function* (
+  { cipher, crypto, dataKeys, facts, permit }: Transaction,
+  versions: ReadonlyArray<SecretRowChanges.NewVersion>
+) {
+  if (versions.length === 0) return { dataKeyId: "", boxes: [] }
+  const dataKey = yield* SecretBoxes.activeKey(dataKeys, permit.target, facts.dataKeyId)
+  // A salt of its own for each, asked for at once.
+  const salts = yield* crypto.randomBytes(Envelope.saltLength * versions.length)
+  const boxes = versions.map((version, i) => {
+    const place = SecretBoxes.contextOf(permit.target, version, dataKey.id)
+    const salt = salts.subarray(i * Envelope.saltLength, (i + 1) * Envelope.saltLength)
+    return Envelope.sealValue(dataKey.key, place, version.text, salt, cipher)
+  })
+  return { dataKeyId: dataKey.id, boxes }
+})
+
+/** In the order of the request: any other would tell which values were equal. */
+const inOrder = (results: Results, changes: Changes): Results => {
+  const ordered = new Map<string, Written>()
+  for (const key of changes.keys()) {
+    const written = results.get(key)
+    if (written !== undefined) ordered.set(key, written)
+  }
+  return ordered
+}
+
+const referencesAfter = (entries: Composition.Changes, key: string) => {
+  const entry = entries.get(key)
+  return entry === undefined || entry === null ? [] : Composition.referencesOf(entry)
+}
+
+/** What a write leaves for the reads that come after it. */
+export interface Left {
+  readonly before: number
+  readonly revision: number
+  readonly after: Composition.State
+  /** Keys whose values may be others than before. */
+  readonly affected: ReadonlySet<string>
+}
+
+/** What a write comes to: what is told of it, its rows and what it leaves; undefined: nothing changes. */
+export interface Decision {
+  readonly results: Results
+  readonly rows: SecretRowChanges.RowChanges | undefined
+  readonly left: Left | undefined
+}
+
+/** Checks the environment as it will be and decides what becomes of its rows; undefined: nothing. */
+export const decide = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fieldOf?: FieldOf) {
+  const { at, facts, live, permit, versions } = transaction
+  const { deleted, entries, repinned, restored, results, written } = yield* compare(transaction, changes, fieldOf)
+  if (entries.size === 0 && repinned.length === 0) {
+    const nothing: Decision = { results, rows: undefined, left: undefined }
+    return nothing
+  }
+  const { after, totals } =
+    entries.size === 0
+      ? { after: undefined, totals: facts }
+      : yield* check(transaction, entries, fieldOf).pipe(
+          Effect.mapError((error) =>
+            error instanceof SecretBoxes.BoxAltered ? error : Guesses.withoutNames(transaction, changes)(error)
+          )
+        )
+  if (entries.size > 0) transaction.revision++
+  const made = yield* versionsOf(transaction, written, entries)
+  for (const secret of restored) results.set(secret.key, { secret, outcome: "restored" })
+  for (const version of made) {
+    results.set(version.key, { secret: metadataOf(version), outcome: live.has(version.key) ? "updated" : "created" })
+  }
+  for (const [key, { outcome, secret }] of results) if (outcome !== "unchanged") versions.set(key, secret.version)
+  const rows: SecretRowChanges.RowChanges = {
+    ...(yield* seal(transaction, made)),
+    at,
+    revision: transaction.revision,
+    totals,
+    written: made,
+    deleted,
+    continued: written.flatMap(({ continued, key }) =>
+      continued === undefined ? [] : [{ id: continued.id, from: continued.key, to: key }]
+    ),
+    restored: restored.map(({ id, key }) => ({ id, refs: referencesAfter(entries, key) })),
+    repinned,
+    referred: [...entries.keys()]
+      .flatMap((key) => live.get(key) ?? [])
+      .flatMap(({ id, refs }) => (refs.length > 0 ? [id] : [])),
+    keepsOne: permit.target.plan === "developer"
+  }
+  const affected = new Set([...transaction.above, ...entries.keys()])
+  const left: Left | undefined =
+    after === undefined ? undefined : { before: facts.revision, revision: transaction.revision, after, affected }
+  const decision: Decision = { results: inOrder(results, changes), rows, left }
+  return decision
+})

@@ -1,0 +1,180 @@
+// @ts-check
+/**
+ * `npm run test:mutation [MODULE…]`: alters each module that decides (a condition turned round, a border moved, a block
+ * emptied…) and runs its tests on every alteration: what no test notices is a survivor. A survivor is a missing test, or
+ * has its reason in `reasons.mjs`; without one the run fails, as it does below 90 %. Stryker alters and its runner for
+ * vitest runs, in a copy of the sources; both stay in AMPOULE_MUTATION_DIR. What is altered inside functions runs in one
+ * warm process; what a module makes when it is loaded (tables, sets) needs a fresh one each time. Writes
+ * test/records/mutation.json, module by module.
+ */
+import { execFileSync } from "node:child_process"
+import * as fs from "node:fs"
+import { tmpdir } from "node:os"
+import * as path from "node:path"
+import { fileURLToPath } from "node:url"
+import { reasons } from "./reasons.mjs"
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
+const folder = process.env["AMPOULE_MUTATION_DIR"] ?? path.join(tmpdir(), "ampoule-mutation")
+const record = path.join(root, "test/records/mutation.json")
+/** The last that runs on Node 20. */
+const stryker = "9.6.1"
+const wanted = 90
+
+/** The modules, and the tests that concern them and need no database. */
+const modules = {
+  Policy: { file: "src/access/Policy.ts", tests: ["test/access/Policy.test.ts", "test/access/decisions.test.ts"] },
+  Liveness: { file: "src/credentials/Liveness.ts", tests: ["test/credentials/liveness.test.ts"] },
+  TokenText: { file: "src/credentials/TokenText.ts", tests: ["test/credentials/tokenText.test.ts"] },
+  Template: {
+    file: "src/secrets/Template.ts",
+    tests: ["test/secrets/Template.test.ts", "test/secrets/Composition.test.ts"]
+  },
+  Composition: { file: "src/secrets/Composition.ts", tests: ["test/secrets/Composition.test.ts"] },
+  Envelope: { file: "src/crypto/Envelope.ts", tests: ["test/crypto/Envelope.test.ts"] },
+  RateLimiter: {
+    file: "src/limits/RateLimiter.ts",
+    tests: ["test/limits/RateLimiter.test.ts", "test/limits/RateLimitMemory.test.ts"]
+  },
+  Verify: { file: "src/audit/Verify.ts", tests: ["test/audit/Verify.test.ts", "test/audit/verifier.test.ts"] }
+}
+
+/**
+ * @typedef {{ line: number, column: number }} Point
+ * @typedef {{ mutatorName: string, replacement?: string, location: { start: Point, end: Point }, status: string, static?: boolean }} Mutant
+ * @typedef {{ line: string, mutator: string, to: string, why?: string }} Survivor
+ */
+
+const json = (/** @type {string} */ file) => JSON.parse(fs.readFileSync(file, "utf8"))
+const say = (/** @type {string} */ text) => process.stdout.write(`${text}\n`)
+const run = (/** @type {string} */ command, /** @type {ReadonlyArray<string>} */ args, /** @type {string} */ cwd) =>
+  execFileSync(command, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"], maxBuffer: 2 ** 28 })
+
+const tools = path.join(folder, `stryker-${stryker}`)
+if (!fs.existsSync(path.join(tools, "node_modules/@stryker-mutator/core/package.json"))) {
+  fs.mkdirSync(tools, { recursive: true })
+  fs.writeFileSync(path.join(tools, "package.json"), JSON.stringify({ private: true }))
+  const packages = ["core", "vitest-runner"].map((name) => `@stryker-mutator/${name}@${stryker}`)
+  // Without the vitest that the runner asks for: it takes ours.
+  run("npm", ["install", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund", ...packages], tools)
+}
+fs.rmSync(path.join(tools, "node_modules/vitest"), { recursive: true, force: true })
+fs.symlinkSync(path.join(root, "node_modules/vitest"), path.join(tools, "node_modules/vitest"))
+
+/** Alters what the patterns name, and answers what became of each alteration. @param {{ tests: ReadonlyArray<string>, mutate: ReadonlyArray<string>, warm: boolean }} options @returns {ReadonlyArray<Mutant>} */
+const altered = ({ mutate, tests, warm }) => {
+  const copy = fs.mkdtempSync(path.join(folder, "copy-"))
+  try {
+    for (const name of ["src", "schema", "layers", "migrations", "test", "package.json", "tsconfig.json"])
+      fs.cpSync(path.join(root, name), path.join(copy, name), { recursive: true })
+    fs.symlinkSync(path.join(root, "node_modules"), path.join(copy, "node_modules"))
+    const test = {
+      include: tests,
+      env: { AMPOULE_TEST_SEED: "1" },
+      setupFiles: ["test/support/testMethods.ts"],
+      testTimeout: 60_000,
+      poolOptions: { threads: { isolate: !warm } }
+    }
+    fs.writeFileSync(path.join(copy, "vitest.config.mjs"), `export default ${JSON.stringify({ test })}\n`)
+    const settings = {
+      testRunner: "vitest",
+      plugins: ["@stryker-mutator/vitest-runner"],
+      vitest: { configFile: "vitest.config.mjs", related: false },
+      mutate,
+      coverageAnalysis: "perTest",
+      ignoreStatic: warm,
+      inPlace: true,
+      concurrency: 1,
+      timeoutMS: 15_000,
+      allowConsoleColors: false,
+      reporters: ["json"],
+      jsonReporter: { fileName: "report.json" }
+    }
+    fs.writeFileSync(path.join(copy, "stryker.json"), JSON.stringify(settings))
+    run(
+      process.execPath,
+      [path.join(tools, "node_modules/@stryker-mutator/core/bin/stryker.js"), "run", "stryker.json"],
+      copy
+    )
+    const [file] = Object.values(json(path.join(copy, "report.json")).files)
+    return file.mutants
+  } finally {
+    fs.rmSync(copy, { recursive: true, force: true })
+  }
+}
+
+const idOf = (/** @type {Mutant} */ { location: { end, start }, mutatorName, replacement }) =>
+  [start.line, start.column, end.line, end.column, mutatorName, replacement].join(":")
+
+/** @param {keyof typeof modules} name */
+const tried = (name) => {
+  const { file, tests } = modules[name]
+  const warm = altered({ tests, mutate: [file], warm: true })
+  // Made at loading: a warm process has them already, as they were.
+  const unsure = warm.filter(
+    ({ static: loaded, status }) => status === "Ignored" || (loaded === true && status !== "Killed")
+  )
+  const ranges = unsure.map(
+    ({ location: { end, start } }) => `${file}:${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`
+  )
+  const cold = new Map(
+    (ranges.length === 0 ? [] : altered({ tests, mutate: ranges, warm: false })).map((one) => [idOf(one), one])
+  )
+  const all = warm.map((one) => (unsure.includes(one) ? (cold.get(idOf(one)) ?? one) : one))
+  const lines = fs.readFileSync(path.join(root, file), "utf8").split("\n")
+  /** @type {(status: string) => ReadonlyArray<Mutant>} */
+  const of = (status) => all.filter((one) => one.status === status)
+  const survivors = [...of("Survived"), ...of("NoCoverage")].map(({ location, mutatorName, replacement = "" }) => {
+    const { end, start } = location
+    const line = lines[start.line - 1]
+    const from =
+      start.line === end.line ? line.slice(start.column - 1, end.column - 1) : `${line.slice(start.column - 1)}…`
+    const survivor = { at: line.trim(), mutator: mutatorName, from, to: replacement }
+    const why = reasons.find(
+      (reason) =>
+        reason.module === name && survivor.at.includes(reason.at) && (reason.to ?? replacement) === replacement
+    )?.why
+    return { ...survivor, why }
+  })
+  const [killed, timeouts] = [of("Killed").length, of("Timeout").length]
+  const others = all.filter(({ status }) => !["Killed", "Timeout", "Survived", "NoCoverage"].includes(status))
+  if (others.length > 0) throw new Error(`${name}: ${others.map((one) => `${one.status} ${idOf(one)}`).join("\n")}`)
+  const score = Math.round((1000 * (killed + timeouts)) / all.length) / 10
+  return { file, tests, altered: all.length, killed, timeouts, survived: survivors.length, score, survivors }
+}
+
+const asked = process.argv.slice(2)
+const names = /** @type {ReadonlyArray<keyof typeof modules>} */ (Object.keys(modules)).filter(
+  (name) => asked.length === 0 || asked.includes(name)
+)
+let failed = false
+for (const name of names) {
+  const result = tried(name)
+  const without = result.survivors.filter(({ why }) => why === undefined)
+  say(
+    `${name}: ${result.score} % of ${result.altered} noticed, ${result.survived} survived, ${without.length} without a reason`
+  )
+  for (const { at, mutator, from, to } of without) say(`  ${mutator}: ${from} → ${to}\n    ${at}`)
+  if (without.length > 0 || result.score < wanted) failed = true
+  const before = fs.existsSync(record) ? json(record) : {}
+  const commit = run("git", ["rev-parse", "--short", "HEAD"], root).trim()
+  const { version: vitest } = json(path.join(root, "node_modules/vitest/package.json"))
+  const now = {
+    what: "Share of altered lines that the tests of a module notice, without a database. npm run test:mutation",
+    modules: {
+      ...before.modules,
+      [name]: {
+        date: new Date().toISOString().slice(0, 10),
+        commit,
+        versions: { stryker, vitest, node: process.versions.node },
+        ...result
+      }
+    }
+  }
+  const sorted = Object.fromEntries(
+    Object.keys(modules).flatMap((one) => (now.modules[one] ? [[one, now.modules[one]]] : []))
+  )
+  fs.writeFileSync(record, `${JSON.stringify({ ...now, modules: sorted }, null, 2)}\n`)
+}
+execFileSync(path.join(root, "node_modules/.bin/oxfmt"), [record])
+process.exitCode = failed ? 1 : 0
