@@ -77,6 +77,37 @@ export const changing: ReadonlySet<string> = new Set<AuditAction>([
   "password.reset"
 ])
 
+/** Tables whose rows no server deletes without an entry that says so. */
+export const lasting: ReadonlySet<string> = new Set<SealedTable>([
+  "users",
+  "teams",
+  "memberships",
+  "projects",
+  "environments",
+  "machine_rules",
+  "passkeys",
+  "sign_in_issuers",
+  "sign_in_rules",
+  "sign_in_identities"
+])
+
+export const isLasting = (name: string): boolean => lasting.has(name.slice(0, name.indexOf("/")))
+
+/** Of rows that end at once, in tables where they may be any number: so many are named, the others are counted. */
+export const namedAtMost = 2_000
+
+/**
+ * What an entry says. A row that was changed, and the end of one that should last, is always named: limits bound how many
+ * of them there are. `+n`: so many more ended.
+ */
+const printAll = (changes: ReadonlyArray<RowChange>): ReadonlyArray<string> => {
+  const isBounded = ({ after, name }: RowChange) => after !== nothing || isLasting(name)
+  const others = changes.filter((one) => !isBounded(one))
+  if (others.length <= namedAtMost) return changes.map(print)
+  const named = [...changes.filter(isBounded), ...others.slice(0, namedAtMost)]
+  return [...named.map(print), `+${others.length - namedAtMost}`]
+}
+
 /** By transaction, or by savepoint: whatever is undone takes what it noted with it. */
 const journals = new WeakMap<object, Array<RowChange>>()
 
@@ -153,5 +184,5 @@ const take: Effect.Effect<ReadonlyArray<RowChange>> = Effect.map(inTransaction, 
 export const takeFor = (events: ReadonlyArray<{ readonly action: AuditAction }>) =>
   Effect.map(take, (noted): ReadonlyArray<ReadonlyArray<string> | undefined> => {
     if (noted.length === 0 && !events.some(({ action }) => changing.has(action))) return []
-    return events.map((_, i) => (i === 0 ? noted.map(print) : []))
+    return events.map((_, i) => (i === 0 ? printAll(noted) : []))
   })

@@ -34,20 +34,6 @@ const ends: ReadonlySet<string> = new Set([
 const approval = "access.approve"
 const memberChanges: ReadonlySet<string> = new Set(["member.update", "member.remove", "team.leave"])
 
-/** Tables whose rows no server deletes without an entry that says so. */
-const lasting: ReadonlySet<string> = new Set<SealedTable>([
-  "users",
-  "teams",
-  "memberships",
-  "projects",
-  "environments",
-  "machine_rules",
-  "passkeys",
-  "sign_in_issuers",
-  "sign_in_rules",
-  "sign_in_identities"
-])
-
 const Entry = Schema.parseJson(
   Schema.Struct({
     action: Schema.String,
@@ -171,7 +157,7 @@ export class LastChanges {
       const path = this.#paths.get(name) ?? new Path()
       this.#paths.set(name, path)
       path.add(change, at)
-    } else if (lasting.has(name.slice(0, name.indexOf("/")))) {
+    } else if (RowJournal.isLasting(name)) {
       const gone = this.#gone.get(name) ?? { times: 0, at: 0 }
       this.#gone.set(name, gone)
       if (change.after === RowJournal.nothing) gone.times--
