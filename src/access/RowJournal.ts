@@ -8,7 +8,7 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { createHash } from "node:crypto"
 import type { AuditAction } from "#schema/Audit.ts"
-import { columnsOf, keyOf, sealed, type SealedRow, type SealedTable, textOf } from "./SealedRows.ts"
+import { columnsOf, idsOf, keyOf, sealed, type SealedRow, type SealedTable, textOf } from "./SealedRows.ts"
 
 const digest = (what: string, text: string, bytes: number) =>
   createHash("sha256").update(`ampoule ${what} v1\0`).update(text).digest().subarray(0, bytes).toString("base64url")
@@ -139,7 +139,7 @@ const endOf = <Table extends SealedTable>(table: Table, row: object): RowChange 
   if (!key.every((part) => cells.has(part))) throw new Error(`a statement on ${table} does not return its key`)
   if (key.length > 1 && !isWhole(table, row))
     throw new Error(`a statement on ${table} does not return all that decides`)
-  const name = nameOf(table, key.map((part) => String(cells.get(part))).join(" "))
+  const name = nameOf(table, idsOf(table, cells))
   return { name, before: key.length > 1 && isWhole(table, row) ? stateOf(table, row) : ended, after: nothing }
 }
 

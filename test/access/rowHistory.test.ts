@@ -171,7 +171,12 @@ const hands = Effect.fnUntraced(function* (table: SealedTable, all: ReadonlyArra
       const keys = Object.fromEntries(key.map((name) => [name, randomUUID()]))
       return Effect.as(Effect.flatten(like(row, keys)), {
         ...row,
-        ...Object.fromEntries(key.map((name) => [memberOf.get(name), keys[name]]))
+        ...Object.fromEntries(
+          key.map((name) => [
+            memberOf.get(name),
+            cell(row, name) instanceof Uint8Array ? Buffer.from(keys[name] ?? "") : keys[name]
+          ])
+        )
       })
     },
     /** Each gets all that the other has, its MAC too, but for the ids that name it. */
