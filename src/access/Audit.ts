@@ -27,6 +27,7 @@ import * as DatabaseEpoch from "./DatabaseEpoch.ts"
 import * as GroupCommit from "./GroupCommit.ts"
 import * as Outbox from "./Outbox.ts"
 import { RequestInfo, type RequestOrigin } from "./RequestInfo.ts"
+import * as RowJournal from "./RowJournal.ts"
 
 export interface AuditEvent {
   readonly actor: Actor
@@ -60,6 +61,7 @@ interface Entry {
   readonly key: KeyObject
   /** Hash of the list that holds the event's keys, in hexadecimal. */
   readonly keyList?: string | undefined
+  readonly rows?: ReadonlyArray<string> | undefined
 }
 
 /** Shorter than the time after which others take a process for dead. */
@@ -87,6 +89,7 @@ export const canonicalBody = (entry: Entry, stream: string, seq: number): string
     reason: event.reason,
     requestId: origin.id,
     revision: event.revision,
+    rows: entry.rows,
     seq,
     stream,
     target:
@@ -351,7 +354,9 @@ const appendWith = Effect.fnUntraced(function* (
     return
   }
   const changes = merged?.changes === undefined ? sql`` : sql`${merged.changes},`
-  const entries = yield* Effect.forEach(events, (event, i) => toEntry(needs, event, merged?.origins?.[i]))
+  const rows = yield* RowJournal.takeFor(events)
+  const made = yield* Effect.forEach(events, (event, i) => toEntry(needs, event, merged?.origins?.[i]))
+  const entries = made.map((entry, i): Entry => ({ ...entry, rows: rows[i] }))
   const now = yield* Clock.currentTimeMillis
   yield* renewAfterSilence(needs, now)
   const own = merged?.head === undefined ? undefined : yield* taken(needs, merged.head)

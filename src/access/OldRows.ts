@@ -52,6 +52,19 @@ const pepper = Effect.fnUntraced(function* ({ macs, sql }: Needs, table: keyof t
   }
 })
 
+/** Hashes of passwords; an account without one has no hash. Their rows get their MAC afterwards. */
+const sealPasswords = Effect.fnUntraced(function* ({ macs, sql }: Needs) {
+  for (;;) {
+    const rows = yield* sql<{ readonly id: string; readonly passwordHash: string }>`
+      SELECT id, password_hash FROM users WHERE password_hash LIKE '$argon2%' LIMIT ${batch}`
+    if (rows.length === 0) return
+    yield* sql`
+      UPDATE users u SET password_hash = i.hash, mac = NULL FROM unnest(
+        ${rows.map((row) => row.id)}::uuid[], ${rows.map((row) => macs.sealPassword(row.passwordHash))}::text[]
+      ) AS i (id, hash) WHERE u.id = i.id`
+  }
+})
+
 type OldRow<Table extends SealedTable> = SealedRow<Table> & { readonly at: string; readonly isEnded: boolean }
 
 /** Every row of the table without a MAC. For tests, which write rows as no server does. */
@@ -94,6 +107,7 @@ export const settle = Effect.fnUntraced(
         const used = yield* sql`SELECT 1 FROM ${sql(name)} LIMIT 1`
         if (used.length > 0 && unsealed === "never") return yield* refused
         if (isCredential(name)) yield* pepper(needs, name)
+        if (name === "users") yield* sealPasswords(needs)
         if (isSealed(name)) {
           // Of servers that ran beside those of the release before: what those changed later does not fit.
           yield* sql`UPDATE ${sql(name)} SET mac = NULL WHERE mac IS NOT NULL`

@@ -13,6 +13,7 @@ import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import * as AuditAlarm from "./AuditAlarm.ts"
 import { dieWhenVaultIsDown } from "./Dependency.ts"
 import * as OldRows from "./OldRows.ts"
+import * as RowJournal from "./RowJournal.ts"
 import * as RowMac from "./RowMac.ts"
 import { columnName, columnsOf, jsonColumns, sealed, type SealedRow, type SealedTable } from "./SealedRows.ts"
 
@@ -46,7 +47,8 @@ export class RowSeal extends Effect.Service<RowSeal>()("access/RowSeal", {
 
     const make = Effect.gen(function* () {
       const rows = keyOf(yield* keys.get("row-seals"))
-      made = RowMac.make(rows, keyOf(yield* keys.get("credential-pepper")), forged)
+      const credentials = keyOf(yield* keys.get("credential-pepper"))
+      made = RowMac.make({ rows, credentials, passwords: keyOf(yield* keys.get("password-hashes")) }, forged)
       return made
     })
     /**
@@ -76,7 +78,10 @@ export class RowSeal extends Effect.Service<RowSeal>()("access/RowSeal", {
       table: Table,
       row: SealedRow<Table>,
       others: Readonly<Record<string, unknown>> = {}
-    ) => Effect.map(ready, (macs) => sql.insert({ ...named(row), ...others, mac: macs.of(table, row) }))
+    ) =>
+      Effect.zipWith(ready, RowJournal.made(table, row), (macs) =>
+        sql.insert({ ...named(row), ...others, mac: macs.of(table, row) })
+      )
 
     /**
      * Changes columns that decide, of the rows that `where` names, in the caller's transaction; `others`: columns that
@@ -97,6 +102,7 @@ export class RowSeal extends Effect.Service<RowSeal>()("access/RowSeal", {
         for (const row of own) {
           const after = changed(row)
           const set = { ...named(after), ...others, mac: macs.of(table, { ...row, ...after }) }
+          yield* RowJournal.changed(table, row, { ...row, ...after })
           const key = Object.entries(row).filter(([name]) => sealed[table].key.some((part) => part === name))
           const same = sql.and(key.map(([name, value]) => sql`${sql(columnName(name))} = ${value}`))
           yield* sql`UPDATE ${sql(table)} SET ${sql.update(set)} WHERE ${same}`

@@ -1,6 +1,6 @@
 /**
- * Rows that decide, against their MACs and against the trail: a row that no server wrote, and one that was put back
- * after the entry of its end, or as it was before its last change.
+ * Rows that decide, against their MACs and against the trail: a row that no server wrote, one that was put back after
+ * the entry of its end, or as it was before its last change, and one that is gone.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -11,10 +11,11 @@ import { createSecretKey } from "node:crypto"
 import type { Problems } from "#src/audit/Problems.ts"
 import * as ServiceKeys from "#src/crypto/ServiceKeys.ts"
 import type { Vault } from "#src/crypto/Vault.ts"
+import * as RowJournal from "./RowJournal.ts"
 import * as RowMac from "./RowMac.ts"
 import { columnsOf, isSealed, keyOf, sealed, type SealedRow, type SealedTable } from "./SealedRows.ts"
 
-/** After these, what the entry names gives nothing any more. */
+/** Of releases before `rows`: after these, what the entry names gives nothing any more. */
 const ends: ReadonlySet<string> = new Set([
   "token.revoke",
   "token.rotate",
@@ -40,8 +41,10 @@ const Entry = Schema.parseJson(
     at: Schema.String,
     outcome: Schema.String,
     team: Schema.NullOr(Schema.String),
+    project: Schema.optional(Schema.String),
     environmentId: Schema.optional(Schema.String),
-    target: Schema.optional(Schema.Struct({ id: Schema.String }))
+    target: Schema.optional(Schema.Struct({ id: Schema.String })),
+    rows: Schema.optional(Schema.Array(Schema.String))
   })
 )
 const decode = Schema.decodeUnknownOption(Entry)
@@ -50,69 +53,202 @@ const decode = Schema.decodeUnknownOption(Entry)
 const leewayMillis = 60_000
 const fetched = 1_000
 
+const isBack = "was put back after it had ended"
+const isOld = "was put back as it was before its last change"
+
+/** A row that a server wrote as it is, with what entries of releases before are compared with. */
+interface LiveRow {
+  readonly table: SealedTable
+  readonly key: string
+  readonly state: string
+  readonly status: unknown
+  readonly approvedBy: unknown
+  readonly updatedAt: unknown
+}
+export type LiveRows = ReadonlyMap<string, LiveRow>
+
+/** What entries say of one thing that a row was. */
+interface State {
+  /** How often it became so, less how often it became something else. */
+  net: number
+  left: boolean
+  /** When it became so last. */
+  at: number
+}
+
+/** Path of a row through what it was; entries come in any order. */
+class Path {
+  readonly #states = new Map<string, State>()
+  #hasEnded = false
+  last = 0
+
+  #state(name: string): State {
+    const known = this.#states.get(name)
+    if (known !== undefined) return known
+    const made: State = { net: 0, left: false, at: 0 }
+    this.#states.set(name, made)
+    return made
+  }
+
+  add({ after, before }: RowJournal.RowChange, at: number): void {
+    this.last = Math.max(this.last, at)
+    if (before === after) return
+    if (before === RowJournal.ended) {
+      this.#hasEnded = true
+      return
+    }
+    if (before !== RowJournal.nothing) {
+      const was = this.#state(before)
+      was.net--
+      was.left = true
+    }
+    const is = this.#state(after)
+    is.net++
+    is.at = Math.max(is.at, at)
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
+  /** Whether the row, which is `now`, became something else since. */
+  isOver(now: string): "ended" | "changed" | undefined {
+    const state = this.#states.get(now)
+    if (state === undefined || !state.left || state.net > 0) return undefined
+    const others = [...this.#states].filter(([name]) => name !== now)
+    const standing = others.filter(([, { net }]) => net > 0)
+    if (standing.length > 0) return standing.every(([name]) => name === RowJournal.nothing) ? "ended" : "changed"
+    // It went round, and the entry of its beginning is no more: the latest one tells, where the clocks do.
+    const latest = others.toSorted(([, a], [, b]) => b.at - a.at)[0]
+    return latest !== undefined && latest[1].at > state.at + leewayMillis ? "changed" : undefined
+  }
+}
+
 /** What the trail says of rows; fed with all entries. */
 export class LastChanges {
+  readonly #live: LiveRows
+  readonly #paths = new Map<string, Path>()
+  /** Of rows that are not there: how often they were made, less how often they ended; and when one was made last. */
+  readonly #gone = new Map<string, { times: number; at: number }>()
   readonly #ended = new Set<string>()
   readonly #members = new Map<string, number>()
   /** Who approved a request last: a person's id, or only that somebody did. */
   readonly #approved = new Map<string, { readonly at: number; readonly by: string | undefined }>()
+  /** When a server of a release before changed something of what has this id. */
+  readonly #untold = new Map<string, number>()
 
-  add(action: string | null, body: string): void {
-    if (action === null || !(ends.has(action) || memberChanges.has(action) || action === approval)) return
-    const entry = Option.getOrUndefined(decode(body))
-    if (entry?.outcome !== "allowed") return
-    const id = action === "environment.delete" ? entry.environmentId : entry.target?.id
-    if (ends.has(action)) {
-      if (id !== undefined) this.#ended.add(id)
-      return
-    }
-    const at = Date.parse(entry.at)
-    if (action === approval) {
-      const by = entry.actor.type === "user" ? entry.actor.id : undefined
-      if (id !== undefined && at >= (this.#approved.get(id)?.at ?? 0)) this.#approved.set(id, { at, by })
-      return
-    }
-    const member = `${entry.team ?? ""} ${action === "team.leave" ? entry.actor.id : (id ?? "")}`
-    this.#members.set(member, Math.max(at, this.#members.get(member) ?? 0))
+  constructor(live: LiveRows) {
+    this.#live = live
   }
 
-  /** What is wrong with a row that a server wrote as it is; undefined: nothing that the trail knows of. */
-  problem(table: SealedTable, row: Readonly<Record<string, unknown>>, key: string): string | undefined {
+  add(action: string | null, body: string): void {
+    if (action === null || !(ends.has(action) || RowJournal.changing.has(action) || body.includes('"rows":['))) return
+    const entry = Option.getOrUndefined(decode(body))
+    if (entry === undefined) return
+    const at = Date.parse(entry.at)
+    for (const text of entry.rows ?? []) this.#addChange(RowJournal.parse(text), at)
+    if (entry.outcome === "allowed") this.#addNamed(action, entry, at)
+  }
+
+  #addChange(change: RowJournal.RowChange | undefined, at: number): void {
+    if (change === undefined) return
+    const { name } = change
+    if (this.#live.has(name)) {
+      const path = this.#paths.get(name) ?? new Path()
+      this.#paths.set(name, path)
+      path.add(change, at)
+    } else if (RowJournal.isLasting(name)) {
+      const gone = this.#gone.get(name) ?? { times: 0, at: 0 }
+      this.#gone.set(name, gone)
+      if (change.after === RowJournal.nothing) gone.times--
+      else if (change.before === RowJournal.nothing) {
+        gone.times++
+        gone.at = Math.max(gone.at, at)
+      }
+    }
+  }
+
+  /** What an entry of any release says by its action and by what it names. */
+  #addNamed(action: string, entry: typeof Entry.Type, at: number): void {
+    const { actor, environmentId, project, rows, target, team } = entry
+    if (rows === undefined && RowJournal.changing.has(action)) {
+      for (const id of [target?.id, environmentId, project, team, actor.id]) {
+        if (typeof id === "string") this.#untold.set(id, Math.max(at, this.#untold.get(id) ?? 0))
+      }
+    }
+    const id = action === "environment.delete" ? environmentId : target?.id
+    if (ends.has(action)) {
+      if (id !== undefined) this.#ended.add(id)
+    } else if (action === approval) {
+      const by = actor.type === "user" ? actor.id : undefined
+      if (id !== undefined && at >= (this.#approved.get(id)?.at ?? 0)) this.#approved.set(id, { at, by })
+    } else if (memberChanges.has(action)) {
+      const member = `${team ?? ""} ${action === "team.leave" ? actor.id : (id ?? "")}`
+      this.#members.set(member, Math.max(at, this.#members.get(member) ?? 0))
+    }
+  }
+
+  /** What is wrong with the rows that are there, and with those that are not. */
+  report(problems: Problems): void {
+    for (const [name, row] of this.#live) {
+      const what = this.#problem(name, row)
+      if (what !== undefined) problems.say(`The row ${row.key} of ${row.table} ${what}.`)
+    }
+    // A server of a release before may have removed what was made until then; its entries do not say which.
+    const untold = [...this.#untold.values()].reduce((last, at) => Math.max(last, at), 0) + leewayMillis
+    for (const [name, { at, times }] of this.#gone) {
+      if (times > 0 && at > untold) problems.say(`The row ${name} is gone, and no entry says so.`)
+    }
+  }
+
+  /** Undefined: nothing that the trail knows of. */
+  #problem(name: string, row: LiveRow): string | undefined {
+    const { approvedBy, key, state, status, table, updatedAt } = row
     // Decided by a release before, which had no MAC to empty: it gives nothing.
-    if (table === "access_requests" && row["status"] !== "pending") return undefined
-    if (this.#ended.has(key)) return "was put back after it had ended"
-    const { approvedBy, updatedAt } = row
+    if (table === "access_requests" && status !== "pending") return undefined
+    const path = this.#paths.get(name)
+    if (path?.hasEnded === true || this.#ended.has(key)) return isBack
+    const over = path === undefined || this.#isUntold(key, path.last) ? undefined : path.isOver(state)
+    if (over !== undefined) return over === "ended" ? isBack : isOld
     const approved = table === "access_requests" ? this.#approved.get(key) : undefined
     if (approved !== undefined) {
-      const isAsApproved = approvedBy !== null && approvedBy === (approved.by ?? approvedBy)
-      return isAsApproved ? undefined : "was put back as it was before its last change"
+      return approvedBy !== null && approvedBy === (approved.by ?? approvedBy) ? undefined : isOld
     }
     const changed = table === "memberships" ? this.#members.get(key) : undefined
     if (changed === undefined || !(updatedAt instanceof Date)) return undefined
-    return updatedAt.getTime() < changed - leewayMillis ? "was put back as it was before its last change" : undefined
+    return updatedAt.getTime() < changed - leewayMillis ? isOld : undefined
+  }
+
+  #isUntold(key: string, last: number): boolean {
+    return key.split(" ").some((id) => (this.#untold.get(id) ?? 0) >= last - leewayMillis)
   }
 }
 
-/** In a transaction of the caller's, which sees one state of the database. */
-export const verify = Effect.fnUntraced(function* (vault: Vault["Type"], changes: LastChanges, problems: Problems) {
+/**
+ * Rows that a server wrote as they are, by name; those that none wrote are problems. In a transaction of the caller's,
+ * which sees one state of the database.
+ */
+export const read = Effect.fnUntraced(function* (vault: Vault["Type"], problems: Problems) {
   const sql = yield* SqlClient.SqlClient
+  const live = new Map<string, LiveRow>()
   const key = yield* Effect.catchTag(ServiceKeys.open({ sql, vault }, "row-seals"), "INTEGRITY_FAILURE", () =>
     Effect.succeed(undefined)
   )
   const tables = yield* sql<{ readonly name: string }>`SELECT name FROM sealed_tables ORDER BY name`
   if (key === undefined) {
     if (tables.length > 0) problems.say("The key of the rows that decide does not open: none of them is believed.")
-    return
+    return live
   }
   const secret = createSecretKey(Redacted.value(key))
-  const macs = RowMac.make(secret, secret, () => {})
-  for (const name of Object.keys(sealed).filter(isSealed)) yield* verifyTable(name, macs, changes, problems)
+  const macs = RowMac.make({ rows: secret, credentials: secret, passwords: secret }, () => {})
+  for (const name of Object.keys(sealed).filter(isSealed)) yield* readTable(name, macs, live, problems)
+  return live
 })
 
-const verifyTable = Effect.fnUntraced(function* <Table extends SealedTable>(
+const readTable = Effect.fnUntraced(function* <Table extends SealedTable>(
   table: Table,
   macs: RowMac.RowMac,
-  changes: LastChanges,
+  live: Map<string, LiveRow>,
   problems: Problems
 ) {
   const sql = yield* SqlClient.SqlClient
@@ -124,10 +260,11 @@ const verifyTable = Effect.fnUntraced(function* <Table extends SealedTable>(
       FETCH ${sql.literal(String(fetched))} FROM row_walk`
     for (const row of rows) {
       const key = keyOf(table, row)
-      const problem = macs.holds(table, row)
-        ? changes.problem(table, row, key)
-        : "was not written by a server as it is, and gives nothing"
-      if (problem !== undefined) problems.say(`The row ${key} of ${table} ${problem}.`)
+      if (macs.holds(table, row)) {
+        const { approvedBy, status, updatedAt }: Readonly<Record<string, unknown>> = row
+        const state = RowJournal.stateOf(table, row)
+        live.set(RowJournal.nameOf(table, key), { table, key, state, status, approvedBy, updatedAt })
+      } else problems.say(`The row ${key} of ${table} was not written by a server as it is, and gives nothing.`)
     }
     if (rows.length < fetched) break
   }

@@ -298,11 +298,17 @@ export const textOf = <Table extends SealedTable>(table: Table, row: SealedRow<T
   return JSON.stringify(cells)
 }
 
+const idText = (cell: unknown): string =>
+  // Whatever kind of bytes the driver gives.
+  cell instanceof Uint8Array ? Buffer.from(cell).toString("hex") : String(cell)
+
+/** The ids that name a row, which has at least those. */
+export const idsOf = (table: SealedTable, cells: ReadonlyMap<string, unknown>): string =>
+  sealed[table].key.map((part) => idText(cells.get(part))).join(" ")
+
 /** The ids that name the row. */
-export const keyOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string => {
-  const cells = new Map<string, unknown>(Object.entries(row))
-  return sealed[table].key.map((part) => String(cells.get(part))).join(" ")
-}
+export const keyOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string =>
+  idsOf(table, new Map<string, unknown>(Object.entries(row)))
 
 /** A driver's name of a column, as the database has it. */
 export const columnName = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

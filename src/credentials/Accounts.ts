@@ -10,6 +10,7 @@ import { type TeamId, TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import { Plan, Role } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
 import type { AuditEvent } from "#src/access/Audit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import { days } from "#src/Days.ts"
@@ -235,7 +236,7 @@ const EndedSessionRow = Schema.Struct({ id: Schema.String })
 export const endSessions = Effect.fnUntraced(function* ({ sql }: Pick<Needs, "sql">, condition: Statement.Fragment) {
   const ended = yield* Rows.findAll(
     EndedSessionRow,
-    sql`
+    RowJournal.ending(sql, "sessions")`
       UPDATE sessions SET revoked_at = ${yield* DateTime.nowAsDate}, mac = ''
       WHERE ${condition} AND revoked_at IS NULL RETURNING id`
   )

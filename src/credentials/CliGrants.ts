@@ -17,6 +17,7 @@ import {
 } from "#schema/Ids.ts"
 import { Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/access/Audit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
@@ -143,10 +144,10 @@ const revoke = function* ({ audit, sql }: Needs, id: string) {
   const now = yield* Clock.currentTimeMillis
   const revoked = yield* Rows.findOne(
     RevokedRow,
-    sql`
+    RowJournal.ending(sql, "cli_grants")`
       UPDATE cli_grants c SET revoked_at = ${new Date(now)}, mac = ''
       WHERE c.id = ${id} AND c.user_id = ${caller.user?.id ?? null} AND c.revoked_at IS NULL
-      RETURNING c.hostname, ${sql.literal(teamsOf)}`
+      RETURNING c.id, c.hostname, ${sql.literal(teamsOf)}`
   )
   if (revoked === undefined) return false
   const target = { type: "cli_grant", id, name: revoked.hostname ?? "" } as const

@@ -11,6 +11,7 @@ import type { DevicePollResponse } from "#schema/DeviceApi.ts"
 import { TeamIdOut, type UserId } from "#schema/Ids.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -73,9 +74,11 @@ const deliver = Effect.fnUntraced(function* (
   const { projectIds, environmentIds } = row
   const grant = yield* grants.mint({ ...row, userId: decidedBy, machine, teams })
   const now = yield* Clock.currentTimeMillis
-  const delivered = yield* Rows.exists(sql`
+  const delivered = yield* Rows.exists(
+    RowJournal.ending(sql, "device_requests")`
     UPDATE device_requests SET delivered_at = ${new Date(now)}, grant_id = ${grant.id}, mac = ''
-    WHERE id = ${row.id} AND delivered_at IS NULL RETURNING id`)
+    WHERE id = ${row.id} AND delivered_at IS NULL RETURNING id`
+  )
   // The row is locked, so this cannot happen; if it did, a defect rolls the second credential back.
   if (!delivered) return yield* Effect.dieMessage("device request delivered twice")
   const email = row.decidedByEmail ?? ""

@@ -9,6 +9,7 @@ import { type RateLimited, SecondFactorFailed } from "#schema/Errors.ts"
 import { type UserId, UserIdOut } from "#schema/Ids.ts"
 import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
@@ -151,8 +152,8 @@ export const removeAll = Effect.fnUntraced(function* (
   { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
   userId: UserId
 ) {
-  yield* Rows.run(sql`DELETE FROM totp_factors WHERE user_id = ${userId}`)
-  yield* Rows.run(sql`DELETE FROM passkeys WHERE user_id = ${userId}`)
+  yield* RowJournal.remove(sql, "totp_factors", sql`user_id = ${userId}`)
+  yield* RowJournal.remove(sql, "passkeys", sql`user_id = ${userId}`)
   yield* RecoveryCodes.remove({ sql }, userId)
   yield* SignInSteps.endOf({ sql }, userId)
   yield* rowSeal.update("users", sql`id = ${userId}`, () => ({ secondFactor: false }))

@@ -14,6 +14,7 @@ import type { Access } from "#src/access/Access.ts"
 import type { Audit } from "#src/access/Audit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
@@ -135,7 +136,7 @@ export const deliver = Effect.fnUntraced(function* (needs: Needs, row: DeviceReq
     }
   )
   yield* Rows.run(sql`INSERT INTO sessions ${session}`)
-  yield* Rows.run(sql`UPDATE device_requests SET delivered_at = ${now}, mac = '' WHERE id = ${row.id}`)
+  yield* RowJournal.end(sql, "device_requests", { delivered_at: now }, sql`id = ${row.id}`)
   const email = row.decidedByEmail ?? ""
   yield* audit.append({
     actor: { userId: decidedBy, email },

@@ -15,6 +15,7 @@ import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import type { ChangePassword, ResetPassword } from "#schema/SessionApi.ts"
 import type { Audit } from "#src/access/Audit.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import { days } from "#src/Days.ts"
@@ -197,8 +198,10 @@ export const resetPassword = Effect.fn("Sessions.resetPassword")(function* (need
   const phc = yield* passwords.hash(input.newPassword, "newPassword")
   yield* Rows.transaction(sql, function* () {
     const now = yield* DateTime.nowAsDate
-    const used = yield* Rows.exists(sql`
-          UPDATE password_resets SET used_at = ${now}, mac = '' WHERE id = ${reset.id} AND used_at IS NULL RETURNING id`)
+    const used = yield* Rows.exists(
+      RowJournal.ending(sql, "password_resets")`
+          UPDATE password_resets SET used_at = ${now}, mac = '' WHERE id = ${reset.id} AND used_at IS NULL RETURNING id`
+    )
     if (!used) return yield* new CredentialRevoked()
     // The person may have risen, or joined another team, since: a link made for a member opens no owner.
     if (reset.createdBy !== null && !(yield* revocation.manages(reset.createdBy, reset.userId))) {

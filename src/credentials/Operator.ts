@@ -11,6 +11,7 @@ import * as Schema from "effect/Schema"
 import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import type { Audit } from "#src/access/Audit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import { removeApprover } from "#src/access/TeamRows.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
@@ -178,8 +179,8 @@ const teamsWithoutAnotherOwner = ({ sql }: Needs, userId: UserId) =>
 /** Ends everything that the account gave, and frees its address. The row stays, for what it once made. */
 const end = Effect.fnUntraced(function* ({ revocation, rowSeal, sql }: Needs, account: Account) {
   const { id } = account
-  yield* Rows.run(sql`DELETE FROM memberships WHERE user_id = ${id}`)
-  yield* Rows.run(sql`DELETE FROM access_grants WHERE user_id = ${id}`)
+  yield* RowJournal.remove(sql, "memberships", sql`user_id = ${id}`)
+  yield* RowJournal.remove(sql, "access_grants", sql`user_id = ${id}`)
   yield* removeApprover({ rowSeal }, sql`${id}::uuid = any(approvers)`, id)
   yield* revocation.linksBy(id, null)
   yield* revocation.resetLinksOf(id)
@@ -187,7 +188,7 @@ const end = Effect.fnUntraced(function* ({ revocation, rowSeal, sql }: Needs, ac
   const revoked = yield* revocation.tokensOf(id, null)
   yield* revocation.grantsOf(id)
   yield* forgetDevices({ sql }, id)
-  yield* Rows.run(sql`DELETE FROM sign_in_identities WHERE user_id = ${id}`)
+  yield* RowJournal.remove(sql, "sign_in_identities", sql`user_id = ${id}`)
   yield* Factors.removeAll({ rowSeal, sql }, id)
   const gone = { email: `${id}${removedDomain}`, passwordHash: "" }
   yield* rowSeal.update("users", sql`id = ${id}`, () => gone, {

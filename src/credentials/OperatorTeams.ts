@@ -9,6 +9,7 @@ import * as Schema from "effect/Schema"
 import { type TeamId, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import { Plan } from "#schema/Scopes.ts"
 import type { AuditEvent } from "#src/access/Audit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { insertTeam } from "#src/access/TeamRows.ts"
 import * as Rows from "#src/Rows.ts"
 import { AccountNotFound, type Needs } from "./Operator.ts"
@@ -104,24 +105,38 @@ export const remove = Effect.fn("OperatorTeams.remove")((needs: Needs, id: TeamI
     const team = yield* lock(needs, id)
     const now = yield* DateTime.nowAsDate
     const ended = sql.literal("revoked_at IS NULL")
-    yield* Rows.run(sql`
-      UPDATE invitations SET revoked_at = ${now}, mac = '' WHERE team_id = ${id} AND accepted_at IS NULL AND ${ended}`)
-    yield* Rows.run(sql`UPDATE machine_rules SET revoked_at = ${now}, mac = '' WHERE team_id = ${id} AND ${ended}`)
-    yield* Rows.run(sql`UPDATE api_tokens SET revoked_at = ${now}, mac = '' WHERE team_id = ${id} AND ${ended}`)
-    yield* Rows.run(sql`DELETE FROM cli_grant_teams WHERE team_id = ${id}`)
-    yield* Rows.run(sql`DELETE FROM oauth_grant_teams WHERE team_id = ${id}`)
-    yield* Rows.run(sql`DELETE FROM access_grants WHERE team_id = ${id}`)
-    yield* Rows.run(sql`
-      DELETE FROM sign_in_identities WHERE source IN (SELECT i.id::text FROM sign_in_issuers i WHERE i.team_id = ${id})`)
-    yield* Rows.run(sql`DELETE FROM sign_in_rules WHERE team_id = ${id}`)
-    yield* Rows.run(sql`DELETE FROM sign_in_issuers WHERE team_id = ${id}`)
+    yield* RowJournal.end(
+      sql,
+      "invitations",
+      { revoked_at: now },
+      sql`team_id = ${id} AND accepted_at IS NULL AND ${ended}`
+    )
+    yield* RowJournal.end(sql, "machine_rules", { revoked_at: now }, sql`team_id = ${id} AND ${ended}`)
+    yield* RowJournal.end(sql, "api_tokens", { revoked_at: now }, sql`team_id = ${id} AND ${ended}`)
+    yield* RowJournal.remove(sql, "cli_grant_teams", sql`team_id = ${id}`)
+    yield* RowJournal.remove(sql, "oauth_grant_teams", sql`team_id = ${id}`)
+    yield* RowJournal.remove(sql, "access_grants", sql`team_id = ${id}`)
+    yield* RowJournal.remove(
+      sql,
+      "sign_in_identities",
+      sql`source IN (SELECT i.id::text FROM sign_in_issuers i WHERE i.team_id = ${id})`
+    )
+    yield* RowJournal.remove(sql, "sign_in_rules", sql`team_id = ${id}`)
+    yield* RowJournal.remove(sql, "sign_in_issuers", sql`team_id = ${id}`)
     yield* Rows.run(sql`UPDATE webhooks SET enabled = false WHERE team_id = ${id}`)
-    yield* Rows.run(sql`DELETE FROM memberships WHERE team_id = ${id}`)
-    yield* Rows.run(sql`
-      UPDATE projects SET deleted_at = ${now}, updated_at = ${now}, mac = '' WHERE team_id = ${id} AND deleted_at IS NULL`)
-    yield* Rows.run(sql`
-      UPDATE environments SET deleted_at = ${now}, updated_at = ${now}, mac = ''
-      WHERE team_id = ${id} AND deleted_at IS NULL`)
+    yield* RowJournal.remove(sql, "memberships", sql`team_id = ${id}`)
+    yield* RowJournal.end(
+      sql,
+      "projects",
+      { deleted_at: now, updated_at: now },
+      sql`team_id = ${id} AND deleted_at IS NULL`
+    )
+    yield* RowJournal.end(
+      sql,
+      "environments",
+      { deleted_at: now, updated_at: now },
+      sql`team_id = ${id} AND deleted_at IS NULL`
+    )
     const gone = { name: removedName, updated_at: now }
     yield* rowSeal.update("teams", sql`id = ${id}`, () => ({ suspended: true, signInOnly: null }), gone)
     yield* audit.append(eventOf(team, "team.delete"))

@@ -19,6 +19,7 @@ import {
 import type { UserId } from "#schema/Ids.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -138,7 +139,10 @@ const remove = Effect.fn("Passkeys.remove")(function* (
     yield* FactorChanges.lockAccount(needs, caller, account.id)
     const removed = yield* Rows.findOne(
       PasskeyRows.NameRow,
-      sql`DELETE FROM passkeys WHERE id = ${id} AND user_id = ${account.id} RETURNING name`
+      RowJournal.ending(
+        sql,
+        "passkeys"
+      )`DELETE FROM passkeys WHERE id = ${id} AND user_id = ${account.id} RETURNING id, name`
     )
     if (removed === undefined) return yield* gone()
     const stays = yield* Factors.settle(needs, account.id)

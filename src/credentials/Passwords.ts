@@ -1,9 +1,10 @@
-/** Passwords: argon2id, PHC strings, one cost for known and unknown people. */
+/** Passwords: argon2id, sealed PHC strings, one cost for known and unknown people. */
 import * as argon2 from "@node-rs/argon2"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { RequestInfo } from "#src/access/RequestInfo.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
 import * as FairTurns from "#src/limits/FairTurns.ts"
@@ -28,6 +29,7 @@ const canonical = (password: Redacted.Redacted): string => Redacted.value(passwo
 export class Passwords extends Effect.Service<Passwords>()("credentials/Passwords", {
   effect: Effect.gen(function* () {
     const crypto = yield* Crypto
+    const rowSeal = yield* RowSeal
     const turns = FairTurns.make(queue)
 
     /** One address waits for itself, not for all that another one asks. Refused before anything is hashed. */
@@ -37,10 +39,14 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
       )
 
     const compute = (text: string) =>
-      inTurn(
-        Effect.flatMap(crypto.randomBytes(16), (salt) =>
-          Effect.promise(() => argon2.hash(text, { ...parameters, algorithm: argon2id, version: version13, salt }))
-        )
+      Effect.zipWith(
+        rowSeal.ready,
+        inTurn(
+          Effect.flatMap(crypto.randomBytes(16), (salt) =>
+            Effect.promise(() => argon2.hash(text, { ...parameters, algorithm: argon2id, version: version13, salt }))
+          )
+        ),
+        (macs, phc) => macs.sealPassword(phc)
       )
 
     /** A hash that no password has: unknown people cost what known ones cost, the first of them too. */
@@ -54,7 +60,7 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
     )
 
     /**
-     * PHC string of a password that `NewPassword` let through. Refuses the most common ones, naming `field`;
+     * Sealed hash of a password that `NewPassword` let through. Refuses the most common ones, naming `field`;
      * RATE_LIMITED when too many wait for a hash.
      */
     const hash = Effect.fn("Passwords.hash")(function* (password: Redacted.Redacted, field: string) {
@@ -67,14 +73,17 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
 
     /**
      * Whether the password has this hash; undefined = there is no such person, which takes as
-     * long; so does an account without a password. `stale` says that
-     * the hash was made with other parameters than today's. RATE_LIMITED for everybody when too many wait.
+     * long; so does an account without a password. `stale` says that the hash was made with other parameters than
+     * today's, or is not sealed. RATE_LIMITED for everybody when too many wait.
      */
     const verify = Effect.fn("Passwords.verify")(function* (stored: string | undefined, password: Redacted.Redacted) {
-      const known = stored?.startsWith("$argon2") === true
-      const phc = known ? stored : absentHash
+      const macs = yield* rowSeal.ready
+      const absent = macs.sealPassword(absentHash)
+      const opened = yield* Effect.orDie(macs.openPassword(stored ?? absent))
+      const known = stored !== undefined && opened.startsWith("$argon2")
+      const phc = known ? opened : absentHash
       const matches = yield* inTurn(Effect.promise(() => argon2.verify(phc, canonical(password))))
-      return { matches: matches && known, stale: isStale(phc) }
+      return { matches: matches && known, stale: isStale(phc) || macs.sealPassword(phc) !== stored }
     })
 
     /** Today's hash of a password that was just verified; undefined when too many wait: the old one is good for now. */

@@ -4,6 +4,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { UserId } from "#schema/Ids.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
@@ -49,7 +50,7 @@ export const renew = Effect.fnUntraced(function* (needs: Needs, userId: UserId) 
 
 /** Part of the caller's transaction. */
 export const remove = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
-  Rows.run(sql`DELETE FROM recovery_codes WHERE user_id = ${userId}`)
+  RowJournal.remove(sql, "recovery_codes", sql`user_id = ${userId}`)
 
 export const left = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
   Rows.count(sql`SELECT count(*)::int AS n FROM recovery_codes WHERE user_id = ${userId} AND used_at IS NULL`)
@@ -67,8 +68,7 @@ export const use = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId:
   // All of them, whichever it is.
   const right = rows.filter((row) => TokenText.verify(macs, "rc", row, code) && macs.holds("recovery_codes", row))
   for (const { id } of right) {
-    yield* Rows.run(sql`
-      UPDATE recovery_codes SET used_at = ${yield* DateTime.nowAsDate}, mac = '' WHERE id = ${id}`)
+    yield* RowJournal.end(sql, "recovery_codes", { used_at: yield* DateTime.nowAsDate }, sql`id = ${id}`)
   }
   return right.length > 0
 })

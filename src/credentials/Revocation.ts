@@ -9,7 +9,9 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { RuleIdOut, type TeamId, TeamIdOut, TokenIdOut, type UserId } from "#schema/Ids.ts"
 import type { AuditEvent } from "#src/access/Audit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
+import { columnsOf } from "#src/access/SealedRows.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
 import * as Accounts from "./Accounts.ts"
@@ -67,14 +69,14 @@ const tokensOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, te
   const now = yield* DateTime.nowAsDate
   const rules = yield* Rows.findAll(
     RevokedRow,
-    sql`
+    RowJournal.ending(sql, "machine_rules")`
       UPDATE machine_rules SET revoked_at = ${now}, mac = ''
       WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
       RETURNING 'machine_rule' AS type, id, name, team_id`
   )
   const tokens = yield* Rows.findAll(
     RevokedRow,
-    sql`
+    RowJournal.ending(sql, "api_tokens")`
       UPDATE api_tokens SET revoked_at = ${now}, mac = ''
       WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
       RETURNING 'api_token' AS type, id, name, team_id`
@@ -109,12 +111,14 @@ const grantsInTeam = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userI
   yield* rowSeal.update("device_requests", undelivered(sql, userId), ({ teams }) => ({
     teams: Array.isArray(teams) ? teams.filter((one) => !isOf(one, teamId)) : []
   }))
-  yield* Rows.run(sql`
+  yield* Rows.run(
+    RowJournal.ending(sql, "cli_grant_teams")`
     DELETE FROM cli_grant_teams t USING cli_grants g
-    WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId}`)
+    WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId} RETURNING ${sql.literal(columnsOf("cli_grant_teams"))}`
+  )
   return yield* Rows.findAll(
     EndedRow,
-    sql`
+    RowJournal.ending(sql, "cli_grants")`
       UPDATE cli_grants g SET revoked_at = ${now}, mac = ''
       WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
         AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)
@@ -125,12 +129,14 @@ const grantsInTeam = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userI
 /** The same of connected agents, for a person whose membership stays as it is. */
 const connectionsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId) {
   const now = yield* DateTime.nowAsDate
-  yield* Rows.run(sql`
+  yield* Rows.run(
+    RowJournal.ending(sql, "oauth_grant_teams")`
     DELETE FROM oauth_grant_teams t USING oauth_grants g
-    WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId}`)
+    WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId} RETURNING ${sql.literal(columnsOf("oauth_grant_teams"))}`
+  )
   return yield* Rows.findAll(
     EndedRow,
-    sql`
+    RowJournal.ending(sql, "oauth_grants")`
       UPDATE oauth_grants g SET revoked_at = ${now}, mac = ''
       WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
         AND NOT EXISTS (SELECT 1 FROM oauth_grant_teams t WHERE t.grant_id = g.id)
@@ -141,11 +147,11 @@ const connectionsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: U
 /** One CLI login or connected agent loses the team, and ends with its last one. */
 const loginInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, teamId: TeamId) {
   const now = yield* DateTime.nowAsDate
-  yield* Rows.run(sql`DELETE FROM cli_grant_teams WHERE grant_id = ${id}::uuid AND team_id = ${teamId}`)
-  yield* Rows.run(sql`DELETE FROM oauth_grant_teams WHERE grant_id = ${id}::uuid AND team_id = ${teamId}`)
+  yield* RowJournal.remove(sql, "cli_grant_teams", sql`grant_id = ${id}::uuid AND team_id = ${teamId}`)
+  yield* RowJournal.remove(sql, "oauth_grant_teams", sql`grant_id = ${id}::uuid AND team_id = ${teamId}`)
   const logins = yield* Rows.findAll(
     EndedRow,
-    sql`
+    RowJournal.ending(sql, "cli_grants")`
       UPDATE cli_grants g SET revoked_at = ${now}, mac = ''
       WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL
         AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)
@@ -153,7 +159,7 @@ const loginInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, tea
   )
   const agents = yield* Rows.findAll(
     EndedRow,
-    sql`
+    RowJournal.ending(sql, "oauth_grants")`
       UPDATE oauth_grants g SET revoked_at = ${now}, mac = ''
       WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL
         AND NOT EXISTS (SELECT 1 FROM oauth_grant_teams t WHERE t.grant_id = g.id)
@@ -167,14 +173,14 @@ const tokenInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, tea
   const now = yield* DateTime.nowAsDate
   const rules = yield* Rows.findAll(
     RevokedRow,
-    sql`
+    RowJournal.ending(sql, "machine_rules")`
       UPDATE machine_rules SET revoked_at = ${now}, mac = ''
       WHERE id = ${id}::uuid AND team_id = ${teamId} AND revoked_at IS NULL
       RETURNING 'machine_rule' AS type, id, name, team_id`
   )
   const tokens = yield* Rows.findAll(
     RevokedRow,
-    sql`
+    RowJournal.ending(sql, "api_tokens")`
       UPDATE api_tokens SET revoked_at = ${now}, mac = ''
       WHERE (id = ${id}::uuid OR rule_id = ${id}::uuid) AND team_id = ${teamId} AND revoked_at IS NULL
       RETURNING 'api_token' AS type, id, name, team_id`
@@ -189,12 +195,8 @@ const tokenInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, tea
 const grantsOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: UserId) {
   const now = yield* DateTime.nowAsDate
   yield* rowSeal.update("device_requests", undelivered(sql, userId), () => ({ teams: [] }))
-  yield* Rows.run(
-    sql`UPDATE cli_grants SET revoked_at = ${now}, mac = '' WHERE user_id = ${userId} AND revoked_at IS NULL`
-  )
-  yield* Rows.run(
-    sql`UPDATE oauth_grants SET revoked_at = ${now}, mac = '' WHERE user_id = ${userId} AND revoked_at IS NULL`
-  )
+  yield* RowJournal.end(sql, "cli_grants", { revoked_at: now }, sql`user_id = ${userId} AND revoked_at IS NULL`)
+  yield* RowJournal.end(sql, "oauth_grants", { revoked_at: now }, sql`user_id = ${userId} AND revoked_at IS NULL`)
 })
 
 /** All sessions of the person. */
@@ -213,21 +215,20 @@ const sessionsWithoutTeam = ({ sql }: Needs, userId: UserId) =>
  */
 const linksBy = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId | null) {
   const now = yield* DateTime.nowAsDate
-  yield* Rows.run(sql`
-    UPDATE invitations SET revoked_at = ${now}, mac = ''
-    WHERE invited_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId})
-      AND accepted_at IS NULL AND revoked_at IS NULL`)
-  yield* Rows.run(
-    sql`UPDATE password_resets SET used_at = ${now}, mac = '' WHERE created_by = ${userId} AND used_at IS NULL`
+  yield* RowJournal.end(
+    sql,
+    "invitations",
+    { revoked_at: now },
+    sql`invited_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId})
+      AND accepted_at IS NULL AND revoked_at IS NULL`
   )
+  yield* RowJournal.end(sql, "password_resets", { used_at: now }, sql`created_by = ${userId} AND used_at IS NULL`)
 })
 
 /** Reset links to the person's own account. */
 const resetLinksOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
   const now = yield* DateTime.nowAsDate
-  yield* Rows.run(
-    sql`UPDATE password_resets SET used_at = ${now}, mac = '' WHERE user_id = ${userId} AND used_at IS NULL`
-  )
+  yield* RowJournal.end(sql, "password_resets", { used_at: now }, sql`user_id = ${userId} AND used_at IS NULL`)
 })
 
 /** Whether `userId` manages the person in every team that they belong to, as a link to their account needs. */

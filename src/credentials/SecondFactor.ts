@@ -9,6 +9,7 @@ import * as Redacted from "effect/Redacted"
 import type { Caller } from "#schema/Caller.ts"
 import { Forbidden, SecondFactorFailed, ValidationFailed } from "#schema/Errors.ts"
 import { Audit } from "#src/access/Audit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -68,7 +69,7 @@ const beginApp = Effect.fn("SecondFactor.beginApp")(function* (needs: Needs, cal
   )
   yield* Rows.transaction(sql, function* () {
     yield* Rows.run(sql`SELECT id FROM users WHERE id = ${userId} FOR NO KEY UPDATE`)
-    yield* Rows.run(sql`DELETE FROM totp_factors WHERE user_id = ${userId} AND NOT confirmed`)
+    yield* RowJournal.remove(sql, "totp_factors", sql`user_id = ${userId} AND NOT confirmed`)
     yield* Rows.run(sql`INSERT INTO totp_factors ${row}`)
   })
   const made = { text: Redacted.make(Totp.base32Of(secret)), uri: Redacted.make(Totp.uriOf(secret, email, issuer)) }
@@ -109,7 +110,7 @@ const confirmApp = Effect.fn("SecondFactor.confirmApp")(function* (
     const step = yield* Factors.stepOf(key, row, code)
     if (step === undefined) return yield* new SecondFactorFailed()
     const now = yield* DateTime.nowAsDate
-    yield* Rows.run(sql`DELETE FROM totp_factors WHERE user_id = ${account.id} AND confirmed`)
+    yield* RowJournal.remove(sql, "totp_factors", sql`user_id = ${account.id} AND confirmed`)
     yield* rowSeal.update("totp_factors", sql`id = ${row.id}`, () => ({ confirmed: true, usedStep: step }), {
       last_used_at: now
     })
@@ -134,7 +135,7 @@ const removeApp = Effect.fn("SecondFactor.removeApp")(function* (
   const known = yield* Accounts.findDevice(needs, presented.device, account.email)
   return yield* Rows.transaction(sql, function* () {
     yield* lockAccount(needs, caller, account.id)
-    yield* Rows.run(sql`DELETE FROM totp_factors WHERE user_id = ${account.id}`)
+    yield* RowJournal.remove(sql, "totp_factors", sql`user_id = ${account.id}`)
     const stays = yield* Factors.settle(needs, account.id)
     const session = yield* startAgain(needs, caller, account, { factorAt: stays ? caller.factorAt : null, known })
     yield* AccountNotices.record(needs, account.id, "factor_removed", "authenticator app")

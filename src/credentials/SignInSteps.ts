@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
@@ -54,9 +55,12 @@ export const begin = Effect.fnUntraced(function* (
   const others = { salt, created_at: now, issuer_subject: by.subject, issuer_session: by.session }
   yield* Rows.run(sql`
     INSERT INTO sign_in_steps ${yield* rowSeal.values("sign_in_steps", row, others)}`)
-  yield* Rows.run(sql`
-    DELETE FROM sign_in_steps WHERE user_id = ${userId} AND id NOT IN (
-      SELECT id FROM sign_in_steps WHERE user_id = ${userId} ORDER BY id DESC LIMIT ${stepsPerPerson})`)
+  yield* RowJournal.remove(
+    sql,
+    "sign_in_steps",
+    sql`user_id = ${userId} AND id NOT IN (
+      SELECT id FROM sign_in_steps WHERE user_id = ${userId} ORDER BY id DESC LIMIT ${stepsPerPerson})`
+  )
   return Redacted.make(`${lookupId}.${secret}`)
 })
 
@@ -79,8 +83,8 @@ export const find = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, text: 
 
 /** Part of the transaction that opens the session: of two at once, one is the first. */
 export const end = ({ sql }: Pick<Needs, "sql">, id: string) =>
-  Rows.exists(sql`DELETE FROM sign_in_steps WHERE id = ${id} RETURNING id`)
+  Rows.exists(RowJournal.ending(sql, "sign_in_steps")`DELETE FROM sign_in_steps WHERE id = ${id} RETURNING id`)
 
 /** With a new password, and when a factor comes or goes: who began with what was before starts again. */
 export const endOf = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
-  Rows.run(sql`DELETE FROM sign_in_steps WHERE user_id = ${userId}`)
+  RowJournal.remove(sql, "sign_in_steps", sql`user_id = ${userId}`)

@@ -14,6 +14,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
@@ -215,7 +216,7 @@ const rotate = Effect.fn("Tokens.rotate")(function* (needs: Needs, teamId: TeamI
     const token = yield* lockLive(needs, permit, tokenId)
     yield* TokenRows.checkReadable(needs, permit.caller, teamId, token)
     const now = yield* DateTime.nowAsDate
-    yield* Rows.run(needs.sql`UPDATE api_tokens SET revoked_at = ${now}, mac = '' WHERE id = ${token.id}`)
+    yield* RowJournal.end(needs.sql, "api_tokens", { revoked_at: now }, needs.sql`id = ${token.id}`)
     const created = yield* insert(needs, { ...token, createdBy: user.id })
     yield* needs.audit.append(event(permit, "token.rotate", token), event(permit, "token.create", created))
     return created
@@ -242,9 +243,7 @@ const revoke = Effect.fn("Tokens.revoke")(function* (needs: Needs, teamId: TeamI
     )
     if (token === undefined) return yield* new TokenNotFound()
     if (token.revokedAt !== null) return
-    yield* Rows.run(
-      sql`UPDATE api_tokens SET revoked_at = ${yield* DateTime.nowAsDate}, mac = '' WHERE id = ${tokenId}`
-    )
+    yield* RowJournal.end(sql, "api_tokens", { revoked_at: yield* DateTime.nowAsDate }, sql`id = ${tokenId}`)
     yield* audit.append(event(permit, "token.revoke", token))
   })
 })
@@ -256,7 +255,7 @@ const remove = Effect.fn("Tokens.remove")(function* (needs: Needs, teamId: TeamI
     const { audit, sql } = needs
     const token = yield* Rows.findOne(
       RevokedRow,
-      sql`
+      RowJournal.ending(sql, "api_tokens")`
           DELETE FROM api_tokens WHERE id = ${tokenId} AND team_id = ${teamId}
           RETURNING id, name, team_id, revoked_at`
     )
@@ -270,7 +269,7 @@ const revokeOwn = Effect.fn("Tokens.revokeOwn")(({ audit, sql }: Needs, caller: 
   Rows.transaction(sql, function* () {
     const token = yield* Rows.findOne(
       RevokedRow,
-      sql`
+      RowJournal.ending(sql, "api_tokens")`
         UPDATE api_tokens SET revoked_at = ${yield* DateTime.nowAsDate}, mac = ''
         WHERE id = ${caller.credentialId} AND revoked_at IS NULL RETURNING id, name, team_id, revoked_at`
     )

@@ -16,6 +16,7 @@ import { inTime, Vault } from "./Vault.ts"
 type ServiceKeyName =
   | "audit-entries"
   | "credential-pepper"
+  | "password-hashes"
   | "row-seals"
   | "oauth-cookies"
   | "oauth-refresh"

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { TeamIdOut } from "#schema/Ids.ts"
 import type { AuditEvent } from "#src/access/Audit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import * as Rows from "#src/Rows.ts"
@@ -70,12 +71,16 @@ export const end = Effect.fnUntraced(function* (
   const now = yield* DateTime.nowAsDate
   const isEnded =
     type === "invitation"
-      ? yield* Rows.exists(sql`
+      ? yield* Rows.exists(
+          RowJournal.ending(sql, "invitations")`
           UPDATE invitations SET revoked_at = ${now}, mac = ''
-          WHERE id = ${id}::uuid AND accepted_at IS NULL AND revoked_at IS NULL RETURNING 1 AS one`)
-      : yield* Rows.exists(sql`
+          WHERE id = ${id}::uuid AND accepted_at IS NULL AND revoked_at IS NULL RETURNING id`
+        )
+      : yield* Rows.exists(
+          RowJournal.ending(sql, "password_resets")`
           UPDATE password_resets SET used_at = ${now}, mac = ''
-          WHERE id = ${id}::uuid AND used_at IS NULL RETURNING 1 AS one`)
+          WHERE id = ${id}::uuid AND used_at IS NULL RETURNING id`
+        )
   const event: AuditEvent = {
     ...by,
     action: type === "invitation" ? "member.invite_withdraw" : "password.reset_link",

@@ -24,6 +24,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import { AppConfig } from "#src/AppConfig.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import * as Liveness from "#src/credentials/Liveness.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -212,14 +213,17 @@ const remove = Effect.fn("Rules.remove")(function* (needs: Needs, teamId: TeamId
     yield* tokens.stillManages(permit)
     const rule = yield* Rows.findOne(
       RuleNameRow,
-      sql`DELETE FROM machine_rules WHERE id = ${ruleId} AND team_id = ${teamId} RETURNING name`
+      RowJournal.ending(
+        sql,
+        "machine_rules"
+      )`DELETE FROM machine_rules WHERE id = ${ruleId} AND team_id = ${teamId} RETURNING id, name`
     )
     if (rule === undefined) return yield* new GrantNotFound({ message: "No such trust rule." })
     const now = yield* DateTime.nowAsDate
     // An exchange holds its rule until its token is there: none comes after this.
     const revoked = yield* Rows.findAll(
       RevokedTokenRow,
-      sql`
+      RowJournal.ending(sql, "api_tokens")`
           UPDATE api_tokens SET revoked_at = ${now}, mac = ''
           WHERE rule_id = ${ruleId} AND revoked_at IS NULL AND expires_at > ${now}
           RETURNING id, name`

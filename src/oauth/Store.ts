@@ -9,6 +9,7 @@ import * as Schema from "effect/Schema"
 import type { AdapterPayload } from "oidc-provider"
 import { TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import type { Audit, AuditEvent } from "#src/access/Audit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
@@ -103,8 +104,10 @@ export const events = Effect.fnUntraced(function* (
 export const revoke = Effect.fnUntraced(function* ({ audit, sql }: Pick<StoreNeeds, "sql" | "audit">, grantId: string) {
   const at = yield* DateTime.nowAsDate
   yield* Rows.transaction(sql, function* () {
-    const isFirst = yield* Rows.exists(sql`
-      UPDATE oauth_grants SET revoked_at = ${at}, mac = '' WHERE id = ${grantId} AND revoked_at IS NULL RETURNING id`)
+    const isFirst = yield* Rows.exists(
+      RowJournal.ending(sql, "oauth_grants")`
+      UPDATE oauth_grants SET revoked_at = ${at}, mac = '' WHERE id = ${grantId} AND revoked_at IS NULL RETURNING id`
+    )
     if (isFirst) yield* audit.append(...(yield* events({ sql }, grantId, "oauth.revoke")))
   })
 })

@@ -11,6 +11,7 @@ import { Forbidden, GrantNotFound, NameTaken, ValidationFailed } from "#schema/E
 import { type UserId, UserIdOut } from "#schema/Ids.ts"
 import type { MySignIn } from "#schema/SignInApi.ts"
 import { Audit } from "#src/access/Audit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import * as AccountNotices from "#src/credentials/AccountNotices.ts"
 import * as Accounts from "#src/credentials/Accounts.ts"
@@ -190,7 +191,7 @@ const remove = Effect.fn("Identities.remove")(function* (needs: Needs, id: strin
     if (rows.length === 1 && account.passwordHash === "") {
       return yield* new ValidationFailed({ message: "It is the only way into this account. Set a password first." })
     }
-    yield* Rows.run(sql`DELETE FROM sign_in_identities WHERE id = ${id}`)
+    yield* RowJournal.remove(sql, "sign_in_identities", sql`id = ${id}`)
     yield* Accounts.endSessions(
       { sql },
       sql`user_id = ${account.id} AND issuer IS NOT NULL AND issuer_subject = ${row.subject}

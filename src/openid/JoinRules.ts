@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
 import type { Audit, AuditEvent } from "#src/access/Audit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import type { RowSeal } from "#src/access/RowSeal.ts"
 import * as TeamRows from "#src/access/TeamRows.ts"
 import { type Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
@@ -115,12 +116,15 @@ const join = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId, 
 const takeOut = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId) {
   const { revocation, rowSeal, sql } = needs
   const { email, id } = at.person
-  yield* Rows.run(sql`DELETE FROM memberships WHERE team_id = ${teamId} AND user_id = ${id}`)
-  yield* Rows.run(sql`DELETE FROM access_grants WHERE team_id = ${teamId} AND user_id = ${id}`)
+  yield* RowJournal.remove(sql, "memberships", sql`team_id = ${teamId} AND user_id = ${id}`)
+  yield* RowJournal.remove(sql, "access_grants", sql`team_id = ${teamId} AND user_id = ${id}`)
   yield* TeamRows.removeApprover({ rowSeal }, sql`team_id = ${teamId} AND ${id}::uuid = any(approvers)`, id)
-  yield* Rows.run(sql`
-    UPDATE invitations SET revoked_at = ${at.now}, mac = ''
-    WHERE team_id = ${teamId} AND email = ${email} AND accepted_at IS NULL AND revoked_at IS NULL`)
+  yield* RowJournal.end(
+    sql,
+    "invitations",
+    { revoked_at: at.now },
+    sql`team_id = ${teamId} AND email = ${email} AND accepted_at IS NULL AND revoked_at IS NULL`
+  )
   yield* revocation.linksBy(id, teamId)
   yield* revocation.sessionsWithoutTeam(id)
   const revoked = yield* revocation.tokensOf(id, teamId)

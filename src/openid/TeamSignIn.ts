@@ -19,6 +19,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import * as Accounts from "#src/credentials/Accounts.ts"
@@ -229,9 +230,9 @@ const deleteIssuer = Effect.fn("TeamSignIn.deleteIssuer")(function* (needs: Need
     yield* lockedOwner(needs, permit)
     const { name } = yield* lockedIssuer(needs, teamId, id)
     yield* checkNotOnly(needs, teamId, id)
-    yield* Rows.run(sql`DELETE FROM sign_in_issuers WHERE id = ${id} AND team_id = ${teamId}`)
-    yield* Rows.run(sql`DELETE FROM sign_in_rules WHERE issuer = ${id}`)
-    yield* Rows.run(sql`DELETE FROM sign_in_identities WHERE source = ${id}`)
+    yield* RowJournal.remove(sql, "sign_in_issuers", sql`id = ${id} AND team_id = ${teamId}`)
+    yield* RowJournal.remove(sql, "sign_in_rules", sql`issuer = ${id}`)
+    yield* RowJournal.remove(sql, "sign_in_identities", sql`source = ${id}`)
     yield* endSessionsBy(needs, id)
     yield* rowSeal.update("memberships", sql`team_id = ${teamId} AND ruled_by = ${id}`, () => ({
       ruledBy: null,
@@ -275,7 +276,7 @@ const deleteRule = Effect.fn("TeamSignIn.deleteRule")(function* (needs: Needs, t
     yield* lockedOwner(needs, permit)
     const rule = (yield* rulesOf(needs, teamId)).find((one) => one.id === id)
     if (rule === undefined) return yield* new GrantNotFound({ message: "No such rule." })
-    yield* Rows.run(sql`DELETE FROM sign_in_rules WHERE id = ${id} AND team_id = ${teamId}`)
+    yield* RowJournal.remove(sql, "sign_in_rules", sql`id = ${id} AND team_id = ${teamId}`)
     yield* audit.append(eventAbout(permit, "sign_in_rule", id, nameOfRule(rule)))
   })
 })

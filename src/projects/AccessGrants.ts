@@ -36,6 +36,7 @@ import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { Permit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import type { EnvironmentTarget, ProjectTarget } from "#src/access/Target.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -149,7 +150,7 @@ const memberOf = ({ sql }: Needs, { target }: Manage, input: CreateAccessGrant) 
   )
 
 const checkLimits = Effect.fnUntraced(function* ({ sql }: Giving, { target }: At, userId: UserId, now: Date) {
-  yield* Rows.run(sql`DELETE FROM access_grants WHERE user_id = ${userId} AND until <= ${now}`)
+  yield* RowJournal.remove(sql, "access_grants", sql`user_id = ${userId} AND until <= ${now}`)
   const { ofPerson, ofProject } = yield* Rows.single(
     LimitsRow,
     sql`
@@ -244,7 +245,9 @@ const end = Effect.fn("AccessGrants.end")(function* (needs: Needs, id: AccessGra
     ENVIRONMENT_NOT_FOUND: noGrant
   })
   yield* change(needs, permit.event(), function* () {
-    const ended = yield* Rows.exists(sql`DELETE FROM access_grants WHERE id = ${id} RETURNING id`)
+    const ended = yield* Rows.exists(
+      RowJournal.ending(sql, "access_grants")`DELETE FROM access_grants WHERE id = ${id} RETURNING id`
+    )
     if (!ended) return yield* noGrant()
     yield* audit.append(permit.event({ target: targetOf(id, grant.level, grant.email) }))
   })

@@ -27,6 +27,7 @@ import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import type { RowMac } from "#src/access/RowMac.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
@@ -320,7 +321,7 @@ const deny = Effect.fn("AccessRequests.deny")(function* (needs: Needs, id: Acces
   const { event, permit, row } = yield* toDecide(needs, id, "access.deny")
   return yield* change(needs, event, function* () {
     yield* deciding(needs, row, permit.caller)
-    yield* Rows.run(needs.sql`UPDATE access_requests SET status = 'denied', mac = '' WHERE id = ${id}`)
+    yield* RowJournal.end(needs.sql, "access_requests", { status: "denied" }, needs.sql`id = ${id}`)
     yield* needs.audit.append(event)
     return { status: "denied" as const }
   })
@@ -355,7 +356,7 @@ const approve = Effect.fn("AccessRequests.approve")(function* (needs: Needs, id:
       yield* rowSeal.update("access_requests", sql`id = ${id}`, () => ({ approvedBy: by }))
       return { status: "pending" as const }
     }
-    yield* Rows.run(sql`UPDATE access_requests SET status = 'approved', mac = '' WHERE id = ${id}`)
+    yield* RowJournal.end(sql, "access_requests", { status: "approved" }, sql`id = ${id}`)
     const until = new Date((yield* Clock.currentTimeMillis) + row.hours * hour)
     const { level, reason, user } = row
     yield* AccessGrants.give(needs, permit, { user, level, until, reason, createdBy: by })
@@ -374,8 +375,10 @@ const withdraw = Effect.fn("AccessRequests.withdraw")(function* (needs: Needs, i
   const event = eventAbout(permit, { id, level: row.level, email: row.user.email })
   yield* change(needs, event, function* () {
     if (row.user.id !== permit.caller.user?.id) return yield* new Forbidden({ message: "Who asked can withdraw it." })
-    const withdrawn = yield* Rows.exists(needs.sql`
-      DELETE FROM access_requests WHERE id = ${id} AND status = 'pending' RETURNING id`)
+    const withdrawn = yield* Rows.exists(
+      RowJournal.ending(needs.sql, "access_requests")`
+      DELETE FROM access_requests WHERE id = ${id} AND status = 'pending' RETURNING id`
+    )
     if (!withdrawn) return yield* over()
     yield* needs.audit.append(event)
   })

@@ -22,6 +22,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import * as Policy from "#src/access/Policy.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
@@ -271,11 +272,13 @@ const remove = Effect.fn("Environments.remove")(function* (needs: Needs, environ
   const permit = yield* access.environmentWithId("environments:manage", environmentId, intent)
   yield* change(needs, permit.event(), function* () {
     const now = yield* DateTime.nowAsDate
-    const removed = yield* Rows.exists(sql`
+    const removed = yield* Rows.exists(
+      RowJournal.ending(sql, "environments")`
         UPDATE environments SET deleted_at = ${now}, updated_at = ${now}, mac = ''
-        WHERE id = ${environmentId} AND deleted_at IS NULL RETURNING id`)
+        WHERE id = ${environmentId} AND deleted_at IS NULL RETURNING id`
+    )
     if (!removed) return yield* new EnvironmentNotFound()
-    yield* Rows.run(sql`DELETE FROM access_grants WHERE environment_id = ${environmentId}`)
+    yield* RowJournal.remove(sql, "access_grants", sql`environment_id = ${environmentId}`)
     yield* audit.append(permit.event())
   })
 })

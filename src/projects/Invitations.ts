@@ -29,6 +29,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import * as TeamRows from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -153,9 +154,12 @@ const invite = Effect.fn("Invitations.invite")(function* (needs: Needs, teamId: 
   return yield* change(needs, eventAbout(permit, "", input.email), function* () {
     const now = yield* DateTime.nowAsDate
     yield* checkInvite(needs, permit, input, now)
-    yield* Rows.run(sql`
-        UPDATE invitations SET revoked_at = ${now}, mac = ''
-        WHERE team_id = ${teamId} AND email = ${input.email} AND accepted_at IS NULL AND revoked_at IS NULL`)
+    yield* RowJournal.end(
+      sql,
+      "invitations",
+      { revoked_at: now },
+      sql`team_id = ${teamId} AND email = ${input.email} AND accepted_at IS NULL AND revoked_at IS NULL`
+    )
     const id = yield* crypto.uuid
     const { proof, text } = yield* TokenText.issue(needs, "iv")
     const expiresAt = new Date(now.getTime() + invitationLife)
@@ -211,7 +215,7 @@ const withdraw = Effect.fn("Invitations.withdraw")(function* (needs: Needs, team
       return yield* new GrantNotFound({ message: "This invitation is not open any more." })
     }
     if (!mayInvite(acting, invitation.role)) return yield* new Forbidden()
-    yield* Rows.run(sql`DELETE FROM invitations WHERE id = ${id}`)
+    yield* RowJournal.remove(sql, "invitations", sql`id = ${id}`)
     yield* audit.append(eventAbout(permit, id, invitation.email))
   })
 })
@@ -326,9 +330,11 @@ const accept = Effect.fn("Invitations.accept")(function* (
   return yield* change(needs, event, function* () {
     const now = yield* DateTime.nowAsDate
     yield* lockTeam(needs, teamId)
-    const won = yield* Rows.exists(sql`
+    const won = yield* Rows.exists(
+      RowJournal.ending(sql, "invitations")`
         UPDATE invitations SET accepted_at = ${now}, mac = ''
-        WHERE id = ${invitation.id} AND accepted_at IS NULL AND revoked_at IS NULL RETURNING id`)
+        WHERE id = ${invitation.id} AND accepted_at IS NULL AND revoked_at IS NULL RETURNING id`
+    )
     if (!won) return yield* new CredentialRevoked()
     if (passwordHash !== null) yield* createUser(needs, user, passwordHash, now)
     const { joined, target, teams } = yield* join(needs, invitation, user, now)

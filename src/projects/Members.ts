@@ -16,6 +16,7 @@ import { Audit, type AuditEvent } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { membershipFields, removeApprover } from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -167,17 +168,20 @@ const takeOut = Effect.fnUntraced(function* (
 ) {
   const { teamId } = permit.target
   const now = yield* DateTime.nowAsDate
-  yield* Rows.run(sql`DELETE FROM memberships WHERE team_id = ${teamId} AND user_id = ${member.userId}`)
-  yield* Rows.run(sql`DELETE FROM access_grants WHERE team_id = ${teamId} AND user_id = ${member.userId}`)
+  yield* RowJournal.remove(sql, "memberships", sql`team_id = ${teamId} AND user_id = ${member.userId}`)
+  yield* RowJournal.remove(sql, "access_grants", sql`team_id = ${teamId} AND user_id = ${member.userId}`)
   yield* removeApprover(
     { rowSeal },
     sql`team_id = ${teamId} AND ${member.userId}::uuid = any(approvers)`,
     member.userId
   )
   // An open invitation of the person would let them in again.
-  yield* Rows.run(sql`
-    UPDATE invitations SET revoked_at = ${now}, mac = ''
-    WHERE team_id = ${teamId} AND email = ${member.email} AND accepted_at IS NULL AND revoked_at IS NULL`)
+  yield* RowJournal.end(
+    sql,
+    "invitations",
+    { revoked_at: now },
+    sql`team_id = ${teamId} AND email = ${member.email} AND accepted_at IS NULL AND revoked_at IS NULL`
+  )
   yield* revocation.linksBy(member.userId, teamId)
   if (options.signOut) yield* revocation.sessionsWithoutTeam(member.userId)
   const revoked = yield* revocation.tokensOf(member.userId, teamId)
@@ -254,13 +258,16 @@ const endGrants = Effect.fnUntraced(function* (
   const { teamId } = permit.target
   const grants = yield* Rows.findAll(
     EndedGrantRow,
-    sql`
+    RowJournal.ending(sql, "access_grants")`
       DELETE FROM access_grants g WHERE g.team_id = ${teamId} AND g.user_id = ${userId}
       RETURNING g.id, g.level, g.project_id, g.environment_id,
         (SELECT e.slug FROM environments e WHERE e.id = g.environment_id) AS environment`
   )
-  yield* Rows.run(sql`
-    DELETE FROM access_requests WHERE team_id = ${teamId} AND user_id = ${userId} AND status = 'pending'`)
+  yield* RowJournal.remove(
+    sql,
+    "access_requests",
+    sql`team_id = ${teamId} AND user_id = ${userId} AND status = 'pending'`
+  )
   return grants.map(({ environment, environmentId, id, level, projectId }): AuditEvent => ({
     ...permit.event({ audit: "access.end", target: { type: "access_grant", id, name: `${level}: ${email}` } }),
     projectId,

@@ -14,6 +14,7 @@ import { Audit } from "#src/access/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
@@ -247,15 +248,15 @@ const remove = Effect.fn("Projects.remove")(function* (needs: Needs, projectId: 
     const now = yield* DateTime.nowAsDate
     const project = yield* Rows.findOne(
       ProjectNameRow,
-      sql`
+      RowJournal.ending(sql, "projects")`
           UPDATE projects SET deleted_at = ${now}, updated_at = ${now}, mac = ''
-          WHERE id = ${projectId} AND deleted_at IS NULL RETURNING name`
+          WHERE id = ${projectId} AND deleted_at IS NULL RETURNING id, name`
     )
     if (project === undefined) return yield* new ProjectNotFound()
-    yield* Rows.run(sql`DELETE FROM access_grants WHERE project_id = ${projectId}`)
+    yield* RowJournal.remove(sql, "access_grants", sql`project_id = ${projectId}`)
     const environments = yield* Rows.findAll(
       EnvironmentSlugRow,
-      sql`
+      RowJournal.ending(sql, "environments")`
           UPDATE environments SET deleted_at = ${now}, updated_at = ${now}, mac = ''
           WHERE project_id = ${projectId} AND deleted_at IS NULL RETURNING id, slug`
     )

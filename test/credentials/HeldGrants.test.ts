@@ -30,7 +30,8 @@ const line = (macs: RowMac.RowMac, one: Row, mac = macs.of("access_grants", one)
 const made = () => {
   const forged: Array<string> = []
   const key = () => createSecretKey(randomBytes(32))
-  return { forged, macs: RowMac.make(key(), key(), (_, id) => void forged.push(id)) }
+  const keys = { rows: key(), credentials: key(), passwords: key() }
+  return { forged, macs: RowMac.make(keys, (_, id) => void forged.push(id)) }
 }
 
 describe("grants that a person holds", () => {

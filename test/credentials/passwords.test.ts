@@ -3,24 +3,65 @@ import * as argon2 from "@node-rs/argon2"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Layer from "effect/Layer"
+import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
+import { createSecretKey } from "node:crypto"
+import * as VaultLocal from "#layers/VaultLocal.ts"
+import * as RowMac from "#src/access/RowMac.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { fingerprintLength, fingerprints, holds, isCommon, isPattern } from "#src/credentials/CommonPasswords.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import * as TestDatabase from "#test/support/TestDatabase.ts"
 
 const good = "vial of thirty drops"
 
-layer(Passwords.Default.pipe(Layer.provide(Crypto.Default)))("passwords", (it) => {
+const onDatabase = Passwords.Default.pipe(
+  Layer.provideMerge(RowSeal.Default),
+  Layer.provide(ServiceKeys.Default),
+  Layer.provide(VaultLocal.layerMemory),
+  Layer.provide(Layer.merge(Crypto.Default, TestDatabase.layer))
+)
+
+layer(onDatabase)("passwords", (it) => {
   it.effect("are kept as argon2id with 19 MiB, two passes, one lane, and a salt of their own", () =>
     Effect.gen(function* () {
       const passwords = yield* Passwords
       const one = yield* passwords.hash(Redacted.make(good), "password")
       const two = yield* passwords.hash(Redacted.make(good), "password")
-      assert.match(one, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/)
+      const macs = yield* (yield* RowSeal).ready
+      assert.match(
+        yield* macs.openPassword(one),
+        /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/
+      )
       assert.notStrictEqual(one, two)
       assert.deepStrictEqual(yield* passwords.verify(one, Redacted.make(good)), { matches: true, stale: false })
       assert.isFalse((yield* passwords.verify(one, Redacted.make(`${good} `))).matches)
     })
+  )
+
+  it.effect(
+    "cannot even be guessed without the vault: a hash is sealed, and one of a release before is sealed at sign-in",
+    () =>
+      Effect.gen(function* () {
+        const passwords = yield* Passwords
+        const macs = yield* (yield* RowSeal).ready
+        const sealed = yield* passwords.hash(Redacted.make(good), "password")
+        assert.match(sealed, /^sealed\$[A-Za-z0-9+/=]+$/)
+        const plain = yield* macs.openPassword(sealed)
+        assert.notInclude(Buffer.from(sealed.slice(7), "base64").toString("latin1"), "argon2")
+        assert.deepStrictEqual(yield* passwords.verify(plain, Redacted.make(good)), { matches: true, stale: true })
+        const key = createSecretKey(Buffer.alloc(32))
+        const others = RowMac.make({ rows: key, credentials: key, passwords: key }, () => {})
+        assert.isTrue(Either.isLeft(others.openPassword(sealed)), "another installation's key")
+        const box = Buffer.from(sealed.slice(7), "base64")
+        for (let at = 0; at < box.length; at += 7) {
+          const flipped = Buffer.from(box)
+          flipped[at] ^= 1
+          assert.isTrue(Either.isLeft(macs.openPassword(`sealed$${flipped.toString("base64")}`)), `byte ${at}`)
+        }
+      })
   )
 
   it.effect("are the same in every way of composing their characters", () =>

@@ -8,6 +8,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type { Caller } from "#schema/Caller.ts"
+import { RowSeal } from "#src/access/RowSeal.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
@@ -350,7 +351,10 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
       const [row] = yield* sql<{
         readonly passwordHash: string
       }>`SELECT password_hash FROM users WHERE id = ${person.id}`
-      assert.match(row.passwordHash, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+      const macs = yield* (yield* RowSeal).ready
+      const opened = yield* Effect.orDie(macs.openPassword(row.passwordHash))
+      assert.match(opened, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+      assert.notStrictEqual(row.passwordHash, opened, "sealed")
       assert.strictEqual((yield* signIn(person.email)).status, 200)
     })
   )

@@ -14,7 +14,7 @@ const token = FastCheck.record({ kind: FastCheck.constantFrom(...TokenText.kinds
 
 const pepperedWith = (pepper: string) => {
   const key = createSecretKey(Buffer.from(pepper))
-  return RowMac.make(key, key, () => {})
+  return RowMac.make({ rows: key, credentials: key, passwords: key }, () => {})
 }
 const macs = pepperedWith("pepper")
 const others = pepperedWith("another pepper")

@@ -39,7 +39,13 @@ export const pathsOf = (document: object): ReadonlyArray<string> =>
 
 /** An entry as its row keeps it: of a long list of keys the hash (docs/contract/audit.md). */
 const readEntry = Schema.decodeUnknownSync(
-  Schema.parseJson(Schema.Struct({ ...AuditEntry.fields, keyList: optional(Schema.String) })),
+  Schema.parseJson(
+    Schema.Struct({
+      ...AuditEntry.fields,
+      keyList: optional(Schema.String),
+      rows: optional(Schema.Array(Schema.String))
+    })
+  ),
   { onExcessProperty: "error", propertyOrder: "original" }
 )
 

@@ -1,0 +1,70 @@
+import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import { randomUUID } from "node:crypto"
+import * as RowJournal from "#src/access/RowJournal.ts"
+import { sealed, type SealedRow } from "#src/access/SealedRows.ts"
+import * as Rows from "#src/Rows.ts"
+import * as TestDatabase from "#test/support/TestDatabase.ts"
+
+const member = (): SealedRow<"memberships"> => ({
+  ...(Object.fromEntries(
+    sealed.memberships.columns.map((column) => [column, "as it was"])
+  ) as SealedRow<"memberships">),
+  userId: randomUUID()
+})
+
+/** What an entry says of a transaction in which so many tokens end, one member comes and one changes. */
+const said = Effect.fnUntraced(function* (ends: number) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* Rows.transaction(sql, function* () {
+    const one = member()
+    yield* RowJournal.made("memberships", member())
+    yield* Effect.orDie(
+      RowJournal.ending(sql, "api_tokens")`SELECT gen_random_uuid() AS id FROM generate_series(1, ${ends}::int)`
+    )
+    yield* RowJournal.changed("memberships", one, { ...one, role: "viewer" })
+    const [first, second, ...more] = yield* RowJournal.takeFor([{ action: "team.delete" }, { action: "token.revoke" }])
+    assert.deepStrictEqual([second, more], [[], []])
+    assert.deepStrictEqual(yield* RowJournal.takeFor([{ action: "secret.read" }]), [], "told once")
+    return first ?? []
+  })
+})
+
+const tableOf = (text: string) => RowJournal.parse(text)?.name.split("/")[0]
+
+layer(TestDatabase.layer, { excludeTestServices: true })("the rows that an entry names", (it) => {
+  it.effect("are all of them, of a change of any usual size", () =>
+    Effect.gen(function* () {
+      const rows = yield* said(RowJournal.namedAtMost)
+      assert.strictEqual(rows.length, RowJournal.namedAtMost + 2)
+      assert.strictEqual(rows.filter((text) => tableOf(text) === "memberships").length, 2)
+    })
+  )
+
+  it.effect("are bounded where any number ends at once: what changed is named, the other ends are counted", () =>
+    Effect.gen(function* () {
+      const rows = yield* said(RowJournal.namedAtMost + 70)
+      assert.strictEqual(rows.length, RowJournal.namedAtMost + 3)
+      assert.strictEqual(rows.at(-1), "+70")
+      assert.isUndefined(RowJournal.parse("+70"))
+      assert.strictEqual(rows.filter((text) => tableOf(text) === "memberships").length, 2)
+    })
+  )
+
+  it.effect("are none of a transaction that was undone, and none that the next one takes", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* Effect.flip(
+        Rows.transaction(sql, function* () {
+          yield* RowJournal.made("memberships", member())
+          return yield* Effect.fail("refused" as const)
+        })
+      )
+      const after = yield* Rows.transaction(sql, function* () {
+        return yield* RowJournal.takeFor([{ action: "team.update" }])
+      })
+      assert.deepStrictEqual(after, [[]])
+    })
+  )
+})
