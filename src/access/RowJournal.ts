@@ -73,6 +73,7 @@ export const changing: ReadonlySet<string> = new Set<AuditAction>([
   "factor.add",
   "factor.remove",
   "account.update",
+  "email.change",
   "password.change",
   "password.reset"
 ])
