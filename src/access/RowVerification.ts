@@ -65,7 +65,8 @@ interface LiveRow {
   readonly approvedBy: unknown
   readonly updatedAt: unknown
 }
-export type LiveRows = ReadonlyMap<string, LiveRow>
+/** `forged`: a row of this name is there, but no server wrote it as it is. */
+export type LiveRows = ReadonlyMap<string, LiveRow | "forged">
 
 /** What entries say of one thing that a row was. */
 interface State {
@@ -124,7 +125,7 @@ class Path {
   }
 }
 
-/** What the trail says of rows; fed with all entries. */
+/** What the trail says of rows; fed with all entries. Without rows that could be read it says nothing. */
 export class LastChanges {
   readonly #live: LiveRows
   readonly #paths = new Map<string, Path>()
@@ -137,8 +138,11 @@ export class LastChanges {
   /** When a server of a release before changed something of what has this id. */
   readonly #untold = new Map<string, number>()
 
-  constructor(live: LiveRows) {
-    this.#live = live
+  readonly #isRead: boolean
+
+  constructor(live: LiveRows | undefined) {
+    this.#isRead = live !== undefined
+    this.#live = live ?? new Map()
   }
 
   add(action: string | null, body: string): void {
@@ -190,7 +194,9 @@ export class LastChanges {
 
   /** What is wrong with the rows that are there, and with those that are not. */
   report(problems: Problems): void {
+    if (!this.#isRead) return
     for (const [name, row] of this.#live) {
+      if (row === "forged") continue
       const what = this.#problem(name, row)
       if (what !== undefined) problems.say(`The row ${row.key} of ${row.table} ${what}.`)
     }
@@ -230,14 +236,14 @@ export class LastChanges {
  */
 export const read = Effect.fnUntraced(function* (vault: Vault["Type"], problems: Problems) {
   const sql = yield* SqlClient.SqlClient
-  const live = new Map<string, LiveRow>()
+  const live = new Map<string, LiveRow | "forged">()
   const key = yield* Effect.catchTag(ServiceKeys.open({ sql, vault }, "row-seals"), "INTEGRITY_FAILURE", () =>
     Effect.succeed(undefined)
   )
   const tables = yield* sql<{ readonly name: string }>`SELECT name FROM sealed_tables ORDER BY name`
   if (key === undefined) {
     if (tables.length > 0) problems.say("The key of the rows that decide does not open: none of them is believed.")
-    return live
+    return undefined
   }
   const secret = createSecretKey(Redacted.value(key))
   const macs = RowMac.make({ rows: secret, credentials: secret, passwords: secret }, () => {})
@@ -248,7 +254,7 @@ export const read = Effect.fnUntraced(function* (vault: Vault["Type"], problems:
 const readTable = Effect.fnUntraced(function* <Table extends SealedTable>(
   table: Table,
   macs: RowMac.RowMac,
-  live: Map<string, LiveRow>,
+  live: Map<string, LiveRow | "forged">,
   problems: Problems
 ) {
   const sql = yield* SqlClient.SqlClient
@@ -260,11 +266,15 @@ const readTable = Effect.fnUntraced(function* <Table extends SealedTable>(
       FETCH ${sql.literal(String(fetched))} FROM row_walk`
     for (const row of rows) {
       const key = keyOf(table, row)
+      const name = RowJournal.nameOf(table, key)
       if (macs.holds(table, row)) {
         const { approvedBy, status, updatedAt }: Readonly<Record<string, unknown>> = row
         const state = RowJournal.stateOf(table, row)
-        live.set(RowJournal.nameOf(table, key), { table, key, state, status, approvedBy, updatedAt })
-      } else problems.say(`The row ${key} of ${table} was not written by a server as it is, and gives nothing.`)
+        live.set(name, { table, key, state, status, approvedBy, updatedAt })
+      } else {
+        live.set(name, "forged")
+        problems.say(`The row ${key} of ${table} was not written by a server as it is, and gives nothing.`)
+      }
     }
     if (rows.length < fetched) break
   }

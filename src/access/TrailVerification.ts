@@ -263,12 +263,12 @@ export const inspect = Effect.fnUntraced(function* (
   const verifier = new Verifier({ expected, cuts, lists: yield* readLists, ...vouched })
   const writes = new Values.LastWrites()
   const changes = new RowVerification.LastChanges(
-    vault === null ? new Map() : yield* RowVerification.read(vault, problems)
+    vault === null ? undefined : yield* RowVerification.read(vault, problems)
   )
   yield* walk(options, verifier, writes, changes)
   const report = verifier.finish()
   problems.addReport(report)
-  if (vault !== null) changes.report(problems)
+  changes.report(problems)
   // What was written last is known only from a trail that is whole.
   if (values && problems.count === 0) yield* compareValues(writes, problems)
   const result: DatabaseReport = {
