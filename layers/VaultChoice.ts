@@ -85,7 +85,7 @@ export const layer = (
     const address = yield* addressOf(settings.vaultUrl.value)
     yield* needsToken(address, own)
     const certificates = yield* certificatesOf(address, own)
-    // The protocol between the two is a fifth of a start that has its vault in the server.
+    // The protocol between the two is loaded only where it is spoken.
     const remote = yield* Effect.promise(() => import("./VaultRemote.ts"))
     return remote.layer({ address, token: own.token, ...certificates })
   })

@@ -2,13 +2,12 @@
 // that a drift of the machine meets both; then what a start costs. It judges nothing. The record goes to
 // test/records/bench.json, or where BENCH_RECORD says. On Postgres when AMPOULE_TEST_DATABASE_URL names one
 // (.ci/with-postgres npm run bench), and on the embedded default. BENCH_ROWS="create one,bulk of 100" measures these rows
-// alone, on Postgres with one process, and leaves no record; "neighbour" among them measures what a large neighbour costs.
+// alone, on Postgres with one process, and leaves no record.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { cpus, tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { load, median, round } from "./loads.mjs"
-import { measureNeighbour } from "./neighbour.mjs"
 import { ampoule, contents, large, stop, stopAll, usage, yardstick } from "./servers.mjs"
 import { measureStarts } from "./starts.mjs"
 
@@ -159,9 +158,8 @@ const afterWrite = async ({ headers, port, projectId }, environment) => {
 }
 
 const only = process.env.BENCH_ROWS?.split(",").map((name) => name.trim())
-for (const name of only ?? [])
-  if (name !== "neighbour" && !Object.hasOwn(rows, name)) throw new Error(`no row is called ${name}`)
-const all = (only ?? Object.keys(rows)).filter((name) => name !== "neighbour")
+for (const name of only ?? []) if (!Object.hasOwn(rows, name)) throw new Error(`no row is called ${name}`)
+const all = only ?? Object.keys(rows)
 const result = {
   what: "Requests to Ampoule and to a bare server (test/bench/yardstick.mjs), in turn: per second, CPU of the server's processes per request in milliseconds, times in milliseconds; ratio: requests per second of ours to the bare server's, median of pairs. Rate limits off. npm run bench",
   date: new Date().toISOString().slice(0, 10),
@@ -191,13 +189,7 @@ const onPostgres = async (url) => {
     await ampoule({ url: await database(), dir: join(folder, `ours-${workers}`), workers, contents }),
     await yardstick({ url: await database(), workers, contents })
   ]
-  const neighbour = async () => {
-    result.neighbour = await measureNeighbour({ url: await database(), dir: join(folder, "neighbour"), millis, rounds })
-    console.log("inject 50 alone, beside an environment of 50, of 4,900, ms:", JSON.stringify(result.neighbour))
-  }
   try {
-    if (only?.includes("neighbour")) await neighbour()
-    if (all.length === 0) return
     const [ours, bare] = await pair(1, { ...contents, ...large })
     result.postgres = await compare("Postgres, one process", ours, bare, all, [1, 16, 64])
     if (only !== undefined) return
@@ -209,7 +201,6 @@ const onPostgres = async (url) => {
     }
     console.log("inject after a write, ms:", JSON.stringify(result.postgres.afterWrite))
     await Promise.all([stop(ours.child), stop(bare.child)])
-    await neighbour()
     const [ours2, bare2] = await pair(2, contents)
     const names2 = all.filter((name) => name !== "bulk of 100" && name !== "inject 500")
     result.twoProcesses = await compare("Postgres, two processes", ours2, bare2, names2, [64])

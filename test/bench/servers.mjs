@@ -69,7 +69,7 @@ export const usage = (pid) => {
   return total
 }
 
-export const literals = (count) =>
+const literals = (count) =>
   Array.from({ length: count }, (_, i) => ({ key: `SECRET_${i}`, value: randomBytes(64).toString("hex") }))
 const templates = (count) =>
   Array.from({ length: count }, (_, i) => ({ key: `TEMPLATE_${i}`, value: `prefix \${SECRET_${i}} suffix` }))
@@ -83,8 +83,8 @@ export const contents = {
 export const large = { "after-four-thousand": literals(4_000) }
 const emptyOnes = ["create-1", "create-16", "create-64", "bulk"]
 
-/** `where`: `url` of a database of its own, or `dir`. `nodeArgs`: what its Node gets besides. */
-export const ampoule = async ({ contents, dir, nodeArgs = [], url, workers }) => {
+/** `where`: `url` of a database of its own, or `dir`. */
+export const ampoule = async ({ contents, dir, url, workers }) => {
   const port = await freePort()
   const base = `http://127.0.0.1:${port}`
   const env = {
@@ -95,7 +95,7 @@ export const ampoule = async ({ contents, dir, nodeArgs = [], url, workers }) =>
     AMPOULE_WORKERS: String(workers),
     ...(url === undefined ? {} : { AMPOULE_DATABASE_URL: url, AMPOULE_UNSAFE_DATABASE: "allow" })
   }
-  const child = await start([...nodeArgs, program, "server"], env, "listens on")
+  const child = await start([program, "server"], env, "listens on")
   const idle = usage(child.pid).rss
   const password = randomBytes(16).toString("hex")
   const args = "setup --email bench@example.com --name Bench --team Bench --token --access write"
