@@ -86,7 +86,6 @@ const hanging = (synchronous: boolean, name: string, makeFront: Pairs.MakeFront)
 const limit = 240_000
 const fronts = [
   ["behind HAProxy", Fronts.haproxy, ["haproxy"]],
-  ["both hosts in the address", Fronts.direct, []],
   ["behind pgbouncer", Fronts.pgbouncer("session"), ["pgbouncer"]]
 ] as const satisfies ReadonlyArray<readonly [string, Pairs.MakeFront, ReadonlyArray<string>]>
 
