@@ -45,20 +45,35 @@ export const AccessSummary = ({ of }: { readonly of: Restrictions }) => {
 
 export interface Restrictable {
   readonly projects: ReadonlyArray<Project>
-  readonly slugs: ReadonlyArray<{ readonly slug: string; readonly protected: boolean }>
+  /** `projects`: names of those that have an environment of this slug. */
+  readonly slugs: ReadonlyArray<{
+    readonly slug: string
+    readonly protected: boolean
+    readonly projects: ReadonlyArray<string>
+  }>
 }
 
 /** What a token of a team can be restricted to. */
 export const restrictable = Effect.fnUntraced(function* (teamId: TeamId) {
   const projects = yield* UseCases.projects.list()
   const environments = yield* UseCases.environments.byProject(teamId)
-  const slugs = new Map<string, boolean>()
-  for (const ofProject of environments.values()) {
-    for (const one of ofProject) slugs.set(one.slug, one.protected || slugs.get(one.slug) === true)
+  const own = projects.filter((project) => project.teamId === teamId)
+  const slugs = new Map<string, { isProtected: boolean; readonly projects: Array<string> }>()
+  for (const project of own) {
+    for (const one of environments.get(project.id) ?? []) {
+      const known = slugs.get(one.slug)
+      if (known === undefined) slugs.set(one.slug, { isProtected: one.protected, projects: [project.name] })
+      else {
+        known.isProtected ||= one.protected
+        known.projects.push(project.name)
+      }
+    }
   }
   const found: Restrictable = {
-    projects: projects.filter((project) => project.teamId === teamId),
-    slugs: [...slugs].map(([slug, isProtected]) => ({ slug, protected: isProtected })).slice(0, 100)
+    projects: own,
+    slugs: [...slugs]
+      .map(([slug, { isProtected, projects }]) => ({ slug, protected: isProtected, projects }))
+      .slice(0, 100)
   }
   return found
 })
@@ -75,6 +90,14 @@ export const accessOf = Effect.fnUntraced(function* (form: Form.Form) {
   }
   return { accessLevel: form.text("accessLevel"), ...chosen(form, "projects", "environments") }
 })
+
+/** Which projects have it: one slug is a box for all of them. Nothing to say where each has it. */
+const whereOf = (projects: ReadonlyArray<string>, all: number): string | undefined =>
+  projects.length === all
+    ? undefined
+    : projects.length > 3
+      ? `in ${projects.length} projects`
+      : `in ${projects.join(", ")}`
 
 /** Members of a body that the fields below fill: a list without a tick is left out. */
 export const chosen = (form: Form.Form, ...names: ReadonlyArray<string>) =>
@@ -168,6 +191,7 @@ export const AccessFields = ({
               name="environments"
               value={environment.slug}
               checked={picked(form, "environments", environment.slug)}
+              hint={whereOf(environment.projects, restrictable.projects.length)}
             >
               <code>{environment.slug}</code>{" "}
               {environment.protected ? <Ui.Badge tone="amber">protected</Ui.Badge> : null}

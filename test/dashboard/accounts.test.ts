@@ -15,6 +15,21 @@ const submit = (path: string, session: string, fields: ReadonlyArray<readonly [s
   })
 
 layer(TestApp.shared, { excludeTestServices: true })("forms", (it) => {
+  it.effect("a token's environments say which projects have them, unless all do", () =>
+    Effect.gen(function* () {
+      const team = yield* World.team()
+      const shop = yield* World.project({ team, slug: "shop" })
+      yield* World.project({ team, slug: "blog" })
+      yield* World.environment(shop, "preview")
+      const session = (yield* World.session(team.owner)).text
+      const page = yield* TestApp.get(`/app/teams/${team.id}/tokens/new`, { session })
+      const boxOf = (slug: string) => page.text.split("<label").find((box) => box.includes(`value="${slug}"`)) ?? ""
+      assert.include(boxOf("preview"), '<span class="hint">in Demo</span>')
+      assert.include(boxOf("development"), "<code>development</code>")
+      assert.notInclude(boxOf("development"), "hint")
+    })
+  )
+
   it.effect("a token with MCP scopes is for /mcp only, unless the form says otherwise", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
