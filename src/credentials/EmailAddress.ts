@@ -3,13 +3,11 @@
  * person's, so a change costs the password, ends the other sessions, and is told to the address before and to each team.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import type { Caller } from "#schema/Caller.ts"
-import { Forbidden, NameTaken, ValidationFailed } from "#schema/Errors.ts"
+import { Forbidden, ValidationFailed } from "#schema/Errors.ts"
 import type { Person } from "#schema/IdentityApi.ts"
-import type { UserId } from "#schema/Ids.ts"
 import type { ChangeEmail } from "#schema/SessionApi.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/access/Audit.ts"
@@ -20,49 +18,13 @@ import * as Attempts from "#src/limits/Attempts.ts"
 import { RateLimiter, takenEmailPolicy } from "#src/limits/RateLimiter.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
-import * as AccountNotices from "./AccountNotices.ts"
 import * as Accounts from "./Accounts.ts"
+import * as EmailMove from "./EmailMove.ts"
 import { accountOf, checkRecent, lockAccount, startAgain } from "./FactorChanges.ts"
 import { verifyCurrent } from "./NewPassword.ts"
 import { Passwords } from "./Passwords.ts"
 import { Revocation } from "./Revocation.ts"
 import type { PresentedCookies } from "./SessionOpening.ts"
-
-const taken = () => new NameTaken({ field: "email", message: "This address belongs to an account." })
-
-const hasAccount = ({ sql }: { readonly sql: SqlClient.SqlClient }, email: string) =>
-  Rows.exists(sql`SELECT 1 FROM users WHERE email = ${email}`)
-
-interface MoveNeeds {
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly rowSeal: RowSeal
-}
-interface Move {
-  readonly userId: UserId
-  readonly from: string
-  readonly to: string
-}
-
-/**
- * Part of the caller's transaction, with the account locked: the account has the other address, and the one before is
- * told. NAME_TAKEN when an account has it, also one that was made in the meantime: the update is a transaction of its
- * own, since the database refuses it then.
- */
-export const move = Effect.fnUntraced(function* (needs: MoveNeeds, { from, to, userId }: Move) {
-  const { rowSeal, sql } = needs
-  if (yield* hasAccount(needs, to)) return yield* taken()
-  const changed = yield* Effect.catchAllDefect(
-    Rows.transaction(sql, function* () {
-      const others = { updated_at: yield* DateTime.nowAsDate }
-      return yield* rowSeal.update("users", sql`id = ${userId} AND email = ${from}`, () => ({ email: to }), others)
-    }),
-    (defect) => Effect.flatMap(hasAccount(needs, to), (isTaken) => (isTaken ? taken() : Effect.die(defect)))
-  )
-  // Another change won, or no server wrote the row.
-  if (changed === 0) return yield* new Forbidden()
-  yield* AccountNotices.record(needs, userId, "email_changed", from)
-})
 
 const services = Effect.all({
   sql: SqlClient.SqlClient,
@@ -114,7 +76,7 @@ const change = Effect.fn("EmailAddress.change")(function* (
   const known = yield* Accounts.findDevice(needs, presented.device, account.email)
   const work = Rows.transaction(sql, function* () {
     yield* lockAccount(needs, caller, account.id)
-    yield* move(needs, { userId: account.id, from: account.email, to: email })
+    yield* EmailMove.move(needs, { userId: account.id, from: account.email, to: email })
     const session = yield* startAgain(needs, caller, account, { factorAt: caller.factorAt, known })
     const target = { type: "user", id: account.id, name: email } as const
     yield* audit.append(...Accounts.inEachTeam(account.memberships, { ...event, outcome: "allowed", target }))

@@ -18,7 +18,7 @@ import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/Rows.ts"
 import { forgetDevices, inEachTeam } from "./Accounts.ts"
 import * as AccountNotices from "./AccountNotices.ts"
-import * as EmailAddress from "./EmailAddress.ts"
+import * as EmailMove from "./EmailMove.ts"
 import * as Factors from "./Factors.ts"
 import * as NewPassword from "./NewPassword.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
@@ -107,7 +107,7 @@ export const resetLink = Effect.fn("Operator.resetLink")((needs: Needs, email: s
 export const changeEmail = Effect.fn("Operator.changeEmail")((needs: Needs, email: string, to: string) =>
   Rows.transaction(needs.sql, function* () {
     const account = yield* lock(needs, email)
-    yield* EmailAddress.move(needs, { userId: account.id, from: email, to })
+    yield* EmailMove.move(needs, { userId: account.id, from: email, to })
     yield* needs.revocation.sessionsOf(account.id)
     const target = { type: "user", id: account.id, name: to } as const
     yield* needs.audit.append(...inEachTeam(teamsOf(account), { ...about(account), action: "email.change", target }))
