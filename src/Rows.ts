@@ -12,6 +12,7 @@ import * as ParseResult from "effect/ParseResult"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { YieldWrap } from "effect/Utils"
+import * as TransactionNotes from "./TransactionNotes.ts"
 
 type Statement<E, R> = Effect.Effect<ReadonlyArray<unknown>, E, R>
 
@@ -66,7 +67,7 @@ export type Step = YieldWrap<Effect.Effect<unknown, unknown, unknown>>
 
 /** All that `work` does, or nothing of it; the database's own failures are defects. */
 export const transaction = <S extends Step, A>(sql: SqlClient.SqlClient, work: () => Generator<S, A, never>) =>
-  dieOfSql(sql.withTransaction(Effect.gen(work)))
+  dieOfSql(TransactionNotes.transaction(sql, Effect.gen(work)))
 
 const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError>, R> =>
   Effect.catchAll(self, (error) =>

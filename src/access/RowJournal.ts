@@ -2,12 +2,12 @@
  * Which rows that decide a transaction makes, changes and ends, for the entry that it commits: `ampoule audit verify`
  * tells by it that a row was put back as it was (docs/security.md, "Rows that decide"). No statement of its own.
  */
-import * as SqlClient from "@effect/sql/SqlClient"
+import type * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
-import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { createHash } from "node:crypto"
 import type { AuditAction } from "#schema/Audit.ts"
+import * as TransactionNotes from "#src/TransactionNotes.ts"
 import { columnsOf, idsOf, keyOf, sealed, type SealedRow, type SealedTable, textOf } from "./SealedRows.ts"
 
 const digest = (what: string, text: string, bytes: number) =>
@@ -109,20 +109,7 @@ const printAll = (changes: ReadonlyArray<RowChange>): ReadonlyArray<string> => {
   return [...named.map(print), `+${others.length - namedAtMost}`]
 }
 
-/** By transaction, or by savepoint: whatever is undone takes what it noted with it. */
-const journals = new WeakMap<object, Array<RowChange>>()
-
-const inTransaction = Effect.contextWith((context: Context.Context<never>): object | undefined =>
-  context.unsafeMap.get(SqlClient.TransactionConnection.key)
-)
-
-const note = (changes: ReadonlyArray<RowChange>) =>
-  Effect.map(inTransaction, (transaction) => {
-    if (transaction === undefined) return
-    const noted = journals.get(transaction)
-    if (noted === undefined) journals.set(transaction, [...changes])
-    else noted.push(...changes)
-  })
+const { note, take } = TransactionNotes.make<RowChange>()
 
 export const made = <Table extends SealedTable>(table: Table, row: SealedRow<Table>) =>
   note([{ name: nameOf(table, keyOf(table, row)), before: nothing, after: stateOf(table, row) }])
@@ -172,14 +159,6 @@ export const end = (
         RETURNING ${sql.literal(columnsOf(table))}`
     )
   )
-
-/** What the transaction noted since the last time. */
-const take: Effect.Effect<ReadonlyArray<RowChange>> = Effect.map(inTransaction, (transaction) => {
-  const noted = transaction === undefined ? undefined : journals.get(transaction)
-  if (transaction === undefined || noted === undefined) return []
-  journals.delete(transaction)
-  return noted
-})
 
 /** For each of the entries of one statement, what it says of rows: the first names those of all. */
 export const takeFor = (events: ReadonlyArray<{ readonly action: AuditAction }>) =>

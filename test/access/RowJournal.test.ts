@@ -3,7 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { randomUUID } from "node:crypto"
 import * as RowJournal from "#src/access/RowJournal.ts"
-import { sealed, type SealedRow } from "#src/access/SealedRows.ts"
+import { keyOf, sealed, type SealedRow } from "#src/access/SealedRows.ts"
 import * as Rows from "#src/Rows.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
@@ -65,6 +65,27 @@ layer(TestDatabase.layer, { excludeTestServices: true })("the rows that an entry
         return yield* RowJournal.takeFor([{ action: "team.update" }])
       })
       assert.deepStrictEqual(after, [[]])
+    })
+  )
+
+  it.effect("are those of a part that ended well too, and none of a part that was undone", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const [kept, undone] = [member(), member()]
+      const part = (row: SealedRow<"memberships">, fails: boolean) =>
+        Rows.transaction(sql, function* () {
+          yield* RowJournal.made("memberships", row)
+          if (fails) yield* Effect.fail("refused" as const)
+        })
+      const rows = yield* Rows.transaction(sql, function* () {
+        yield* Rows.transaction(sql, function* () {
+          yield* part(kept, false)
+          yield* Effect.flip(part(undone, true))
+        })
+        return yield* RowJournal.takeFor([{ action: "email.change" }])
+      })
+      const names = rows[0]?.map((text) => RowJournal.parse(text)?.name)
+      assert.deepStrictEqual(names, [RowJournal.nameOf("memberships", keyOf("memberships", kept))])
     })
   )
 })

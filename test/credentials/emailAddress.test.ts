@@ -32,6 +32,14 @@ const trail = (teamId: string) =>
       SELECT body FROM audit_entries WHERE team_id = ${teamId} AND action = 'email.change' ORDER BY id`
     return rows.map((row) => auditEntry(row))
   })
+/** Whether the entry says which row it changed: `ampoule audit verify` tells by it that the address was put back. */
+const namesTheRow = (teamId: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const rows = yield* sql<{ readonly body: string }>`
+      SELECT body FROM audit_entries WHERE team_id = ${teamId} AND action = 'email.change'`
+    return rows.some(({ body }) => /"users\/[^":]+:[^":]+:[^":]+"/.test(body))
+  })
 const outcomes = (teamId: string) =>
   Effect.map(trail(teamId), (entries) => entries.map(({ outcome, reason }) => `${outcome} ${reason ?? ""}`.trim()))
 
@@ -53,6 +61,7 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
         currentPassword: SignIn.password
       })
       assert.deepStrictEqual([answer.status, answer.headers.get("location")], [303, "/app/account?done=email-changed"])
+      assert.isTrue((yield* namesTheRow(team.id)) || (yield* namesTheRow(second.id)))
       const after = SignIn.kept(answer, jar)
       assert.strictEqual((yield* TestApp.get("/me", { session: sessionOf(after) })).json.user.email, email)
       assert.include((yield* SignIn.see("/app", after)).text, `It was ${person.email} before.`)
