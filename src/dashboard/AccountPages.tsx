@@ -84,8 +84,8 @@ const PasswordForm = ({ problem, visit }: Partial<Attempt> & { readonly visit: V
 const address =
   "It signs you in, and your teams know you by it. Each team sees in its trail that you changed it. If an issuer signs you in and you have no password, only the operator of the server changes it."
 
-/** Which of the forms was sent. */
-const sentOf = (form: Form.Form) => (form.has("name") ? "name" : form.has("newPassword") ? "password" : "email")
+/** Which of the forms was sent, by the field that only it has. */
+const sentOf = (form: Form.Form) => (["name", "email", "newPassword"] as const).find((field) => form.has(field))
 
 const AccountPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit }) => {
   const sent = sentOf(form)
@@ -110,8 +110,8 @@ const AccountPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit
         ]}
       >
         <NameForm visit={visit} {...(sent === "name" ? { form, problem } : {})} />
-        <EmailForm visit={visit} {...(sent === "email" && form.has("email") ? { form, problem } : {})} />
-        <PasswordForm visit={visit} {...(sent === "password" ? { problem } : {})} />
+        <EmailForm visit={visit} {...(sent === "email" ? { form, problem } : {})} />
+        <PasswordForm visit={visit} {...(sent === "newPassword" ? { problem } : {})} />
       </Beside>
     </Layout>
   )

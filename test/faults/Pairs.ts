@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Release from "#test/support/Release.ts"
 import type * as Fronts from "./Fronts.ts"
+import * as Load from "./Load.ts"
 import * as Replication from "./Replication.ts"
 import * as Trial from "./Trial.ts"
 
@@ -25,6 +26,28 @@ export const started = (synchronous: boolean, makeFront: MakeFront) =>
     return { pair, front, release, env, place }
   })
 export type Started = Effect.Effect.Success<ReturnType<typeof started>>
+
+/** Milliseconds from the failure to the first 503 of readiness, and from the end of the promotion to answers. */
+export interface Failure {
+  readonly told: number
+  readonly serving: number
+}
+
+/** The primary fails in some way, and the standby is promoted. */
+export const failOver = ({ front, pair, place }: Started, fail: Effect.Effect<unknown>) =>
+  Effect.gen(function* () {
+    yield* fail
+    const failed = performance.now()
+    // What is left is a standby: it answers, and takes no writes.
+    const told = yield* Trial.until("it is not ready", failed, Effect.negate(Trial.isReady(place.server.url)))
+    yield* pair.promote
+    yield* front.promoted
+    const promoted = performance.now()
+    const serving = yield* Trial.until("it serves", promoted, Load.serves(place))
+    yield* Trial.untilReady(place.server.url, promoted)
+    const failure: Failure = { told, serving }
+    return failure
+  })
 
 /** What test/records/failover.json says of itself, whichever of its trials writes there. */
 export const about =

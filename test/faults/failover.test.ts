@@ -23,29 +23,7 @@ const reportFile = process.env["AMPOULE_FAILOVERS_REPORT"]
 const writers = 8
 const readers = 4
 
-interface Failure {
-  /** Milliseconds from the crash to the first 503 of readiness, and from the promotion to answers. */
-  readonly told: number
-  readonly serving: number
-}
-
-/** The primary crashes, and the standby is promoted. */
-const failOver = ({ front, pair, place }: Pairs.Started) =>
-  Effect.gen(function* () {
-    yield* pair.killPrimary
-    const crashed = performance.now()
-    // What is left is a standby: it answers, and takes no writes.
-    const told = yield* Trial.until("it is not ready", crashed, Effect.negate(Trial.isReady(place.server.url)))
-    yield* pair.promote
-    yield* front.promoted
-    const promoted = performance.now()
-    const serving = yield* Trial.until("it serves", promoted, Load.serves(place))
-    yield* Trial.untilReady(place.server.url, promoted)
-    const failure: Failure = { told, serving }
-    return failure
-  })
-
-const report = (name: string, failures: ReadonlyArray<Failure>, others: object) =>
+const report = (name: string, failures: ReadonlyArray<Pairs.Failure>, others: object) =>
   Trial.record(reportFile, Pairs.about, name, {
     failovers: failures.length,
     ...others,
@@ -59,11 +37,11 @@ const synchronously = (name: string, makeFront: Pairs.MakeFront) =>
     const { env, pair, place, release } = trial
     const lanes = Array.from({ length: writers }, (_, n) => Writers.make(place, n))
     const answered: Array<string> = []
-    const failures: Array<Failure> = []
+    const failures: Array<Pairs.Failure> = []
     for (let round = 1; round <= rounds; round++) {
       const under = yield* Load.of(place, lanes, answered, readers)
       yield* Load.someWrites(lanes, 2 * lanes.length)
-      failures.push(yield* failOver(trial))
+      failures.push(yield* Pairs.failOver(trial, pair.killPrimary))
       yield* under.end
       assert.deepStrictEqual(Load.check(lanes, yield* Writers.look(place)), [])
       if (round < rounds) yield* pair.rejoin
@@ -82,7 +60,7 @@ const asynchronously = (name: string, makeFront: Pairs.MakeFront) =>
   Effect.gen(function* () {
     const trial = yield* Pairs.started(false, makeFront)
     const { env, pair, place, release } = trial
-    const failures: Array<Failure> = []
+    const failures: Array<Pairs.Failure> = []
     let [writes, lost] = [0, 0]
     for (let round = 1; round <= rounds; round++) {
       const lanes = Array.from({ length: writers }, (_, n) => Writers.make(place, round * 100 + n))
@@ -90,7 +68,7 @@ const asynchronously = (name: string, makeFront: Pairs.MakeFront) =>
       yield* Load.someWrites(lanes, 2 * lanes.length)
       yield* pair.cutOff
       yield* Load.someWrites(lanes, 2 * lanes.length)
-      failures.push(yield* failOver(trial))
+      failures.push(yield* Pairs.failOver(trial, pair.killPrimary))
       yield* under.end
       // Who starts now has seen nothing of what is lost.
       const other = yield* Effect.orDie(Release.server(release, env))

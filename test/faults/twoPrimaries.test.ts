@@ -39,19 +39,13 @@ const settled = (node: Replication.Node) =>
 
 const hanging = (synchronous: boolean, name: string, makeFront: Pairs.MakeFront) =>
   Effect.gen(function* () {
-    const { env, front, pair, place, release } = yield* Pairs.started(synchronous, makeFront)
+    const trial = yield* Pairs.started(synchronous, makeFront)
+    const { env, pair, place, release } = trial
     const answered: Array<string> = []
     const lanes = Array.from({ length: writers }, (_, n) => Writers.make(place, n))
     const under = yield* Load.of(place, lanes, answered, readers)
     yield* Load.someWrites(lanes, 2 * writers)
-    yield* pair.hangPrimary
-    const hung = performance.now()
-    const told = yield* Trial.until("it is not ready", hung, Effect.negate(Trial.isReady(place.server.url)))
-    yield* pair.promote
-    yield* front.promoted
-    const promoted = performance.now()
-    const serving = yield* Trial.until("it serves", promoted, Load.serves(place))
-    yield* Trial.untilReady(place.server.url, promoted)
+    const { serving, told } = yield* Pairs.failOver(trial, pair.hangPrimary)
     yield* under.end
     const problems = Load.check(lanes, yield* Writers.look(place))
     yield* pair.wake
