@@ -121,11 +121,12 @@ export const mcp = {
     },
     JsonRpcErrorResponse: {
       type: "object",
-      description: "JSON-RPC 2.0. id is null when the request's could not be read.",
+      description:
+        "JSON-RPC 2.0. id is null when the request's could not be read, and otherwise the request's, also where it is a number that no id may be.",
       required: ["jsonrpc", "error", "id"],
       properties: {
         jsonrpc,
-        id: { anyOf: [ref("schemas", "JsonRpcId"), { type: "null" }] },
+        id: { anyOf: [text, { type: "number" }, { type: "null" }] },
         error: ref("schemas", "JsonRpcError")
       }
     }

@@ -9,15 +9,14 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type { ParseError } from "effect/ParseResult"
 import type { KeyObject } from "node:crypto"
-import type { AuditAction } from "#schema/Audit.ts"
-import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import * as Chain from "#src/audit/Chain.ts"
-import * as KeyList from "#src/audit/KeyList.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
-import { type Actor, actorOf } from "./AuditActor.ts"
+import { actorOf } from "./AuditActor.ts"
 import * as AuditAlarm from "./AuditAlarm.ts"
+import * as AuditEntry from "./AuditEntry.ts"
+import type { AuditEvent } from "./AuditEntry.ts"
 import * as AuditKey from "./AuditKey.ts"
 import * as KeyLists from "./AuditKeyLists.ts"
 import * as SqlStreams from "./AuditStreamRows.ts"
@@ -29,82 +28,13 @@ import * as Outbox from "./Outbox.ts"
 import { RequestInfo, type RequestOrigin } from "./RequestInfo.ts"
 import * as RowJournal from "./RowJournal.ts"
 
-export interface AuditEvent {
-  readonly actor: Actor
-  readonly action: AuditAction
-  readonly outcome: "allowed" | "denied"
-  /** Whose trail shows the entry; null = none (the entry still stands in its stream). */
-  readonly teamId: TeamId | null
-  readonly projectId?: ProjectId
-  readonly environmentId?: EnvironmentId
-  readonly environment?: string
-  /** Key names, never values. */
-  readonly keys?: ReadonlyArray<string>
-  /** Of a read: the versions of `keys`. Of a write: those that they have after it (of a deletion: had). In their order. */
-  readonly versions?: ReadonlyArray<number>
-  /** Of a read: what else was handed out, inside of composed values; versions by key, in the order of keys. */
-  readonly contains?: Readonly<Record<string, number>>
-  /** The environment's: that a read saw, or after a write. Orders writes, whatever the clocks of several hosts say. */
-  readonly revision?: number
-  /** What was acted on, where keys do not say it: a token, a member, a grant. */
-  readonly target?: { readonly type: string; readonly id: string; readonly name: string }
-  /** Error code of a denial; the reason given for revealing a value. */
-  readonly reason?: string
-}
-
-interface Entry {
-  readonly id: string
-  readonly at: number
-  readonly origin: RequestOrigin
-  readonly event: AuditEvent
-  /** Under which the end of its stream is proved. */
-  readonly key: KeyObject
-  /** Hash of the list that holds the event's keys, in hexadecimal. */
-  readonly keyList?: string | undefined
-  readonly rows?: ReadonlyArray<string> | undefined
-}
-
 /** Shorter than the time after which others take a process for dead. */
 const silenceMillis = Chain.deadAfterMillis - 60_000
 /** What was under way when a stream was left has ended by then, one way or the other. */
 const settledMillis = 30_000
 
-/** RFC 8785 text of an entry: members are written in code-unit order, so plain JSON encoding is canonical. */
-export const canonicalBody = (entry: Entry, stream: string, seq: number): string => {
-  const { event, origin } = entry
-  return JSON.stringify({
-    action: event.action,
-    actor: actorOf(event.actor),
-    at: new Date(entry.at).toISOString(),
-    contains: event.contains,
-    environment: event.environment,
-    environmentId: event.environmentId,
-    id: entry.id,
-    ip: origin.ip,
-    keyList: entry.keyList,
-    // Also beside a list: releases before want the member.
-    keys: entry.keyList === undefined ? (event.keys ?? []) : [],
-    outcome: event.outcome,
-    project: event.projectId,
-    reason: event.reason,
-    requestId: origin.id,
-    revision: event.revision,
-    rows: entry.rows,
-    seq,
-    stream,
-    target:
-      event.target === undefined
-        ? undefined
-        : { id: event.target.id, name: event.target.name, type: event.target.type },
-    team: event.teamId,
-    userAgent: origin.userAgent,
-    versions: event.versions,
-    via: origin.via
-  })
-}
-
 /** What webhooks are told of an entry: less than it says, and nothing of what was refused. */
-const outboxMessagesOf = ({ at, event, id }: Entry): ReadonlyArray<Outbox.OutboxMessage> => {
+const outboxMessagesOf = ({ at, event, id }: AuditEntry.Entry): ReadonlyArray<Outbox.OutboxMessage> => {
   const { action, outcome, teamId } = event
   if (outcome !== "allowed" || teamId === null || !Outbox.hasWebhookEvent(action)) return []
   return [{ id, at, action, team: teamId, event, actor: actorOf(event.actor) }]
@@ -132,34 +62,23 @@ interface Needs {
 }
 
 type CommittingNeeds = Needs & {
-  readonly commit: (entries: ReadonlyArray<Entry>) => Effect.Effect<void, SqlError | ParseError>
+  readonly commit: (entries: ReadonlyArray<AuditEntry.Entry>) => Effect.Effect<void, SqlError | ParseError>
 }
 
 /** `from`: the request that the event is of; by default the one that is served. */
-const toEntry = ({ crypto, key }: Needs, event: AuditEvent, from?: RequestOrigin): Effect.Effect<Entry> =>
-  Effect.gen(function* () {
-    const origin = from ?? (yield* RequestInfo)
-    return { id: yield* crypto.uuid, at: yield* Clock.currentTimeMillis, origin, event, key: yield* key }
-  })
+const toEntry = Effect.fnUntraced(function* ({ crypto, key }: Needs, event: AuditEvent, from?: RequestOrigin) {
+  const origin = from ?? (yield* RequestInfo)
+  const at = yield* Clock.currentTimeMillis
+  return { id: crypto.uuidAt(at), at, origin, event, key: yield* key } satisfies AuditEntry.Entry
+})
 
 const grew = ({ due, unsealed }: Needs, entries: number) => {
   unsealed.count += entries
   if (unsealed.count >= Chain.anchorEntries) due.unsafeOpen()
 }
 
-const link = (entries: ReadonlyArray<Entry>, stream: string, head: Streams.Position) => {
-  let { hash, seq } = head
-  const rows = entries.map((entry) => {
-    seq++
-    const body = canonicalBody(entry, stream, seq)
-    hash = Chain.chain(hash, body)
-    return { entry, seq, body, hash }
-  })
-  return { rows, head: { seq, hash } }
-}
-
 /** The hot statement of every read: typed here, since it returns no rows to decode. */
-const insert = ({ sql }: Needs, stream: string, { head, rows }: ReturnType<typeof link>) => sql`
+const insert = ({ sql }: Needs, stream: string, { head, rows }: ReturnType<typeof AuditEntry.link>) => sql`
   INSERT INTO audit_entries
     (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash,
      key_list, mac)
@@ -224,9 +143,9 @@ const settleRead = Effect.fnUntraced(function* (needs: Needs, stream: Streams.Re
   return needs.own.read
 })
 
-const insertReads = (needs: Needs, stream: Streams.ReadStream, entries: ReadonlyArray<Entry>) =>
+const insertReads = (needs: Needs, stream: Streams.ReadStream, entries: ReadonlyArray<AuditEntry.Entry>) =>
   Effect.suspend(() => {
-    const linked = link(entries, stream.id, stream.committed)
+    const linked = AuditEntry.link(entries, stream.id, stream.committed)
     const started = performance.now()
     Streams.attempt(stream, linked.head)
     return Effect.onExit(
@@ -244,13 +163,13 @@ const insertReads = (needs: Needs, stream: Streams.ReadStream, entries: Readonly
     )
   })
 
-const listsOf = (entries: ReadonlyArray<Entry>) =>
+const listsOf = (entries: ReadonlyArray<AuditEntry.Entry>) =>
   new Map(entries.flatMap(({ event: { keys = [] }, keyList }) => (keyList === undefined ? [] : [[keyList, keys]])))
 
 /** One after the other, so that the order of entries is the order of commits. */
 const commitBatch = (
   needs: Needs,
-  batch: ReadonlyArray<ReadonlyArray<Entry>>
+  batch: ReadonlyArray<ReadonlyArray<AuditEntry.Entry>>
 ): Effect.Effect<ReadonlyArray<void>, SqlError | ParseError> =>
   Effect.gen(function* () {
     const { own } = needs
@@ -276,10 +195,8 @@ const commitBatch = (
 const record = Effect.fnUntraced(function* (needs: CommittingNeeds, ...events: ReadonlyArray<AuditEvent>) {
   if (events.length === 0) return
   if (yield* insideTransaction) return yield* Effect.dieMessage("an audit entry of its own inside a transaction")
-  // Versions stand beside their keys.
-  const listed = (yield* Effect.forEach(events, (event) => toEntry(needs, event))).map((entry) =>
-    entry.event.versions === undefined ? { ...entry, keyList: KeyList.hashIfLong(entry.event.keys) } : entry
-  )
+  const listed: Array<AuditEntry.Entry> = []
+  for (const event of events) listed.push(AuditEntry.withKeyList(yield* toEntry(needs, event)))
   yield* dieWhenNotWritten(needs.commit(listed))
 })
 
@@ -356,12 +273,12 @@ const appendWith = Effect.fnUntraced(function* (
   const changes = merged?.changes === undefined ? sql`` : sql`${merged.changes},`
   const rows = yield* RowJournal.takeFor(events)
   const made = yield* Effect.forEach(events, (event, i) => toEntry(needs, event, merged?.origins?.[i]))
-  const entries = made.map((entry, i): Entry => ({ ...entry, rows: rows[i] }))
+  const entries = made.map((entry, i): AuditEntry.Entry => ({ ...entry, rows: rows[i] }))
   const now = yield* Clock.currentTimeMillis
   yield* renewAfterSilence(needs, now)
   const own = merged?.head === undefined ? undefined : yield* taken(needs, merged.head)
   const { head, stream } = own ?? (yield* takeHead(needs, now, 1))
-  const linked = link(entries, stream.id, head)
+  const linked = AuditEntry.link(entries, stream.id, head)
   Streams.written(stream, linked.head)
   const told = entries.flatMap(outboxMessagesOf)
   const outbox = told.length === 0 ? sql`` : sql`told AS (${Outbox.enqueue(sql, told)}),`
@@ -485,7 +402,7 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
     const commit = yield* GroupCommit.make({
       maxBatch: 256,
       maxInFlight: 1,
-      run: (batch: ReadonlyArray<ReadonlyArray<Entry>>) => commitBatch(needs, batch)
+      run: (batch: ReadonlyArray<ReadonlyArray<AuditEntry.Entry>>) => commitBatch(needs, batch)
     })
     const seals = {
       ...methods(

@@ -60,7 +60,8 @@ export const on = <A, B, E>(
   const schedule = () => {
     if (scheduled || inFlight >= options.maxInFlight) return
     scheduled = true
-    queueMicrotask(flush)
+    // At the end of this turn of the event loop: with whatever else came in it.
+    setImmediate(flush)
   }
   const settle = (batch: ReadonlyArray<Waiting<A, B, E>>, exit: Exit.Exit<ReadonlyArray<B>, E>) => {
     if (Exit.isSuccess(exit)) {

@@ -301,23 +301,21 @@ const fromAnywhere = (_: AccessRow, verified: Verified): Verified => verified
  * The row of a credential text, described; CREDENTIAL_INVALID when there is none, when its secret is another, and when no
  * server wrote what counts in it: undefined.
  */
-const verifier =
-  <Row extends CredentialRow>(
-    { ready }: RowSeal,
-    find: (asked: LookUps.Asked) => Effect.Effect<LookUps.Found<Row, Verified>, SqlError>,
-    from: (row: Row, verified: Verified, ip: string) => Verified | undefined
-  ) =>
-  ({ id, kind, secret }: TokenText.TokenText, named: Named | undefined, now: number) =>
-    Effect.flatMap(
-      Effect.all([ready, Effect.orDie(find({ id, named, now })), RequestInfo]),
-      ([macs, found, { ip }]) => {
-        const { row } = found
-        const isProved = TokenText.verify(macs, kind, row.id === null ? undefined : row, secret)
-        const described = isProved ? found.described(macs) : undefined
-        const verified = described === undefined ? undefined : from(row, described, ip)
-        return verified === undefined ? new CredentialInvalid() : Effect.succeed(verified)
-      }
-    )
+const verifier = <Row extends CredentialRow>(
+  { ready }: RowSeal,
+  find: (asked: LookUps.Asked) => Effect.Effect<LookUps.Found<Row, Verified>, SqlError>,
+  from: (row: Row, verified: Verified, ip: string) => Verified | undefined
+) =>
+  Effect.fnUntraced(function* ({ id, kind, secret }: TokenText.TokenText, named: Named | undefined, now: number) {
+    const macs = yield* ready
+    const found = yield* Effect.orDie(find({ id, named, now }))
+    const { ip } = yield* RequestInfo
+    const { row } = found
+    const isProved = TokenText.verify(macs, kind, row.id === null ? undefined : row, secret)
+    const described = isProved ? found.described(macs) : undefined
+    const verified = described === undefined ? undefined : from(row, described, ip)
+    return verified === undefined ? yield* new CredentialInvalid() : verified
+  })
 
 const usedTables = {
   api_token: "api_tokens",

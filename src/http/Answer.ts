@@ -53,6 +53,23 @@ const stream = (outgoing: ServerResponse, bytes: Stream.Stream<Uint8Array, unkno
     Effect.onExit((exit) => Effect.sync(() => (Exit.isSuccess(exit) ? outgoing.end() : outgoing.destroy())))
   )
 
+let leaving: Array<() => void> = []
+
+/**
+ * Answers that are ready in one turn of the event loop leave together at its end. One that leaves alone wakes whoever
+ * waits for it, which costs more than a small answer itself; and clients that are answered together ask together, so that
+ * their requests share statements.
+ */
+const leave = (outgoing: ServerResponse, content: string | Uint8Array) => {
+  const isFirst = leaving.push(() => outgoing.end(content)) === 1
+  if (!isFirst) return
+  setImmediate(() => {
+    const ready = leaving
+    leaving = []
+    for (const end of ready) end()
+  })
+}
+
 /** Sends the answer; done when nothing more has to be made for it. */
 export const send = (
   outgoing: ServerResponse,
@@ -72,5 +89,5 @@ export const send = (
   if (body._tag === "FormData") return Effect.dieMessage("no route answers with a form")
   // `Raw` is the text that `Endpoints.ts` made: one write with its header, where bytes take a second one.
   const content = body.body as string | Uint8Array
-  return Effect.sync(() => outgoing.end(content))
+  return Effect.sync(() => leave(outgoing, content))
 }

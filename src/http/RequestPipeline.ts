@@ -112,19 +112,18 @@ const addRoute = (known: Map<string, unknown>, { handler, params, searchParams }
 /** Limits of routes that need no credential; they come before the shape of a request. */
 const limitsWith = (limiter: RateLimiter) => {
   const counted = countAddress(limiter)
-  const limits: Record<OpenRoute["limits"], Effect.Effect<unknown, RateLimited>> = {
-    none: Effect.void,
+  const limits: Record<Exclude<OpenRoute["limits"], "none">, Effect.Effect<unknown, RateLimited>> = {
     address: counted,
     "address and start": Effect.zipRight(counted, countDeviceStart(limiter))
   }
   return {
     /** A request for a route that does not exist counts against its address. */
     noRoute: Effect.match(counted, { onFailure: respond, onSuccess: () => respond(new RouteNotFound()) }),
-    opened: ({ limits: kind, strict }: OpenRoute, url: string, answer: Entry["answer"]): Entry["answer"] =>
-      limits[kind].pipe(
-        Effect.zipRight(LostParameter.refuse(strict && LostParameter.isIn(queryOf(url)))),
-        Effect.zipRight(answer)
-      )
+    opened: ({ limits: kind, strict }: OpenRoute, url: string, answer: Entry["answer"]): Entry["answer"] => {
+      const isLost = strict && LostParameter.isIn(queryOf(url))
+      const asked = isLost ? Effect.zipRight(LostParameter.refuse(true), answer) : answer
+      return kind === "none" ? asked : Effect.zipRight(limits[kind], asked)
+    }
   }
 }
 

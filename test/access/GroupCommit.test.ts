@@ -4,10 +4,35 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as GroupCommit from "#src/access/GroupCommit.ts"
 
-/** Lets every fiber and microtask that can go on do so. */
-const settled = Effect.repeatN(Effect.yieldNow(), 20)
+/** Lets every fiber that can go on do so, and then what waits for the end of the event loop's turn. */
+const settled = Effect.zipRight(
+  Effect.repeatN(Effect.yieldNow(), 20),
+  Effect.async<void>((resume) => {
+    setImmediate(() => resume(Effect.void))
+  })
+)
 
 describe("GroupCommit", () => {
+  it.effect("what comes in one turn of the event loop goes together", () =>
+    Effect.gen(function* () {
+      const batches: Array<ReadonlyArray<number>> = []
+      const submit = yield* GroupCommit.make({
+        maxBatch: 100,
+        maxInFlight: 1,
+        run: (batch: ReadonlyArray<number>) => {
+          batches.push(batch)
+          return Effect.succeed(batch)
+        }
+      })
+      const first = yield* Effect.fork(submit(1))
+      yield* Effect.repeatN(Effect.yieldNow(), 20)
+      const second = yield* Effect.fork(submit(2))
+      yield* Fiber.join(first)
+      yield* Fiber.join(second)
+      assert.deepStrictEqual(batches, [[1, 2]])
+    })
+  )
+
   it.effect("what arrives while a run is in flight goes with the next, in order, each with its own result", () =>
     Effect.gen(function* () {
       const batches: Array<ReadonlyArray<number>> = []
@@ -24,10 +49,9 @@ describe("GroupCommit", () => {
         }
       })
       const first = yield* Effect.fork(submit(1))
-      yield* Effect.yieldNow()
-      yield* Effect.yieldNow()
+      yield* settled
       const rest = yield* Effect.fork(Effect.all([submit(2), submit(3), submit(4)], { concurrency: "unbounded" }))
-      yield* Effect.yieldNow()
+      yield* settled
       yield* Deferred.succeed(gates[0], undefined)
       assert.strictEqual(yield* Fiber.join(first), 2)
       yield* Deferred.succeed(gates[1], undefined)

@@ -6,6 +6,7 @@ import { allScopes } from "#schema/Scopes.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
+import * as Documents from "./Documents.ts"
 
 const headers = { "content-type": "application/json" }
 
@@ -61,6 +62,23 @@ layer(Layer.merge(TestApp.shared, Crypto.Default), { excludeTestServices: true }
       })
       assert.strictEqual(status, 400)
       assert.notInclude(text, "canary")
+    })
+  )
+
+  it.effect("a refusal of /mcp repeats the id of its request, whatever number it is, as the document says", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const { text: bearer } = yield* World.token({ team: project.team, mcpScopes: allScopes })
+      const operation = Documents.operations.find(({ id }) => id === "mcp.request")
+      const refused = operation?.answers.get(400)?.get("application/json")
+      for (const id of [1e-7, 0.5, -1, 1e300, "x"]) {
+        const { status, text } = yield* TestApp.post("/mcp", {
+          bearer,
+          headers: { accept: "application/json, text/event-stream" },
+          json: { jsonrpc: "2.0", id, method: "prompts/list", teamId: {} }
+        })
+        assert.deepStrictEqual([status, refused?.(JSON.parse(text))], [400, true])
+      }
     })
   )
 
