@@ -2,12 +2,14 @@
 // that a drift of the machine meets both; then what a start costs. It judges nothing. The record goes to
 // test/records/bench.json, or where BENCH_RECORD says. On Postgres when AMPOULE_TEST_DATABASE_URL names one
 // (.ci/with-postgres npm run bench), and on the embedded default. BENCH_ROWS="create one,bulk of 100" measures these rows
-// alone, on Postgres with one process, and leaves no record.
+// alone, on Postgres with one process, and leaves no record; "neighbour" among them measures what a large neighbour costs.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { Agent, request } from "node:http"
 import { cpus, tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { load, median, round } from "./loads.mjs"
+import { measureNeighbour } from "./neighbour.mjs"
 import { ampoule, contents, large, stop, stopAll, usage, yardstick } from "./servers.mjs"
 import { measureStarts } from "./starts.mjs"
 
@@ -22,7 +24,7 @@ const query = ({ projectId }, environment) => `projectId=${projectId}&environmen
 const secret = { key: "NEW_{n}", value: "x".repeat(128) }
 const hundred = Array.from({ length: 100 }, (_, i) => ({ key: `NEW_{n}_${i}`, value: "x".repeat(128) }))
 
-/** By row: the request to Ampoule, the request to the bare server, and how many at most in one measurement. */
+/** By row: the request to Ampoule and the request to the bare server, which say how many at most in one measurement. */
 const rows = {
   live: [() => ({ path: "/health/live" }), () => ({ path: "/live" })],
   verify: [() => ({ path: "/me/verify" }), () => ({ path: "/verify?token=token" })],
@@ -56,13 +58,17 @@ const rows = {
     })
   ],
   "bulk of 100": [
-    ({ projectId }) => ({
+    ({ projectId }, n) => ({
       path: "/secrets/bulk",
       status: 201,
-      body: JSON.stringify({ projectId, environment: "bulk", secrets: hundred }),
+      body: JSON.stringify({ projectId, environment: `bulk-${n}`, secrets: hundred }),
       most: 8
     }),
-    ({ ids }) => ({ path: "/bulk", body: JSON.stringify({ environment: ids.bulk, secrets: hundred }), most: 8 })
+    ({ ids }, n) => ({
+      path: "/bulk",
+      body: JSON.stringify({ environment: ids[`bulk-${n}`], secrets: hundred }),
+      most: 8
+    })
   ]
 }
 
@@ -99,6 +105,20 @@ const print = (name, connections, { bare, ours, range, ratio }) =>
     `${name.padEnd(16)}${String(connections).padStart(4)}${[ours.perSecond, ours.cpuMillis, ours.p50, ours.p99, bare.perSecond, bare.cpuMillis, ratio].map((n) => String(n).padStart(11)).join("")}  (${range.join(" to ")})`
   )
 
+/**
+ * Code that was never hot costs several times as much, so both servers get as many requests of a row before it is measured.
+ * Writes go to environments of their own, which hold 5,000 secrets at most.
+ */
+const warmedBy = { "create one": [4_000], "bulk of 100": [45, 45, 45] }
+const warm = async (ours, bare, name) => {
+  for (const [place, most] of (warmedBy[name] ?? [15_000]).entries()) {
+    for (const [which, server] of [ours, bare].entries()) {
+      const asked = { ...rows[name][which](server, `warm-${place}`), most }
+      await load(server, asked, name === "bulk of 100" ? 1 : 16, 20_000)
+    }
+  }
+}
+
 const compare = async (title, ours, bare, names, levels) => {
   console.log(
     `\n${title}\n${" ".repeat(20)}    ours/s     CPU ms        p50        p99     bare/s     CPU ms      ratio`
@@ -106,8 +126,7 @@ const compare = async (title, ours, bare, names, levels) => {
   const table = {}
   for (const name of names) {
     table[name] = {}
-    // Code that was never hot costs several times as much.
-    await Promise.all([load(ours, rows[name][0](ours, 16), 16, 2_000), load(bare, rows[name][1](bare, 16), 16, 2_000)])
+    await warm(ours, bare, name)
     for (const connections of name === "bulk of 100" ? [1] : levels) {
       table[name][connections] = await cell(ours, bare, rows[name], connections)
       print(name, connections, table[name][connections])
@@ -136,30 +155,42 @@ const readme = (table) =>
     return `| ${name} | ${of(1)} | ${of(16)} | ${of(64)} | ${ours.cpuMillis} / ${bare.cpuMillis} |`
   })
 
-/** Milliseconds of the first injection after a write, beside one that is held. */
+/** Milliseconds of the first injection after a write, beside one that is held; by one connection that stays open. */
 const afterWrite = async ({ headers, port, projectId }, environment) => {
-  const base = `http://127.0.0.1:${port}`
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const ask = (method, path, body) =>
+    new Promise((resolve, reject) => {
+      const sent = body === undefined ? headers : { ...headers, "content-type": "application/json" }
+      const asked = request({ agent, port, host: "127.0.0.1", method, path, headers: sent }, (answer) =>
+        answer
+          .on("error", reject)
+          .on("end", () => resolve(answer.statusCode))
+          .resume()
+      )
+      asked.on("error", reject).end(body)
+    })
   const inject = async () => {
     const started = performance.now()
-    const answer = await fetch(`${base}/secrets/inject?${query({ projectId }, environment)}`, { headers })
-    await answer.arrayBuffer()
+    const status = await ask("GET", `/secrets/inject?${query({ projectId }, environment)}`)
+    if (status !== 200) throw new Error(`an injection answered ${status}`)
     return performance.now() - started
   }
   const first = []
   const held = []
-  for (let i = 0; i < 12; i++) {
-    const body = JSON.stringify({ projectId, environment, secrets: [{ key: "SECRET_1", value: `${i}` }] })
-    const sent = { ...headers, "content-type": "application/json" }
-    await (await fetch(`${base}/secrets/bulk`, { method: "POST", headers: sent, body })).arrayBuffer()
+  for (let i = 0; i < 40; i++) {
+    const secrets = [{ key: "SECRET_1", value: `${i}` }]
+    await ask("POST", "/secrets/bulk", JSON.stringify({ projectId, environment, secrets }))
     first.push(await inject())
     held.push(await inject())
   }
+  agent.destroy()
   return { first: round(median(first), 1), held: round(median(held), 1) }
 }
 
 const only = process.env.BENCH_ROWS?.split(",").map((name) => name.trim())
-for (const name of only ?? []) if (!Object.hasOwn(rows, name)) throw new Error(`no row is called ${name}`)
-const all = only ?? Object.keys(rows)
+for (const name of only ?? [])
+  if (name !== "neighbour" && !Object.hasOwn(rows, name)) throw new Error(`no row is called ${name}`)
+const all = (only ?? Object.keys(rows)).filter((name) => name !== "neighbour")
 const result = {
   what: "Requests to Ampoule and to a bare server (test/bench/yardstick.mjs), in turn: per second, CPU of the server's processes per request in milliseconds, times in milliseconds; ratio: requests per second of ours to the bare server's, median of pairs. Rate limits off. npm run bench",
   date: new Date().toISOString().slice(0, 10),
@@ -189,7 +220,13 @@ const onPostgres = async (url) => {
     await ampoule({ url: await database(), dir: join(folder, `ours-${workers}`), workers, contents }),
     await yardstick({ url: await database(), workers, contents })
   ]
+  const neighbour = async () => {
+    result.neighbour = await measureNeighbour({ url: await database(), dir: join(folder, "neighbour"), millis, rounds })
+    console.log("inject 50 alone, beside an environment of 50, of 4,900, ms:", JSON.stringify(result.neighbour))
+  }
   try {
+    if (only?.includes("neighbour")) await neighbour()
+    if (all.length === 0) return
     const [ours, bare] = await pair(1, { ...contents, ...large })
     result.postgres = await compare("Postgres, one process", ours, bare, all, [1, 16, 64])
     if (only !== undefined) return
@@ -201,6 +238,7 @@ const onPostgres = async (url) => {
     }
     console.log("inject after a write, ms:", JSON.stringify(result.postgres.afterWrite))
     await Promise.all([stop(ours.child), stop(bare.child)])
+    await neighbour()
     const [ours2, bare2] = await pair(2, contents)
     const names2 = all.filter((name) => name !== "bulk of 100" && name !== "inject 500")
     result.twoProcesses = await compare("Postgres, two processes", ours2, bare2, names2, [64])

@@ -69,7 +69,7 @@ export const usage = (pid) => {
   return total
 }
 
-const literals = (count) =>
+export const literals = (count) =>
   Array.from({ length: count }, (_, i) => ({ key: `SECRET_${i}`, value: randomBytes(64).toString("hex") }))
 const templates = (count) =>
   Array.from({ length: count }, (_, i) => ({ key: `TEMPLATE_${i}`, value: `prefix \${SECRET_${i}} suffix` }))
@@ -81,10 +81,13 @@ export const contents = {
   "after-fifty": literals(50)
 }
 export const large = { "after-four-thousand": literals(4_000) }
-const emptyOnes = ["create-1", "create-16", "create-64", "bulk"]
+const emptyOnes = [
+  ...["1", "16", "64", "warm-0"].map((name) => `create-${name}`),
+  ...["1", "warm-0", "warm-1", "warm-2"].map((name) => `bulk-${name}`)
+]
 
-/** `where`: `url` of a database of its own, or `dir`. */
-export const ampoule = async ({ contents, dir, url, workers }) => {
+/** `where`: `url` of a database of its own, or `dir`. `nodeArgs`: what its Node gets besides. */
+export const ampoule = async ({ contents, dir, nodeArgs = [], url, workers }) => {
   const port = await freePort()
   const base = `http://127.0.0.1:${port}`
   const env = {
@@ -95,7 +98,7 @@ export const ampoule = async ({ contents, dir, url, workers }) => {
     AMPOULE_WORKERS: String(workers),
     ...(url === undefined ? {} : { AMPOULE_DATABASE_URL: url, AMPOULE_UNSAFE_DATABASE: "allow" })
   }
-  const child = await start([program, "server"], env, "listens on")
+  const child = await start([...nodeArgs, program, "server"], env, "listens on")
   const idle = usage(child.pid).rss
   const password = randomBytes(16).toString("hex")
   const args = "setup --email bench@example.com --name Bench --team Bench --token --access write"
