@@ -240,9 +240,14 @@ export class Database {
     for (const connection of dropped) connection.abandon(error)
   }
 
-  /** No connection to this host could be made. Unless it is only full, another one may lead. */
+  /**
+   * No connection to this host could be made: another one may lead. Not so when it is only full, or slow to let somebody
+   * in (an error without a code) while it answers others.
+   */
   failed(host: string | undefined, error: Error) {
-    if (this.#hosts.length > 1 && host === this.#host && !isFull(error)) this.#isLed = false
+    if (this.#hosts.length < 2 || host !== this.#host || isFull(error)) return
+    const isSlow = codeOf(error) === "" && this.#hasSpoken(host, this.options.checkoutMillis)
+    if (!isSlow) this.#isLed = false
   }
 
   /** The server that connections lead to stopped taking writes: none of them is used again. */
@@ -256,12 +261,16 @@ export class Database {
     this.#heardAt.set(host, performance.now())
   }
 
+  #hasSpoken(host: string | undefined, within: number) {
+    return performance.now() - (this.#heardAt.get(host) ?? -within) < within
+  }
+
   /**
    * Whether this host has said something within so many milliseconds, or does when it is asked. One asks for all. When it
    * says nothing, its connections end, idle ones too.
    */
   answers(host: string | undefined, within: number, tell: (answers: boolean) => void) {
-    if (performance.now() - (this.#heardAt.get(host) ?? -within) < within) return tell(true)
+    if (this.#hasSpoken(host, within)) return tell(true)
     const asking = this.#asking.get(host)
     if (asking !== undefined) return void asking.push(tell)
     const all = [tell]

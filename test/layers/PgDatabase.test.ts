@@ -15,10 +15,10 @@ const refused = Object.assign(new Error("connect"), { code: "ECONNREFUSED" })
 const starting = Object.assign(new Error("starting up"), { code: "57P03", severity: "FATAL" })
 
 /** A database on these hosts, which may be changed meanwhile; nothing waits for long. */
-const databaseOn = (hosts: Record<string, Host>) => {
+const databaseOn = (hosts: Record<string, Host>, checkoutMillis = 60) => {
   const asked: Array<string> = []
   const database = new Database(
-    { connection: {}, hosts: Object.keys(hosts), session: {}, checkoutMillis: 60, deadlineMillis: 60_000 },
+    { connection: {}, hosts: Object.keys(hosts), session: {}, checkoutMillis, deadlineMillis: 60_000 },
     (_, host = "", told: Told) => {
       asked.push(host)
       const answer = hosts[host] ?? "silent"
@@ -71,11 +71,13 @@ describe("of several hosts", () => {
 
   it.live("they are asked once for all who wait, and not again until the leading one fails", () =>
     Effect.gen(function* () {
-      const { asked, database, lead } = databaseOn({ one: primary("1", 1), two: standby })
+      const { asked, database, lead } = databaseOn({ one: primary("1", 1), two: standby }, 60_000)
       yield* Effect.replicateEffect(lead, 5, { concurrency: "unbounded" })
       yield* lead
       database.failed("two", refused)
       database.failed("one", Object.assign(new Error("too many connections"), { code: "53300" }))
+      database.heard("one")
+      database.failed("one", new Error("timeout expired"))
       yield* lead
       assert.deepStrictEqual(asked, ["one", "two"])
       database.failed("one", refused)
