@@ -10,6 +10,7 @@ import * as Runtime from "effect/Runtime"
 import * as Schedule from "effect/Schedule"
 import * as EventBusMemory from "#layers/EventBusMemory.ts"
 import * as PgConnection from "#layers/PgConnection.ts"
+import type { Database } from "#layers/PgDatabase.ts"
 import { DependencyDown } from "#src/access/Dependency.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 
@@ -19,13 +20,16 @@ const lost = (cause: unknown) => new DependencyDown({ dependency: "database", ca
 
 /** Listens until the connection is lost, and fails then. */
 const listen = (
-  database: PgConnection.Database,
+  database: Database,
   hub: ReturnType<typeof EventBusMemory.makeHub>,
   listening: Effect.Effect<unknown>
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
       const runFork = Runtime.runFork(yield* Effect.runtime())
+      const answered = (ask: (answer: (cause?: Error | null) => void) => void) =>
+        Effect.async<void, DependencyDown>((resume) => ask((cause) => resume(cause ? lost(cause) : Effect.void)))
+      yield* answered((answer) => database.lead(answer))
       const ended = yield* Deferred.make<never, DependencyDown>()
       const client = yield* Effect.acquireRelease(
         Effect.sync(() => {
@@ -40,8 +44,6 @@ const listen = (
         }),
         (client) => Effect.sync(() => client.abandon())
       )
-      const answered = (ask: (answer: (cause?: Error | null) => void) => void) =>
-        Effect.async<void, DependencyDown>((resume) => ask((cause) => resume(cause ? lost(cause) : Effect.void)))
       const query = (text: string) => answered((answer) => client.query(text, answer))
       yield* answered((answer) => client.connect(answer))
       yield* query(`LISTEN ${CHANNEL}`)
@@ -54,14 +56,13 @@ const listen = (
     })
   )
 
-/** Serves the same Postgres as the SqlClient; `options` tells how to reach it. */
-export const layer = (options: PgConnection.Options): Layer.Layer<EventBus, never, SqlClient.SqlClient> =>
+/** Serves the same Postgres as the SqlClient. */
+export const layer = (database: Database): Layer.Layer<EventBus, never, SqlClient.SqlClient> =>
   Layer.scoped(
     EventBus,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const hub = EventBusMemory.makeHub()
-      const database = new PgConnection.Database(options)
       const first = yield* Deferred.make<void>()
       yield* listen(database, hub, Deferred.succeed(first, undefined)).pipe(
         Effect.tapErrorCause(() => Effect.logWarning("Notifications from Postgres are interrupted; reconnecting")),

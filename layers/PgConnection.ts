@@ -3,151 +3,19 @@
  * leads to a server that takes writes or is none.
  */
 import * as Pg from "pg"
+import {
+  afterSockets,
+  type Ask,
+  codeOf,
+  Database,
+  isWord,
+  type Options,
+  QueryDeadlineExceeded,
+  READ_ONLY,
+  type Server,
+  type Told
+} from "#layers/PgDatabase.ts"
 import type { RequestOrigin } from "#src/access/RequestInfo.ts"
-
-/** The database did not answer a statement in time. The connection it ran on is gone with it. */
-export class QueryDeadlineExceeded extends Error {
-  override readonly name = "QueryDeadlineExceeded"
-  readonly code = "QUERY_DEADLINE_EXCEEDED"
-  constructor() {
-    super("the database did not answer in time")
-  }
-}
-
-/** SQLSTATE `read_only_sql_transaction`. */
-const READ_ONLY = "25006"
-
-/** The server takes no writes: a standby, or one that was made read-only. */
-export class ReadOnlyServer extends Error {
-  override readonly name = "ReadOnlyServer"
-  readonly code = READ_ONLY
-  constructor() {
-    super("the database takes no writes")
-  }
-}
-
-export interface Options {
-  /** Where to connect, and how: what `pg` takes. */
-  readonly connection: Pg.PoolConfig
-  /** Connection strings of the hosts of this database, in the order in which they are tried; absent: `connection`'s. */
-  readonly hosts?: ReadonlyArray<string>
-  /**
-   * Settings of a session by name, in milliseconds, made by a statement and not at the start of the connection: poolers
-   * refuse them there. Absent: no statement is sent.
-   */
-  readonly session?: Readonly<Record<string, number>>
-  /** A server that takes no writes is taken as well; it is in any case when no statement is sent. */
-  readonly readOnly?: boolean
-  /** How long a connection may take to stand, in milliseconds. */
-  readonly checkoutMillis: number
-  /** How long a statement may take before its connection is destroyed, in milliseconds. */
-  readonly deadlineMillis: number
-  /**
-   * After how long without a word from the server, on any connection, it is taken to hang, in milliseconds; absent: it is
-   * not asked. A statement that waits longer than that while the server answers others is only slow.
-   */
-  readonly silenceMillis?: number
-}
-
-const MAX_NAMED_STATEMENTS = 500
-
-/**
- * A statement seen twice gets a name, so that Postgres parses and plans it once per connection. Bounded: no text can
- * grow it for ever. Of one database, so that another one of the same process takes no names from it.
- */
-class StatementNames {
-  readonly #names = new Map<string, string>()
-  readonly #seenOnce = new Set<string>()
-
-  nameOf(text: string): string | undefined {
-    const known = this.#names.get(text)
-    if (known !== undefined || this.#names.size >= MAX_NAMED_STATEMENTS) return known
-    if (this.#seenOnce.delete(text)) {
-      const name = `a${this.#names.size}`
-      this.#names.set(text, name)
-      return name
-    }
-    if (this.#seenOnce.size >= MAX_NAMED_STATEMENTS) this.#seenOnce.clear()
-    this.#seenOnce.add(text)
-    return undefined
-  }
-}
-
-/** What the connections to one database know together. */
-export class Database {
-  #host = 0
-  #generation = 0
-  #server: string | undefined
-  #epoch = 0
-  #heardAt = 0
-  readonly #asking: Array<(answers: boolean) => void> = []
-  readonly #silent: Array<() => void> = []
-  readonly statements = new StatementNames()
-  readonly options: Options
-  constructor(options: Options) {
-    this.options = options
-  }
-
-  /** Where the next connection goes. */
-  get host(): string | undefined {
-    return this.options.hosts?.[this.#host]
-  }
-
-  /** A connection of an older generation may lead to a server that takes no writes any more. */
-  get generation(): number {
-    return this.#generation
-  }
-
-  /** Changes when another server answers (`src/access/DatabaseEpoch.ts`). */
-  get epoch(): number {
-    return this.#epoch
-  }
-
-  /** A new connection leads to the server that began then. */
-  reached(server: string) {
-    if (this.#server !== undefined && this.#server !== server) this.#epoch++
-    this.#server = server
-  }
-
-  /** This host is away or takes no writes; who comes next tries the next one. */
-  avoid(host: string | undefined) {
-    if (host !== undefined && host === this.host) this.#host = (this.#host + 1) % (this.options.hosts?.length ?? 1)
-  }
-
-  /** The server said something, if only a refusal. */
-  heard() {
-    this.#heardAt = performance.now()
-  }
-
-  /** Whether the server has said something within this many milliseconds, or does when it is asked. One asks for all. */
-  answers(within: number, tell: (answers: boolean) => void) {
-    if (performance.now() - this.#heardAt < within) return tell(true)
-    this.#asking.push(tell)
-    if (this.#asking.length > 1) return
-    const connection = make(this)
-    let known = false
-    const told = (answers: boolean) => {
-      if (known) return
-      known = true
-      clearTimeout(timer)
-      connection.abandon()
-      for (const asked of this.#asking.splice(0)) asked(answers)
-      if (!answers) for (const silent of this.#silent) silent()
-    }
-    const timer = setTimeout(() => told(false), within)
-    connection.connect((error: Error | undefined) => told(error === undefined || isWord(error)))
-  }
-
-  /** Calls `tell` each time that the server is found to hang. */
-  onSilence(tell: () => void) {
-    this.#silent.push(tell)
-  }
-
-  /** The server that connections lead to stopped taking writes: none of them is used again. */
-  demoted() {
-    this.#generation++
-  }
-}
 
 /**
  * A bigint of the database is beyond 2^53, where a JavaScript number would be another one. The value is not repeated.
@@ -194,15 +62,10 @@ const spoiling = new Set([READ_ONLY, "0A000", "26000", "42P05"])
 /** Connection exceptions, and an operator's shutdown: a pooler reports them as plain errors. */
 const spoilingClass = /^(?:08...|57P0.)$/
 
-const codeOf = (error: Error) => ("code" in error && typeof error.code === "string" ? error.code : "")
-
 const spoilsConnection = (error: Error) =>
   ("severity" in error && (error.severity === "FATAL" || error.severity === "PANIC")) ||
   spoiling.has(codeOf(error)) ||
   spoilingClass.test(codeOf(error))
-
-/** The server's own words, and not the driver's. */
-const isWord = (error: Error) => "severity" in error
 
 const sessionOf = (settings: Readonly<Record<string, number>>) =>
   [
@@ -213,22 +76,32 @@ const sessionOf = (settings: Readonly<Record<string, number>>) =>
     "SELECT current_setting('transaction_read_only') AS read_only, pg_postmaster_start_time()::text AS began"
   ].join("; ")
 
-interface Server {
+interface Session {
   readonly read_only: string
   readonly began: string
 }
 
 /** Of several statements `pg` returns a list of results; the last one is the question. */
-const serverOf = (results: unknown) => {
+const rowOf = <Row extends object>(results: unknown): Row | undefined => {
   const last: unknown = Array.isArray(results) ? results.at(-1) : results
-  return (last as Pg.QueryResult<Server>).rows[0]
+  return (last as Pg.QueryResult<Row>).rows[0]
+}
+
+/** A segment of the log is named by its timeline, in eight hexadecimal digits, and its place. */
+const lineage =
+  "SELECT system_identifier::text AS system, pg_walfile_name(pg_current_wal_lsn()) AS segment FROM pg_control_system()"
+
+interface Lineage {
+  readonly system: string
+  readonly segment: string
 }
 
 /** `pg.Client` that names its statements, bounds them in time, and is not given back while one still runs. */
 export class Connection extends Pg.Client {
   readonly #database: Database
   readonly #host: string | undefined
-  readonly #generation: number
+  readonly #begin: (answer: (error?: Error | null) => void) => void
+  #generation: number
   /** Whose request has it now; undefined: the service. */
   #request: RequestOrigin | undefined
   #inTransaction = false
@@ -239,8 +112,7 @@ export class Connection extends Pg.Client {
   #release: Release | undefined
   #waitingRelease: Release | undefined
 
-  constructor(database: Database, config?: Pg.ClientConfig) {
-    const { host } = database
+  constructor(database: Database, config?: Pg.ClientConfig, host = database.host) {
     super(host === undefined ? config : { ...config, connectionString: host })
     this.#database = database
     this.#host = host
@@ -267,8 +139,8 @@ export class Connection extends Pg.Client {
       }
     })
     // `connect` is overloaded; both callers (pg-pool and our own) use the callback form.
-    const connect = super.connect.bind(this) as (answer: (error?: Error | null) => void) => void
-    Object.defineProperty(this, "connect", { value: (answer: (error?: Error) => void) => this.#stand(connect, answer) })
+    this.#begin = super.connect.bind(this) as (answer: (error?: Error | null) => void) => void
+    Object.defineProperty(this, "connect", { value: (answer: (error?: Error) => void) => this.#stand(answer) })
     // Between two owners nobody listens; an 'error' without a listener would end the process.
     this.on("error", () => {})
   }
@@ -284,31 +156,44 @@ export class Connection extends Pg.Client {
     return this.#generation !== this.#database.generation
   }
 
-  #stand(connect: (answer: (error?: Error | null) => void) => void, answer: (error?: Error) => void) {
-    const { readOnly = false, session } = this.#database.options
-    const refuse = (error: Error) => {
-      this.#database.avoid(this.#host)
-      this.abandon()
-      answer(error)
-    }
-    connect((error) => {
-      if (error != null) return refuse(error)
-      if (session === undefined) return answer()
-      this.query(sessionOf(session), (error: Error | null | undefined, results: unknown) =>
-        error != null
-          ? refuse(error)
-          : this.#meet(serverOf(results), readOnly)
-            ? answer()
-            : refuse(new ReadOnlyServer())
-      )
+  /** Connects, and hears which server that is; whether it will do is another question. */
+  meet(told: Told) {
+    const { session } = this.#database.options
+    this.#begin((error) => {
+      if (error != null) return told(error)
+      if (session === undefined) return told(undefined)
+      this.query(sessionOf(session), (error: Error | null | undefined, results: unknown) => {
+        if (error != null) return told(error)
+        const { began = "", read_only } = rowOf<Session>(results) ?? {}
+        const server: Server = { began, isReadOnly: read_only === "on" }
+        return server.isReadOnly ? told(undefined, server) : this.#hearLineage(server, told)
+      })
     })
   }
 
-  /** Whether this server will do. Called before anything is asked of it. */
-  #meet(server: Server | undefined, readOnly: boolean) {
-    if (server?.read_only === "on" && !readOnly) return false
-    if (server !== undefined) this.#database.reached(server.began)
-    return true
+  /** Not every service that calls itself Postgres tells; without, the order of hosts counts. */
+  #hearLineage(server: Server, told: Told) {
+    this.query(lineage, (error: Error | null | undefined, results: unknown) => {
+      if (error != null) return isWord(error) ? told(undefined, server) : told(error)
+      const row = rowOf<Lineage>(results)
+      const timeline = parseInt(row?.segment.slice(0, 8) ?? "", 16)
+      return told(undefined, row && timeline > 0 ? { ...server, system: row.system, timeline } : server)
+    })
+  }
+
+  #stand(answer: (error?: Error) => void) {
+    const database = this.#database
+    this.meet((error, server) => {
+      const refusal = error ?? database.accept(this, this.#host, server)
+      if (refusal === undefined) {
+        this.#generation = database.generation
+        this.once("end", () => database.closed(this))
+        return answer()
+      }
+      database.failed(this.#host, refusal)
+      this.abandon()
+      return answer(refusal)
+    })
   }
 
   readonly #releaseWhenIdle: Release = (error) => {
@@ -366,22 +251,21 @@ export class Connection extends Pg.Client {
     const giveUp = () => settled || this.abandon(new QueryDeadlineExceeded())
     const look = () => {
       if (settled || silenceMillis >= deadlineMillis || performance.now() - started >= deadlineMillis) return giveUp()
-      return database.answers(silenceMillis * ASKING, (answers) => (answers ? again() : giveUp()))
+      return database.answers(this.#host, silenceMillis * ASKING, (answers) => (answers ? again() : giveUp()))
     }
     const again = () => {
       if (settled) return
       const left = deadlineMillis - (performance.now() - started)
       timer = setTimeout(later, Math.min(left, silenceMillis * (1 - ASKING)))
     }
-    // The answer may already be here, behind work that held the event loop: let the sockets speak first.
-    const later = () => setImmediate(() => setImmediate(look))
+    const later = () => afterSockets(look)
     let timer = setTimeout(later, silenceMillis < deadlineMillis ? silenceMillis * (1 - ASKING) : deadlineMillis)
     return (error, result) => {
       if (settled) return
       settled = true
       clearTimeout(timer)
       this.#running--
-      if (error == null || isWord(error)) database.heard()
+      if (error == null || isWord(error)) database.heard(this.#host)
       if (error != null && spoilsConnection(error)) this.#spoil(error)
       callback(error, result)
       const waiting = this.#waitingRelease
@@ -407,11 +291,23 @@ export class Connection extends Pg.Client {
   }
 }
 
-/** A single connection with the same deadline, for what a pool cannot do. */
-export const make = (database: Database) =>
-  new Connection(database, {
-    application_name: "ampoule",
-    types,
-    ...database.options.connection,
-    connectionTimeoutMillis: database.options.checkoutMillis
-  })
+/** A single connection with the same deadline, for what a pool cannot do. Ask the database for its `lead` before. */
+export const make = (database: Database, host = database.host) =>
+  new Connection(
+    database,
+    {
+      application_name: "ampoule",
+      types,
+      ...database.options.connection,
+      connectionTimeoutMillis: database.options.checkoutMillis
+    },
+    host
+  )
+
+const ask: Ask = (database, host, told) => {
+  const connection = make(database, host)
+  connection.meet(told)
+  return () => connection.abandon()
+}
+
+export const database = (options: Options) => new Database(options, ask)

@@ -10,6 +10,7 @@ import type * as Scope from "effect/Scope"
 import * as Str from "effect/String"
 import * as Pg from "pg"
 import * as PgConnection from "#layers/PgConnection.ts"
+import { type Database, type Options, QueryDeadlineExceeded } from "#layers/PgDatabase.ts"
 import type { Endpoint } from "#layers/PrivateConnection.ts"
 import { DatabaseEpoch } from "#src/access/DatabaseEpoch.ts"
 import { Busy } from "#src/access/Dependency.ts"
@@ -39,7 +40,7 @@ export const endpointOf = (connection: Pg.PoolConfig): Endpoint => {
   return { host: client.host, verified }
 }
 
-export interface PoolOptions extends PgConnection.Options {
+export interface PoolOptions extends Options {
   /** Connections at most. */
   readonly size: number
   /** How long a request may wait for a connection, in milliseconds; absent: as long as for a new one. */
@@ -73,10 +74,10 @@ const noRelease = () => {}
 
 /**
  * Puts a fair queue before the pool, in which teams take turns. A connection that may lead to a server which takes no
- * writes any more goes, and so does one that could not be made: while there are other hosts, the next one is tried at
- * once. When the server is found to hang, everybody who waits is told.
+ * writes any more goes, and so does one that could not be made: while there are other hosts, the one that leads is looked
+ * for at once. When the server is found to hang, everybody who waits is told.
  */
-const queued = (pool: Pg.Pool, database: PgConnection.Database, options: PoolOptions): FairTurns.Queue => {
+const queued = (pool: Pg.Pool, database: Database, options: PoolOptions): FairTurns.Queue => {
   const { checkoutMillis, hosts, queueMillis = checkoutMillis, size } = options
   const queue = new FairTurns.Queue({
     atOnce: size,
@@ -96,21 +97,28 @@ const queued = (pool: Pg.Pool, database: PgConnection.Database, options: PoolOpt
     const asked = performance.now()
     let tries = hosts?.length ?? 1
     const attempt = () =>
-      connect((error, client, release) => {
-        if (error !== undefined && --tries > 0 && performance.now() - asked < checkoutMillis / 2) return attempt()
-        if (!(client instanceof PgConnection.Connection)) {
-          left()
-          // It took all the time that there is: who waits behind would only meet the same.
-          if (performance.now() - asked >= checkoutMillis) tellAll()
-          return answer(error, client, release)
-        }
-        if (client.stale) {
-          release(true)
-          return attempt()
-        }
-        client.given(request, left)
-        return answer(error, client, release)
+      database.lead((nobody) => {
+        if (nobody === undefined) return connect(given)
+        left()
+        // Nobody leads: who waits behind would only hear the same.
+        tellAll()
+        return answer(nobody, undefined, noRelease)
       })
+    const given: Connected = (error, client, release) => {
+      if (error !== undefined && --tries > 0 && performance.now() - asked < checkoutMillis / 2) return attempt()
+      if (!(client instanceof PgConnection.Connection)) {
+        left()
+        // It took all the time that there is: who waits behind would only meet the same.
+        if (performance.now() - asked >= checkoutMillis) tellAll()
+        return answer(error, client, release)
+      }
+      if (client.stale) {
+        release(true)
+        return attempt()
+      }
+      client.given(request, left)
+      return answer(error, client, release)
+    }
     attempt()
   }
   Object.defineProperty(pool, "connect", {
@@ -123,7 +131,7 @@ const queued = (pool: Pg.Pool, database: PgConnection.Database, options: PoolOpt
           clearTimeout(timer)
           // Next tick: `turn` is known by then.
           if (runs) process.nextTick(() => checkOut(request, () => queue.leave(turn), answer))
-          else answer(hangs ? new PgConnection.QueryDeadlineExceeded() : new Busy(), undefined, noRelease)
+          else answer(hangs ? new QueryDeadlineExceeded() : new Busy(), undefined, noRelease)
         },
         inTransaction
       )
@@ -142,10 +150,7 @@ const marked = <A extends SqlClient.SqlClient>(client: A): A => {
   })
 }
 
-const acquirePool = (
-  options: PoolOptions,
-  database: PgConnection.Database
-): Effect.Effect<Pg.Pool, never, Scope.Scope> =>
+const acquirePool = (options: PoolOptions, database: Database): Effect.Effect<Pg.Pool, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => {
       const pool = new Pg.Pool({
@@ -182,12 +187,16 @@ const acquirePool = (
     Effect.map(({ pool }) => pool)
   )
 
-/** SqlClient over such a pool. Result columns come back in camelCase; JSON documents are left alone. */
+/**
+ * SqlClient over such a pool, of a database that others may know too. Result columns come back in camelCase; JSON documents
+ * are left alone.
+ */
 export const layer = (
-  options: PoolOptions
+  options: PoolOptions,
+  known?: Database
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient | DatabaseEpoch, SqlError> =>
   Layer.suspend(() => {
-    const database = new PgConnection.Database(options)
+    const database = known ?? PgConnection.database(options)
     const acquire = acquirePool(options, database)
     return PgClient.layerFromPool({ acquire, transformResultNames: camel, transformJson: false }).pipe(
       Layer.tap((context) => Effect.sync(() => marked(Context.get(context, SqlClient.SqlClient)))),

@@ -9,6 +9,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as EventBusPostgres from "#layers/EventBusPostgres.ts"
 import { migrate } from "#layers/Migrations.ts"
+import * as PgConnection from "#layers/PgConnection.ts"
 import * as PgPool from "#layers/PgPool.ts"
 import * as PostgresUrl from "#layers/PostgresUrl.ts"
 import * as PrivateConnection from "#layers/PrivateConnection.ts"
@@ -40,7 +41,7 @@ const QUEUE_MILLIS = 8_000
 const DEADLINE_MILLIS = 10_000
 const MIGRATION_MILLIS = 600_000
 
-/** One of several hosts must take writes: any of them can be asked only where there is no other. */
+/** One of several hosts must take writes: any of them will do only where there is no other. */
 export const hostsOf = (
   url: Redacted.Redacted
 ): Pick<PgPool.PoolOptions, "connection" | "hosts" | "session" | "readOnly"> => {
@@ -197,8 +198,10 @@ export const layer = (options: PostgresOptions) =>
       Effect.zipRight(migrate()),
       Effect.provide(PgPool.layer(migrationPool(options))),
       (start) => Effect.zipRight(privateConnection(options), start),
-      Effect.as(
-        EventBusPostgres.layer(poolOptions(options)).pipe(Layer.provideMerge(PgPool.layer(poolOptions(options))))
-      )
+      Effect.map(() => {
+        const serving = poolOptions(options)
+        const database = PgConnection.database(serving)
+        return EventBusPostgres.layer(database).pipe(Layer.provideMerge(PgPool.layer(serving, database)))
+      })
     )
   )

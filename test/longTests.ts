@@ -42,6 +42,7 @@ export const longTests = [
   "test/dashboard/typing.test.ts",
   "test/deploy/*.test.ts",
   "test/faults/failover.test.ts",
+  "test/faults/acceptRestore.test.ts",
   "test/faults/host.test.ts",
   "test/faults/kills.test.ts",
   "test/faults/network.test.ts",

@@ -27,7 +27,7 @@ export const dieWhenVaultIsDown = <A, E, R>(
 const unavailableCodes = new Set(
   [
     "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENOTFOUND EAI_AGAIN",
-    "QUERY_DEADLINE_EXCEEDED EMBEDDED_DATABASE_GONE",
+    "QUERY_DEADLINE_EXCEEDED SERVER_REPLACED EMBEDDED_DATABASE_GONE",
     // SQLSTATE: cancelled by statement_timeout; shutting down, crashed, starting up, dropped; idle in a transaction for
     // too long; a standby that cannot write; refused sign-in; a database that is not there (any more).
     "57014 57P01 57P02 57P03 57P04 57P05 25P03 25P04 25006 28000 28P01 3D000"

@@ -16,7 +16,7 @@ import { readCheckpoints, TrailRefused, vaultKeys, verify, type VerifyOptions } 
 export interface Acceptance {
   /** Streams of which more had been signed than the database holds. */
   readonly accepted: ReadonlyArray<Checkpoint.Accepted>
-  /** Streams that ended without a seal over their last entries. */
+  /** Streams whose last entries are under no seal, or that have fewer than their seal says. */
   readonly closed: ReadonlyArray<Chain.Head>
 }
 
@@ -71,13 +71,16 @@ const findAcceptance = Effect.fnUntraced(function* (options: AcceptOptions) {
     if (seq < pin.seq) accepted.push({ held: { stream, seq, hash }, signed: pin })
   }
   const own = yield* audit.seals.streams
+  // More is vouched for than there is: whoever wrote the stream, if it runs still, cannot go on with it.
+  const behind = new Set(accepted.map(({ held }) => held.stream))
+  const hasLost = ({ sealedSeq, seq, stream }: typeof StreamEndRow.Type) => behind.has(stream) || (sealedSeq ?? 0) > seq
   const ended = ({ seenAt }: typeof StreamEndRow.Type) =>
     seenAt === null || options.alone || seenAt.getTime() < options.now - Chain.deadAfterMillis
   const closed = ends
     .filter(({ stream }) => !own.includes(stream))
     .filter((row) => row.sealedSeq !== row.seq || row.final !== true)
-    // A process that runs beside this one closes its streams itself.
-    .filter(ended)
+    // A process that runs beside this one closes its other streams itself.
+    .filter((row) => hasLost(row) || ended(row))
   return { accepted, closed } satisfies Acceptance
 })
 

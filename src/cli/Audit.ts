@@ -216,18 +216,22 @@ const accept = Help.command(
   "accept-restore",
   {
     says: "Record that an older database was restored on purpose, so that the trail verifies again.",
-    more: ["Run it once after restoring a backup beside newer checkpoints. What was lost stays on record."],
+    more: [
+      "Run it once after restoring a backup beside newer checkpoints, or after a fail-over that lost entries, also while servers run. What was lost stays on record."
+    ],
     examples: ["ampoule audit accept-restore"]
   },
   { checkpoints, publicKey, yes: Shared.yes },
   Effect.fnUntraced(function* (options) {
     const publicKeys = yield* keysOf(options.publicKey)
     const programs = yield* maintenancePrograms
+    let found = false
     const done = yield* programs
       .auditAccept(
         { checkpoints: options.checkpoints, publicKeys, progress: entryProgress("verified") },
         ({ accepted, closed }) =>
           Effect.gen(function* () {
+            found = true
             yield* progressDone
             for (const { held, signed } of accepted) {
               yield* note(
@@ -235,7 +239,7 @@ const accept = Help.command(
               )
             }
             for (const { seq, stream } of closed) {
-              yield* note(`Stream ${stream}: ends with entry ${seq}, under no seal.`)
+              yield* note(`Stream ${stream}: ends with entry ${seq}, which no seal says.`)
             }
             return (
               options.yes || (yield* Effect.orElseSucceed(Ask.confirm("Accept this state, on record?"), () => false))
@@ -245,6 +249,12 @@ const accept = Help.command(
       .pipe(Effect.ensuring(progressDone))
     if (done) return yield* note("Accepted: both heads of each stream are recorded.")
     // What comes after it in a script must not take the state for accepted.
+    if (!found) {
+      return yield* new CliFailure({
+        message:
+          "There is nothing to accept: no stream of an ended process is without its seal, and none has lost entries."
+      })
+    }
     return yield* new CliFailure({
       message: "Nothing was accepted.",
       ...(stdinIsTerminal() ? {} : { hint: "There is no terminal to ask at: say --yes." })

@@ -525,4 +525,44 @@ layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
       }),
     60_000
   )
+
+  it.effect(
+    "that a fail-over took entries of are accepted while their processes run, which vouch for the lost ones no more",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        // One has heard of it and vouches for what it wrote before the operator decides; one hears of it afterwards.
+        for (const hears of ["before", "after"] as const) {
+          yield* Effect.scoped(
+            Effect.gen(function* () {
+              const { audit, seal } = yield* TrailWorld.otherProcess
+              yield* record(audit, "secret.inject", [`A ${hears}`])
+              yield* seal.now
+              const [first] = yield* sql<Row>`
+                SELECT stream, seq::float8 AS seq, hash, body FROM audit_entries WHERE body LIKE ${`%"A ${hears}"%`}`
+              // As the standby has it, which gets nothing of the rest.
+              yield* sql`CREATE TABLE standby AS SELECT * FROM audit_seals WHERE stream = ${first.stream}`
+              yield* record(audit, "secret.inject", [`B ${hears}`])
+              yield* seal.now
+              yield* record(audit, "secret.inject", [`C ${hears}`])
+              yield* sql`DELETE FROM audit_entries WHERE stream = ${first.stream} AND seq > ${first.seq}`
+              yield* sql`DELETE FROM audit_seals WHERE stream = ${first.stream}`
+              yield* sql`INSERT INTO audit_seals SELECT * FROM standby`
+              yield* sql`DROP TABLE standby`
+              const goesOn = record(audit, "secret.inject", [`D ${hears}`])
+              if (hears === "before") yield* goesOn
+              assert.isAbove((yield* verify()).problemCount, 0)
+              assert.isTrue(yield* acceptRestore(yield* TrailWorld.options, () => Effect.succeed(true)))
+              assert.deepStrictEqual((yield* verify()).problems, [])
+              yield* goesOn
+              yield* seal.now
+              assert.deepStrictEqual((yield* verify()).problems, [])
+            })
+          )
+          // They have closed their streams.
+          assert.deepStrictEqual((yield* verify()).problems, [])
+        }
+      }),
+    60_000
+  )
 })

@@ -66,7 +66,7 @@ export const until = (what: string, began: number, holds: Effect.Effect<boolean>
 export const untilReady = (url: string, began: number) => until("it is ready", began, isReady(url))
 
 /** The program's command line on the data that `env` names; answers its exit code and what it said. */
-const ampoule = (release: string, env: Env, ...words: ReadonlyArray<string>) =>
+export const ampoule = (release: string, env: Env, ...words: ReadonlyArray<string>) =>
   promisify(execFile)(process.execPath, [path.join(release, "dist/ampoule.cjs"), ...words], {
     env: { PATH: process.env["PATH"], ...env },
     maxBuffer: 2 ** 30

@@ -290,6 +290,32 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
     })
   )
 
+  it.scopedLive("a host that hangs costs one answer: the others' words do not speak for its connections", () =>
+    Effect.gen(function* () {
+      const server = inject("postgres")
+      if (server === undefined) return yield* Effect.dieMessage("no Postgres in this run")
+      const { url } = yield* TestDatabase.freshPostgres(server)
+      const target = { host: new URL(url).hostname, port: Number(new URL(url).port) }
+      const [one, two] = [yield* FaultProxy.make(target), yield* FaultProxy.make(target)]
+      const context = yield* Layer.build(
+        Postgres.layer({
+          url: Redacted.make(url.replace(/@[^/]*/, `@127.0.0.1:${one.port},127.0.0.1:${two.port}`)),
+          poolSize: 4,
+          unsafe: false,
+          deadlineMillis: 600_000
+        })
+      )
+      const sql = Context.get(context, SqlClient.SqlClient)
+      const ask = sql`SELECT 1 AS one`
+      const all = Effect.replicateEffect(ask, 8, { concurrency: "unbounded", discard: true })
+      yield* all
+      yield* one.set("blackhole")
+      outage(yield* Effect.exit(ask))
+      // Idle connections to it would each have ten minutes.
+      yield* Effect.replicateEffect(all, 3, { discard: true }).pipe(Effect.timeout("20 seconds"))
+    })
+  )
+
   it.scopedLive("notifications arrive, and everyone looks again after the connection was lost", () =>
     Effect.gen(function* () {
       const { bus, direct, proxy } = yield* behindProxy()
