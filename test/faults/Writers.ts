@@ -63,7 +63,7 @@ export const look = (place: Place) =>
     const { values } = yield* Schema.decodeUnknown(Injected, { onExcessProperty: "ignore" })(injected?.json)
     const live = new Map<string, Live>()
     for (let page = 1, hasMore = true; hasMore; page++) {
-      const answer = yield* ask(place, "GET", `/secrets?${where}&page=${page}`)
+      const answer = yield* ask(place, "GET", `/secrets?${where}&pageSize=500&page=${page}`)
       const listed = yield* Schema.decodeUnknown(Listed, { onExcessProperty: "ignore" })(answer?.json)
       for (const { id, key, version } of listed.items) live.set(key, { id, version, value: values[key] ?? "" })
       hasMore = listed.hasMore

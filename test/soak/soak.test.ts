@@ -65,24 +65,30 @@ const receiver = Effect.acquireRelease(
   ({ close }) => Effect.sync(close)
 )
 
+/** A writer knows the ids of what it made when it has looked, and so can change and delete it; each look is a check as well. */
+const betweenLooks = 30_000
+
 /** Writers with keys of their own; after a write of which nobody knows what became of it another one goes on. */
 const writing = (place: Writers.Place) => {
   const lanes: Array<Writers.Writer> = []
   let goesOn = true
-  const isOn = () => goesOn
+  const turn = (lane: Writers.Writer) => {
+    const until = performance.now() + betweenLooks
+    return lane.run(() => goesOn && performance.now() < until, Effect.sleep("1500 millis"))
+  }
   const write = Effect.gen(function* () {
+    let lane: Writers.Writer | undefined
     while (isOn()) {
-      const lane = Writers.make(place, lanes.length)
-      lanes.push(lane)
-      if (yield* lane.run(isOn, Effect.sleep("1500 millis"))) return
+      if (lane === undefined) lanes.push((lane = Writers.make(place, lanes.length)))
+      const goesWell: boolean = yield* turn(lane)
+      const live = yield* Effect.option(Writers.look(place))
+      if (goesWell && live._tag === "Some") lane.check(live.value)
+      else lane = undefined
       yield* Effect.sleep("2 seconds")
     }
   })
-  return {
-    lanes,
-    write,
-    end: () => void (goesOn = false)
-  }
+  const isOn = () => goesOn
+  return { lanes, write, end: () => void (goesOn = false) }
 }
 
 const everyMinute = (parts: Parts.Parts, start: number, samples: Array<Gauges.Sample>) =>
