@@ -34,17 +34,20 @@ export const make = () => {
   const unexpected: Array<string> = []
   const spans: Array<Span> = []
   let window = new Map<string, Array<number>>()
-  let [requests, refused] = [0, 0]
+  let [requests, refused, notReady] = [0, 0, 0]
   const isExcused = ({ from, to }: Failure) => spans.some((span) => from < span.to && to > span.from)
   return {
     requests: () => requests,
     /** 429: the limits of a credential, or a server that is busy. */
     refused: () => refused,
+    /** Readiness tells when a part answers late as well, which on a busy machine it does. */
+    notReady: () => notReady,
     /** status undefined: no answer came. */
     observe: (method: string, path: string, status: number | undefined, began: number) => {
       const [kind, to] = [kindOf(method, path), performance.now()]
       requests++
       if (status === 429) refused++
+      if (status === 503 && path === "/health/ready") return void notReady++
       if (status === undefined || status >= 500) return void failures.push({ kind, status, from: began, to })
       const times = window.get(kind) ?? []
       window.set(kind, times)

@@ -213,6 +213,7 @@ const soak = Effect.gen(function* () {
     webhookEvents: hooks.events.size,
     failedDuringRestartsAndPauses: requests.excused(),
     refusedAsTooMany: requests.refused(),
+    toldNotReady: requests.notReady(),
     pausedSeconds: requests.pausedSeconds(),
     done: done.told,
     earlyAndLate: told(Verdict.compare(samples, held, seconds)),
