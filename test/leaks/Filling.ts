@@ -69,10 +69,13 @@ export const make = (url: string) => {
         projects.push(projectId)
         for (const environment of ["development", "staging", "production"]) {
           const at = { projectId, environment }
-          const bulk = (secrets: ReadonlyArray<object>) =>
-            Effect.map(call("POST", "/secrets/bulk", { cookie, json: { ...at, secrets } }), (answer) =>
-              read(Schema.Unknown, answer)
-            )
+          const bulk = (all: ReadonlyArray<object>) =>
+            Effect.forEach([0, 100, 200], (from) => {
+              const json = { ...at, secrets: all.slice(from, from + 100) }
+              return Effect.map(call("POST", "/secrets/bulk", { cookie, json }), (answer) =>
+                read(Schema.Unknown, answer)
+              )
+            })
           yield* bulk(secretsOf("value that was replaced", "KEY"))
           yield* bulk(secretsOf("value", "KEY"))
           yield* bulk(secretsOf("deleted value", "GONE"))
@@ -148,21 +151,32 @@ export const make = (url: string) => {
   const refusals = (bearer: string, projectId: string) =>
     Effect.gen(function* () {
       const at = { projectId, environment: "development" }
-      const canary = () => fresh("refused value")
       for (let n = 0; n < 40; n++) {
         const asked: ReadonlyArray<readonly [method: string, path: string, asked: Asked]> = [
-          ["POST", "/secrets", { json: { ...at, key: "KEY_1", value: canary() } }],
-          ["POST", "/secrets", { json: { ...at, key: "X", value: `${canary()}\${MISSING}` } }],
-          ["POST", "/secrets", { json: { ...at, key: "X", source: `${canary()}\${bad` } }],
-          ["POST", "/secrets", { json: { ...at, key: "X", value: canary().repeat(2_000) } }],
-          ["POST", "/secrets", { json: { ...at, key: "X", value: { nested: canary() } } }],
-          ["POST", "/secrets", { json: { ...at, key: canary(), value: "x" } }],
-          ["POST", "/secrets", { json: { projectId: canary(), environment: "development", key: "X" } }],
-          ["POST", "/secrets", { json: { ...at, environment: canary(), key: "X", value: "x" } }],
-          ["POST", "/secrets/bulk", { json: { ...at, secrets: canary() } }],
-          ["POST", "/secrets", { body: `{"value": "${canary()}` }],
-          ["POST", "/auth/session", { json: { email: "ada@example.com", password: canary() } }],
-          ["POST", "/auth/cli/device/token", { json: { deviceCode: canary() } }]
+          ["POST", "/secrets", { json: { ...at, key: "KEY_1", value: fresh("value of a key that is there") } }],
+          [
+            "POST",
+            "/secrets",
+            { json: { ...at, key: "X", value: `${fresh("value that refers to nothing")}\${MISSING}` } }
+          ],
+          ["POST", "/secrets", { json: { ...at, key: "X", source: `${fresh("source with a fault")}\${bad` } }],
+          ["POST", "/secrets", { json: { ...at, key: "X", value: fresh("value that is too long").repeat(2_000) } }],
+          ["POST", "/secrets", { json: { ...at, key: "X", value: { nested: fresh("value that is no text") } } }],
+          ["POST", "/secrets", { json: { ...at, key: fresh("value as a key"), value: "x" } }],
+          [
+            "POST",
+            "/secrets",
+            { json: { projectId: fresh("value as a project"), environment: "development", key: "X" } }
+          ],
+          [
+            "POST",
+            "/secrets",
+            { json: { ...at, environment: fresh("value as an environment"), key: "X", value: "x" } }
+          ],
+          ["POST", "/secrets/bulk", { json: { ...at, secrets: fresh("value as a list") } }],
+          ["POST", "/secrets", { body: `{"value": "${fresh("value of a body with a fault")}` }],
+          ["POST", "/auth/session", { json: { email: "ada@example.com", password: fresh("password of nobody") } }],
+          ["POST", "/auth/cli/device/token", { json: { deviceCode: fresh("device code of nobody") } }]
         ]
         // As many sign-ins as are not refused for their number.
         for (const [method, path, one] of asked.filter(([, path]) => n < 5 || path !== "/auth/session")) {
