@@ -151,6 +151,12 @@ export const make = (folder: string, more: More = {}) =>
         until: (is) => is,
         times: looks
       }),
+      /** All but Redis and the clients. */
+      pids: () => {
+        const postmaster = Number.parseInt(fs.readFileSync(`${postgres.data}/postmaster.pid`, "utf8"), 10)
+        const trees = [server.pid(), vault.pid(), postmaster]
+        return trees.flatMap((pid) => [pid, ...ProcessTree.childrenOf(pid)])
+      },
       workerPids: () => ProcessTree.childrenOf(server.pid()),
       serverLog: () => fs.readFileSync(path.join(folder, "server.log"), "utf8")
     }

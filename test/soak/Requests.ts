@@ -29,6 +29,8 @@ const grace = 5_000
 /** Why time went on without anybody doing anything. */
 export const pause = "pause"
 
+const shortOfCpu = "short of CPU"
+
 export const make = () => {
   const failures: Array<Failure> = []
   const unexpected: Array<string> = []
@@ -36,6 +38,8 @@ export const make = () => {
   let window = new Map<string, Array<number>>()
   let [requests, refused, notReady] = [0, 0, 0]
   const isExcused = ({ from, to }: Failure) => spans.some((span) => from < span.to && to > span.from)
+  const secondsOf = (which: string, more: number) =>
+    Math.round(spans.filter(({ why }) => why === which).reduce((sum, { from, to }) => sum + to - from - more, 0) / 1000)
   return {
     requests: () => requests,
     /** 429: the limits of a credential, or a server that is busy. */
@@ -57,12 +61,12 @@ export const make = () => {
     unexpected: (text: string) => void unexpected.push(text),
     /** Something was done from then until now; its requests may fail, and a little longer. */
     excuse: (why: string, from: number) => void spans.push({ why, from, to: performance.now() + grace }),
+    /** From then until now others had most of the machine: the deadline of a request may pass before it has its turn. */
+    shortOfCpu: (from: number) => void spans.push({ why: shortOfCpu, from, to: performance.now() }),
+    secondsShortOfCpu: () => secondsOf(shortOfCpu, 0),
     spans: () => spans,
     /** How long somebody else had the machine. */
-    pausedSeconds: () =>
-      Math.round(
-        spans.filter(({ why }) => why === pause).reduce((sum, { from, to }) => sum + to - from - grace, 0) / 1000
-      ),
+    pausedSeconds: () => secondsOf(pause, grace),
     /** Times since the last call, by kind. */
     take: () => {
       const taken = window

@@ -7,7 +7,7 @@ import type * as Parts from "./Parts.ts"
 import type * as Requests from "./Requests.ts"
 import * as Verdict from "./Verdict.ts"
 
-export const what = `The released program: two workers on Postgres, Redis, a vault in a process of its own; writers, readers, agents, streams, device logins, webhooks, sessions, tokens and projects that come and go, at a low rate; three runs at once on one machine of two cores, with the lowest priority, beside other work. done: what was done meanwhile, at which second. pausedSeconds: how long the machine was taken from it as a whole. p50Millis, p99Millis: by kind, for each tenth of the run (the first has the start; those with restarts and pauses have them too); they are told, not judged. earlyAndLate: the medians that are compared. problems: what failed; none in a run that passes. ${Verdict.criteria} npm run test:soak`
+export const what = `The released program: two workers on Postgres, Redis, a vault in a process of its own; writers, readers, agents, streams, device logins, webhooks, sessions, tokens and projects that come and go, at a low rate; three runs at once on one machine of two cores, with the lowest priority, beside other work. done: what was done meanwhile, at which second. pausedSeconds: how long the machine was taken from it as a whole; toldNotReady: answers of readiness that told of a slow or absent part. p50Millis, p99Millis: by kind, for each tenth of the run (the first has the start; those with restarts and pauses have them too); they are told, not judged. earlyAndLate: the medians that are compared. problems: what failed; none in a run that passes. ${Verdict.criteria} npm run test:soak`
 
 interface Run {
   readonly parts: Parts.Parts

@@ -49,6 +49,33 @@ const watchClock = (requests: Requests.Requests) =>
     }
   })
 
+/** Milliseconds that a process was ready to run and had no CPU, by Linux. */
+const waitedBy = (pid: number) => {
+  try {
+    return Number(fs.readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[1]) / 1e6
+  } catch {
+    // It is gone.
+    return 0
+  }
+}
+
+/** Notices seconds in which the parts together waited for a CPU half of the time or more. */
+const watchCpu = (parts: Parts.Parts, requests: Requests.Requests) =>
+  Effect.gen(function* () {
+    let before = new Map<number, number>()
+    let last = performance.now()
+    while (true) {
+      yield* Effect.sleep("1 second")
+      // None while Postgres is away.
+      const pids = yield* Effect.orElseSucceed(Effect.try(parts.pids), () => [])
+      const waited = new Map(pids.map((pid) => [pid, waitedBy(pid)]))
+      const sum = [...waited].reduce((all, [pid, millis]) => all + millis - (before.get(pid) ?? millis), 0)
+      if (sum > (performance.now() - last) / 2) requests.shortOfCpu(last)
+      before = waited
+      last = performance.now()
+    }
+  })
+
 /** Takes webhooks, and counts their events. */
 const receiver = Effect.acquireRelease(
   Effect.async<{ readonly url: string; readonly events: Set<string>; readonly close: () => void }>((resume) => {
@@ -174,7 +201,10 @@ const soak = Effect.gen(function* () {
   const start = performance.now()
   const { run: taking, windows } = takingWindows(start, requests)
   const measuring = yield* Effect.forkScoped(
-    Effect.all([watchClock(requests), everyMinute(parts, start, samples)], { concurrency: "unbounded", discard: true })
+    Effect.all([watchClock(requests), watchCpu(parts, requests), everyMinute(parts, start, samples)], {
+      concurrency: "unbounded",
+      discard: true
+    })
   )
   const using = yield* Effect.forkScoped(Effect.all(lanes, { concurrency: "unbounded", discard: true }))
   const writingOn = yield* Effect.forkScoped(
@@ -211,9 +241,10 @@ const soak = Effect.gen(function* () {
     requests: requests.requests(),
     acknowledgedWrites: written.reduce((sum, lane) => sum + lane.writes(), 0),
     webhookEvents: hooks.events.size,
-    failedDuringRestartsAndPauses: requests.excused(),
+    failedAndExcused: requests.excused(),
     refusedAsTooMany: requests.refused(),
     toldNotReady: requests.notReady(),
+    secondsShortOfCpu: requests.secondsShortOfCpu(),
     pausedSeconds: requests.pausedSeconds(),
     done: done.told,
     earlyAndLate: told(Verdict.compare(samples, held, seconds)),
