@@ -16,8 +16,8 @@ export interface Asked {
 }
 
 const keysOfEach = 250
-export const Id = Schema.Struct({ id: Schema.String })
-export const Issued = Schema.Struct({ id: Schema.String, value: Schema.String })
+const Id = Schema.Struct({ id: Schema.String })
+const Issued = Schema.Struct({ id: Schema.String, value: Schema.String })
 
 export const read = <A>(shape: Schema.Schema<A>, { status, text }: Answer) => {
   if (status >= 300) throw new Error(`${status} ${text.slice(0, 300)}`)

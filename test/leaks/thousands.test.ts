@@ -7,7 +7,6 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
 import { execFile, execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import { createServer } from "node:http"
@@ -18,6 +17,7 @@ import * as Memory from "#test/crypto/Memory.ts"
 import * as Replication from "#test/faults/Replication.ts"
 import * as Trial from "#test/faults/Trial.ts"
 import * as Parts from "#test/soak/Parts.ts"
+import * as ProcessTree from "#test/support/ProcessTree.ts"
 import * as Programs from "#test/support/Programs.ts"
 import * as Filling from "./Filling.ts"
 import * as Needles from "./Needles.ts"
@@ -121,6 +121,9 @@ const started = Effect.gen(function* () {
 })
 type Started = Effect.Effect.Success<typeof started>
 
+/** This Node, or one that can become its command. */
+const node = process.env["AMPOULE_TEST_NODE"] ?? process.execPath
+
 /** The command line as somebody uses it; the token is in a variable, as CI has it. */
 const commandLine = ({ home, parts }: Started, token: string) => ({
   args: (...words: ReadonlyArray<string>) => [path.join(parts.release, "dist/ampoule.cjs"), ...words],
@@ -133,9 +136,7 @@ const running = (world: Started, token: string, projectId: string, extra: Readon
     const { args, env } = commandLine(world, token)
     const command = ["-p", projectId, "-e", "development", ...extra, "--", "sh", "-c", "echo ready; sleep 600"]
     const child = yield* Effect.acquireRelease(
-      Effect.sync(() =>
-        spawn(process.execPath, args("run", ...command), { env, stdio: ["ignore", "pipe", "inherit"] })
-      ),
+      Effect.sync(() => spawn(node, args("run", ...command), { env, stdio: ["ignore", "pipe", "inherit"] })),
       (child) => Effect.sync(() => child.kill("SIGKILL"))
     )
     yield* Effect.async<void>((resume) => {
@@ -205,149 +206,155 @@ const inClear = {
   "log of the server, at debug": "level=DEBUG"
 } as const
 
+const what =
+  "Canaries (values, credentials, what was refused) in each form, searched in what the released program left behind or told. None was found in what is searched. inTheMemoryOfWhoHandsThemOn: of 250 values and 20 templates of the environment, how many stand in the memory of the process that started the command and waits for it (null: it became the command); of others none may. An environment's slug that is asked for is told to the database, which keeps nothing of it. npm run test:leaks"
+
+type Search = ReturnType<typeof searching>
+
+/** Answers that hold no value, and what a browser is told to keep of them: nothing. */
+const seen = ({ call }: Filling.Filling, { lookAt }: Search, cookie: string, teamId: string, projectId: string) =>
+  Effect.gen(function* () {
+    const odd: Array<string> = []
+    for (const page of pagesOf(teamId, projectId)) {
+      const first = yield* call("GET", page, { cookie })
+      // The address of a key leads to that of its secret.
+      const leads = first.status === 303 ? (first.headers.get("location") ?? "") : undefined
+      const { headers, status, text } = leads === undefined ? first : yield* call("GET", leads, { cookie })
+      if (status !== 200 || headers.get("cache-control") !== "no-store") odd.push(`${page}: ${status} ${leads}`)
+      lookAt("pages", `${JSON.stringify([...headers])}${text}`)
+    }
+    assert.deepStrictEqual(odd, [])
+    const where = `projectId=${projectId}&environment=development`
+    for (const list of [`/secrets?${where}`, `/secrets/deleted?${where}`, "/projects", `/teams/${teamId}/api-tokens`]) {
+      const { status, text } = yield* call("GET", list, { cookie })
+      assert.strictEqual(status, 200, list)
+      lookAt("lists", text)
+    }
+  })
+
+/** Those that a process started, and what these started. */
+const descendants = (pid: number): ReadonlyArray<number> =>
+  fs.existsSync(`/proc/${pid}/task/${pid}/children`)
+    ? ProcessTree.childrenOf(pid).flatMap((one) => [one, ...descendants(one)])
+    : []
+
+/** A newer Node becomes its command: then no process waits beside it. */
+const waits = (pid: number) => fs.readFileSync(`/proc/${pid}/cmdline`, "latin1").includes("ampoule.cjs")
+
+/** No process has a value among its arguments, and none in its environment but the commands that were started with them. */
+const processesSeen = (needles: Needles.Needles, { found, searched }: Search, runs: ReadonlyArray<number>) => {
+  const all = processList()
+  const holding = all.filter(({ bytes }) => needles.findIn(bytes).length > 0)
+  found.push(...holding.flatMap(({ pid, what }) => (what === "cmdline" ? [`arguments of process ${pid}`] : [])))
+  searched["lists of processes"] = { files: all.length, MiB: 0 }
+  const holders = new Set(holding.flatMap(({ pid, what }) => (what === "environ" ? [pid] : [])))
+  const commands = new Set(runs.flatMap((pid) => [...(waits(pid) ? [] : [pid]), ...descendants(pid)]))
+  assert.isAtLeast(holders.size, runs.length)
+  assert.deepStrictEqual(
+    [...holders].filter((pid) => !commands.has(pid)),
+    []
+  )
+}
+
+/** What stands in the memory of a process that handed values on; null: it became the command. */
+const memoryOf = (needles: Needles.Needles, folder: string, child: { readonly pid?: number | undefined }) =>
+  Effect.gen(function* () {
+    if (!waits(child.pid ?? 0)) return null
+    const there = needles.findIn(fs.readFileSync(yield* Memory.core(child, folder, "core")))
+    const of = (what: RegExp) => new Set(there.flatMap(({ name }) => (what.test(name) ? [name] : []))).size
+    return { values: of(/^value \d+$/), templates: of(/^template/), others: of(/^(?!value \d|template)/) }
+  })
+
+const lookEverywhere = (world: Started, { look, lookAt }: Search) =>
+  Effect.gen(function* () {
+    const { dump, files, metrics, trail } = yield* written(world)
+    for (const [what, some] of files) {
+      assert.isNotEmpty(some, what)
+      for (const file of some) look(what, fs.readFileSync(file))
+      const clear = (inClear as Readonly<Record<string, string>>)[what] ?? ""
+      assert.isTrue(
+        some.some((file) => fs.readFileSync(file).includes(clear)),
+        `${what}: ${clear}`
+      )
+    }
+    look("dump", dump)
+    assert.isTrue(dump.includes("KEY_249"))
+    lookAt("trail", trail)
+    lookAt("metrics", metrics)
+    const told = Buffer.concat(world.spans.received)
+    assert.isTrue(told.includes("/secrets/inject"))
+    look("spans and metrics by OTLP", told)
+  })
+
+const ways = { "ampoule run": [], "ampoule run --redact": ["--redact"], "ampoule run --offline": ["--offline"] }
+
+const filled = (parts: Parts.Parts) =>
+  Effect.gen(function* () {
+    const filling = Filling.make(parts.url)
+    const team = yield* Trial.team(parts.url)
+    const cookie = yield* filling.signedIn(team.person.email, team.person.password)
+    const [projectId = ""] = yield* filling.values(cookie, team.id)
+    yield* filling.proposals(cookie, projectId)
+    yield* filling.credentials(cookie, team.id, team.person)
+    yield* filling.refusals(yield* team.token, projectId)
+    return { filling, teamId: team.id, runner: yield* team.token, cookie, projectId }
+  })
+
 describe("thousands of canaries, in every form,", () => {
   it.scopedLive.skipIf(Programs.missing("psql", "redis-server") || !Memory.readable)(
     "stand nowhere but where they were asked for",
     () =>
       Effect.gen(function* () {
         const world = yield* started
-        const { folder, parts, spans } = world
-        const filling = Filling.make(parts.url)
+        const { cookie, filling, projectId, runner, teamId } = yield* filled(world.parts)
         const { call, canaries } = filling
-        const team = yield* Trial.team(parts.url)
-        const cookie = yield* filling.signedIn(team.person.email, team.person.password)
-        const projects = yield* filling.values(cookie, team.id)
-        const projectId = projects[0] ?? ""
-        yield* filling.proposals(cookie, projectId)
-        yield* filling.credentials(cookie, team.id, team.person)
-        yield* filling.refusals(yield* team.token, projectId)
-
-        // Read in every way, and none of it may be kept by a browser.
-        const where = `projectId=${projectId}&environment=development`
-        const asked = yield* Effect.forEach(["inject", "with-values", "value"], (way) =>
-          call("GET", `/secrets/${way}?${where}${way === "value" ? "&key=KEY_1" : ""}`, { cookie })
-        )
-        for (const { headers, status } of asked) {
-          assert.deepStrictEqual([status, headers.get("cache-control")], [200, "no-store"])
-        }
         const needles = Needles.make(canaries)
-        const { found, look, lookAt, searched } = searching(needles)
-        // The counter-check: where they were asked for, they are.
-        const [inject, page] = asked.map(({ text }) => needles.findIn(Buffer.from(text)).length)
-        assert.isAtLeast(inject, 270)
-        assert.isAtLeast(page, 100)
+        const search = searching(needles)
 
-        const odd: Array<string> = []
-        for (const page of pagesOf(team.id, projectId)) {
-          const first = yield* call("GET", page, { cookie })
-          // The address of a key leads to that of its secret.
-          const leads = first.status === 303 ? (first.headers.get("location") ?? "") : undefined
-          const { headers, status, text } = leads === undefined ? first : yield* call("GET", leads, { cookie })
-          if (status !== 200 || headers.get("cache-control") !== "no-store") odd.push(`${page}: ${status} ${leads}`)
-          lookAt("pages", `${JSON.stringify([...headers])}${text}`)
+        // Where they are asked for they are, and nothing of it may be kept by a browser.
+        const where = `projectId=${projectId}&environment=development`
+        for (const [way, least] of [
+          ["inject", 270],
+          ["with-values", 100],
+          ["value", 1]
+        ] as const) {
+          const asked = `/secrets/${way}?${where}${way === "value" ? "&key=KEY_1" : ""}`
+          const { headers, status, text } = yield* call("GET", asked, { cookie })
+          assert.deepStrictEqual([status, headers.get("cache-control")], [200, "no-store"])
+          assert.isAtLeast(needles.findIn(Buffer.from(text)).length, least)
         }
-        assert.deepStrictEqual(odd, [])
-        for (const list of [
-          `/secrets?${where}`,
-          `/secrets/deleted?${where}`,
-          "/projects",
-          `/teams/${team.id}/api-tokens`
-        ]) {
-          const { status, text } = yield* call("GET", list, { cookie })
-          assert.strictEqual(status, 200, list)
-          lookAt("lists", text)
-        }
-
-        const token = Schema.decodeUnknownSync(Filling.Issued)
-        const made = yield* call("POST", `/teams/${team.id}/api-tokens`, {
-          cookie,
-          json: { name: "runner", accessLevel: "read", lifetime: "1d" }
-        })
-        const runner = token(JSON.parse(made.text), { onExcessProperty: "ignore" }).value
-        const plain = yield* running(world, runner, projectId, [])
-        const masking = yield* running(world, runner, projectId, ["--redact"])
-        const offline = yield* running(world, runner, projectId, ["--offline"])
-        const parents = [plain.pid, masking.pid, offline.pid]
-        const holders = new Set<number>()
-        for (const { bytes, pid, what } of processList()) {
-          const there = needles.findIn(bytes)
-          if (there.length > 0 && what === "environ") holders.add(pid)
-          if (there.length > 0 && what === "cmdline") found.push(`arguments of process ${pid}: ${there[0]?.name}`)
-        }
-        searched["lists of processes"] = { files: processList().length, MiB: 0 }
-        // Those who have them are the commands, and what these started.
-        const commandsOf = (pid: number): ReadonlyArray<number> =>
-          fs.existsSync(`/proc/${pid}/task/${pid}/children`)
-            ? fs
-                .readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
-                .split(" ")
-                .filter((one) => one.trim() !== "")
-                .map(Number)
-                .flatMap((one) => [one, ...commandsOf(one)])
-            : []
-        const commands = new Set(parents.flatMap((pid) => commandsOf(pid ?? 0)))
-        assert.isAtLeast(holders.size, 3)
-        assert.deepStrictEqual(
-          [...holders].filter((pid) => !commands.has(pid)),
-          []
+        yield* seen(filling, search, cookie, teamId, projectId)
+        const runs = yield* Effect.forEach(Object.values(ways), (options) => running(world, runner, projectId, options))
+        processesSeen(
+          needles,
+          search,
+          runs.map(({ pid }) => pid ?? 0)
         )
-
-        const everything = yield* written(world)
-        for (const [what, files] of everything.files) {
-          assert.isNotEmpty(files, what)
-          for (const file of files) look(what, fs.readFileSync(file))
-          const clear = (inClear as Readonly<Record<string, string>>)[what]
-          if (clear !== undefined)
-            assert.isTrue(
-              files.some((file) => fs.readFileSync(file).includes(clear)),
-              `${what}: ${clear}`
-            )
-        }
-        look("dump", everything.dump)
-        assert.isTrue(everything.dump.includes("KEY_249"))
-        lookAt("trail", everything.trail)
-        lookAt("metrics", everything.metrics)
-        const told = Buffer.concat(spans.received)
-        assert.isTrue(told.includes("/secrets/inject"))
-        look("spans and metrics by OTLP", told)
-
+        yield* lookEverywhere(world, search)
         // What is handed on is in the memory of who hands it on; how much of it is told, not judged.
-        const inMemory = yield* Effect.forEach(
-          [
-            ["ampoule run", plain],
-            ["ampoule run --redact", masking],
-            ["ampoule run --offline", offline]
-          ] as const,
-          ([what, child]) =>
-            Effect.map(Memory.core(child, folder, "core"), (file) => {
-              const there = needles.findIn(fs.readFileSync(file))
-              const of = (what: RegExp) => new Set(there.flatMap(({ name }) => (what.test(name) ? [name] : []))).size
-              return [
-                what,
-                { values: of(/^value \d+$/), templates: of(/^template/), others: of(/^(?!value \d|template)/) }
-              ]
-            })
-        )
+        const held = yield* Effect.forEach(runs, (child) => memoryOf(needles, world.folder, child))
 
         assert.isAtLeast(Object.keys(canaries).length, 7_000)
         assert.deepStrictEqual(
-          kinds(found).filter((one) => one !== lookedUp),
+          kinds(search.found).filter((one) => one !== lookedUp),
           []
         )
+        for (const one of held) assert.strictEqual(one?.others ?? 0, 0)
         const figures = {
           canaries: Object.keys(canaries).length,
           formsOfEach: Needles.forms("x".repeat(40)).length,
           searched: Object.fromEntries(
-            Object.entries(searched).map(([what, { files, MiB }]) => [what, { files, MiB: Math.round(MiB * 10) / 10 }])
+            Object.entries(search.searched).map(([what, { files, MiB }]) => [
+              what,
+              { files, MiB: Math.round(MiB * 10) / 10 }
+            ])
           ),
-          valuesInTheMemoryOfWhoHandsThemOn: Object.fromEntries(inMemory)
+          inTheMemoryOfWhoHandsThemOn: Object.fromEntries(Object.keys(ways).map((way, n) => [way, held[n]]))
         }
         yield* Effect.logInfo("leaks").pipe(Effect.annotateLogs(figures))
-        yield* Trial.record(reportFile, what, "found: none", figures)
+        const version = execFileSync(node, ["--version"], { encoding: "utf8" }).trim()
+        yield* Trial.record(reportFile, what, `found: none; the command line on Node ${version}`, figures)
       }),
     600_000
   )
 })
-
-const what =
-  "Canaries (values, credentials, what was refused) in each form, searched in what the released program left behind or told. None was found in what is searched. valuesInTheMemoryOfWhoHandsThemOn: of 250 values and 20 templates of the environment, how many stand in the memory of the process that started the command and waits for it; of others none may. AMPOULE_LEAKS_REPORT=test/records/leaks.json npm run test:long -- test/leaks/thousands.test.ts"
