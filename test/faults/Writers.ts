@@ -55,8 +55,8 @@ interface Live extends History.Seen {
 /** By key. */
 export type Lives = ReadonlyMap<string, Live>
 
-/** All that is there, with values. */
-export const look = (place: Place) =>
+/** All that is there, with values; undefined: pages moved while they were read, for others write. */
+const lookOnce = (place: Place) =>
   Effect.gen(function* () {
     const where = `projectId=${place.projectId}&environment=development`
     const injected = yield* ask(place, "GET", `/secrets/inject?${where}`)
@@ -68,8 +68,15 @@ export const look = (place: Place) =>
       for (const { id, key, version } of listed.items) live.set(key, { id, version, value: values[key] ?? "" })
       hasMore = listed.hasMore
     }
-    return live
+    return Object.keys(values).every((key) => live.has(key)) ? live : undefined
   })
+
+/** All that is there, with values. */
+export const look = (place: Place) =>
+  lookOnce(place).pipe(
+    Effect.repeat({ until: (live) => live !== undefined, times: 20 }),
+    Effect.flatMap(Effect.fromNullable)
+  )
 
 interface Write {
   readonly changes: History.Changes
