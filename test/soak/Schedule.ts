@@ -29,13 +29,16 @@ export interface Done {
 const requestIds = (exported: string) =>
   new Set([...exported.matchAll(/"requestId":"([^"]+)"/g)].map(([, id = ""]) => id))
 
+/** How often an operator tries again what ended because a part did not answer in time, as the message asks for. */
+const again = 5
+
 /** A command of the operator, on the server's data; it is whole or the run fails. */
 const operator = ({ parts }: Pick<Run, "parts">, env: Trial.Env, ...words: ReadonlyArray<string>) =>
   Effect.flatMap(
     Effect.promise(() => Trial.ampoule(parts.release, env, ...words)),
     ({ code, stderr, stdout }) =>
-      code === 0 ? Effect.succeed(stdout) : Effect.die(new Error(`ampoule ${words.join(" ")}: ${code} ${stderr}`))
-  )
+      code === 0 ? Effect.succeed(stdout) : Effect.fail(new Error(`ampoule ${words.join(" ")}: ${code} ${stderr}`))
+  ).pipe(Effect.retry({ times: again, while: ({ message }) => message.includes("run this again") }), Effect.orDie)
 
 const steps = (
   run: Run,
