@@ -14,7 +14,6 @@ interface Run {
   readonly requests: Requests.Requests
   readonly start: number
   readonly seconds: number
-  readonly folder: string
 }
 
 /** What the end must know. */

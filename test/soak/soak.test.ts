@@ -214,7 +214,7 @@ const soak = Effect.gen(function* () {
     )
   )
   const [done] = yield* Effect.all(
-    [Schedule.run({ parts, requests, start, seconds, folder }), collecting(parts, start, held), taking],
+    [Schedule.run({ parts, requests, start, seconds }), collecting(parts, start, held), taking],
     { concurrency: "unbounded" }
   )
   end()
