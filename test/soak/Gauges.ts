@@ -8,12 +8,10 @@ import { promisify } from "node:util"
 import type * as Parts from "./Parts.ts"
 
 export interface Process {
-  /** Its pid, where that is known, else its label and start: another one is another process. */
+  /** Its pid: another one is another process. */
   readonly id: string
   readonly rss: number
   readonly descriptors: number
-  /** Of V8, collected or not; of a Node process that tells it. */
-  readonly heap?: number
 }
 export interface Table {
   readonly bytes: number
@@ -39,33 +37,6 @@ const processOf = (pid: number): Process => ({
   rss: Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024,
   descriptors: fs.readdirSync(`/proc/${pid}/fd`).length
 })
-
-/** Each worker by what it says of itself. */
-const workersOf = async (url: string) => {
-  const text = await (await fetch(url)).text()
-  const found = new Map<string, Record<string, number>>()
-  for (const [, name = "", labels = "", value] of text.matchAll(/^(process_\w+|nodejs_\w+)\{([^}]*)\} (\S+)$/gm)) {
-    const worker = /worker="(\d+)"/.exec(labels)?.[1]
-    if (worker === undefined || worker === "0") continue
-    const of = found.get(worker) ?? {}
-    found.set(worker, of)
-    of[name] = Number(value)
-  }
-  return [...found.values()]
-    .toSorted((a, b) => (a["process_start_time_seconds"] ?? 0) - (b["process_start_time_seconds"] ?? 0))
-    .map(
-      (of, n) =>
-        [
-          `worker ${n + 1}`,
-          {
-            id: `${of["process_start_time_seconds"]}`,
-            rss: of["process_resident_memory_bytes"] ?? 0,
-            descriptors: of["process_open_fds"] ?? 0,
-            heap: of["nodejs_heap_size_used_bytes"] ?? 0
-          } satisfies Process
-        ] as const
-    )
-}
 
 const tablesOf = `
   SELECT relname AS name, pg_total_relation_size(relid)::float8 AS bytes, n_dead_tup::float8 AS dead, autovacuum_count::int AS autovacuums,
@@ -103,13 +74,9 @@ const redisOf = async (port: number) => {
 
 export const sample = (parts: Parts.Parts, start: number) =>
   Effect.tryPromise(async (): Promise<Sample> => {
-    const [workers, database, redis] = await Promise.all([
-      workersOf(parts.metricsUrl),
-      databaseOf(parts.postgres.port),
-      redisOf(parts.redisPort)
-    ])
+    const [database, redis] = await Promise.all([databaseOf(parts.postgres.port), redisOf(parts.redisPort)])
     const processes = Object.fromEntries<Process>([
-      ...workers,
+      ...parts.workerPids().map((pid, n) => [`worker ${n + 1}`, processOf(pid)] as const),
       ["primary", processOf(parts.server.pid())],
       ["vault", processOf(parts.vault.pid())],
       ["Redis", processOf(parts.redis.pid())]
