@@ -223,14 +223,17 @@ export class Database {
     this.#open.delete(connection)
   }
 
-  /** Connections to the server that was met before lead to one that is gone, or should be: they end. */
+  /**
+   * Connections to one that was replaced lead to a server that is gone, or should be: they end. Not so where several servers
+   * lead at once behind one address, which some databases that speak Postgres' protocol have.
+   */
   #reached(server: Server) {
-    if (server.isReadOnly || server.began === "" || server.began === this.#met?.began) return
-    const isAnother = this.#met !== undefined
+    const before = this.#met
+    if (server.isReadOnly || server.began === "" || server.began === before?.began) return
     this.#met = server
-    if (!isAnother) return
+    if (before === undefined) return
     this.#epoch++
-    this.#drop(new ReplacedServer())
+    if (isOlder(before, server)) this.#drop(new ReplacedServer())
   }
 
   #drop(error: Error) {

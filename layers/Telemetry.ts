@@ -2,7 +2,7 @@
 import * as OtlpMetrics from "@effect/opentelemetry/OtlpMetrics"
 import * as OtlpSerialization from "@effect/opentelemetry/OtlpSerialization"
 import * as OtlpTracer from "@effect/opentelemetry/OtlpTracer"
-import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -124,7 +124,7 @@ export const exporting = (settings: Settings, pace: Pace = { spans: "5 seconds",
         Layer.unwrapScoped(Effect.map(tracer, (tracer) => Layer.setTracer(guarded(tracer)))),
         OtlpMetrics.layer({ ...shared, url: `${base}/v1/metrics`, exportInterval: pace.metrics }),
         Layer.scopedDiscard(Housekeeping.every(pace.metrics, Effect.sync(Collectors.collect)))
-      ).pipe(Layer.provide([OtlpSerialization.layerJson, NodeHttpClient.layerUndici]))
+      ).pipe(Layer.provide([OtlpSerialization.layerJson, FetchHttpClient.layer]))
     }
   })
 

@@ -10,27 +10,9 @@ import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { parsed } from "#test/support/Json.ts"
+import * as Needles from "#test/leaks/Needles.ts"
 import * as Release from "#test/support/Release.ts"
 import * as ReportSigner from "#test/machines/ReportSigner.ts"
-
-/** Forms in which a careless program could have written a text down. */
-const forms = (text: string): ReadonlyArray<Buffer> => {
-  const bytes = Buffer.from(text)
-  const base64 = [0, 1, 2].map((shift) =>
-    // Without the characters at both ends that depend on the neighbours.
-    Buffer.concat([Buffer.alloc(shift), bytes])
-      .toString("base64")
-      .slice(shift === 0 ? 0 : 4, -4)
-  )
-  return [
-    bytes,
-    Buffer.from([...text].reverse().join("")),
-    Buffer.from(text, "utf16le"),
-    Buffer.from(bytes.toString("hex")),
-    ...base64.map((one) => Buffer.from(one)),
-    ...base64.map((one) => Buffer.from(one.replaceAll("+", "-").replaceAll("/", "_")))
-  ]
-}
 
 const files = (folder: string): ReadonlyArray<string> =>
   readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
@@ -144,7 +126,7 @@ describe("leaks", () => {
         for (const needle of needles) assert.notInclude(server.output.text, needle, "log")
         const scanned = files(data)
         assert.isAbove(scanned.length, 500, "the data folder was scanned")
-        const shapes = needles.flatMap(forms)
+        const shapes = needles.flatMap((needle) => Needles.forms(needle).map(([, bytes]) => bytes))
         for (const path of scanned) {
           const bytes = readFileSync(path)
           for (const shape of shapes) assert.strictEqual(bytes.indexOf(shape), -1, path.slice(data.length))

@@ -54,8 +54,10 @@ export const longTests = [
   "test/layers/Pglite.test.ts",
   "test/layers/redisProcesses.test.ts",
   "test/leaks.test.ts",
+  "test/leaks/thousands.test.ts",
   "test/mcp/journey.test.ts",
   "test/readme.test.ts",
+  "test/soak/soak.test.ts",
   "test/vault/Release.test.ts",
   "test/vault/process.test.ts",
   "test/webhooks/killed.test.ts"

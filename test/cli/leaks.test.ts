@@ -6,6 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import * as Needles from "#test/leaks/Needles.ts"
 import { Ampoule } from "./Ampoule.ts"
 import * as FakeServer from "./FakeServer.ts"
 
@@ -20,17 +21,10 @@ const contents = (folder: string): string =>
     return `${text}\n${file}\n${entry.isFile() ? fs.readFileSync(file, "latin1") : ""}`
   }, "")
 
-const forms = (secret: string): ReadonlyArray<string> => {
-  const bytes = Buffer.from(secret)
-  const base64 = [0, 1, 2].map((shift) =>
-    Buffer.concat([Buffer.alloc(shift), bytes])
-      .toString("base64")
-      .slice(Math.ceil((shift * 4) / 3), -4)
-  )
-  return [secret, bytes.toString("hex"), encodeURIComponent(secret), [...secret].reverse().join(""), ...base64]
-}
-const has = (text: string): string | undefined =>
-  [...forms(canary), ...forms(secretPart)].find((form) => text.includes(form))
+const shapes = [canary, secretPart].flatMap((secret) =>
+  Needles.forms(secret).map(([, bytes]) => bytes.toString("latin1"))
+)
+const has = (text: string): string | undefined => shapes.find((shape) => text.includes(shape))
 
 layer(Ampoule.Default, { excludeTestServices: true })("leaks of the command line", (it) => {
   it.scoped(

@@ -75,6 +75,8 @@ export const make = (init: Init) =>
     const start = Effect.sync(() => run(cwd, "pg_ctl", "-D", data, "-l", `${data}/log`, "-w", "-o", settings, "start"))
     /** `immediate`: as a crash. */
     const stop = Effect.sync(() => run(cwd, "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"))
+    /** In good order, sessions cut off; its statistics stay. */
+    const close = Effect.sync(() => run(cwd, "pg_ctl", "-D", data, "-m", "fast", "-w", "stop"))
     // Passwords from the network, none for the superuser of this test.
     yield* Effect.sync(() => {
       run(cwd, "initdb", "-D", data, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C")
@@ -84,5 +86,5 @@ export const make = (init: Init) =>
     yield* Effect.acquireRelease(start, () => Effect.ignore(Effect.catchAllDefect(stop, () => Effect.void)))
     const env = { PGHOST: "127.0.0.1", PGPORT: String(port), ...init.env, PATH: `${bin}:${process.env["PATH"]}` }
     yield* Effect.sync(() => execFileSync("sh", [init.script], { env, stdio: "pipe" }))
-    return { port, data, start, stop, signal: (name: NodeJS.Signals) => signal(data, name) }
+    return { port, data, start, stop, close, signal: (name: NodeJS.Signals) => signal(data, name) }
   })

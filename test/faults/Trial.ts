@@ -30,16 +30,25 @@ export const team = (url: string) =>
       return Schema.decodeUnknownSync(shape, { onExcessProperty: "ignore" })(await response.json())
     }
     const Made = Schema.Struct({ id: Schema.String })
-    const person = { email: "ada@example.com", name: "Ada", password: "vial of thirty drops", teamName: "Ops" }
-    const { team } = await post("/setup", { setupCode, ...person }, Schema.Struct({ team: Made }))
+    const person = { email: "ada@example.com", password: "vial of thirty drops" }
+    const { team } = await post(
+      "/setup",
+      { setupCode, ...person, name: "Ada", teamName: "Ops" },
+      Schema.Struct({ team: Made })
+    )
     const Issued = Schema.Struct({ value: Schema.String })
     let named = 0
     const project = async () => (await post(`/teams/${team.id}/projects`, { name: `Shop ${++named}` }, Made)).id
-    const issue = async (lifetime: "1d" | "30d") => {
-      const wanted = { name: `writer ${++named}`, accessLevel: "write", lifetime }
+    const issue = async (lifetime: "1d" | "30d", more: object = {}) => {
+      const wanted = { name: `writer ${++named}`, accessLevel: "write", lifetime, ...more }
       return (await post(`/teams/${team.id}/api-tokens`, wanted, Issued)).value
     }
+    const mcpScopes = ["identity:read", "projects:read", "secrets:read"]
     return {
+      id: team.id,
+      person,
+      post: (to: string, body: object) => Effect.promise(() => post(to, body, Made)),
+      tokenOfAnAgent: Effect.promise(() => issue("30d", { mcpScopes })),
       project: Effect.promise(project),
       token: Effect.promise(() => issue("30d")),
       tokenOfADay: Effect.promise(() => issue("1d"))

@@ -12,6 +12,8 @@ export interface Place {
   readonly server: Server
   readonly token: string
   readonly projectId: string
+  /** Told of each request when it has ended; status undefined: no answer came. */
+  readonly observe?: (method: string, path: string, status: number | undefined, began: number) => void
 }
 
 interface Answer {
@@ -21,7 +23,14 @@ interface Answer {
 }
 
 /** undefined: no answer came, so nobody knows what became of the request. */
-export const ask = ({ server, token }: Place, method: string, path: string, body?: object) =>
+export const ask = (place: Place, method: string, path: string, body?: object) =>
+  Effect.suspend(() => {
+    const began = performance.now()
+    const told = (answer: Answer | undefined) => place.observe?.(method, path, answer?.status, began)
+    return Effect.tap(asked(place, method, path, body), (answer) => Effect.sync(() => told(answer)))
+  })
+
+const asked = ({ server, token }: Place, method: string, path: string, body?: object) =>
   Effect.tryPromise(async (signal): Promise<Answer> => {
     const response = await fetch(server.url + path, {
       method,
@@ -46,21 +55,28 @@ interface Live extends History.Seen {
 /** By key. */
 export type Lives = ReadonlyMap<string, Live>
 
-/** All that is there, with values. */
-export const look = (place: Place) =>
+/** All that is there, with values; undefined: pages moved while they were read, for others write. */
+const lookOnce = (place: Place) =>
   Effect.gen(function* () {
     const where = `projectId=${place.projectId}&environment=development`
     const injected = yield* ask(place, "GET", `/secrets/inject?${where}`)
     const { values } = yield* Schema.decodeUnknown(Injected, { onExcessProperty: "ignore" })(injected?.json)
     const live = new Map<string, Live>()
     for (let page = 1, hasMore = true; hasMore; page++) {
-      const answer = yield* ask(place, "GET", `/secrets?${where}&page=${page}`)
+      const answer = yield* ask(place, "GET", `/secrets?${where}&pageSize=500&page=${page}`)
       const listed = yield* Schema.decodeUnknown(Listed, { onExcessProperty: "ignore" })(answer?.json)
       for (const { id, key, version } of listed.items) live.set(key, { id, version, value: values[key] ?? "" })
       hasMore = listed.hasMore
     }
-    return live
+    return Object.keys(values).every((key) => live.has(key)) ? live : undefined
   })
+
+/** All that is there, with values. */
+export const look = (place: Place) =>
+  lookOnce(place).pipe(
+    Effect.repeat({ until: (live) => live !== undefined, times: 20 }),
+    Effect.flatMap(Effect.fromNullable)
+  )
 
 interface Write {
   readonly changes: History.Changes
@@ -156,7 +172,9 @@ export const make = (place: Place, n: number) => {
     answered,
     problems,
     writes: () => writes,
-    run: (goesOn: () => boolean) => Effect.iterate(true, { while: (on) => on && goesOn(), body: () => step }),
+    /** `pause`: after each write. */
+    run: (goesOn: () => boolean, pause: Effect.Effect<void> = Effect.void) =>
+      Effect.iterate(true, { while: (on) => on && goesOn(), body: () => Effect.zipLeft(step, pause) }),
     check: (live: Lives) => {
       const own = new Map([...live].filter(([key]) => key.startsWith(`W${n}_`)))
       ids = new Map([...own].map(([key, { id }]) => [key, id]))

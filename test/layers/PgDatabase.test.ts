@@ -144,6 +144,17 @@ describe("of several hosts", () => {
 })
 
 describe("behind one address", () => {
+  it.live("several servers that lead at once, and tell no timeline, end nobody's connections", () =>
+    Effect.gen(function* () {
+      const { connect, database, ended } = databaseOn({ proxy: primary("a") })
+      assert.isUndefined(connect("proxy", primary("a")))
+      assert.isUndefined(connect("proxy", primary("b")))
+      assert.isUndefined(connect("proxy", primary("a")))
+      assert.deepStrictEqual([ended, database.generation], [[], 0])
+      assert.isAbove(database.epoch, 0)
+    })
+  )
+
   it.live("connections end that lead to another server than the one that is met there now", () =>
     Effect.gen(function* () {
       const hosts: Record<string, Host> = { proxy: primary("old", 1) }
