@@ -4,8 +4,9 @@
  * emptied…) and runs its tests on every alteration: what no test notices is a survivor. A survivor is a missing test, or
  * has its reason in `reasons.mjs`; without one the run fails, as it does below 90 %. Stryker alters and its runner for
  * vitest runs, in a copy of the sources; both stay in AMPOULE_MUTATION_DIR. What is altered inside functions runs in one
- * warm process; what a module makes when it is loaded (tables, sets) needs a fresh one each time. Writes
- * test/records/mutation.json, module by module.
+ * warm process; what a module makes when it is loaded (tables, sets) needs a fresh one each time, and what took too long
+ * is tried again there: only what takes too long twice is counted as noticed. Writes test/records/mutation.json, module
+ * by module. The score is what was noticed of all alterations: a survivor with a reason counts as a survivor.
  */
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
@@ -34,7 +35,7 @@ const modules = {
   Envelope: { file: "src/crypto/Envelope.ts", tests: ["test/crypto/Envelope.test.ts"] },
   RateLimiter: {
     file: "src/limits/RateLimiter.ts",
-    tests: ["test/limits/RateLimiter.test.ts", "test/limits/RateLimitMemory.test.ts"]
+    tests: ["test/limits/RateLimiter.test.ts", "test/limits/windows.test.ts", "test/limits/RateLimitMemory.test.ts"]
   },
   Verify: { file: "src/audit/Verify.ts", tests: ["test/audit/Verify.test.ts", "test/audit/verifier.test.ts"] }
 }
@@ -61,15 +62,21 @@ if (!fs.existsSync(path.join(tools, "node_modules/@stryker-mutator/core/package.
 fs.rmSync(path.join(tools, "node_modules/vitest"), { recursive: true, force: true })
 fs.symlinkSync(path.join(root, "node_modules/vitest"), path.join(tools, "node_modules/vitest"))
 
-/** Alters what the patterns name, and answers what became of each alteration. @param {{ tests: ReadonlyArray<string>, mutate: ReadonlyArray<string>, warm: boolean }} options @returns {ReadonlyArray<Mutant>} */
-const altered = ({ mutate, tests, warm }) => {
+/** The runner counts failed tests, and none in a file that cannot be loaded: whether the module can be is a test too. */
+const loads = "test/mutation/loads.test.mjs"
+const loadTest = (/** @type {string} */ file) =>
+  `import { it } from "vitest"\nit("can be loaded", async () => void (await import("../../${file}")))\n`
+
+/** Alters what the patterns name, and answers what became of each alteration. @param {{ file: string, tests: ReadonlyArray<string>, mutate: ReadonlyArray<string>, warm: boolean }} options @returns {ReadonlyArray<Mutant>} */
+const altered = ({ file, mutate, tests, warm }) => {
   const copy = fs.mkdtempSync(path.join(folder, "copy-"))
   try {
     for (const name of ["src", "schema", "layers", "migrations", "test", "package.json", "tsconfig.json"])
       fs.cpSync(path.join(root, name), path.join(copy, name), { recursive: true })
     fs.symlinkSync(path.join(root, "node_modules"), path.join(copy, "node_modules"))
+    fs.writeFileSync(path.join(copy, loads), loadTest(file))
     const test = {
-      include: tests,
+      include: [...tests, loads],
       env: { AMPOULE_TEST_SEED: "1" },
       setupFiles: ["test/support/testMethods.ts"],
       testTimeout: 60_000,
@@ -96,8 +103,8 @@ const altered = ({ mutate, tests, warm }) => {
       [path.join(tools, "node_modules/@stryker-mutator/core/bin/stryker.js"), "run", "stryker.json"],
       copy
     )
-    const [file] = Object.values(json(path.join(copy, "report.json")).files)
-    return file.mutants
+    const [report] = Object.values(json(path.join(copy, "report.json")).files)
+    return report.mutants
   } finally {
     fs.rmSync(copy, { recursive: true, force: true })
   }
@@ -109,16 +116,17 @@ const idOf = (/** @type {Mutant} */ { location: { end, start }, mutatorName, rep
 /** @param {keyof typeof modules} name */
 const tried = (name) => {
   const { file, tests } = modules[name]
-  const warm = altered({ tests, mutate: [file], warm: true })
-  // Made at loading: a warm process has them already, as they were.
+  const warm = altered({ file, tests, mutate: [file], warm: true })
+  // Made at loading: a warm process has them already, as they were. Too slow: it may have been the machine.
   const unsure = warm.filter(
-    ({ static: loaded, status }) => status === "Ignored" || (loaded === true && status !== "Killed")
+    ({ static: loaded, status }) =>
+      status === "Ignored" || status === "Timeout" || (loaded === true && status !== "Killed")
   )
   const ranges = unsure.map(
     ({ location: { end, start } }) => `${file}:${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`
   )
   const cold = new Map(
-    (ranges.length === 0 ? [] : altered({ tests, mutate: ranges, warm: false })).map((one) => [idOf(one), one])
+    (ranges.length === 0 ? [] : altered({ file, tests, mutate: ranges, warm: false })).map((one) => [idOf(one), one])
   )
   const all = warm.map((one) => (unsure.includes(one) ? (cold.get(idOf(one)) ?? one) : one))
   const lines = fs.readFileSync(path.join(root, file), "utf8").split("\n")
