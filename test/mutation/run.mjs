@@ -49,7 +49,7 @@ const modules = {
 const json = (/** @type {string} */ file) => JSON.parse(fs.readFileSync(file, "utf8"))
 const say = (/** @type {string} */ text) => process.stdout.write(`${text}\n`)
 const run = (/** @type {string} */ command, /** @type {ReadonlyArray<string>} */ args, /** @type {string} */ cwd) =>
-  execFileSync(command, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"], maxBuffer: 2 ** 28 })
+  void execFileSync(command, args, { cwd, stdio: ["ignore", "inherit", "inherit"] })
 
 const tools = path.join(folder, `stryker-${stryker}`)
 if (!fs.existsSync(path.join(tools, "node_modules/@stryker-mutator/core/package.json"))) {
@@ -94,7 +94,8 @@ const altered = ({ file, mutate, tests, warm }) => {
       concurrency: 1,
       timeoutMS: 15_000,
       allowConsoleColors: false,
-      reporters: ["json"],
+      // An hour is long: it tells how far it is.
+      reporters: ["json", "progress-append-only"],
       jsonReporter: { fileName: "report.json" }
     }
     fs.writeFileSync(path.join(copy, "stryker.json"), JSON.stringify(settings))
@@ -165,7 +166,7 @@ for (const name of names) {
   for (const { at, mutator, from, to } of without) say(`  ${mutator}: ${from} → ${to}\n    ${at}`)
   if (without.length > 0 || result.score < wanted) failed = true
   const before = fs.existsSync(record) ? json(record) : {}
-  const commit = run("git", ["rev-parse", "--short", "HEAD"], root).trim()
+  const commit = execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: root, encoding: "utf8" }).trim()
   const { version: vitest } = json(path.join(root, "node_modules/vitest/package.json"))
   const now = {
     what: "Share of altered lines that the tests of a module notice, without a database. npm run test:mutation",
