@@ -27,10 +27,7 @@ const modules = {
   Policy: { file: "src/access/Policy.ts", tests: ["test/access/Policy.test.ts", "test/access/decisions.test.ts"] },
   Liveness: { file: "src/credentials/Liveness.ts", tests: ["test/credentials/liveness.test.ts"] },
   TokenText: { file: "src/credentials/TokenText.ts", tests: ["test/credentials/tokenText.test.ts"] },
-  Template: {
-    file: "src/secrets/Template.ts",
-    tests: ["test/secrets/Template.test.ts", "test/secrets/Composition.test.ts"]
-  },
+  Template: { file: "src/secrets/Template.ts", tests: ["test/secrets/Template.test.ts"] },
   Composition: { file: "src/secrets/Composition.ts", tests: ["test/secrets/Composition.test.ts"] },
   Envelope: { file: "src/crypto/Envelope.ts", tests: ["test/crypto/Envelope.test.ts"] },
   RateLimiter: {
@@ -79,7 +76,8 @@ const altered = ({ file, mutate, tests, warm }) => {
       include: [...tests, loads],
       env: { AMPOULE_TEST_SEED: "1" },
       setupFiles: ["test/support/testMethods.ts"],
-      testTimeout: 60_000,
+      // An endless loop is Stryker's to end: a test that a busy machine held up would count as one that noticed.
+      testTimeout: 600_000,
       poolOptions: { threads: { isolate: !warm } }
     }
     fs.writeFileSync(path.join(copy, "vitest.config.mjs"), `export default ${JSON.stringify({ test })}\n`)
@@ -93,6 +91,7 @@ const altered = ({ file, mutate, tests, warm }) => {
       inPlace: true,
       concurrency: 1,
       timeoutMS: 15_000,
+      dryRunTimeoutMinutes: 20,
       allowConsoleColors: false,
       // An hour is long: it tells how far it is.
       reporters: ["json", "progress-append-only"],
