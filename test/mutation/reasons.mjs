@@ -19,11 +19,6 @@ export const reasons = [
   },
   {
     module: "Envelope",
-    at: "Object.values(ciphers).map(",
-    why: "The module cannot be loaded any more; the runner counts no failed test in files that cannot be loaded."
-  },
-  {
-    module: "Envelope",
     at: "extends Context.Reference<ValueCipher>()",
     to: '""',
     why: "The name of a setting inside the process; nothing is found by it but itself."
