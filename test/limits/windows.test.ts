@@ -43,7 +43,8 @@ const through = (policy: RateLimiter.Policy, count: number) =>
     for (let now = 0; times.length < count;) {
       const { allowed, retryAfterSeconds } = yield* store.take("a", policy, now)
       if (allowed) times.push(now)
-      else now += retryAfterSeconds * 1_000
+      else assert.isAbove(retryAfterSeconds, 0, "a refusal tells how long to wait")
+      now += retryAfterSeconds * 1_000
     }
     return times
   }).pipe(Effect.provide(RateLimitMemory.layer))

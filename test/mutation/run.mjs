@@ -4,9 +4,10 @@
  * emptied…) and runs its tests on every alteration: what no test notices is a survivor. A survivor is a missing test, or
  * has its reason in `reasons.mjs`; without one the run fails, as it does below 90 %. Stryker alters and its runner for
  * vitest runs, in a copy of the sources; both stay in AMPOULE_MUTATION_DIR. What is altered inside functions runs in one
- * warm process; what a module makes when it is loaded (tables, sets) needs a fresh one each time, and what took too long
- * is tried again there: only what takes too long twice is counted as noticed. Writes test/records/mutation.json, module
- * by module. The score is what was noticed of all alterations: a survivor with a reason counts as a survivor.
+ * warm process; what was not noticed there, or took too long, is tried again in a fresh one: what a module makes when it
+ * is loaded (tables, sets) is altered only there, and only what takes too long twice is counted as noticed. Writes
+ * test/records/mutation.json, module by module. The score is what was noticed of all alterations: a survivor with a reason counts as a survivor. `--again`
+ * tries only the survivors on record, with the tests as they are now; it refuses where the module has changed since.
  */
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
@@ -37,7 +38,7 @@ const modules = {
 /**
  * @typedef {{ line: number, column: number }} Point
  * @typedef {{ mutatorName: string, replacement?: string, location: { start: Point, end: Point }, status: string, static?: boolean }} Mutant
- * @typedef {{ line: string, mutator: string, to: string, why?: string }} Survivor
+ * @typedef {{ at: string, mutator: string, from: string, to: string, why?: string }} Survivor
  */
 
 const json = (/** @type {string} */ file) => JSON.parse(fs.readFileSync(file, "utf8"))
@@ -110,15 +111,55 @@ const altered = ({ file, mutate, tests, warm }) => {
 const idOf = (/** @type {Mutant} */ { location: { end, start }, mutatorName, replacement }) =>
   [start.line, start.column, end.line, end.column, mutatorName, replacement].join(":")
 
+/** The survivors among these, each with its reason when there is one. @param {keyof typeof modules} name @param {ReadonlyArray<Mutant>} all @returns {ReadonlyArray<Survivor>} */
+const survivorsOf = (name, all) => {
+  const lines = fs.readFileSync(path.join(root, modules[name].file), "utf8").split("\n")
+  const survived = ["Survived", "NoCoverage"].flatMap((status) => all.filter((one) => one.status === status))
+  return survived.map(({ location: { end, start }, mutatorName, replacement = "" }) => {
+    const line = lines[start.line - 1]
+    const from =
+      start.line === end.line ? line.slice(start.column - 1, end.column - 1) : `${line.slice(start.column - 1)}…`
+    const at = line.trim()
+    const why = reasons.find(
+      (one) =>
+        one.module === name &&
+        at.includes(one.at) &&
+        (one.from ?? from) === from &&
+        (one.to ?? replacement) === replacement
+    )?.why
+    return { at, mutator: mutatorName, from, to: replacement, why }
+  })
+}
+const scoreOf = (/** @type {number} */ survived, /** @type {number} */ all) =>
+  Math.round((1000 * (all - survived)) / all) / 10
+
+/** The survivors on record, with the tests as they are now: the module is the same. @param {keyof typeof modules} name */
+const triedAgain = (name) => {
+  const { file, tests } = modules[name]
+  const { altered: count, commit, survivors: known, timeouts } = json(record).modules[name]
+  execFileSync("git", ["diff", "--exit-code", "--stat", commit, "--", file], { cwd: root, stdio: "inherit" })
+  const places = fs
+    .readFileSync(path.join(root, file), "utf8")
+    .split("\n")
+    .flatMap((line, i) =>
+      known.some((/** @type {Survivor} */ { at }) => at === line.trim()) ? [`${file}:${i + 1}-${i + 1}`] : []
+    )
+  // What spans lines is not among them.
+  const spanning = known.filter((/** @type {Survivor} */ { from }) => from.endsWith("…"))
+  const mutants = places.length === 0 ? [] : altered({ file, tests, mutate: places, warm: false })
+  const survivors = [...survivorsOf(name, mutants), ...spanning]
+  const killed = count - timeouts - survivors.length
+  const score = scoreOf(survivors.length, count)
+  return { file, tests, altered: count, killed, timeouts, survived: survivors.length, score, survivors }
+}
+
 /** @param {keyof typeof modules} name */
 const tried = (name) => {
   const { file, tests } = modules[name]
   const warm = altered({ file, tests, mutate: [file], warm: true })
-  // Made at loading: a warm process has them already, as they were. Too slow: it may have been the machine.
-  const unsure = warm.filter(
-    ({ static: loaded, status }) =>
-      status === "Ignored" || status === "Timeout" || (loaded === true && status !== "Killed")
-  )
+  // Made at loading or at the first use: a warm process has them already, as they were. Too slow: it may have been the
+  // machine.
+  const unsure = warm.filter(({ status }) => status !== "Killed")
   const ranges = unsure.map(
     ({ location: { end, start } }) => `${file}:${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`
   )
@@ -126,35 +167,23 @@ const tried = (name) => {
     (ranges.length === 0 ? [] : altered({ file, tests, mutate: ranges, warm: false })).map((one) => [idOf(one), one])
   )
   const all = warm.map((one) => (unsure.includes(one) ? (cold.get(idOf(one)) ?? one) : one))
-  const lines = fs.readFileSync(path.join(root, file), "utf8").split("\n")
+  const survivors = survivorsOf(name, all)
   /** @type {(status: string) => ReadonlyArray<Mutant>} */
   const of = (status) => all.filter((one) => one.status === status)
-  const survivors = [...of("Survived"), ...of("NoCoverage")].map(({ location, mutatorName, replacement = "" }) => {
-    const { end, start } = location
-    const line = lines[start.line - 1]
-    const from =
-      start.line === end.line ? line.slice(start.column - 1, end.column - 1) : `${line.slice(start.column - 1)}…`
-    const survivor = { at: line.trim(), mutator: mutatorName, from, to: replacement }
-    const why = reasons.find(
-      (reason) =>
-        reason.module === name && survivor.at.includes(reason.at) && (reason.to ?? replacement) === replacement
-    )?.why
-    return { ...survivor, why }
-  })
   const [killed, timeouts] = [of("Killed").length, of("Timeout").length]
   const others = all.filter(({ status }) => !["Killed", "Timeout", "Survived", "NoCoverage"].includes(status))
   if (others.length > 0) throw new Error(`${name}: ${others.map((one) => `${one.status} ${idOf(one)}`).join("\n")}`)
-  const score = Math.round((1000 * (killed + timeouts)) / all.length) / 10
+  const score = scoreOf(survivors.length, all.length)
   return { file, tests, altered: all.length, killed, timeouts, survived: survivors.length, score, survivors }
 }
 
 const asked = process.argv.slice(2)
 const names = /** @type {ReadonlyArray<keyof typeof modules>} */ (Object.keys(modules)).filter(
-  (name) => asked.length === 0 || asked.includes(name)
+  (name) => asked.every((one) => one.startsWith("--")) || asked.includes(name)
 )
 let failed = false
 for (const name of names) {
-  const result = tried(name)
+  const result = asked.includes("--again") ? triedAgain(name) : tried(name)
   const without = result.survivors.filter(({ why }) => why === undefined)
   say(
     `${name}: ${result.score} % of ${result.altered} noticed, ${result.survived} survived, ${without.length} without a reason`
