@@ -1,7 +1,6 @@
 /** What the contract's limits let through, and what a decision tells, as answers that are known beforehand. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
 import * as TestClock from "effect/TestClock"
@@ -162,6 +161,8 @@ describe("the limiter of a server", () => {
 
   it.effect("counts what it refuses, by the name of the limit; `count` tells of a full window without failing", () =>
     Effect.gen(function* () {
+      // It holds limits, when nobody said otherwise.
+      assert.strictEqual(yield* RateLimiter.RateLimits, "on")
       const { count, giveBack, take } = yield* RateLimiter.RateLimiter
       const refused = Effect.map(Metric.value(Metric.tagged(refusals, "limit", "windows-test")), ({ count }) => count)
       const policy = [{ limit: 2, millis: 60_000 }]
@@ -172,7 +173,7 @@ describe("the limiter of a server", () => {
       assert.strictEqual((yield* refused) - before, 0)
       yield* TestClock.adjust("20 seconds")
       assert.deepInclude(yield* count(bucket, policy), { allowed: false, retryAfterSeconds: 40 })
-      assert.isTrue(Either.isLeft(yield* Effect.either(take(bucket, policy))))
+      assert.deepInclude(yield* Effect.flip(take(bucket, policy)), { _tag: "RATE_LIMITED", retryAfterSeconds: 40 })
       assert.strictEqual((yield* refused) - before, 2)
       // What is given back, and it alone, can be taken again.
       yield* giveBack(bucket)
@@ -181,9 +182,15 @@ describe("the limiter of a server", () => {
     }).pipe(Effect.provide(limiter()))
   )
 
-  it.effect("holds limits unless they are switched off", () =>
+  it.effect("admits and tells nothing when limits are switched off", () =>
     Effect.gen(function* () {
-      assert.strictEqual(yield* RateLimiter.RateLimits, "on")
-    })
+      const { count, giveBack, take } = yield* RateLimiter.RateLimiter
+      const policy = [{ limit: 1, millis: 60_000 }]
+      for (let i = 0; i < 3; i++) {
+        assert.isUndefined(yield* take("windows-test:off", policy))
+        assert.isUndefined(yield* count("windows-test:off", policy))
+      }
+      yield* giveBack("windows-test:off")
+    }).pipe(Effect.provide(limiter()), Effect.provide(Layer.succeed(RateLimiter.RateLimits, "off")))
   )
 })
