@@ -37,7 +37,8 @@ const modules = {
 
 /**
  * @typedef {{ line: number, column: number }} Point
- * @typedef {{ mutatorName: string, replacement?: string, location: { start: Point, end: Point }, status: string, static?: boolean }} Mutant
+ * @typedef {{ start: Point, end: Point }} Place
+ * @typedef {{ mutatorName: string, replacement?: string, location: Place, status: string, static?: boolean }} Mutant
  * @typedef {{ at: string, mutator: string, from: string, to: string, why?: string }} Survivor
  */
 
@@ -62,14 +63,24 @@ const loads = "test/mutation/loads.test.mjs"
 const loadTest = (/** @type {string} */ file) =>
   `import { it } from "vitest"\nit("can be loaded", async () => void (await import("../../${file}")))\n`
 
-/** Alters what the patterns name, and answers what became of each alteration. @param {{ file: string, tests: ReadonlyArray<string>, mutate: ReadonlyArray<string>, warm: boolean }} options @returns {ReadonlyArray<Mutant>} */
-const altered = ({ file, mutate, tests, warm }) => {
+/** A plug-in that leaves alone what is none of these places and has none in it: patterns alone would alter all in them. */
+const onlyAt = (/** @type {ReadonlyArray<Place>} */ places) => `
+const places = ${JSON.stringify(places)}
+const before = (one, other) => one.line < other.line || (one.line === other.line && one.column <= other.column)
+const shouldIgnore = ({ node: { loc } }) =>
+  loc && !places.some(({ end, start }) => before(loc.start, start) && before(end, loc.end)) ? "not asked again" : undefined
+export const strykerPlugins = [{ kind: "Ignore", name: "only", value: { shouldIgnore } }]
+`
+
+/** Alters the module, all of it or what these patterns or places say, and answers what became of each alteration. @param {{ file: string, tests: ReadonlyArray<string>, mutate?: ReadonlyArray<string>, places?: ReadonlyArray<Place>, warm: boolean }} options @returns {ReadonlyArray<Mutant>} */
+const altered = ({ file, mutate = [file], places, tests, warm }) => {
   const copy = fs.mkdtempSync(path.join(folder, "copy-"))
   try {
     for (const name of ["src", "schema", "layers", "migrations", "test", "package.json", "tsconfig.json"])
       fs.cpSync(path.join(root, name), path.join(copy, name), { recursive: true })
     fs.symlinkSync(path.join(root, "node_modules"), path.join(copy, "node_modules"))
     fs.writeFileSync(path.join(copy, loads), loadTest(file))
+    if (places !== undefined) fs.writeFileSync(path.join(copy, "only.mjs"), onlyAt(places))
     const test = {
       include: [...tests, loads],
       env: { AMPOULE_TEST_SEED: "1" },
@@ -81,7 +92,8 @@ const altered = ({ file, mutate, tests, warm }) => {
     fs.writeFileSync(path.join(copy, "vitest.config.mjs"), `export default ${JSON.stringify({ test })}\n`)
     const settings = {
       testRunner: "vitest",
-      plugins: ["@stryker-mutator/vitest-runner"],
+      plugins: ["@stryker-mutator/vitest-runner", ...(places === undefined ? [] : ["./only.mjs"])],
+      ignorers: places === undefined ? [] : ["only"],
       vitest: { configFile: "vitest.config.mjs", related: false },
       mutate,
       coverageAnalysis: "perTest",
@@ -138,7 +150,7 @@ const triedAgain = (name) => {
   const { file, tests } = modules[name]
   const { altered: count, commit, survivors: known, timeouts } = json(record).modules[name]
   execFileSync("git", ["diff", "--exit-code", "--stat", commit, "--", file], { cwd: root, stdio: "inherit" })
-  const places = fs
+  const mutate = fs
     .readFileSync(path.join(root, file), "utf8")
     .split("\n")
     .flatMap((line, i) =>
@@ -146,7 +158,8 @@ const triedAgain = (name) => {
     )
   // What spans lines is not among them.
   const spanning = known.filter((/** @type {Survivor} */ { from }) => from.endsWith("…"))
-  const mutants = places.length === 0 ? [] : altered({ file, tests, mutate: places, warm: false })
+  const mutants = mutate.length === 0 ? [] : altered({ file, tests, mutate, warm: false })
+  if (mutants.length < known.length - spanning.length) throw new Error(`${name}: not all of them were tried`)
   const survivors = [...survivorsOf(name, mutants), ...spanning]
   const killed = count - timeouts - survivors.length
   const score = scoreOf(survivors.length, count)
@@ -156,15 +169,17 @@ const triedAgain = (name) => {
 /** @param {keyof typeof modules} name */
 const tried = (name) => {
   const { file, tests } = modules[name]
-  const warm = altered({ file, tests, mutate: [file], warm: true })
+  const warm = altered({ file, tests, warm: true })
   // Made at loading or at the first use: a warm process has them already, as they were. Too slow: it may have been the
   // machine.
   const unsure = warm.filter(({ status }) => status !== "Killed")
-  const ranges = unsure.map(
-    ({ location: { end, start } }) => `${file}:${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`
-  )
+  const places = unsure.map(({ location: { end, start } }) => ({
+    // The report counts columns from 1, a parser from 0.
+    start: { line: start.line, column: start.column - 1 },
+    end: { line: end.line, column: end.column - 1 }
+  }))
   const cold = new Map(
-    (ranges.length === 0 ? [] : altered({ file, tests, mutate: ranges, warm: false })).map((one) => [idOf(one), one])
+    (places.length === 0 ? [] : altered({ file, tests, places, warm: false })).map((one) => [idOf(one), one])
   )
   const all = warm.map((one) => (unsure.includes(one) ? (cold.get(idOf(one)) ?? one) : one))
   const survivors = survivorsOf(name, all)
