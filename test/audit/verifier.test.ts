@@ -228,6 +228,16 @@ describe("entries under no seal", () => {
     assert.deepStrictEqual(says(tail(lately, 2 * heartbeatMillis + 1)), [[], 2, 1])
   })
 
+  it("are judged by the times of a seal that tells them, whichever of the seals it is", () => {
+    const now = end + 2 * tailMillis
+    const telling = seal(first, { times: { sealedAt: at, seenAt: end } })
+    for (const expected of [
+      [telling, seal(first)],
+      [seal(first), telling]
+    ])
+      assert.deepStrictEqual(says(verify(links, { expected, sealed: { now, grace: graceMillis } })), [[], 2, 1])
+  })
+
   it("come after a stream that was closed only by somebody's hand", () => {
     const closed = [seal(first, { final: true })]
     const sealed = { now: end, grace: graceMillis }
