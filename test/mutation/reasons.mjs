@@ -93,5 +93,29 @@ export const reasons = [
     at: 'Date.parse(textOf(parsed["at"]) ?? "")',
     from: '""',
     why: "Any other text that is no date is as good."
+  },
+  {
+    module: "Template",
+    at: 'if ((at > 0 && value[at - 1] === "$")',
+    why: "Before the first character stands nothing, and so no dollar: needless, and removed after this run."
+  },
+  {
+    module: "Verify",
+    at: "sealed: seals.length > 0,",
+    why: "Nothing reads it: needless, and removed after this run."
+  },
+  {
+    module: "Verify",
+    at: "one !== undefined && !sameBytes(one.hash, computed)",
+    from: "one !== undefined",
+    to: "true",
+    why: "The loop runs while there is a first one: the compiler alone asks."
+  },
+  {
+    module: "Verify",
+    at: "if (sealed === undefined || state.unsealed === 0) continue",
+    from: "sealed === undefined",
+    to: "false",
+    why: "Entries under no seal are counted only where seals are kept: the compiler alone asks."
   }
 ]
