@@ -11,14 +11,14 @@ class Ring {
   newest = 0
   constructor(private readonly capacity: number) {}
 
-  at(n: number): number | undefined {
-    if (n >= this.count) return undefined
+  at(n: number): number {
+    if (n >= this.count) return Number.NEGATIVE_INFINITY
     return this.times[(this.next - 1 - n + this.times.length * 2) % this.times.length]
   }
   push(time: number): void {
     if (this.count === this.times.length && this.count < this.capacity) {
       const grown = new Float64Array(Math.min(this.capacity, this.times.length * 4))
-      for (let i = 0; i < this.count; i++) grown[this.count - 1 - i] = this.at(i) ?? 0
+      for (let i = 0; i < this.count; i++) grown[this.count - 1 - i] = this.at(i)
       this.times = grown
       this.next = this.count % grown.length
     }

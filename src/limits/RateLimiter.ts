@@ -65,36 +65,27 @@ export class RateLimits extends Context.Reference<RateLimits>()("limits/RateLimi
 }) {}
 
 /**
- * The decision over the times of admitted units, newest first; `admitted` holds at most the largest limit of them. More
- * units than a window ever admits are refused, and no wait helps them: they are told the length of that window.
+ * The decision over the times of admitted units, newest first: `admitted` tells the time of the nth (from 0 to below the
+ * largest limit), minus infinity when there are not so many. More units than a window ever admits are refused, and no
+ * wait helps them: they are told the length of that window.
  */
-export const decide = (
-  policy: Policy,
-  admitted: (n: number) => number | undefined,
-  now: number,
-  units = 1
-): RateLimitState => {
+export const decide = (policy: Policy, admitted: (n: number) => number, now: number, units = 1): RateLimitState => {
   let wait = 0
   let room = Infinity
   let tightest: RateLimitState | undefined
   for (const { limit, millis } of policy) {
-    if (units > limit) wait = Math.max(wait, millis)
-    const blocking = units > limit ? undefined : admitted(limit - units)
-    if (blocking !== undefined && now - blocking < millis) wait = Math.max(wait, blocking + millis - now)
+    wait = Math.max(wait, units > limit ? millis : admitted(limit - units) + millis - now)
     let used = 0
-    let low = 0
     let high = limit
-    while (low < high) {
-      const middle = (low + high) >> 1
-      const time = admitted(middle)
-      if (time !== undefined && now - time < millis) low = middle + 1
+    while (used < high) {
+      const middle = (used + high) >> 1
+      if (now - admitted(middle) < millis) used = middle + 1
       else high = middle
     }
-    used = low
     room = Math.min(room, limit - used)
     const remaining = Math.max(0, limit - used - units)
-    const oldest = used === 0 ? now : (admitted(used - 1) ?? now)
-    const resetSeconds = Math.max(1, Math.ceil((oldest + millis - now) / 1000))
+    const oldest = used === 0 ? now : admitted(used - 1)
+    const resetSeconds = Math.ceil((oldest + millis - now) / 1000)
     // The tightest is the one that refuses first: so many requests and no more could come at this instant.
     if (
       tightest === undefined ||
@@ -106,7 +97,7 @@ export const decide = (
   }
   const state = tightest ?? { allowed: true, limit: 0, remaining: 0, resetSeconds: 1, retryAfterSeconds: 0 }
   if (wait === 0) return state
-  return { ...state, allowed: false, remaining: room, retryAfterSeconds: Math.max(1, Math.ceil(wait / 1000)) }
+  return { ...state, allowed: false, remaining: room, retryAfterSeconds: Math.ceil(wait / 1000) }
 }
 
 export class RateLimiter extends Effect.Service<RateLimiter>()("limits/RateLimiter", {

@@ -50,55 +50,63 @@ export const referencesOf = (entry: Entry): ReadonlyArray<string> =>
   entry.kind === "literal" ? [] : Template.references(entry.parts)
 
 const sorted = (keys: Iterable<string>): Array<string> => [...keys].sort()
+const keysOf = (steps: ReadonlyArray<{ readonly key: string }>): ReadonlySet<string> =>
+  new Set(steps.map(({ key }) => key))
+
+interface Step {
+  readonly key: string
+  readonly entry: Entry
+  /** The keys that the entry refers to. */
+  readonly uses: ReadonlyArray<string>
+}
 
 interface Walk {
-  /** All keys that the walk reached. Unless there is a cycle, a key comes after all keys that its template uses. */
-  readonly order: ReadonlyArray<string>
-  readonly uses: ReadonlyMap<string, ReadonlyArray<string>>
+  /** All that the walk reached. Unless there is a cycle, a key comes after all keys that its template uses. */
+  readonly order: ReadonlyArray<Step>
   readonly missing: ReadonlySet<string>
   readonly cycle: ReadonlyArray<string> | undefined
 }
 
 /** Walks depth-first from the roots. The path is an array, so a deep environment cannot overflow the call stack. */
 const walk = (state: State, roots: Iterable<string>): Walk => {
-  const order: Array<string> = []
-  const uses = new Map<string, ReadonlyArray<string>>()
+  const order: Array<Step> = []
+  const reached = new Set<string>()
   const missing = new Set<string>()
   let cycle: ReadonlyArray<string> | undefined
-  const path: Array<{ readonly key: string; readonly uses: ReadonlyArray<string>; next: number }> = []
+  const path: Array<{ readonly step: Step; next: number }> = []
   const onPath = new Map<string, number>()
 
   const reach = (key: string) => {
     const position = onPath.get(key)
     if (position !== undefined) {
-      cycle ??= path.slice(position).map((step) => step.key)
+      cycle ??= path.slice(position).map(({ step }) => step.key)
       return
     }
-    if (uses.has(key)) return
+    if (reached.has(key)) return
     const found = state.get(key)
     if (found === undefined) {
       missing.add(key)
       return
     }
-    const keys = referencesOf(found)
-    uses.set(key, keys)
+    reached.add(key)
     onPath.set(key, path.length)
-    path.push({ key, uses: keys, next: 0 })
+    path.push({ step: { key, entry: found, uses: referencesOf(found) }, next: 0 })
   }
 
   for (const root of roots) {
     reach(root)
-    for (let step = path.at(-1); step !== undefined; step = path.at(-1)) {
-      if (step.next < step.uses.length) {
-        reach(step.uses[step.next++])
+    for (let last = path.at(-1); last !== undefined; last = path.at(-1)) {
+      const { step } = last
+      if (last.next < step.uses.length) {
+        reach(step.uses[last.next++])
       } else {
         path.pop()
         onPath.delete(step.key)
-        order.push(step.key)
+        order.push(step)
       }
     }
   }
-  return { order, uses, missing, cycle }
+  return { order, missing, cycle }
 }
 
 const startingAtSmallest = (cycle: ReadonlyArray<string>): ReadonlyArray<string> => {
@@ -108,22 +116,22 @@ const startingAtSmallest = (cycle: ReadonlyArray<string>): ReadonlyArray<string>
 }
 
 /** Returns, for each key, the most references on a path that starts at it. */
-const depthsDown = ({ order, uses }: Walk): ReadonlyMap<string, number> => {
+const depthsDown = ({ order }: Walk): ReadonlyMap<string, number> => {
   const depths = new Map<string, number>()
-  for (const key of order) {
+  for (const { key, uses } of order) {
     let depth = 0
-    for (const used of uses.get(key) ?? []) depth = Math.max(depth, 1 + (depths.get(used) ?? 0))
+    for (const used of uses) depth = Math.max(depth, 1 + (depths.get(used) ?? 0))
     depths.set(key, depth)
   }
   return depths
 }
 
 /** Returns, for each key, the most references on a path that ends at it. */
-const depthsUp = ({ order, uses }: Walk): ReadonlyMap<string, number> => {
+const depthsUp = ({ order }: Walk): ReadonlyMap<string, number> => {
   const depths = new Map<string, number>()
-  for (let i = order.length - 1; i >= 0; i--) {
-    const depth = 1 + (depths.get(order[i]) ?? 0)
-    for (const used of uses.get(order[i]) ?? []) depths.set(used, Math.max(depth, depths.get(used) ?? 0))
+  for (const { key, uses } of order.toReversed()) {
+    const depth = 1 + (depths.get(key) ?? 0)
+    for (const used of uses) depths.set(used, Math.max(depth, depths.get(used) ?? 0))
   }
   return depths
 }
@@ -156,13 +164,11 @@ const sizeOfTemplate = (parts: Template.Parts, sizeOf: (key: string) => Size): S
 }
 
 /** Computes sizes bottom-up and reads each part once. */
-const sizesOf = (state: State, order: ReadonlyArray<string>): ReadonlyMap<string, Size> => {
+const sizesOf = (order: ReadonlyArray<Step>): ReadonlyMap<string, Size> => {
   const sizes = new Map<string, Size>()
   const sizeOf = (key: string) => sizes.get(key) ?? nothing
-  for (const key of order) {
-    const one = state.get(key)
-    if (one === undefined) continue
-    sizes.set(key, one.kind === "literal" ? sizeOfText(one.text) : sizeOfTemplate(one.parts, sizeOf))
+  for (const { entry, key } of order) {
+    sizes.set(key, entry.kind === "literal" ? sizeOfText(entry.text) : sizeOfTemplate(entry.parts, sizeOf))
   }
   return sizes
 }
@@ -186,10 +192,10 @@ const totalsAmong = (sizes: Iterable<Size>, besides: Totals): Totals => {
 
 /** Of a state that can be resolved. */
 export const totalsOf = (state: State, besides = nothingBesides): Totals =>
-  totalsAmong(sizesOf(state, walk(state, state.keys()).order).values(), besides)
+  totalsAmong(sizesOf(walk(state, state.keys()).order).values(), besides)
 
 /** Returns the request member for an error: the member of the first changed key that takes part in the problem. */
-type FieldFor = (takesPart: (key: string) => boolean) => { readonly field?: string }
+type FieldFor = (takesPart: ReadonlySet<string>) => { readonly field?: string }
 
 const noField: FieldFor = () => ({})
 
@@ -205,25 +211,23 @@ const checked = (
   besides = nothingBesides
 ): Either.Either<Totals, Problem> => {
   if (found.missing.size > 0) {
-    const field = fieldFor((key) => (found.uses.get(key) ?? []).some((used) => found.missing.has(used)))
+    const users = found.order.filter(({ uses }) => uses.some((used) => found.missing.has(used)))
+    const field = fieldFor(keysOf(users))
     return Either.left(new TemplateReferenceMissing({ references: sorted(found.missing), ...field }))
   }
   if (found.cycle !== undefined) {
-    const members = new Set(found.cycle)
-    const field = fieldFor((key) => members.has(key))
+    const field = fieldFor(new Set(found.cycle))
     return Either.left(new TemplateCycle({ cycle: startingAtSmallest(found.cycle), ...field }))
   }
   const down = depthsDown(found)
-  if (found.order.some((key) => (down.get(key) ?? 0) > maxDepth)) {
+  if ([...down.values()].some((depth) => depth > maxDepth)) {
     const up = depthsUp(found)
-    return Either.left(new TemplateTooDeep(fieldFor((key) => (up.get(key) ?? 0) + (down.get(key) ?? 0) > maxDepth)))
+    const onLongPaths = [...down].filter(([key, depth]) => depth + (up.get(key) ?? 0) > maxDepth)
+    return Either.left(new TemplateTooDeep(fieldFor(new Set(onLongPaths.map(([key]) => key)))))
   }
-  const sizes = sizesOf(state, found.order)
-  const tooLarge = sorted(found.order).find((key) => (sizes.get(key)?.points ?? 0) > maxValueLength)
-  if (tooLarge !== undefined) {
-    const below = new Set(walk(state, [tooLarge]).order)
-    return Either.left(new ValueTooLarge(fieldFor((key) => below.has(key))))
-  }
+  const sizes = sizesOf(found.order)
+  const tooLarge = sorted([...sizes].filter(([, { points }]) => points > maxValueLength).map(([key]) => key)).at(0)
+  if (tooLarge !== undefined) return Either.left(new ValueTooLarge(fieldFor(keysOf(walk(state, [tooLarge]).order))))
   const totals = totalsAmong(sizes.values(), besides)
   return Math.max(totals.expanded, totals.written) > maxEnvironmentBytes
     ? Either.left(new PlanLimitReached())
@@ -254,7 +258,7 @@ export const checkAfter = (
   const after = apply(state, changes)
   const fieldFor: FieldFor = (takesPart) => {
     for (const key of changes.keys()) {
-      if (!takesPart(key)) continue
+      if (!takesPart.has(key)) continue
       const field = fieldOf?.(key)
       if (field !== undefined) return { field }
     }
@@ -268,10 +272,8 @@ const resolveFrom = (state: State, roots: Iterable<string>): Either.Either<Reado
   return Either.map(checked(state, found, noField), () => {
     const values = new Map<string, string>()
     const valueOf = (key: string) => values.get(key) ?? ""
-    for (const key of found.order) {
-      const one = state.get(key)
-      if (one === undefined) continue
-      values.set(key, one.kind === "literal" ? one.text : Template.expand(one.parts, valueOf))
+    for (const { entry, key } of found.order) {
+      values.set(key, entry.kind === "literal" ? entry.text : Template.expand(entry.parts, valueOf))
     }
     return values
   })
@@ -289,16 +291,19 @@ export const resolve = (
   return Either.map(resolveFrom(state, keys), (values) => new Map(keys.map((key) => [key, values.get(key) ?? ""])))
 }
 
-/** Returns the keys outside `keys` whose templates use one of `keys` directly, sorted. */
-export const dependentsOfAll = (state: State, keys: ReadonlySet<string>): ReadonlyArray<string> => {
-  const found: Array<string> = []
+/** The templates outside `keys` that use one of `keys` directly, sorted by their own. */
+const templatesUsing = (state: State, keys: ReadonlySet<string>) => {
+  const found: Array<{ readonly key: string; readonly parts: Template.Parts }> = []
   for (const [key, one] of state) {
-    if (!keys.has(key) && one.kind === "template" && one.parts.some((p) => typeof p !== "string" && keys.has(p.key))) {
-      found.push(key)
-    }
+    if (keys.has(key) || one.kind === "literal") continue
+    if (one.parts.some((part) => typeof part !== "string" && keys.has(part.key))) found.push({ key, parts: one.parts })
   }
-  return found.sort()
+  return found.sort((one, other) => (one.key < other.key ? -1 : 1))
 }
+
+/** Returns the keys outside `keys` whose templates use one of `keys` directly, sorted. */
+export const dependentsOfAll = (state: State, keys: ReadonlySet<string>): ReadonlyArray<string> =>
+  templatesUsing(state, keys).map(({ key }) => key)
 
 /** Returns the keys whose templates use `key` directly, sorted. */
 export const dependents = (state: State, key: string): ReadonlyArray<string> => dependentsOfAll(state, new Set([key]))
@@ -335,17 +340,15 @@ export interface Rewrite {
  * text, which always fits.
  */
 export const flatten = (state: State, key: string): Either.Either<ReadonlyArray<Rewrite>, Problem> => {
-  const users = dependents(state, key)
-  return Either.map(resolveFrom(state, users), (values) => {
+  const users = templatesUsing(state, new Set([key]))
+  return Either.map(resolveFrom(state, keysOf(users)), (values) => {
     const valueOf = (used: string) => values.get(used) ?? ""
-    return users.flatMap((user): ReadonlyArray<Rewrite> => {
-      const one = state.get(user)
-      if (one === undefined || one.kind === "literal") return []
-      const parts = Template.inline(one.parts, key, valueOf)
+    return users.map((user): Rewrite => {
+      const parts = Template.inline(user.parts, key, valueOf)
       const source = Template.print(parts)
       return parts.every((part) => typeof part === "string") || codePoints(source) > maxValueLength
-        ? [{ key: user, kind: "literal", text: valueOf(user) }]
-        : [{ key: user, kind: "template", text: source }]
+        ? { key: user.key, kind: "literal", text: valueOf(user.key) }
+        : { key: user.key, kind: "template", text: source }
     })
   })
 }
@@ -359,11 +362,9 @@ export const rekeyed = (
   from: string,
   to: string
 ): ReadonlyArray<{ readonly key: string; readonly text: string | undefined }> =>
-  dependents(state, from).flatMap((key) => {
-    const one = state.get(key)
-    if (one === undefined || one.kind === "literal") return []
+  templatesUsing(state, new Set([from])).map(({ key, parts }) => {
     const source = Template.print(
-      one.parts.map((part) => (typeof part !== "string" && part.key === from ? { key: to } : part))
+      parts.map((part) => (typeof part !== "string" && part.key === from ? { key: to } : part))
     )
-    return [{ key, text: codePoints(source) > maxValueLength ? undefined : source }]
+    return { key, text: codePoints(source) > maxValueLength ? undefined : source }
   })

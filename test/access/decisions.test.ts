@@ -206,6 +206,17 @@ describe("levels", () => {
     assert.isTrue(lacks("member", granted, [{ ...grant("write"), environmentId: EnvironmentIdOut.make("e2") }]))
     assert.isFalse(lacks("member", granted, [{ ...grant("write"), environmentId }]))
   })
+
+  it("are asked for at environments: what is about a project or a team needs none", () => {
+    const project: Target = { type: "project", teamId, plan: "team", projectId, visibility: "granted" }
+    const may = (target: Target, action: Policy.Action) => tag(Policy.decide({ ...as("member"), target, action }))
+    for (const action of ["secrets:run", "secrets:read_values", "secrets:write"] as const) {
+      assert.strictEqual(may(granted, action), "ENVIRONMENT_NOT_GRANTED")
+      assert.strictEqual(may(project, action), "yes")
+      assert.strictEqual(may(teamItself, action), "yes")
+    }
+    assert.strictEqual(may(project, "projects:read"), "yes")
+  })
 })
 
 describe("who decides", () => {
@@ -227,6 +238,7 @@ describe("who decides", () => {
     assert.isFalse(may(as("owner"), { userId: ada }))
     assert.isFalse(may(as("owner", { user: null })))
     assert.isFalse(may(as(null)))
+    assert.isFalse(may(as(null), {}, [ada]), "nobody in the team, though named")
     // An approver, with the level that is asked for.
     assert.isFalse(may(as("member"), {}, [ada]))
     assert.isFalse(may(as("member", { grants: [grant("run")] }), {}, [ada]))

@@ -190,6 +190,9 @@ describe("entries under no seal", () => {
     const sealed = { now: at + 10 * tailMillis, grace: graceMillis }
     const none = verify(links, { expected: [seal(third), seal(first)], sealed })
     assert.deepStrictEqual(says(none), [[], 0, 0])
+    // A process that ended, and had all its entries sealed before, left nothing to close.
+    const ended = { times: { sealedAt: end, seenAt: end } }
+    assert.deepStrictEqual(says(verify(links, { expected: [seal(third, ended)], sealed })), [[], 0, 0])
     const unknown = "1 begins a stream that no seal knows: the vault never vouched for it"
     assert.deepStrictEqual(says(verify(links, { expected: [pin(third)], sealed })), [[unknown], 0, 0])
   })
@@ -216,6 +219,16 @@ describe("entries under no seal", () => {
     const future = end - graceMillis - 1
     assert.isAtMost(graceMillis, deadAfterMillis)
     assert.deepStrictEqual(says(tail(future, 0)), tooOld)
+    // The last of them may be ahead of this clock by the grace, whatever the first one's age.
+    const ahead = (now: number) =>
+      says(
+        verify(links, {
+          expected: [seal(first, { times: { sealedAt: at, seenAt: now } })],
+          sealed: { now, grace: 400 }
+        })
+      )
+    assert.deepStrictEqual(ahead(end - 400), [[], 2, 0])
+    assert.deepStrictEqual(ahead(end - 401), tooOld)
   })
 
   it("are what a process left when it was not seen for long, or when there is no other one", () => {
@@ -226,6 +239,16 @@ describe("entries under no seal", () => {
     assert.deepStrictEqual(says(tail(lately, 0, at, true)), [[], 2, 1])
     assert.deepStrictEqual(says(tail(lately, 0, at, false)), [[], 2, 0])
     assert.deepStrictEqual(says(tail(lately, 2 * heartbeatMillis + 1)), [[], 2, 1])
+  })
+
+  it("are judged by the times of a seal that tells them, whichever of the seals it is", () => {
+    const now = end + 2 * tailMillis
+    const telling = seal(first, { times: { sealedAt: at, seenAt: end } })
+    for (const expected of [
+      [telling, seal(first)],
+      [seal(first), telling]
+    ])
+      assert.deepStrictEqual(says(verify(links, { expected, sealed: { now, grace: graceMillis } })), [[], 2, 1])
   })
 
   it("come after a stream that was closed only by somebody's hand", () => {

@@ -9,7 +9,6 @@ import {
   credentialPolicy,
   type Policy,
   RateLimiter,
-  RateLimits,
   RateLimitStore,
   type RateLimitState
 } from "#src/limits/RateLimiter.ts"
@@ -190,18 +189,5 @@ layer(RateLimiter.Default.pipe(Layer.provide(RateLimitMemory.layer)))("the limit
       yield* TestClock.adjust("61 seconds")
       assert.isTrue((yield* limiter.take("test:waiting", policy))?.allowed)
     })
-  )
-
-  it.effect("admits and tells nothing when limits are off", () =>
-    Effect.gen(function* () {
-      const limiter = yield* RateLimiter
-      const policy = [{ limit: 1, millis: 60_000 }]
-      for (let i = 0; i < 5; i++) assert.isUndefined(yield* limiter.take("test:off", policy))
-      yield* limiter.giveBack("test:off")
-    }).pipe(
-      Effect.provide(
-        RateLimiter.Default.pipe(Layer.provide(RateLimitMemory.layer), Layer.provide(Layer.succeed(RateLimits, "off")))
-      )
-    )
   )
 })

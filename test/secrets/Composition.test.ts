@@ -305,22 +305,57 @@ describe("size", () => {
   })
 
   it("holds 16 MiB of UTF-8 per environment and not a byte more", () => {
-    const full = (text: string, count: number) =>
-      Object.fromEntries(Array.from({ length: count }, (_, i) => [`K${i}`, text]))
+    /** So many values of the text of BASE, that one among them. */
+    const full = (text: string, count: number) => ({
+      ...Object.fromEntries(Array.from({ length: count - 1 }, (_, i) => [`K${i}`, "t:${BASE}"])),
+      BASE: text
+    })
     const ascii = "x".repeat(65_536)
-    assert.strictEqual(tagOf(check(stateOf(full(ascii, 256)))), "fine")
-    assert.strictEqual(tagOf(check(stateOf({ ...full(ascii, 256), MORE: "x" }))), "PLAN_LIMIT_REACHED")
-    assert.strictEqual(tagOf(Composition.resolve(stateOf({ ...full("t:${BASE}", 255), BASE: ascii }))), "fine")
-    assert.strictEqual(
-      tagOf(Composition.resolve(stateOf({ ...full("t:${BASE}", 256), BASE: ascii }))),
-      "PLAN_LIMIT_REACHED"
-    )
-    assert.strictEqual(tagOf(check(stateOf(full("😀".repeat(65_536), 64)))), "fine")
-    assert.strictEqual(tagOf(check(stateOf(full("😀".repeat(65_536), 65)))), "PLAN_LIMIT_REACHED")
+    assert.strictEqual(tagOf(Composition.resolve(stateOf(full(ascii, 256)))), "fine")
+    assert.strictEqual(tagOf(Composition.resolve(stateOf({ ...full(ascii, 256), MORE: "x" }))), "PLAN_LIMIT_REACHED")
+    const astral = "😀".repeat(65_536)
+    assert.strictEqual(tagOf(check(stateOf(full(astral, 64)))), "fine")
+    assert.strictEqual(tagOf(check(stateOf(full(astral, 65)))), "PLAN_LIMIT_REACHED")
     // Templates that expand to nothing are large too where they are read as written.
-    const source = "t:" + "${BASE}".repeat(9_362)
-    assert.strictEqual(tagOf(check(stateOf({ ...full(source, 256), BASE: "" }))), "fine")
-    assert.strictEqual(tagOf(check(stateOf({ ...full(source, 257), BASE: "" }))), "PLAN_LIMIT_REACHED")
+    const written = stateOf({ A: "t:" + "${BASE}".repeat(9_362), BASE: "" })
+    const after = (besides: number) =>
+      Composition.checkAfter(written, new Map(), undefined, { written: besides, expanded: 0 })
+    assert.strictEqual(tagOf(after(16 * 1024 * 1024 - 65_534)), "fine")
+    assert.strictEqual(tagOf(after(16 * 1024 * 1024 - 65_533)), "PLAN_LIMIT_REACHED")
+  })
+})
+
+describe("totals", () => {
+  const full = 16 * 1024 * 1024
+
+  it("are bytes of UTF-8, as written and as expanded", () => {
+    const totals = (secrets: Record<string, string>) => Composition.totalsOf(stateOf(secrets))
+    assert.deepStrictEqual(totals({}), { written: 0, expanded: 0 })
+    assert.deepStrictEqual(totals({ A: "\u00e9" }), { written: 2, expanded: 2 })
+    assert.deepStrictEqual(totals({ A: "\u00e9", B: "t:<${A}${A}" }), { written: 2 + 9, expanded: 2 + 5 })
+    // A reference is written with three characters more than its key, an escape with one more than it means.
+    assert.deepStrictEqual(totals({ LONG_KEY: "", B: "t:${LONG_KEY}" }), { written: 11, expanded: 0 })
+    assert.deepStrictEqual(totals({ A: "${", B: "t:$${$${" }), { written: 2 + 6, expanded: 2 + 4 })
+  })
+
+  it.prop("are those of all sources and of all values", [soundState], ([state]) => {
+    const bytes = (texts: Iterable<string>) => [...texts].reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+    const totals = {
+      written: bytes([...state.values()].map(Composition.sourceOf)),
+      expanded: bytes(values(state).values())
+    }
+    assert.deepStrictEqual(Composition.totalsOf(state), totals)
+    assert.deepStrictEqual(check(state), Either.right(totals))
+  })
+
+  it("include what the state leaves out, and either sum fills the environment", () => {
+    const state = stateOf({ A: "a", B: "t:${A}" })
+    const after = (besides: Composition.Totals) => Composition.checkAfter(state, new Map(), undefined, besides)
+    assert.deepStrictEqual(Composition.totalsOf(state, { written: 10, expanded: 20 }), { written: 15, expanded: 22 })
+    const last = { written: full - 5, expanded: full - 2 }
+    assert.deepStrictEqual(after(last), Either.right({ written: full, expanded: full }))
+    assert.strictEqual(tagOf(after({ ...last, written: full - 4 })), "PLAN_LIMIT_REACHED")
+    assert.strictEqual(tagOf(after({ ...last, expanded: full - 1 })), "PLAN_LIMIT_REACHED")
   })
 })
 
@@ -508,6 +543,27 @@ describe("flatten", () => {
     },
     runs
   )
+})
+
+describe("a renamed key", () => {
+  it("is called by its new name in all that use it directly, and nowhere else", () => {
+    const state = stateOf({ B: "t:${A}${C}$${A}${A}", A: "a", C: "t:x${A}", D: "t:${C}", E: "${A}" })
+    assert.deepStrictEqual(Composition.rekeyed(state, "A", "NEW"), [
+      { key: "B", text: "${NEW}${C}$${A}${NEW}" },
+      { key: "C", text: "x${NEW}" }
+    ])
+    assert.deepStrictEqual(Composition.rekeyed(state, "D", "NEW"), [])
+  })
+
+  it("with a longer name may make a source longer than one can be", () => {
+    // Four characters become eight; 65,536 are allowed.
+    const fits = "x".repeat(65_528)
+    const state = stateOf({ A: "a", B: `t:${fits}\${A}`, C: `t:${fits}x\${A}` })
+    assert.deepStrictEqual(Composition.rekeyed(state, "A", "LONG5"), [
+      { key: "B", text: `${fits}\${LONG5}` },
+      { key: "C", text: undefined }
+    ])
+  })
 })
 
 describe("an entry", () => {

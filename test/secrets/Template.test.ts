@@ -92,6 +92,18 @@ describe("the template language", () => {
     }
   })
 
+  it("names no field where nobody gave one", () => {
+    const outcome = Template.parse("${")
+    assert(Either.isLeft(outcome))
+    assert.isFalse(Object.hasOwn(outcome.left, "field"))
+  })
+
+  it("keeps one object for all references to a key: thousands of them need little memory", () => {
+    const [first, , second, other] = parsed("${A}x${A}${B}")
+    assert.strictEqual(first, second)
+    assert.deepStrictEqual(other, { key: "B" })
+  })
+
   it("takes keys of up to 255 characters", () => {
     assert.deepStrictEqual(parsed("${" + "K".repeat(255) + "}"), [{ key: "K".repeat(255) }])
     assert.isTrue(Either.isLeft(Template.parse("${" + "K".repeat(256) + "}")))
@@ -130,6 +142,17 @@ describe("the template language", () => {
 
   it.prop("escaped text of any Unicode means itself", [FastCheck.string({ unit: "binary" })], ([t]) => {
     assert.deepStrictEqual(parsed(Template.escape(t)), t === "" ? [] : [t])
+  })
+
+  it("counts the bytes of an escaped text without making it", () => {
+    assert.strictEqual(Template.escapedBytes(""), 0)
+    assert.strictEqual(Template.escapedBytes("$ { é"), 6)
+    assert.strictEqual(Template.escapedBytes("${"), 3)
+    assert.strictEqual(Template.escapedBytes("é${A}$${B}${"), 2 + 5 + 6 + 3)
+  })
+
+  it.prop("counts as many as there are then", [text], ([t]) => {
+    assert.strictEqual(Template.escapedBytes(t), Buffer.byteLength(Template.escape(t)))
   })
 
   it.prop("a text without ${ is its own template", [text], ([t]) => {
@@ -171,6 +194,15 @@ describe("the template language", () => {
   it("inlines a reference that would stand behind a dollar, as the language cannot write it", () => {
     const valueOf = (k: string) => ({ A: "$", B: "{B}", C: "c" })[k] ?? ""
     assert.deepStrictEqual(Template.inline(parsed("${A}${B}${C}"), "A", valueOf), ["${B}", { key: "C" }])
+    // A value without text between them changes nothing of that.
+    assert.deepStrictEqual(Template.inline(parsed("${A}${D}${C}"), "A", valueOf), ["$c"])
+    // It is the neighbour alone: references before it, and behind other text, stay.
+    assert.deepStrictEqual(Template.inline(parsed("${C}${B}${A}-${C}"), "A", valueOf), [
+      { key: "C" },
+      { key: "B" },
+      "$-",
+      { key: "C" }
+    ])
   })
 })
 
