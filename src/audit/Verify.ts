@@ -71,7 +71,6 @@ interface StreamState {
   broken: boolean
   readonly waiting: Array<Expected>
   sealedTo: number
-  sealed: boolean
   final: boolean
   times: Tail.SealTimes | undefined
   unsealed: number
@@ -161,7 +160,6 @@ export class Verifier {
       broken: false,
       waiting: expected.filter((one) => one.seq > begin.seq).sort((a, b) => a.seq - b.seq),
       sealedTo: seals.reduce((last, one) => Math.max(last, one.seq), 0),
-      sealed: seals.length > 0,
       final: seals.some((one) => one.final === true),
       times: seals.find((one) => one.times !== undefined)?.times,
       unsealed: 0,

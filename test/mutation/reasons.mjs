@@ -101,11 +101,6 @@ export const reasons = [
   },
   {
     module: "Verify",
-    at: "sealed: seals.length > 0,",
-    why: "Nothing reads it: needless, and removed after this run."
-  },
-  {
-    module: "Verify",
     at: "one !== undefined && !sameBytes(one.hash, computed)",
     from: "one !== undefined",
     to: "true",

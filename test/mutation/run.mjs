@@ -123,6 +123,14 @@ const altered = ({ file, mutate = [file], places, tests, warm }) => {
 const idOf = (/** @type {Mutant} */ { location: { end, start }, mutatorName, replacement }) =>
   [start.line, start.column, end.line, end.column, mutatorName, replacement].join(":")
 
+/** @param {keyof typeof modules} name @param {Omit<Survivor, "why">} survivor @returns {Survivor} */
+const withReason = (name, { at, from, mutator, to }) => {
+  const why = reasons.find(
+    (one) => one.module === name && at.includes(one.at) && (one.from ?? from) === from && (one.to ?? to) === to
+  )?.why
+  return { at, mutator, from, to, why }
+}
+
 /** The survivors among these, each with its reason when there is one. @param {keyof typeof modules} name @param {ReadonlyArray<Mutant>} all @returns {ReadonlyArray<Survivor>} */
 const survivorsOf = (name, all) => {
   const lines = fs.readFileSync(path.join(root, modules[name].file), "utf8").split("\n")
@@ -131,15 +139,7 @@ const survivorsOf = (name, all) => {
     const line = lines[start.line - 1]
     const from =
       start.line === end.line ? line.slice(start.column - 1, end.column - 1) : `${line.slice(start.column - 1)}…`
-    const at = line.trim()
-    const why = reasons.find(
-      (one) =>
-        one.module === name &&
-        at.includes(one.at) &&
-        (one.from ?? from) === from &&
-        (one.to ?? replacement) === replacement
-    )?.why
-    return { at, mutator: mutatorName, from, to: replacement, why }
+    return withReason(name, { at: line.trim(), mutator: mutatorName, from, to: replacement })
   })
 }
 const scoreOf = (/** @type {number} */ survived, /** @type {number} */ all) =>
@@ -160,7 +160,10 @@ const triedAgain = (name) => {
   const spanning = known.filter((/** @type {Survivor} */ { from }) => from.endsWith("…"))
   const mutants = mutate.length === 0 ? [] : altered({ file, tests, mutate, warm: false })
   if (mutants.length < known.length - spanning.length) throw new Error(`${name}: not all of them were tried`)
-  const survivors = [...survivorsOf(name, mutants), ...spanning]
+  const survivors = [
+    ...survivorsOf(name, mutants),
+    ...spanning.map((/** @type {Survivor} */ one) => withReason(name, one))
+  ]
   const killed = count - timeouts - survivors.length
   const score = scoreOf(survivors.length, count)
   return { file, tests, altered: count, killed, timeouts, survived: survivors.length, score, survivors }
