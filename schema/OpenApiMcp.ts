@@ -121,12 +121,11 @@ export const mcp = {
     },
     JsonRpcErrorResponse: {
       type: "object",
-      description:
-        "JSON-RPC 2.0. id is null when the request's could not be read, and otherwise the request's, also where it is a number that no id may be.",
+      description: "JSON-RPC 2.0. id is null when the request's could not be read.",
       required: ["jsonrpc", "error", "id"],
       properties: {
         jsonrpc,
-        id: { anyOf: [text, { type: "number" }, { type: "null" }] },
+        id: { anyOf: [ref("schemas", "JsonRpcId"), { type: "null" }] },
         error: ref("schemas", "JsonRpcError")
       }
     }

@@ -97,6 +97,13 @@ const isTooBig = (value: unknown): boolean => {
   return false
 }
 
+/** Whether a message, or one of a batch, has an id that none may have: a refusal would have to repeat it. */
+const hasForeignId = (message: unknown): boolean =>
+  (Array.isArray(message) ? message : [message]).some((one) => {
+    const id = memberOf(one, "id")
+    return id !== undefined && id !== null && typeof id !== "string" && !Number.isSafeInteger(id)
+  })
+
 const mediaType = /^\s*application\/json\s*(?:;|$)/i
 const tooLarge = rpcError(413, -32_000, "The body is too large")
 
@@ -115,5 +122,6 @@ export const read = Effect.gen(function* () {
   const parsed = yield* Effect.option(Effect.try((): unknown => JSON.parse(text.right)))
   if (parsed._tag === "None") return rpcError(400, -32_700, "The body is not JSON")
   if (isTooBig(parsed.value)) return rpcError(400, -32_600, "The message has too many members or levels")
+  if (hasForeignId(parsed.value)) return rpcError(400, -32_600, "The id of a message is a text or a whole number")
   return { message: parsed.value }
 })

@@ -65,19 +65,28 @@ layer(Layer.merge(TestApp.shared, Crypto.Default), { excludeTestServices: true }
     })
   )
 
-  it.effect("a refusal of /mcp repeats the id of its request, whatever number it is, as the document says", () =>
+  it.effect("a refusal of /mcp repeats the id of its request, and no id that none may have", () =>
     Effect.gen(function* () {
       const project = yield* World.project()
       const { text: bearer } = yield* World.token({ team: project.team, mcpScopes: allScopes })
       const operation = Documents.operations.find(({ id }) => id === "mcp.request")
       const refused = operation?.answers.get(400)?.get("application/json")
-      for (const id of [1e-7, 0.5, -1, 1e300, "x"]) {
+      for (const [id, repeated] of [
+        [-1, -1],
+        ["x", "x"],
+        [1e-7, null],
+        [0.5, null],
+        [1e300, null],
+        [true, null],
+        [{ a: 1 }, null]
+      ]) {
         const { status, text } = yield* TestApp.post("/mcp", {
           bearer,
           headers: { accept: "application/json, text/event-stream" },
           json: { jsonrpc: "2.0", id, method: "prompts/list", teamId: {} }
         })
-        assert.deepStrictEqual([status, refused?.(JSON.parse(text))], [400, true])
+        const { id: told } = JSON.parse(text) as { readonly id: unknown }
+        assert.deepStrictEqual([status, told, refused?.(JSON.parse(text))], [400, repeated, true])
       }
     })
   )
