@@ -97,7 +97,7 @@ export const reasons = [
   {
     module: "Template",
     at: 'if ((at > 0 && value[at - 1] === "$")',
-    why: "Before the first character stands nothing, and so no dollar: needless, and removed after this run."
+    why: "Before the first character stands nothing, and so no dollar: needless, and it may go with the next full run."
   },
   {
     module: "Verify",
