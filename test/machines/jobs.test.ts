@@ -1,6 +1,7 @@
 /**
  * The GitHub Action and the GitLab include as their runners run them: against a stand-in for the runner's protocol
- * (identity, workflow commands, GITHUB_ENV) and an issuer that signs real JWTs.
+ * (identity, workflow commands, GITHUB_ENV) and an issuer that signs real JWTs. Without limits: they come from the
+ * address from which other files ask for what needs no credential.
  */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -138,7 +139,7 @@ const step = (
   })
 
 describe("the GitHub Action", () => {
-  layer(TestApp.shared, { excludeTestServices: true })((it) => {
+  layer(TestApp.unlimited, { excludeTestServices: true })((it) => {
     it.scoped("masks every value and each of its lines, then sets them for the steps that follow", () =>
       Effect.gen(function* () {
         const { code, log, masks, variables } = yield* step(yield* action, yield* shop)
@@ -238,7 +239,7 @@ describe("the GitHub Action", () => {
 })
 
 describe("the GitLab include", () => {
-  layer(TestApp.shared, { excludeTestServices: true })((it) => {
+  layer(TestApp.unlimited, { excludeTestServices: true })((it) => {
     it.scoped.skipIf(Programs.missing("bash", "curl", "jq"))(
       "makes the job's identity a token, before the job's own lines",
       () =>
