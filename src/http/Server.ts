@@ -71,13 +71,20 @@ const listen = (server: Http.Server, { host, port }: Options) =>
     })
   })
 
+/** By Node's code of what no handler sees. */
+const refusalOf = ({ code }: NodeJS.ErrnoException) => {
+  if (code === "HPE_HEADER_OVERFLOW") return new PayloadTooLarge({ message: "The request's header is too large." })
+  const message =
+    code === "ERR_HTTP_REQUEST_TIMEOUT"
+      ? "The request did not arrive in time. Nothing was done: send it again."
+      : "The request is not HTTP."
+  return new ValidationFailed({ message })
+}
+
 /** What is not HTTP has no request to answer; it gets the same body all the same (docs/contract/errors.md). */
-const refuseGarbage = (newId: () => string) => (error: NodeJS.ErrnoException, socket: Socket) => {
+export const refuseGarbage = (newId: () => string) => (error: NodeJS.ErrnoException, socket: Socket) => {
   if (!socket.writable || error.code === "ECONNRESET") return socket.destroy()
-  const refusal =
-    error.code === "HPE_HEADER_OVERFLOW"
-      ? new PayloadTooLarge({ message: "The request's header is too large." })
-      : new ValidationFailed({ message: "The request is not HTTP." })
+  const refusal = refusalOf(error)
   const body = JSON.stringify(bodyOf(refusal))
   const status = error.code === "HPE_HEADER_OVERFLOW" ? "413 Payload Too Large" : "400 Bad Request"
   return socket.end(

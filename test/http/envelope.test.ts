@@ -9,6 +9,7 @@ import * as FastCheck from "effect/FastCheck"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Schema from "effect/Schema"
+import * as Http from "node:http"
 import * as Net from "node:net"
 import { AuditProbe } from "#src/access/AuditProbe.ts"
 import { IntegrityFailure } from "#schema/Errors.ts"
@@ -46,18 +47,17 @@ const assertFailure = (answer: TestApp.Answer, status: number, code: string, fie
 const json = { "content-type": "application/json" }
 
 /** Bytes on the wire, for what `fetch` would not send. */
-const raw = (text: string) =>
-  Effect.flatMap(Server.Listening, ({ port }) =>
-    Effect.async<string>((resume) => {
-      const socket = Net.connect(port, "127.0.0.1", () => socket.write(text))
-      let received = ""
-      socket.setEncoding("utf8")
-      socket.on("data", (chunk: string) => (received += chunk))
-      socket.on("close", () => resume(Effect.succeed(received)))
-      socket.on("error", () => resume(Effect.succeed(received)))
-      return Effect.sync(() => socket.destroy())
-    })
-  )
+const rawTo = (port: number, text: string) =>
+  Effect.async<string>((resume) => {
+    const socket = Net.connect(port, "127.0.0.1", () => socket.write(text))
+    let received = ""
+    socket.setEncoding("utf8")
+    socket.on("data", (chunk: string) => (received += chunk))
+    socket.on("close", () => resume(Effect.succeed(received)))
+    socket.on("error", () => resume(Effect.succeed(received)))
+    return Effect.sync(() => socket.destroy())
+  })
+const raw = (text: string) => Effect.flatMap(Server.Listening, ({ port }) => rawTo(port, text))
 
 describe("the envelope of failures", () => {
   layer(TestApp.shared, { excludeTestServices: true })((it) => {
@@ -100,6 +100,33 @@ describe("the envelope of failures", () => {
         const hostless = yield* raw("GET /nope HTTP/1.1\r\nConnection: close\r\n\r\n")
         assert.include(hostless, "ROUTE_NOT_FOUND")
       })
+    )
+
+    it.effect("what does not arrive in time is told so, and not that it is no HTTP", () =>
+      Effect.gen(function* () {
+        const server = yield* Effect.acquireRelease(
+          Effect.async<Http.Server>((resume) => {
+            const server = Http.createServer({
+              headersTimeout: 50,
+              requestTimeout: 100,
+              connectionsCheckingInterval: 20
+            })
+            server.on(
+              "clientError",
+              Server.refuseGarbage(() => "an id")
+            )
+            server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+          }),
+          (server) => Effect.sync(() => (server.closeAllConnections(), server.close()))
+        )
+        const address = server.address()
+        const port = typeof address === "object" ? (address?.port ?? 0) : 0
+        for (const part of ["POST /secrets HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf", "POST /secrets HT"]) {
+          const answer = yield* rawTo(port, part)
+          assert.include(answer, "HTTP/1.1 400")
+          assert.include(answer, "did not arrive in time")
+        }
+      }).pipe(Effect.scoped)
     )
 
     it.effect("a request id of the client is not taken over", () =>
