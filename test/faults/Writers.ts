@@ -41,7 +41,11 @@ const asked = ({ server, token }: Place, method: string, path: string, body?: ob
     const text = await response.text()
     const json: unknown = text === "" ? undefined : JSON.parse(text)
     return { status: response.status, requestId: response.headers.get("x-request-id") ?? "", json }
-  }).pipe(Effect.orElseSucceed(() => undefined))
+    // A worker that is killed while a connection is handed to it may leave that open, without anybody behind it.
+  }).pipe(
+    Effect.timeoutTo({ duration: "30 seconds", onSuccess: (answer) => answer, onTimeout: () => undefined }),
+    Effect.orElseSucceed(() => undefined)
+  )
 
 const Listed = Schema.Struct({
   items: Schema.Array(Schema.Struct({ id: Schema.String, key: Schema.String, version: Schema.Number })),
