@@ -53,7 +53,11 @@ const stream = (outgoing: ServerResponse, bytes: Stream.Stream<Uint8Array, unkno
     Effect.onExit((exit) => Effect.sync(() => (Exit.isSuccess(exit) ? outgoing.end() : outgoing.destroy())))
   )
 
-let leaving: Array<() => void> = []
+interface Leaving {
+  readonly outgoing: ServerResponse
+  readonly content: string | Uint8Array
+}
+let leaving: Array<Leaving> = []
 
 /**
  * Answers that are ready in one turn of the event loop leave together at its end. One that leaves alone wakes whoever
@@ -61,12 +65,19 @@ let leaving: Array<() => void> = []
  * their requests share statements.
  */
 const leave = (outgoing: ServerResponse, content: string | Uint8Array) => {
-  const isFirst = leaving.push(() => outgoing.end(content)) === 1
+  const isFirst = leaving.push({ outgoing, content }) === 1
   if (!isFirst) return
   setImmediate(() => {
     const ready = leaving
     leaving = []
-    for (const end of ready) end()
+    for (const { content, outgoing } of ready) {
+      try {
+        outgoing.end(content)
+      } catch {
+        // One that cannot leave takes none of the others along, nor the process.
+        outgoing.destroy()
+      }
+    }
   })
 }
 

@@ -63,6 +63,16 @@ const outage = (exit: Exit.Exit<unknown, unknown>) => {
   if (Exit.isFailure(exit)) assert.isTrue(isDatabaseUnavailable(exit.cause), Cause.pretty(exit.cause))
 }
 
+/** A database that is reached by two addresses, and a URL that names both. */
+const twoHosts = Effect.gen(function* () {
+  const server = inject("postgres")
+  if (server === undefined) return yield* Effect.dieMessage("no Postgres in this run")
+  const { url } = yield* TestDatabase.freshPostgres(server)
+  const target = { host: new URL(url).hostname, port: Number(new URL(url).port) }
+  const [one, two] = [yield* FaultProxy.make(target), yield* FaultProxy.make(target)]
+  return { one, two, url: url.replace(/@[^/]*/, `@127.0.0.1:${one.port},127.0.0.1:${two.port}`) }
+})
+
 describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
   it.scopedLive("every query fails in time while the server is out of reach, and works again afterwards", () =>
     Effect.gen(function* () {
@@ -266,15 +276,10 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
 
   it.scopedLive("of several hosts the one that can be reached serves, from the first query on", () =>
     Effect.gen(function* () {
-      const server = inject("postgres")
-      if (server === undefined) return yield* Effect.dieMessage("no Postgres in this run")
-      const { url } = yield* TestDatabase.freshPostgres(server)
-      const target = { host: new URL(url).hostname, port: Number(new URL(url).port) }
-      const [one, two] = [yield* FaultProxy.make(target), yield* FaultProxy.make(target)]
-      const hosts = url.replace(/@[^/]*/, `@127.0.0.1:${one.port},127.0.0.1:${two.port}`)
+      const { one, two, url } = yield* twoHosts
       yield* one.set("refuse")
       const context = yield* Layer.build(
-        Postgres.layer({ url: Redacted.make(`${hosts}?target_session_attrs=read-write`), poolSize: 4, unsafe: false })
+        Postgres.layer({ url: Redacted.make(`${url}?target_session_attrs=read-write`), poolSize: 4, unsafe: false })
       )
       const sql = Context.get(context, SqlClient.SqlClient)
       const ask = sql`SELECT 1 AS one`
@@ -292,14 +297,10 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
 
   it.scopedLive("a host that hangs costs one answer: the others' words do not speak for its connections", () =>
     Effect.gen(function* () {
-      const server = inject("postgres")
-      if (server === undefined) return yield* Effect.dieMessage("no Postgres in this run")
-      const { url } = yield* TestDatabase.freshPostgres(server)
-      const target = { host: new URL(url).hostname, port: Number(new URL(url).port) }
-      const [one, two] = [yield* FaultProxy.make(target), yield* FaultProxy.make(target)]
+      const { one, url } = yield* twoHosts
       const context = yield* Layer.build(
         Postgres.layer({
-          url: Redacted.make(url.replace(/@[^/]*/, `@127.0.0.1:${one.port},127.0.0.1:${two.port}`)),
+          url: Redacted.make(url),
           poolSize: 4,
           unsafe: false,
           deadlineMillis: 600_000
