@@ -93,6 +93,12 @@ const busyCodes = new Set(["BUSY", "55P03"])
 /** Whether it failed because too many wanted the same at once. */
 export const isBusy = (cause: unknown): boolean => some(cause, (error) => busyCodes.has(codeOf(error) ?? ""))
 
+/** SQLSTATE: what a row refers to is gone; two waited for each other; an order that nobody could have worked in. */
+const racedCodes = new Set(["23503", "40P01", "40001"])
+
+/** Whether somebody else's change came in between: nothing was changed, and what is tried again finds what they left. */
+export const isRaced = (cause: unknown): boolean => some(cause, (error) => racedCodes.has(codeOf(error) ?? ""))
+
 /** SQLSTATE classes: a value that the database does not take, or that breaks a constraint. */
 const refusedClass = /^2[23]/
 

@@ -51,7 +51,10 @@ export const bodyOf = ({ actor, at, event, id, team }: Omit<OutboxMessage, "acti
     actor: { type: actor.type, id: actor.id, name: actor.name }
   })
 
-/** One statement for all entries and all webhooks of their teams. */
+/**
+ * One statement for all entries and all webhooks of their teams. A webhook that is being removed is waited for, and gets
+ * nothing.
+ */
 export const enqueue = (sql: SqlClient.SqlClient, all: ReadonlyArray<OutboxMessage>) => {
   const rows = all.flatMap((message) => {
     const event = eventOfAction[message.action]
@@ -67,5 +70,6 @@ export const enqueue = (sql: SqlClient.SqlClient, all: ReadonlyArray<OutboxMessa
       ${rows.map(({ body }) => body)}::text[],
       ${rows.map(({ message }) => new Date(message.at).toISOString())}::timestamptz[]
     ) AS e (id, team_id, event, body, at)
-    JOIN webhooks w ON w.team_id = e.team_id AND w.enabled AND (w.events IS NULL OR e.event = any(w.events))`
+    JOIN webhooks w ON w.team_id = e.team_id AND w.enabled AND (w.events IS NULL OR e.event = any(w.events))
+    FOR KEY SHARE OF w`
 }

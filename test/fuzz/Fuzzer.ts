@@ -66,7 +66,7 @@ export interface Report {
 
 /** Requests between two worlds: some take away what others stand on. */
 const epoch = 2_500
-const lanes = 6
+const lanes = 12
 
 /** They end a credential or take a whole place away: rare, so that the rest finds something. */
 const ending = new Set([

@@ -3,6 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, describe, it as test, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { createHmac } from "node:crypto"
@@ -116,6 +117,31 @@ test("a message for Slack mentions nobody and links nowhere, whatever a name say
 
 describe("webhooks", () => {
   layer(app, { excludeTestServices: true })((it) => {
+    it.scoped("that go while a change is made get nothing of it, and the change is made", () =>
+      Effect.gen(function* () {
+        const { create, session, webhooks, write } = yield* setUp
+        const { received, until, url } = yield* receiver()
+        const [going, staying] = [yield* create(`${url}/going`), yield* create(`${url}/staying`)]
+        const sql = yield* SqlClient.SqlClient
+        const writing = yield* sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`DELETE FROM webhooks WHERE id = ${going.json.id}`
+            const writing = yield* Effect.fork(write("KEY", "value"))
+            // Until it waits for this one. (The embedded database lets one in at a time anyway.)
+            yield* Effect.sleep("300 millis")
+            return writing
+          })
+        )
+        assert.strictEqual((yield* Fiber.join(writing)).status, 201)
+        yield* until(1)
+        assert.deepStrictEqual(
+          (yield* TestApp.get(webhooks, { session })).json.items.map(({ id }) => id),
+          [staying.json.id]
+        )
+        assert.strictEqual(received.length, 1)
+      })
+    )
+
     it.scoped("are messages that Slack takes, signed all the same, where the webhook says so", () =>
       Effect.gen(function* () {
         const { create, session, settled, webhooks, write } = yield* setUp
