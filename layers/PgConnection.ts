@@ -15,35 +15,8 @@ import {
   type Server,
   type Told
 } from "#layers/PgDatabase.ts"
+import * as PgStatement from "#layers/PgStatement.ts"
 import type { RequestOrigin } from "#src/access/RequestInfo.ts"
-
-/**
- * A bigint of the database is beyond 2^53, where a JavaScript number would be another one. The value is not repeated.
- */
-export class BigintOutOfRange extends Error {
-  override readonly name = "BigintOutOfRange"
-  constructor() {
-    super("a bigint of the database is beyond the safe integers")
-  }
-}
-
-const INT8 = 20
-
-const parseInt8 = (text: string): number => {
-  const number = Number(text)
-  if (!Number.isSafeInteger(number)) throw new BigintOutOfRange()
-  return number
-}
-
-/**
- * As `pg` parses columns, but int8 (`bigint`, `count(*)`) is a number instead of a text; one that does not fit fails
- * its statement.
- */
-export const types: Pg.CustomTypesConfig = {
-  getTypeParser: (oid, format) =>
-    // The overloads of pg's own type pair each oid with its result; a column's type is not known here.
-    Number(oid) === INT8 && format !== "binary" ? parseInt8 : Pg.types.getTypeParser(oid, format as "text")
-}
 
 /** The part of the time of silence in which the server is asked. */
 const ASKING = 0.4
@@ -51,7 +24,7 @@ const ASKING = 0.4
 const readsOnly =
   /^\s*(?:(?:SELECT|SAVEPOINT|RELEASE|ROLLBACK TO|SET LOCAL)\b|WITH\b(?![^]*\b(?:INSERT|UPDATE|DELETE)\b))/i
 
-type Callback = (error: Error | null | undefined, result: unknown) => void
+type Callback = (error: Error | null | undefined, result?: unknown) => void
 export type Release = (error?: Error | boolean) => void
 
 /**
@@ -104,6 +77,7 @@ export class Connection extends Pg.Client {
   #generation: number
   /** Whose request has it now; undefined: the service. */
   #request: RequestOrigin | undefined
+  readonly #descriptions: PgStatement.Descriptions = new Map()
   #inTransaction = false
   #wrote = false
   #running = 0
@@ -216,15 +190,14 @@ export class Connection extends Pg.Client {
   }
 
   #named(config: unknown, values: unknown) {
-    const given =
-      typeof config === "string"
-        ? { text: config, values: Array.isArray(values) ? values : [] }
-        : (config as { text: string; values?: unknown })
+    const given: { readonly text: string; readonly values?: unknown; readonly rowMode?: unknown } =
+      typeof config === "string" ? { text: config, values } : (config as { readonly text: string })
     this.#note(given.text)
     // Without parameters the simple protocol serves best: transaction control, and migrations' DDL.
     if (!Array.isArray(given.values) || given.values.length === 0) return given
     const name = this.#database.statements.nameOf(given.text)
-    return name === undefined ? given : { ...given, name }
+    if (given.rowMode !== undefined) return name === undefined ? given : { ...given, name }
+    return new PgStatement.Statement(name, given.text, given.values, this.#descriptions)
   }
 
   /** Before it is sent: from then on nobody knows that nothing was changed. */
@@ -297,7 +270,7 @@ export const make = (database: Database, host = database.host) =>
     database,
     {
       application_name: "ampoule",
-      types,
+      types: PgStatement.types,
       ...database.options.connection,
       connectionTimeoutMillis: database.options.checkoutMillis
     },

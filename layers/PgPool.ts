@@ -11,6 +11,7 @@ import * as Str from "effect/String"
 import * as Pg from "pg"
 import * as PgConnection from "#layers/PgConnection.ts"
 import { type Database, type Options, QueryDeadlineExceeded } from "#layers/PgDatabase.ts"
+import * as PgStatement from "#layers/PgStatement.ts"
 import type { Endpoint } from "#layers/PrivateConnection.ts"
 import { DatabaseEpoch } from "#src/access/DatabaseEpoch.ts"
 import { Busy } from "#src/access/Dependency.ts"
@@ -156,7 +157,7 @@ const acquirePool = (options: PoolOptions, database: Database): Effect.Effect<Pg
       const pool = new Pg.Pool({
         application_name: "ampoule",
         idleTimeoutMillis: 30_000,
-        types: PgConnection.types,
+        types: PgStatement.types,
         // A session that is settled by a statement has this from there: poolers refuse it here.
         ...(options.session === undefined ? { options: "-c jit=off" } : {}),
         ...options.connection,

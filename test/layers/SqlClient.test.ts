@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
-import { BigintOutOfRange } from "#layers/PgConnection.ts"
+import { BigintOutOfRange } from "#layers/PgStatement.ts"
 import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
@@ -77,6 +77,35 @@ layer(TestDatabase.layer, { excludeTestServices: true })("the database", (it) =>
           assert.notInclude(String(cause), beyond)
         }
         assert.deepStrictEqual(yield* ask("12"), [{ big: 12 }])
+      }
+    })
+  )
+
+  it.effect("refuses a parameter that cannot be sent, in each of the ways over the wire, and goes on working", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const circular: Record<string, unknown> = {}
+      circular["self"] = circular
+      const ask = (parameter: unknown) => sql.unsafe("SELECT $1::jsonb AS document", [parameter])
+      for (let round = 0; round < 4; round++) {
+        assert.include(String((yield* Effect.flip(ask(circular))).cause), "circular")
+        assert.deepStrictEqual(yield* ask({ a: 1 }), [{ document: { a: 1 } }])
+      }
+    })
+  )
+
+  it.effect("gives each execution of a statement its own rows, also when there are none, and when one fails", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const ask = (most: number) =>
+        sql`SELECT n, 12 / (n - 9) AS part FROM generate_series(1, ${most}::int) AS n ORDER BY n`
+      for (let round = 0; round < 4; round++) {
+        assert.deepStrictEqual(yield* ask(1), [{ n: 1, part: -1 }])
+        assert.deepStrictEqual(yield* ask(0), [])
+        assert.strictEqual((yield* ask(8)).length, 8)
+        assert.strictEqual(codeOf(yield* Effect.flip(ask(9))), "22012")
+        assert.deepStrictEqual(yield* sql`SELECT pg_notify('nobody', ${"listens"})`, [{ pgNotify: "" }])
+        assert.deepStrictEqual(yield* sql`UPDATE effect_sql_migrations SET name = name WHERE name = ${"none"}`, [])
       }
     })
   )

@@ -1,0 +1,152 @@
+/**
+ * A statement with parameters, as `pg` runs one, but described once: what a prepared statement returns cannot change (the
+ * server answers 0A000 when it would have to, and the connection ends). `pg` asks for it at each execution, and makes the
+ * parsers of all columns anew, which takes longer than the rest of a small statement.
+ *
+ * https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-EXT-QUERY
+ */
+import * as Pg from "pg"
+import { prepareValue } from "pg/lib/utils.js"
+
+/**
+ * A bigint of the database is beyond 2^53, where a JavaScript number would be another one. The value is not repeated.
+ */
+export class BigintOutOfRange extends Error {
+  override readonly name = "BigintOutOfRange"
+  constructor() {
+    super("a bigint of the database is beyond the safe integers")
+  }
+}
+
+const INT8 = 20
+
+const parseInt8 = (text: string): number => {
+  const number = Number(text)
+  if (!Number.isSafeInteger(number)) throw new BigintOutOfRange()
+  return number
+}
+
+/**
+ * As `pg` parses columns, but int8 (`bigint`, `count(*)`) is a number instead of a text; one that does not fit fails
+ * its statement.
+ */
+export const types: Pg.CustomTypesConfig = {
+  getTypeParser: (oid, format) =>
+    // The overloads of pg's own type pair each oid with its result; a column's type is not known here.
+    Number(oid) === INT8 && format !== "binary" ? parseInt8 : Pg.types.getTypeParser(oid, format as "text")
+}
+
+interface Column {
+  readonly name: string
+  readonly parse: (text: string) => unknown
+}
+type Row = Record<string, unknown>
+
+interface Description {
+  readonly columns: ReadonlyArray<Column>
+  /** Copied for each row, so that all have one shape. */
+  readonly empty: Row
+}
+
+const describe = (fields: ReadonlyArray<Pg.FieldDef>): Description => ({
+  // The cast: what a parser of a column takes and answers is not known here.
+  columns: fields.map(({ dataTypeID, name }) => ({
+    name,
+    parse: types.getTypeParser(dataTypeID, "text") as Column["parse"]
+  })),
+  empty: Object.fromEntries(fields.map(({ name }) => [name, null]))
+})
+
+/** What the prepared statements of one connection return, by name. */
+export type Descriptions = Map<string, Description>
+
+/** `pg.Connection` as it is: its declared type lacks what was parsed, and the wire's messages without `more`. */
+interface Wire {
+  readonly stream: { cork(): void; uncork(): void }
+  readonly parsedStatements: Readonly<Record<string, string | undefined>>
+  parse(message: { readonly name: string; readonly text: string }): void
+  bind(message: { readonly statement: string; readonly values: ReadonlyArray<string | Buffer | null> }): void
+  describe(message: { readonly type: "P"; readonly name: string }): void
+  execute(message: { readonly rows: number }): void
+  sync(): void
+}
+
+export type Callback = (error: Error | null | undefined, result?: { readonly rows: ReadonlyArray<Row> }) => void
+
+/** `pg.Client` calls the members that begin with `handle` as the messages of the server come. */
+export class Statement implements Pg.Submittable {
+  /** Empty: it is parsed for this one execution. */
+  readonly name: string
+  readonly text: string
+  /** `pg.Client` sets it. */
+  callback: Callback | undefined
+  readonly #values: ReadonlyArray<unknown>
+  readonly #descriptions: Descriptions
+  readonly #rows: Array<Row> = []
+  #description: Description | undefined
+  #failure: Error | undefined
+
+  constructor(name: string | undefined, text: string, values: ReadonlyArray<unknown>, descriptions: Descriptions) {
+    this.name = name ?? ""
+    this.text = text
+    this.#values = values
+    this.#descriptions = descriptions
+  }
+
+  /** Answers what is wrong with a parameter, before anything is sent. */
+  submit(connection: Pg.Connection): Error | undefined {
+    let values: ReadonlyArray<string | Buffer | null>
+    try {
+      values = this.#values.map((value) => prepareValue(value))
+    } catch (error) {
+      return error instanceof Error ? error : new TypeError("a parameter cannot be sent")
+    }
+    const wire = connection as unknown as Wire
+    const { name, text } = this
+    const isParsed = name !== "" && wire.parsedStatements[name] !== undefined
+    this.#description = isParsed ? this.#descriptions.get(name) : undefined
+    wire.stream.cork()
+    if (!isParsed) wire.parse({ name, text })
+    wire.bind({ statement: name, values })
+    if (this.#description === undefined) wire.describe({ type: "P", name: "" })
+    wire.execute({ rows: 0 })
+    wire.sync()
+    wire.stream.uncork()
+    return undefined
+  }
+
+  handleRowDescription({ fields }: { readonly fields: ReadonlyArray<Pg.FieldDef> }) {
+    this.#description = describe(fields)
+  }
+
+  handleDataRow({ fields }: { readonly fields: ReadonlyArray<string | null> }) {
+    const description = this.#description
+    if (description === undefined || this.#failure !== undefined) return
+    const { columns, empty } = description
+    const row = { ...empty }
+    try {
+      for (let i = 0; i < columns.length; i++) {
+        const text = fields[i]
+        if (text !== null) row[columns[i].name] = columns[i].parse(text)
+      }
+      this.#rows.push(row)
+    } catch (error) {
+      this.#failure = error instanceof Error ? error : new TypeError("a column cannot be read")
+    }
+  }
+
+  handleCommandComplete() {
+    if (this.name !== "") this.#descriptions.set(this.name, this.#description ?? describe([]))
+  }
+
+  handleEmptyQuery() {}
+
+  handleError(error: Error) {
+    this.callback?.(this.#failure ?? error)
+  }
+
+  handleReadyForQuery() {
+    if (this.#failure === undefined) this.callback?.(null, { rows: this.#rows })
+    else this.callback?.(this.#failure)
+  }
+}
