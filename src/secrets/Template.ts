@@ -32,7 +32,7 @@ export type Parts = ReadonlyArray<Part>
  */
 export const kindOf = (value: string): SecretKind => {
   for (let at = value.indexOf("${"); at !== -1; at = value.indexOf("${", at + 2)) {
-    if ((at > 0 && value[at - 1] === "$") || endOfKey(value, at + 2) !== -1) return "template"
+    if (value[at - 1] === "$" || endOfKey(value, at + 2) !== -1) return "template"
   }
   return "literal"
 }

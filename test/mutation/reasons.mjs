@@ -95,11 +95,6 @@ export const reasons = [
     why: "Any other text that is no date is as good."
   },
   {
-    module: "Template",
-    at: 'if ((at > 0 && value[at - 1] === "$")',
-    why: "Before the first character stands nothing, and so no dollar: needless, and it may go with the next full run."
-  },
-  {
     module: "Verify",
     at: "one !== undefined && !sameBytes(one.hash, computed)",
     from: "one !== undefined",
