@@ -72,13 +72,16 @@ export interface Operation {
 
 const formats = {
   uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i,
-  "date-time": /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
+  "date-time": /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/,
   date: /^\d{4}-\d\d-\d\d$/,
   uri: (text: string) => URL.canParse(text),
   email: /^[^\s@]+@[^\s@]+$/,
   password: true,
   int64: true
 } as const
+
+/** A time in an answer has one spelling. One in a request says itself which it takes. */
+const answered = "^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$"
 
 /** What may grow in a later release may not in this one: an answer holds what the document lists, and nothing else. */
 const closed = (json: Json): Json => {
@@ -90,7 +93,8 @@ const closed = (json: Json): Json => {
       .filter(([name]) => name !== "$id")
       .map(([name, member]) => [name, name === "allOf" ? member : closed(member)])
   )
-  const { additionalProperties, allOf, properties, type } = members
+  const { additionalProperties, allOf, format, pattern, properties, type } = members
+  if (format === "date-time" && pattern === undefined) return { ...members, pattern: answered }
   // Its parts list members of one object: what none of them lists is unknown.
   if (Array.isArray(allOf)) return { ...members, unevaluatedProperties: false }
   // Of a JSON-RPC message the document says that it is one, and leaves the rest to the protocol.

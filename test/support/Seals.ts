@@ -3,6 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as OldRows from "#src/access/OldRows.ts"
+import type { RowMac } from "#src/access/RowMac.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
 import { columnsOf, type SealedRow, type SealedTable } from "#src/access/SealedRows.ts"
 
@@ -17,22 +18,27 @@ export const give = Effect.fnUntraced(function* (...tables: ReadonlyArray<Sealed
 
 /** After `write` changed rows of the table: each is as a server would have written it. Others see no row without its MAC. */
 export const after = <A, E, R>(table: SealedTable, write: Effect.Effect<A, E, R>) =>
-  Effect.tap(write, () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const rowSeal = yield* Effect.serviceOption(RowSeal)
-      if (Option.isNone(rowSeal)) return
-      const macs = yield* rowSeal.value.ready
-      for (;;) {
-        const rows = yield* sql<SealedRow<SealedTable> & { readonly at: string; readonly mac: Uint8Array }>`
-          SELECT ctid::text AS at, mac, ${sql.literal(columnsOf(table))} FROM ${sql(table)} WHERE mac <> ''`
-        const wrong = rows.filter((row) => !macs.of(table, row).equals(row.mac))
-        if (wrong.length === 0) return
-        // A row that somebody else touches meanwhile has moved: it is looked at again.
-        yield* sql`
-          UPDATE ${sql(table)} t SET mac = i.mac FROM unnest(
-            ${wrong.map((row) => row.at)}::tid[], ${wrong.map((row) => macs.of(table, row))}::bytea[]
-          ) AS i (at, mac) WHERE t.ctid = i.at`
-      }
-    })
-  )
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const rowSeal = yield* Effect.serviceOption(RowSeal)
+    if (Option.isNone(rowSeal)) return yield* write
+    const macs = yield* rowSeal.value.ready
+    return yield* sql.withTransaction(Effect.zipLeft(write, resealed({ sql, macs }, table)))
+  })
+
+const resealed = Effect.fnUntraced(function* (
+  { macs, sql }: { readonly sql: SqlClient.SqlClient; readonly macs: RowMac },
+  table: SealedTable
+) {
+  for (;;) {
+    const rows = yield* sql<SealedRow<SealedTable> & { readonly at: string; readonly mac: Uint8Array }>`
+      SELECT ctid::text AS at, mac, ${sql.literal(columnsOf(table))} FROM ${sql(table)} WHERE mac <> ''`
+    const wrong = rows.filter((row) => !macs.of(table, row).equals(row.mac))
+    if (wrong.length === 0) return
+    // A row that somebody else touches meanwhile has moved: it is looked at again.
+    yield* sql`
+      UPDATE ${sql(table)} t SET mac = i.mac FROM unnest(
+        ${wrong.map((row) => row.at)}::tid[], ${wrong.map((row) => macs.of(table, row))}::bytea[]
+      ) AS i (at, mac) WHERE t.ctid = i.at`
+  }
+})
