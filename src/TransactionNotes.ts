@@ -6,6 +6,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import { isRaced } from "#src/access/Dependency.ts"
 
 /** The transaction, or the savepoint of one, that this is part of. */
 const current = Effect.contextWith((context: Context.Context<never>): object | undefined =>
@@ -41,13 +42,23 @@ export const make = <A>() => {
   }
 }
 
-/** `work` in a transaction, or in a savepoint of the caller's. */
+/** How often a transaction is tried again that another one came in between of. */
+const again = 2
+
+/** What failed left nothing behind. */
+const retried = <A, E, R>(whole: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  whole.pipe(Effect.sandbox, Effect.retry({ times: again, while: isRaced }), Effect.unsandbox)
+
+/**
+ * `work` in a transaction, and again from its beginning when another one came in between; or in a savepoint of the
+ * caller's.
+ */
 export const transaction = <A, E, R>(
   sql: SqlClient.SqlClient,
   work: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | SqlError, R> =>
   Effect.flatMap(current, (outer) => {
-    if (outer === undefined) return sql.withTransaction(work)
+    if (outer === undefined) return retried(sql.withTransaction(work))
     const handOver = Effect.map(current, (inner) => {
       if (inner !== undefined) for (const each of handOvers) each(inner, outer)
     })

@@ -5,24 +5,16 @@ import { isApiError, statusOf } from "#schema/ApiError.ts"
 import * as Rows from "#src/Rows.ts"
 import type { Audit } from "./Audit.ts"
 import type { AuditEvent } from "./AuditEntry.ts"
-import { isRaced } from "./Dependency.ts"
-
-/** How often a change is tried again that another one came in between of. */
-const again = 2
-
-/** `work` is a whole transaction: what failed left nothing behind. */
-const retried = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  work.pipe(Effect.sandbox, Effect.retry({ times: again, while: isRaced }), Effect.unsandbox)
 
 /**
- * Runs `work` in a transaction, and again when another change came in between; the database's own failures are defects. A 403 that only the work could see, under its
+ * Runs `work` in a transaction; the database's own failures are defects. A 403 that only the work could see, under its
  * locks, is recorded as a denial of `event`, after the transaction: the entry goes through a connection of its own.
  */
 export const change = <Step extends Rows.Step, A>(
   services: { readonly sql: SqlClient.SqlClient; readonly audit: Audit },
   event: AuditEvent,
   work: () => Generator<Step, A, never>
-) => recordingDenials(services.audit, event, retried(Rows.transaction(services.sql, work)))
+) => recordingDenials(services.audit, event, Rows.transaction(services.sql, work))
 
 /** Around the outermost transaction of a change, never inside one. */
 export const recordingDenials = <A, E, R>(
