@@ -77,7 +77,7 @@ export class Connection extends Pg.Client {
   #generation: number
   /** Whose request has it now; undefined: the service. */
   #request: RequestOrigin | undefined
-  readonly #descriptions: PgStatement.Descriptions = new Map()
+  readonly #descriptions: PgStatement.Descriptions
   #inTransaction = false
   #wrote = false
   #running = 0
@@ -91,6 +91,7 @@ export class Connection extends Pg.Client {
     this.#database = database
     this.#host = host
     this.#generation = database.generation
+    this.#descriptions = new PgStatement.Descriptions(database.descriptions)
     // @effect/sql-pg asks the pool to cancel this backend when a fiber is interrupted; by then the backend may run
     // somebody else's query. Without a process id it does not ask.
     Object.defineProperty(this, "processID", { get: () => undefined, set: () => {} })

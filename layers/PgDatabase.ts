@@ -4,6 +4,7 @@
  * was promoted); the one that was promoted last is on the later timeline, and whoever has met it uses the other no more.
  */
 import type * as Pg from "pg"
+import type { Shared } from "#layers/PgStatement.ts"
 
 /** The database did not answer a statement in time. The connection it ran on is gone with it. */
 export class QueryDeadlineExceeded extends Error {
@@ -124,6 +125,7 @@ const SURVEYING = 0.5
 
 export class Database {
   readonly statements = new StatementNames()
+  readonly descriptions: Shared = new Map()
   readonly options: Options
   readonly #ask: Ask
   readonly #hosts: ReadonlyArray<string | undefined>

@@ -38,6 +38,7 @@ export const types: Pg.CustomTypesConfig = {
 
 interface Column {
   readonly name: string
+  readonly type: number
   readonly parse: (text: string) => unknown
 }
 type Row = Record<string, unknown>
@@ -52,13 +53,42 @@ const describe = (fields: ReadonlyArray<Pg.FieldDef>): Description => ({
   // The cast: what a parser of a column takes and answers is not known here.
   columns: fields.map(({ dataTypeID, name }) => ({
     name,
+    type: dataTypeID,
     parse: types.getTypeParser(dataTypeID, "text") as Column["parse"]
   })),
   empty: Object.fromEntries(fields.map(({ name }) => [name, null]))
 })
 
-/** What the prepared statements of one connection return, by name. */
-export type Descriptions = Map<string, Description>
+const describes = ({ columns }: Description, fields: ReadonlyArray<Pg.FieldDef>) =>
+  columns.length === fields.length &&
+  fields.every(({ dataTypeID, name }, i) => name === columns[i].name && dataTypeID === columns[i].type)
+
+/** Of all connections to a database, by the statement's name: they share what is the same. */
+export type Shared = Map<string, Description>
+
+/** What the prepared statements of one connection return. */
+export class Descriptions {
+  readonly #known = new Map<string, Description>()
+  readonly #shared: Shared
+
+  constructor(shared: Shared) {
+    this.#shared = shared
+  }
+
+  of(name: string): Description | undefined {
+    return this.#known.get(name)
+  }
+
+  /** Without a name for this one execution. */
+  describe(name: string, fields: ReadonlyArray<Pg.FieldDef>): Description {
+    if (name === "") return describe(fields)
+    const other = this.#shared.get(name)
+    const description = other !== undefined && describes(other, fields) ? other : describe(fields)
+    this.#shared.set(name, description)
+    this.#known.set(name, description)
+    return description
+  }
+}
 
 /** `pg.Connection` as it is: its declared type lacks what was parsed, and the wire's messages without `more`. */
 interface Wire {
@@ -104,7 +134,7 @@ export class Statement implements Pg.Submittable {
     const wire = connection as unknown as Wire
     const { name, text } = this
     const isParsed = name !== "" && wire.parsedStatements[name] !== undefined
-    this.#description = isParsed ? this.#descriptions.get(name) : undefined
+    this.#description = isParsed ? this.#descriptions.of(name) : undefined
     wire.stream.cork()
     if (!isParsed) wire.parse({ name, text })
     wire.bind({ statement: name, values })
@@ -116,7 +146,7 @@ export class Statement implements Pg.Submittable {
   }
 
   handleRowDescription({ fields }: { readonly fields: ReadonlyArray<Pg.FieldDef> }) {
-    this.#description = describe(fields)
+    this.#description = this.#descriptions.describe(this.name, fields)
   }
 
   handleDataRow({ fields }: { readonly fields: ReadonlyArray<string | null> }) {
@@ -136,7 +166,7 @@ export class Statement implements Pg.Submittable {
   }
 
   handleCommandComplete() {
-    if (this.name !== "") this.#descriptions.set(this.name, this.#description ?? describe([]))
+    if (this.#description === undefined) this.#descriptions.describe(this.name, [])
   }
 
   handleEmptyQuery() {}
