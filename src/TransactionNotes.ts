@@ -6,7 +6,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { isRaced } from "#src/access/Dependency.ts"
+import * as Causes from "./Causes.ts"
 
 /** The transaction, or the savepoint of one, that this is part of. */
 const current = Effect.contextWith((context: Context.Context<never>): object | undefined =>
@@ -41,6 +41,10 @@ export const make = <A>() => {
     take: Effect.map(current, (transaction) => (transaction === undefined ? [] : takeFrom(transaction)))
   }
 }
+
+/** SQLSTATE: what a row refers to is gone; two waited for each other; an order that nobody could have worked in. */
+const racedCodes = new Set(["23503", "40P01", "40001"])
+const isRaced = (cause: unknown) => Causes.some(cause, (error) => racedCodes.has(Causes.codeOf(error) ?? ""))
 
 /** How often a transaction is tried again that another one came in between of. */
 const again = 2

@@ -3,10 +3,10 @@
  * (docs/contract/outages.md).
  */
 import type { VaultUnavailable } from "#schema/Vault.ts"
-import * as Cause from "effect/Cause"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
+import * as Causes from "#src/Causes.ts"
 
 export class DependencyDown extends Data.TaggedError("DependencyDown")<{
   readonly dependency: "database" | "vault" | "cache"
@@ -49,33 +49,11 @@ const unavailableMessages = new Set([
   "Cannot use a pool after calling end on the pool"
 ])
 
-const codeOf = (error: object) => ("code" in error && typeof error.code === "string" ? error.code : undefined)
-
-/** Whether any error of it says so, whatever it is wrapped in: a Cause, a SqlError, an AggregateError or their causes. */
-const some = (cause: unknown, says: (error: object) => boolean): boolean => {
-  const pending: Array<unknown> = [cause]
-  const seen = new Set<unknown>()
-  while (pending.length > 0) {
-    const next = pending.pop()
-    if (typeof next !== "object" || next === null || seen.has(next)) continue
-    seen.add(next)
-    if (Cause.isCause(next)) {
-      for (const one of Cause.failures(next)) pending.push(one)
-      for (const one of Cause.defects(next)) pending.push(one)
-      continue
-    }
-    if (says(next)) return true
-    if ("cause" in next) pending.push(next.cause)
-    if ("errors" in next && Array.isArray(next.errors)) for (const one of next.errors) pending.push(one)
-  }
-  return false
-}
-
 /** Whether the database was out of reach. An answer of a working database (a constraint, a syntax error) is not. */
 export const isDatabaseUnavailable = (cause: unknown): boolean =>
-  some(cause, (error) => {
+  Causes.some(cause, (error) => {
     if (error instanceof DependencyDown && error.dependency === "database") return true
-    const code = codeOf(error)
+    const code = Causes.codeOf(error)
     if (code !== undefined && (unavailableCodes.has(code) || unavailableClass.test(code))) return true
     // A Unix socket that is not there: not to be mixed up with a missing file.
     if (code === "ENOENT" && "syscall" in error && error.syscall === "connect") return true
@@ -91,19 +69,15 @@ export class Busy extends Data.TaggedError("Busy")<{}> {
 const busyCodes = new Set(["BUSY", "55P03"])
 
 /** Whether it failed because too many wanted the same at once. */
-export const isBusy = (cause: unknown): boolean => some(cause, (error) => busyCodes.has(codeOf(error) ?? ""))
-
-/** SQLSTATE: what a row refers to is gone; two waited for each other; an order that nobody could have worked in. */
-const racedCodes = new Set(["23503", "40P01", "40001"])
-
-/** Whether somebody else's change came in between: nothing was changed, and what is tried again finds what they left. */
-export const isRaced = (cause: unknown): boolean => some(cause, (error) => racedCodes.has(codeOf(error) ?? ""))
+export const isBusy = (cause: unknown): boolean =>
+  Causes.some(cause, (error) => busyCodes.has(Causes.codeOf(error) ?? ""))
 
 /** SQLSTATE classes: a value that the database does not take, or that breaks a constraint. */
 const refusedClass = /^2[23]/
 
 /** Whether the database refused what it was given: a statement with less in it might have been taken. */
-export const isRefusedData = (cause: unknown): boolean => some(cause, (error) => refusedClass.test(codeOf(error) ?? ""))
+export const isRefusedData = (cause: unknown): boolean =>
+  Causes.some(cause, (error) => refusedClass.test(Causes.codeOf(error) ?? ""))
 
 /** Of what must be written before anything leaves: whatever it fails with, the caller cannot act on it. */
 export const dieWhenNotWritten = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, never, R> =>

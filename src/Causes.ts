@@ -1,0 +1,25 @@
+/** What an error says, whatever it is wrapped in. */
+import * as Cause from "effect/Cause"
+
+/** Of Node, or an SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html). */
+export const codeOf = (error: object) => ("code" in error && typeof error.code === "string" ? error.code : undefined)
+
+/** Whether any error of it says so: of a Cause, a SqlError, an AggregateError, and of their causes. */
+export const some = (cause: unknown, says: (error: object) => boolean): boolean => {
+  const pending: Array<unknown> = [cause]
+  const seen = new Set<unknown>()
+  while (pending.length > 0) {
+    const next = pending.pop()
+    if (typeof next !== "object" || next === null || seen.has(next)) continue
+    seen.add(next)
+    if (Cause.isCause(next)) {
+      for (const one of Cause.failures(next)) pending.push(one)
+      for (const one of Cause.defects(next)) pending.push(one)
+      continue
+    }
+    if (says(next)) return true
+    if ("cause" in next) pending.push(next.cause)
+    if ("errors" in next && Array.isArray(next.errors)) for (const one of next.errors) pending.push(one)
+  }
+  return false
+}
