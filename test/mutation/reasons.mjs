@@ -77,6 +77,69 @@ export const reasons = [
     why: "Keys are unique: no two are equal."
   },
   {
+    module: "Composition",
+    at: '(parts): Entry => ({ kind: "template", parts })',
+    from: '"template"',
+    to: '""',
+    why: 'A kind is compared with "literal" alone; what is none is a template.'
+  },
+  {
+    module: "Composition",
+    at: "for (let i = 1; i < cycle.length; i++)",
+    from: "i < cycle.length",
+    to: "i <= cycle.length",
+    why: "Behind the last one stands nothing, which is smaller than nothing."
+  },
+  {
+    module: "Composition",
+    at: "if (cycle[i] < cycle[smallest]) smallest = i",
+    from: "cycle[i] < cycle[smallest]",
+    to: "cycle[i] <= cycle[smallest]",
+    why: "Keys of a cycle are unique: no two are equal."
+  },
+  {
+    module: "Composition",
+    at: 'typeof part !== "string" && keys.has(part.key)',
+    from: 'typeof part !== "string"',
+    to: "true",
+    why: "A text has no key, and nothing is not among the keys: the compiler alone asks."
+  },
+  {
+    module: "Composition",
+    at: 'typeof part !== "string" && keys.has(part.key)',
+    from: '"string"',
+    to: '""',
+    why: "A text has no key, and nothing is not among the keys: the compiler alone asks."
+  },
+  {
+    module: "Composition",
+    at: 'typeof part !== "string" && part.key === from',
+    from: 'typeof part !== "string"',
+    to: "true",
+    why: "A text has no key, and nothing is not the key that is asked for: the compiler alone asks."
+  },
+  {
+    module: "Composition",
+    at: 'typeof part !== "string" && part.key === from',
+    from: '"string"',
+    to: '""',
+    why: "A text has no key, and nothing is not the key that is asked for: the compiler alone asks."
+  },
+  {
+    module: "Composition",
+    at: 'values.get(key) ?? ""',
+    from: '""',
+    to: '"Stryker was here!"',
+    why: "Whatever is used has its value by then: the compiler alone asks."
+  },
+  {
+    module: "Composition",
+    at: 'values.get(used) ?? ""',
+    from: '""',
+    to: '"Stryker was here!"',
+    why: "Whatever is used has its value by then: the compiler alone asks."
+  },
+  {
     module: "Verify",
     at: "} catch {",
     to: "{}",
