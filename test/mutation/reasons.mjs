@@ -72,6 +72,13 @@ export const reasons = [
   },
   {
     module: "Composition",
+    at: "const noField: FieldFor = () => ({})",
+    from: "() => ({})",
+    to: "() => undefined",
+    why: "An error that is made of nothing has no member, as one that is made of no members."
+  },
+  {
+    module: "Composition",
     at: "one.key < other.key",
     to: "one.key <= other.key",
     why: "Keys are unique: no two are equal."

@@ -393,8 +393,9 @@ describe("changes", () => {
       Composition.checkAfter(
         state,
         new Map([
-          ["Z", template("${NO}")],
+          ["PLAIN", Composition.literal("p")],
           ["OK", template("${BASE}")],
+          ["Z", template("${BASE}${NO}")],
           ["A", template("${GONE}${NO}")]
         ]),
         fields
@@ -459,6 +460,27 @@ describe("changes", () => {
     }
   })
 
+  it("are not blamed for a path that is as long as it may be, beside one that is too long", () => {
+    const path = (name: string, references: number) =>
+      Array.from({ length: references + 1 }, (_, i): [string, Composition.Entry] => [
+        `${name}${i}`,
+        i === references ? Composition.literal("x") : template(`\${${name}${i + 1}}`)
+      ])
+    const changes = new Map([...path("FITS", 10), ...path("DEEP", 11)])
+    const deep = problem(Composition.checkAfter(new Map(), changes, fields))
+    assert.strictEqual(deep._tag, "TEMPLATE_TOO_DEEP")
+    assert.strictEqual(deep.field, "secrets.DEEP0.source")
+  })
+
+  it("that are in no member of the request leave the blame to the next", () => {
+    const changes = new Map([
+      ["A", template("${GONE}")],
+      ["B", template("${GONE}")]
+    ])
+    const outcome = Composition.checkAfter(new Map(), changes, (key) => (key === "A" ? undefined : fields(key)))
+    assert.strictEqual(problem(outcome).field, "secrets.B.source")
+  })
+
   it("carry no field when nobody names one", () => {
     assert.strictEqual(problem(Composition.checkAfter(new Map(), new Map([["A", template("${B}")]]))).field, undefined)
   })
@@ -520,6 +542,13 @@ describe("flatten", () => {
   it("falls back to the expanded text when the escaped source would be too long to write", () => {
     const state = stateOf({ A: "${".repeat(32_000), B: "b", T: "t:${A}${B}" })
     assert.deepStrictEqual(flattened(state, "A"), [{ key: "T", kind: "literal", text: "${".repeat(32_000) + "b" }])
+  })
+
+  it("keeps a source that is as long as one can be", () => {
+    // The reference and the value that takes its place have four characters each.
+    const rest = "x".repeat(65_528)
+    const state = stateOf({ A: "1234", B: "b", T: `t:\${A}\${B}${rest}` })
+    assert.deepStrictEqual(flattened(state, "A"), [{ key: "T", kind: "template", text: `1234\${B}${rest}` }])
   })
 
   it.prop(
