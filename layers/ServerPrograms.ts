@@ -36,6 +36,7 @@ import * as RateLimitMemory from "./RateLimitMemory.ts"
 import * as Server from "./Server.ts"
 import * as Services from "./Services.ts"
 import * as Sql from "./Sql.ts"
+import * as StartGarbage from "./StartGarbage.ts"
 import * as Telemetry from "./Telemetry.ts"
 import * as VaultChoice from "./VaultChoice.ts"
 
@@ -80,6 +81,9 @@ const application = (settings: Settings) =>
     Layer.provide(Layer.succeed(RateLimits, settings.rateLimits ? "on" : "off")),
     Layer.provide(Layer.merge(Telemetry.exporting(settings), Telemetry.process(settings)))
   )
+
+/** A server that stays: it has begun to listen, and told nobody yet. */
+const lasting = (settings: Settings) => Layer.tap(application(settings), () => StartGarbage.collect)
 
 const durability: ReadonlyMap<string, string> = new Map([
   ["power-loss", "An acknowledged write survives a crash and a power failure."],
@@ -138,7 +142,7 @@ const announce = (settings: Settings) =>
 const single = (settings: Settings) =>
   announce(settings).pipe(
     Layer.effectDiscard,
-    Layer.provide(application(settings)),
+    Layer.provide(lasting(settings)),
     Layer.provide(MetricsListener.layer(settings)),
     Layer.launch
   )
@@ -209,7 +213,7 @@ const several = (settings: Settings) =>
  */
 const worker = (settings: Settings) =>
   Effect.raceFirst(
-    Layer.launch(Layer.merge(application(settings), MetricsListener.layerWorker)),
+    Layer.launch(Layer.merge(lasting(settings), MetricsListener.layerWorker)),
     Effect.async<void>((resume) => {
       cluster.worker?.once("disconnect", () => resume(Effect.void))
     })

@@ -40,6 +40,15 @@ const rows = {
     (s) => ({ path: `/secrets/value?${query(s, "fifty")}&key=SECRET_7` }),
     ({ ids }) => ({ path: `/value?environment=${ids.fifty}&key=SECRET_7` })
   ],
+  // Logged: beside a bare server that also commits a row before it answers, as whoever keeps a trail has to.
+  "inject 50 (logged)": [
+    (s) => ({ path: `/secrets/inject?${query(s, "fifty")}`, expect: 5_000 }),
+    ({ ids }) => ({ path: `/inject?environment=${ids.fifty}&logged=1`, expect: 5_000 })
+  ],
+  "one value (logged)": [
+    (s) => ({ path: `/secrets/value?${query(s, "fifty")}&key=SECRET_7` }),
+    ({ ids }) => ({ path: `/value?environment=${ids.fifty}&key=SECRET_7&logged=1` })
+  ],
   "list 50 names": [
     (s) => ({ path: `/secrets?${query(s, "fifty")}`, expect: 5_000 }),
     ({ ids }) => ({ path: `/list?environment=${ids.fifty}`, expect: 5_000 })
@@ -102,7 +111,7 @@ const cell = async (ours, bare, [ask, askBare], connections) => {
 
 const print = (name, connections, { bare, ours, range, ratio }) =>
   console.log(
-    `${name.padEnd(16)}${String(connections).padStart(4)}${[ours.perSecond, ours.cpuMillis, ours.p50, ours.p99, bare.perSecond, bare.cpuMillis, ratio].map((n) => String(n).padStart(11)).join("")}  (${range.join(" to ")})`
+    `${name.padEnd(24)}${String(connections).padStart(4)}${[ours.perSecond, ours.cpuMillis, ours.p50, ours.p99, bare.perSecond, bare.cpuMillis, ratio].map((n) => String(n).padStart(11)).join("")}  (${range.join(" to ")})`
   )
 
 /**
@@ -121,7 +130,7 @@ const warm = async (ours, bare, name) => {
 
 const compare = async (title, ours, bare, names, levels) => {
   console.log(
-    `\n${title}\n${" ".repeat(20)}    ours/s     CPU ms        p50        p99     bare/s     CPU ms      ratio`
+    `\n${title}\n${" ".repeat(28)}    ours/s     CPU ms        p50        p99     bare/s     CPU ms      ratio`
   )
   const table = {}
   for (const name of names) {
@@ -132,7 +141,10 @@ const compare = async (title, ours, bare, names, levels) => {
       print(name, connections, table[name][connections])
     }
   }
-  const memory = (one) => ({ idle: round(one.idle / 2 ** 20, 0), peak: round(usage(one.child.pid).peak / 2 ** 20, 0) })
+  const memory = (one) => ({
+    atStart: round(one.idle / 2 ** 20, 0),
+    peak: round(usage(one.child.pid).peak / 2 ** 20, 0)
+  })
   return { rows: table, memoryMiB: { ours: memory(ours), bare: memory(bare) } }
 }
 
@@ -240,7 +252,7 @@ const onPostgres = async (url) => {
     await Promise.all([stop(ours.child), stop(bare.child)])
     await neighbour()
     const [ours2, bare2] = await pair(2, contents)
-    const names2 = all.filter((name) => name !== "bulk of 100" && name !== "inject 500")
+    const names2 = all.filter((name) => name !== "bulk of 100" && name !== "inject 500" && !name.endsWith("(logged)"))
     result.twoProcesses = await compare("Postgres, two processes", ours2, bare2, names2, [64])
     await Promise.all([stop(ours2.child), stop(bare2.child)])
   } finally {

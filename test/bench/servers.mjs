@@ -146,6 +146,7 @@ export const yardstick = async ({ contents, dir, url, workers }) => {
       "CREATE TABLE tokens (id uuid PRIMARY KEY, lookup text UNIQUE, name text, salt bytea, hash bytea, expires_at timestamptz)"
     ]
   ]
+  statements.push(["CREATE TABLE log (id bigserial PRIMARY KEY, at timestamptz DEFAULT now(), entry text)"])
   const salt = randomBytes(16)
   statements.push([
     "INSERT INTO tokens VALUES ($1, 'token', 'bench', $2, $3, now() + interval '1 year')",

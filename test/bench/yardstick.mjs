@@ -29,6 +29,11 @@ const seal = (value) => {
   const sealed = Buffer.concat([cipher.update(value), cipher.final()])
   return [iv, sealed, cipher.getAuthTag()]
 }
+/** What a trail needs at least: a row of its own for each read of values, committed before the answer. */
+const log = (query, params) =>
+  query("log", "INSERT INTO log (entry) VALUES ($1)", [
+    JSON.stringify({ at: new Date().toISOString(), actor: "token", action: "secret.read", keys: [params.get("key")] })
+  ])
 const bodyOf = async (request) => {
   const chunks = []
   for await (const chunk of request) chunks.push(chunk)
@@ -49,11 +54,13 @@ const serve = async () => {
     "/inject": async (_, params) => {
       const text = "SELECT key, iv, sealed, tag FROM secrets WHERE environment = $1"
       const { rows } = await query("inject", text, [params.get("environment")])
+      if (params.has("logged")) await log(query, params)
       return { values: Object.fromEntries(rows.map((row) => [row.key, open(row)])) }
     },
     "/value": async (_, params) => {
       const text = "SELECT key, iv, sealed, tag FROM secrets WHERE environment = $1 AND key = $2"
       const [row] = (await query("value", text, [params.get("environment"), params.get("key")])).rows
+      if (params.has("logged")) await log(query, params)
       return { key: row.key, value: open(row) }
     },
     "/list": async (_, params) => {
