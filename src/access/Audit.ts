@@ -143,13 +143,18 @@ const settleRead = Effect.fnUntraced(function* (needs: Needs, stream: Streams.Re
   return needs.own.read
 })
 
-const insertReads = (needs: Needs, stream: Streams.ReadStream, entries: ReadonlyArray<AuditEntry.Entry>) =>
+const insertReads = (
+  needs: Needs,
+  stream: Streams.ReadStream,
+  entries: ReadonlyArray<AuditEntry.Entry>,
+  lists: ReadonlyArray<Buffer>
+) =>
   Effect.suspend(() => {
     const linked = AuditEntry.link(entries, stream.id, stream.committed)
     const started = performance.now()
     Streams.attempt(stream, linked.head)
     return Effect.onExit(
-      SqlStreams.behind(needs.sql, insert(needs, stream.id, linked), stream.id, linked.rows),
+      SqlStreams.behind(needs.sql, insert(needs, stream.id, linked), stream.id, linked.rows, lists),
       (exit) =>
         Effect.sync(() => {
           if (Exit.isFailure(exit)) {
@@ -166,6 +171,16 @@ const insertReads = (needs: Needs, stream: Streams.ReadStream, entries: Readonly
 const listsOf = (entries: ReadonlyArray<AuditEntry.Entry>) =>
   new Map(entries.flatMap(({ event: { keys = [] }, keyList }) => (keyList === undefined ? [] : [[keyList, keys]])))
 
+/** The lists first, where they are not known to be stored. */
+const writeReads = (needs: Needs, stream: Streams.ReadStream, entries: ReadonlyArray<AuditEntry.Entry>) => {
+  const lists = listsOf(entries)
+  const hashes = [...lists.keys()].map((hash) => Buffer.from(hash, "hex"))
+  return Effect.zipRight(
+    KeyLists.store(needs.sql, needs.storedLists, lists),
+    insertReads(needs, stream, entries, hashes)
+  )
+}
+
 /** One after the other, so that the order of entries is the order of commits. */
 const commitBatch = (
   needs: Needs,
@@ -178,11 +193,11 @@ const commitBatch = (
     const stream = own.read.uncertain ? yield* settleRead(needs, own.read) : own.read
     const entries = batch.flat()
     if (entries.length > 0) {
-      yield* KeyLists.store(needs.sql, needs.storedLists, listsOf(entries))
-      yield* insertReads(needs, stream, entries).pipe(
-        Effect.catchIf(SqlStreams.isElsewhere, () =>
-          Effect.flatMap(settleRead(needs, stream), (current) => insertReads(needs, current, entries))
-        )
+      yield* writeReads(needs, stream, entries).pipe(
+        Effect.catchIf(SqlStreams.isElsewhere, () => {
+          needs.storedLists.clear()
+          return Effect.flatMap(settleRead(needs, stream), (current) => writeReads(needs, current, entries))
+        })
       )
     }
     return batch.map(() => undefined)

@@ -78,33 +78,45 @@ export const lastWritten = (sql: SqlClient.SqlClient, { id, written }: WriteStre
 /** Instead of a SQLSTATE. */
 const GONE = "ENTRY_BEFORE_IS_GONE"
 
+/** What else has to be there: lists of keys that the entries name. The LIMIT: see `CredentialRows.ts`. */
+const listsAreThere = (sql: SqlClient.SqlClient, lists: ReadonlyArray<Buffer>) =>
+  lists.length === 0
+    ? sql``
+    : sql`AND (
+        SELECT count(*) FROM (SELECT * FROM unnest(${lists}::bytea[]) LIMIT ${lists.length}) AS named (hash)
+        JOIN audit_key_lists l ON l.hash = named.hash
+      ) = ${lists.length}`
+
 /**
- * Inserts entries where the one before them is there: the statement may be the first that another server of the database
- * gets, and that one may be behind. `insert`: INSERT … SELECT … FROM.
+ * Inserts entries where the one before them is there, and so is each list of keys (by hash, each once) that they name: the
+ * statement may be the first that another server of the database gets, and that one may be behind. `insert`: INSERT …
+ * SELECT … FROM.
  */
 export const behind = (
   sql: SqlClient.SqlClient,
   insert: Statement.Fragment,
   stream: string,
-  rows: ReadonlyArray<{ readonly seq: number }>
+  rows: ReadonlyArray<{ readonly seq: number }>,
+  lists: ReadonlyArray<Buffer>
 ) => {
   const before = (rows[0]?.seq ?? 1) - 1
   return Effect.filterOrFail(
     sql<{ readonly n: number }>`
       WITH added AS (${insert}
-        WHERE ${before}::bigint = 0
+        WHERE (${before}::bigint = 0
           OR EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = ${stream}::uuid AND e.seq = ${before}::bigint)
-          OR EXISTS (SELECT 1 FROM audit_cuts c WHERE c.stream = ${stream}::uuid AND c.seq = ${before}::bigint)
+          OR EXISTS (SELECT 1 FROM audit_cuts c WHERE c.stream = ${stream}::uuid AND c.seq = ${before}::bigint))
+        ${listsAreThere(sql, lists)}
         RETURNING 1)
       SELECT count(*)::int AS n FROM added`,
     ([added]) => added?.n === rows.length,
-    () => new SqlError({ message: "an entry that was committed is gone", cause: { code: GONE } })
+    () => new SqlError({ message: "what was committed before an entry is gone", cause: { code: GONE } })
   )
 }
 
 /**
- * The number is taken, by an earlier statement of ours that was committed after all, or by somebody else; or the entry
- * before is gone.
+ * The number is taken, by an earlier statement of ours that was committed after all, or by somebody else; or what was
+ * committed before is gone.
  */
 export const isElsewhere = ({ cause }: SqlError | ParseError) =>
   Predicate.hasProperty(cause, "code") && (cause.code === "23505" || cause.code === GONE)

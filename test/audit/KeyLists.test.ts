@@ -87,6 +87,19 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a list of keys
     })
   )
 
+  it.effect("is stored anew where another server of the database has not got it, in which its entry stands", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* read
+      // As after a fail-over: what the process knows to be stored was not sent.
+      yield* sql`DELETE FROM audit_key_lists`
+      const { list } = yield* read
+      assert.deepStrictEqual(yield* list({}), [["FEW"], [...keys, "ONE_MORE"], keys, keys])
+      yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+      assert.deepStrictEqual((yield* verify()).problems, [])
+    })
+  )
+
   it.effect("that is altered or gone is found, in the database and in an export", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
