@@ -1,16 +1,17 @@
 import { defineConfig } from "vitest/config"
+import { databaseTests } from "./test/databaseTests.ts"
 import { longTests } from "./test/longTests.ts"
 import { seeded } from "./test/seed.ts"
 
 /**
  * `npm test`. Files share the modules of their worker process (`isolate: false`): importing the server anew for every
  * file took most of the time. So a test leaves no trace in a module or in `process.env`. Runs of minutes are in
- * `test/longTests.ts`, for `npm run test:long`.
+ * `test/longTests.ts`, for `npm run test:long`. On Postgres (`.ci/with-postgres npm test`) those that know a database.
  */
 export default defineConfig({
   test: {
     ...seeded,
-    include: ["test/**/*.test.ts"],
+    include: process.env["AMPOULE_TEST_DATABASE_URL"] === undefined ? ["test/**/*.test.ts"] : [...databaseTests()],
     exclude: longTests,
     globalSetup: ["test/support/globalSetup.ts"],
     setupFiles: ["test/support/testMethods.ts"],

@@ -7,6 +7,7 @@ import { registry } from "#layers/Migrations.ts"
 import { versions } from "#layers/ServerPackages.ts"
 import { optional } from "#schema/Strict.ts"
 import { AnyObject, parsed, TextsByName } from "#test/support/Json.ts"
+import { databaseTests } from "./databaseTests.ts"
 
 const filesBelow = (folder: string): ReadonlyArray<string> =>
   fs.readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
@@ -504,6 +505,15 @@ describe("packages", () => {
 })
 
 describe("registries", () => {
+  it("a run on Postgres has every test that asks a server", () => {
+    const known = databaseTests()
+    const asking = filesBelow("test")
+      .filter((file) => file.endsWith(".test.ts") && read(file).ours.includes("test/support/TestApp.ts"))
+      .filter((file) => !known.includes(file))
+    assert.deepStrictEqual(asking, [])
+    assert.isAbove(known.length, 80)
+  })
+
   it("every migration is registered, in order", () => {
     const files = fs.readdirSync("migrations").map((name) => name.replace(/\.ts$/, ""))
     assert.deepStrictEqual(Object.keys(registry), files.sort())
