@@ -36,6 +36,7 @@ import {
   fromWeb,
   isObject,
   isStaged,
+  jsonOf,
   type JsonObject,
   maxBatch,
   memberOf,
@@ -222,7 +223,7 @@ const initialize = Effect.fnUntraced(function* (
   headers: Headers
 ) {
   const response = yield* respond(needs, { caller, session: undefined, message, headers })
-  const body: unknown = yield* Effect.promise(() => response.clone().json())
+  const body = yield* jsonOf(response)
   const protocolVersion = memberOf(memberOf(body, "result"), "protocolVersion")
   if (typeof protocolVersion !== "string") return yield* fromWeb(response)
   const capabilities = memberOf(memberOf(message, "params"), "capabilities")
@@ -240,7 +241,8 @@ export const post = Effect.fnUntraced(function* (
   headers: Headers
 ) {
   const { caller, principal } = client
-  if (isObject(message) && message["method"] === "initialize") {
+  // Without an id it is a notification, which begins nothing.
+  if (isObject(message) && message["method"] === "initialize" && "id" in message) {
     return yield* initialize(needs, client, message, headers)
   }
   const session = yield* sessionOf(needs, principal)

@@ -38,6 +38,13 @@ export const eventStream = {
   headers: { "cache-control": "no-store", "x-accel-buffering": "no" }
 }
 
+/** What an SDK's response says; undefined: nothing, as that to a notification. The response can still be sent. */
+export const jsonOf = (response: globalThis.Response): Effect.Effect<unknown> =>
+  Effect.promise(async () => {
+    const text = await response.clone().text()
+    return text === "" ? undefined : (JSON.parse(text) as unknown)
+  })
+
 /** An SDK's response with the headers that clients need and no others. */
 export const fromWeb = (response: globalThis.Response, extra: Record<string, string> = {}) =>
   Effect.map(

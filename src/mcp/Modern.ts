@@ -27,7 +27,7 @@ import type { Caller, CurrentCaller } from "#schema/Caller.ts"
 import { instructions } from "#schema/McpPrompts.ts"
 import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import type { AuthenticatedClient } from "./Credentials.ts"
-import { fromWeb, isObject, isStaged, type JsonObject, memberOf, methodsOf, toolsHeader } from "./Message.ts"
+import { fromWeb, isObject, isStaged, jsonOf, type JsonObject, memberOf, methodsOf, toolsHeader } from "./Message.ts"
 import { type Protocol, serverInfo } from "./Protocol.ts"
 import { templates } from "./Resources.ts"
 import type { CallContext, ListedTool, Tool, ToolResult } from "./Tool.ts"
@@ -254,15 +254,11 @@ const respond = (
 
 /** The SDK's own refusal of a tool that is not there, in our words; another error, of a header perhaps, as it is. */
 const saying = (text: string, response: Response) =>
-  Effect.promise(async () => {
-    const { headers, status } = response
-    const body: unknown = await response.json()
+  Effect.map(jsonOf(response), (body) => {
     const error = memberOf(body, "error")
-    const ours =
-      isObject(body) && isObject(error) && error["code"] === ProtocolErrorCode.InvalidParams
-        ? { ...body, error: { ...error, message: text } }
-        : body
-    return new Response(JSON.stringify(ours), { status, headers })
+    if (!isObject(body) || !isObject(error) || error["code"] !== ProtocolErrorCode.InvalidParams) return response
+    const { headers, status } = response
+    return new Response(JSON.stringify({ ...body, error: { ...error, message: text } }), { status, headers })
   })
 
 export const post = Effect.fnUntraced(function* (

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { allScopes } from "#schema/Scopes.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Clients from "#test/mcp/Clients.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Documents from "./Documents.ts"
@@ -88,6 +89,24 @@ layer(Layer.merge(TestApp.shared, Crypto.Default), { excludeTestServices: true }
         const { id: told } = JSON.parse(text) as { readonly id: unknown }
         assert.deepStrictEqual([status, told, refused?.(JSON.parse(text))], [400, repeated, true])
       }
+    })
+  )
+
+  it.effect("a call of /mcp without an id is a notification, and needs no answer of an SDK", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const { text: bearer } = yield* World.token({ team: project.team, mcpScopes: allScopes })
+      const accept = "application/json, text/event-stream"
+      const initialize = yield* TestApp.post("/mcp", {
+        bearer,
+        headers: { accept },
+        json: { jsonrpc: "2.0", method: "initialize", params: { name: "diff_environments" } }
+      })
+      assert.deepStrictEqual([initialize.status, initialize.text.includes("Mcp-Session-Id is required")], [400, true])
+      const { body, headers } = Clients.modernCall("no_such_tool", {})
+      const { id: _none, ...notification } = body
+      const call = yield* TestApp.post("/mcp", { bearer, headers: { accept, ...headers }, json: notification })
+      assert.deepStrictEqual([call.status, call.text], [202, ""])
     })
   )
 
