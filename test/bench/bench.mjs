@@ -3,13 +3,15 @@
 // test/records/bench.json, or where BENCH_RECORD says. On Postgres when AMPOULE_TEST_DATABASE_URL names one
 // (.ci/with-postgres npm run bench), and on the embedded default. BENCH_ROWS="create one,bulk of 100" measures these rows
 // alone, on Postgres with one process, and leaves no record; "neighbour" among them measures what a large neighbour costs.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { Agent, request } from "node:http"
-import { cpus, tmpdir } from "node:os"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { databasesOn } from "./databases.mjs"
 import { load, median, round } from "./loads.mjs"
 import { measureNeighbour } from "./neighbour.mjs"
+import { about } from "./records.mjs"
 import { ampoule, contents, large, stop, stopAll, usage, yardstick } from "./servers.mjs"
 import { measureStarts } from "./starts.mjs"
 
@@ -142,7 +144,7 @@ const compare = async (title, ours, bare, names, levels) => {
     }
   }
   const memory = (one) => ({
-    atStart: round(one.idle / 2 ** 20, 0),
+    atStart: round(one.atStart / 2 ** 20, 0),
     peak: round(usage(one.child.pid).peak / 2 ** 20, 0)
   })
   return { rows: table, memoryMiB: { ours: memory(ours), bare: memory(bare) } }
@@ -204,36 +206,21 @@ for (const name of only ?? [])
   if (name !== "neighbour" && !Object.hasOwn(rows, name)) throw new Error(`no row is called ${name}`)
 const all = (only ?? Object.keys(rows)).filter((name) => name !== "neighbour")
 const result = {
-  what: "Requests to Ampoule and to a bare server (test/bench/yardstick.mjs), in turn: per second, CPU of the server's processes per request in milliseconds, times in milliseconds; ratio: requests per second of ours to the bare server's, median of pairs. Rate limits off. npm run bench",
-  date: new Date().toISOString().slice(0, 10),
-  versions: {
-    ampoule: JSON.parse(readFileSync(at("../../package.json"), "utf8")).version,
-    node: process.versions.node
-  },
-  machine: { cores: cpus().length, model: cpus()[0]?.model ?? "unknown" },
+  ...about(
+    "Requests to Ampoule and to a bare server (test/bench/yardstick.mjs), in turn: per second, CPU of the server's processes per request in milliseconds, times in milliseconds; ratio: requests per second of ours to the bare server's, median of pairs. Rate limits off. npm run bench"
+  ),
   rounds,
   millis
 }
 
 const onPostgres = async (url) => {
-  const { default: pg } = await import("pg")
-  const admin = new pg.Client({ connectionString: url })
-  await admin.connect()
-  const names = []
-  const database = async () => {
-    const name = `bench_${process.pid}_${names.length}`
-    names.push(name)
-    await admin.query(`CREATE DATABASE ${name}`)
-    const own = new URL(url)
-    own.pathname = `/${name}`
-    return own.href
-  }
+  const { end, fresh } = await databasesOn(url)
   const pair = async (workers, contents) => [
-    await ampoule({ url: await database(), dir: join(folder, `ours-${workers}`), workers, contents }),
-    await yardstick({ url: await database(), workers, contents })
+    await ampoule({ url: await fresh(), dir: join(folder, `ours-${workers}`), workers, contents }),
+    await yardstick({ url: await fresh(), workers, contents })
   ]
   const neighbour = async () => {
-    result.neighbour = await measureNeighbour({ url: await database(), dir: join(folder, "neighbour"), millis, rounds })
+    result.neighbour = await measureNeighbour({ url: await fresh(), dir: join(folder, "neighbour"), millis, rounds })
     console.log("inject 50 alone, beside an environment of 50, of 4,900, ms:", JSON.stringify(result.neighbour))
   }
   try {
@@ -257,8 +244,7 @@ const onPostgres = async (url) => {
     await Promise.all([stop(ours2.child), stop(bare2.child)])
   } finally {
     await stopAll()
-    for (const name of names) await admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
-    await admin.end()
+    await end()
   }
 }
 

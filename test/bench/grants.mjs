@@ -3,11 +3,13 @@
 // too, says how far two equal things differ on this machine. It judges nothing; the record goes to
 // test/records/grants.json, or where BENCH_RECORD says. On Postgres with .ci/with-postgres.
 import { randomBytes } from "node:crypto"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { cpus, loadavg, tmpdir } from "node:os"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { loadavg, tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { databasesOn } from "./databases.mjs"
 import { load, median, round } from "./loads.mjs"
+import { about } from "./records.mjs"
 import { ampoule, contents, stopAll } from "./servers.mjs"
 
 const at = (name) => fileURLToPath(new URL(name, import.meta.url))
@@ -109,19 +111,12 @@ const measure = async (server) => {
 const withDatabase = async (use) => {
   const url = process.env.AMPOULE_TEST_DATABASE_URL
   if (url === undefined) return use({ database: "embedded" })
-  const { default: pg } = await import("pg")
-  const admin = new pg.Client({ connectionString: url })
-  await admin.connect()
-  const name = `bench_grants_${process.pid}`
-  await admin.query(`CREATE DATABASE ${name}`)
-  const own = new URL(url)
-  own.pathname = `/${name}`
+  const { end, fresh } = await databasesOn(url)
   try {
-    return await use({ database: "Postgres", url: own.href })
+    return await use({ database: "Postgres", url: await fresh() })
   } finally {
     await stopAll()
-    await admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
-    await admin.end()
+    await end()
   }
 }
 
@@ -136,16 +131,13 @@ try {
     })
     const before = loadavg()[0]
     const found = await measure(server)
+    const first = about(
+      `Injections of 50 by a session at ${connections} connections, in turn: "team", an environment that the team reads; "granted", one where grants decide, by a reader who holds ${few} grants in a project with ${few + 3 * most}; "granted, most grants", the same by a reader who holds ${most}; "team again", a second one that the team reads, which says how far two equal things differ. Ratios: median of pairs of one round, with their range. npm run bench:grants`
+    )
     const result = {
-      what: `Injections of 50 by a session at ${connections} connections, in turn: "team", an environment that the team reads; "granted", one where grants decide, by a reader who holds ${few} grants in a project with ${few + 3 * most}; "granted, most grants", the same by a reader who holds ${most}; "team again", a second one that the team reads, which says how far two equal things differ. Ratios: median of pairs of one round, with their range. npm run bench:grants`,
-      date: new Date().toISOString().slice(0, 10),
-      versions: {
-        ampoule: JSON.parse(readFileSync(at("../../package.json"), "utf8")).version,
-        node: process.versions.node
-      },
+      ...first,
       machine: {
-        cores: cpus().length,
-        model: cpus()[0]?.model ?? "unknown",
+        ...first.machine,
         "load before": round(before, 1),
         "load after": round(loadavg()[0], 1)
       },

@@ -4,23 +4,23 @@
 // nothing; the budget for the MACs is 3 %. The record goes to test/records/macs.json, or where
 // BENCH_RECORD says. On Postgres with .ci/with-postgres.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { cpus, tmpdir } from "node:os"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { databasesOn } from "./databases.mjs"
 import { load, round } from "./loads.mjs"
+import { about } from "./records.mjs"
 import { ampoule, contents, stop, stopAll } from "./servers.mjs"
 
-const at = (name) => fileURLToPath(new URL(name, import.meta.url))
 const millis = Number(process.env.BENCH_MILLIS ?? 5_000)
 const connections = 16
 const warmUp = 8_000
 const sampleMicros = 200
-const record = process.env.BENCH_RECORD ?? at("../records/macs.json")
+const record = process.env.BENCH_RECORD ?? fileURLToPath(new URL("../records/macs.json", import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), "ampoule-bench-"))
 
 /** As `src/access/RowMac.ts` calls them: names of members survive the build. */
 const functions = { MACs: "holds", pepper: "pepper" }
-const notWork = new Set(["(idle)"])
 
 const query = ({ projectId }) => `projectId=${projectId}&environment=fifty`
 const rows = {
@@ -43,7 +43,7 @@ const sharesOf = ({ nodes, samples, timeDeltas }, micros) => {
   let all = 0
   for (let i = samples.length - 1, seen = 0; i >= 0 && seen < micros; i--) {
     seen += timeDeltas[i]
-    if (notWork.has(nameOf(samples[i]))) continue
+    if (nameOf(samples[i]) === "(idle)") continue
     all += timeDeltas[i]
     bySample.set(samples[i], (bySample.get(samples[i]) ?? 0) + timeDeltas[i])
   }
@@ -71,44 +71,24 @@ const measure = async (name, url, place) => {
   return { perSecond: round(perSecond, 0), cpuMillis: round(cpuMillis, 3), percent }
 }
 
-const { AMPOULE_TEST_DATABASE_URL } = process.env
-const admin = await (async () => {
-  if (AMPOULE_TEST_DATABASE_URL === undefined) return undefined
-  const { default: pg } = await import("pg")
-  const client = new pg.Client({ connectionString: AMPOULE_TEST_DATABASE_URL })
-  await client.connect()
-  return client
-})()
-const database = async (name) => {
-  if (admin === undefined) return undefined
-  await admin.query(`CREATE DATABASE ${name}`)
-  const own = new URL(AMPOULE_TEST_DATABASE_URL)
-  own.pathname = `/${name}`
-  return own.href
-}
-
+const url = process.env.AMPOULE_TEST_DATABASE_URL
+const databases = url === undefined ? undefined : await databasesOn(url)
 const result = {
-  what: "Per cent of the CPU of a request at 16 connections that holds the rows which decide to their MAC, and that hashes the credential under the pepper, as V8's profiler sees it. perSecond and cpuMillis are of a server that is profiled. npm run bench:macs",
-  date: new Date().toISOString().slice(0, 10),
-  versions: {
-    ampoule: JSON.parse(readFileSync(at("../../package.json"), "utf8")).version,
-    node: process.versions.node
-  },
-  machine: { cores: cpus().length, model: cpus()[0]?.model ?? "unknown" },
-  database: admin === undefined ? "embedded" : "Postgres",
+  ...about(
+    "Per cent of the CPU of a request at 16 connections that holds the rows which decide to their MAC, and that hashes the credential under the pepper, as V8's profiler sees it. perSecond and cpuMillis are of a server that is profiled. npm run bench:macs"
+  ),
+  database: databases === undefined ? "embedded" : "Postgres",
   millis,
   rows: {}
 }
 try {
   for (const [i, name] of Object.keys(rows).entries()) {
-    const place = `bench_macs_${process.pid}_${i}`
-    result.rows[name] = await measure(name, await database(place), place)
+    result.rows[name] = await measure(name, await databases?.fresh(), `${i}`)
     console.log(name, JSON.stringify(result.rows[name]))
-    await admin?.query(`DROP DATABASE ${place} WITH (FORCE)`)
   }
   writeFileSync(record, `${JSON.stringify(result, undefined, 2)}\n`)
 } finally {
   await stopAll()
-  await admin?.end()
+  await databases?.end()
   rmSync(folder, { recursive: true, force: true })
 }

@@ -99,7 +99,7 @@ export const ampoule = async ({ contents, dir, nodeArgs = [], url, workers }) =>
     ...(url === undefined ? {} : { AMPOULE_DATABASE_URL: url, AMPOULE_UNSAFE_DATABASE: "allow" })
   }
   const child = await start([...nodeArgs, program, "server"], env, "listens on")
-  const idle = usage(child.pid).rss
+  const atStart = usage(child.pid).rss
   const password = randomBytes(16).toString("hex")
   const args = "setup --email bench@example.com --name Bench --team Bench --token --access write"
   const setup = spawnSync(process.execPath, [program, ...args.split(" ")], {
@@ -130,7 +130,7 @@ export const ampoule = async ({ contents, dir, nodeArgs = [], url, workers }) =>
     }
   }
   const teamId = signedIn.json.teams[0].id
-  return { name: "Ampoule", base, child, port, headers, projectId, idle, token, teamId, cookie: signedIn.cookie }
+  return { name: "Ampoule", base, child, port, headers, projectId, atStart, token, teamId, cookie: signedIn.cookie }
 }
 
 export const yardstick = async ({ contents, dir, url, workers }) => {
@@ -182,5 +182,5 @@ export const yardstick = async ({ contents, dir, url, workers }) => {
     ...(url === undefined ? { BENCH_DATABASE_DIR: dir } : { BENCH_DATABASE_URL: url })
   }
   const child = await start([yardstickFile], env, "ready")
-  return { name: "bare", child, port, headers: {}, ids, idle: usage(child.pid).rss }
+  return { name: "bare", child, port, headers: {}, ids, atStart: usage(child.pid).rss }
 }

@@ -3,6 +3,7 @@
 import { spawnSync } from "node:child_process"
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
+import { databasesOn } from "./databases.mjs"
 import { ampoule, freePort, program, start, stop, usage } from "./servers.mjs"
 
 const round = (n) => Math.round(n)
@@ -62,23 +63,16 @@ export const measureStarts = async (folder, url) => {
   const embedded = { AMPOULE_DATA_DIR: join(folder, "started") }
   const starts = { embeddedFirst: await timed(embedded), embeddedAgain: await timed(embedded, true) }
   if (url !== undefined) {
-    const { default: pg } = await import("pg")
-    const admin = new pg.Client({ connectionString: url })
-    await admin.connect()
-    const name = `bench_start_${process.pid}`
-    await admin.query(`CREATE DATABASE ${name}`)
-    const own = new URL(url)
-    own.pathname = `/${name}`
+    const { end, fresh } = await databasesOn(url)
     mkdirSync(join(folder, "postgres"), { recursive: true })
     const postgres = {
       AMPOULE_DATA_DIR: join(folder, "postgres"),
-      AMPOULE_DATABASE_URL: own.href,
+      AMPOULE_DATABASE_URL: await fresh(),
       AMPOULE_UNSAFE_DATABASE: "allow"
     }
     starts.postgresFirst = await timed(postgres)
     starts.postgresAgain = await timed(postgres, true)
-    await admin.query(`DROP DATABASE ${name} WITH (FORCE)`)
-    await admin.end()
+    await end()
   }
   starts.run = await childTimes(folder)
   return starts
