@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 
 /**
- * Collects it, once. A server at rest allocates so little that V8 would not for hours; after a first collection it gives
+ * Collects it, once. A server at rest allocates so little that V8 would not do it for hours; after a first collection it gives
  * memory back by itself, in small steps, when there is little to do: some 40 MB within a minute.
  */
 export const collect: Effect.Effect<void> = Effect.sync(() => {

@@ -87,7 +87,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a list of keys
     })
   )
 
-  it.effect("is stored anew where another server of the database has not got it, in which its entry stands", () =>
+  it.effect("is stored again where another server of the database lacks it", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* read

@@ -77,8 +77,7 @@ export const problemsOf = (asked: Asked, answer: Answer): ReadonlyArray<string> 
   const problems: Array<string> = []
   const everything = `${JSON.stringify(answer.headers)} ${text}`
 
-  // Readiness tells of what answers late, and on a machine with more to do than it can something does.
-  if (status >= 500 && !(status === 503 && operation?.id === "discovery.ready")) problems.push(`status ${status}`)
+  if (status >= 500) problems.push(`status ${status}`)
   for (const canary of asked.canaries) if (everything.includes(canary)) problems.push("a text of another team")
   if (JSON.stringify(answer.headers).includes(asked.marks.text)) problems.push("a header repeats the request")
   const isEnvelope = operation?.path !== "/mcp"

@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import { setImmediate } from "node:timers/promises"
 import { runInNewContext } from "node:vm"
 
-/** To something that nobody holds. V8 looks at such references in collections of the whole heap alone. */
+/** A reference to something that nobody holds. V8 looks at such references in collections of the whole heap alone. */
 const abandoned = () => new WeakRef({ what: "garbage" })
 /** What was made, or asked for, in this turn of the event loop is held until its end. */
 const nextTurn = Effect.promise(() => setImmediate())
