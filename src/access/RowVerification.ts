@@ -125,9 +125,14 @@ class Path {
   }
 }
 
-/** What the trail says of rows; fed with all entries. Without rows that could be read it says nothing. */
+/**
+ * What the trail says of rows; fed with all entries. Without rows that could be read it says nothing. `cutBefore`: the
+ * latest time that the trail was cut at, in milliseconds. Of what is older some streams have kept entries (those under no
+ * seal yet), and what followed them in another stream is gone: they tell what a row was, and not what became of it.
+ */
 export class LastChanges {
   readonly #live: LiveRows
+  readonly #cutBefore: number
   readonly #paths = new Map<string, Path>()
   /** Of rows that are not there: how often they were made, less how often they ended; and when one was made last. */
   readonly #gone = new Map<string, { times: number; at: number }>()
@@ -140,8 +145,9 @@ export class LastChanges {
 
   readonly #isRead: boolean
 
-  constructor(live: LiveRows | undefined) {
+  constructor(live: LiveRows | undefined, cutBefore = 0) {
     this.#isRead = live !== undefined
+    this.#cutBefore = cutBefore
     this.#live = live ?? new Map()
   }
 
@@ -155,7 +161,8 @@ export class LastChanges {
   }
 
   #addChange(change: RowJournal.RowChange | undefined, at: number): void {
-    if (change === undefined) return
+    // An end is for ever, whatever is gone.
+    if (change === undefined || (at < this.#cutBefore && change.before !== RowJournal.ended)) return
     const { name } = change
     if (this.#live.has(name)) {
       const path = this.#paths.get(name) ?? new Path()
@@ -185,6 +192,7 @@ export class LastChanges {
       if (id !== undefined) this.#ended.add(id)
     } else if (action === approval) {
       const by = actor.type === "user" ? actor.id : undefined
+      if (at < this.#cutBefore) return
       if (id !== undefined && at >= (this.#approved.get(id)?.at ?? 0)) this.#approved.set(id, { at, by })
     } else if (memberChanges.has(action)) {
       const member = `${team ?? ""} ${action === "team.leave" ? actor.id : (id ?? "")}`

@@ -263,7 +263,8 @@ export const inspect = Effect.fnUntraced(function* (
   const verifier = new Verifier({ expected, cuts, lists: yield* readLists, ...vouched })
   const writes = new Values.LastWrites()
   const changes = new RowVerification.LastChanges(
-    vault === null ? undefined : yield* RowVerification.read(vault, problems)
+    vault === null ? undefined : yield* RowVerification.read(vault, problems),
+    cuts.reduce((last, { before }) => Math.max(last, Date.parse(before) || 0), 0)
   )
   yield* walk(options, verifier, writes, changes)
   const report = verifier.finish()

@@ -1,15 +1,21 @@
 /** What crashes, outages and restores leave behind raises no alarm; what a writer of the database makes of it does. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
+import type { SqlError } from "@effect/sql/SqlError"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { Audit } from "#src/access/Audit.ts"
+import type { AuditAction } from "#schema/Audit.ts"
+import { Audit } from "#src/access/Audit.ts"
 import * as AuditKey from "#src/access/AuditKey.ts"
 import { AuditSeal } from "#src/access/AuditSeal.ts"
+import * as RowJournal from "#src/access/RowJournal.ts"
+import { columnsOf, type SealedRow } from "#src/access/SealedRows.ts"
+import * as TrailCut from "#src/access/TrailCut.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { hardLimit } from "#src/crypto/DataKeys.ts"
+import * as Fixtures from "#test/support/Fixtures.ts"
 import { auditEntry } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TrailWorld from "./TrailWorld.ts"
@@ -75,6 +81,57 @@ const insert = ({ at, body, hash, seq, stream }: ReturnType<typeof forged>) =>
   })
 
 layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose process was killed", (it) => {
+  it.effect(
+    "keeps what no seal covers when the trail is cut, and rows whose later entries are gone raise no alarm",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const own = yield* Audit
+        const { teamId } = yield* Fixtures.world()
+        const [team] = yield* sql<SealedRow<"teams">>`
+        SELECT ${sql.literal(columnsOf("teams"))} FROM teams WHERE id = ${teamId}`
+        assert.isDefined(team)
+        const other = { ...team, suspended: !team.suspended }
+        const passing = { id: "passing", teamId, slug: "passing", visibility: "team" } as const
+        const told = (audit: Audit, action: AuditAction, ...notes: ReadonlyArray<Effect.Effect<unknown, SqlError>>) =>
+          sql.withTransaction(
+            Effect.zipRight(
+              Effect.all(notes),
+              audit.append({ actor: "system", action, outcome: "allowed", teamId: null })
+            )
+          )
+        const removed = RowJournal.ending(sql, "projects")`SELECT ${passing.id} AS id`
+        const { audit, kill, vaultIs } = yield* TrailWorld.mortalProcess
+        yield* vaultIs("down")
+        yield* told(audit, "project.create", RowJournal.made("projects", passing))
+        yield* told(audit, "team.suspend", RowJournal.changed("teams", team, other))
+        yield* kill
+        yield* told(own, "team.resume", RowJournal.changed("teams", other, team))
+        yield* told(own, "project.delete", removed)
+        const cut = Effect.gen(function* () {
+          yield* MovableClock.advance("1 second")
+          const options = yield* TrailWorld.options
+          yield* TrailCut.cut(new Date(options.now), { ...options, removed: () => Effect.void })
+        })
+        yield* cut
+        const kept = yield* sql<{ readonly action: string }>`
+        SELECT action FROM audit_entries WHERE action IN ('project.create', 'team.suspend', 'team.resume', 'project.delete')`
+        assert.sameMembers(
+          kept.map(({ action }) => action),
+          ["project.create", "team.suspend"]
+        )
+        assert.deepStrictEqual((yield* verify()).problems, [])
+        // What is said after the cut counts as ever.
+        yield* told(own, "project.create", RowJournal.made("projects", { ...passing, id: "another" }))
+        const { problems } = yield* verify()
+        assert.strictEqual(problems.length, 1)
+        assert.include(problems[0].what, "is gone, and no entry says so")
+        yield* told(own, "project.delete", RowJournal.ending(sql, "projects")`SELECT 'another' AS id`)
+        yield* minutesPass(8)
+        yield* assertWhole
+      })
+  )
+
   it.effect("is not closed yet for five minutes, which is no alteration, and is closed then", () =>
     Effect.gen(function* () {
       const { audit, kill, seal } = yield* TrailWorld.mortalProcess

@@ -16,6 +16,8 @@ export interface Asked {
 }
 
 const keysOfEach = 250
+/** Seconds. */
+const waitedAtMost = 60
 const Id = Schema.Struct({ id: Schema.String })
 const Issued = Schema.Struct({ id: Schema.String, value: Schema.String })
 
@@ -31,7 +33,7 @@ export const make = (url: string) => {
   const keep = (what: string, text: string) => (canaries[`${what} ${++count}`] = text)
   const fresh = (what: string) => keep(what, randomBytes(20).toString("hex"))
 
-  const call = (method: string, path: string, { bearer, body, cookie, json }: Asked = {}) =>
+  const once = (method: string, path: string, { bearer, body, cookie, json }: Asked = {}) =>
     Effect.promise(async (): Promise<Answer> => {
       const sent = body ?? (json === undefined ? undefined : JSON.stringify(json))
       const response = await fetch(url + path, {
@@ -46,6 +48,15 @@ export const make = (url: string) => {
         ...(sent === undefined ? {} : { body: sent })
       })
       return { status: response.status, headers: response.headers, text: await response.text() }
+    })
+
+  /** Asks again when it was too fast, as the answer says; a limit that takes longer is one that was to be met. */
+  const call = (method: string, path: string, asked: Asked = {}): Effect.Effect<Answer> =>
+    Effect.flatMap(once(method, path, asked), (answer) => {
+      const seconds = Number(answer.headers.get("retry-after") ?? Infinity)
+      return answer.status === 429 && seconds <= waitedAtMost
+        ? Effect.delay(call(method, path, asked), `${seconds} seconds`)
+        : Effect.succeed(answer)
     })
 
   /** Signs in, and knows what the browser holds. */
