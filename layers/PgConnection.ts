@@ -191,14 +191,18 @@ export class Connection extends Pg.Client {
   }
 
   #named(config: unknown, values: unknown) {
-    const given: { readonly text: string; readonly values?: unknown; readonly rowMode?: unknown } =
-      typeof config === "string" ? { text: config, values } : (config as { readonly text: string })
+    const given: {
+      readonly text: string
+      readonly values?: unknown
+      readonly rowMode?: unknown
+      readonly inCamel?: boolean
+    } = typeof config === "string" ? { text: config, values } : (config as { readonly text: string })
     this.#note(given.text)
     // Without parameters the simple protocol serves best: transaction control, and migrations' DDL.
     if (!Array.isArray(given.values) || given.values.length === 0) return given
     const name = this.#database.statements.nameOf(given.text)
     if (given.rowMode !== undefined) return name === undefined ? given : { ...given, name }
-    return new PgStatement.Statement(name, given.text, given.values, this.#descriptions)
+    return new PgStatement.Statement({ ...given, values: given.values }, name, this.#descriptions)
   }
 
   /** Before it is sent: from then on nobody knows that nothing was changed. */

@@ -1,3 +1,4 @@
+import * as Reactivity from "@effect/experimental/Reactivity"
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -7,9 +8,9 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
-import * as Str from "effect/String"
 import * as Pg from "pg"
 import * as PgConnection from "#layers/PgConnection.ts"
+import * as PgDirect from "#layers/PgDirect.ts"
 import { type Database, type Options, QueryDeadlineExceeded } from "#layers/PgDatabase.ts"
 import * as PgStatement from "#layers/PgStatement.ts"
 import type { Endpoint } from "#layers/PrivateConnection.ts"
@@ -19,13 +20,6 @@ import { RequestInfo, type RequestOrigin } from "#src/access/RequestInfo.ts"
 import * as FairTurns from "#src/limits/FairTurns.ts"
 import * as Collectors from "#src/telemetry/Collectors.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
-
-const camelNames = new Map<string, string>()
-const camel = (name: string) => {
-  let known = camelNames.get(name)
-  if (known === undefined) camelNames.set(name, (known = Str.snakeToCamel(name)))
-  return known
-}
 
 /**
  * Where these options lead, and whether the certificate there is checked. Throws when a file that they name cannot be
@@ -196,11 +190,20 @@ export const layer = (
   options: PoolOptions,
   known?: Database
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient | DatabaseEpoch, SqlError> =>
-  Layer.suspend(() => {
-    const database = known ?? PgConnection.database(options)
-    const acquire = acquirePool(options, database)
-    return PgClient.layerFromPool({ acquire, transformResultNames: camel, transformJson: false }).pipe(
-      Layer.tap((context) => Effect.sync(() => marked(Context.get(context, SqlClient.SqlClient)))),
-      Layer.merge(Layer.succeed(DatabaseEpoch, () => database.epoch))
-    )
-  })
+  Layer.scopedContext(
+    Effect.gen(function* () {
+      const database = known ?? PgConnection.database(options)
+      const pool = yield* acquirePool(options, database)
+      const acquire = Effect.succeed(pool)
+      const theirs = yield* PgClient.fromPool({
+        acquire,
+        transformResultNames: PgStatement.camel,
+        transformJson: false
+      })
+      const client = marked(PgDirect.make(theirs, pool))
+      return Context.make(PgClient.PgClient, client).pipe(
+        Context.add(SqlClient.SqlClient, client),
+        Context.add(DatabaseEpoch, () => database.epoch)
+      )
+    })
+  ).pipe(Layer.provide(Reactivity.layer))

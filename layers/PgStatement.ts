@@ -5,6 +5,7 @@
  *
  * https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-EXT-QUERY
  */
+import * as Str from "effect/String"
 import * as Pg from "pg"
 import { prepareValue } from "pg/lib/utils.js"
 
@@ -36,8 +37,17 @@ export const types: Pg.CustomTypesConfig = {
     Number(oid) === INT8 && format !== "binary" ? parseInt8 : Pg.types.getTypeParser(oid, format as "text")
 }
 
+const camelNames = new Map<string, string>()
+/** Name of a column, as the member of a row that the service reads. */
+export const camel = (name: string): string => {
+  let known = camelNames.get(name)
+  if (known === undefined) camelNames.set(name, (known = Str.snakeToCamel(name)))
+  return known
+}
+
 interface Column {
   readonly name: string
+  readonly member: string
   readonly type: number
   readonly parse: (text: string) => unknown
 }
@@ -47,16 +57,19 @@ interface Description {
   readonly columns: ReadonlyArray<Column>
   /** Copied for each row, so that all have one shape. */
   readonly empty: Row
+  readonly emptyInCamel: Row
 }
 
 const describe = (fields: ReadonlyArray<Pg.FieldDef>): Description => ({
   // The cast: what a parser of a column takes and answers is not known here.
   columns: fields.map(({ dataTypeID, name }) => ({
     name,
+    member: camel(name),
     type: dataTypeID,
     parse: types.getTypeParser(dataTypeID, "text") as Column["parse"]
   })),
-  empty: Object.fromEntries(fields.map(({ name }) => [name, null]))
+  empty: Object.fromEntries(fields.map(({ name }) => [name, null])),
+  emptyInCamel: Object.fromEntries(fields.map(({ name }) => [camel(name), null]))
 })
 
 const describes = ({ columns }: Description, fields: ReadonlyArray<Pg.FieldDef>) =>
@@ -101,6 +114,13 @@ interface Wire {
   sync(): void
 }
 
+/** What is asked of a connection. */
+export interface Asked {
+  readonly text: string
+  readonly values: ReadonlyArray<unknown>
+  readonly inCamel?: boolean
+}
+
 export type Callback = (error: Error | null | undefined, result?: { readonly rows: ReadonlyArray<Row> }) => void
 
 /** `pg.Client` calls the members that begin with `handle` as the messages of the server come. */
@@ -112,15 +132,18 @@ export class Statement implements Pg.Submittable {
   callback: Callback | undefined
   readonly #values: ReadonlyArray<unknown>
   readonly #descriptions: Descriptions
+  readonly #inCamel: boolean
   readonly #rows: Array<Row> = []
   #description: Description | undefined
   #failure: Error | undefined
 
-  constructor(name: string | undefined, text: string, values: ReadonlyArray<unknown>, descriptions: Descriptions) {
+  /** `inCamel`: members of rows have the names that the service reads, and nobody needs to copy them. */
+  constructor({ inCamel = false, text, values }: Asked, name: string | undefined, descriptions: Descriptions) {
     this.name = name ?? ""
     this.text = text
     this.#values = values
     this.#descriptions = descriptions
+    this.#inCamel = inCamel
   }
 
   /** Answers what is wrong with a parameter, before anything is sent. */
@@ -152,12 +175,14 @@ export class Statement implements Pg.Submittable {
   handleDataRow({ fields }: { readonly fields: ReadonlyArray<string | null> }) {
     const description = this.#description
     if (description === undefined || this.#failure !== undefined) return
-    const { columns, empty } = description
-    const row = { ...empty }
+    const { columns, empty, emptyInCamel } = description
+    const inCamel = this.#inCamel
+    const row = inCamel ? { ...emptyInCamel } : { ...empty }
     try {
       for (let i = 0; i < columns.length; i++) {
         const text = fields[i]
-        if (text !== null) row[columns[i].name] = columns[i].parse(text)
+        const { member, name, parse } = columns[i]
+        if (text !== null) row[inCamel ? member : name] = parse(text)
       }
       this.#rows.push(row)
     } catch (error) {

@@ -60,8 +60,8 @@ export const on = <A, B, E>(
   const schedule = () => {
     if (scheduled || inFlight >= options.maxInFlight) return
     scheduled = true
-    // At the end of this turn of the event loop: with whatever else came in it.
-    setImmediate(flush)
+    // After the next look at the sockets: with whatever else came in this turn of the event loop, or waited behind it.
+    setImmediate(() => setImmediate(flush))
   }
   const settle = (batch: ReadonlyArray<Waiting<A, B, E>>, exit: Exit.Exit<ReadonlyArray<B>, E>) => {
     if (Exit.isSuccess(exit)) {

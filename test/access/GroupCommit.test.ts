@@ -4,16 +4,15 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as GroupCommit from "#src/access/GroupCommit.ts"
 
-/** Lets every fiber that can go on do so, and then what waits for the end of the event loop's turn. */
-const settled = Effect.zipRight(
-  Effect.repeatN(Effect.yieldNow(), 20),
-  Effect.async<void>((resume) => {
-    setImmediate(() => resume(Effect.void))
-  })
-)
+const turn = Effect.async<void>((resume) => {
+  setImmediate(() => resume(Effect.void))
+})
+
+/** Lets every fiber that can go on do so, and then what waits for the event loop. */
+const settled = Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 20), Effect.repeatN(turn, 2))
 
 describe("GroupCommit", () => {
-  it.effect("what comes in one turn of the event loop goes together", () =>
+  it.effect("what comes in one turn of the event loop goes together, with what the sockets hold behind it", () =>
     Effect.gen(function* () {
       const batches: Array<ReadonlyArray<number>> = []
       const submit = yield* GroupCommit.make({
@@ -27,9 +26,10 @@ describe("GroupCommit", () => {
       const first = yield* Effect.fork(submit(1))
       yield* Effect.repeatN(Effect.yieldNow(), 20)
       const second = yield* Effect.fork(submit(2))
-      yield* Fiber.join(first)
-      yield* Fiber.join(second)
-      assert.deepStrictEqual(batches, [[1, 2]])
+      yield* turn
+      const third = yield* Effect.fork(submit(3))
+      yield* Fiber.joinAll([first, second, third])
+      assert.deepStrictEqual(batches, [[1, 2, 3]])
     })
   )
 

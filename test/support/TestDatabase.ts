@@ -53,11 +53,8 @@ export const freshPostgres = (server: { readonly url: string; readonly template?
 
 const maintenance = (url: string) => PgClient.layer({ url: Redacted.make(url), maxConnections: 1 })
 
-/**
- * A migrated database, empty but for the schema: embedded and in memory, or on the run's Postgres. One per `layer(…)`
- * block.
- */
-export const layer: Layer.Layer<Provided, StartRefused | SqlError> = Layer.suspend(() => {
+/** As `layer`, where requests are traced: each statement has a span. */
+export const traced: Layer.Layer<Provided, StartRefused | SqlError> = Layer.suspend(() => {
   const postgres = inject("postgres")
   if (postgres === undefined) return Pglite.layerFromDump(inject("embeddedTemplate"))
   return Layer.unwrapScoped(
@@ -71,3 +68,9 @@ export const layer: Layer.Layer<Provided, StartRefused | SqlError> = Layer.suspe
     )
   )
 })
+
+/**
+ * A migrated database, empty but for the schema: embedded and in memory, or on the run's Postgres. One per `layer(…)`
+ * block. Nothing is traced, as in a server without a collector.
+ */
+export const layer: Layer.Layer<Provided, StartRefused | SqlError> = Layer.merge(traced, Layer.setTracerEnabled(false))

@@ -55,16 +55,16 @@ const settingsFor = (url: string) => ({
   otlpHeaders: Option.some(Redacted.make("authorization=Bearer%20collector-key, x-tenant=7")),
   serviceName: "ampoule-test"
 })
+/** The databases of tests trace nothing. */
 const exporting = Layer.unwrapEffect(
   Effect.map(Collector, ({ url }) =>
     Telemetry.exporting(settingsFor(url), { spans: "20 millis", metrics: "20 millis" })
   )
-)
+).pipe(Layer.merge(Layer.setTracerEnabled(true)))
 
 const traced = Server.layer({ host: "127.0.0.1", port: 0, traced: true, measured: true }).pipe(
-  Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config())),
   Layer.provide(exporting),
-  Layer.provideMerge(collector)
+  Layer.provideMerge(Layer.mergeAll(TestApp.backends, TestApp.config(), collector))
 )
 
 /** OTLP/JSON, as far as it is looked at (opentelemetry-proto, trace/v1 and metrics/v1). */
