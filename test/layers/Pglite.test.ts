@@ -1,5 +1,5 @@
 import * as SqlClient from "@effect/sql/SqlClient"
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
@@ -13,6 +13,7 @@ import * as Pglite from "#layers/Pglite.ts"
 import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
 import { bundle, run } from "#test/support/Program.ts"
 import { onPostgres } from "#test/support/TestDatabase.ts"
+import * as Untraced from "#test/support/Untraced.ts"
 
 const root = fs.mkdtempSync(path.join(os.tmpdir(), "ampoule-embedded-"))
 const pristine = path.join(root, "pristine")
@@ -51,7 +52,7 @@ afterAll(() => fs.rmSync(root, { recursive: true, force: true }))
 const describeEmbedded = describe.skipIf(onPostgres)
 
 describeEmbedded("the embedded database", { timeout: 240_000 }, () => {
-  it.scopedLive("is private to its user, and keeps what was written for the next start", () =>
+  Untraced.scopedLive("is private to its user, and keeps what was written for the next start", () =>
     Effect.gen(function* () {
       const folder = dataFolder()
       fs.chmodSync(folder, 0o755)
@@ -63,7 +64,7 @@ describeEmbedded("the embedded database", { timeout: 240_000 }, () => {
     })
   )
 
-  it.scopedLive("has every commit on the disk before it is acknowledged", () =>
+  Untraced.scopedLive("has every commit on the disk before it is acknowledged", () =>
     Effect.gen(function* () {
       const fsyncCounter = new SharedArrayBuffer(4)
       const calls = () => Atomics.load(new Int32Array(fsyncCounter), 0)
@@ -83,7 +84,7 @@ describeEmbedded("the embedded database", { timeout: 240_000 }, () => {
     })
   )
 
-  it.scopedLive("leaves the event loop free while a query runs, and gives the query up at its deadline", () =>
+  Untraced.scopedLive("leaves the event loop free while a query runs, and gives the query up at its deadline", () =>
     Effect.gen(function* () {
       const { layer } = yield* open(dataFolder(), { deadlineMillis: 200 })
       yield* Effect.gen(function* () {
@@ -106,7 +107,7 @@ describeEmbedded("the embedded database", { timeout: 240_000 }, () => {
     })
   )
 
-  it.scopedLive("says it is unavailable when its thread dies, and comes back with its data", () =>
+  Untraced.scopedLive("says it is unavailable when its thread dies, and comes back with its data", () =>
     Effect.gen(function* () {
       const { crash, layer } = yield* open(dataFolder())
       yield* Effect.gen(function* () {
@@ -122,7 +123,7 @@ describeEmbedded("the embedded database", { timeout: 240_000 }, () => {
     })
   )
 
-  it.scopedLive("stays unavailable when it lived in memory and its thread dies", () =>
+  Untraced.scopedLive("stays unavailable when it lived in memory and its thread dies", () =>
     Effect.gen(function* () {
       const { crash, layer } = yield* Pglite.make({
         origin: { template: inject("embeddedTemplate") },
@@ -147,7 +148,7 @@ describeEmbedded("a data folder", { timeout: 240_000 }, () => {
       ({ message }) => message
     )
 
-  it.scopedLive("that is damaged is refused with a sentence, and left as it is", () =>
+  Untraced.scopedLive("that is damaged is refused with a sentence, and left as it is", () =>
     Effect.gen(function* () {
       const folder = dataFolder()
       const damages: Record<string, (file: (name: string) => string) => void> = {
@@ -177,7 +178,7 @@ describeEmbedded("a data folder", { timeout: 240_000 }, () => {
     })
   )
 
-  it.scopedLive("that cannot be made is refused with a sentence", () =>
+  Untraced.scopedLive("that cannot be made is refused with a sentence", () =>
     Effect.gen(function* () {
       const file = path.join(root, "a-file")
       fs.writeFileSync(file, "")
@@ -186,7 +187,7 @@ describeEmbedded("a data folder", { timeout: 240_000 }, () => {
     })
   )
 
-  it.scopedLive("that was open to others is made private, also for a server on Postgres", () =>
+  Untraced.scopedLive("that was open to others is made private, also for a server on Postgres", () =>
     Effect.gen(function* () {
       const folder = path.join(root, "open")
       const mode = () => fs.statSync(folder).mode & 0o777
@@ -199,7 +200,7 @@ describeEmbedded("a data folder", { timeout: 240_000 }, () => {
     })
   )
 
-  it.scopedLive("is held by one holder at a time, and free again afterwards", () =>
+  Untraced.scopedLive("is held by one holder at a time, and free again afterwards", () =>
     Effect.gen(function* () {
       const folder = yield* DataFolder.ensure(path.join(root, "held"))
       yield* Effect.scoped(
@@ -213,7 +214,7 @@ describeEmbedded("a data folder", { timeout: 240_000 }, () => {
     })
   )
 
-  it.scopedLive("whose path is too long for a socket is held all the same", () =>
+  Untraced.scopedLive("whose path is too long for a socket is held all the same", () =>
     Effect.gen(function* () {
       const folder = yield* DataFolder.ensure(path.join(root, "long".repeat(40)))
       yield* DataFolder.lock(folder)
@@ -221,7 +222,7 @@ describeEmbedded("a data folder", { timeout: 240_000 }, () => {
     })
   )
 
-  it.scopedLive(
+  Untraced.scopedLive(
     "survives kill -9 again and again without losing or halving a committed transaction, and refuses a second process",
     () =>
       Effect.gen(function* () {

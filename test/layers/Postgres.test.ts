@@ -18,6 +18,7 @@ import { RequestInfo } from "#src/access/RequestInfo.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 import * as FaultProxy from "#test/support/FaultProxy.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
+import * as Untraced from "#test/support/Untraced.ts"
 
 /** A fresh database behind a proxy, and what serves from it. */
 const behindProxy = (options?: Partial<Postgres.PostgresOptions>) =>
@@ -74,7 +75,7 @@ const twoHosts = Effect.gen(function* () {
 })
 
 describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
-  it.scopedLive("every query fails in time while the server is out of reach, and works again afterwards", () =>
+  Untraced.scopedLive("every query fails in time while the server is out of reach, and works again afterwards", () =>
     Effect.gen(function* () {
       const { proxy, sql } = yield* behindProxy()
       yield* sql`CREATE TABLE counts (n int)`
@@ -99,7 +100,7 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
     })
   )
 
-  it.scopedLive("a statement that the server delays is given up, and its connection goes", () =>
+  Untraced.scopedLive("a statement that the server delays is given up, and its connection goes", () =>
     Effect.gen(function* () {
       const { sql } = yield* behindProxy({ deadlineMillis: 300 })
       outage(yield* Effect.exit(sql`SELECT pg_sleep(${5}::int)`))
@@ -108,7 +109,7 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
     })
   )
 
-  it.scopedLive("a server that hangs is known in 3 s, also to those who wait for a connection", () =>
+  Untraced.scopedLive("a server that hangs is known in 3 s, also to those who wait for a connection", () =>
     Effect.gen(function* () {
       const { proxy, sql } = yield* behindProxy({ poolSize: 2, deadlineMillis: 600_000, checkoutMillis: 2_000 })
       yield* Effect.all([sql`SELECT 1`, sql`SELECT 1`], { concurrency: "unbounded" })
@@ -123,47 +124,49 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
     })
   )
 
-  it.scopedLive("a statement that is only slow has its time, as long as the server answers others", () =>
+  Untraced.scopedLive("a statement that is only slow has its time, as long as the server answers others", () =>
     Effect.gen(function* () {
       const { sql } = yield* behindProxy({ poolSize: 1, deadlineMillis: 60_000 })
       assert.deepStrictEqual(yield* sql`SELECT 1 AS one FROM pg_sleep(${4}::int)`, [{ one: 1 }])
     })
   )
 
-  it.scopedLive("transactions that wait for a lock leave connections to readers, and are told that it is busy", () =>
-    Effect.gen(function* () {
-      const { sql } = yield* behindProxy({
-        poolSize: 4,
-        deadlineMillis: 1_000,
-        checkoutMillis: 2_000,
-        queueMillis: 60_000
-      })
-      yield* sql`CREATE TABLE counts (n int)`
-      yield* sql`INSERT INTO counts (n) VALUES (1)`
-      const change = sql.withTransaction(sql`UPDATE counts SET n = n + 1`)
-      const holding = yield* Deferred.make<void>()
-      const enough = yield* Deferred.make<void>()
-      const holder = yield* Effect.fork(
-        sql.withTransaction(
-          Effect.all([sql`UPDATE counts SET n = 0`, Deferred.succeed(holding, undefined), Deferred.await(enough)])
+  Untraced.scopedLive(
+    "transactions that wait for a lock leave connections to readers, and are told that it is busy",
+    () =>
+      Effect.gen(function* () {
+        const { sql } = yield* behindProxy({
+          poolSize: 4,
+          deadlineMillis: 1_000,
+          checkoutMillis: 2_000,
+          queueMillis: 60_000
+        })
+        yield* sql`CREATE TABLE counts (n int)`
+        yield* sql`INSERT INTO counts (n) VALUES (1)`
+        const change = sql.withTransaction(sql`UPDATE counts SET n = n + 1`)
+        const holding = yield* Deferred.make<void>()
+        const enough = yield* Deferred.make<void>()
+        const holder = yield* Effect.fork(
+          sql.withTransaction(
+            Effect.all([sql`UPDATE counts SET n = 0`, Deferred.succeed(holding, undefined), Deferred.await(enough)])
+          )
         )
-      )
-      yield* Deferred.await(holding)
-      const writers = yield* Effect.fork(
-        Effect.forEach(Array.from({ length: 6 }), () => Effect.exit(change), { concurrency: "unbounded" })
-      )
-      const read = sql`SELECT n FROM counts`
-      while (Option.isNone(yield* Fiber.poll(writers))) assert.deepStrictEqual(yield* read, [{ n: 1 }])
-      for (const exit of yield* Fiber.join(writers)) {
-        assert.isTrue(Exit.isFailure(exit) && isBusy(exit.cause))
-      }
-      yield* Deferred.succeed(enough, undefined)
-      yield* Fiber.join(holder)
-      yield* change
-    })
+        yield* Deferred.await(holding)
+        const writers = yield* Effect.fork(
+          Effect.forEach(Array.from({ length: 6 }), () => Effect.exit(change), { concurrency: "unbounded" })
+        )
+        const read = sql`SELECT n FROM counts`
+        while (Option.isNone(yield* Fiber.poll(writers))) assert.deepStrictEqual(yield* read, [{ n: 1 }])
+        for (const exit of yield* Fiber.join(writers)) {
+          assert.isTrue(Exit.isFailure(exit) && isBusy(exit.cause))
+        }
+        yield* Deferred.succeed(enough, undefined)
+        yield* Fiber.join(holder)
+        yield* change
+      })
   )
 
-  it.scopedLive(
+  Untraced.scopedLive(
     "teams take turns for a connection, the service goes first, and who waits too long is told that it is busy",
     () =>
       Effect.gen(function* () {
@@ -193,7 +196,7 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
       })
   )
 
-  it.scopedLive("a transaction cut in the middle leaves nothing behind", () =>
+  Untraced.scopedLive("a transaction cut in the middle leaves nothing behind", () =>
     Effect.gen(function* () {
       const { proxy, sql } = yield* behindProxy()
       yield* sql`CREATE TABLE halves (n int)`
@@ -212,7 +215,7 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
     })
   )
 
-  it.scopedLive("a backend that an administrator ends is an outage for its query alone", () =>
+  Untraced.scopedLive("a backend that an administrator ends is an outage for its query alone", () =>
     Effect.gen(function* () {
       const { sql } = yield* behindProxy({ deadlineMillis: 5_000 })
       const victim = yield* Effect.fork(Effect.exit(sql`SELECT pg_sleep(${4}::int) AS victim`))
@@ -224,7 +227,7 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
     })
   )
 
-  it.scopedLive("prepared statements survive a change of the table under them", () =>
+  Untraced.scopedLive("prepared statements survive a change of the table under them", () =>
     Effect.gen(function* () {
       const { sql } = yield* behindProxy({ poolSize: 1 })
       yield* sql`CREATE TABLE changing (n int)`
@@ -246,22 +249,24 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
       { concurrency: "unbounded" }
     )
 
-  it.scopedLive("a server that stops taking writes costs one answer: its connections go, and new ones are made", () =>
-    Effect.gen(function* () {
-      const { sql } = yield* behindProxy()
-      yield* sql`CREATE TABLE counts (n int)`
-      const write = sql`INSERT INTO counts (n) VALUES (${1})`
-      // As a failover behind a pooler does it: what is connected leads to the old server, what connects to the new.
-      yield* readOnly(sql)
-      outage(yield* Effect.exit(write))
-      yield* Effect.all([write, write, write, write, sql.withTransaction(write)], { concurrency: "unbounded" })
-      yield* readOnly(sql)
-      outage(yield* Effect.exit(sql.withTransaction(write)))
-      yield* Effect.replicateEffect(write, 4)
-    })
+  Untraced.scopedLive(
+    "a server that stops taking writes costs one answer: its connections go, and new ones are made",
+    () =>
+      Effect.gen(function* () {
+        const { sql } = yield* behindProxy()
+        yield* sql`CREATE TABLE counts (n int)`
+        const write = sql`INSERT INTO counts (n) VALUES (${1})`
+        // As a failover behind a pooler does it: what is connected leads to the old server, what connects to the new.
+        yield* readOnly(sql)
+        outage(yield* Effect.exit(write))
+        yield* Effect.all([write, write, write, write, sql.withTransaction(write)], { concurrency: "unbounded" })
+        yield* readOnly(sql)
+        outage(yield* Effect.exit(sql.withTransaction(write)))
+        yield* Effect.replicateEffect(write, 4)
+      })
   )
 
-  it.scopedLive("a database that is read-only for whoever connects is away, and back without a restart", () =>
+  Untraced.scopedLive("a database that is read-only for whoever connects is away, and back without a restart", () =>
     Effect.gen(function* () {
       const { name, sql } = yield* behindProxy()
       yield* readOnly(sql)
@@ -274,7 +279,7 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
     })
   )
 
-  it.scopedLive("of several hosts the one that can be reached serves, from the first query on", () =>
+  Untraced.scopedLive("of several hosts the one that can be reached serves, from the first query on", () =>
     Effect.gen(function* () {
       const { one, two, url } = yield* twoHosts
       yield* one.set("refuse")
@@ -295,7 +300,7 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
     })
   )
 
-  it.scopedLive("a host that hangs costs one answer: the others' words do not speak for its connections", () =>
+  Untraced.scopedLive("a host that hangs costs one answer: the others' words do not speak for its connections", () =>
     Effect.gen(function* () {
       const { one, url } = yield* twoHosts
       const context = yield* Layer.build(
@@ -317,7 +322,7 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
     })
   )
 
-  it.scopedLive("notifications arrive, and everyone looks again after the connection was lost", () =>
+  Untraced.scopedLive("notifications arrive, and everyone looks again after the connection was lost", () =>
     Effect.gen(function* () {
       const { bus, direct, proxy } = yield* behindProxy()
       const other = yield* Layer.build(Postgres.layer({ url: Redacted.make(direct), poolSize: 1, unsafe: false }))
@@ -347,7 +352,7 @@ describe.runIf(TestDatabase.onPostgres)("the start on Postgres", () => {
       : TestDatabase.freshPostgres({ url: server.url })
   })
 
-  it.scopedLive("of several processes at once on an empty database migrates it once", () =>
+  Untraced.scopedLive("of several processes at once on an empty database migrates it once", () =>
     Effect.gen(function* () {
       const { url } = yield* fresh
       const contexts = yield* Effect.all([start(url), start(url), start(url), start(url)], { concurrency: "unbounded" })
@@ -359,7 +364,7 @@ describe.runIf(TestDatabase.onPostgres)("the start on Postgres", () => {
     })
   )
 
-  it.scopedLive("is refused while commits do not wait for the disk, unless that is allowed", () =>
+  Untraced.scopedLive("is refused while commits do not wait for the disk, unless that is allowed", () =>
     Effect.gen(function* () {
       const { name, url } = yield* fresh
       const sql = Context.get(yield* start(url), SqlClient.SqlClient)
@@ -371,7 +376,7 @@ describe.runIf(TestDatabase.onPostgres)("the start on Postgres", () => {
     })
   )
 
-  it.scopedLive("is refused with a sentence that repeats nothing of the address", () =>
+  Untraced.scopedLive("is refused with a sentence that repeats nothing of the address", () =>
     Effect.gen(function* () {
       const { url } = yield* fresh
       const gone = new URL(url)
@@ -390,7 +395,7 @@ describe.runIf(TestDatabase.onPostgres)("the start on Postgres", () => {
     })
   )
 
-  it.scopedLive("waits for a server that is still coming up", () =>
+  Untraced.scopedLive("waits for a server that is still coming up", () =>
     Effect.gen(function* () {
       const { url } = yield* fresh
       const target = new URL(url)
