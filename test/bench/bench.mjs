@@ -265,7 +265,9 @@ try {
     result.starts = await measureStarts(folder, url)
     console.log("\nstarts:", JSON.stringify(result.starts, undefined, 2))
     if (result.postgres !== undefined) console.log(`\nFor the README:\n${readme(result.postgres.rows).join("\n")}`)
-    writeFileSync(record, `${JSON.stringify(result, undefined, 2)}\n`)
+    // A record without Postgres would lack most of its rows.
+    if (url === undefined) console.log("\nNot recorded: Postgres was skipped.")
+    else writeFileSync(record, `${JSON.stringify(result, undefined, 2)}\n`)
   }
 } finally {
   await stopAll()
