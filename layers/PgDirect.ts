@@ -54,9 +54,10 @@ interface Reserved {
 
 const run = (pool: Pg.Pool, statement: Statement.Statement<object>, otherwise: () => Effect.Effect<Rows, SqlError>) =>
   Effect.withFiberRuntime<Rows, SqlError>((fiber) => {
+    if (fiber.getFiberRef(FiberRef.currentTracerEnabled)) return otherwise()
     const [text, values] = statement.compile()
     // Without parameters a statement goes by the simple protocol, in which `pg` names the members of rows.
-    if (values.length === 0 || fiber.getFiberRef(FiberRef.currentTracerEnabled)) return otherwise()
+    if (values.length === 0) return otherwise()
     const asked: Asked = { text, values, inCamel: true }
     const transaction = fiber.currentContext.unsafeMap.get(SqlClient.TransactionConnection.key) as
       | readonly [connection: Reserved, depth: number]
@@ -71,7 +72,7 @@ interface Committing {
   commit(): Effect.Effect<Rows, SqlError>
 }
 
-/** The same client, whose statements run like that. */
+/** The same client, whose statements run like that: those of its tag, since nothing here asks by `unsafe`. */
 export const make = <Client extends SqlClient.SqlClient>(client: Client, pool: Pg.Pool): Client => {
   const tag = (strings: TemplateStringsArray | string, ...parameters: ReadonlyArray<unknown>): unknown => {
     // A name, and no statement.

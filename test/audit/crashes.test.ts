@@ -89,7 +89,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
         const own = yield* Audit
         const { teamId } = yield* Fixtures.world()
         const [team] = yield* sql<SealedRow<"teams">>`
-        SELECT ${sql.literal(columnsOf("teams"))} FROM teams WHERE id = ${teamId}`
+          SELECT ${sql.literal(columnsOf("teams"))} FROM teams WHERE id = ${teamId}`
         assert.isDefined(team)
         const other = { ...team, suspended: !team.suspended }
         const passing = { id: "passing", teamId, slug: "passing", visibility: "team" } as const
@@ -115,7 +115,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
         })
         yield* cut
         const kept = yield* sql<{ readonly action: string }>`
-        SELECT action FROM audit_entries WHERE action IN ('project.create', 'team.suspend', 'team.resume', 'project.delete')`
+          SELECT action FROM audit_entries WHERE action IN ('project.create', 'team.suspend', 'team.resume', 'project.delete')`
         assert.sameMembers(
           kept.map(({ action }) => action),
           ["project.create", "team.suspend"]

@@ -112,10 +112,15 @@ const suite = (way: typeof TestDatabase.layer, name: string, traced: boolean) =>
         const sql = yield* SqlClient.SqlClient
         const circular: Record<string, unknown> = {}
         circular["self"] = circular
-        const ask = (parameter: unknown) => sql.unsafe("SELECT $1::jsonb AS document", [parameter])
-        for (let round = 0; round < 4; round++) {
-          assert.include(String((yield* Effect.flip(ask(circular))).cause), "circular")
-          assert.deepStrictEqual(yield* ask({ a: 1 }), [{ document: { a: 1 } }])
+        const ways = [
+          (parameter: unknown) => sql`SELECT ${parameter}::jsonb AS document`,
+          (parameter: unknown) => sql.unsafe("SELECT $1::jsonb AS document", [parameter])
+        ]
+        for (const ask of ways) {
+          for (let round = 0; round < 4; round++) {
+            assert.include(String((yield* Effect.flip(ask(circular))).cause), "circular")
+            assert.deepStrictEqual(yield* ask({ a: 1 }), [{ document: { a: 1 } }])
+          }
         }
       })
     )

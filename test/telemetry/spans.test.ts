@@ -55,7 +55,7 @@ const settingsFor = (url: string) => ({
   otlpHeaders: Option.some(Redacted.make("authorization=Bearer%20collector-key, x-tenant=7")),
   serviceName: "ampoule-test"
 })
-/** The databases of tests trace nothing. */
+/** Spans are asked for here: databases of tests are made for servers that trace nothing. */
 const exporting = Layer.unwrapEffect(
   Effect.map(Collector, ({ url }) =>
     Telemetry.exporting(settingsFor(url), { spans: "20 millis", metrics: "20 millis" })
