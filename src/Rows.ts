@@ -4,10 +4,8 @@
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
@@ -15,8 +13,6 @@ import type { YieldWrap } from "effect/Utils"
 import * as TransactionNotes from "./TransactionNotes.ts"
 
 type Statement<E, R> = Effect.Effect<ReadonlyArray<unknown>, E, R>
-
-const Request = Schema.Void
 
 const compile = <A, I>(Row: Schema.Schema<A, I>) => ParseResult.decodeUnknownEither(Schema.Array(Row))
 /** Compiled once for each schema: a list of its own would be compiled with each statement. */
@@ -33,15 +29,21 @@ const decoderOf = <A, I>(Row: Schema.Schema<A, I>): ReturnType<typeof compile<A,
 export const findAll = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
   Effect.orDie(Effect.flatMap(statement, (rows) => Either.mapLeft(decoderOf(Row)(rows), ParseResult.parseError)))
 
+/** The first row, when there is one. */
 export const findOne = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
   Effect.map(
-    Effect.orDie(SqlSchema.findOne({ Request, Result: Row, execute: () => statement })()),
-    Option.getOrUndefined
+    findAll(
+      Row,
+      Effect.map(statement, (rows) => rows.slice(0, 1))
+    ),
+    ([row]): A | undefined => row
   )
 
 /** For a statement that always returns a row: a count, an INSERT with RETURNING. */
 export const single = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
-  Effect.orDie(SqlSchema.single({ Request, Result: Row, execute: () => statement })())
+  Effect.flatMap(findOne(Row, statement), (row) =>
+    row === undefined ? Effect.dieMessage("a statement that always returns a row returned none") : Effect.succeed(row)
+  )
 
 /** Whether the statement returns a row. */
 export const exists = <E, R>(statement: Statement<E, R>) =>

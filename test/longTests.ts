@@ -50,6 +50,7 @@ export const longTests = [
   "test/fuzz/fuzz.test.ts",
   "test/fuzz/regexes.test.ts",
   "test/http/declared.test.ts",
+  "test/http/hiddenClasses.test.ts",
   "test/layers/MigrationSteps.test.ts",
   "test/layers/Pglite.test.ts",
   "test/layers/redisProcesses.test.ts",

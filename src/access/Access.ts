@@ -106,7 +106,18 @@ const projectHolds = (macs: RowMac, row: ProjectRow | EnvironmentRow) =>
     mac: row.projectMac
   })
 const environmentHolds = (macs: RowMac, row: EnvironmentRow) =>
-  macs.holds("environments", { ...row, id: row.environmentId }) && projectHolds(macs, row)
+  macs.holds("environments", {
+    id: row.environmentId,
+    teamId: row.teamId,
+    projectId: row.projectId,
+    slug: row.slug,
+    protected: row.protected,
+    readers: row.readers,
+    changes: row.changes,
+    approvers: row.approvers,
+    approvals: row.approvals,
+    mac: row.mac
+  }) && projectHolds(macs, row)
 
 const projectById = (needs: Needs, projectId: ProjectId) =>
   first(
@@ -186,16 +197,12 @@ const issue = <A extends Policy.Action, T extends Target, D extends Policy.Denia
   intent: Intent,
   denial: D | undefined
 ) =>
-  Effect.gen(function* () {
-    if (denial === undefined) return Permit.issue(action, caller, target, intent.audit)
-    const details = intent.keys === undefined ? {} : { keys: intent.keys }
-    yield* audit.record({
-      ...eventOf(caller, target, intent.audit, details),
-      outcome: "denied",
-      reason: denial._tag
-    })
-    return yield* Effect.fail(denial)
-  })
+  denial === undefined
+    ? Effect.succeed(Permit.issue(action, caller, target, intent.audit))
+    : Effect.zipRight(
+        audit.record(eventOf(caller, target, intent.audit, "denied", { keys: intent.keys, reason: denial._tag })),
+        Effect.fail(denial)
+      )
 
 const decide = <A extends Policy.Action, T extends Target>(
   needs: Needs,

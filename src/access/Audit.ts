@@ -66,10 +66,21 @@ type CommittingNeeds = Needs & {
 }
 
 /** `from`: the request that the event is of; by default the one that is served. */
-const toEntry = Effect.fnUntraced(function* ({ crypto, key }: Needs, event: AuditEvent, from?: RequestOrigin) {
+const toEntry = Effect.fnUntraced(function* (
+  { crypto, key }: Needs,
+  event: AuditEvent,
+  {
+    from,
+    keyList,
+    rows
+  }: Partial<Pick<AuditEntry.Entry, "keyList" | "rows">> & {
+    readonly from?: RequestOrigin | undefined
+  }
+) {
   const origin = from ?? (yield* RequestInfo)
   const at = yield* Clock.currentTimeMillis
-  return { id: crypto.uuidAt(at), at, origin, event, key: yield* key } satisfies AuditEntry.Entry
+  const entry: AuditEntry.Entry = { id: crypto.uuidAt(at), at, origin, event, key: yield* key, keyList, rows }
+  return entry
 })
 
 const grew = ({ due, unsealed }: Needs, entries: number) => {
@@ -182,26 +193,22 @@ const writeReads = (needs: Needs, stream: Streams.ReadStream, entries: ReadonlyA
 }
 
 /** One after the other, so that the order of entries is the order of commits. */
-const commitBatch = (
-  needs: Needs,
-  batch: ReadonlyArray<ReadonlyArray<AuditEntry.Entry>>
-): Effect.Effect<ReadonlyArray<void>, SqlError | ParseError> =>
-  Effect.gen(function* () {
-    const { own } = needs
-    yield* renewAfterSilence(needs, yield* Clock.currentTimeMillis)
-    needs.epoch()
-    const stream = own.read.uncertain ? yield* settleRead(needs, own.read) : own.read
-    const entries = batch.flat()
-    if (entries.length > 0) {
-      yield* writeReads(needs, stream, entries).pipe(
-        Effect.catchIf(SqlStreams.isElsewhere, () => {
-          needs.storedLists.clear()
-          return Effect.flatMap(settleRead(needs, stream), (current) => writeReads(needs, current, entries))
-        })
-      )
-    }
-    return batch.map(() => undefined)
-  })
+const commitBatch = Effect.fnUntraced(function* (needs: Needs, batch: ReadonlyArray<ReadonlyArray<AuditEntry.Entry>>) {
+  const { own } = needs
+  yield* renewAfterSilence(needs, yield* Clock.currentTimeMillis)
+  needs.epoch()
+  const stream = own.read.uncertain ? yield* settleRead(needs, own.read) : own.read
+  const entries = batch.flat()
+  if (entries.length > 0) {
+    yield* writeReads(needs, stream, entries).pipe(
+      Effect.catchIf(SqlStreams.isElsewhere, () => {
+        needs.storedLists.clear()
+        return Effect.flatMap(settleRead(needs, stream), (current) => writeReads(needs, current, entries))
+      })
+    )
+  }
+  return batch.map(() => undefined)
+})
 
 /**
  * Commits the entries, together with those of concurrent requests, before it returns. For reads and denials, and
@@ -211,7 +218,7 @@ const record = Effect.fnUntraced(function* (needs: CommittingNeeds, ...events: R
   if (events.length === 0) return
   if (yield* insideTransaction) return yield* Effect.dieMessage("an audit entry of its own inside a transaction")
   const listed: Array<AuditEntry.Entry> = []
-  for (const event of events) listed.push(AuditEntry.withKeyList(yield* toEntry(needs, event)))
+  for (const event of events) listed.push(yield* toEntry(needs, event, { keyList: AuditEntry.keyListOf(event) }))
   yield* dieWhenNotWritten(needs.commit(listed))
 })
 
@@ -253,8 +260,8 @@ const waitForHead = Effect.fnUntraced(function* (needs: Needs, now: number) {
 })
 
 /** `again`: how often another stream may be tried. */
-const takeHead = (needs: Needs, now: number, again: number): Effect.Effect<Taken, SqlError | ParseError> =>
-  Effect.gen(function* () {
+const takeHead: (needs: Needs, now: number, again: number) => Effect.Effect<Taken, SqlError | ParseError> =
+  Effect.fnUntraced(function* (needs: Needs, now: number, again: number) {
     const ids = readyStreams(needs).map(({ id }) => id)
     const [free] = yield* SqlStreams.freeHead(needs.sql, ids)
     const head = free ?? Option.getOrUndefined(yield* waitForHead(needs, now))
@@ -287,8 +294,10 @@ const appendWith = Effect.fnUntraced(function* (
   }
   const changes = merged?.changes === undefined ? sql`` : sql`${merged.changes},`
   const rows = yield* RowJournal.takeFor(events)
-  const made = yield* Effect.forEach(events, (event, i) => toEntry(needs, event, merged?.origins?.[i]))
-  const entries = made.map((entry, i): AuditEntry.Entry => ({ ...entry, rows: rows[i] }))
+  const entries: Array<AuditEntry.Entry> = []
+  for (const [i, event] of events.entries()) {
+    entries.push(yield* toEntry(needs, event, { from: merged?.origins?.[i], rows: rows[i] }))
+  }
   const now = yield* Clock.currentTimeMillis
   yield* renewAfterSilence(needs, now)
   const own = merged?.head === undefined ? undefined : yield* taken(needs, merged.head)

@@ -14,21 +14,21 @@ export interface AuditEvent {
   readonly outcome: "allowed" | "denied"
   /** Whose trail shows the entry; null = none (the entry still stands in its stream). */
   readonly teamId: TeamId | null
-  readonly projectId?: ProjectId
-  readonly environmentId?: EnvironmentId
-  readonly environment?: string
+  readonly projectId?: ProjectId | undefined
+  readonly environmentId?: EnvironmentId | undefined
+  readonly environment?: string | undefined
   /** Key names, never values. */
-  readonly keys?: ReadonlyArray<string>
+  readonly keys?: ReadonlyArray<string> | undefined
   /** Of a read: the versions of `keys`. Of a write: those that they have after it (of a deletion: had). In their order. */
-  readonly versions?: ReadonlyArray<number>
+  readonly versions?: ReadonlyArray<number> | undefined
   /** Of a read: what else was handed out, inside of composed values; versions by key, in the order of keys. */
-  readonly contains?: Readonly<Record<string, number>>
+  readonly contains?: Readonly<Record<string, number>> | undefined
   /** The environment's: that a read saw, or after a write. Orders writes, whatever the clocks of several hosts say. */
-  readonly revision?: number
+  readonly revision?: number | undefined
   /** What was acted on, where keys do not say it: a token, a member, a grant. */
-  readonly target?: { readonly type: string; readonly id: string; readonly name: string }
+  readonly target?: { readonly type: string; readonly id: string; readonly name: string } | undefined
   /** Error code of a denial; the reason given for revealing a value. */
-  readonly reason?: string
+  readonly reason?: string | undefined
 }
 
 export interface Entry {
@@ -39,13 +39,13 @@ export interface Entry {
   /** Under which the end of its stream is proved. */
   readonly key: KeyObject
   /** Hash of the list that holds the event's keys, in hexadecimal. */
-  readonly keyList?: string | undefined
-  readonly rows?: ReadonlyArray<string> | undefined
+  readonly keyList: string | undefined
+  readonly rows: ReadonlyArray<string> | undefined
 }
 
-/** Versions stand beside their keys. */
-export const withKeyList = (entry: Entry): Entry =>
-  entry.event.versions === undefined ? { ...entry, keyList: KeyList.hashIfLong(entry.event.keys) } : entry
+/** Of a read's entry; versions stand beside their keys. */
+export const keyListOf = ({ keys, versions }: AuditEvent): string | undefined =>
+  versions === undefined ? KeyList.hashIfLong(keys) : undefined
 
 /** RFC 8785 text of an entry: members are written in code-unit order, so plain JSON encoding is canonical. */
 const canonicalBody = (entry: Entry, stream: string, seq: number): string => {

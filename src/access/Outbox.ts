@@ -15,13 +15,13 @@ export interface OutboxMessage {
   readonly team: TeamId
   /** What it says of itself beyond that: names and ids, since an audit entry holds nothing else. */
   readonly event: {
-    readonly projectId?: string
-    readonly environmentId?: string
-    readonly environment?: string
-    readonly keys?: ReadonlyArray<string>
-    readonly versions?: ReadonlyArray<number>
-    readonly revision?: number
-    readonly target?: { readonly type: string; readonly id: string; readonly name: string }
+    readonly projectId?: string | undefined
+    readonly environmentId?: string | undefined
+    readonly environment?: string | undefined
+    readonly keys?: ReadonlyArray<string> | undefined
+    readonly versions?: ReadonlyArray<number> | undefined
+    readonly revision?: number | undefined
+    readonly target?: { readonly type: string; readonly id: string; readonly name: string } | undefined
   }
   readonly actor: { readonly type: string; readonly id: string; readonly name: string }
 }

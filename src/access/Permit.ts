@@ -10,22 +10,33 @@ import * as Policy from "./Policy.ts"
 import type { EnvironmentTarget, Target, TeamTarget } from "./Target.ts"
 
 /** What an entry says beside who did what to which target. */
-type Details = Pick<AuditEvent, "keys" | "versions" | "contains" | "revision" | "target">
+type Details = Pick<AuditEvent, "keys" | "versions" | "contains" | "revision" | "target" | "reason">
 
-/** What `caller` did to `target`, or was kept from doing. */
+/** What `caller` did to `target`, or was kept from doing. All members stand there: events have one hidden class. */
 export const eventOf = (
   caller: Caller,
   target: Target,
   action: AuditAction,
-  details: Details = {}
-): Omit<AuditEvent, "outcome"> => ({
-  actor: caller,
-  action,
-  teamId: target.teamId,
-  ...("projectId" in target ? { projectId: target.projectId } : {}),
-  ...("environmentId" in target ? { environmentId: target.environmentId, environment: target.slug } : {}),
-  ...details
-})
+  outcome: AuditEvent["outcome"],
+  details: Details
+): AuditEvent => {
+  const environment = target.type === "environment" ? target : undefined
+  return {
+    actor: caller,
+    action,
+    outcome,
+    teamId: target.teamId,
+    projectId: target.type === "team" ? undefined : target.projectId,
+    environmentId: environment?.environmentId,
+    environment: environment?.slug,
+    keys: details.keys,
+    versions: details.versions,
+    contains: details.contains,
+    revision: details.revision,
+    target: details.target,
+    reason: details.reason
+  }
+}
 
 export class Permit<out A extends Action, out T extends Target> {
   readonly #action: A
@@ -59,8 +70,8 @@ export class Permit<out A extends Action, out T extends Target> {
   }
 
   /** The entry that says this permit was used on these keys. */
-  event({ audit = this.audit, ...details }: Details & { readonly audit?: AuditAction } = {}): AuditEvent {
-    return { ...eventOf(this.caller, this.target, audit, details), outcome: "allowed" }
+  event(details: Details & { readonly audit?: AuditAction } = {}): AuditEvent {
+    return eventOf(this.caller, this.target, details.audit ?? this.audit, "allowed", details)
   }
 }
 

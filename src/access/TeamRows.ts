@@ -6,7 +6,9 @@ import * as Schema from "effect/Schema"
 import type { TeamId, UserId } from "#schema/Ids.ts"
 import { type Plan, Role } from "#schema/Scopes.ts"
 import * as Rows from "#src/Rows.ts"
+import type { RowMac, StoredMac } from "./RowMac.ts"
 import type { RowSeal } from "./RowSeal.ts"
+import type { SealedRow } from "./SealedRows.ts"
 
 /** Of a membership: what its seal covers beside its team and person, with the seal. */
 export const membershipFields = {
@@ -19,6 +21,49 @@ export const membershipFields = {
   breakGlass: Schema.Boolean,
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 }
+
+/**
+ * Whether a server wrote the team's rules as they are, whatever else the row says. Member by member: a copy of a row with
+ * forty members takes longer than its MAC.
+ */
+export const teamHolds = (
+  macs: RowMac,
+  id: TeamId,
+  row: Omit<SealedRow<"teams">, "id"> & { readonly teamMac: StoredMac }
+): boolean =>
+  macs.holds("teams", {
+    id,
+    plan: row.plan,
+    adminsNeedGrants: row.adminsNeedGrants,
+    tokensFollowCreators: row.tokensFollowCreators,
+    secondFactorRequired: row.secondFactorRequired,
+    stepUpMinutes: row.stepUpMinutes,
+    leakedCredentials: row.leakedCredentials,
+    signInOnly: row.signInOnly,
+    suspended: row.suspended,
+    sessionAddresses: row.sessionAddresses,
+    mac: row.teamMac
+  })
+
+/** Whether a server wrote the membership as it is. */
+export const membershipHolds = (
+  macs: RowMac,
+  teamId: TeamId,
+  userId: UserId,
+  row: Omit<SealedRow<"memberships">, "teamId" | "userId"> & { readonly mac: StoredMac }
+): boolean =>
+  macs.holds("memberships", {
+    teamId,
+    userId,
+    role: row.role,
+    active: row.active,
+    deactivatedAt: row.deactivatedAt,
+    updatedAt: row.updatedAt,
+    ruledBy: row.ruledBy,
+    roleLimit: row.roleLimit,
+    breakGlass: row.breakGlass,
+    mac: row.mac
+  })
 
 /** How old the last proof of a second factor may be, where a team does not say. */
 export const defaultStepUpMinutes = 15

@@ -14,8 +14,13 @@ export interface Asked extends Lookup {
   readonly now: number
 }
 
+/** The row of a credential that there is. */
+export type Present<Row extends CredentialRow> = Row & { readonly id: string }
+
+const isPresent = <Row extends CredentialRow>(row: Row): row is Present<Row> => row.id !== null
+
 /** What the row says; undefined: no server wrote what counts in it. */
-type Describe<Row, A> = (row: Row, id: string, now: number, macs: RowMac) => A | undefined
+type Describe<Row extends CredentialRow, A> = (row: Present<Row>, now: number, macs: RowMac) => A | undefined
 
 /** What a statement found for all requests that asked for the same in one batch. Nothing of it outlives the batch. */
 export class Found<Row extends CredentialRow, A> {
@@ -32,9 +37,9 @@ export class Found<Row extends CredentialRow, A> {
   }
 
   described(macs: RowMac): A | undefined {
-    const { id } = this.row
-    if (id === null) return undefined
-    if (this.#known?.macs !== macs) this.#known = { macs, described: this.#describe(this.row, id, this.#now, macs) }
+    const { row } = this
+    if (!isPresent(row)) return undefined
+    if (this.#known?.macs !== macs) this.#known = { macs, described: this.#describe(row, this.#now, macs) }
     return this.#known.described
   }
 }

@@ -47,7 +47,7 @@ const Row = Schema.Struct({
 })
 
 const holds = (macs: RowMac, row: typeof Row.Type) =>
-  macs.holds("teams", { ...row, mac: row.teamMac }) && macs.holds("memberships", { ...row, teamId: row.id })
+  TeamRows.teamHolds(macs, row.id, row) && TeamRows.membershipHolds(macs, row.id, row.userId, row)
 
 const list = Effect.fn("ClosedTeams.list")(function* ({ issuers, rowSeal, sql }: Needs) {
   const caller = yield* CurrentCaller

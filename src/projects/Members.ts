@@ -19,7 +19,7 @@ import type { TeamPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as RowJournal from "#src/access/RowJournal.ts"
 import { RowSeal } from "#src/access/RowSeal.ts"
-import { membershipFields, removeApprover } from "#src/access/TeamRows.ts"
+import { membershipFields, membershipHolds, removeApprover } from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { endOneOf } from "#src/credentials/MemberCredentials.ts"
 import { createLink } from "#src/credentials/NewPassword.ts"
@@ -64,7 +64,7 @@ const membersOf = ({ rowSeal, sql }: Needs, teamId: TeamId) =>
         FROM memberships m JOIN users u ON u.id = m.user_id
         WHERE m.team_id = ${teamId} ORDER BY u.email LIMIT ${Plans.membersPerTeam + 1}`
     ),
-    (macs, rows) => rows.filter((row) => macs.holds("memberships", { ...row, teamId }))
+    (macs, rows) => rows.filter((row) => membershipHolds(macs, teamId, row.userId, row))
   )
 
 /** The team's members under its lock: changes of members wait for one another, so an owner is always left. */

@@ -130,14 +130,22 @@ export const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePer
   }
   const { facts, rows } = found
   const live = rows.filter((row) => row.live)
+  // Member by member: see `callerOf`.
   const transaction: Transaction = {
-    ...needs,
+    sql,
+    crypto: needs.crypto,
+    dataKeys: needs.dataKeys,
+    cipher: needs.cipher,
+    audit,
+    limiter: needs.limiter,
+    idempotency: needs.idempotency,
+    snapshots: needs.snapshots,
     permit,
     live: new Map(live.map((row) => [row.key, row])),
     byId: new Map(live.map((row) => [row.id, row])),
     above: rows.flatMap(({ above, key }) => (above ? [key] : [])),
     lastVersions: new Map(rows.map(({ key, lastVersion }) => [key, lastVersion ?? 0])),
-    stored: yield* Effect.cached(opened(needs, permit, live)),
+    stored: live.length === 0 ? Effect.succeed(new Map()) : yield* Effect.cached(opened(needs, permit, live)),
     facts,
     at: new Date(yield* Clock.currentTimeMillis),
     revision: facts.revision,

@@ -50,9 +50,8 @@ export const listed = Effect.fnUntraced(function* (
   const permit = yield* access.environment("secrets:read", query, { audit: "secret.list" })
   const { target } = permit
   const { page = 1, pageSize = 100 } = query
-  const build = Effect.map(
-    SecretRows.page(sql, permit, "", pageSize, (page - 1) * pageSize),
-    ({ revision, rows, total }) => {
+  const build = () =>
+    Effect.map(SecretRows.page(sql, permit, "", pageSize, (page - 1) * pageSize), ({ revision, rows, total }) => {
       const value: ListSecretsResponse = {
         items: rows.map((row) => ({
           ...refOf(target, row),
@@ -66,8 +65,7 @@ export const listed = Effect.fnUntraced(function* (
         hasMore: page * pageSize < total
       }
       return { revision, read: { keys: [] }, value }
-    }
-  )
+    })
   return yield* snapshots.get(
     target.environmentId,
     target.revision,

@@ -47,30 +47,30 @@ interface Paging {
 type ValuePermit = EnvironmentPermit<"secrets:run" | "secrets:read_values">
 
 /** Commits the entry, then hands out the answer: no value leaves before its entry is committed. */
-const reveal = Effect.fnUntraced(function* <A>(
+const reveal = <A>(
   { audit }: Needs,
   permit: ValuePermit,
   answer: Answer<A>,
-  details: Pick<AuditEvent, "reason" | "target"> = {}
-) {
-  yield* audit.record({ ...permit.event(answer.read), ...details })
-  return answer
-})
+  { reason, target }: Pick<AuditEvent, "reason" | "target"> = {}
+) => {
+  const { contains, keys, revision, versions } = answer.read
+  return Effect.as(audit.record(permit.event({ keys, versions, contains, revision, target, reason })), answer)
+}
 
 const snapshotOf = <A, E, R>(
   { snapshots }: Needs,
   { target }: ValuePermit,
   what: string,
-  build: Effect.Effect<Built<A>, E, R>
+  build: () => Effect.Effect<Built<A>, E, R>
 ) => snapshots.get(target.environmentId, target.revision, what, build)
 
 type Injected = Omit<InjectedSecrets, "values" | "revision">
 
 /** As `JSON.stringify` writes `InjectedSecrets`, around values that are JSON already. */
 const injectedBytes = (injected: Injected, { members, revision }: OpenedValues) => {
-  const { environment, projectId, representation, ...paging } = injected
+  const { environment, hasMore, page, pageSize, projectId, representation, total } = injected
   const before = JSON.stringify({ projectId, environment, representation }).slice(0, -1)
-  const after = JSON.stringify({ ...paging, revision }).slice(1)
+  const after = JSON.stringify({ page, pageSize, total, hasMore, revision }).slice(1)
   const parts = members.flatMap((piece, i) => (i === 0 ? [piece] : [Buffer.from(","), piece]))
   return Buffer.concat([Buffer.from(`${before},"values":{`), ...parts, Buffer.from(`},${after}`)])
 }
@@ -83,8 +83,8 @@ const injectedWhole = Effect.fnUntraced(function* (
   const opened = yield* EnvironmentValues.all(needs, permit, representation)
   const total = opened.keys.length
   const { projectId, slug: environment } = permit.target
-  const paging = { page: 1, pageSize: total, total, hasMore: false }
-  const bytes = injectedBytes({ projectId, environment, representation, ...paging }, opened)
+  const injected = { projectId, environment, representation, page: 1, pageSize: total, total, hasMore: false }
+  const bytes = injectedBytes(injected, opened)
   const answer: Answer<InjectedSecrets> = {
     revision: opened.revision,
     read: { keys: opened.keys, revision: opened.revision },
@@ -135,7 +135,7 @@ const inject = Effect.fnUntraced(function* (needs: Needs, query: InjectQuery, if
   const read =
     paging === undefined
       ? injectedWhole(needs, permit, representation)
-      : snapshotOf(needs, permit, `inject.${form}`, injectedPage(needs, permit, representation, paging))
+      : snapshotOf(needs, permit, `inject.${form}`, () => injectedPage(needs, permit, representation, paging))
   const plan = query.plan === undefined ? undefined : yield* begun(needs, permit, query.plan)
   const answer = yield* reveal(needs, permit, yield* read, plan)
   return { etag: etag(answer.revision), answer }
@@ -148,52 +148,58 @@ const resolved = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery) {
   return answer.value()
 })
 
+const pageOfValues = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: EnvironmentPermit<"secrets:read_values">,
+  representation: Representation,
+  paging: Paging
+) {
+  const found = yield* OpenSecrets.page(needs, permit, paging, representation === "materialized")
+  const { keys, revision, secrets, total } = found
+  const texts = yield* OpenSecrets.represent(secrets, representation)
+  const shown = new Set(keys)
+  const { page, pageSize } = paging
+  const value: SecretWithValueList = {
+    items: secrets
+      .filter((secret) => shown.has(secret.key))
+      .map((secret) => ({ ...refOf(permit.target, secret), value: texts.get(secret.key) ?? "", representation })),
+    page,
+    pageSize,
+    total,
+    hasMore: page * pageSize < total
+  }
+  return { revision, read: OpenSecrets.readAt(revision, keys, secrets), value }
+})
+
 const withValues = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery) {
   const permit = yield* needs.access.environment("secrets:read_values", query, { audit: "secret.list_values" })
   const { page = 1, pageSize = 100, representation = "materialized" } = query
-  const build = Effect.gen(function* () {
-    const paging = { page, pageSize }
-    const { keys, revision, secrets, total } = yield* OpenSecrets.page(
-      needs,
-      permit,
-      paging,
-      representation === "materialized"
-    )
-    const texts = yield* OpenSecrets.represent(secrets, representation)
-    const shown = new Set(keys)
-    const value: SecretWithValueList = {
-      items: secrets
-        .filter((secret) => shown.has(secret.key))
-        .map((secret) => ({ ...refOf(permit.target, secret), value: texts.get(secret.key) ?? "", representation })),
-      page,
-      pageSize,
-      total,
-      hasMore: page * pageSize < total
-    }
-    return { revision, read: OpenSecrets.readAt(revision, keys, secrets), value }
-  })
   const what = `values.${representation}.${page}.${pageSize}`
+  const build = () => pageOfValues(needs, permit, representation, { page, pageSize })
   return yield* reveal(needs, permit, yield* snapshotOf(needs, permit, what, build))
+})
+
+const oneValue = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: EnvironmentPermit<"secrets:read_values">,
+  key: string,
+  representation: Representation
+) {
+  const { revision, secrets } = yield* OpenSecrets.named(needs, permit, [key], representation === "materialized")
+  const secret = secrets.find((one) => one.key === key)
+  if (secret === undefined) return yield* new SecretNotFound()
+  const texts = yield* OpenSecrets.represent(secrets, representation)
+  const value: SecretWithValue = { ...refOf(permit.target, secret), value: texts.get(key) ?? "", representation }
+  return { revision, read: OpenSecrets.readOf([key], secrets), value }
 })
 
 /** `reason`: why the value itself is needed, where the caller has to say so (MCP); recorded. */
 const value = Effect.fnUntraced(function* (needs: Needs, query: ValueQuery, reason?: string) {
   const { key, representation = "materialized" } = query
   const permit = yield* needs.access.environment("secrets:read_values", query, { audit: "secret.read", keys: [key] })
-  const build = Effect.gen(function* () {
-    const { revision, secrets } = yield* OpenSecrets.named(needs, permit, [key], representation === "materialized")
-    const secret = secrets.find((one) => one.key === key)
-    if (secret === undefined) return yield* new SecretNotFound()
-    const texts = yield* OpenSecrets.represent(secrets, representation)
-    const value: SecretWithValue = {
-      ...refOf(permit.target, secret),
-      value: texts.get(key) ?? "",
-      representation
-    }
-    return { revision, read: OpenSecrets.readOf([key], secrets), value }
-  })
+  const build = () => oneValue(needs, permit, key, representation)
   const answer = yield* snapshotOf(needs, permit, `value.${representation}.${key}`, build)
-  return yield* reveal(needs, permit, answer, reason === undefined ? {} : { reason })
+  return yield* reveal(needs, permit, answer, { reason })
 })
 
 /** One version of a live secret, as it was written: what a person looks at before they roll back to it. */

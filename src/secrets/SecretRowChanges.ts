@@ -62,7 +62,7 @@ const Facts = Schema.parseJson(
   })
 )
 export type Facts = typeof Facts.Type
-const decodeFacts = Schema.decodeUnknown(Facts)
+const decodeFacts = Schema.decodeUnknownEither(Facts)
 
 interface ConcernedRow extends LiveRow {
   readonly facts: string

@@ -57,6 +57,7 @@ const ListRow = Schema.Struct({
   ...environmentState
 })
 const EmptyListRow = Schema.Struct({ id: Schema.Null, ...environmentState })
+const PageRow = Schema.Union(ListRow, EmptyListRow)
 const OriginRow = Schema.Struct({
   revision: Schema.Number,
   key: Schema.NullOr(Schema.String),
@@ -215,7 +216,7 @@ export const sealedVersion = (sql: Sql, { target }: ReadPermit, id: SecretId, ve
 export const page = (sql: Sql, { target }: ReadPermit, part: string, size: number, offset: number) =>
   Effect.map(
     Rows.findAll(
-      Schema.Union(ListRow, EmptyListRow),
+      PageRow,
       sql`
         WITH found AS (
           SELECT id, key, version, created_at, updated_at, owner, note, rotate_by, tags FROM secrets

@@ -139,8 +139,8 @@ const snapshotOf = (
  * One at a time under a name; others wait for its result. When the work is interrupted (its client went away), the next
  * that waits does it.
  */
-const oneAtATime = <A, E, R>(needs: Needs, name: string, work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.gen(function* () {
+const oneAtATime: <A, E, R>(needs: Needs, name: string, work: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> =
+  Effect.fnUntraced(function* <A, E, R>(needs: Needs, name: string, work: Effect.Effect<A, E, R>) {
     const { pending } = needs
     // `name` says what the work is, and each has one type of result and one of failure.
     const other = pending.get(name) as Deferred.Deferred<A, E> | undefined
@@ -160,35 +160,36 @@ const oneAtATime = <A, E, R>(needs: Needs, name: string, work: Effect.Effect<A, 
  * Returns the answer to the question `what` at `revision` or newer: a build may return a newer one, because it reads
  * after the caller's permit was issued.
  */
-const get = <A, E, R>(
+const get = Effect.fnUntraced(function* <A, E, R>(
   needs: Needs,
   environmentId: string,
   revision: number,
   what: string,
-  build: Effect.Effect<Built<A>, E, R>
-): Effect.Effect<Answer<A>, E, R> =>
-  Effect.gen(function* () {
-    const { cipher } = needs
-    const epoch = needs.epoch()
-    const nameAt = (at: number) => `${environmentId}/${at}/${what}`
-    const name = nameAt(revision)
-    const found = find(needs, name, yield* Clock.currentTimeMillis)
-    const opened = found === undefined ? Option.none() : yield* ValuePieces.open(cipher, found.pieces)
-    Metrics.snapshotLookedUp(Option.isSome(opened))
-    if (found !== undefined && Option.isSome(opened)) {
-      const bytes = Buffer.concat(opened.value)
-      // An A was made into these bytes: `what` names the question, and the question has one type of answer.
-      return { revision: found.revision, read: found.read, bytes, value: () => JSON.parse(bytes.toString()) as A }
-    }
-    const building = Effect.map(Effect.zip(build, Clock.currentTimeMillis), ([made, now]): Answer<A> => {
-      const bytes = Buffer.from(JSON.stringify(made.value))
-      const piece = ValuePieces.whole(cipher, nameAt(made.revision), [], bytes)
-      const snapshot = snapshotOf(environmentId, made.revision, [piece], now + timeToLive, made.read)
-      if (needs.epoch() === epoch) keep(needs, nameAt(made.revision), snapshot)
-      return { revision: made.revision, read: made.read, bytes, value: () => made.value }
-    })
-    return yield* oneAtATime(needs, name, building)
+  build: () => Effect.Effect<Built<A>, E, R>
+) {
+  const { cipher } = needs
+  const epoch = needs.epoch()
+  const nameAt = (at: number) => `${environmentId}/${at}/${what}`
+  const name = nameAt(revision)
+  const found = find(needs, name, yield* Clock.currentTimeMillis)
+  const opened = found === undefined ? Option.none() : yield* ValuePieces.open(cipher, found.pieces)
+  Metrics.snapshotLookedUp(Option.isSome(opened))
+  if (found !== undefined && Option.isSome(opened)) {
+    const bytes = Buffer.concat(opened.value)
+    // An A was made into these bytes: `what` names the question, and the question has one type of answer.
+    const value = () => JSON.parse(bytes.toString()) as A
+    const held: Answer<A> = { revision: found.revision, read: found.read, bytes, value }
+    return held
+  }
+  const building = Effect.map(Effect.zip(Effect.suspend(build), Clock.currentTimeMillis), ([made, now]): Answer<A> => {
+    const bytes = Buffer.from(JSON.stringify(made.value))
+    const piece = ValuePieces.whole(cipher, nameAt(made.revision), [], bytes)
+    const snapshot = snapshotOf(environmentId, made.revision, [piece], now + timeToLive, made.read)
+    if (needs.epoch() === epoch) keep(needs, nameAt(made.revision), snapshot)
+    return { revision: made.revision, read: made.read, bytes, value: () => made.value }
   })
+  return yield* oneAtATime(needs, name, building)
+})
 
 const valuesName = (environmentId: string, representation: Representation) => `${environmentId}/${representation}`
 
@@ -222,45 +223,49 @@ const renew = Effect.fnUntraced(function* <E, R>(
   return snapshotOf(environmentId, revision, yield* ValuePieces.seal(needs.cipher, name, values), now + timeToLive)
 })
 
-/**
- * All values of an environment at `revision` or newer. `again`: what comes was read after the caller's permit; it is older
- * when the database has gone back since, and then it is what there is.
- */
-const values = <E, R>(
+type AskedValues<E, R> = [
   needs: Needs,
   environmentId: string,
   revision: number,
   representation: Representation,
   source: Source<E, R>,
-  again = false
-): Effect.Effect<OpenedValues, E, R> =>
-  Effect.gen(function* () {
-    const name = valuesName(environmentId, representation)
-    const epoch = needs.epoch()
-    const held = find(needs, name, yield* Clock.currentTimeMillis)
-    const isCurrent = held !== undefined && held.revision >= revision
-    Metrics.snapshotLookedUp(isCurrent)
-    const snapshot = isCurrent
-      ? held
-      : yield* oneAtATime(
-          needs,
-          name,
-          Effect.tap(renew(needs, name, environmentId, source), (made) =>
-            Effect.sync(() => {
-              if (needs.epoch() !== epoch) return
-              const other = needs.snapshots.get(name)
-              if (other === undefined || other.revision <= made.revision) keep(needs, name, made)
-            })
-          )
+  again?: boolean
+]
+
+/**
+ * All values of an environment at `revision` or newer. `again`: what comes was read after the caller's permit; it is older
+ * when the database has gone back since, and then it is what there is.
+ */
+const values: <E, R>(...asked: AskedValues<E, R>) => Effect.Effect<OpenedValues, E, R> = Effect.fnUntraced(function* <
+  E,
+  R
+>(...[needs, environmentId, revision, representation, source, again = false]: AskedValues<E, R>) {
+  const name = valuesName(environmentId, representation)
+  const epoch = needs.epoch()
+  const held = find(needs, name, yield* Clock.currentTimeMillis)
+  const isCurrent = held !== undefined && held.revision >= revision
+  Metrics.snapshotLookedUp(isCurrent)
+  const snapshot = isCurrent
+    ? held
+    : yield* oneAtATime(
+        needs,
+        name,
+        Effect.tap(renew(needs, name, environmentId, source), (made) =>
+          Effect.sync(() => {
+            if (needs.epoch() !== epoch) return
+            const other = needs.snapshots.get(name)
+            if (other === undefined || other.revision <= made.revision) keep(needs, name, made)
+          })
         )
-    const opened = yield* ValuePieces.open(needs.cipher, snapshot.pieces)
-    if ((snapshot.revision >= revision || again) && Option.isSome(opened)) {
-      return { revision: snapshot.revision, keys: snapshot.read.keys, members: opened.value }
-    }
-    // Others waited for a read that began before the caller's permit; or what is held was altered.
-    if (Option.isNone(opened)) drop(needs, name)
-    return yield* values(needs, environmentId, revision, representation, source, true)
-  })
+      )
+  const opened = yield* ValuePieces.open(needs.cipher, snapshot.pieces)
+  if ((snapshot.revision >= revision || again) && Option.isSome(opened)) {
+    return { revision: snapshot.revision, keys: snapshot.read.keys, members: opened.value }
+  }
+  // Others waited for a read that began before the caller's permit; or what is held was altered.
+  if (Option.isNone(opened)) drop(needs, name)
+  return yield* values(needs, environmentId, revision, representation, source, true)
+})
 
 /** Whether a write that makes `revision` into the next one can leave its result here. */
 const holds = (needs: Needs, environmentId: string, revision: number, representation: Representation) => {
@@ -305,8 +310,13 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
     const needs: Needs = { cipher: yield* SnapshotCipher, snapshots, pending, held, epoch }
     return {
       ...methods(needs, { holds, follow, forget }),
-      get: <A, E, R>(environmentId: string, revision: number, what: string, build: Effect.Effect<Built<A>, E, R>) =>
-        get(needs, environmentId, revision, what, build),
+      get: <A, E, R>(
+        environmentId: string,
+        revision: number,
+        what: string,
+        /** Called when nothing is held alone. */
+        build: () => Effect.Effect<Built<A>, E, R>
+      ) => get(needs, environmentId, revision, what, build),
       values: <E, R>(environmentId: string, revision: number, representation: Representation, source: Source<E, R>) =>
         values(needs, environmentId, revision, representation, source)
     }

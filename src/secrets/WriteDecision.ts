@@ -91,7 +91,8 @@ const check = Effect.fnUntraced(function* (transaction: Transaction, changes: Co
   const counted = Composition.totalsOf(before)
   const besides = { written: facts.written - counted.written, expanded: facts.expanded - counted.expanded }
   const totals = yield* Composition.checkAfter(before, changes, fieldOf, besides)
-  return { totals: { ...totals, secrets }, after: Composition.apply(before, changes) }
+  const { expanded, written } = totals
+  return { totals: { written, expanded, secrets }, after: Composition.apply(before, changes) }
 })
 
 /** New versions, of new secrets or of existing ones. */
@@ -193,8 +194,10 @@ export const decide = Effect.fnUntraced(function* (transaction: Transaction, cha
     results.set(version.key, { secret: metadataOf(version), outcome: live.has(version.key) ? "updated" : "created" })
   }
   for (const [key, { outcome, secret }] of results) if (outcome !== "unchanged") versions.set(key, secret.version)
+  const { boxes, dataKeyId } = yield* seal(transaction, made)
   const rows: SecretRowChanges.RowChanges = {
-    ...(yield* seal(transaction, made)),
+    boxes,
+    dataKeyId,
     at,
     revision: transaction.revision,
     totals,

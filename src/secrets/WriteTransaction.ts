@@ -76,7 +76,7 @@ type Settled = { readonly outcome: Outcome; readonly left: Left | undefined } | 
  * Under the lock: what was decided is checked, and written with its entries, or kept for an approval. `head`: what the
  * lock took of the trail, unless another part of the transaction wrote to it since.
  */
-export const settle = <E>(
+export const settle = Effect.fnUntraced(function* <E>(
   transaction: Transaction,
   changes: Changes,
   {
@@ -91,23 +91,22 @@ export const settle = <E>(
     readonly reason?: string | undefined
   },
   refusal: (problem: Refusal) => E
-) =>
-  Effect.gen(function* () {
-    const { left, results, rows } = yield* Effect.mapError(WriteDecision.decide(transaction, changes, field), (error) =>
-      error instanceof SecretBoxes.BoxAltered ? error : refusal(error)
-    )
-    if (transaction.permit.proposes && changes.size > 0) {
-      const waiting: Settled = { waits: yield* ProposedChanges.keep(transaction, changes, reason) }
-      return waiting
-    }
-    const outcome: Outcome = { transaction, changes, results }
-    const events = entries(outcome).map((event) => withVersions(transaction, event))
-    const { audit, permit, sql } = transaction
-    const written = rows === undefined ? undefined : SecretRowChanges.changing(sql, permit.target, rows)
-    yield* audit.appendWith({ changes: written, head: head ?? undefined }, events)
-    const settled: Settled = { outcome, left }
-    return settled
-  })
+) {
+  const { left, results, rows } = yield* Effect.mapError(WriteDecision.decide(transaction, changes, field), (error) =>
+    error instanceof SecretBoxes.BoxAltered ? error : refusal(error)
+  )
+  if (transaction.permit.proposes && changes.size > 0) {
+    const waiting: Settled = { waits: yield* ProposedChanges.keep(transaction, changes, reason) }
+    return waiting
+  }
+  const outcome: Outcome = { transaction, changes, results }
+  const events = entries(outcome).map((event) => withVersions(transaction, event))
+  const { audit, permit, sql } = transaction
+  const written = rows === undefined ? undefined : SecretRowChanges.changing(sql, permit.target, rows)
+  yield* audit.appendWith({ changes: written, head: head ?? undefined }, events)
+  const settled: Settled = { outcome, left }
+  return settled
+})
 
 /** The transaction. `leaves` is told what the write leaves, which counts when everything is committed. */
 const transact = <A, E, R, E2, R2, E3>(
@@ -129,23 +128,21 @@ const transact = <A, E, R, E2, R2, E3>(
   }).pipe(needs.sql.withTransaction, dieOfSql)
 
 /** Around the outermost transaction: refusals are recorded, and reads find what was committed. */
-export const committed = <A, E, R>(
+export const committed = Effect.fnUntraced(function* <A, E, R>(
   needs: Needs,
   permit: WritePermit,
   { keys }: Naming,
   work: (leaves: (left: Left | undefined) => void) => Effect.Effect<Committed<A>, E, R>
-) =>
-  Effect.gen(function* () {
-    let left: Left | undefined
-    const event = permit.event(keys === undefined ? {} : { keys })
-    const done = yield* SecretBoxes.recordingRefusals(
-      needs.audit,
-      event,
-      work((made) => void (left = made))
-    )
-    if (left !== undefined) yield* leave(needs, permit, left)
-    return "waits" in done ? yield* new ProposedChanges.Proposed({ request: done.waits }) : done.answer
-  })
+) {
+  let left: Left | undefined
+  const done = yield* SecretBoxes.recordingRefusals(
+    needs.audit,
+    permit.event({ keys }),
+    work((made) => void (left = made))
+  )
+  if (left !== undefined) yield* leave(needs, permit, left)
+  return "waits" in done ? yield* new ProposedChanges.Proposed({ request: done.waits }) : done.answer
+})
 
 const asIs = (problem: Refusal) => problem
 

@@ -20,7 +20,6 @@ import * as Guesses from "./Guesses.ts"
 import { begin, type Needs, type Transaction, type WritePermit } from "./LockedEnvironment.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
 import type { Changes, FieldOf } from "./SecretChanges.ts"
-import { metadataOf } from "./SecretMetadata.ts"
 import * as SecretRowChanges from "./SecretRowChanges.ts"
 import type { ValueSource } from "./ValueSource.ts"
 import * as WriteDecision from "./WriteDecision.ts"
@@ -69,10 +68,20 @@ const originOf = (members: ReadonlyArray<Member>): RequestOrigin => {
 /** What a member leaves for those after it. */
 const after = (transaction: Transaction, rows: SecretRowChanges.RowChanges, left: WriteDecision.Left): Transaction => {
   const { boxes, dataKeyId, totals, written } = rows
-  const made = written.map((version, i): SecretRowChanges.LiveRow => {
-    const { pinned, refs } = version
-    return { ...metadataOf(version), pinned, refs, dataKeyId, sealed: boxes[i] }
-  })
+  const made = written.map(
+    ({ createdAt, id, key, kind, pinned, refs, updatedAt, version }, i): SecretRowChanges.LiveRow => ({
+      id,
+      key,
+      kind,
+      version,
+      createdAt,
+      updatedAt,
+      pinned,
+      refs,
+      dataKeyId,
+      sealed: boxes[i]
+    })
+  )
   const live = new Map([...transaction.live, ...made.map((row) => [row.key, row] as const)])
   return {
     ...transaction,
@@ -148,21 +157,23 @@ const decideAll = Effect.fnUntraced(function* (begun: Transaction, members: Read
   return decided
 })
 
+const inTransaction = Effect.fnUntraced(function* (needs: Needs, members: ReadonlyArray<Member>) {
+  const { audit, sql } = needs
+  const { permit } = members[0]
+  const named = { keys: members.map(({ key }) => key), sources: members.map(({ source }) => source) }
+  const begun = yield* begin(needs, permit, named)
+  const { events, left, rows, settled } = yield* decideAll(begun, members)
+  const changes = rows.length === 0 ? undefined : SecretRowChanges.changing(sql, permit.target, joined(rows))
+  const origins = events.map(({ origin }) => origin)
+  yield* audit.appendWith(
+    { changes, head: begun.facts.head ?? undefined, origins },
+    events.map(({ event }) => event)
+  )
+  return { settled, left }
+})
+
 const transact = (needs: Needs, members: ReadonlyArray<Member>) =>
-  Effect.gen(function* () {
-    const { audit, sql } = needs
-    const { permit } = members[0]
-    const named = { keys: members.map(({ key }) => key), sources: members.map(({ source }) => source) }
-    const begun = yield* begin(needs, permit, named)
-    const { events, left, rows, settled } = yield* decideAll(begun, members)
-    const changes = rows.length === 0 ? undefined : SecretRowChanges.changing(sql, permit.target, joined(rows))
-    const origins = events.map(({ origin }) => origin)
-    yield* audit.appendWith(
-      { changes, head: begun.facts.head ?? undefined, origins },
-      events.map(({ event }) => event)
-    )
-    return { settled, left }
-  }).pipe(needs.sql.withTransaction, WriteTransaction.dieOfSql)
+  inTransaction(needs, members).pipe(needs.sql.withTransaction, WriteTransaction.dieOfSql)
 
 /** Whether it may have been one of several that made the transaction fail; else each would only meet the same. */
 const isOfOne = (cause: Cause.Cause<unknown>) => {
@@ -247,7 +258,8 @@ export const make = (needs: Needs): Effect.Effect<Together> =>
       Effect.flatMap(Effect.zip(RequestInfo, Effect.serviceOption(Tracer.ParentSpan)), ([origin, span]) => {
         if (waiting >= mostWaiting) return Effect.die(new Busy())
         const { environmentId } = creation.permit.target
-        const member: Member = { ...creation, origin, span, gone: false }
+        const { changes, entries, field, key, permit, source } = creation
+        const member: Member = { permit, key, source, field, changes, entries, origin, span, gone: false }
         const group = groups.get(environmentId) ?? groupOf()
         groups.set(environmentId, group)
         group.waiting++

@@ -67,10 +67,7 @@ describe("what a process holds of the values", () => {
       const { get } = yield* Snapshots
       const ask = (value: string, meanwhile: () => void = () => {}) =>
         Effect.map(
-          get(
-            environment,
-            10,
-            "value/A",
+          get(environment, 10, "value/A", () =>
             Effect.sync(() => {
               meanwhile()
               return { revision: 10, read: { keys: ["A"], revision: 10 }, value }

@@ -28,14 +28,14 @@ export const build = Effect.acquireRelease(
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
 )
 
-/** `ampoule server` on a free port; ready when it answers, killed with the scope. */
-export const server = (folder: string, env: Record<string, string>) =>
+/** `ampoule server` on a free port; ready when it answers, killed with the scope. `nodeArgs`: what its Node gets besides. */
+export const server = (folder: string, env: Record<string, string>, nodeArgs: ReadonlyArray<string> = []) =>
   Effect.gen(function* () {
     const port = yield* freePort
     const url = `http://127.0.0.1:${port}`
     const child = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        spawn(process.execPath, [path.join(folder, "dist/ampoule.cjs"), "server"], {
+        spawn(process.execPath, [...nodeArgs, path.join(folder, "dist/ampoule.cjs"), "server"], {
           env: { PATH: process.env["PATH"], AMPOULE_PORT: String(port), ...env },
           stdio: ["ignore", "pipe", "pipe"]
         })

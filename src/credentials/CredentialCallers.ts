@@ -1,0 +1,296 @@
+/** What the row of a credential says, as far as a server wrote it: whose it is, what it reaches, how long it lives. */
+import type { Caller, CallerTeam, NamedEnvironment } from "#schema/Caller.ts"
+import type { UserId } from "#schema/Ids.ts"
+import type { Role } from "#schema/Scopes.ts"
+import * as Policy from "#src/access/Policy.ts"
+import type { RowMac } from "#src/access/RowMac.ts"
+import * as TeamRows from "#src/access/TeamRows.ts"
+import type { AccessRow, CredentialRow, GrantRow, PersonRow, SessionRow, TeamRow, TokenRow } from "./CredentialRows.ts"
+import * as HeldGrants from "./HeldGrants.ts"
+import * as Liveness from "./Liveness.ts"
+import type { Present } from "./LookUps.ts"
+
+export interface Verified {
+  readonly caller: Caller
+  readonly life: Liveness.Life
+  /** Of an API token: the creator's role now, which MCP checks too. */
+  readonly creatorRole: Role | null
+  /** Accepted at `/mcp` and nowhere else: an OAuth access token, and an API token that says so. */
+  readonly mcpOnly: boolean
+  /** Of an OAuth access token: the one resource it was issued for (RFC 8707), and the client that holds it. */
+  readonly audience: string | null
+  readonly clientId: string | null
+}
+
+/** An environment that no server wrote as it is, or whose project is not, is not there. */
+const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
+  if (row.eTeamId === null || row.eTeamId === undefined) return null
+  const environment = {
+    id: row.eId,
+    teamId: row.eTeamId,
+    projectId: row.eProjectId,
+    slug: row.eSlug,
+    protected: row.eProtected,
+    readers: row.eReaders,
+    changes: row.eChanges,
+    approvers: row.eApprovers,
+    approvals: row.eApprovals,
+    mac: row.eMac
+  }
+  if (!macs.holds("environments", environment)) return null
+  const project = {
+    id: row.eProjectId,
+    teamId: row.pTeamId,
+    slug: row.pSlug,
+    visibility: row.eVisibility,
+    mac: row.pMac
+  }
+  if (!macs.holds("projects", project)) return null
+  return {
+    teamId: row.eTeamId,
+    projectId: row.eProjectId,
+    environmentId: row.eId,
+    slug: row.eSlug,
+    protected: row.eProtected,
+    revision: row.eRevision,
+    described: row.eDescribed,
+    plan: row.ePlan,
+    readers: row.eReaders,
+    changes: row.eChanges,
+    visibility: row.eVisibility
+  }
+}
+
+/** Those of the person's teams that a server wrote as they are, membership and rules. */
+const teamsOf = <Row extends TeamRow>(rows: ReadonlyArray<Row>, userId: UserId, macs: RowMac): ReadonlyArray<Row> =>
+  rows.filter(
+    (row) =>
+      !row.suspended && TeamRows.membershipHolds(macs, row.id, userId, row) && TeamRows.teamHolds(macs, row.id, row)
+  )
+const standing = (
+  { adminsNeedGrants, id, name, plan, role }: TeamRow,
+  scopes: CallerTeam["scopes"],
+  factorIsOld = false
+): CallerTeam => ({ id, name, plan, role, scopes, adminsNeedGrants, factorIsOld })
+
+/** A team that requires a second factor is reached by nothing that its person got without one. */
+const isWithheld =
+  ({ factorAt }: PersonRow) =>
+  ({ secondFactorRequired }: TeamRow): boolean =>
+    secondFactorRequired && factorAt === null
+const reached = (row: PersonRow) => {
+  const withheld = isWithheld(row)
+  return (team: TeamRow) => !withheld(team)
+}
+const isOld = ({ factorAt }: PersonRow, { stepUpMinutes }: TeamRow, now: number): boolean =>
+  factorAt !== null && now - factorAt.getTime() > stepUpMinutes * 60_000
+
+const unrestricted = { projectIds: null, environmentIds: null } as const
+
+type OfRow = "credentialId" | "grants" | "createdAt" | "expiresAt" | "lastUsedAt" | "named"
+
+/**
+ * The caller of a row: what each has from it, and what its kind has. Member by member, as all that is made for each
+ * request: where a copy (`{ ...row, more }`) gets a member more, V8 makes a new hidden class for every single object,
+ * which takes longer than all the rest of this file.
+ */
+const callerOf = (
+  row: Present<CredentialRow & { readonly expiresAt: Date | null }>,
+  now: number,
+  macs: RowMac,
+  own: Omit<Caller, OfRow>
+): Caller => ({
+  kind: own.kind,
+  credentialId: row.id,
+  name: own.name,
+  user: own.user,
+  teams: own.teams,
+  withheld: own.withheld,
+  accessLevel: own.accessLevel,
+  mcpScopes: own.mcpScopes,
+  restrictions: own.restrictions,
+  grants: HeldGrants.inForce(row.held, now, macs),
+  machine: own.machine,
+  factorAt: own.factorAt,
+  issuer: own.issuer,
+  onlyTeam: own.onlyTeam,
+  createdAt: row.createdAt,
+  expiresAt: row.expiresAt,
+  lastUsedAt: row.lastUsedAt,
+  named: namedOf(row, macs)
+})
+/** What says how long the credential of a person with these teams lives. */
+const lived = (row: PersonRow, teams: ReadonlyArray<TeamRow>) => ({
+  createdAt: row.createdAt,
+  expiresAt: row.expiresAt,
+  lastUsedAt: row.lastUsedAt,
+  revokedAt: row.revokedAt,
+  teams: teams.length
+})
+const personOf = (row: PersonRow) => ({ id: row.userId, email: row.email, name: row.userName })
+
+/** The creator's membership as a server wrote it; else none. */
+const creatorOf = (row: TokenRow, macs: RowMac) => {
+  const none = { creatorActive: null, creatorDeactivatedAt: null, creatorRole: null }
+  if (row.creatorActive === null) return none
+  const membership = {
+    role: row.creatorRole,
+    active: row.creatorActive,
+    deactivatedAt: row.creatorDeactivatedAt,
+    updatedAt: row.creatorUpdatedAt,
+    ruledBy: row.creatorRuledBy,
+    roleLimit: row.creatorRoleLimit,
+    breakGlass: row.creatorBreakGlass,
+    mac: row.creatorMac
+  }
+  return TeamRows.membershipHolds(macs, row.teamId, row.createdBy, membership) ? row : none
+}
+
+/** Over REST a token's own reach decides, unless its team bounds tokens by what their creators may do now. */
+export const ofToken = (row: Present<TokenRow>, now: number, macs: RowMac): Verified | undefined => {
+  // A token that was revoked gives nothing, whoever revoked it.
+  if (row.revokedAt === null && !macs.holds("api_tokens", row)) return undefined
+  if (row.suspended || !TeamRows.teamHolds(macs, row.teamId, row)) return undefined
+  const creator = creatorOf(row, macs)
+  const { creatorActive } = creator
+  const lived = {
+    createdAt: row.createdAt,
+    expiresAt: row.expiresAt,
+    lastUsedAt: row.lastUsedAt,
+    revokedAt: row.revokedAt,
+    creatorActive: row.tokensFollowCreators && creatorActive !== true ? null : creatorActive,
+    creatorDeactivatedAt: creator.creatorDeactivatedAt
+  }
+  const team: CallerTeam = {
+    id: row.teamId,
+    name: row.teamName,
+    plan: row.plan,
+    role: row.tokensFollowCreators ? creator.creatorRole : null,
+    scopes: null,
+    adminsNeedGrants: row.adminsNeedGrants,
+    factorIsOld: false
+  }
+  const caller = callerOf(row, now, macs, {
+    kind: "api_token",
+    name: row.name,
+    user: null,
+    teams: [team],
+    withheld: [],
+    accessLevel: row.accessLevel,
+    mcpScopes: row.mcpScopes,
+    restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
+    machine: true,
+    factorAt: null,
+    issuer: null,
+    onlyTeam: null
+  })
+  return {
+    life: Liveness.ofToken(lived, now),
+    creatorRole: creatorActive === true ? creator.creatorRole : null,
+    mcpOnly: row.mcpOnly,
+    audience: null,
+    clientId: null,
+    caller
+  }
+}
+
+export const ofSession = (row: Present<SessionRow>, now: number, macs: RowMac): Verified | undefined => {
+  if (row.revokedAt === null && !macs.holds("sessions", row)) return undefined
+  const { manages } = row
+  // A management session was approved by a person whom the team lets in.
+  const teams = teamsOf(row.teams, row.userId, macs).filter((team) =>
+    manages === null ? Policy.letsIn(row, team) : team.id === manages
+  )
+  const caller = callerOf(row, now, macs, {
+    kind: manages === null ? "session" : "management",
+    name: null,
+    user: personOf(row),
+    teams: teams.filter(reached(row)).map((team) => standing(team, null, isOld(row, team, now))),
+    withheld: teams.filter(isWithheld(row)).map(({ id, name }) => ({ id, name })),
+    accessLevel: null,
+    mcpScopes: [],
+    restrictions: unrestricted,
+    machine: false,
+    factorAt: row.factorAt,
+    issuer: row.issuer,
+    onlyTeam: row.onlyTeam
+  })
+  const life =
+    manages === null
+      ? Liveness.ofSession(row, now)
+      : Liveness.ofManagement({ ...lived(row, teams), lastUsedAt: row.lastUsedAt, loginLives: row.loginLives }, now)
+  return { life, creatorRole: null, mcpOnly: false, audience: null, clientId: null, caller }
+}
+
+export const ofGrant = (row: Present<GrantRow>, now: number, macs: RowMac): Verified | undefined => {
+  if (row.revokedAt === null && !macs.holds("cli_grants", row)) return undefined
+  const teams = teamsOf(row.teams.filter(reached(row)), row.userId, macs).filter(
+    ({ id: teamId, scopes, grantTeamMac }) =>
+      macs.holds("cli_grant_teams", { grantId: row.id, teamId, scopes, mac: grantTeamMac })
+  )
+  const caller = callerOf(row, now, macs, {
+    kind: "cli_grant",
+    name: null,
+    user: personOf(row),
+    teams: teams.map((team) => standing(team, team.scopes)),
+    withheld: [],
+    accessLevel: null,
+    mcpScopes: [],
+    restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
+    machine: row.machine,
+    factorAt: null,
+    issuer: null,
+    onlyTeam: null
+  })
+  const life = Liveness.ofGrant(lived(row, teams), now)
+  return { life, creatorRole: null, mcpOnly: false, audience: null, clientId: null, caller }
+}
+
+const accessHolds = (row: Present<AccessRow>, macs: RowMac) =>
+  macs.holds("oauth_access_tokens", {
+    lookupId: row.lookupId,
+    hash: row.hash,
+    grantId: row.id,
+    audience: row.audience,
+    scopes: row.scopes,
+    expiresAt: row.expiresAt,
+    mac: row.mac
+  }) &&
+  (row.revokedAt !== null ||
+    macs.holds("oauth_grants", {
+      id: row.id,
+      userId: row.userId,
+      clientId: row.clientId,
+      scopes: row.grantScopes,
+      projectIds: row.projectIds,
+      environmentIds: row.environmentIds,
+      payload: row.grantPayload,
+      createdAt: row.grantCreatedAt,
+      expiresAt: row.grantExpiresAt,
+      factorAt: row.factorAt,
+      mac: row.grantMac
+    }))
+
+export const ofAccess = (row: Present<AccessRow>, now: number, macs: RowMac): Verified | undefined => {
+  if (!accessHolds(row, macs)) return undefined
+  const teams = teamsOf(row.teams.filter(reached(row)), row.userId, macs).filter(({ grantTeamMac, id: teamId }) =>
+    macs.holds("oauth_grant_teams", { grantId: row.id, teamId, mac: grantTeamMac })
+  )
+  const caller = callerOf(row, now, macs, {
+    kind: "oauth_token",
+    // Its id is the grant's, not the token's: tokens come and go every 15 minutes.
+    name: row.clientName,
+    user: personOf(row),
+    teams: teams.map((team) => standing(team, row.scopes)),
+    withheld: [],
+    accessLevel: null,
+    mcpScopes: row.scopes,
+    restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
+    machine: true,
+    factorAt: null,
+    issuer: null,
+    onlyTeam: null
+  })
+  const life = Liveness.ofAccessToken(lived(row, teams), now)
+  return { life, creatorRole: null, mcpOnly: true, audience: row.audience, clientId: row.clientId, caller }
+}
